@@ -1,0 +1,100 @@
+"""What the runtime saw: plain records, no torch, no judgement.
+
+The runtime emits one `Event` for each thing that real hardware would refuse; `diagnosis` turns events into findings.
+Devices are strings (`cuda:0`, `cpu`, `meta`), shapes are tuples of element counts, so an event can be pickled, kept in a file
+and judged on a machine without torch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+
+class EventKind(Enum):
+    """What happened."""
+
+    MISMATCH = "mismatch"
+    """An operator got tensors on devices that its CUDA kernel refuses to mix."""
+    UNMATERIALIZED = "unmaterialized"
+    """An operator met a tensor on the meta device: weights that nothing ever loaded."""
+    GENERATOR = "generator"
+    """A random operator got a generator of another device type than its tensor."""
+    UNCHECKED = "unchecked"
+    """A kernel that checks nothing got tensors on several devices: wrong results or an illegal access."""
+    OUT_OF_MEMORY = "out-of-memory"
+    """An allocation did not fit on its device."""
+    NONDETERMINISTIC_DEVICE = "nondeterministic-device"
+    """A library picked a device from an unordered set: another run may pick another one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A line of source."""
+
+    file: str
+    line: int
+    function: str
+    code: str = ""
+    """The statement at that line, whitespace trimmed; empty when the source is not at hand."""
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line} in {self.function}"
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """One tensor argument of the operator."""
+
+    name: str
+    """Argument name in the operator's schema, with an index for list arguments: `self`, `mat2`, `tensors[1]`."""
+    device: str
+    shape: tuple[int, ...]
+    dtype: str
+    parameter: str | None = None
+    """Qualified name when the tensor is (or shares memory with) a parameter or buffer of a module in the failing frames."""
+    made: Place | None = None
+    """Where its values were made; a move to another device keeps it."""
+    moved: Place | None = None
+    """Where it was last moved between devices."""
+    role: str | None = None
+    """`parameter`, `buffer`, or None."""
+    tied: tuple[str, ...] = ()
+    """Other qualified names of the same memory (tied weights)."""
+    assumed: bool = False
+    """True when the values are assumed, not computed."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceMemory:
+    """The ledger of one device, in bytes."""
+
+    allocated: int
+    reserved: int
+    peak_allocated: int
+    peak_reserved: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One thing that real hardware would refuse."""
+
+    kind: EventKind
+    op: str
+    """As the dispatcher names it: `aten.mul.Tensor`."""
+    message: str
+    """The text that the exception would carry on real hardware."""
+    at: Place
+    """Innermost frame outside torch, accelerate's hooks and samedevice: the failing statement."""
+    user_at: Place | None
+    """Innermost frame of the user's own script."""
+    module: str | None
+    """Qualified name of the innermost module whose `forward` was running."""
+    operands: tuple[Operand, ...]
+    stack: tuple[Place, ...] = ()
+    """Frames outside torch, oldest first, without source text."""
+    memory: dict[str, DeviceMemory] = field(default_factory=dict)
+    """Ledger per device at that moment; filled for out-of-memory events."""
+    notes: tuple[str, ...] = ()
+    """Facts that do not fit elsewhere, one sentence each."""
