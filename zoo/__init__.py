@@ -1,0 +1,1 @@
+"""Released device bugs, and the program that runs them both ways."""
