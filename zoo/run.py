@@ -85,6 +85,11 @@ def sample(everything: Sequence[Case], size: int) -> list[Case]:
     return [case for case in everything if case.id in chosen]
 
 
+def built(chosen: Iterable[Case]) -> bool:
+    """Whether every package version that the cases need is in the cache."""
+    return not any(overlays.missing(pins) for case in chosen for pins in case.pins.values())
+
+
 def run_way(case: Case, way: str, timeout: float) -> Outcome:
     """Run one case on its `bad` or `good` version under `samedevice run`, in a process of its own."""
     env = overlays.environment(case.pins[way])
@@ -261,11 +266,6 @@ def _tail(text: str, lines: int) -> str:
 
 def _word(verdict: Verdict | None) -> str:
     return "-" if verdict is None else ("yes" if verdict.right else "[red]NO[/red]")
-
-
-def built(chosen: Iterable[Case]) -> bool:
-    """Whether every package version that the cases need is in the cache."""
-    return not any(overlays.missing(pins) for case in chosen for pins in case.pins.values())
 
 
 if __name__ == "__main__":

@@ -1,0 +1,125 @@
+"""The zoo's index is sound, its runner counts right, and a sample of the cases runs both ways."""
+
+import json
+import os
+import re
+
+import pytest
+
+from zoo import run
+from zoo.judge import Outcome, Verdict
+
+CASES = run.cases()
+SAMPLE_SIZE = 2
+
+
+def test_index_and_scripts_agree():
+    names = [case.id for case in CASES]
+    assert len(set(names)) == len(names)
+    assert {path.stem for path in (run.ZOO / "cases").glob("*.py")} == set(names)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_entry_is_complete(case):
+    assert set(case.expect) == {"file", "lines", "op", "devices"}
+    first, last = case.expect["lines"]
+    assert 1 <= first <= last
+    assert re.fullmatch(r"aten\.[a-z0-9_]+", case.expect["op"])
+    assert all(re.fullmatch(r"cpu|cuda:[0-9]+", device) for device in case.expect["devices"])
+    assert case.pins["bad"] != case.pins["good"]
+    for pins in case.pins.values():
+        assert run.overlays.parse_pins([f"{name}=={version}" for name, version in pins.items()]) == dict(pins)
+    assert case.script.read_text(encoding="utf-8").rstrip().endswith('print("SCENARIO OK")')
+
+
+def test_sample_is_the_same_every_time():
+    chosen = run.sample(CASES, SAMPLE_SIZE)
+    assert len(chosen) == SAMPLE_SIZE
+    assert chosen == run.sample(CASES[::-1], SAMPLE_SIZE)[::-1]
+    assert set(case.id for case in chosen) < set(case.id for case in run.sample(CASES, SAMPLE_SIZE + 1))
+    assert run.sample(CASES, 1000) == CASES
+
+
+def row(bad, good):
+    return run.Row(CASES[0], bad, good, 1.0)
+
+
+def test_totals_count_ways_and_alarms():
+    rows = [
+        row(Verdict(True, others=("another",)), Verdict(True)),
+        row(Verdict(False, "nothing found"), Verdict(False, "false alarm", ("one", "two"))),
+        row(None, Verdict(False, "exit status 3")),
+    ]
+    assert run.totals(rows, 12.4) == "found 1/2, good clean 1/3, false alarms 2, seconds 12"
+    assert [each.right for each in rows] == [True, False, False]
+
+
+def test_table_shows_what_is_wrong(capsys):
+    run.show([row(Verdict(False, "nothing found [x]"), Verdict(False, "false alarm", ("SD101 at [/y]:1",)))], 2)
+    out = capsys.readouterr().out
+    assert "nothing found [x]" in out
+    assert "SD101 at [/y]:1" in out
+    assert out.rstrip().endswith("found 0/1, good clean 0/1, false alarms 1, seconds 2")
+
+
+def fake_run(monkeypatch, outcome):
+    monkeypatch.setattr(run.overlays, "ensure_all", list)
+    monkeypatch.setattr(run, "run_way", lambda case, way, timeout: outcome[way])
+
+
+def test_exit_status_and_json(monkeypatch, tmp_path, capsys):
+    expect = CASES[0].expect
+    hit = {
+        "code": "SD101",
+        "op": expect["op"],
+        "at": {"file": f"/x/{expect['file']}", "line": expect["lines"][0]},
+        "operands": [{"device": device} for device in expect["devices"]],
+    }
+    outcome = {"bad": Outcome(1, [hit], ""), "good": Outcome(0, [], "SCENARIO OK")}
+    fake_run(monkeypatch, outcome)
+    written = tmp_path / "zoo.json"
+    assert run.main([CASES[0].id, "--json", str(written)]) == 0
+    assert json.loads(written.read_text())["cases"][0]["bad"]["right"] is True
+    assert "found 1/1, good clean 1/1, false alarms 0" in capsys.readouterr().out
+
+    outcome["good"] = Outcome(1, [hit], "SCENARIO OK")
+    assert run.main([CASES[0].id]) == 1
+    assert "false alarms 1" in capsys.readouterr().out
+    assert run.main([CASES[0].id, "--bad-only"]) == 0
+    assert "found 1/1, good clean 0/0" in capsys.readouterr().out
+
+
+def test_unknown_case_is_refused(capsys):
+    assert run.main(["no-such-case"]) == 2
+    assert "no-such-case" in capsys.readouterr().err
+
+
+def test_missing_overlays_are_told(monkeypatch, capsys):
+    def fail(environments):
+        raise run.overlays.OverlayError("pip could not install peft==0.1")
+
+    monkeypatch.setattr(run.overlays, "ensure_all", fail)
+    assert run.main([CASES[0].id]) == 2
+    assert "pip could not install peft==0.1" in capsys.readouterr().err
+
+
+def sample_or_skip():
+    """The sample of this machine; SAMEDEVICE_ZOO_SAMPLE=N asks for N cases and lets them be installed."""
+    wanted = os.environ.get("SAMEDEVICE_ZOO_SAMPLE", "")
+    if wanted and not (wanted.isdigit() and int(wanted) > 0):
+        pytest.fail(f"SAMEDEVICE_ZOO_SAMPLE must be a number of cases, not {wanted!r}")
+    chosen = run.sample(CASES, int(wanted) if wanted else SAMPLE_SIZE)
+    if not wanted and not run.built(chosen):
+        pytest.skip("the sample's package versions are not installed; `make zoo` or SAMEDEVICE_ZOO_SAMPLE=2 installs them")
+    return chosen
+
+
+def test_sample_runs_both_ways():
+    chosen = sample_or_skip()
+    if not (run.ROOT / "src" / "samedevice" / "cli" / "__main__.py").is_file():
+        pytest.skip("this checkout has no `python -m samedevice.cli`")
+    run.overlays.ensure_all(pins for case in chosen for pins in case.pins.values())
+    rows = run.run_all(chosen, ("bad", "good"), jobs=1, timeout=300)
+    wrong = [f"{each.case.id}: bad {each.bad}, good {each.good}" for each in rows if not each.right]
+    assert len(rows) == len(chosen)
+    assert not wrong, "\n".join(wrong)
