@@ -27,6 +27,21 @@ from pathlib import Path
 _PIN = re.compile(r"(?P<name>[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)==(?P<version>[A-Za-z0-9][A-Za-z0-9.!+_-]*)")
 _NEVER_OVERLAID = re.compile(r"(torch|torchgen|functorch|triton|nvidia([_-].*)?)(-[^-]+\.(dist|egg)-info)?")
 _PIP_LINES_SHOWN = 12
+# Lines added to a file of a package, so that it can be imported beside a torch that was built for the CPU.
+# PyPI's torchvision for Linux is built for CUDA: its C++ operators do not load there, and then registering shapes for the two
+# nms operators, which it does on import, fails because nothing declared them. Using an operator still fails, as it should.
+_ADDED = {
+    "torchvision": (
+        "torchvision/extension.py",
+        """
+
+if not _has_ops():
+    _declared_by_overlay = torch.library.Library("torchvision", "FRAGMENT")
+    _declared_by_overlay.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    _declared_by_overlay.define("qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+""",
+    ),
+}
 _BUILDERS_AT_MOST = 2
 
 
@@ -43,11 +58,12 @@ def cache_folder() -> Path:
 def overlay_folder(name: str, version: str) -> Path:
     """The folder of one package version, whether it is built or not.
 
-    Its name ends with a short hash of the pin and of what a binary wheel depends on: the interpreter's ABI and the platform.
+    Its name ends with a short hash of the pin, of what a binary wheel depends on (the interpreter's ABI and the platform) and
+    of what is added to the package.
     """
     name, version = _checked(name, version)
-    identity = f"{name}=={version} {sysconfig.get_config_var('SOABI')} {sysconfig.get_platform()}"
-    return cache_folder() / f"{name}-{version}-{hashlib.sha256(identity.encode()).hexdigest()[:10]}"
+    parts = [f"{name}=={version}", str(sysconfig.get_config_var("SOABI")), sysconfig.get_platform(), *_ADDED.get(name, ())]
+    return cache_folder() / f"{name}-{version}-{hashlib.sha256(' '.join(parts).encode()).hexdigest()[:10]}"
 
 
 def missing(pins: Mapping[str, str]) -> list[tuple[str, str]]:
@@ -68,7 +84,10 @@ def ensure_all(environments: Iterable[Mapping[str, str]], builders: int = _BUILD
         _say(f"building {len(todo)} overlays in {cache_folder()}")
         with ThreadPoolExecutor(max(1, min(builders, _BUILDERS_AT_MOST))) as pool:
             builds = [pool.submit(_build, name, version, f"{i}/{len(todo)}") for i, (name, version) in enumerate(todo, 1)]
-        failures = [str(error) for build in builds if (error := build.exception()) is not None]
+            try:
+                failures = [str(error) for build in builds if (error := build.exception()) is not None]
+            finally:
+                pool.shutdown(cancel_futures=True)  # after ctrl-C no other build may start
         if failures:
             raise OverlayError("\n\n".join(failures))
     return [[overlay_folder(name, version) for name, version in sorted(pins.items())] for pins in environments]
@@ -111,6 +130,7 @@ def _build(name: str, version: str, progress: str) -> None:
     try:
         _install(f"{name}=={version}", unfinished)
         _strip(unfinished)
+        _add(name, unfinished)
         unfinished.chmod(0o755)  # mkdtemp makes it private
         try:
             unfinished.rename(target)
@@ -142,6 +162,13 @@ def _strip(folder: Path) -> None:
     for entry in folder.iterdir():
         if _NEVER_OVERLAID.fullmatch(entry.name):
             shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+
+
+def _add(name: str, folder: Path) -> None:
+    if name in _ADDED:
+        file, lines = _ADDED[name]
+        with (folder / file).open("a", encoding="utf-8") as source:
+            source.write(lines)
 
 
 def _say(text: str) -> None:

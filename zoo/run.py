@@ -13,7 +13,6 @@ import argparse
 import hashlib
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -99,30 +98,23 @@ def run_way(case: Case, way: str, timeout: float) -> Outcome:
     with tempfile.TemporaryDirectory(prefix="samedevice-zoo-") as scratch:
         report = Path(scratch) / "report.json"
         command = [sys.executable, "-m", "samedevice.cli", "run", "--machine", case.machine, "--json", str(report)]
-        process = subprocess.Popen(
-            [*command, str(case.script)],
-            cwd=scratch,
-            env=env,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            encoding="utf-8",
-            errors="replace",
-            start_new_session=True,
-        )
         try:
-            stdout, stderr = process.communicate(timeout=timeout)
-            status: int | None = process.returncode
+            done = subprocess.run(
+                [*command, str(case.script)],
+                cwd=scratch,
+                env=env,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                encoding="utf-8",
+                errors="replace",
+                timeout=timeout,
+                check=False,
+            )
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            stdout, stderr = process.communicate()
-            status = None
-        except BaseException:  # ctrl-C included: no run may outlive its runner
-            os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
-            raise
-        return Outcome(status, _findings(report), _tail(stdout, 1), _tail(stderr, _COMPLAINT_LINES), time.monotonic() - started)
+            return Outcome(None, _findings(report), "", seconds=time.monotonic() - started)
+        seconds = time.monotonic() - started
+        return Outcome(done.returncode, _findings(report), _tail(done.stdout, 1), _tail(done.stderr, _COMPLAINT_LINES), seconds)
 
 
 def run_case(case: Case, ways: Sequence[str], timeout: float) -> Row:
@@ -141,11 +133,14 @@ def run_all(chosen: Sequence[Case], ways: Sequence[str], jobs: int, timeout: flo
     rows: dict[str, Row] = {}
     with ThreadPoolExecutor(jobs) as pool:
         futures = [pool.submit(run_case, case, ways, timeout) for case in chosen]
-        for future in as_completed(futures):
-            row = future.result()
-            rows[row.case.id] = row
-            word = "right" if row.right else "WRONG"
-            print(f"[{len(rows)}/{len(chosen)}] {word} {row.case.id} {row.seconds:.1f} s", file=sys.stderr, flush=True)
+        try:
+            for future in as_completed(futures):
+                row = future.result()
+                rows[row.case.id] = row
+                word = "right" if row.right else "WRONG"
+                print(f"[{len(rows)}/{len(chosen)}] {word} {row.case.id} {row.seconds:.1f} s", file=sys.stderr, flush=True)
+        finally:
+            pool.shutdown(cancel_futures=True)  # ctrl-C reaches the running ones by itself; the waiting ones must not start
     return [rows[case.id] for case in chosen]
 
 

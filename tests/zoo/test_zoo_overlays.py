@@ -18,6 +18,7 @@ class FakePip:
         self.environments = []
         self.fails_on = None
         self.brings = ()
+        self.files = {}
         self.meanwhile = None
 
     def __call__(self, command, **options):
@@ -30,6 +31,8 @@ class FakePip:
         (folder / name).mkdir()
         for extra in (f"{name}-{version}.dist-info", *self.brings):
             (folder / extra).mkdir()
+        for path, text in self.files.items():
+            (folder / path).write_text(text)
         if self.meanwhile is not None:
             self.meanwhile()
         if pin == self.fails_on:
@@ -126,6 +129,22 @@ def test_torch_that_came_along_is_removed(pip):
     pip.brings = ("torch", "torch-2.0.0.dist-info", "nvidia", "nvidia_nccl_cu12-2.0.dist-info", "torchvision", "triton")
     (folder,) = overlays.ensure({"timm": "1.0.3"})
     assert sorted(entry.name for entry in folder.iterdir()) == ["timm", "timm-1.0.3.dist-info", "torchvision"]
+
+
+def test_torchvision_declares_what_a_cpu_torch_lacks(pip):
+    pip.files = {"torchvision/extension.py": "import torch\n\ndef _has_ops():\n    return False\n"}
+    (folder,) = overlays.ensure({"torchvision": "0.28.0"})
+    text = (folder / "torchvision" / "extension.py").read_text()
+    assert text.startswith("import torch\n")
+    assert "if not _has_ops():" in text
+    compile(text, "extension.py", "exec")
+
+
+def test_what_is_added_changes_the_folder(monkeypatch):
+    before = overlays.overlay_folder("torchvision", "0.28.0"), overlays.overlay_folder("peft", "0.14.0")
+    monkeypatch.setattr(overlays, "_ADDED", {"torchvision": ("torchvision/extension.py", "pass\n")})
+    assert overlays.overlay_folder("torchvision", "0.28.0") != before[0]
+    assert overlays.overlay_folder("peft", "0.14.0") == before[1]
 
 
 @pytest.mark.parametrize("name", ["torch", "Torch", "nvidia-nccl-cu12", "triton"])

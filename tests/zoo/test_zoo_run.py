@@ -1,5 +1,6 @@
 """The zoo's index is sound, its runner counts right, and a sample of the cases runs both ways."""
 
+import dataclasses
 import json
 import os
 import re
@@ -87,6 +88,48 @@ def test_exit_status_and_json(monkeypatch, tmp_path, capsys):
     assert "false alarms 1" in capsys.readouterr().out
     assert run.main([CASES[0].id, "--bad-only"]) == 0
     assert "found 1/1, good clean 0/0" in capsys.readouterr().out
+
+
+STUB = """
+import json, sys, time
+arguments = sys.argv[1:]
+assert arguments[:2] == ["run", "--machine"], arguments
+if "slow" in arguments[2]:
+    time.sleep(60)
+with open(arguments[arguments.index("--json") + 1], "w") as report:
+    json.dump({"schema": 1, "findings": []}, report)
+print("chatter")
+print("SCENARIO OK")
+print()
+print("to stderr", file=sys.stderr)
+sys.exit(0)
+"""
+
+
+@pytest.fixture
+def stub_program(monkeypatch, tmp_path):
+    """A `samedevice.cli` that only pretends, in a repository of its own."""
+    package = tmp_path / "src" / "samedevice"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "cli.py").write_text(STUB)
+    monkeypatch.setattr(run, "ROOT", tmp_path)
+    monkeypatch.setattr(run.overlays, "ensure", lambda pins: [])
+
+
+def test_one_way_runs_in_a_process_of_its_own(stub_program):
+    outcome = run.run_way(CASES[0], "bad", timeout=60)
+    assert (outcome.exit_status, outcome.findings) == (0, [])
+    assert outcome.last_line == "SCENARIO OK"
+    assert outcome.complaint == "to stderr"
+
+
+def test_a_run_that_hangs_is_stopped(stub_program):
+    slow = dataclasses.replace(CASES[0], machine="slow")
+    outcome = run.run_way(slow, "good", timeout=1)
+    assert outcome.exit_status is None
+    assert outcome.findings is None
+    assert outcome.seconds < 30
 
 
 def test_unknown_case_is_refused(capsys):
