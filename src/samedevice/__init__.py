@@ -1,0 +1,34 @@
+"""Run real multi-GPU PyTorch programs on a machine without a GPU and see every device bug with its cause and its fix.
+
+`import samedevice` imports nothing heavy: torch comes in only when a virtual machine is entered.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from samedevice._api import machine
+
+    __version__: str
+
+__all__ = ["__version__", "machine"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            return version("samedevice")
+        except PackageNotFoundError:  # a source tree on the path that was never installed
+            return "0+unknown"
+    if name == "machine":
+        from samedevice._api import machine
+
+        return machine
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

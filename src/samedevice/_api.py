@@ -1,0 +1,72 @@
+"""`samedevice.machine`: the virtual machine for tests, notebooks and programs."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Literal, Self
+
+from samedevice.diagnosis import judge
+from samedevice.events import DeviceMemory
+from samedevice.findings import Finding
+from samedevice.machines import parse_machine
+from samedevice.report import finding_text
+
+if TYPE_CHECKING:
+    from samedevice.machines import Machine
+    from samedevice.runtime import VirtualMachine
+
+
+class machine:
+    """Inside this block torch sees the GPUs that `spec` describes, and refuses what they would refuse.
+
+    ```python
+    import torch
+    import samedevice as sd
+
+    with sd.machine("2x24GB", on_mismatch="record") as vm:
+        torch.ones(2, device="cuda:0") + torch.ones(2, device="cuda:1")
+    print(vm.findings[0].title)  # add got operands on cuda:0 and cuda:1
+    ```
+
+    `spec` is what `samedevice run --machine` takes: `2x24GB`, `8xA100-80G`, `2xH100-80G+2xA100-40G`, or the path of a TOML
+    file. With `on_mismatch="raise"`, the default, a mismatch raises what torch raises on real hardware (`RuntimeError`); when
+    it leaves the block it carries the finding as `error.finding` and in its notes. With `"record"` the operand is moved and
+    the program goes on. Memory that does not fit raises `torch.OutOfMemoryError` either way.
+
+    Raises `samedevice.errors.MachineSpecError` for a `spec` that cannot be read, and `ValueError` for another `on_mismatch`.
+    """
+
+    def __init__(self, spec: str, on_mismatch: Literal["raise", "record"] = "raise") -> None:
+        if on_mismatch not in ("raise", "record"):
+            raise ValueError(f'on_mismatch is "raise" or "record", not {on_mismatch!r}')
+        self._machine: Machine = parse_machine(spec)
+        self._on_mismatch = on_mismatch
+        self._engine: VirtualMachine | None = None
+
+    def __enter__(self) -> Self:
+        from samedevice.runtime import VirtualMachine
+
+        self._engine = VirtualMachine(self._machine, on_mismatch=self._on_mismatch)
+        self._engine.__enter__()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        assert self._engine is not None
+        self._engine.__exit__(kind, error, trace)
+        if error is not None and not hasattr(error, "finding"):
+            for finding in reversed(self.findings):
+                if finding.message == str(error):
+                    error.finding = finding  # type: ignore[attr-defined] # ours, on torch's own exception
+                    error.add_note(finding_text(finding).rstrip())
+                    break
+
+    @property
+    def findings(self) -> list[Finding]:
+        """What was found so far, in order, each distinct statement once."""
+        if self._engine is None:
+            return []
+        return [judge(event, count) for event, count in zip(self._engine.events, self._engine.event_counts, strict=True)]
+
+    def memory(self) -> dict[str, DeviceMemory]:
+        """Bytes held on each device, with the peaks; stays readable after the block."""
+        return {} if self._engine is None else self._engine.memory()

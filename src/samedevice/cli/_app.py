@@ -1,0 +1,132 @@
+"""The commands and their options. Option words stop at the script's name: everything behind it belongs to the script."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+from samedevice.messages import Language
+
+DEFAULT_MACHINE = "2x24GB"
+_TAKES_VALUE = ("--machine", "--json", "--lang")
+
+app = typer.Typer(
+    name="samedevice",
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def main() -> None:
+    """Entry point of the `samedevice` command."""
+    # Not `app()`: calling a Typer object installs typer's own sys.excepthook, which the script would then see.
+    typer.main.get_command(app).main(prog_name="samedevice")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        import samedevice
+
+        typer.echo(f"samedevice {samedevice.__version__} (torch {version('torch')}, Python {sys.version.split()[0]})")
+        raise typer.Exit
+
+
+@app.callback()
+def samedevice(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the versions and exit.")
+    ] = False,
+) -> None:
+    """Run your real multi-GPU PyTorch program on a machine without a GPU and see every device bug."""
+
+
+class _StopsAtProgram(TyperCommand):
+    """`-m MODULE` ends our options just as SCRIPT does; click knows only the second."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, _close_options(args))
+
+    def collect_usage_pieces(self, _: Any) -> list[str]:
+        return ["[OPTIONS]", "SCRIPT|-m MODULE", "[ARGS]..."]
+
+
+def _close_options(args: list[str]) -> list[str]:
+    index = 0
+    while index < len(args):
+        word = args[index]
+        if word == "-m":
+            return [*args[: index + 2], "--", *args[index + 2 :]]
+        if word.startswith("-m"):  # -mMODULE, as Python allows
+            return [*args[: index + 1], "--", *args[index + 1 :]]
+        if word == "--" or not word.startswith("-"):
+            return args
+        index += 2 if word in _TAKES_VALUE else 1
+    return args
+
+
+@app.command(
+    cls=_StopsAtProgram,
+    context_settings={"allow_interspersed_args": False},
+    epilog="Exit status: 0 nothing found, 1 findings, 2 wrong usage, 3 the script itself failed, 130 interrupted.",
+)
+def run(
+    *,
+    program: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="SCRIPT [ARGS]", help="The program and its own arguments.", show_default=False),
+    ] = None,
+    module: Annotated[
+        str | None, typer.Option("-m", metavar="MODULE", help="Run a module, as `python -m` does.", show_default=False)
+    ] = None,
+    machine: Annotated[
+        str, typer.Option(metavar="SPEC", help="GPUs to pretend: 2x24GB, 8xA100-80G, 4xRTX4090, a + of those, or a TOML file.")
+    ] = DEFAULT_MACHINE,
+    json: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also write the findings as JSON.", show_default=False)
+    ] = None,
+    fail_fast: Annotated[
+        bool, typer.Option("--fail-fast", help="Raise at the first mismatch, as real hardware does, instead of going on.")
+    ] = False,
+    lang: Annotated[
+        str | None,
+        typer.Option(metavar="en|zh", help="Language of the messages; default: that of the locale.", show_default=False),
+    ] = None,
+) -> None:
+    """Run a script on a virtual multi-GPU machine and list its device bugs.
+
+    The script runs as Python would run it, and its standard output is its own; everything that samedevice says goes to
+    standard error. A device mismatch is noted, the operand is moved, and the script goes on, so one run shows all bugs.
+
+    With findings the status is 1 however the script ended. Without findings, a script that ends by an exception or by
+    sys.exit with anything but 0 gives 3. A script that calls os._exit ends at once, with its own status and no report.
+    """
+    from samedevice.cli._run import Request, run_program
+
+    request = Request(
+        program=tuple(program or ()),
+        module=module,
+        machine=machine,
+        json=json,
+        fail_fast=fail_fast,
+        language=_language(lang),
+    )
+    raise typer.Exit(run_program(request))
+
+
+def _language(lang: str | None) -> Language | None:
+    if lang is None:
+        return None
+    if lang == "en":
+        return "en"
+    if lang == "zh":
+        return "zh"
+    raise typer.BadParameter(f"{lang!r} is not one of 'en', 'zh'.", param_hint="'--lang'")

@@ -1,0 +1,301 @@
+"""`samedevice run`: the order of things around a script, and what its end means.
+
+Before the script: everything that can be wrong with the command line is found. After it: its threads and exit handlers run
+while the virtual GPUs still exist, as they would on hardware; then the JSON is written, and last the report.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any, Protocol, TextIO
+
+from samedevice.cli._program import Program, enter_path, find_module, find_script
+from samedevice.cli._progress import Progress
+from samedevice.cli._traceback import raised_by_us, show_exception
+from samedevice.diagnosis import judge
+from samedevice.errors import UnsupportedFeatureError, UsageError
+from samedevice.events import DeviceMemory, Event
+from samedevice.findings import Finding, Status, run_document
+from samedevice.messages import Language, language_of, say
+from samedevice.report import open_console, print_run, readable_language
+
+NOTHING_FOUND, FOUND, WRONG_USAGE, SCRIPT_FAILED, INTERNAL_ERROR, INTERRUPTED = 0, 1, 2, 3, 70, 130
+_PATIENCE = 2.0
+"""Seconds that an interrupted script's threads get to end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the command line asks for."""
+
+    program: tuple[str, ...]
+    module: str | None
+    machine: str
+    json: Path | None
+    fail_fast: bool
+    language: Language | None
+
+
+class Described(Protocol):
+    """A machine, as far as the report needs it."""
+
+    def describe(self) -> dict[str, Any]: ...
+
+
+class Watcher(AbstractContextManager[Any], Protocol):
+    """The virtual machine, as far as `run` needs it."""
+
+    @property
+    def events(self) -> list[Event]: ...
+    @property
+    def event_counts(self) -> list[int]: ...
+    @property
+    def operators(self) -> int: ...
+    def memory(self) -> dict[str, DeviceMemory]: ...
+
+
+@dataclass(slots=True)
+class _Ending:
+    """How the script ended, and the status of `run` if nothing was found."""
+
+    status: Status
+    code: int
+    python_code: int
+    """What Python itself would have exited with."""
+
+
+def run_program(request: Request) -> int:
+    """Run what `request` names and return the exit status."""
+    stream = sys.stderr
+    language = readable_language(stream, request.language or language_of(os.environ))
+    try:
+        return _run(request, stream, language)
+    except UsageError as error:
+        _tell(stream, str(error))
+        return WRONG_USAGE
+    except KeyboardInterrupt:  # before the script, or a second one while the report was made
+        return INTERRUPTED
+    except Exception as error:
+        _internal_error(stream, error, language)
+        return INTERNAL_ERROR
+
+
+def _run(request: Request, stream: TextIO, language: Language) -> int:
+    _fix_hash_seed()
+    program = _find(request, language)
+    machine = _machine(request.machine)
+    document = _open_json(request.json, language)
+    watcher = _virtual_machine(machine, request.fail_fast, program.file)
+    owner = os.getpid()
+    _take_sigterm()
+    enter_path(program.path_entry)
+    with watcher:
+        with Progress(stream, watcher, language):
+            ending = _execute(program, stream, language)
+            ending = _wind_down(ending)
+        _flush_stdout()
+    if os.getpid() != owner:  # a child that the script forked came back through here: it ends as under Python
+        return ending.python_code
+    with suppress(ValueError):  # not the main thread
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    findings = [judge(event, count, language) for event, count in zip(watcher.events, watcher.event_counts, strict=True)]
+    memory = watcher.memory()
+    description = machine.describe()
+    content = run_document(description, ending.status, findings, memory)
+    written = document is None or _write_json(document, content, stream, language)
+    with suppress(OSError, ValueError):  # standard error is closed, or its reader went away
+        console = open_console(stream)
+        print_run(console, findings=findings, machine=description, memory=memory, status=ending.status, language=language)
+        stream.flush()
+    code = _exit_code(ending, findings)
+    if ending.status == "interrupted" and _workers():
+        _leave(code)  # Python would wait for threads that may never end
+    return code if written else INTERNAL_ERROR
+
+
+def _fix_hash_seed() -> None:
+    """Start once more with PYTHONHASHSEED=0 unless the user chose a seed.
+
+    accelerate 1.15 picks a model's main device with `list(set(devices))[0]`; with devices given as strings that depends on the
+    hash seed, so the same script would have other findings from run to run. The seed is read only when Python starts. This
+    comes before torch is imported, so it costs one bare start of Python (about 0.1 s). The same process goes on: standard
+    input, descriptors and arguments are untouched.
+    """
+    if "PYTHONHASHSEED" in os.environ or sys.flags.ignore_environment or os.name != "posix" or not sys.executable:
+        return
+    sys.stdout.flush()
+    sys.stderr.flush()
+    environment = {**os.environ, "PYTHONHASHSEED": "0"}
+    os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environment)
+
+
+def _find(request: Request, language: Language) -> Program:
+    if request.module is not None:
+        return find_module(request.module, request.program, language)
+    if not request.program:
+        raise UsageError(say("usage.no-script", language))
+    return find_script(request.program[0], request.program[1:], language)
+
+
+def _machine(spec: str) -> Described:
+    from samedevice.machines import parse_machine
+
+    machine: Described = parse_machine(spec)
+    return machine
+
+
+def _virtual_machine(machine: Any, fail_fast: bool, script: str | None) -> Watcher:
+    from samedevice.runtime import VirtualMachine
+
+    watcher: Watcher = VirtualMachine(machine, on_mismatch="raise" if fail_fast else "record", script=script)
+    return watcher
+
+
+def _open_json(path: Path | None, language: Language) -> TextIO | None:
+    """Open the JSON file before the run: a bad path is told at once, and no older result survives a run that never ends."""
+    if path is None:
+        return None
+    if str(path) == "-":
+        raise UsageError(say("usage.json-stdout", language))
+    try:
+        # A file name that is no Unicode holds lone surrogates; backslashreplace writes them as JSON's own escapes.
+        return path.open("w", encoding="utf-8", errors="backslashreplace")
+    except OSError as error:
+        raise UsageError(say("usage.json-unwritable", language, path=path, reason=error.strerror or error)) from None
+
+
+def _execute(program: Program, stream: TextIO, language: Language) -> _Ending:
+    try:
+        program.run()
+    except SystemExit as request:
+        return _ending_of_exit(request)
+    except KeyboardInterrupt:
+        return _Ending("interrupted", INTERRUPTED, INTERRUPTED)
+    except BaseException as error:
+        internal = isinstance(error, AssertionError) and raised_by_us(error)
+        show_exception(error)
+        if isinstance(error, UnsupportedFeatureError):
+            _tell(stream, say("unsupported", language, reason=error))
+        elif internal:
+            _tell(stream, say("internal-error", language, reason=_named(error)))
+            return _Ending("script-error", INTERNAL_ERROR, 1)
+        return _Ending("out-of-memory", FOUND, 1) if _is_out_of_memory(error) else _Ending("script-error", SCRIPT_FAILED, 1)
+    return _Ending("completed", NOTHING_FOUND, 0)
+
+
+def _ending_of_exit(request: SystemExit) -> _Ending:
+    """`sys.exit(...)`: None and 0 are a good end; anything but a number is printed, as Python does, and means 1."""
+    if request.code is None or request.code == 0:
+        return _Ending("completed", NOTHING_FOUND, 0)
+    if isinstance(request.code, int):
+        return _Ending("script-error", SCRIPT_FAILED, request.code)
+    if sys.stderr is not None:
+        print(request.code, file=sys.stderr)
+    return _Ending("script-error", SCRIPT_FAILED, 1)
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(error, torch.OutOfMemoryError)
+
+
+def _wind_down(ending: _Ending) -> _Ending:
+    """What the interpreter does when the main script is over, done while the virtual GPUs still exist."""
+    try:
+        if ending.status == "interrupted":
+            deadline = time.monotonic() + _PATIENCE
+            for thread in _workers():
+                thread.join(max(0.0, deadline - time.monotonic()))
+        else:
+            _interpreter_step(threading, "_shutdown")
+        _interpreter_step(atexit, "_run_exitfuncs")
+    except KeyboardInterrupt:
+        return _Ending("interrupted", INTERRUPTED, INTERRUPTED)
+    return ending
+
+
+def _interpreter_step(module: Any, name: str) -> None:
+    """A private function that the interpreter itself calls at its end; without it the step happens later, as usual."""
+    step: Callable[[], object] | None = getattr(module, name, None)
+    if step is not None:
+        step()
+
+
+def _workers() -> list[threading.Thread]:
+    """Threads that Python would wait for."""
+    return [thread for thread in threading.enumerate() if not thread.daemon and thread is not threading.main_thread()]
+
+
+def _take_sigterm() -> None:
+    """SIGTERM ends the script as Ctrl-C does, so that a time limit still gets its report. A script's own handler wins later."""
+
+    def interrupt(number: int, _: FrameType | None) -> None:
+        if os.getpid() != owner:  # a forked worker, which multiprocessing ends by SIGTERM: it dies of it, as always
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+        raise KeyboardInterrupt
+
+    owner = os.getpid()
+    with suppress(ValueError):  # not the main thread
+        if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+            signal.signal(signal.SIGTERM, interrupt)
+
+
+def _flush_stdout() -> None:
+    """What the script printed comes before the report. A reader that went away is no error of ours."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except (OSError, ValueError):
+        with suppress(OSError, ValueError):  # or the interpreter complains about the same when it ends
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _write_json(document: TextIO, content: dict[str, Any], stream: TextIO, language: Language) -> bool:
+    try:
+        with document:
+            json.dump(content, document, ensure_ascii=False, indent=2)
+            document.write("\n")
+    except OSError as error:
+        _tell(stream, say("json-failed", language, path=document.name, reason=error.strerror or error))
+        return False
+    return True
+
+
+def _exit_code(ending: _Ending, findings: list[Finding]) -> int:
+    if ending.code in (INTERRUPTED, INTERNAL_ERROR) or not findings:
+        return ending.code
+    return FOUND
+
+
+def _leave(code: int) -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
+
+
+def _internal_error(stream: TextIO, error: Exception, language: Language) -> None:
+    if os.environ.get("SAMEDEVICE_DEBUG"):
+        sys.__excepthook__(type(error), error, error.__traceback__)
+    _tell(stream, say("internal-error", language, reason=_named(error)))
+
+
+def _named(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+def _tell(stream: TextIO, text: str) -> None:
+    with suppress(OSError, ValueError):
+        print(f"samedevice: {text}", file=stream, flush=True)

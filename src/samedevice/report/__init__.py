@@ -1,0 +1,8 @@
+"""Showing what was found. Reports see findings and numbers only: no torch, no events to judge."""
+
+from __future__ import annotations
+
+from samedevice.report._words import bytes_text
+from samedevice.report.terminal import finding_text, open_console, print_finding, print_run, readable_language
+
+__all__ = ["bytes_text", "finding_text", "open_console", "print_finding", "print_run", "readable_language"]

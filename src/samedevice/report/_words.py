@@ -1,0 +1,81 @@
+"""Small values as people read them: shapes, types, bytes, paths, and script text made harmless."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from samedevice.events import Operand
+
+_SHORT_TYPES = {
+    "float16": "f16",
+    "float32": "f32",
+    "float64": "f64",
+    "bfloat16": "bf16",
+    "complex32": "c32",
+    "complex64": "c64",
+    "complex128": "c128",
+    "int8": "i8",
+    "int16": "i16",
+    "int32": "i32",
+    "int64": "i64",
+    "uint8": "u8",
+    "uint16": "u16",
+    "uint32": "u32",
+    "uint64": "u64",
+    "half": "f16",
+    "float": "f32",
+    "double": "f64",
+    "long": "i64",
+    "int": "i32",
+    "short": "i16",
+}
+_INSTALLED = ("site-packages", "dist-packages")
+
+
+def short_type(dtype: str) -> str:
+    """`torch.float32` is `f32`; a type without a short form keeps its name."""
+    name = dtype.removeprefix("torch.")
+    return _SHORT_TYPES.get(name, name)
+
+
+def typed_shape(operand: Operand) -> str:
+    """`f32[32, 512]`, with `f32[]` for a 0-dim tensor."""
+    return f"{short_type(operand.dtype)}[{', '.join(map(str, operand.shape))}]"
+
+
+def bytes_text(count: int) -> str:
+    """Bytes in the binary unit that leaves at most four digits before the point."""
+    if count < 1024:
+        return f"{count} B"
+    value = float(count)
+    for unit in ("KiB", "MiB", "GiB"):
+        value /= 1024
+        if value < 1024:
+            return f"{value:.1f} {unit}"
+    return f"{value / 1024:.1f} TiB"
+
+
+def short_path(file: str) -> str:
+    """A file as its reader knows it: from the working folder, or from the package it was installed with."""
+    path = Path(file)
+    for part in _INSTALLED:
+        if part in path.parts:
+            last = len(path.parts) - 1 - path.parts[::-1].index(part)
+            return "/".join(path.parts[last + 1 :])
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except (ValueError, OSError):  # elsewhere, or the working folder is gone
+        return file
+
+
+def harmless(text: str) -> str:
+    """Text of a script for a terminal: control characters, which could repaint the screen, are shown by their codes."""
+    return "".join(_visible(character) for character in text)
+
+
+def _visible(character: str) -> str:
+    if character in "\t\n\r":
+        return " "
+    if character.isprintable():
+        return character
+    return character.encode("unicode_escape", "backslashreplace").decode("ascii")

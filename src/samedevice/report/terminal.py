@@ -1,0 +1,210 @@
+"""Findings as text for a terminal: one block for each finding, then a summary.
+
+Text of the script never reaches rich as markup, only as plain characters. Lines wrap under their own text at the width of the
+terminal; without a terminal nothing wraps, so that a log can be searched.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from io import StringIO
+from typing import Any, TextIO
+
+from rich.console import Console
+from rich.text import Text
+
+from samedevice.diagnosis import code_of
+from samedevice.events import DeviceMemory, Operand, Place
+from samedevice.findings import Finding, Fix, Status
+from samedevice.messages import Language, enumerate_words, say, short_operator
+from samedevice.report._words import bytes_text, harmless, short_path, typed_shape
+
+_UNLIMITED = 100_000
+_LABEL = 9
+"""Width of the label column, the space behind it included."""
+_LEAST_ORIGIN = 30
+"""With fewer columns left beside it, an operand's origin goes on lines of its own."""
+
+_LEAST_TEXT = 10
+"""Text is never squeezed into fewer columns than these."""
+
+
+def open_console(stream: TextIO) -> Console:
+    """A console on `stream`: colour only on a terminal and without NO_COLOR, width of the terminal, no limit without one."""
+    on_terminal = stream.isatty()
+    width = None if on_terminal or os.environ.get("COLUMNS") else _UNLIMITED
+    return Console(file=stream, width=width, highlight=False, markup=False, emoji=False, soft_wrap=False)
+
+
+def readable_language(stream: TextIO, language: Language) -> Language:
+    """`language`, or English where `stream` cannot carry Chinese characters."""
+    try:
+        say("label.why", language).encode(stream.encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return "en"
+    return language
+
+
+def finding_text(finding: Finding, language: Language = "en") -> str:
+    """One finding as plain text without colour or wrapping."""
+    stream = StringIO()
+    print_finding(Console(file=stream, width=_UNLIMITED, highlight=False, markup=False, color_system=None), finding, language)
+    return stream.getvalue()
+
+
+def print_finding(console: Console, finding: Finding, language: Language = "en") -> None:
+    """The block of one finding."""
+    name = code_of(finding.code).name
+    _put(console, 0, Text.assemble((finding.code, "bold red"), (f" {name}", "bold"), f": {harmless(finding.title)}"))
+    if finding.at is not None:
+        _put(console, 2, _place(finding.at, language))
+    if finding.user_at is not None and not _same_line(finding.user_at, finding.at):
+        _labelled(console, "called", _place(finding.user_at, language), language)
+    if finding.module:
+        _labelled(console, "module", Text(harmless(finding.module)), language)
+    if finding.count > 1:
+        _labelled(console, "count", Text(say("times", language, count=finding.count)), language)
+    _operands(console, finding.operands, language)
+    _labelled(console, "why", Text(_why(finding, language)), language)
+    if finding.cause != "undetermined":
+        confidence = say(f"confidence.{finding.confidence}", language)
+        _labelled(console, "cause", Text.assemble((finding.cause, "bold"), f" ({confidence})"), language)
+    if finding.candidates:
+        _labelled(console, "maybe", Text(", ".join(finding.candidates)), language)
+    for note in finding.notes:
+        _labelled(console, "note", Text(harmless(note)), language)
+    for fix in finding.fixes:
+        _fix(console, fix, language)
+
+
+def print_run(
+    console: Console,
+    *,
+    findings: Sequence[Finding],
+    machine: Mapping[str, Any],
+    memory: Mapping[str, DeviceMemory],
+    status: Status,
+    language: Language = "en",
+) -> None:
+    """Every finding of a run, then the summary: machine, count, how the script ended, peaks of memory."""
+    for finding in findings:
+        print_finding(console, finding, language)
+        console.print()
+    key = {0: "summary.none", 1: "summary.one"}.get(len(findings), "summary.many")
+    line = say(
+        key,
+        language,
+        count=len(findings),
+        machine=harmless(str(machine.get("spec", "?"))),
+        status=say(f"status.{status}", language),
+    )
+    _put(console, 0, Text.assemble(("samedevice", "bold"), f": {line}"))
+    _memory(console, memory, language)
+
+
+def _why(finding: Finding, language: Language) -> str:
+    name = code_of(finding.code).name
+    if name == "cross-device-operands" and (finding.message or "").startswith("indices should be"):
+        name = "cross-device-index"
+    return say(f"why.{name}", language, op=short_operator(finding.op or "?"))
+
+
+def _operands(console: Console, operands: Sequence[Operand], language: Language) -> None:
+    rows = [(harmless(operand.name), typed_shape(operand), operand.device) for operand in operands]
+    names, shapes, devices = ([row[column] for row in rows] for column in range(3))
+    widths = [max(map(len, names), default=0), max(map(len, shapes), default=0), max(map(len, devices), default=0)]
+    widths[0] = max(widths[0], _LABEL - 2)
+    origin_column = 2 + sum(widths) + 2 * len(widths)
+    beside = console.width - origin_column >= _LEAST_ORIGIN
+    for operand, (name, shape, device) in zip(operands, rows, strict=True):
+        origin = Text(_origin(operand, language))
+        head = Text.assemble(
+            (name.ljust(widths[0]), "cyan"), "  ", shape.ljust(widths[1]), "  ", (device.ljust(widths[2]), "yellow"), "  "
+        )
+        if beside:
+            _put(console, 2, head + origin, head=len(head))
+        else:
+            head.rstrip()
+            _put(console, 2, head)
+            _put(console, 4, origin)
+
+
+def _origin(operand: Operand, language: Language) -> str:
+    facts = [operand.parameter] if operand.parameter else []
+    if operand.tied:
+        facts.append(say("tied", language, names=enumerate_words(operand.tied, language)))
+    if operand.moved is not None:
+        call = next((f".{name}()" for name in ("to", "cuda", "cpu") if f".{name}(" in operand.moved.code), None)
+        where = _line(operand.moved)
+        facts.append(say("moved-by", language, call=call, place=where) if call else say("moved", language, place=where))
+        if operand.made is not None and not _same_line(operand.made, operand.moved):
+            facts.append(say("made", language, place=_line(operand.made)))
+    elif operand.made is not None:
+        facts.append(say("made-never-moved", language, place=_line(operand.made)))
+    if operand.assumed:
+        facts.append(say("assumed", language))
+    return harmless(say("between-facts", language).join(facts) or say("origin-unknown", language))
+
+
+def _fix(console: Console, fix: Fix, language: Language) -> None:
+    _labelled(console, "fix", Text(f"{harmless(fix.title)} ({say(f'safety.{fix.safety}', language)})", "green"), language)
+    for line in (fix.diff or "").splitlines():
+        style = {"+": "green", "-": "red"}.get(line[:1], "")
+        _put(console, 2 + _LABEL, Text(harmless(line), style))
+
+
+def _memory(console: Console, memory: Mapping[str, DeviceMemory], language: Language) -> None:
+    if not memory:
+        return
+    heads = [say(f"memory.{column}", language) for column in ("device", "allocated", "reserved", "total")]
+    rows = [
+        [device, bytes_text(ledger.peak_allocated), bytes_text(ledger.peak_reserved), bytes_text(ledger.total)]
+        for device, ledger in memory.items()
+    ]
+    widths = [max(Text(cell).cell_len for cell in column) for column in zip(heads, *rows, strict=True)]
+    if 2 * (1 + len(widths)) + sum(widths) > console.width:  # narrow: what was held, and what there is
+        for device, allocated, _, total in rows:
+            _put(console, 2, Text(f"{device}  {allocated} / {total}"))
+        return
+    for row, style in [(heads, "dim"), *((row, "") for row in rows)]:
+        cells = [_padded(cell, width, right=index > 0) for index, (cell, width) in enumerate(zip(row, widths, strict=True))]
+        _put(console, 2, Text("  ".join(cells).rstrip(), style))
+
+
+def _padded(cell: str, width: int, *, right: bool) -> str:
+    space = " " * (width - Text(cell).cell_len)
+    return space + cell if right else cell + space
+
+
+def _place(place: Place, language: Language) -> Text:
+    text = Text(harmless(say("at", language, place=_line(place), function=place.function)))
+    if place.code:
+        text.append("      ").append(harmless(place.code), "italic")
+    return text
+
+
+def _line(place: Place) -> str:
+    return f"{short_path(place.file)}:{place.line}"
+
+
+def _same_line(one: Place, other: Place | None) -> bool:
+    return other is not None and (one.file, one.line) == (other.file, other.line)
+
+
+def _labelled(console: Console, label: str, text: Text, language: Language) -> None:
+    word = say(f"label.{label}", language)
+    label_text = Text(_padded(word, _LABEL, right=False), "dim")
+    _put(console, 2, label_text + text, head=len(label_text))
+
+
+def _put(console: Console, indent: int, text: Text, head: int = 2) -> None:
+    """One logical line at `indent`. Its first `head` characters stay together; what does not fit goes on below, beside them."""
+    if indent + text[:head].cell_len > console.width - _LEAST_TEXT:
+        head = 2
+    hang = indent + text[:head].cell_len
+    margins = [Text(" " * indent) + text[:head]]
+    for line in text[head:].wrap(console, max(console.width - hang, _LEAST_TEXT), overflow="fold"):
+        whole = (margins.pop() if margins else Text(" " * hang)) + line
+        whole.rstrip()
+        console.print(whole, no_wrap=True, overflow="ignore", crop=False)
