@@ -1,0 +1,10 @@
+"""Machines as data: what GPUs there are, what a machine specification means. Nothing here needs torch."""
+
+from __future__ import annotations
+
+from samedevice.machines._gpu import Gpu, gpu_table
+from samedevice.machines._link import Link
+from samedevice.machines._machine import Machine
+from samedevice.machines._spec import parse_machine
+
+__all__ = ["Gpu", "Link", "Machine", "gpu_table", "parse_machine"]
