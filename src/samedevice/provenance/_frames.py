@@ -1,0 +1,97 @@
+"""Sites and frames.
+
+Must guarantee: taking a site keeps no frame and no local variable alive, only the code object.
+"""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Iterator
+from pathlib import Path
+from types import CodeType, FrameType
+
+from samedevice.events import Place
+
+Site = tuple[CodeType, int]
+"""A code object and the offset of the instruction in it (`f_lasti`)."""
+
+_STANDARD_LIBRARY_PLUMBING = ("contextlib.py", "functools.py", "threading.py", "runpy.py")
+
+
+class FrameFilter:
+    """Tells frames that a person wrote from those of torch, accelerate's hooks and samedevice."""
+
+    def __init__(self, internal_folders: tuple[str, ...], script: str | None) -> None:
+        self._folders = internal_folders
+        self._script = script
+        self._script_folder = str(Path(script).resolve().parent) + "/" if script else None
+        self._internal: dict[str, bool] = {}
+        self._of_user: dict[str, bool] = {}
+
+    def internal(self, file: str) -> bool:
+        """Whether frames of this file are skipped when the failing statement is looked for."""
+        known = self._internal.get(file)
+        if known is None:
+            known = self._internal[file] = (
+                file.startswith(self._folders)
+                or file.startswith("<frozen ")
+                or file.endswith(("accelerate/hooks.py", "accelerate/utils/operations.py"))
+                or (file.endswith(_STANDARD_LIBRARY_PLUMBING) and "site-packages" not in file)
+            )
+        return known
+
+    def of_user(self, file: str) -> bool:
+        """Whether the file belongs to the user's script: the script itself or a module beside or below it."""
+        known = self._of_user.get(file)
+        if known is None:
+            resolved = file if file.startswith("<") else str(Path(file).resolve())
+            if self._script_folder is None:
+                known = not self.internal(file) and not _installed(file)
+            else:
+                known = resolved.startswith(self._script_folder) and not _installed(resolved)
+            self._of_user[file] = known
+        return known
+
+    def site(self, frame: FrameType | None) -> Site | None:
+        """Innermost site outside torch, accelerate's hooks and samedevice, from `frame` outwards."""
+        internal = self._internal
+        while frame is not None:
+            code = frame.f_code
+            file = code.co_filename
+            known = internal.get(file)
+            if known is None:
+                known = self.internal(file)
+            if not known:
+                return (code, frame.f_lasti)
+            frame = frame.f_back
+        return None
+
+    def frames(self, frame: FrameType | None) -> Iterator[FrameType]:
+        """Frames outside torch, accelerate's hooks and samedevice, innermost first."""
+        while frame is not None:
+            if not self.internal(frame.f_code.co_filename):
+                yield frame
+            frame = frame.f_back
+
+
+def _installed(file: str) -> bool:
+    return "site-packages" in file or "dist-packages" in file or "/lib/python3" in file
+
+
+def site_of(frame: FrameType) -> Site:
+    """The site where a frame stands."""
+    return (frame.f_code, frame.f_lasti)
+
+
+def resolve(site: Site | None) -> Place | None:
+    """File, line, function and source text of a site."""
+    if site is None:
+        return None
+    code, offset = site
+    line = code.co_firstlineno
+    for start, end, number in code.co_lines():
+        if start <= offset < end and number is not None:
+            line = number
+            break
+    text = linecache.getline(code.co_filename, line).strip()
+    return Place(code.co_filename, line, code.co_name, text)

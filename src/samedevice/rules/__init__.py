@@ -1,0 +1,12 @@
+"""What CUDA accepts: one row per operator, derived from torch's own operator declarations and from hand-written rows.
+
+Needs no torch: the declarations are a text file inside the torch distribution.
+"""
+
+from __future__ import annotations
+
+from samedevice.rules._rows import Argument, Check, Row
+from samedevice.rules._table import row_for, rows_by_hand
+from samedevice.rules._verdict import Refusal, judge_devices
+
+__all__ = ["Argument", "Check", "Refusal", "Row", "judge_devices", "row_for", "rows_by_hand"]

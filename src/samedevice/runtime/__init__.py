@@ -1,0 +1,7 @@
+"""The virtual machine: everything that acts on torch."""
+
+from __future__ import annotations
+
+from samedevice.runtime._machine import VirtualMachine
+
+__all__ = ["VirtualMachine"]

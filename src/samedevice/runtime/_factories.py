@@ -1,0 +1,122 @@
+"""Factories and `torch.device` take integers as devices; nothing else about them changes.
+
+Note [Real factories first]
+`torch.utils._device._device_constructors()` remembers the factories at its first use, and `with torch.device(...)` compares against
+them. It is asked before anything is wrapped, or such a context would silently do nothing.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.utils._device
+
+from samedevice.runtime._memory import is_virtual
+from samedevice.runtime._patches import Patches
+from samedevice.runtime._state import TorchDevice, current_state
+
+_WITH_DEVICE = (
+    "arange", "as_tensor", "asarray", "bartlett_window", "blackman_window", "empty", "empty_like", "empty_strided", "eye", "full",
+    "full_like", "hamming_window", "hann_window", "kaiser_window", "linspace", "logspace", "ones", "ones_like", "rand", "rand_like",
+    "randint", "randint_like", "randn", "randn_like", "randperm", "scalar_tensor", "sparse_coo_tensor", "tensor", "tril_indices",
+    "triu_indices", "zeros", "zeros_like",
+)  # fmt: skip
+_METHODS = ("new_empty", "new_empty_strided", "new_full", "new_ones", "new_zeros")
+_FROM_DATA = {"tensor", "as_tensor", "asarray"}
+
+
+class _DeviceType(type):
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, TorchDevice)
+
+    def __subclasscheck__(cls, subclass: type) -> bool:
+        return issubclass(subclass, TorchDevice)
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        first = args[0] if args else kwargs.get("device")
+        if isinstance(first, int) and not isinstance(first, bool) and len(args) <= 1 and "index" not in kwargs:
+            return TorchDevice("cuda", first)
+        return TorchDevice(*args, **kwargs)
+
+
+class _Device(metaclass=_DeviceType):
+    """`torch.device` inside a machine: `torch.device(0)` is the first GPU, as where CUDA is."""
+
+
+_Device.__name__ = _Device.__qualname__ = "device"
+_Device.__module__ = "torch"
+
+
+def _rebuild_device(kind: str, index: int | None) -> torch.device:
+    return TorchDevice(kind) if index is None else TorchDevice(kind, index)
+
+
+def _reduce_device(device: torch.device) -> Any:
+    # A pickle must be readable outside the machine: name the public constructor, found by name.
+    arguments = (device.type,) if device.index is None else (device.type, device.index)
+    return (_DeviceByName(), arguments)
+
+
+class _DeviceByName:
+    """Stands for `torch.device` in a pickle."""
+
+    def __reduce__(self) -> str:
+        return "device"
+
+    __module__ = "torch"
+    __qualname__ = "device"
+
+    def __call__(self, *args: Any) -> torch.device:
+        return TorchDevice(*args)
+
+
+def install_factories(patches: Patches) -> None:
+    """Wrap every factory that takes `device=`."""
+    torch.utils._device._device_constructors()  # Note [Real factories first]
+    for name in _WITH_DEVICE:
+        original = getattr(torch, name)
+        patches.attribute(torch, name, _from_data(original) if name in _FROM_DATA else _with_integers(original))
+    for name in _METHODS:
+        patches.attribute(torch.Tensor, name, _with_integers(getattr(torch.Tensor, name)))
+    patches.attribute(torch, "device", _Device)
+    patches.item(copyreg.dispatch_table, TorchDevice, _reduce_device)  # type: ignore[arg-type]  # keyed by type
+
+
+def _with_integers(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original, updated=())
+    def factory(*args: Any, **kwargs: Any) -> Any:
+        device = kwargs.get("device")
+        if device is not None and isinstance(device, int):
+            kwargs["device"] = current_state().device(device)
+        return original(*args, **kwargs)
+
+    return factory
+
+
+def _from_data(original: Callable[..., Any]) -> Callable[..., Any]:
+    """`torch.tensor` and friends read scalars out of nested lists below every mode: hand them Python numbers."""
+
+    @functools.wraps(original, updated=())
+    def factory(data: Any, *args: Any, **kwargs: Any) -> Any:
+        device = kwargs.get("device")
+        if device is not None and isinstance(device, int):
+            kwargs["device"] = current_state().device(device)
+        if isinstance(data, (list, tuple)):
+            data = _numbers(data)
+        return original(data, *args, **kwargs)
+
+    return factory
+
+
+def _numbers(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value.tolist() if is_virtual(value) else value
+    if isinstance(value, (list, tuple)):
+        if not any(isinstance(part, (torch.Tensor, list, tuple)) for part in value):
+            return value
+        return [_numbers(part) for part in value]
+    return value

@@ -1,0 +1,130 @@
+"""`VirtualMachine`: enters the machine, leaves it, and answers what it saw.
+
+Must guarantee: after leaving, torch and every other patched module is exactly as before, whatever happened inside.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+import types
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+from samedevice.events import DeviceMemory, Event
+from samedevice.machines import Machine
+from samedevice.provenance import FrameFilter
+from samedevice.runtime._accelerator import install_accelerator
+from samedevice.runtime._compile import install_compile
+from samedevice.runtime._cuda import install_cuda
+from samedevice.runtime._engine import Engine, VirtualDeviceMode
+from samedevice.runtime._factories import install_factories
+from samedevice.runtime._generators import install_generators
+from samedevice.runtime._nvml import install_nvml
+from samedevice.runtime._parallel import install_parallel
+from samedevice.runtime._patches import Patches
+from samedevice.runtime._recorder import OnMismatch, Recorder
+from samedevice.runtime._state import MachineState, pop_state, push_state
+from samedevice.runtime._tensors import install_tensors
+from samedevice.runtime._threads import install_threads
+
+_entering = threading.RLock()
+
+
+class VirtualMachine:
+    """A machine whose GPUs exist only for torch, as a context manager.
+
+    Args:
+        machine: what it has; see `samedevice.machines.parse_machine`.
+        on_mismatch: `record` notes what CUDA would refuse, moves the operand and goes on; `raise` raises CUDA's error.
+        script: path of the user's script, so that findings can name its lines; None takes all code that is not installed.
+        observer: called with each new event as soon as it is seen, in the thread that caused it.
+
+    Machines nest; the innermost one answers. An instance can be entered once.
+    """
+
+    def __init__(
+        self,
+        machine: Machine,
+        on_mismatch: OnMismatch = "record",
+        script: str | None = None,
+        observer: Callable[[Event], None] | None = None,
+    ) -> None:
+        if on_mismatch not in ("record", "raise"):
+            raise ValueError(f"on_mismatch is 'record' or 'raise', not {on_mismatch!r}")
+        folders = (str(Path(torch.__file__).parent) + "/", str(Path(__file__).parent.parent) + "/")
+        self.machine = machine
+        self.state = MachineState(machine)
+        self._recorder = Recorder(FrameFilter(folders, script), on_mismatch, observer)
+        self._engine = Engine(self.state, self._recorder)
+        self._patches = Patches()
+        self._stack = contextlib.ExitStack()
+        self._entered = False
+
+    @property
+    def events(self) -> list[Event]:
+        """What was seen, each distinct statement once, in order."""
+        return self._recorder.events
+
+    @property
+    def event_counts(self) -> list[int]:
+        """How often each of `events` happened."""
+        return self._recorder.counts
+
+    @property
+    def operators(self) -> int:
+        """Operators run so far."""
+        return self._engine.operators
+
+    @property
+    def patched(self) -> list[str]:
+        """Dotted names of everything that is replaced now."""
+        return self._patches.names()
+
+    def memory(self) -> dict[str, DeviceMemory]:
+        """Ledger of each visible device, with the peaks of the whole run; also after the machine was left."""
+        return {device: ledger.snapshot() for device, ledger in self.state.ledgers().items()}
+
+    def __enter__(self) -> VirtualMachine:
+        with _entering:
+            if self._entered:
+                raise RuntimeError("this virtual machine was entered before; make a new one")
+            self._entered = True
+            stack = self._stack
+            try:
+                push_state(self.state)
+                stack.callback(pop_state, self.state)
+                stack.callback(self._patches.undo)
+                self._install()
+                # Lets `torch.tensor(..., device="cuda")` reach the mode.
+                torch._C._set_only_lift_cpu_tensors(True)  # type: ignore[attr-defined]
+                stack.callback(torch._C._set_only_lift_cpu_tensors, False)  # type: ignore[attr-defined]
+                stack.enter_context(VirtualDeviceMode(self._engine))
+            except BaseException:
+                stack.__exit__(*sys.exc_info())
+                raise
+        return self
+
+    def _install(self) -> None:
+        patches = self._patches
+        install_generators(patches)
+        install_cuda(patches)
+        install_accelerator(patches)
+        install_nvml(patches)
+        install_parallel(patches)
+        install_factories(patches)
+        install_tensors(patches, self._engine)
+        install_threads(patches, self._engine)
+        install_compile(patches)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: types.TracebackType | None,
+    ) -> None:
+        with _entering:
+            self._stack.__exit__(kind, error, trace)

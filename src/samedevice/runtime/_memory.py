@@ -1,0 +1,190 @@
+"""What the machine knows of a piece of memory: it is kept on the storage.
+
+Note [A device is a property of memory]
+A virtual tensor is a plain `torch.Tensor` on the meta device whose untyped storage carries a `Memory`. Views, Parameters, `.data`
+and detached tensors share the storage and so share the device; `type(x) is torch.Tensor` stays true; the record dies with the
+storage, and that is the ledger's free. Torch keeps a storage's Python object, attributes included, for as long as the memory
+lives.
+
+Note [Values]
+`shadow` is a CPU storage of the same size that holds the true bytes, for small memory. Without a shadow the values are not known:
+floats are never computed from unknown floats, while integers and booleans are assumed to be zero when somebody asks,
+because zeros are valid indices and control flow goes on.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import torch
+
+from samedevice.provenance import Site
+from samedevice.runtime._ledger import DeviceLedger
+from samedevice.runtime._state import CPU, META
+
+VALUE_LIMIT = 1 << 20
+"""Bytes up to which values are computed."""
+
+ASSUMED_FLOAT = 0.5
+"""What an unknown float reads as: not zero, because scripts divide by what they read."""
+
+_TensorBase = torch._C.TensorBase
+raw_device: Any = _TensorBase.device.__get__  # type: ignore[attr-defined]  # a C getter
+raw_is_meta: Any = _TensorBase.is_meta.__get__  # type: ignore[attr-defined]  # a C getter
+raw_data_ptr: Any = _TensorBase.data_ptr
+storage_of: Any = _TensorBase.untyped_storage
+Tensor = torch.Tensor
+_empty_strided = torch.empty_strided
+_empty = torch.empty
+
+
+class _Engine(threading.local):
+    """True while the engine itself runs a kernel in this thread: then torch's own answers must show."""
+
+    raw = False
+
+
+engine = _Engine()
+
+
+class Memory:
+    """Record of one storage."""
+
+    __slots__ = ("_booked", "_ledger", "address", "assumed", "device", "made", "moved", "pinned", "shadow", "virtual")
+
+    def __init__(
+        self, device: torch.device, *, virtual: bool, made: Site | None = None, moved: Site | None = None
+    ) -> None:
+        self.device = device
+        self.virtual = virtual
+        """False for real host memory, which is recorded for its provenance only."""
+        self.shadow: torch.UntypedStorage | None = None
+        self.assumed = False
+        """True when some value was assumed, not computed."""
+        self.made = made
+        self.moved = moved
+        self.pinned = False
+        self.address = 0
+        self._ledger: DeviceLedger | None = None
+        self._booked = 0
+
+    def book(self, ledger: DeviceLedger, nbytes: int, address: int) -> None:
+        """Enter the bytes into a device's ledger; they leave it when the record dies."""
+        self._booked = ledger.allocate(nbytes)
+        self._ledger = ledger
+        self.address = address
+
+    def rebook(self, nbytes: int) -> None:
+        """The storage changed its size."""
+        if self._ledger is not None:
+            self._ledger.free(self._booked)
+            ledger, self._ledger = self._ledger, None
+            self._booked = ledger.allocate(nbytes)
+            self._ledger = ledger
+
+    def __del__(self) -> None:
+        if self._ledger is not None:
+            self._ledger.free(self._booked)
+
+
+class Helper:
+    """Mark of a meta tensor that C++ code made for itself while it worked on virtual tensors.
+
+    Note [Helpers of composite code]
+    Composite C++ operators copy the carrier's device: `where(c, x, 1.0)`, `one_hot`, the math path of attention make tensors with
+    `device=meta`. A user's own meta tensors are made by the same operators. What tells them apart: a helper is consumed by the
+    very call that made it, so frame and instruction are the same; then it belongs to the device it is used with.
+    """
+
+    __slots__ = ("frame", "instruction", "made")
+
+    def __init__(self, frame: int, instruction: int, made: Site | None) -> None:
+        self.frame = frame
+        self.instruction = instruction
+        self.made = made
+
+
+def memory_of(tensor: torch.Tensor) -> Memory | None:
+    """The record of a tensor's memory, or None for memory that the machine never saw and for a user's meta tensors."""
+    try:
+        record = storage_of(tensor)._sd
+    except NotImplementedError:  # sparse tensors have no storage of their own
+        record = getattr(tensor, "_sd", None)
+    return record if type(record) is Memory else None
+
+
+def device_of(tensor: torch.Tensor) -> torch.device:
+    """Where the tensor is, as a script should see it."""
+    record = memory_of(tensor)
+    if record is not None:
+        return record.device
+    return META if raw_is_meta(tensor) else raw_device(tensor)
+
+
+def is_virtual(tensor: torch.Tensor) -> bool:
+    """Whether the tensor is a carrier: meta for C++, on a device of the machine for everyone else."""
+    record = memory_of(tensor)
+    return record is not None and record.virtual
+
+
+def value_of(tensor: torch.Tensor, record: Memory) -> torch.Tensor | None:
+    """A CPU tensor over the shadow with the same shape and strides, or None when the values are not known."""
+    if record.shadow is None:
+        return None
+    return over(record.shadow, tensor)
+
+
+def over(storage: torch.UntypedStorage, like: torch.Tensor) -> torch.Tensor:
+    """A CPU tensor over `storage` with the geometry of `like`."""
+    value = _empty(0, dtype=like.dtype)
+    value.set_(storage, like.storage_offset(), like.size(), like.stride())
+    if like.is_conj():
+        value = value.conj()
+    if like.is_neg():
+        value = torch._neg_view(value)
+    return value
+
+
+def assumed_values(like: torch.Tensor) -> torch.Tensor:
+    """What unknown values read as."""
+    if like.dtype.is_floating_point or like.dtype.is_complex:
+        return torch.full(like.size(), ASSUMED_FLOAT, dtype=like.dtype)
+    return torch.zeros(like.size(), dtype=like.dtype)
+
+
+def carrier(size: Iterable[int], stride: Iterable[int], dtype: torch.dtype) -> torch.Tensor:
+    """A meta tensor with that geometry and no record yet."""
+    return _empty_strided(tuple(size), tuple(stride), dtype=dtype, device=META)
+
+
+def tensors_in(value: Any) -> Iterator[torch.Tensor]:
+    """Tensors in an operator's result."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, (tuple, list)):
+        for part in value:
+            yield from tensors_in(part)
+
+
+__all__ = [
+    "ASSUMED_FLOAT",
+    "CPU",
+    "VALUE_LIMIT",
+    "Helper",
+    "Memory",
+    "assumed_values",
+    "carrier",
+    "device_of",
+    "engine",
+    "is_virtual",
+    "memory_of",
+    "over",
+    "raw_data_ptr",
+    "raw_device",
+    "raw_is_meta",
+    "storage_of",
+    "tensors_in",
+    "value_of",
+]

@@ -1,0 +1,101 @@
+"""Facts about operators that the engine needs on every call, read once from their schemas."""
+
+from __future__ import annotations
+
+import math
+from enum import Enum
+from typing import Any
+
+import torch
+
+aten = torch.ops.aten
+
+
+class Form(Enum):
+    """How results relate to arguments."""
+
+    VIEW = "view"
+    """Results share the memory of an argument; nothing is computed."""
+    INPLACE = "inplace"
+    """Arguments are changed; what is returned are those arguments."""
+    FRESH = "fresh"
+    """Results are new memory."""
+    MIXED = "mixed"
+    """Some arguments are changed and new results returned, or an `out=` argument may be resized."""
+
+
+_UNDECLARED_VIEWS = {"aten::_unsafe_view", "aten::lift_fresh", "aten::_reshape_alias", "aten::_conj", "aten::_neg_view"}
+# They return self without writing to it, or make a new owner of the same memory.
+_OVERWRITES = {"zero_", "fill_", "copy_", "normal_", "uniform_", "random_", "bernoulli_", "exponential_", "cauchy_",
+               "log_normal_", "geometric_", "trunc_normal_"}
+# Factories with a size first, and what computing them would cost.
+_SIZED_FACTORIES = {"empty", "zeros", "ones", "full", "rand", "randn", "randint", "empty_strided", "new_empty", "new_zeros",
+                    "new_ones", "new_full", "new_empty_strided"}
+
+
+class Operator:
+    """Facts about one overload."""
+
+    __slots__ = (
+        "argument_names",
+        "dynamic",
+        "factory",
+        "form",
+        "func",
+        "name",
+        "overwrites",
+        "random",
+        "returns_tensors",
+        "short",
+        "size_at",
+        "written",
+    )
+
+    def __init__(self, func: Any) -> None:
+        schema = func._schema
+        self.func = func
+        self.name = str(func)
+        """As the dispatcher prints it: `aten.mul.Tensor`."""
+        self.short = schema.name.split("::")[-1]
+        self.argument_names = [argument.name for argument in schema.arguments]
+        self.written = [i for i, a in enumerate(schema.arguments) if a.alias_info is not None and a.alias_info.is_write]
+        self.form = _form(schema)
+        tags = func.tags
+        self.dynamic = torch.Tag.dynamic_output_shape in tags or torch.Tag.data_dependent_output in tags
+        self.random = torch.Tag.nondeterministic_seeded in tags
+        self.returns_tensors = all("Tensor" in str(r.type) for r in schema.returns)
+        self.overwrites = self.short in _OVERWRITES
+        self.factory = self.short in _SIZED_FACTORIES
+        self.size_at = 1 if self.short in ("full_like",) or self.short.startswith("new_") else 0
+        if self.short == "randint":
+            self.size_at = self.argument_names.index("size")
+
+    def factory_numel(self, args: tuple[Any, ...]) -> int:
+        """Number of elements that a sized factory makes; 0 when the size cannot be read."""
+        size = args[self.size_at] if self.size_at < len(args) else ()
+        return math.prod(size) if isinstance(size, (list, tuple)) else 0
+
+
+def _form(schema: Any) -> Form:
+    if schema.name in _UNDECLARED_VIEWS:
+        return Form.VIEW
+    written = [a for a in schema.arguments if a.alias_info is not None and a.alias_info.is_write]
+    if written:
+        if any(a.kwarg_only for a in written):
+            return Form.MIXED
+        aliased = all(r.alias_info is not None for r in schema.returns)
+        return Form.INPLACE if aliased else Form.MIXED
+    if any(r.alias_info is not None for r in schema.returns):
+        return Form.VIEW
+    return Form.FRESH
+
+
+_known: dict[Any, Operator] = {}
+
+
+def operator(func: Any) -> Operator:
+    """The facts of an overload; read once."""
+    found = _known.get(func)
+    if found is None:
+        found = _known[func] = Operator(func)
+    return found

@@ -1,0 +1,54 @@
+"""Attributes that a virtual machine replaces, and their exact return.
+
+Must guarantee: after `undo`, every owner's own `__dict__` (or mapping) holds what it held before, in the case of an attribute
+that was only inherited nothing at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+from typing import Any
+
+_ABSENT = object()
+
+
+class Patches:
+    """A stack of replaced attributes and mapping entries."""
+
+    def __init__(self) -> None:
+        self._undo: list[tuple[Any, str, Any, bool]] = []
+
+    def attribute(self, owner: Any, name: str, value: Any) -> None:
+        """Replace `owner.name`; the class or module itself is changed, never its bases."""
+        self._undo.append((owner, name, vars(owner).get(name, _ABSENT), False))
+        setattr(owner, name, value)
+
+    def item(self, mapping: MutableMapping[str, Any], key: str, value: Any) -> None:
+        """Replace `mapping[key]`."""
+        self._undo.append((mapping, key, mapping.get(key, _ABSENT), True))
+        mapping[key] = value
+
+    def names(self) -> list[str]:
+        """What is replaced now, as dotted names, sorted."""
+        found = set()
+        for owner, name, _, is_item in self._undo:
+            if is_item:
+                found.add(f"[{name}]")
+            else:
+                module = getattr(owner, "__module__", None)
+                found.add(".".join(part for part in (module, getattr(owner, "__qualname__", owner.__name__), name) if part))
+        return sorted(found)
+
+    def undo(self) -> None:
+        """Put everything back, last replaced first."""
+        while self._undo:
+            owner, name, old, is_item = self._undo.pop()
+            if is_item:
+                if old is _ABSENT:
+                    owner.pop(name, None)
+                else:
+                    owner[name] = old
+            elif old is _ABSENT:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, old)

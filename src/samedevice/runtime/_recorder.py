@@ -1,0 +1,252 @@
+"""Turns what the engine refuses into events, each distinct statement once.
+
+Looking for names is slow and happens only when a statement is refused for the first time.
+"""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Callable, Sequence
+from types import FrameType
+from typing import Any, Literal, TypeVar
+
+import torch
+
+from samedevice.events import Event, EventKind, Operand, Place
+from samedevice.provenance import FrameFilter, resolve
+from samedevice.runtime._memory import Helper, Memory, engine, storage_of
+from samedevice.runtime._operators import Operator
+from samedevice.runtime._state import MachineState
+
+OnMismatch = Literal["record", "raise"]
+Named = Sequence[tuple[str, torch.Tensor, bool]]
+
+_STACK_LIMIT = 60
+_Raised = TypeVar("_Raised", bound=Exception)
+
+
+class Recorder:
+    """Collects the events of one machine."""
+
+    def __init__(
+        self, frame_filter: FrameFilter, on_mismatch: OnMismatch, observer: Callable[[Event], None] | None = None
+    ) -> None:
+        self.filter = frame_filter
+        self.on_mismatch = on_mismatch
+        self.events: list[Event] = []
+        self.counts: list[int] = []
+        self._observer = observer
+        self._index: dict[Any, int] = {}
+
+    # -- what the engine reports -----------------------------------------------------------------------------------
+
+    def refused(
+        self,
+        kind: EventKind,
+        op: Operator,
+        message: str,
+        named: Named,
+        devices: Sequence[torch.device],
+        home: torch.device,
+        frame: FrameType,
+    ) -> None:
+        """An operator got tensors that CUDA refuses to mix. Raises RuntimeError with CUDA's text when asked to."""
+        event = self._note(kind, op.name, message, named, devices, frame)
+        if self.on_mismatch == "raise" and kind is not EventKind.UNCHECKED:
+            raise _as_raised(RuntimeError(message), event)
+
+    def unmaterialized(
+        self, op: Operator, named: Named, devices: Sequence[torch.device], home: torch.device, frame: FrameType
+    ) -> None:
+        """An operator met a tensor on the meta device."""
+        message = f"Tensor on device {home} is not on the expected device meta!"
+        event = self._note(EventKind.UNMATERIALIZED, op.name, message, named, devices, frame)
+        if self.on_mismatch == "raise":
+            raise _as_raised(RuntimeError(message), event)
+
+    def meta_copy(self, source: torch.Tensor, target: torch.device, frame: FrameType) -> None:
+        """A meta tensor, which has no data, is copied to a real device."""
+        message = "Cannot copy out of meta tensor; no data!"
+        named = [("self", source, False)]
+        event = self._note(EventKind.UNMATERIALIZED, "aten._to_copy.default", message, named, [torch.device("meta")], frame)
+        if self.on_mismatch == "raise":
+            raise _as_raised(NotImplementedError(message), event)
+
+    def generator(self, op: Operator, message: str, target: torch.device, frame: FrameType) -> None:
+        """A random operator got a generator of another device type."""
+        event = self._note(EventKind.GENERATOR, op.name, message, [], [], frame)
+        if self.on_mismatch == "raise":
+            raise _as_raised(RuntimeError(message), event)
+
+    def out_of_memory(self, state: MachineState, index: int, requested: int, frame: FrameType) -> torch.OutOfMemoryError:
+        """The exception for an allocation that does not fit, recorded as an event."""
+        ledger = state.ledger(index)
+        message = (
+            f"CUDA out of memory. Tried to allocate {_size(requested)}. GPU {index} has a total capacity of {_size(ledger.total)} "
+            f"of which {_size(ledger.total - ledger.reserved)} is free. Of the allocated memory {_size(ledger.allocated)} is "
+            f"allocated by PyTorch, and {_size(ledger.reserved - ledger.allocated)} is reserved by PyTorch but unallocated. If "
+            "reserved but unallocated memory is large try setting PYTORCH_ALLOC_CONF=expandable_segments:True to avoid "
+            "fragmentation.  See documentation for Memory Management  "
+            "(https://pytorch.org/docs/stable/notes/cuda.html#environment-variables)"
+        )
+        memory = {device: own.snapshot() for device, own in state.ledgers().items()}
+        event = self._note(EventKind.OUT_OF_MEMORY, "allocate", message, [], [], frame, memory=memory)
+        error = torch.OutOfMemoryError(message)
+        _as_raised(error, event)
+        return error
+
+    # -- events ----------------------------------------------------------------------------------------------------
+
+    def _note(
+        self,
+        kind: EventKind,
+        op: str,
+        message: str,
+        named: Named,
+        devices: Sequence[torch.device],
+        frame: FrameType,
+        memory: Any = None,
+    ) -> Event:
+        site = self.filter.site(frame)
+        quick = (kind, op, site)
+        index = self._index.get(quick)
+        if index is None:
+            event = self._event(kind, op, message, named, devices, frame, memory or {})
+            # One statement may be reached through several instructions (a loop body that was unrolled, say).
+            same = (kind, op, event.at.file, event.at.line, event.at.function)
+            index = self._index.get(same)
+            if index is None:
+                index = len(self.events)
+                self.events.append(event)
+                self.counts.append(0)
+                self._index[same] = index
+                if self._observer is not None:
+                    self._observer(event)
+            self._index[quick] = index
+        self.counts[index] += 1
+        return self.events[index]
+
+    def _event(
+        self,
+        kind: EventKind,
+        op: str,
+        message: str,
+        named: Named,
+        devices: Sequence[torch.device],
+        frame: FrameType,
+        memory: Any,
+    ) -> Event:
+        frames = list(self.filter.frames(frame))[:_STACK_LIMIT]
+        engine_was_raw, engine.raw = engine.raw, True
+        try:
+            modules = _modules_running(frame)
+            names = _names(modules)
+            operands = tuple(
+                _operand(name, tensor, device, names) for (name, tensor, _), device in zip(named, devices, strict=True)
+            )
+            module = _module_name(modules)
+        finally:
+            engine.raw = engine_was_raw
+        places = [_place(each) for each in frames]
+        user = next((_place(each) for each in frames if self.filter.of_user(each.f_code.co_filename)), None)
+        outside = places[0] if places else Place("<unknown>", 0, "<unknown>")
+        return Event(
+            kind=kind,
+            op=op,
+            message=message,
+            at=outside,
+            user_at=user,
+            module=module,
+            operands=operands,
+            stack=tuple(reversed(places)),
+            memory=memory,
+        )
+
+
+def _as_raised(error: _Raised, event: Event) -> _Raised:
+    error.samedevice_event = event  # type: ignore[attr-defined]  # how callers find the event again
+    return error
+
+
+def _place(frame: FrameType) -> Place:
+    code = frame.f_code
+    text = linecache.getline(code.co_filename, frame.f_lineno, frame.f_globals).strip()
+    return Place(code.co_filename, frame.f_lineno, code.co_name, text)
+
+
+def _modules_running(frame: FrameType | None) -> list[torch.nn.Module]:
+    """Modules whose methods are on the stack, innermost first."""
+    found: list[torch.nn.Module] = []
+    while frame is not None:
+        code = frame.f_code
+        if code.co_argcount and code.co_varnames[0] == "self":
+            owner = frame.f_locals.get("self")
+            if isinstance(owner, torch.nn.Module) and not any(owner is known for known in found):
+                found.append(owner)
+        frame = frame.f_back
+    return found
+
+
+def _module_name(modules: Sequence[torch.nn.Module]) -> str | None:
+    if not modules:
+        return None
+    inner = modules[0]
+    for root in reversed(modules):
+        for name, module in root.named_modules():
+            if module is inner:
+                return name or type(root).__name__
+    return type(inner).__name__
+
+
+def _names(modules: Sequence[torch.nn.Module]) -> dict[int, list[tuple[str, str]]]:
+    """(qualified name, role) of all parameters and buffers of the outermost module, by the identity of their memory."""
+    names: dict[int, list[tuple[str, str]]] = {}
+    for root in reversed(modules):
+        for role, pairs in (
+            ("parameter", root.named_parameters(remove_duplicate=False)),
+            ("buffer", root.named_buffers(remove_duplicate=False)),
+        ):
+            for name, tensor in pairs:
+                key = _identity(tensor)
+                if key and all(name != known for known, _ in names.get(key, ())):
+                    names.setdefault(key, []).append((name, role))
+        if names:
+            break
+    return names
+
+
+def _identity(tensor: torch.Tensor) -> int:
+    try:
+        return int(storage_of(tensor)._cdata)
+    except (NotImplementedError, RuntimeError):
+        return 0
+
+
+def _operand(name: str, tensor: torch.Tensor, device: torch.device, names: dict[int, list[tuple[str, str]]]) -> Operand:
+    try:
+        record = storage_of(tensor)._sd
+    except NotImplementedError:
+        record = None
+    known = names.get(_identity(tensor), [])
+    memory = record if type(record) is Memory else None
+    made = record.made if isinstance(record, (Memory, Helper)) else None
+    return Operand(
+        name=name,
+        device=str(device),
+        shape=tuple(int(size) for size in tensor.shape),
+        dtype=str(tensor.dtype).removeprefix("torch."),
+        parameter=known[0][0] if known else None,
+        made=resolve(made),
+        moved=resolve(memory.moved if memory else None),
+        role=known[0][1] if known else None,
+        tied=tuple(other for other, _ in known[1:]),
+        assumed=bool(memory and (memory.assumed or (memory.virtual and memory.shadow is None))),
+    )
+
+
+def _size(nbytes: int) -> str:
+    if nbytes >= 1 << 30:
+        return f"{nbytes / (1 << 30):.2f} GiB"
+    if nbytes >= 1 << 20:
+        return f"{nbytes / (1 << 20):.2f} MiB"
+    return f"{nbytes / (1 << 10):.2f} KiB"

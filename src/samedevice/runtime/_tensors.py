@@ -1,0 +1,369 @@
+"""`torch.Tensor`'s own answers on a virtual machine: device, transfers, and the ways out of torch (numpy, lists, text).
+
+No `__getitem__` in Python on `Tensor`: it would fill C slots and break `torch.tensor([scalar])`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from samedevice.runtime._engine import Engine
+from samedevice.runtime._memory import (
+    Helper,
+    Memory,
+    assumed_values,
+    engine,
+    is_virtual,
+    memory_of,
+    raw_data_ptr,
+    raw_device,
+    raw_is_meta,
+    storage_of,
+    value_of,
+)
+from samedevice.runtime._operators import aten
+from samedevice.runtime._patches import Patches
+from samedevice.runtime._state import CPU, META, TorchDevice, current_state
+
+Tensor = torch.Tensor
+_Base = torch._C.TensorBase
+_parse_to = torch._C._nn._parse_to  # type: ignore[attr-defined]  # torch's own argument parser of `Tensor.to`
+
+
+def seen_device(tensor: torch.Tensor) -> torch.device:
+    """Where the tensor is: torch's truth while the engine works, the machine's otherwise."""
+    if not engine.raw:
+        try:
+            record = storage_of(tensor)._sd
+        except (NotImplementedError, RuntimeError):
+            record = getattr(tensor, "_sd", None)
+        if record.__class__ is Memory:
+            device: torch.device = record.device
+            return device
+        if raw_is_meta(tensor):
+            return META
+    found: torch.device = raw_device(tensor)
+    return found
+
+
+class _Transfer(torch.autograd.Function):
+    """A move between devices that knows where its gradient belongs; C++ sees one device for all and would leave it."""
+
+    @staticmethod
+    def forward(ctx: Any, source: torch.Tensor, device: torch.device, dtype: torch.dtype, memory_format: Any) -> torch.Tensor:
+        ctx.source = (seen_device(source), source.dtype)
+        made: torch.Tensor = aten._to_copy.default(source, dtype=dtype, device=device, memory_format=memory_format)
+        return made
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        device, dtype = ctx.source
+        return aten._to_copy.default(gradients[0], dtype=dtype, device=device), None, None, None
+
+
+def move(
+    tensor: torch.Tensor,
+    device: torch.device | None,
+    dtype: torch.dtype | None = None,
+    *,
+    copy: bool = False,
+    memory_format: Any = None,
+) -> torch.Tensor:
+    """`Tensor.to` on a virtual machine; `device` is normalized already."""
+    home = seen_device(tensor)
+    target = home if device is None else device
+    dtype = dtype or tensor.dtype
+    if (
+        target == home
+        and dtype == tensor.dtype
+        and not copy
+        and (memory_format in (None, torch.preserve_format) or tensor.is_contiguous(memory_format=memory_format))
+    ):
+        return tensor
+    if target != home and tensor.requires_grad and torch.is_grad_enabled():
+        moved: torch.Tensor = _Transfer.apply(tensor, target, dtype, memory_format)  # type: ignore[no-untyped-call]
+        return moved
+    copied: torch.Tensor = aten._to_copy.default(tensor, dtype=dtype, device=target, memory_format=memory_format)
+    return copied
+
+
+def _to(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+    if engine.raw:
+        plain: torch.Tensor = _Base.to(self, *args, **kwargs)
+        return plain
+    copy = kwargs.pop("copy", False)
+    other = args[0] if args and isinstance(args[0], Tensor) else kwargs.get("other")
+    if isinstance(other, Tensor):
+        if len(args) > 2:
+            copy = args[2]
+        return move(self, seen_device(other), other.dtype, copy=copy, memory_format=kwargs.get("memory_format"))
+    state = current_state()
+    positional = list(args)
+    if positional and isinstance(positional[0], int) and not isinstance(positional[0], bool):
+        positional[0] = state.device(positional[0])
+    limit = 2 if positional and isinstance(positional[0], torch.dtype) else 3
+    if len(positional) > limit:
+        copy = positional.pop()
+    if isinstance(kwargs.get("device"), int):
+        kwargs["device"] = state.device(kwargs["device"])
+    device, dtype, _, memory_format = _parse_to(*positional, **kwargs)
+    return move(self, None if device is None else state.device(device), dtype, copy=copy, memory_format=memory_format)
+
+
+def _cuda(self: torch.Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> torch.Tensor:
+    return move(self, current_state().device(device), memory_format=memory_format)
+
+
+def _cpu(self: torch.Tensor, memory_format: Any = None) -> torch.Tensor:
+    return move(self, CPU, memory_format=memory_format)
+
+
+def _type(self: torch.Tensor, dtype: Any = None, non_blocking: bool = False, **kwargs: Any) -> Any:
+    if dtype is None:
+        name: str = _Base.type(self)
+        device = seen_device(self)
+        if device.type == "cuda":
+            return "torch.cuda." + name.rsplit(".", 1)[-1]
+        return name if device.type == "meta" else "torch." + name.rsplit(".", 1)[-1]
+    if isinstance(dtype, torch.dtype):
+        return move(self, None, dtype)
+    name = dtype if isinstance(dtype, str) else f"{dtype.__module__}.{dtype.__name__}"
+    scalar = getattr(torch, name.rsplit(".", 1)[-1].removesuffix("Tensor").lower())
+    target = current_state().device(None) if ".cuda." in name else CPU
+    if target.type == "cuda" and seen_device(self).type == "cuda":
+        target = seen_device(self)
+    return move(self, target, scalar)
+
+
+def _type_as(self: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    return move(self, seen_device(other), other.dtype)
+
+
+def _copy_(self: torch.Tensor, src: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
+    if not engine.raw and isinstance(src, Tensor) and src.requires_grad and torch.is_grad_enabled():
+        home = seen_device(self)
+        if home != seen_device(src) and home != META:
+            src = move(src, home)
+    copied: torch.Tensor = _Base.copy_(self, src, non_blocking)
+    return copied
+
+
+def _get_device(self: torch.Tensor) -> int:
+    device = seen_device(self)
+    return device.index if device.type == "cuda" else -1
+
+
+def _data_ptr(self: torch.Tensor) -> int:
+    # accelerate finds tied weights and safetensors finds shared memory by address: each virtual storage has its own.
+    if engine.raw:
+        return int(raw_data_ptr(self))
+    record = memory_of(self)
+    if record is None or not record.virtual:
+        return int(raw_data_ptr(self))
+    if record.device.type == "cpu" and record.shadow is not None:
+        return record.shadow.data_ptr() + self.storage_offset() * self.element_size()
+    if self.numel() == 0:
+        return 0
+    return record.address + self.storage_offset() * self.element_size()
+
+
+def host_copy(tensor: torch.Tensor) -> torch.Tensor:
+    """A real CPU tensor with the tensor's values, or with what is assumed."""
+    record = memory_of(tensor)
+    if record is None or not record.virtual:
+        return tensor
+    value = value_of(tensor, record)
+    return assumed_values(tensor) if value is None else value
+
+
+def _numpy(self: torch.Tensor, *, force: bool = False) -> Any:
+    if engine.raw:
+        return _Base.numpy(self, force=force)
+    if force:
+        return _Base.numpy(host_copy(self.detach()).resolve_conj().resolve_neg())
+    device = seen_device(self)
+    if device.type == "cuda":
+        raise TypeError(
+            f"can't convert {device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
+        )
+    if is_virtual(self) and self.requires_grad:
+        raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+    return _Base.numpy(host_copy(self) if is_virtual(self) else self)
+
+
+def _tolist(self: torch.Tensor) -> Any:
+    return _Base.tolist(host_copy(self.detach()) if is_virtual(self) else self)
+
+
+def _deepcopy(self: torch.Tensor, memo: dict[int, Any]) -> Any:
+    if not is_virtual(self) or self.layout != torch.strided:
+        return _original_deepcopy(self, memo)
+    if not self.is_leaf:
+        raise RuntimeError("Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment.")
+    known = memo.get(id(self))
+    if known is not None:
+        return known
+    with torch.no_grad():
+        storage = storage_of(self)
+        shared = memo.get(("storage", storage._cdata))  # type: ignore[call-overload]  # a key that no id can equal
+        if shared is None:
+            whole = torch.empty(0, dtype=self.dtype, device=META)
+            whole.set_(storage, 0, (storage.nbytes() // self.element_size(),), (1,))
+            shared = memo[("storage", storage._cdata)] = whole.clone()  # type: ignore[index]
+        made = shared.view(self.dtype).as_strided(self.size(), self.stride(), self.storage_offset())
+    if type(self) is torch.nn.Parameter:
+        result: torch.Tensor = torch.nn.Parameter(made, self.requires_grad)
+    elif type(self) is Tensor:
+        result = made.requires_grad_(self.requires_grad)
+    else:
+        result = made.as_subclass(type(self))
+        result.requires_grad_(self.requires_grad)
+    if self.grad is not None:
+        result.grad = self.grad.__deepcopy__(memo)
+    attributes = {name: value for name, value in self.__dict__.items() if name != "_sd"}
+    if attributes:
+        import copy
+
+        result.__dict__.update(copy.deepcopy(attributes, memo))
+    memo[id(self)] = result
+    return result
+
+
+_original_deepcopy = Tensor.__deepcopy__
+_original_repr = Tensor.__repr__
+_original_format = Tensor.__format__
+
+
+def _repr(self: torch.Tensor, *, tensor_contents: Any = None) -> str:
+    if engine.raw or not is_virtual(self) or tensor_contents is not None:
+        return _original_repr(self, tensor_contents=tensor_contents)
+    record = memory_of(self)
+    assert record is not None
+    suffix = f", device='{record.device}'" if record.device.type != "cpu" else ""
+    if record.shadow is None:
+        return f"{_class_name(self)}(..., size={tuple(self.shape)}, dtype={self.dtype}{suffix})"
+    text = _original_repr(host_copy(self.detach()))
+    head, _, _ = text.rpartition(")")
+    gradient = ", requires_grad=True" if self.requires_grad and self.is_leaf else ""
+    if self.grad_fn is not None:
+        gradient = f", grad_fn=<{type(self.grad_fn).__name__}>"
+    body = f"{head}{suffix}{gradient})"
+    return f"Parameter containing:\n{body}" if isinstance(self, torch.nn.Parameter) else body
+
+
+def _class_name(tensor: torch.Tensor) -> str:
+    return "Parameter" if isinstance(tensor, torch.nn.Parameter) else "tensor"
+
+
+def _format(self: torch.Tensor, spec: str) -> str:
+    if is_virtual(self) and self.dim() == 0:
+        return format(self.item(), spec)
+    return _original_format(self, spec)  # type: ignore[no-any-return, no-untyped-call]
+
+
+def _new(self: torch.Tensor, *args: Any, device: Any = None) -> torch.Tensor:
+    home = seen_device(self) if device is None else current_state().device(device)
+    if not is_virtual(self) and home == CPU:
+        made: torch.Tensor = _Base.new(self, *args)
+        return made
+    if args and not isinstance(args[0], (int, torch.Size)):
+        return torch.tensor(args[0], dtype=self.dtype, device=home)
+    size = args[0] if args and isinstance(args[0], torch.Size) else (args or (0,))
+    return torch.empty(size, dtype=self.dtype, device=home)
+
+
+def _new_tensor(
+    self: torch.Tensor, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False
+) -> torch.Tensor:
+    target = seen_device(self) if device is None else device
+    if isinstance(data, Tensor):
+        made = data.detach().to(device=target, dtype=dtype or self.dtype, copy=True)
+        return made.requires_grad_(requires_grad)
+    return torch.tensor(data, dtype=dtype or self.dtype, device=target, requires_grad=requires_grad)
+
+
+def _share_memory(self: torch.Tensor) -> torch.Tensor:
+    return self if is_virtual(self) else _original_share_memory(self)
+
+
+_original_share_memory: Any = Tensor.share_memory_
+_original_is_shared: Any = Tensor.is_shared
+
+
+def _is_shared(self: torch.Tensor) -> bool:
+    return True if seen_device(self).type == "cuda" else bool(_original_is_shared(self))
+
+
+def _set_data(self: torch.Tensor, new: torch.Tensor) -> None:
+    """`x.data = y`; torch swaps the memory in place, also between CPU and CUDA, and keeps the Python object."""
+    if raw_is_meta(self) == raw_is_meta(new):
+        _Base.data.__set__(self, new)  # type: ignore[attr-defined]  # a C setter
+        return
+    gradient = self.grad
+    twin = new.detach()
+    twin.requires_grad_(self.requires_grad)
+    if gradient is not None:
+        self.grad = None
+    with torch.no_grad():
+        torch._C._swap_tensor_impl(self, twin)  # type: ignore[attr-defined]
+    if gradient is not None:
+        self.grad = move(gradient.detach(), seen_device(self), self.dtype)
+
+
+def install_tensors(patches: Patches, machine_engine: Engine) -> None:
+    """Replace what `torch.Tensor` and its storages answer."""
+    replaced: dict[str, Any] = {
+        "device": property(seen_device),
+        "is_cuda": property(lambda self: seen_device(self).type == "cuda"),
+        "is_cpu": property(lambda self: seen_device(self).type == "cpu"),
+        "is_meta": property(lambda self: seen_device(self).type == "meta"),
+        "get_device": _get_device,
+        "to": _to,
+        "cuda": _cuda,
+        "cpu": _cpu,
+        "type": _type,
+        "type_as": _type_as,
+        "copy_": _copy_,
+        "data_ptr": _data_ptr,
+        "numpy": _numpy,
+        "tolist": _tolist,
+        "new": _new,
+        "new_tensor": _new_tensor,
+        "share_memory_": _share_memory,
+        "is_shared": _is_shared,
+        "data": property(_Base.data.__get__, _set_data),  # type: ignore[attr-defined]
+        "__deepcopy__": _deepcopy,
+        "__repr__": _repr,
+        "__format__": _format,
+    }
+    for name, value in replaced.items():
+        patches.attribute(Tensor, name, value)
+    patches.attribute(torch._C._nn, "_parse_to", _parse_to_with_integers)
+    patches.attribute(torch.UntypedStorage, "_sd", None)
+    patches.attribute(torch.UntypedStorage, "device", property(_storage_device))
+
+
+_storage_raw_device: Any = torch._C.StorageBase.device.__get__  # type: ignore[attr-defined]
+
+
+def _storage_device(self: torch.UntypedStorage) -> torch.device:
+    record = None if engine.raw else self._sd  # type: ignore[attr-defined]
+    if record.__class__ is Memory:
+        device: torch.device = record.device
+        return device
+    found: torch.device = _storage_raw_device(self)
+    return found
+
+
+def _parse_to_with_integers(*args: Any, **kwargs: Any) -> Any:
+    state = current_state()
+    if args and isinstance(args[0], int) and not isinstance(args[0], bool):
+        args = (state.device(args[0]), *args[1:])
+    if isinstance(kwargs.get("device"), int):
+        kwargs["device"] = state.device(kwargs["device"])
+    return _parse_to(*args, **kwargs)
+
+
+__all__ = ["Helper", "TorchDevice", "host_copy", "install_tensors", "move", "seen_device"]
