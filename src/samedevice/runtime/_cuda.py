@@ -1,0 +1,178 @@
+"""`torch.cuda` shows the GPUs of the machine that is entered now.
+
+Must guarantee: every public name of `torch.cuda` is in exactly one of the three sets below; a test walks
+`torch.cuda.__all__`, so a name that a new torch adds is noticed. torch's own Python stays wherever it works on the
+functions that `_driver` answers.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, NoReturn
+
+import torch
+import torch.cuda.nvtx
+from torch._utils import _LazySeedTracker
+
+from samedevice.errors import UnsupportedFeatureError
+from samedevice.runtime._driver import CUDA_VERSION, CUDART, CUDNN_VERSION, EMULATED, exchange_device, is_in_bad_fork, refuse
+from samedevice.runtime._driver import UNSUPPORTED as UNSUPPORTED_C
+from samedevice.runtime._legacy_tensors import LEGACY_TENSORS
+from samedevice.runtime._patches import Patches
+from samedevice.runtime._properties import device_properties
+from samedevice.runtime._rebind import rebind
+from samedevice.runtime._state import current_state
+from samedevice.runtime._streams import install_streams
+
+EMULATED_NAMES = frozenset(
+    """
+    BFloat16Tensor BoolTensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor IntTensor LongTensor ShortTensor
+    Event ExternalStream Stream StreamContext
+    caching_allocator_disabled caching_allocator_enable can_device_access_peer check_error clock_rate cudart current_device
+    current_stream default_generators default_stream device device_count device_memory_used device_of empty_cache
+    get_allocator_backend get_arch_list get_device_capability get_device_name get_device_properties get_gencode_flags
+    get_per_process_memory_fraction get_rng_state get_rng_state_all get_stream_from_external get_sync_debug_mode
+    host_memory_stats host_memory_stats_as_nested_dict init initial_seed ipc_collect is_available is_bf16_supported
+    is_current_stream_capturing is_initialized is_tf32_supported list_gpu_processes manual_seed manual_seed_all
+    max_memory_allocated max_memory_cached max_memory_reserved mem_get_info memory_allocated memory_cached memory_reserved
+    memory_stats memory_stats_as_nested_dict memory_summary memory_usage nvtx power_draw profiler random
+    reset_accumulated_host_memory_stats reset_accumulated_memory_stats reset_max_memory_allocated reset_max_memory_cached
+    reset_peak_host_memory_stats reset_peak_memory_stats seed seed_all set_device set_per_process_memory_fraction
+    set_rng_state set_rng_state_all set_stream set_sync_debug_mode stream streams synchronize temperature utilization
+    """.split()
+)
+"""Answered by the machine, most of them by torch's own code on top of `_driver`."""
+
+SAFE_NAMES = frozenset("CudaError DeferredCudaCallError amp cudaStatus graphs has_half has_magma memory nccl sparse".split())
+"""Right as they are: constants, exceptions, and modules whose members are classified by their own names."""
+
+UNSUPPORTED_NAMES = frozenset(
+    """
+    BFloat16Storage BoolStorage ByteStorage CharStorage ComplexDoubleStorage ComplexFloatStorage DoubleStorage FloatStorage
+    HalfStorage IntStorage LongStorage ShortStorage
+    CUDAGraph CUDAPluggableAllocator GreenContext MemPool
+    caching_allocator_alloc caching_allocator_delete change_current_allocator current_blas_handle current_solver_handle
+    graph graph_pool_handle jiterator make_graphed_callables memory_snapshot tunable use_mem_pool
+    """.split()
+)
+"""Refused with `UnsupportedFeatureError` when they are called or made."""
+
+_REFUSED_FUNCTIONS = ("graph_pool_handle", "make_graphed_callables", "use_mem_pool", "change_current_allocator")
+_REFUSED_CLASSES = ("CUDAGraph", "graph", "MemPool", "CUDAPluggableAllocator", "GreenContext")
+
+
+def _is_initialized() -> bool:
+    return current_state().initialized and not is_in_bad_fork()
+
+
+def _lazy_init() -> None:
+    """Fix the visible devices, then run what waited for that."""
+    current_state().initialize()
+    waiting = torch.cuda._queued_calls
+    while waiting:
+        call, _ = waiting.pop(0)
+        call()
+
+
+def _get_device_properties(index: int) -> Any:
+    return device_properties(current_state(), index)
+
+
+def _get_nvml_device_index(device: Any) -> int:
+    state = current_state()
+    return state.physical_index(state.index(device))
+
+
+def _refused_class(name: str) -> type:
+    def refuse_new(cls: type, *args: Any, **kwargs: Any) -> NoReturn:
+        raise UnsupportedFeatureError(f"torch.cuda.{name} is not supported on a virtual machine.")
+
+    return type(name, (), {"__new__": refuse_new, "create": classmethod(refuse_new), "__module__": "torch.cuda"})
+
+
+def _refuse_storage(cls: type, *args: Any, **kwargs: Any) -> NoReturn:
+    raise UnsupportedFeatureError(f"torch.cuda.{cls.__name__} is not supported on a virtual machine.")
+
+
+class _Nvtx:
+    """Ranges for a profiler that is not there; depth and handles as NVTX counts them."""
+
+    def __init__(self) -> None:
+        self._depth = 0
+
+    def rangePushA(self, message: str) -> int:  # NVTX's own name
+        self._depth += 1
+        return self._depth - 1
+
+    def rangePop(self) -> int:  # NVTX's own name
+        self._depth -= 1
+        return self._depth
+
+    def rangeStartA(self, message: str) -> int:  # NVTX's own name
+        return 1
+
+    def deviceRangeStart(self, message: str, stream: int) -> object:  # NVTX's own name
+        return object()
+
+    def _nothing(self, *args: Any) -> None:
+        """No profiler listens."""
+
+    rangeEnd = markA = deviceRangeEnd = _nothing  # NVTX's own names
+
+
+def install_cuda(patches: Patches) -> None:
+    """Make `torch.cuda` show the machine."""
+    cuda = torch.cuda
+    for name, function in EMULATED.items():
+        patches.attribute(torch._C, name, function)
+    for name, feature in UNSUPPORTED_C.items():
+        patches.attribute(torch._C, name, refuse(feature))
+    _install_build(patches)
+
+    replaced: dict[str, Any] = {
+        "_initialized": False,
+        "_cached_device_count": None,
+        "_queued_calls": [],
+        "_lazy_seed_tracker": _LazySeedTracker(),  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        "_cudart": CUDART,
+        "_is_in_bad_fork": is_in_bad_fork,
+        "is_initialized": _is_initialized,
+        "_lazy_init": _lazy_init,
+        "_exchange_device": exchange_device,
+        "_maybe_exchange_device": exchange_device,
+        "_get_device_properties": _get_device_properties,
+        # Negative: torch then asks the runtime, which is `_driver`.
+        "_device_count_nvml": lambda: -1,
+        "_get_nvml_device_index": _get_nvml_device_index,
+    }
+    for name, value in replaced.items():
+        rebind(patches, "torch.cuda", name, value)
+    patches.attribute(cuda.graphs, "_cuda_isCurrentStreamCapturing", EMULATED["_cuda_isCurrentStreamCapturing"])
+
+    install_streams(patches)
+    patches.attribute(cuda.nvtx, "_nvtx", _Nvtx())
+    for name, kind in LEGACY_TENSORS.items():
+        patches.attribute(cuda, name, kind)
+    for name in _REFUSED_FUNCTIONS:
+        if hasattr(cuda, name):
+            rebind(patches, "torch.cuda", name, refuse(f"torch.cuda.{name}"))
+    for name in _REFUSED_CLASSES:
+        if hasattr(cuda, name):
+            rebind(patches, "torch.cuda", name, _refused_class(name))
+    patches.attribute(cuda.FloatStorage.__mro__[1], "__new__", _refuse_storage)
+
+
+def _install_build(patches: Patches) -> None:
+    """What libraries look at to learn how torch was built."""
+    patches.attribute(torch.version, "cuda", CUDA_VERSION)
+    patches.attribute(torch._C, "_has_cuda", True)
+    patches.attribute(torch._C, "_has_cudnn", True)
+    # The property object stands in for the module in sys.modules; its functions read the globals of the module behind it.
+    cudnn: ModuleType = getattr(sys.modules["torch.backends.cudnn"], "m", sys.modules["torch.backends.cudnn"])
+    initialize: Callable[[], bool] = lambda: True  # noqa: E731  # one line, one fact
+    patches.attribute(cudnn, "_init", initialize)
+    patches.attribute(cudnn, "__cudnn_version", CUDNN_VERSION)
+    # cuDNN would repack an RNN's weights into one buffer by a kernel that CPU builds lack.
+    patches.attribute(torch, "_use_cudnn_rnn_flatten_weight", lambda: False)

@@ -1,0 +1,308 @@
+"""The functions of `torch._C` that torch's own Python calls for CUDA, answered by the machine that is entered now.
+
+Must guarantee: torch's public functions keep their own code and signatures, and a name that a library imported before the
+machine was entered works too, since both end here. CPU builds lack most of these names, CUDA builds have them.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Mapping
+from enum import IntEnum
+from typing import Any, NoReturn
+from weakref import WeakKeyDictionary
+
+from samedevice.errors import UnsupportedFeatureError
+from samedevice.machines import Machine
+from samedevice.runtime._allocator_stats import allocator_stats
+from samedevice.runtime._state import MachineState, TorchDevice, current_state
+from samedevice.runtime._streams import _CUDA_DEVICE_TYPE, select_stream, stream_book
+
+# What the virtual machine claims to be: the PyTorch 2.8 wheel for CUDA 12.8.
+CUDA_VERSION = "12.8"
+CUDA_VERSION_NUMBER = 12080
+CUDNN_VERSION = 91002
+_BUILT_FOR = ((7, 5), (8, 0), (8, 6), (9, 0), (10, 0), (12, 0))
+
+
+class _Settings:
+    """Switches that scripts set and read back; nothing else depends on them."""
+
+    def __init__(self) -> None:
+        self.sync_debug = 0
+        self.cudnn_benchmark_limit = 10
+        self.memory_metadata = ""
+        self.caching = True
+
+
+_settings_of: WeakKeyDictionary[MachineState, _Settings] = WeakKeyDictionary()
+_settings_lock = threading.Lock()
+
+
+def _settings() -> _Settings:
+    with _settings_lock:
+        return _settings_of.setdefault(current_state(), _Settings())
+
+
+# -- devices -------------------------------------------------------------------------------------------------------
+
+
+def is_in_bad_fork() -> bool:
+    """Whether CUDA was initialized before this process was forked off."""
+    state = current_state()
+    return state.initialized and os.getpid() != state.pid
+
+
+def get_device() -> int:
+    """Index of the current device."""
+    state = current_state()
+    state.initialize()
+    return state.current_device()
+
+
+def exchange_device(device: int) -> int:
+    """Make a device current and answer the one before; nothing for a negative index."""
+    if device < 0:
+        return -1
+    state = current_state()
+    state.initialize()
+    before = state.current_device()
+    if device != before:
+        state.set_current_device(device)
+    return before
+
+
+def peer_access(machine: Machine, first: int, second: int) -> bool:
+    """Whether one physical GPU can read the other's memory.
+
+    Over NVLink always; over PCIe not to or from a GeForce, where NVIDIA's driver refuses. A GPU is no peer of itself.
+    """
+    link = machine.link(first, second)
+    geforce = any("GeForce" in machine.gpus[index].name for index in (first, second))
+    return link.kind == "NVLink" or (link.kind == "PCIe" and not geforce)
+
+
+def _can_access_peer(device: int, peer_device: int) -> bool:
+    state = current_state()
+    return peer_access(state.machine, state.physical_index(device), state.physical_index(peer_device))
+
+
+def arch_flags() -> str:
+    """Architectures of the build: the usual ones, and every one that the machine has."""
+    capabilities = set(_BUILT_FOR) | {tuple(gpu.capability) for gpu in current_state().machine.gpus}
+    return " ".join(f"sm_{major}{minor}" for major, minor in sorted(capabilities))
+
+
+# -- memory --------------------------------------------------------------------------------------------------------
+
+
+def empty_cache() -> None:
+    """Release what no tensor uses, on every visible GPU."""
+    for ledger in current_state().ledgers().values():
+        ledger.empty_cache()
+
+
+def memory_info(device: int) -> tuple[int, int]:
+    """Free and total bytes, as `cudaMemGetInfo`: what the allocator keeps cached is not free."""
+    state = current_state()
+    ledger = state.ledger(int(state.cuda(device).index))
+    return ledger.total - ledger.reserved, ledger.total
+
+
+def device_stats(device: int) -> dict[str, Any]:
+    """Allocator statistics of a GPU."""
+    state = current_state()
+    return allocator_stats(state.ledger(int(state.cuda(device).index)))
+
+
+def reset_peaks(device: int) -> None:
+    """Peaks become what is allocated now."""
+    state = current_state()
+    state.ledger(int(state.cuda(device).index)).reset_peaks()
+
+
+def _set_memory_fraction(fraction: float, device: int) -> None:
+    state = current_state()
+    state.ledger(int(state.cuda(device).index)).fraction = fraction
+
+
+def _get_memory_fraction(device: int) -> float:
+    state = current_state()
+    return state.ledger(int(state.cuda(device).index)).fraction
+
+
+# -- streams -------------------------------------------------------------------------------------------------------
+
+
+def _current_stream(device: int) -> tuple[int, int, int]:
+    return stream_book().current(device), device, _CUDA_DEVICE_TYPE
+
+
+def _default_stream(device: int) -> tuple[int, int, int]:
+    return 0, device, _CUDA_DEVICE_TYPE
+
+
+def _external_stream(data_ptr: int, device: int) -> tuple[int, int, int]:
+    return data_ptr, device, _CUDA_DEVICE_TYPE
+
+
+# -- switches ------------------------------------------------------------------------------------------------------
+
+_SYNC_DEBUG = {"default": 0, "warn": 1, "error": 2}
+
+
+def _set_sync_debug(mode: int | str) -> None:
+    _settings().sync_debug = _SYNC_DEBUG[mode] if isinstance(mode, str) else mode
+
+
+def _set_benchmark_limit(limit: int) -> None:
+    _settings().cudnn_benchmark_limit = limit
+
+
+def _set_memory_metadata(text: str) -> None:
+    _settings().memory_metadata = text
+
+
+def _set_caching(value: bool) -> None:
+    _settings().caching = value
+
+
+def _nothing(*args: Any, **kwargs: Any) -> None:
+    """Done at once, or without any effect that a program could see here."""
+
+
+def refuse(feature: str) -> Callable[..., NoReturn]:
+    """A function that names the feature that is missing."""
+
+    def refused(*args: Any, **kwargs: Any) -> NoReturn:
+        raise UnsupportedFeatureError(f"{feature} is not supported on a virtual machine.")
+
+    refused.__name__ = refused.__qualname__ = feature.rpartition(".")[2]
+    return refused
+
+
+EMULATED: Mapping[str, Callable[..., Any]] = {
+    "_cuda_init": lambda: current_state().initialize(),
+    "_cuda_isInBadFork": is_in_bad_fork,
+    "_cuda_getDeviceCount": lambda: current_state().device_count(),
+    "_cuda_getDevice": get_device,
+    "_cuda_setDevice": lambda device: current_state().set_current_device(device),
+    "_cuda_exchangeDevice": exchange_device,
+    "_cuda_maybeExchangeDevice": exchange_device,
+    "_cuda_hasPrimaryContext": lambda device: current_state().initialized,
+    "_cuda_canDeviceAccessPeer": _can_access_peer,
+    "_cuda_getArchFlags": arch_flags,
+    "_cuda_getCompiledVersion": lambda: CUDA_VERSION_NUMBER,
+    "_cuda_synchronize": lambda: current_state().initialize(),
+    "_cuda_ipc_collect": _nothing,
+    "_cuda_sleep": _nothing,
+    "_cuda_getCurrentStream": _current_stream,
+    "_cuda_getDefaultStream": _default_stream,
+    "_cuda_getStreamFromExternal": _external_stream,
+    "_cuda_setStream": select_stream,
+    "_cuda_isCurrentStreamCapturing": lambda: False,
+    "_cuda_emptyCache": empty_cache,
+    "_cuda_memoryStats": device_stats,
+    "_cuda_resetPeakMemoryStats": reset_peaks,
+    "_cuda_resetAccumulatedMemoryStats": _nothing,
+    "_cuda_hostMemoryStats": dict,
+    "_cuda_resetAccumulatedHostMemoryStats": _nothing,
+    "_cuda_resetPeakHostMemoryStats": _nothing,
+    "_cuda_setMemoryFraction": _set_memory_fraction,
+    "_cuda_getMemoryFraction": _get_memory_fraction,
+    "_cuda_getAllocatorBackend": lambda: "native",
+    "_cuda_setMemoryMetadata": _set_memory_metadata,
+    "_cuda_getMemoryMetadata": lambda: _settings().memory_metadata,
+    "_cuda_cudaCachingAllocator_enable": _set_caching,
+    "_cuda_cudaCachingAllocator_is_enabled": lambda: _settings().caching,
+    "_cuda_record_memory_history": _nothing,
+    "_cuda_record_memory_history_legacy": _nothing,
+    "_cuda_isHistoryEnabled": lambda: False,
+    "_cuda_attach_out_of_memory_observer": _nothing,
+    "_cuda_set_sync_debug_mode": _set_sync_debug,
+    "_cuda_get_sync_debug_mode": lambda: _settings().sync_debug,
+    "_cuda_set_cudnn_benchmark_limit": _set_benchmark_limit,
+    "_cuda_get_cudnn_benchmark_limit": lambda: _settings().cudnn_benchmark_limit,
+    "_cuda_get_conv_benchmark_empty_cache": lambda: False,
+    "_cuda_clearCublasWorkspaces": _nothing,
+    "_cuda_tunableop_is_enabled": lambda: False,
+    "_cuda_tunableop_tuning_is_enabled": lambda: False,
+    "_cuda_record_untuned_is_enabled": lambda: False,
+}
+
+UNSUPPORTED: Mapping[str, str] = {
+    "_cuda_getCurrentRawStream": "torch._C._cuda_getCurrentRawStream",
+    "_cuda_getCurrentBlasHandle": "torch.cuda.current_blas_handle",
+    "_cuda_getCurrentSolverHandle": "torch.cuda.current_solver_handle",
+    "_cuda_cudaHostAllocator": "torch.cuda.memory._host_allocator",
+    "_cuda_cudaCachingAllocator_raw_alloc": "torch.cuda.caching_allocator_alloc",
+    "_cuda_cudaCachingAllocator_raw_delete": "torch.cuda.caching_allocator_delete",
+    "_cuda_memorySnapshot": "torch.cuda.memory_snapshot",
+    "_cuda_allocationTraceback": "torch.cuda.memory._allocation_traceback",
+    "_cuda_customAllocator": "torch.cuda.CUDAPluggableAllocator",
+    "_cuda_changeCurrentAllocator": "torch.cuda.change_current_allocator",
+    "_cuda_getAllocator": "torch.cuda.memory._get_current_allocator",
+    "_cuda_jiterator_compile_and_launch_kernel": "torch.cuda.jiterator",
+    "_cuda_tunableop_enable": "torch.cuda.tunable.enable",
+    "_cuda_tunableop_tuning_enable": "torch.cuda.tunable.tuning_enable",
+    "_cuda_tunableop_set_max_tuning_duration": "torch.cuda.tunable.set_max_tuning_duration",
+    "_cuda_tunableop_get_max_tuning_duration": "torch.cuda.tunable.get_max_tuning_duration",
+    "_cuda_tunableop_set_max_tuning_iterations": "torch.cuda.tunable.set_max_tuning_iterations",
+    "_cuda_tunableop_get_max_tuning_iterations": "torch.cuda.tunable.get_max_tuning_iterations",
+    "_cuda_tunableop_set_filename": "torch.cuda.tunable.set_filename",
+    "_cuda_tunableop_get_filename": "torch.cuda.tunable.get_filename",
+    "_cuda_tunableop_read_file": "torch.cuda.tunable.read_file",
+    "_cuda_tunableop_get_results": "torch.cuda.tunable.get_results",
+    "_cuda_tunableop_get_validators": "torch.cuda.tunable.get_validators",
+    "_cuda_record_untuned_enable": "torch.cuda.tunable.record_untuned_enable",
+    "_cuda_getCublasWorkspaceSize": "torch.backends.cuda.cublas_workspace_size",
+    "_cuda_setCublasWorkspaceSize": "torch.backends.cuda.cublas_workspace_size",
+    "_cuda_getCublasLtWorkspaceSize": "torch.backends.cuda.cublaslt_workspace_size",
+    "_cuda_setCublasLtWorkspaceSize": "torch.backends.cuda.cublaslt_workspace_size",
+}
+
+
+# -- the runtime library -------------------------------------------------------------------------------------------
+
+
+class cudaError(IntEnum):  # the runtime's own name
+    """Return codes of the runtime."""
+
+    success = 0
+    errorInvalidValue = 1
+    errorMemoryAllocation = 2
+    errorNotReady = 600
+
+
+class Cudart:
+    """`torch.cuda.cudart()`: what scripts call of the CUDA runtime."""
+
+    cudaError = cudaError  # the runtime's own name
+
+    @staticmethod
+    def cudaGetErrorString(error: int) -> str:  # the runtime's own name
+        """Text of a return code."""
+        return "no error" if error == cudaError.success else cudaError(error).name
+
+    @staticmethod
+    def cudaMemGetInfo(device: int) -> tuple[int, int]:  # the runtime's own name
+        """Free and total bytes of a GPU."""
+        return memory_info(device)
+
+    @staticmethod
+    def _succeed(*args: Any) -> IntEnum:
+        return cudaError.success
+
+    # No profiler runs, no host memory is registered, no work is ever pending: nothing to do.
+    cudaProfilerStart = cudaProfilerStop = cudaProfilerInitialize = _succeed  # the runtime's own names
+    cudaHostRegister = cudaHostUnregister = cudaDeviceSynchronize = _succeed  # the runtime's own names
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise UnsupportedFeatureError(f"torch.cuda.cudart().{name} is not supported on a virtual machine.")
+
+
+CUDART = Cudart()
+ACCELERATOR = TorchDevice("cuda")

@@ -1,0 +1,333 @@
+"""Streams and events of virtual GPUs.
+
+Everything runs at once and in order, so a stream only has an identity: its device, its number, and whether it is the
+thread's current one. An event takes the host's time when it is recorded. Both are true `torch.Stream`s and `torch.Event`s,
+C++ included.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import threading
+import time
+from typing import Any, NoReturn
+from weakref import WeakKeyDictionary
+
+import torch
+
+from samedevice.errors import UnsupportedFeatureError
+from samedevice.runtime._patches import Patches
+from samedevice.runtime._rebind import rebind
+from samedevice.runtime._state import MachineState, TorchDevice, current_state
+
+# The classes themselves: inside a machine `torch.Stream` and `torch.Event` are replaced.
+TorchStream = torch._C.Stream
+TorchEvent = torch._C.Event
+
+_CUDA_DEVICE_TYPE = 1  # c10::DeviceType::CUDA
+_GREATEST_PRIORITY = -3  # c10::cuda::max_compile_time_stream_priorities - 1, as a priority
+_HANDLE_BASE = 0x5A3E_0000_0000
+
+
+class StreamBook:
+    """The streams of one machine."""
+
+    def __init__(self) -> None:
+        self._numbers = itertools.count(1)
+        self._local = threading.local()
+        self.priorities: dict[int, int] = {}
+
+    def new(self, priority: int) -> int:
+        """Id of a new stream; odd, since c10 keeps the low bit for streams of its own pools."""
+        stream_id = next(self._numbers) * 2 + 1
+        self.priorities[stream_id] = max(_GREATEST_PRIORITY, min(0, priority))
+        return stream_id
+
+    def current(self, index: int) -> int:
+        """Id of this thread's current stream on a device; 0 is the default stream."""
+        chosen: dict[int, int] = getattr(self._local, "current", {})
+        return chosen.get(index, 0)
+
+    def select(self, index: int, stream_id: int) -> None:
+        """Make a stream this thread's current one on its device."""
+        if not hasattr(self._local, "current"):
+            self._local.current = {}
+        self._local.current[index] = stream_id
+
+
+_books: WeakKeyDictionary[MachineState, StreamBook] = WeakKeyDictionary()
+_books_lock = threading.Lock()
+
+
+def stream_book() -> StreamBook:
+    """The streams of the machine that is entered now."""
+    with _books_lock:
+        return _books.setdefault(current_state(), StreamBook())
+
+
+def current_stream(device: Any = None) -> Stream:
+    """This thread's current stream on a device."""
+    index = _index(device)
+    return Stream(stream_id=stream_book().current(index), device_index=index, device_type=_CUDA_DEVICE_TYPE)
+
+
+def select_stream(stream_id: int, device_index: int, device_type: int) -> None:
+    """Make a stream current, and its device this thread's current device."""
+    current_state().set_current_device(device_index)
+    stream_book().select(device_index, stream_id)
+
+
+def _index(device: Any) -> int:
+    """A GPU's index; None and negative integers mean the current one, as for `torch.cuda.device`."""
+    state = current_state()
+    return state.index(None if isinstance(device, int) and device < 0 else device)
+
+
+class Stream(TorchStream):
+    """`torch.cuda.Stream` of a virtual GPU."""
+
+    __module__ = "torch.cuda.streams"
+    _entered: list[tuple[int, int]]
+
+    def __new__(cls, device: Any = None, priority: int = 0, **kwargs: Any) -> Stream:
+        if "stream_id" in kwargs and "device_index" in kwargs:
+            stream_id, index = kwargs["stream_id"], kwargs["device_index"]
+        else:
+            index = _index(device)
+            stream_id = kwargs.get("stream_ptr", 0) or stream_book().new(priority)
+        stream: Stream = super().__new__(cls, stream_id=stream_id, device_index=index, device_type=_CUDA_DEVICE_TYPE)
+        stream._entered = []
+        return stream
+
+    def __init__(self, device: Any = None, priority: int = 0, **kwargs: Any) -> None:
+        pass
+
+    @property
+    def cuda_stream(self) -> int:
+        """The handle: 0 for the default stream, made up for others."""
+        return _HANDLE_BASE + self.stream_id * 16 if self.stream_id & 1 else self.stream_id
+
+    @property
+    def native_handle(self) -> int:
+        """The same handle, by the name that all accelerators share."""
+        return self.cuda_stream
+
+    @property
+    def priority(self) -> int:
+        """0 to -3; lower goes first."""
+        return stream_book().priorities.get(self.stream_id, 0)
+
+    @staticmethod
+    def priority_range() -> tuple[int, int]:
+        """Lowest and highest priority."""
+        return 0, _GREATEST_PRIORITY
+
+    @property
+    def _as_parameter_(self) -> ctypes.c_void_p:
+        return ctypes.c_void_p(self.cuda_stream)
+
+    def wait_event(self, event: Any) -> None:
+        """All work is in order already."""
+        event.wait(self)
+
+    def wait_stream(self, stream: Any) -> None:
+        """All work is in order already."""
+        self.wait_event(stream.record_event())
+
+    def record_event(self, event: Any = None) -> Any:
+        """Record an event, a new one when none is given."""
+        if event is None:
+            event = Event()
+        event.record(self)
+        return event
+
+    def query(self) -> bool:
+        """Work is done when it is called."""
+        return True
+
+    def synchronize(self) -> None:
+        """Work is done when it is called."""
+
+    def is_capturing(self) -> bool:
+        """There are no graphs to capture."""
+        return False
+
+    def __enter__(self) -> Stream:
+        state = current_state()
+        self._entered.append((state.current_device(), stream_book().current(self.device_index)))
+        select_stream(self.stream_id, self.device_index, self.device_type)
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        device, stream_id = self._entered.pop()
+        stream_book().select(self.device_index, stream_id)
+        current_state().set_current_device(device)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Stream):
+            return False
+        return (self.stream_id, self.device_index) == (other.stream_id, other.device_index)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash((self.cuda_stream, self.device_index))
+
+    def __repr__(self) -> str:
+        return f"<torch.cuda.Stream device={self.device} cuda_stream={self.cuda_stream:#x}>"
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, self.cuda_stream
+
+
+class ExternalStream(Stream):
+    """`torch.cuda.ExternalStream`: a handle from elsewhere, kept and never used."""
+
+    __module__ = "torch.cuda.streams"
+
+    def __new__(cls, stream_ptr: int, device: Any = None, **kwargs: Any) -> ExternalStream:
+        return super().__new__(cls, device, stream_ptr=stream_ptr, **kwargs)  # type: ignore[return-value]  # the class given, by contract of __new__
+
+    def __init__(self, stream_ptr: int, device: Any = None, **kwargs: Any) -> None:
+        pass
+
+
+class Event(TorchEvent):
+    """`torch.cuda.Event`: the host's time when it was recorded."""
+
+    __module__ = "torch.cuda.streams"
+    _timing: bool
+    _recorded_at: float | None
+    _recorded_on: torch.device | None
+
+    def __new__(
+        cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False, external: bool = False
+    ) -> Event:
+        # An event of the host: CPU builds have no other.
+        event: Event = super().__new__(cls, device=TorchDevice("cpu"))
+        event._timing = enable_timing
+        event._recorded_at = None
+        event._recorded_on = None
+        return event
+
+    def __init__(
+        self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False, external: bool = False
+    ) -> None:
+        pass
+
+    @classmethod
+    def from_ipc_handle(cls, device: Any, handle: bytes) -> NoReturn:
+        """Not there: processes share no virtual GPU."""
+        raise UnsupportedFeatureError("torch.cuda.Event.from_ipc_handle is not supported on a virtual machine.")
+
+    def ipc_handle(self) -> NoReturn:
+        """Not there: processes share no virtual GPU."""
+        raise UnsupportedFeatureError("torch.cuda.Event.ipc_handle is not supported on a virtual machine.")
+
+    @property
+    def device(self) -> torch.device:  # type: ignore[override]  # torch's stub declares a plain attribute
+        """The device it was recorded on; None before, as in CUDA."""
+        return self._recorded_on  # type: ignore[return-value]  # torch.cuda.Event answers None too
+
+    @property
+    def cuda_event(self) -> int:
+        """The handle, made up; 0 before the event is recorded."""
+        return 0 if self._recorded_at is None else _HANDLE_BASE + id(self)
+
+    @property
+    def _as_parameter_(self) -> ctypes.c_void_p:
+        return ctypes.c_void_p(self.cuda_event)
+
+    def record(self, stream: Any = None) -> None:
+        """Take the time."""
+        if stream is None:
+            stream = current_stream()
+        if self._recorded_on is not None and self._recorded_on != stream.device:
+            raise RuntimeError(
+                f"Event device {self._recorded_on.index} does not match recording stream's device {stream.device.index}."
+            )
+        self._recorded_on = stream.device
+        self._recorded_at = time.perf_counter()
+
+    def wait(self, stream: Any = None) -> None:
+        """All work is in order already."""
+
+    def query(self) -> bool:
+        """Work is done when it is called."""
+        return True
+
+    def synchronize(self) -> None:
+        """Work is done when it is called."""
+
+    def elapsed_time(self, end_event: Any) -> float:
+        """Milliseconds of host time between two recordings: what the virtual machine took, not what a GPU would."""
+        if self._recorded_at is None or end_event._recorded_at is None:
+            raise ValueError("Both events must be recorded before calculating elapsed time.")
+        if not (self._timing and end_event._timing):
+            raise ValueError("Both events must be created with argument 'enable_timing=True'.")
+        return float((end_event._recorded_at - self._recorded_at) * 1000.0)
+
+    def __repr__(self) -> str:
+        return f"<torch.cuda.Event {self.cuda_event:#x}>" if self.cuda_event else "<torch.cuda.Event uninitialized>"
+
+
+class _StreamType(type):
+    def __call__(cls, device: Any = None, *, priority: int = 0, **kwargs: Any) -> Any:
+        if "stream_id" in kwargs:
+            if kwargs.get("device_type") == _CUDA_DEVICE_TYPE:
+                return Stream(**kwargs)
+            return TorchStream(**kwargs)
+        place = current_state().device(device)
+        return Stream(place, priority) if place.type == "cuda" else TorchStream(place, priority=priority)
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, TorchStream)
+
+    def __subclasscheck__(cls, subclass: type) -> bool:
+        return issubclass(subclass, TorchStream)
+
+    def __getattr__(cls, name: str) -> Any:
+        return getattr(TorchStream, name)
+
+
+class AnyStream(metaclass=_StreamType):
+    """`torch.Stream` inside a machine."""
+
+    __module__ = "torch"
+    __qualname__ = "Stream"
+
+
+class _EventType(type):
+    def __call__(
+        cls, device: Any = None, *, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False
+    ) -> Any:
+        place = current_state().device(device)
+        if place.type == "cuda":
+            return Event(enable_timing, blocking, interprocess)
+        return TorchEvent(place, enable_timing=enable_timing, blocking=blocking, interprocess=interprocess)
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, TorchEvent)
+
+    def __subclasscheck__(cls, subclass: type) -> bool:
+        return issubclass(subclass, TorchEvent)
+
+    def __getattr__(cls, name: str) -> Any:
+        return getattr(TorchEvent, name)
+
+
+class AnyEvent(metaclass=_EventType):
+    """`torch.Event` inside a machine."""
+
+    __module__ = "torch"
+    __qualname__ = "Event"
+
+
+def install_streams(patches: Patches) -> None:
+    """Put virtual streams and events in place of CUDA's."""
+    for kind in (Stream, ExternalStream, Event):
+        rebind(patches, "torch.cuda", kind.__name__, kind)
+    patches.attribute(torch, "Stream", AnyStream)
+    patches.attribute(torch, "Event", AnyEvent)
