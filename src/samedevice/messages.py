@@ -63,7 +63,7 @@ MESSAGES: dict[str, Message] = {
     "title.generator-on-other-device": Message(
         "{op} got a random generator of another device", "{op} 的随机数生成器在另一种设备上"
     ),
-    "title.out-of-memory": Message("{op} does not fit on {devices}", "{op} 需要的显存超出 {devices} 的容量"),
+    "title.out-of-memory": Message("{amount} more does not fit on {devices}", "{devices} 放不下再申请的 {amount}"),
     "title.unchecked-kernel": Message(
         "{op} checks nothing and got tensors on {devices}", "{op} 不做任何检查，却收到了 {devices} 上的张量"
     ),
@@ -88,8 +88,8 @@ MESSAGES: dict[str, Message] = {
         "随机数生成器属于一种设备，只能为这种设备上的张量取数",
     ),
     "why.out-of-memory": Message(
-        "the allocation is larger than what was free on the device at that moment",
-        "申请的显存大于该设备当时的空闲显存",
+        "more was asked for than was free on the device at that moment",
+        "申请的显存多于该设备当时的空闲显存",
     ),
     "why.unchecked-kernel": Message(
         "real hardware raises no error here: it computes wrong results or makes an illegal access",
@@ -100,6 +100,9 @@ MESSAGES: dict[str, Message] = {
         "字符串集合的顺序每次运行都可能不同，选出的设备也随之改变",
     ),
     # Fixes.
+    "fix.inputs-to-weight": Message(
+        "send the ids to the device of {weight}, not to a fixed one", "把输入移到 {weight} 所在的设备，而不是固定的设备"
+    ),
     "fix.inputs-to-embedding": Message(
         "send the ids to the device of {weight}: input_ids.to(model.get_input_embeddings().weight.device)",
         "把 input_ids 移到 {weight} 所在的设备：input_ids.to(model.get_input_embeddings().weight.device)",
@@ -115,6 +118,8 @@ MESSAGES: dict[str, Message] = {
     # Labels of a finding; at most eight columns wide.
     "label.called": Message("called", "调用处"),
     "label.module": Message("module", "模块"),
+    "label.held": Message("held", "已占用"),
+    "held": Message("{allocated} of {total} on {device}", "{device}：{allocated} / {total}"),
     "label.why": Message("why", "原因"),
     "label.cause": Message("cause", "根源"),
     "label.maybe": Message("maybe", "可能"),
@@ -178,7 +183,7 @@ MESSAGES: dict[str, Message] = {
         "the virtual machine lacks something that the script uses: {reason}", "虚拟机还不支持脚本用到的功能：{reason}"
     ),
     "internal-error": Message(
-        "samedevice itself failed: {reason}. This is our bug, please report it; SAMEDEVICE_DEBUG=1 shows the traceback",
-        "samedevice 自身出错：{reason}。这是我们的缺陷，请告知我们；设置 SAMEDEVICE_DEBUG=1 可查看调用栈",
+        "internal error: {reason}. This is our bug, please report it; SAMEDEVICE_DEBUG=1 shows the traceback",
+        "内部错误：{reason}。这是我们的缺陷，请告知我们；设置 SAMEDEVICE_DEBUG=1 可查看调用栈",
     ),
 }

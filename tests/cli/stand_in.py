@@ -66,8 +66,9 @@ def see(kind=EventKind.MISMATCH, code="y = a + b", message="Expected all tensors
 
 def main():
     sys.modules["stand_in"] = sys.modules[__name__]
-    from samedevice.cli import _run, main
+    from samedevice.cli import _progress, _run, main
 
+    _progress._FIRST_AFTER = _progress._EVERY = 0.1
     _run._machine = Machine
     _run._virtual_machine = Engine
     sys.path[0:0] = [str(Path(__file__).parent)]

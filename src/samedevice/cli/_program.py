@@ -7,11 +7,12 @@ Python gives it; `sys.argv` and `sys.path[0]` are Python's; a program that canno
 from __future__ import annotations
 
 import builtins
+import os
 import pkgutil
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.machinery import ModuleSpec, SourceFileLoader, SourcelessFileLoader
+from importlib.machinery import ExtensionFileLoader, ModuleSpec, SourceFileLoader, SourcelessFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
@@ -64,7 +65,7 @@ def find_script(path: str, args: tuple[str, ...], language: Language) -> Program
         source = file.read_bytes()
     except OSError as error:
         raise UsageError(say("usage.script-unreadable", language, path=path, reason=error.strerror or error)) from None
-    absolute = str(file.absolute())
+    absolute = path if file.is_absolute() else f"{Path.cwd()}{os.sep}{path}"  # not tidied: Python keeps `./`
     if file.suffix == ".pyc":
         compiled = SourcelessFileLoader("__main__", absolute)
         return Program(absolute, (path, *args), _folder(file), _names(absolute, compiled), lambda: _code(compiled, "__main__"))
@@ -85,7 +86,7 @@ def find_module(name: str, args: tuple[str, ...], language: Language) -> Program
         raise UsageError(say("usage.module-missing", language, module=name))
     if spec.submodule_search_locations is not None:
         spec = _search(f"{name}.__main__", here)
-    if spec is None or not hasattr(spec.loader, "get_code"):
+    if spec is None or not hasattr(spec.loader, "get_code") or _has_no_code(spec):
         raise UsageError(say("usage.module-not-runnable", language, module=name))
     return _from_spec(spec, (spec.origin or name, *args), here, spec.parent or "")
 
@@ -143,6 +144,10 @@ def _ask_finders(name: str, locations: Any) -> ModuleSpec | None:
         if (spec := finder.find_spec(name, locations)) is not None:
             return spec
     return None
+
+
+def _has_no_code(spec: ModuleSpec) -> bool:
+    return spec.origin == "built-in" or isinstance(spec.loader, ExtensionFileLoader)
 
 
 def _folder(file: Path) -> str:

@@ -77,7 +77,7 @@ class _Ending:
 
 def run_program(request: Request) -> int:
     """Run what `request` names and return the exit status."""
-    stream = sys.stderr
+    stream = sys.stderr or open(os.devnull, "w")  # noqa: PTH123 # None: the caller closed descriptor 2
     language = readable_language(stream, request.language or language_of(os.environ))
     try:
         return _run(request, stream, language)
@@ -96,21 +96,24 @@ def _run(request: Request, stream: TextIO, language: Language) -> int:
     program = _find(request, language)
     machine = _machine(request.machine)
     document = _open_json(request.json, language)
-    watcher = _virtual_machine(machine, request.fail_fast, program.file)
     owner = os.getpid()
-    _take_sigterm()
-    enter_path(program.path_entry)
-    with watcher:
-        with Progress(stream, watcher, language):
-            ending = _execute(program, stream, language)
-            ending = _wind_down(ending)
-        _flush_stdout()
+    watcher: Watcher | None = None
+    ending = _Ending("interrupted", INTERRUPTED, INTERRUPTED)
+    with suppress(KeyboardInterrupt):  # while torch is imported or the engine comes and goes; the script's own is in _execute
+        _take_sigterm()
+        watcher = _virtual_machine(machine, request.fail_fast, program.file)
+        enter_path(program.path_entry)
+        with watcher:
+            with Progress(stream, watcher, language):
+                ending = _wind_down(_execute(program, stream, language))
+            _flush_stdout()
     if os.getpid() != owner:  # a child that the script forked came back through here: it ends as under Python
         return ending.python_code
     with suppress(ValueError):  # not the main thread
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-    findings = [judge(event, count, language) for event, count in zip(watcher.events, watcher.event_counts, strict=True)]
-    memory = watcher.memory()
+    seen = zip(watcher.events, watcher.event_counts, strict=True) if watcher else ()
+    findings = [judge(event, count, language) for event, count in seen]
+    memory = watcher.memory() if watcher else {}
     description = machine.describe()
     content = run_document(description, ending.status, findings, memory)
     written = document is None or _write_json(document, content, stream, language)
@@ -134,8 +137,6 @@ def _fix_hash_seed() -> None:
     """
     if "PYTHONHASHSEED" in os.environ or sys.flags.ignore_environment or os.name != "posix" or not sys.executable:
         return
-    sys.stdout.flush()
-    sys.stderr.flush()
     environment = {**os.environ, "PYTHONHASHSEED": "0"}
     os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environment)
 
@@ -183,15 +184,22 @@ def _execute(program: Program, stream: TextIO, language: Language) -> _Ending:
     except KeyboardInterrupt:
         return _Ending("interrupted", INTERRUPTED, INTERRUPTED)
     except BaseException as error:
-        internal = isinstance(error, AssertionError) and raised_by_us(error)
-        show_exception(error)
-        if isinstance(error, UnsupportedFeatureError):
-            _tell(stream, say("unsupported", language, reason=error))
-        elif internal:
-            _tell(stream, say("internal-error", language, reason=_named(error)))
-            return _Ending("script-error", INTERNAL_ERROR, 1)
-        return _Ending("out-of-memory", FOUND, 1) if _is_out_of_memory(error) else _Ending("script-error", SCRIPT_FAILED, 1)
-    return _Ending("completed", NOTHING_FOUND, 0)
+        failure = error
+    else:
+        return _Ending("completed", NOTHING_FOUND, 0)
+    return _failed(failure, stream, language)
+
+
+def _failed(error: BaseException, stream: TextIO, language: Language) -> _Ending:
+    """Show the script's error. Outside its handler, so that a hook of the script that fails does not get it as its context."""
+    internal = isinstance(error, AssertionError) and raised_by_us(error)
+    show_exception(error)
+    if isinstance(error, UnsupportedFeatureError):
+        _tell(stream, say("unsupported", language, reason=error))
+    if internal:
+        _tell(stream, say("internal-error", language, reason=_named(error)))
+        return _Ending("script-error", INTERNAL_ERROR, 1)
+    return _Ending("out-of-memory", FOUND, 1) if _is_out_of_memory(error) else _Ending("script-error", SCRIPT_FAILED, 1)
 
 
 def _ending_of_exit(request: SystemExit) -> _Ending:

@@ -23,15 +23,21 @@ _BELOW_US = tuple(
     )
 )
 """Files of torch that run in Python only because the virtual machine calls them; on hardware they are C++."""
+_ABOVE_US = tuple(str(Path(os.sep, "torch", part)) for part in ("_compile.py", "_dynamo/eval_frame.py"))
+"""Files of torch that stand between the script and our dispatch mode."""
 
 
 def show_exception(error: BaseException) -> None:
     """Show `error` through `sys.excepthook`, as the interpreter does; SAMEDEVICE_DEBUG=1 keeps our frames."""
     if not os.environ.get("SAMEDEVICE_DEBUG"):
         trim(error)
+    broken: BaseException | None = None
     try:
         sys.excepthook(type(error), error, error.__traceback__)
-    except Exception as broken:  # the script's own hook failed: Python shows both
+    except Exception as raised:  # the script's own hook failed: Python shows both
+        broken = raised
+    if broken is not None:
+        trim(broken)
         print("Error in sys.excepthook:", file=sys.stderr)
         sys.__excepthook__(type(broken), broken, broken.__traceback__)
         print("\nOriginal exception was:", file=sys.stderr)
@@ -69,6 +75,9 @@ def _without_ours(traceback: TracebackType | None) -> TracebackType | None:
     while traceback is not None:
         file = traceback.tb_frame.f_code.co_filename
         inside = file.startswith(_OURS) or (inside and (file.startswith("<frozen ") or any(part in file for part in _BELOW_US)))
+        if file.startswith(_OURS):
+            while kept and any(part in kept[-1].tb_frame.f_code.co_filename for part in _ABOVE_US):
+                kept.pop()
         if not inside:
             kept.append(traceback)
         traceback = traceback.tb_next

@@ -110,7 +110,8 @@ def input_away_from_embedding(event: Event, language: Language) -> Verdict | Non
     if not weight.device.startswith("cuda"):
         # The ids are where a GPU user wants them; it is the weight that stayed behind.
         return Verdict("module-left-on-other-device", "likely", ("hard-coded-device", "input-not-on-embedding-device"))
-    title = say("fix.inputs-to-embedding", language, weight=weight.parameter)
+    key = "fix.inputs-to-embedding" if "/transformers/" in event.at.file else "fix.inputs-to-weight"
+    title = say(key, language, weight=weight.parameter)
     return Verdict("input-not-on-embedding-device", "likely", tied, (Fix(title, "safe"),))
 
 

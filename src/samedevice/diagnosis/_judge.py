@@ -20,6 +20,7 @@ def judge(event: Event, count: int = 1, language: Language = "en") -> Finding:
         language,
         op=short_operator(event.op),
         devices=enumerate_words(_devices(event), language),
+        amount=_amount(event),
         names=enumerate_words(_unmaterialized(event), language),
     )
     return Finding(
@@ -45,6 +46,12 @@ def _devices(event: Event) -> list[str]:
     if event.kind is EventKind.OUT_OF_MEMORY and (named := re.search(r"\bGPU (\d+)\b", event.message)):
         return [f"cuda:{named[1]}"]
     return list(dict.fromkeys(operand.device for operand in event.operands)) or ["cuda"]
+
+
+def _amount(event: Event) -> str:
+    """What an allocation asked for, in the words of its message."""
+    asked = re.search(r"Tried to allocate ([\d.]+ \w+)", event.message)
+    return asked[1] if asked else short_operator(event.op)
 
 
 def _unmaterialized(event: Event) -> list[str]:

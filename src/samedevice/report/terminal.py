@@ -66,6 +66,9 @@ def print_finding(console: Console, finding: Finding, language: Language = "en")
     if finding.count > 1:
         _labelled(console, "count", Text(say("times", language, count=finding.count)), language)
     _operands(console, finding.operands, language)
+    for device, held in finding.memory.items():
+        amounts = {"allocated": bytes_text(held.allocated), "total": bytes_text(held.total)}
+        _labelled(console, "held", Text(say("held", language, device=device, **amounts)), language)
     _labelled(console, "why", Text(_why(finding, language)), language)
     if finding.cause != "undetermined":
         confidence = say(f"confidence.{finding.confidence}", language)
@@ -96,11 +99,16 @@ def print_run(
         key,
         language,
         count=len(findings),
-        machine=harmless(str(machine.get("spec", "?"))),
+        machine=harmless(_machine(machine)),
         status=say(f"status.{status}", language),
     )
     _put(console, 0, Text.assemble(("samedevice", "bold"), f": {line}"))
     _memory(console, memory, language)
+
+
+def _machine(machine: Mapping[str, Any]) -> str:
+    spec, name = str(machine.get("spec", "?")), machine.get("name")
+    return f"{name} ({spec})" if name and name != spec else spec
 
 
 def _why(finding: Finding, language: Language) -> str:
