@@ -8,19 +8,17 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, NoReturn
 
 from samedevice.errors import MachineSpecError
-from samedevice.machines._generic import generic_gpu
+from samedevice.machines._generic import MAX_MEMORY_MIB, generic_gpu
 from samedevice.machines._gpu import MIB, Gpu
 from samedevice.machines._link import Link
 from samedevice.machines._lookup import find_gpus, nearest_keys
-from samedevice.machines._machine import Machine
+from samedevice.machines._machine import MAX_GPUS, Machine
 from samedevice.machines._size import size_in_mib
 
 MAX_FILE_BYTES = 1 << 20
-MAX_GPUS = 1024
 
 _TOP_KEYS = ("name", "host", "gpu", "link")
 _HOST_KEYS = ("memory", "cores")
@@ -28,6 +26,11 @@ _GPU_KEYS = ("model", "count", "name", "memory", "total_memory", "capability", "
 _LINK_KEYS = ("kind", "gbps", "generation", "pairs")
 _KINDS = {"nvlink": "NVLink", "pcie": "PCIe"}
 _TYPE_NAMES = {str: "text", int: "a whole number", float: "a number", dict: "a table", list: "a list"}
+
+
+def is_file_spec(text: str) -> bool:
+    """Whether a specification is the path of a machine file: no GPU has a slash in its name."""
+    return text.lower().endswith(".toml") or "/" in text or "\\" in text
 
 
 def read_machine_file(path: str) -> Machine:
@@ -47,7 +50,7 @@ def read_machine_file(path: str) -> Machine:
             table.refuse(f"has more than {MAX_GPUS} GPUs")
     every_link, links = _read_links(table, gpus)
     return Machine(
-        spec=path,
+        spec=path if is_file_spec(path) else f"./{path}",
         gpus=tuple(gpus),
         host_memory=host.take_memory("memory"),
         host_cores=host.take_positive("cores"),
@@ -97,6 +100,7 @@ class _Table:
 
 def _load(path: str) -> dict[str, Any]:
     import tomllib
+    from pathlib import Path
 
     try:
         if not Path(path).is_file():
@@ -106,7 +110,7 @@ def _load(path: str) -> dict[str, Any]:
         return tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except tomllib.TOMLDecodeError as error:
         raise MachineSpecError(f"machine file {path!r} is not valid TOML: {error}") from error
-    except UnicodeError as error:
+    except UnicodeDecodeError as error:
         raise MachineSpecError(f"machine file {path!r} is not UTF-8 text") from error
     except (OSError, ValueError, RecursionError) as error:
         if isinstance(error, MachineSpecError):
@@ -117,6 +121,7 @@ def _load(path: str) -> dict[str, Any]:
 def _similar_file(path: str) -> str:
     """What lies beside the missing file under nearly its name; else the specifications that need no file."""
     from difflib import get_close_matches
+    from pathlib import Path
 
     folder = Path(path).parent
     try:
@@ -131,6 +136,8 @@ def _similar_file(path: str) -> str:
 
 def _read_gpus(table: _Table) -> list[Gpu]:
     model, memory = table.take("model", str), table.take_memory("memory")
+    if memory is not None and memory // MIB > MAX_MEMORY_MIB:
+        table.refuse(f"has `memory = {table.values['memory']!r}` in one GPU, and 4TB is the most")
     if model is not None:
         gpu = _model(table, model)
     elif memory is not None:

@@ -10,6 +10,7 @@ from samedevice.machines._size import size_text
 CAPABILITY = (9, 0)
 SM_COUNT = 132
 LINK = Link.pcie(generation=4, lanes=16)
+MAX_MEMORY_MIB = 4 << 20  # 4 TiB in one GPU: more is a slip of the unit
 SOURCE = "generic: only the memory size was given"
 
 

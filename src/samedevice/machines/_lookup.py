@@ -29,7 +29,8 @@ def nearest_keys(text: str, limit: int = 3) -> tuple[str, ...]:
 
     names, wanted = _rows_by_name(), squash(text)
     near = [name for name in names if len(wanted) > 2 and wanted in name]
-    near = near or get_close_matches(wanted[:64], list(names), n=limit, cutoff=0.6)
+    cutoff = 0.5 if len(wanted) < 4 else 0.6  # one slip is half of `T4`
+    near = near or get_close_matches(wanted[:64], list(names), n=limit, cutoff=cutoff)
     return tuple(dict.fromkeys(gpu.key for name in near for gpu in names[name]))[:limit]
 
 

@@ -9,6 +9,8 @@ from typing import Any
 from samedevice.machines._gpu import Gpu
 from samedevice.machines._link import SELF, Link
 
+MAX_GPUS = 1024
+
 
 @dataclass(frozen=True, slots=True)
 class Machine:

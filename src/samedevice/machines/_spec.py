@@ -10,15 +10,13 @@ import re
 from dataclasses import dataclass
 
 from samedevice.errors import MachineSpecError
-from samedevice.machines._file import read_machine_file
-from samedevice.machines._generic import generic_gpu
+from samedevice.machines._file import is_file_spec, read_machine_file
+from samedevice.machines._generic import MAX_MEMORY_MIB, generic_gpu
 from samedevice.machines._gpu import Gpu
 from samedevice.machines._lookup import contains_all, find_gpus, nearest_keys
-from samedevice.machines._machine import Machine
+from samedevice.machines._machine import MAX_GPUS, Machine
 from samedevice.machines._size import looks_like_size, size_in_mib
 
-MAX_GPUS = 1024
-MAX_MEMORY_MIB = 4 << 20  # 4 TiB in one GPU: more is a slip of the unit
 EXAMPLES = "`2x24GB` or `8xA100-80G`"
 
 _COUNTED = re.compile(r"(\d*)\s*[x\u00d7*]\s*(.*)", re.ASCII | re.IGNORECASE | re.DOTALL)
@@ -58,11 +56,11 @@ def parse_machine(spec: str | os.PathLike[str]) -> Machine:
     Raises `MachineSpecError`: the message says what is wrong and names the nearest specification that works.
     """
     if isinstance(spec, os.PathLike):
-        return read_machine_file(os.fspath(spec))
+        return read_machine_file(os.fsdecode(spec))
     if not isinstance(spec, str):
         raise MachineSpecError(f"a machine specification is text such as {EXAMPLES}, not {type(spec).__name__}")
     text = spec.strip()
-    if text.lower().endswith(".toml") or "/" in text or "\\" in text:
+    if is_file_spec(text):
         return read_machine_file(text)
     if not text:
         raise MachineSpecError(f"the machine specification is empty; write for example {EXAMPLES}")
@@ -93,8 +91,8 @@ def _read_part(part: str) -> _Group | _Fault:
     if not part:
         return _Fault("has nothing on one side of a `+`")
     counted = _COUNTED.fullmatch(part)
-    # A product's name might hold an x, and `24XB` is a size with a slip, not 24 of something.
-    if counted is None or find_gpus(part) or _STRANGE_UNIT.fullmatch(part):
+    # `24XB` is a size with a slip, not 24 of something.
+    if counted is None or _STRANGE_UNIT.fullmatch(part):
         return _read_gpu(part, 1)
     digits, what = counted[1], counted[2].strip()
     if not digits:
@@ -105,7 +103,7 @@ def _read_part(part: str) -> _Group | _Fault:
         return _Fault(f"asks for far more than {MAX_GPUS} GPUs", (f"{MAX_GPUS}x{what}",))
     if int(digits) == 0:
         return _Fault("asks for 0 GPUs", (f"1x{what}",))
-    if _COUNTED.fullmatch(what) and not find_gpus(what) and not _STRANGE_UNIT.fullmatch(what):
+    if _COUNTED.fullmatch(what) and not _STRANGE_UNIT.fullmatch(what):
         return _Fault("has two counts for one GPU", (what,))
     return _read_gpu(what, int(digits))
 
@@ -144,15 +142,19 @@ def _generic_mib(what: str) -> int | None:
 
 def _explain(text: str, parts: list[str], read: list[_Group | _Fault]) -> str:
     """The first fault, and the whole specification with that part put right, if that is then all right."""
-    at = next(index for index, part in enumerate(read) if isinstance(part, _Fault))
-    fault = read[at]
-    assert isinstance(fault, _Fault)
-    fixed = ("+".join([*parts[:at], instead, *parts[at + 1 :]]) for instead in fault.instead)
+    at, fault = next((index, part) for index, part in enumerate(read) if isinstance(part, _Fault))
+    repaired = [part if isinstance(found, _Group) else _repair(found) for part, found in zip(parts, read, strict=True)]
+    fixed = ["+".join([*repaired[:at], instead, *repaired[at + 1 :]]) for instead in fault.instead]
     valid = [f"`{candidate}`" for candidate in fixed if _is_valid(candidate)]
     if not valid:
         return f"machine specification {_shown(text)} {fault.reason}; write for example {EXAMPLES}"
     offer = " or ".join(valid if fault.equal else valid[:1])
     return f"machine specification {_shown(text)} {fault.reason}; did you mean {offer}?"
+
+
+def _repair(fault: _Fault) -> str:
+    """What one faulty part most likely meant; empty, so not valid, when nothing is near."""
+    return next((instead for instead in fault.instead if _is_valid(instead)), "")
 
 
 def _is_valid(text: str) -> bool:
