@@ -156,8 +156,8 @@ MESSAGES: dict[str, Message] = {
     "memory.total": Message("total", "总量"),
     # While the script runs.
     "progress": Message(
-        "{elapsed}  {operators} operators  {findings} findings  {memory}",
-        "{elapsed}  {operators} 个算子  {findings} 个问题  {memory}",
+        "{elapsed}  operators {operators}  findings {findings}  {memory}",
+        "{elapsed}  算子 {operators}  问题 {findings}  {memory}",
     ),
     # Wrong usage.
     "usage.no-script": Message(

@@ -6,13 +6,13 @@ import json
 import os
 import signal
 import stat
-import sys
 import time
 from pathlib import Path
 
 import pytest
+from cli_shell import STAND_IN
 
-STAND_IN_RUN = [sys.executable, str(Path(__file__).parent / "stand_in.py"), "run"]
+STAND_IN_RUN = [*STAND_IN, "run"]
 SEE = "import stand_in\nstand_in.see()\n"
 
 

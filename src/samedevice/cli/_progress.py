@@ -15,6 +15,8 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol, TextIO
 
+from rich.text import Text
+
 from samedevice.events import DeviceMemory
 from samedevice.messages import Language, say
 from samedevice.report import bytes_text
@@ -73,11 +75,12 @@ class Progress:
         wait = _FIRST_AFTER
         while not self._stop.wait(wait):
             wait = _EVERY
-            text = self._text(time.monotonic() - started)
+            text = Text(self._text(time.monotonic() - started))
             with self._lock:
                 if self._fresh_line and not self._stop.is_set():
                     try:
-                        self._write(_WIPE + text[: os.get_terminal_size(self._stream.fileno()).columns - 1])
+                        text.truncate(max(os.get_terminal_size(self._stream.fileno()).columns - 1, 0))
+                        self._write(_WIPE + text.plain)
                         self._stream.flush()
                     except (OSError, ValueError):  # the terminal is gone
                         return

@@ -211,6 +211,8 @@ def _put(console: Console, indent: int, text: Text, head: int = 2) -> None:
     if indent + text[:head].cell_len > console.width - _LEAST_TEXT:
         head = 2
     hang = indent + text[:head].cell_len
+    if indent + text.cell_len <= console.width:
+        head = len(text)
     margins = [Text(" " * indent) + text[:head]]
     for line in text[head:].wrap(console, max(console.width - hang, _LEAST_TEXT), overflow="fold"):
         whole = (margins.pop() if margins else Text(" " * hang)) + line

@@ -1,0 +1,127 @@
+"""The command line and `samedevice.machine` with the real engine."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from cli_shell import REAL
+
+import samedevice as sd
+from samedevice.errors import MachineSpecError
+
+SCRIPT = """\
+import torch
+
+def join(a, b):
+    return a + b
+
+here = torch.ones(3, device="cuda:0")
+for _ in range(3):
+    total = join(here, torch.ones(3).to("cuda:1"))
+print(total.tolist(), torch.cuda.device_count())
+"""
+
+
+def real(shell, *args):
+    return shell.call([*REAL, "run", *args])
+
+
+def test_all_bugs_of_one_run(shell):
+    shell.write("script.py", SCRIPT + "torch.ones(2, device='cuda') @ torch.ones(2)\n")
+    got = real(shell, "--json", "out.json", "script.py")
+    assert (got.stdout, got.returncode) == ("[2.0, 2.0, 2.0] 2\n", 1), got.stderr
+    first, second = json.loads((shell.folder / "out.json").read_text())["findings"]
+    assert (first["code"], first["at"]["line"], first["user_at"]["line"], first["count"]) == ("SD101", 4, 4, 3)
+    assert (second["op"].split(".")[1], second["at"]["line"]) == ("dot", 10)
+    assert "  script.py:4 in join      return a + b\n  count    3 times\n" in got.stderr
+
+
+def test_clean_script(shell):
+    shell.write("script.py", "import torch\nprint((torch.ones(2).cuda() + 1).sum().item())\n")
+    got = real(shell, "--machine", "1x8GB", "script.py")
+    assert (got.stdout, got.returncode) == ("4.0\n", 0), got.stderr
+
+
+def test_fail_fast_shows_only_the_scripts_frames(shell):
+    shell.write("script.py", SCRIPT)
+    got = real(shell, "--fail-fast", "script.py")
+    assert (got.stdout, got.returncode) == ("", 1)
+    assert [line.strip() for line in got.stderr.splitlines() if line.startswith("  File")] == [
+        f'File "{shell.folder}/script.py", line 8, in <module>',
+        f'File "{shell.folder}/script.py", line 4, in join',
+    ]
+    assert "RuntimeError: Expected all tensors to be on the same device" in got.stderr
+    assert "SD101" in got.stderr
+
+
+def test_out_of_memory(shell):
+    shell.write("script.py", "import torch\ntorch.empty(30 << 30, dtype=torch.uint8, device='cuda:1')\n")
+    got = real(shell, "--json", "out.json", "script.py")
+    assert got.returncode == 1
+    document = json.loads((shell.folder / "out.json").read_text())
+    assert document["status"] == "out-of-memory"
+    assert [finding["title"] for finding in document["findings"]] == ["30.00 GiB more does not fit on cuda:1"]
+    assert "torch.OutOfMemoryError: CUDA out of memory" in got.stderr
+
+
+def test_out_of_memory_that_the_script_survives(shell):
+    shell.write(
+        "script.py",
+        "import torch\ntry:\n    torch.empty(30 << 30, dtype=torch.uint8, device='cuda')\n"
+        "except torch.OutOfMemoryError:\n    pass\n",
+    )
+    got = real(shell, "--json", "out.json", "script.py")
+    assert got.returncode == 1
+    assert json.loads((shell.folder / "out.json").read_text())["status"] == "completed"
+
+
+def test_unknown_machine(shell):
+    shell.write("script.py", "print('ran')")
+    got = real(shell, "--machine", "2xNOTHING", "script.py")
+    assert (got.stdout, got.returncode) == ("", 2)
+    assert got.stderr.startswith("samedevice: ")
+    assert "Traceback" not in got.stderr
+
+
+def test_machine_records():
+    import torch
+
+    with sd.machine("2x24GB", on_mismatch="record") as vm:
+        torch.ones(2, device="cuda:0") + torch.ones(2, device="cuda:1")
+    assert [finding.title for finding in vm.findings] == ["add got operands on cuda:0 and cuda:1"]
+    assert vm.findings[0].at.file == __file__
+    assert vm.memory()["cuda:1"].peak_allocated > 0
+
+
+def test_machine_raises_with_the_finding():
+    import torch
+
+    with pytest.raises(RuntimeError, match="found at least two devices") as caught, sd.machine("2x24GB"):
+        torch.ones(2, device="cuda:0") + torch.ones(2, device="cuda:1")
+    assert caught.value.finding.code == "SD101"
+    assert len(caught.value.__notes__) == 1
+    assert caught.value.__notes__[0].startswith("SD101 cross-device-operands: add got operands on cuda:0 and cuda:1\n")
+
+
+def test_other_errors_stay_as_they_are():
+    with pytest.raises(ZeroDivisionError) as caught, sd.machine("2x24GB"):
+        _ = 1 / 0
+    assert not hasattr(caught.value, "finding")
+    assert not hasattr(caught.value, "__notes__")
+
+
+def test_machine_refuses_what_it_cannot_read():
+    with pytest.raises(MachineSpecError):
+        sd.machine("2xNOTHING")
+    with pytest.raises(ValueError, match='"raise" or "record"'):
+        sd.machine("2x24GB", on_mismatch="rais")
+    assert sd.machine("2x24GB").findings == []
+
+
+def test_public_names():
+    assert sd.__all__ == sorted(sd.__all__)
+    assert all(getattr(sd, name) for name in sd.__all__)
+    assert set(sd.__all__) <= set(dir(sd))
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = sd.nothing

@@ -1,0 +1,161 @@
+"""Judging events: codes, titles, and causes only where the event carries the evidence."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+
+import pytest
+
+from samedevice.diagnosis import CODES, code_of, judge
+from samedevice.events import Event, EventKind, Operand, Place
+
+TAXONOMY = Path(__file__).parents[2] / "corpus" / "taxonomy.json"
+SCRIPT = Place("/home/user/chat.py", 30, "<module>", "ids = tokens.to('cuda:0')")
+LIBRARY = Place("/env/site-packages/transformers/models/qwen2/modeling_qwen2.py", 99, "forward", "self.embed_tokens(ids)")
+
+
+def event(op="aten.add.Tensor", *operands, kind=EventKind.MISMATCH, message="Expected all tensors", at=LIBRARY):
+    return Event(kind, op, message, at, SCRIPT, None, tuple(operands))
+
+
+def weight(device="cuda:7", name="weight", parameter="model.embed_tokens.weight", **more):
+    return Operand(name, device, (10, 4), "torch.float32", parameter=parameter, role="parameter", **more)
+
+
+def tensor(name="indices", device="cuda:0", **more):
+    return Operand(name, device, (2,), "torch.int64", **more)
+
+
+def test_codes_are_unique_and_found():
+    assert [row.code for row in CODES] == ["SD101", "SD102", "SD103", "SD104", "SD105", "SD106"]
+    assert code_of("SD104").kind is EventKind.OUT_OF_MEMORY
+
+
+@pytest.mark.parametrize(
+    ("seen", "code", "title"),
+    [
+        (event("aten.mul.Tensor", tensor("self"), tensor("other", "cpu")), "SD101", "mul got operands on cuda:0 and cpu"),
+        (
+            event("aten.cat.default", tensor("tensors[0]"), tensor("tensors[1]", "cuda:1"), tensor("tensors[2]", "cpu")),
+            "SD101",
+            "cat got operands on cuda:0, cuda:1 and cpu",
+        ),
+        (
+            event("aten.mm.default", tensor("self"), weight("meta"), kind=EventKind.UNMATERIALIZED),
+            "SD102",
+            "mm met weights that were never loaded: model.embed_tokens.weight",
+        ),
+        (event("aten.normal_.default", kind=EventKind.GENERATOR), "SD103", "normal_ got a random generator of another device"),
+        (
+            event(
+                "allocate", kind=EventKind.OUT_OF_MEMORY, message="CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 has"
+            ),
+            "SD104",
+            "2.00 GiB more does not fit on cuda:3",
+        ),
+        (
+            event("aten.foo.default", tensor("a"), tensor("b", "cuda:1"), kind=EventKind.UNCHECKED),
+            "SD105",
+            "foo checks nothing and got tensors on cuda:0 and cuda:1",
+        ),
+        (event(kind=EventKind.NONDETERMINISTIC_DEVICE), "SD106", "a device was picked from an unordered set"),
+    ],
+)
+def test_code_and_title(seen, code, title):
+    finding = judge(seen, 5)
+    assert (finding.code, finding.title, finding.count) == (code, title, 5)
+    assert judge(seen, 5, "zh").title != title
+    assert finding.message == seen.message
+    json.dumps(finding.as_json())
+    assert judge(pickle.loads(pickle.dumps(seen)), 5) == finding
+
+
+CAUSES = [
+    ("plain operators tell nothing", event("aten.add.Tensor", tensor("self"), tensor("other", "cpu")), "undetermined", "guess"),
+    (
+        "ids that the script moved elsewhere",
+        event("aten.embedding.default", weight(), tensor(moved=SCRIPT)),
+        "input-not-on-embedding-device",
+        "likely",
+    ),
+    (
+        "ids that the script made and never moved",
+        event("aten.embedding.default", weight(), tensor(device="cpu", made=SCRIPT)),
+        "input-not-on-embedding-device",
+        "likely",
+    ),
+    (
+        "ids that a library placed",
+        event("aten.embedding.default", weight(), tensor(made=SCRIPT, moved=LIBRARY)),
+        "undetermined",
+        "guess",
+    ),
+    ("ids of unknown origin", event("aten.embedding.default", weight(), tensor()), "undetermined", "guess"),
+    (
+        "weight left on the host",
+        event("aten.embedding.default", weight("cpu"), tensor(moved=SCRIPT)),
+        "module-left-on-other-device",
+        "likely",
+    ),
+    (
+        "a weight on the host that never moved",
+        event("aten.addmm.default", tensor("mat1"), weight("cpu", "mat2", "head.weight")),
+        "module-left-on-other-device",
+        "guess",
+    ),
+    (
+        "an adapter",
+        event("aten.mm.default", tensor("self"), weight("cpu", "mat2", "q_proj.lora_A.default.weight")),
+        "adapter-weights-on-other-device",
+        "likely",
+    ),
+    (
+        "labels that the script left behind",
+        event("aten.nll_loss_forward.default", tensor("self"), tensor("target", "cpu", made=SCRIPT)),
+        "loss-or-label-on-other-device",
+        "likely",
+    ),
+    (
+        "a generator",
+        event("aten.normal_.default", tensor("self"), tensor("generator", "cpu"), kind=EventKind.GENERATOR),
+        "generator-or-default-device",
+        "certain",
+    ),
+    (
+        "a named weight on meta",
+        event("aten.mm.default", tensor("self"), weight("meta"), kind=EventKind.UNMATERIALIZED),
+        "meta-tensor-not-materialized",
+        "likely",
+    ),
+    (
+        "a nameless tensor on meta",
+        event("aten.mm.default", tensor("self"), tensor("mat2", "meta"), kind=EventKind.UNMATERIALIZED),
+        "undetermined",
+        "guess",
+    ),
+    ("memory", event("allocate", kind=EventKind.OUT_OF_MEMORY), "undetermined", "guess"),
+]
+
+
+@pytest.mark.parametrize(("seen", "cause", "confidence"), [row[1:] for row in CAUSES], ids=[row[0] for row in CAUSES])
+def test_cause(seen, cause, confidence):
+    finding = judge(seen)
+    assert (finding.cause, finding.confidence) == (cause, confidence)
+    slugs = {entry["slug"] for entry in json.loads(TAXONOMY.read_text(encoding="utf-8"))}
+    assert {finding.cause, *finding.candidates} <= slugs
+    assert finding.cause not in finding.candidates
+
+
+def test_tied_embedding_is_a_candidate():
+    finding = judge(event("aten.embedding.default", weight(tied=("lm_head.weight",)), tensor(moved=SCRIPT)))
+    assert finding.candidates == ("lm-head-or-tied-weight-split",)
+
+
+def test_fixes_name_the_weight():
+    (fix,) = judge(event("aten.embedding.default", weight(), tensor(moved=SCRIPT))).fixes
+    assert fix.safety == "safe"
+    assert "model.embed_tokens.weight" in fix.title
+    (fix,) = judge(event("aten.normal_.default", tensor("self"), kind=EventKind.GENERATOR)).fixes
+    assert 'torch.Generator(device="cuda:0")' in fix.title

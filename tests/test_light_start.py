@@ -1,0 +1,49 @@
+"""What must start without torch does, and the check that proves it can fail."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HEAVY = ("torch", "transformers", "accelerate", "numpy")
+SOURCES = str(Path(__file__).parents[1] / "src")
+MAIN = "import sys; sys.argv = {argv}\ntry:\n    from samedevice.cli import main; main()\nexcept SystemExit:\n    pass\n"
+
+
+def heavy_after(code):
+    """The heavy packages that `code` imported, in a fresh process."""
+    report = f"\nimport sys; print('heavy:', *[name for name in {HEAVY!r} if name in sys.modules])"
+    done = subprocess.run(
+        [sys.executable, "-c", code + report],
+        env={**os.environ, "PYTHONPATH": SOURCES, "PYTHONHASHSEED": "0"},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    return done.stdout.rpartition("heavy:")[2].split()
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import samedevice",
+        "import samedevice._api",
+        "import samedevice.diagnosis, samedevice.report, samedevice.machines, samedevice.rules",
+        MAIN.format(argv=["samedevice", "--help"]),
+        MAIN.format(argv=["samedevice", "--version"]),
+        MAIN.format(argv=["samedevice", "run", "--help"]),
+        MAIN.format(argv=["samedevice", "run", "missing.py"]),
+        MAIN.format(argv=["samedevice", "run", "--machine", "2xNOTHING", __file__]),
+    ],
+)
+def test_starts_without_torch(code):
+    assert heavy_after(code) == []
+
+
+def test_the_check_can_fail():
+    assert "torch" in heavy_after("import samedevice.runtime")
