@@ -14,6 +14,8 @@ from typing import Any, NoReturn
 
 import torch
 import torch.cuda.nvtx
+import torch.profiler
+from torch._C._autograd import _supported_activities as _host_activities
 from torch._utils import _LazySeedTracker
 
 from samedevice.errors import UnsupportedFeatureError
@@ -65,6 +67,10 @@ _REFUSED_CLASSES = ("CUDAGraph", "graph", "MemPool", "CUDAPluggableAllocator", "
 
 def _is_initialized() -> bool:
     return current_state().initialized and not is_in_bad_fork()
+
+
+def _device_count() -> int:
+    return current_state().device_count()
 
 
 def _lazy_init() -> None:
@@ -130,15 +136,19 @@ def install_cuda(patches: Patches) -> None:
     for name, feature in UNSUPPORTED_C.items():
         patches.attribute(torch._C, name, refuse(feature))
     _install_build(patches)
+    _install_profiler(patches)
 
     replaced: dict[str, Any] = {
-        "_initialized": False,
+        # Read by `torch.utils.checkpoint` alone, to decide whether random states are kept: keeping them always does no harm,
+        # while the engine initializes the machine without passing here.
+        "_initialized": True,
         "_cached_device_count": None,
         "_queued_calls": [],
         "_lazy_seed_tracker": _LazySeedTracker(),  # type: ignore[no-untyped-call]  # torch leaves it untyped
         "_cudart": CUDART,
         "_is_in_bad_fork": is_in_bad_fork,
         "is_initialized": _is_initialized,
+        "device_count": _device_count,
         "_lazy_init": _lazy_init,
         "_exchange_device": exchange_device,
         "_maybe_exchange_device": exchange_device,
@@ -162,6 +172,16 @@ def install_cuda(patches: Patches) -> None:
         if hasattr(cuda, name):
             rebind(patches, "torch.cuda", name, _refused_class(name))
     patches.attribute(cuda.FloatStorage.__mro__[1], "__new__", _refuse_storage)
+
+
+def _supported_activities() -> set[Any]:
+    return {*_host_activities(), torch._C._profiler.ProfilerActivity.CUDA}
+
+
+def _install_profiler(patches: Patches) -> None:
+    """A profile of CUDA activity holds none; without this the profiler would try to record real CUDA events."""
+    rebind(patches, "torch.autograd", "_supported_activities", _supported_activities)
+    patches.attribute(torch.profiler, "_supported_activities", _supported_activities)
 
 
 def _install_build(patches: Patches) -> None:

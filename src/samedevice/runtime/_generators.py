@@ -13,8 +13,8 @@ import torch
 
 from samedevice.runtime._patches import Patches
 from samedevice.runtime._rebind import rebind
-from samedevice.runtime._state import CPU, TorchDevice, current_state, entered
-from samedevice.runtime._virtual_generator import TorchGenerator, VirtualGenerator
+from samedevice.runtime._state import CPU, TorchDevice, current_state
+from samedevice.runtime._virtual_generator import TorchGenerator, VirtualGenerator, virtual_device
 
 
 class _GeneratorType(type):
@@ -42,15 +42,7 @@ class Generator(metaclass=_GeneratorType):
 
 def generator_device(generator: torch._C.Generator) -> torch.device:
     """Where a generator lives: a virtual GPU or the host."""
-    if isinstance(generator, VirtualGenerator):
-        return generator.device
-    if entered():
-        # A machine state may hold plain engines for its default generators.
-        state = current_state()
-        for index, default in list(state._generators.items()):
-            if default is generator:
-                return state.cuda(index)
-    return generator.device
+    return virtual_device(generator) or generator.device
 
 
 class DefaultGenerators(Sequence[torch._C.Generator]):

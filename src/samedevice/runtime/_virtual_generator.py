@@ -1,22 +1,29 @@
 """A random number generator that lives on a virtual GPU.
 
-Must guarantee: it is a `torch.Generator` for every isinstance check, C++ included, and `.device` answers the virtual GPU.
-Its engine is torch's CPU engine, so the numbers are not those of a real GPU's Philox engine; equal seeds still give equal
-numbers.
+Must guarantee: it is a `torch.Generator` for every isinstance check, C++ included, and `.device` answers the virtual GPU. Its
+engine is torch's CPU engine, so the numbers are not those of a real GPU's Philox engine; equal seeds still give equal numbers.
+
+Note [A generator loses its Python object]
+C++ hands an operator's generator to a dispatch mode as a new `torch._C.Generator` on the same engine. The engine's address
+is what both have in common, so devices are looked up by it.
 """
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import torch
 
 from samedevice.errors import UnsupportedFeatureError
 
-# The class itself: inside a machine `torch.Generator` is replaced.
+# The classes themselves: inside a machine torch's names are replaced.
 TorchGenerator = torch._C.Generator
+_TorchDevice = torch.device
 
 _CUDA_STATE_BYTES = 16
+
+_device_of_engine: dict[int, torch.device] = {}
 
 
 class VirtualGenerator(TorchGenerator):
@@ -27,6 +34,9 @@ class VirtualGenerator(TorchGenerator):
     def __new__(cls, device: torch.device) -> VirtualGenerator:
         generator: VirtualGenerator = super().__new__(cls)
         generator._virtual_device = device
+        address = _address(generator)
+        _device_of_engine[address] = device
+        weakref.finalize(generator, _device_of_engine.pop, address, None).atexit = False
         return generator
 
     def __init__(self, device: torch.device) -> None:
@@ -68,10 +78,23 @@ class VirtualGenerator(TorchGenerator):
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (self._virtual_device, self.get_state())
+        return _rebuild, (self._virtual_device.index, self.get_state())
 
 
-def _rebuild(device: torch.device, state: torch.Tensor) -> VirtualGenerator:
-    generator = VirtualGenerator(device)
+def _address(generator: torch._C.Generator) -> int:
+    address: int = generator._cdata  # type: ignore[attr-defined]  # missing in torch's stub
+    return address
+
+
+def virtual_device(generator: torch._C.Generator) -> torch.device | None:
+    """The virtual GPU of a generator, also of a plain object on a virtual generator's engine; None on the host.
+
+    See Note [A generator loses its Python object].
+    """
+    return _device_of_engine.get(_address(generator))
+
+
+def _rebuild(index: int, state: torch.Tensor) -> VirtualGenerator:
+    generator = VirtualGenerator(_TorchDevice("cuda", index))
     generator.set_state(state)
     return generator

@@ -1,0 +1,144 @@
+"""Single-process data parallelism, autocast and gradient scaling on virtual GPUs."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+from torch.cuda import comm, nccl
+
+from samedevice.errors import UnsupportedFeatureError
+from samedevice.machines import parse_machine
+from samedevice.runtime import VirtualMachine
+
+
+@pytest.fixture(autouse=True)
+def machine():
+    with VirtualMachine(parse_machine("3x24GB"), on_mismatch="raise") as entered:
+        yield entered
+
+
+def small_model():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8).eval(), nn.ReLU(), nn.Linear(8, 2))
+
+
+@pytest.mark.parametrize(
+    "input_device", ["cuda", pytest.param("cpu", marks=pytest.mark.xfail(strict=True, reason="engine: record_stream"))]
+)
+@pytest.mark.parametrize("device_ids", [None, [0, 1], [2, 0]])
+def test_data_parallel_equals_the_host(device_ids, input_device):
+    host = small_model()
+    x = torch.randn(7, 4)
+    first = 0 if device_ids is None else device_ids[0]
+    parallel = nn.DataParallel(copy.deepcopy(host).cuda(first), device_ids=device_ids)
+    wanted, got = host(x), parallel(x.cuda(first) if input_device == "cuda" else x)
+    assert got.device == torch.device("cuda", first)
+    torch.testing.assert_close(got.cpu(), wanted)
+    wanted.pow(2).sum().backward()
+    got.pow(2).sum().backward()
+    for theirs, ours in zip(parallel.parameters(), host.parameters(), strict=True):
+        assert theirs.grad.device == torch.device("cuda", first)
+        torch.testing.assert_close(theirs.grad.cpu(), ours.grad)
+
+
+def test_data_parallel_gathers_where_it_is_told():
+    parallel = nn.DataParallel(small_model().cuda(), output_device=1)
+    assert parallel(torch.randn(6, 4, device="cuda")).device == torch.device("cuda", 1)
+
+
+def test_the_model_must_be_on_the_first_device():
+    parallel = nn.DataParallel(small_model().cuda(1), device_ids=[0, 1])
+    with pytest.raises(RuntimeError, match="module must have its parameters and buffers on device cuda:0"):
+        parallel(torch.randn(6, 4, device="cuda"))
+
+
+def test_broadcast():
+    x = torch.arange(4.0, device="cuda:0")
+    copies = comm.broadcast(x, [0, "cuda:2"])
+    assert [one.device.index for one in copies] == [0, 2]
+    assert copies[0] is x
+    out = [torch.empty(4, device="cuda:1"), torch.empty(4, device="cuda:2")]
+    comm.broadcast(x, out=out)
+    assert out[1].tolist() == x.tolist()
+    with pytest.raises(RuntimeError, match="Exactly one of"):
+        comm.broadcast(x)
+    with pytest.raises(RuntimeError, match="same shape"):
+        comm.broadcast(x, out=[torch.empty(3, device="cuda:1")])
+    rows = comm.broadcast_coalesced([x, x + 1], [0, 1])
+    assert [[one.device.index for one in row] for row in rows] == [[0, 0], [1, 1]]
+    with pytest.raises(RuntimeError, match=r"all tensors must be on devices\[0\]"):
+        comm.broadcast_coalesced([x], [1, 0])
+
+
+def test_reduce_add():
+    x = torch.arange(4.0, device="cuda:0")
+    total = comm.reduce_add([x, x.to("cuda:1")], destination=1)
+    assert total.device.index == 1
+    assert total.tolist() == [0.0, 2.0, 4.0, 6.0]
+    (first, second) = comm.reduce_add_coalesced([[x, x + 1], [x.to("cuda:1"), x.to("cuda:1")]], destination=0)
+    assert first.tolist() == [0.0, 2.0, 4.0, 6.0]
+    assert second.tolist() == [1.0, 3.0, 5.0, 7.0]
+
+
+def test_scatter_and_gather():
+    x = torch.arange(12.0).reshape(2, 6)
+    parts = comm.scatter(x, [0, 1, 2], dim=1)
+    assert [part.device.index for part in parts] == [0, 1, 2]
+    assert [tuple(part.shape) for part in parts] == [(2, 2)] * 3
+    assert torch.equal(comm.gather(parts, dim=1, destination="cpu"), x)
+    assert comm.gather(parts, dim=1).device.index == 0
+    uneven = comm.scatter(x, [0, 2], chunk_sizes=[5, 1], dim=-1)
+    assert [part.shape[1] for part in uneven] == [5, 1]
+    out = torch.empty(2, 6, device="cuda:1")
+    comm.gather(uneven, dim=-1, out=out)
+    assert torch.equal(out.cpu(), x)
+    comm.scatter(x, out=list(uneven), dim=1)
+    with pytest.raises(RuntimeError, match="CUDA tensors"):
+        comm.gather([x, x], destination=0)
+    with pytest.raises(RuntimeError, match="same length"):
+        comm.scatter(x, [0, 1], chunk_sizes=[6], dim=1)
+
+
+def test_nccl_is_not_there():
+    assert nccl.is_available([torch.ones(1, device="cuda")]) is False
+    assert nccl.version() >= (2, 20)
+    with pytest.raises(UnsupportedFeatureError, match="all_reduce"):
+        nccl.all_reduce([torch.ones(1, device="cuda")])
+
+
+@pytest.mark.xfail(strict=True, reason="engine: autocast, _amp_update_scale_")
+def test_gradient_scaling_steps():
+    model = small_model().cuda()
+    before = model[0].weight.detach().clone()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cuda", growth_interval=1)
+    assert scaler.is_enabled()
+    with torch.autocast("cuda", dtype=torch.float16):
+        out = model(torch.randn(3, 4, device="cuda"))
+        assert out.dtype == torch.float16
+        loss = out.float().pow(2).sum()
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    assert scaler.get_scale() == 2 * 65536.0
+    assert not torch.equal(model[0].weight, before)
+
+
+@pytest.mark.xfail(strict=True, reason="engine: autocast")
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+def test_the_old_names_of_automatic_mixed_precision():
+    scaler = torch.cuda.amp.GradScaler()
+    assert scaler.is_enabled()
+    with torch.cuda.amp.autocast(dtype=torch.bfloat16):
+        x = torch.ones(2, 2, device="cuda")
+        assert (x @ x).dtype == torch.bfloat16
+
+
+def test_a_loader_with_pinned_memory_and_workers():
+    data = torch.utils.data.TensorDataset(torch.arange(8.0))
+    loader = torch.utils.data.DataLoader(data, batch_size=4, pin_memory=True, num_workers=1)
+    batches = [batch.to("cuda", non_blocking=True) for (batch,) in loader]
+    assert [batch.device.type for batch in batches] == ["cuda", "cuda"]
