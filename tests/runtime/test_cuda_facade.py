@@ -264,6 +264,7 @@ def test_properties_print_as_torch_prints_them():
         assert properties.shared_memory_per_block_optin == 166912
         assert properties.regs_per_multiprocessor == 65536
         assert properties.warp_size == 32
+        assert isinstance(properties, torch.cuda._CudaDeviceProperties)
         assert not hasattr(properties, "gcnArchName")
         assert pickle.loads(pickle.dumps(properties)) == copy.deepcopy(properties) == properties
 
@@ -293,6 +294,7 @@ def test_the_build():
     with enter():
         assert torch.version.cuda == "12.8"
         assert torch.backends.cuda.is_built()
+        assert torch.backends.cuda.is_flash_attention_available()
         assert torch.backends.cudnn.is_available()
         assert torch.backends.cudnn.version() == 91002
         assert torch.cuda.cudart().cudaGetErrorString(0) == "no error"

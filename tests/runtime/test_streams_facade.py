@@ -12,6 +12,7 @@ from samedevice.machines import parse_machine
 from samedevice.runtime import VirtualMachine
 
 RealStream = torch.Stream
+EarlyStream, EarlyEvent = torch.cuda.Stream, torch.cuda.Event
 
 
 @pytest.fixture(autouse=True)
@@ -128,3 +129,10 @@ def test_torch_event_and_stream_take_any_device():
     assert not isinstance(torch.Event("cpu"), torch.cuda.Event)
     assert torch.Stream(1).device == torch.device("cuda", 1)
     assert torch.Stream(device="cuda", priority=-1).priority == -1
+
+
+def test_classes_imported_before_make_virtual_ones():
+    assert isinstance(EarlyStream(device=1), torch.cuda.Stream)
+    assert isinstance(EarlyEvent(enable_timing=True), torch.cuda.Event)
+    with VirtualMachine(parse_machine("1x24GB")):
+        assert EarlyStream().device.index == 0

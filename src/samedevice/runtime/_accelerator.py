@@ -84,4 +84,5 @@ def install_accelerator(patches: Patches) -> None:
     """Make the machine's GPUs the current accelerator."""
     for name, function in _EMULATED.items():
         patches.attribute(torch._C, name, function)
-    patches.attribute(torch.accelerator, "get_device_capability", get_device_capability)
+    if hasattr(torch.accelerator, "get_device_capability"):
+        patches.attribute(torch.accelerator, "get_device_capability", get_device_capability)

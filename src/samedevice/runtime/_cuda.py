@@ -23,7 +23,7 @@ from samedevice.runtime._driver import CUDA_VERSION, CUDART, CUDNN_VERSION, EMUL
 from samedevice.runtime._driver import UNSUPPORTED as UNSUPPORTED_C
 from samedevice.runtime._legacy_tensors import LEGACY_TENSORS
 from samedevice.runtime._patches import Patches
-from samedevice.runtime._properties import device_properties
+from samedevice.runtime._properties import DeviceProperties, device_properties
 from samedevice.runtime._rebind import rebind
 from samedevice.runtime._state import current_state
 from samedevice.runtime._streams import install_streams
@@ -153,6 +153,7 @@ def install_cuda(patches: Patches) -> None:
         "_exchange_device": exchange_device,
         "_maybe_exchange_device": exchange_device,
         "_get_device_properties": _get_device_properties,
+        "_CudaDeviceProperties": DeviceProperties,
         # Negative: torch then asks the runtime, which is `_driver`.
         "_device_count_nvml": lambda: -1,
         "_get_nvml_device_index": _get_nvml_device_index,
@@ -180,8 +181,9 @@ def _supported_activities() -> set[Any]:
 
 def _install_profiler(patches: Patches) -> None:
     """A profile of CUDA activity holds none; without this the profiler would try to record real CUDA events."""
-    rebind(patches, "torch.autograd", "_supported_activities", _supported_activities)
-    patches.attribute(torch.profiler, "_supported_activities", _supported_activities)
+    for owner in (torch.autograd, torch.autograd.profiler, torch.profiler):
+        if hasattr(owner, "_supported_activities"):
+            patches.attribute(owner, "_supported_activities", _supported_activities)
 
 
 def _install_build(patches: Patches) -> None:
@@ -189,6 +191,7 @@ def _install_build(patches: Patches) -> None:
     patches.attribute(torch.version, "cuda", CUDA_VERSION)
     patches.attribute(torch._C, "_has_cuda", True)
     patches.attribute(torch._C, "_has_cudnn", True)
+    patches.attribute(torch._C, "_is_flash_attention_available", lambda: True)
     # The property object stands in for the module in sys.modules; its functions read the globals of the module behind it.
     cudnn: ModuleType = getattr(sys.modules["torch.backends.cudnn"], "m", sys.modules["torch.backends.cudnn"])
     initialize: Callable[[], bool] = lambda: True  # noqa: E731  # one line, one fact

@@ -11,6 +11,7 @@ import ctypes
 import itertools
 import threading
 import time
+from collections.abc import Callable
 from typing import Any, NoReturn
 from weakref import WeakKeyDictionary
 
@@ -21,9 +22,11 @@ from samedevice.runtime._patches import Patches
 from samedevice.runtime._rebind import rebind
 from samedevice.runtime._state import MachineState, TorchDevice, current_state
 
-# The classes themselves: inside a machine `torch.Stream` and `torch.Event` are replaced.
+# The classes themselves: inside a machine torch's names are replaced.
 TorchStream = torch._C.Stream
 TorchEvent = torch._C.Event
+
+_TORCH_CUDA = {name: getattr(torch.cuda, name) for name in ("Stream", "ExternalStream", "Event")}
 
 _CUDA_DEVICE_TYPE = 1  # c10::DeviceType::CUDA
 _GREATEST_PRIORITY = -3  # c10::cuda::max_compile_time_stream_priorities - 1, as a priority
@@ -325,9 +328,18 @@ class AnyEvent(metaclass=_EventType):
     __qualname__ = "Event"
 
 
+def _instead(kind: type) -> Callable[..., Any]:
+    def new(cls: type, *args: Any, **kwargs: Any) -> Any:
+        return kind(*args, **kwargs)
+
+    return new
+
+
 def install_streams(patches: Patches) -> None:
     """Put virtual streams and events in place of CUDA's."""
     for kind in (Stream, ExternalStream, Event):
         rebind(patches, "torch.cuda", kind.__name__, kind)
+        # For who imported the class before.
+        patches.attribute(_TORCH_CUDA[kind.__name__], "__new__", _instead(kind))
     patches.attribute(torch, "Stream", AnyStream)
     patches.attribute(torch, "Event", AnyEvent)
