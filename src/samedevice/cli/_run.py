@@ -220,6 +220,19 @@ def _is_out_of_memory(error: BaseException) -> bool:
 
 def _wind_down(ending: _Ending) -> _Ending:
     """What the interpreter does when the main script is over, done while the virtual GPUs still exist."""
+    interrupted = False
+    hook = sys.unraisablehook
+
+    def notice(
+        unraisable: Any,
+    ) -> None:  # where the interpreter's steps swallow Ctrl-C: exit handlers, from 3.13 on threads too
+        nonlocal interrupted
+        if issubclass(unraisable.exc_type, KeyboardInterrupt):
+            interrupted = True
+        else:
+            hook(unraisable)
+
+    sys.unraisablehook = notice
     try:
         if ending.status == "interrupted":
             deadline = time.monotonic() + _PATIENCE
@@ -229,8 +242,10 @@ def _wind_down(ending: _Ending) -> _Ending:
             _interpreter_step(threading, "_shutdown")
         _interpreter_step(atexit, "_run_exitfuncs")
     except KeyboardInterrupt:
-        return _Ending("interrupted", INTERRUPTED, INTERRUPTED)
-    return ending
+        interrupted = True
+    finally:
+        sys.unraisablehook = hook
+    return _Ending("interrupted", INTERRUPTED, INTERRUPTED) if interrupted else ending
 
 
 def _interpreter_step(module: Any, name: str) -> None:
