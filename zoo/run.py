@@ -97,7 +97,7 @@ def run_way(case: Case, way: str, timeout: float) -> Outcome:
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="samedevice-zoo-") as scratch:
         report = Path(scratch) / "report.json"
-        command = [sys.executable, "-m", "samedevice.cli", "run", "--machine", case.machine, "--json", str(report)]
+        command = [sys.executable, "-m", "samedevice", "run", "--machine", case.machine, "--json", str(report)]
         try:
             done = subprocess.run(
                 [*command, str(case.script)],

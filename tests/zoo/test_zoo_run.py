@@ -160,7 +160,7 @@ def sample_or_skip():
 def test_sample_runs_both_ways():
     chosen = sample_or_skip()
     if not (run.ROOT / "src" / "samedevice" / "cli" / "__main__.py").is_file():
-        pytest.skip("this checkout has no `python -m samedevice.cli`")
+        pytest.skip("this checkout has no `python -m samedevice`")
     run.overlays.ensure_all(pins for case in chosen for pins in case.pins.values())
     rows = run.run_all(chosen, ("bad", "good"), jobs=1, timeout=300)
     wrong = [f"{each.case.id}: bad {each.bad}, good {each.good}" for each in rows if not each.right]

@@ -258,6 +258,8 @@ class Engine:
                 return self._on_host(op, args, kwargs)
         elif home.type == "meta" and (target is None or target.type == "meta"):
             return self._on_meta(op, args, kwargs, tensors, records)
+        if target is not None and target.type == "meta":
+            return self._helper_like(op, args, kwargs)
         if generator is not None:
             generator = self._check_generator(op, generator, target or home)
         return self._on_virtual(op, args, kwargs, tensors, records, home, target or home, generator)
@@ -327,6 +329,15 @@ class Engine:
         if generator is not None:
             generator = self._check_generator(op, generator, target)
         return self._on_virtual(op, args, kwargs, (), (), target, target, generator)
+
+    def _helper_like(self, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """`x.new_zeros(..., device=meta)`: C++ code copies the carrier's options, or the user wants a meta tensor."""
+        result = self._abstract(op, args, kwargs)
+        self._mark_helpers(result)
+        if isinstance(result, Tensor) and op.short in _SHAPE_ONLY and result.numel() * result.element_size() <= VALUE_LIMIT:
+            stand_ins = tuple([_to_value(value) for value in args])
+            storage_of(result)._helper_value = op.func(*stand_ins, **{**kwargs, "device": CPU})
+        return result
 
     def _remember_helper_value(self, op: Operator, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         # `where(c, x, 1.0)` and friends wrap their scalar in a helper; its value must not be lost.
@@ -901,12 +912,17 @@ class Engine:
         own = generator_device(generator)
         if own.type != target.type:
             text = f"Expected a '{target.type}' device type for generator but found '{own.type}'"
-            self.recorder.generator(op, text, target, caller())
+            self.recorder.generator(op, text, own, target, caller())
         return generator
 
 
 class VirtualDeviceMode(TorchDispatchMode):
     """Hands every operator of one thread to the machine's engine."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        # Nothing is compiled on a virtual machine; the wrapper that torch would add imports dynamo and costs every call.
+        return False
 
     def __init__(self, machine_engine: Engine) -> None:
         super().__init__()

@@ -98,7 +98,10 @@ def _with_integers(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _from_data(original: Callable[..., Any]) -> Callable[..., Any]:
-    """`torch.tensor` and friends read scalars out of nested lists below every mode: hand them Python numbers."""
+    """`torch.tensor` and friends read scalars out of nested lists below every mode: hand them Python numbers.
+
+    See also Note [Lists as indices].
+    """
 
     @functools.wraps(original, updated=())
     def factory(data: Any, *args: Any, **kwargs: Any) -> Any:
@@ -106,17 +109,23 @@ def _from_data(original: Callable[..., Any]) -> Callable[..., Any]:
         if device is not None and isinstance(device, int):
             kwargs["device"] = current_state().device(device)
         if isinstance(data, (list, tuple)):
-            data = _numbers(data)
+            scalars: list[torch.dtype] = []
+            data = _numbers(data, scalars)
+            if scalars and kwargs.get("dtype") is None and not args:
+                kwargs["dtype"] = functools.reduce(torch.promote_types, scalars)
         return original(data, *args, **kwargs)
 
     return factory
 
 
-def _numbers(value: Any) -> Any:
+def _numbers(value: Any, scalars: list[torch.dtype]) -> Any:
     if isinstance(value, torch.Tensor):
+        if value.dim() == 0:
+            scalars.append(value.dtype)
+            return value.item()
         return value.tolist() if is_virtual(value) else value
     if isinstance(value, (list, tuple)):
         if not any(isinstance(part, (torch.Tensor, list, tuple)) for part in value):
             return value
-        return [_numbers(part) for part in value]
+        return [_numbers(part, scalars) for part in value]
     return value

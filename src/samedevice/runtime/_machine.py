@@ -22,6 +22,7 @@ from samedevice.runtime._compile import install_compile
 from samedevice.runtime._cuda import install_cuda
 from samedevice.runtime._engine import Engine, VirtualDeviceMode
 from samedevice.runtime._factories import install_factories
+from samedevice.runtime._ghost import install_ghosts
 from samedevice.runtime._generators import install_generators
 from samedevice.runtime._nvml import install_nvml
 from samedevice.runtime._parallel import install_parallel
@@ -119,6 +120,7 @@ class VirtualMachine:
         install_tensors(patches, self._engine)
         install_threads(patches, self._engine)
         install_compile(patches)
+        self._stack.callback(install_ghosts(patches, self._engine).close)
 
     def __exit__(
         self,

@@ -6,7 +6,7 @@ that was only inherited nothing at all.
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
 from typing import Any
 
 _ABSENT = object()
@@ -17,6 +17,7 @@ class Patches:
 
     def __init__(self) -> None:
         self._undo: list[tuple[Any, str, Any, bool]] = []
+        self._calls: list[tuple[str, Callable[[], object]]] = []
 
     def attribute(self, owner: Any, name: str, value: Any) -> None:
         """Replace `owner.name`; the class or module itself is changed, never its bases."""
@@ -28,9 +29,14 @@ class Patches:
         self._undo.append((mapping, key, mapping.get(key, _ABSENT), True))
         mapping[key] = value
 
+    def call(self, change: Callable[[], object], restore: Callable[[], object], name: str) -> None:
+        """Make a change that is no attribute; `name` says what it touches."""
+        change()
+        self._calls.append((name, restore))
+
     def names(self) -> list[str]:
         """What is replaced now, as dotted names, sorted."""
-        found = set()
+        found = {name for name, _ in self._calls}
         for owner, name, _, is_item in self._undo:
             if is_item:
                 found.add(f"[{name}]")
@@ -41,6 +47,8 @@ class Patches:
 
     def undo(self) -> None:
         """Put everything back, last replaced first."""
+        while self._calls:
+            self._calls.pop()[1]()
         while self._undo:
             owner, name, old, is_item = self._undo.pop()
             if is_item:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import linecache
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from types import FrameType
 from typing import Any, Literal, TypeVar
 
@@ -51,6 +52,8 @@ class Recorder:
         frame: FrameType,
     ) -> None:
         """An operator got tensors that CUDA refuses to mix. Raises RuntimeError with CUDA's text when asked to."""
+        if self.events and torch._C._current_autograd_node() is not None:
+            return  # backward through a forward operator that was refused: on real hardware it would never run
         event = self._note(kind, op.name, message, named, devices, frame)
         if self.on_mismatch == "raise" and kind is not EventKind.UNCHECKED:
             raise _as_raised(RuntimeError(message), event)
@@ -72,9 +75,9 @@ class Recorder:
         if self.on_mismatch == "raise":
             raise _as_raised(NotImplementedError(message), event)
 
-    def generator(self, op: Operator, message: str, target: torch.device, frame: FrameType) -> None:
-        """A random operator got a generator of another device type."""
-        event = self._note(EventKind.GENERATOR, op.name, message, [], [], frame)
+    def generator(self, op: Operator, message: str, own: torch.device, target: torch.device, frame: FrameType) -> None:
+        """A random operator got a generator of another device type than the tensor that it fills."""
+        event = self._note(EventKind.GENERATOR, op.name, message, [], [], frame, bare=(("self", target), ("generator", own)))
         if self.on_mismatch == "raise":
             raise _as_raised(RuntimeError(message), event)
 
@@ -106,12 +109,14 @@ class Recorder:
         devices: Sequence[torch.device],
         frame: FrameType,
         memory: Any = None,
+        bare: Sequence[tuple[str, torch.device]] = (),
     ) -> Event:
         site = self.filter.site(frame)
         quick = (kind, op, site)
         index = self._index.get(quick)
         if index is None:
             event = self._event(kind, op, message, named, devices, frame, memory or {})
+            event = replace(event, operands=event.operands or tuple(Operand(n, str(d), (), "") for n, d in bare))
             # One statement may be reached through several instructions (a loop body that was unrolled, say).
             same = (kind, op, event.at.file, event.at.line, event.at.function)
             index = self._index.get(same)

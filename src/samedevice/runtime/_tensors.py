@@ -1,6 +1,9 @@
 """`torch.Tensor`'s own answers on a virtual machine: device, transfers, and the ways out of torch (numpy, lists, text).
 
-No `__getitem__` in Python on `Tensor`: it would fill C slots and break `torch.tensor([scalar])`.
+Note [Lists as indices]
+`x[[0, 2]]` makes the index tensor in C++ on x's device, and for meta C++ leaves the values out, below every mode. So lists, ranges
+and arrays become tensors before C++ sees them. A Python `__getitem__` also fills the C slot that makes an object a sequence;
+`torch.tensor([scalar])` is told to see numbers instead, in `_factories`.
 """
 
 from __future__ import annotations
@@ -284,6 +287,34 @@ def _new_tensor(
     return torch.tensor(data, dtype=dtype or self.dtype, device=target, requires_grad=requires_grad)
 
 
+def _index(value: Any) -> Any:
+    """See Note [Lists as indices]."""
+    kind = value.__class__
+    if kind is list or kind is range or kind.__module__ == "numpy" and getattr(value, "shape", ()) != ():
+        found = torch.as_tensor(list(value) if kind is range else value)
+        return found.to(torch.long) if found.numel() == 0 else found
+    if kind is tuple:
+        return tuple([_index(part) for part in value])
+    return value
+
+
+def _getitem(self: torch.Tensor, index: Any) -> Any:
+    if not engine.raw and raw_is_meta(self) and index.__class__ not in _PLAIN_INDICES:
+        index = _index(index)
+    return _base_getitem(self, index)
+
+
+def _setitem(self: torch.Tensor, index: Any, value: Any) -> None:
+    if not engine.raw and raw_is_meta(self) and index.__class__ not in _PLAIN_INDICES:
+        index = _index(index)
+    _base_setitem(self, index, value)
+
+
+_PLAIN_INDICES = (int, slice, Tensor, type(None), type(Ellipsis), bool)
+_base_getitem: Any = _Base.__getitem__
+_base_setitem: Any = _Base.__setitem__
+
+
 def _share_memory(self: torch.Tensor) -> torch.Tensor:
     return self if is_virtual(self) else _original_share_memory(self)
 
@@ -334,6 +365,8 @@ def install_tensors(patches: Patches, machine_engine: Engine) -> None:
         "share_memory_": _share_memory,
         "is_shared": _is_shared,
         "data": property(_Base.data.__get__, _set_data),  # type: ignore[attr-defined]
+        "__getitem__": _getitem,
+        "__setitem__": _setitem,
         "__deepcopy__": _deepcopy,
         "__repr__": _repr,
         "__format__": _format,
