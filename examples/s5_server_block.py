@@ -54,7 +54,6 @@ class Backend:
         output = self.block(
             hidden_states,
             past_key_values=cache,
-            past_key_value=cache,
             position_ids=position_ids,
             position_embeddings=rotated,
             use_cache=True,
