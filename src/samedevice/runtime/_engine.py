@@ -107,6 +107,7 @@ class Engine:
             aten._has_compatible_shallow_copy_type.default: lambda op, args, kwargs: True,
             aten.is_pinned.default: lambda op, args, kwargs: self._is_pinned(args[0]),
             aten._pin_memory.default: lambda op, args, kwargs: self._pin(args[0]),
+            aten.record_stream.default: lambda op, args, kwargs: None,
         }
 
     # -- records ---------------------------------------------------------------------------------------------------
@@ -253,6 +254,8 @@ class Engine:
         if not virtual and not mixed and (target is None or target.type == "cpu") and home.type == "cpu":
             return self._on_host(op, args, kwargs)
         if mixed:
+            if op.short.startswith("_foreach_"):
+                return self._foreach_over_devices(op, args, kwargs)
             args, kwargs, tensors, records, home = self._settle(op, args, kwargs, tensors, records)
             if home.type == "cpu" and not any(r.__class__ is Memory and r.virtual for r in records):
                 return self._on_host(op, args, kwargs)
@@ -874,6 +877,33 @@ class Engine:
         found = [t for value in (*args, *kwargs.values()) for t in tensors_in(value)]
         return args, kwargs, found, [_record(t) for t in found], home
 
+    def _foreach_over_devices(self, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Lists over several devices take CUDA's slow route, element by element; only each element's tensors must agree."""
+        lists = [value for value in (*args, *kwargs.values()) if isinstance(value, (list, tuple)) and value]
+        length = next(len(value) for value in lists if isinstance(value[0], Tensor))
+
+        def one(value: Any, position: int) -> Any:
+            return [value[position]] if isinstance(value, (list, tuple)) and len(value) == length else value
+
+        results = []
+        for position in range(length):
+            part = tuple([one(value, position) for value in args])
+            options = {name: one(value, position) for name, value in kwargs.items()}
+            results.append(self._one_element(op, part, options))
+        if op.form is Form.INPLACE:
+            return None
+        return [tensor for result in results for tensor in tensors_in(result)]
+
+    def _one_element(self, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        tensors = [tensor for value in (*args, *kwargs.values()) for tensor in tensors_in(value)]
+        records = [_record(tensor) for tensor in tensors]
+        if len({str(_device(tensor)) for tensor in tensors}) == 1:
+            return self.run(op.func, args, kwargs)
+        args, kwargs, tensors, records, home = self._settle(op, args, kwargs, tensors, records)
+        if home.type == "cpu":
+            return self._on_host(op, args, kwargs)
+        return self._on_virtual(op, args, kwargs, tensors, records, home, home, None)
+
     def _copy_with_meta(self, op: Operator, named: Sequence[Any], devices: Sequence[torch.device], frame: Any) -> None:
         if op.short == "copy_" and devices[0].type != "meta":
             self.recorder.meta_copy(named[1][1], devices[0], frame)
@@ -931,6 +961,9 @@ class VirtualDeviceMode(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if engine.raw:
             return func(*args, **(kwargs or {}))
+        if operator(func).composite:
+            with self:
+                return func.decompose(*args, **(kwargs or {}))
         engine.raw = True
         try:
             return self.engine.run(func, args, kwargs or {})
@@ -1004,9 +1037,9 @@ def _give_shadow(tensor: torch.Tensor) -> None:
 
 
 def _returned(op: Operator, args: tuple[Any, ...]) -> Any:
-    if not op.func._schema.returns:
+    written = [args[position] for position in op.returned]
+    if not written:
         return None
-    written = [args[position] for position in op.written if position < len(args)]
     return written[0] if len(written) == 1 else tuple(written)
 
 

@@ -51,27 +51,9 @@ _Device.__name__ = _Device.__qualname__ = "device"
 _Device.__module__ = "torch"
 
 
-def _rebuild_device(kind: str, index: int | None) -> torch.device:
-    return TorchDevice(kind) if index is None else TorchDevice(kind, index)
-
-
 def _reduce_device(device: torch.device) -> Any:
-    # A pickle must be readable outside the machine: name the public constructor, found by name.
-    arguments = (device.type,) if device.index is None else (device.type, device.index)
-    return (_DeviceByName(), arguments)
-
-
-class _DeviceByName:
-    """Stands for `torch.device` in a pickle."""
-
-    def __reduce__(self) -> str:
-        return "device"
-
-    __module__ = "torch"
-    __qualname__ = "device"
-
-    def __call__(self, *args: Any) -> torch.device:
-        return TorchDevice(*args)
+    # Pickled by the name `torch.device`, so that the pickle can be read outside the machine.
+    return (_Device, (device.type,) if device.index is None else (device.type, device.index))
 
 
 def install_factories(patches: Patches) -> None:

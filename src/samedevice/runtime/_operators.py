@@ -38,6 +38,7 @@ class Operator:
 
     __slots__ = (
         "argument_names",
+        "composite",
         "dynamic",
         "factory",
         "form",
@@ -48,6 +49,7 @@ class Operator:
         "returns_tensors",
         "short",
         "size_at",
+        "returned",
         "written",
     )
 
@@ -59,6 +61,10 @@ class Operator:
         self.short = schema.name.split("::")[-1]
         self.argument_names = [argument.name for argument in schema.arguments]
         self.written = [i for i, a in enumerate(schema.arguments) if a.alias_info is not None and a.alias_info.is_write]
+        self.returned = _returned_arguments(schema)
+        """For an operator that returns its changed arguments: their positions."""
+        self.composite = torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd")
+        """Made of other operators; reaches a mode only where autograd does not take it apart (inference mode)."""
         self.form = _form(schema)
         tags = func.tags
         self.dynamic = torch.Tag.dynamic_output_shape in tags or torch.Tag.data_dependent_output in tags
@@ -74,6 +80,11 @@ class Operator:
         """Number of elements that a sized factory makes; 0 when the size cannot be read."""
         size = args[self.size_at] if self.size_at < len(args) else ()
         return math.prod(size) if isinstance(size, (list, tuple)) else 0
+
+
+def _returned_arguments(schema: Any) -> list[int]:
+    sets = [a.alias_info.before_set if a.alias_info is not None and a.alias_info.is_write else None for a in schema.arguments]
+    return [sets.index(r.alias_info.before_set) for r in schema.returns if r.alias_info and r.alias_info.before_set in sets]
 
 
 def _form(schema: Any) -> Form:

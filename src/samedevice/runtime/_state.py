@@ -13,6 +13,7 @@ import torch
 
 from samedevice.machines import Gpu, Machine
 from samedevice.runtime._ledger import DeviceLedger
+from samedevice.runtime._virtual_generator import VirtualGenerator
 
 # The class itself: inside a machine `torch.device` is replaced so that integers are devices.
 TorchDevice = torch.device
@@ -61,6 +62,7 @@ class MachineState:
             if not self._visible:
                 raise RuntimeError("No CUDA GPUs are available")
             self.initialized = True
+            self.pid = os.getpid()
         if os.getpid() != self.pid:
             raise RuntimeError(_FORKED)
 
@@ -132,7 +134,7 @@ class MachineState:
         with self._generator_lock:
             found = self._generators.get(index)
             if found is None:
-                found = torch._C.Generator()
+                found = VirtualGenerator(self._devices[index])
                 found.manual_seed(torch.default_generator.initial_seed() if self._seed is None else self._seed)
                 self._generators[index] = found
             return found

@@ -374,6 +374,7 @@ def install_tensors(patches: Patches, machine_engine: Engine) -> None:
     for name, value in replaced.items():
         patches.attribute(Tensor, name, value)
     patches.attribute(torch._C._nn, "_parse_to", _parse_to_with_integers)
+    patches.attribute(torch._C, "_group_tensors_by_device_and_dtype", _group_by_device_and_dtype)
     patches.attribute(torch.UntypedStorage, "_sd", None)
     patches.attribute(torch.UntypedStorage, "device", property(_storage_device))
 
@@ -388,6 +389,22 @@ def _storage_device(self: torch.UntypedStorage) -> torch.device:
         return device
     found: torch.device = _storage_raw_device(self)
     return found
+
+
+def _group_by_device_and_dtype(lists: list[list[Any]], with_indices: bool = False) -> dict[Any, Any]:
+    """Optimizers group their tensors by device, which C++ would see as one.
+
+    Returns what torch's own function does: {(device, dtype): (lists, indices)}.
+    """
+    groups: dict[Any, tuple[list[list[Any]], list[int]]] = {}
+    for position, first in enumerate(lists[0]):
+        lists_of_group, indices = groups.setdefault((seen_device(first), first.dtype), ([[] for _ in lists], []))
+        for own, values in zip(lists_of_group, lists, strict=True):
+            if values:
+                own.append(values[position])
+        if with_indices:
+            indices.append(position)
+    return groups
 
 
 def _parse_to_with_integers(*args: Any, **kwargs: Any) -> Any:
