@@ -1,0 +1,77 @@
+# Everything happens in .venv. A bare machine needs make and Python 3.11 or newer with venv and pip; the rest comes from PyPI.
+#
+#   make demo                               a real model on eight virtual GPUs: what breaks, where, why, and the repaired script
+#   make test                               lint, types, tests
+#   make demo PYTHON=/opt/python3.12/bin/python3
+#   make demo TORCH_INDEX=https://download.pytorch.org/whl/cpu      the small CPU build of torch; PyPI's for Linux brings CUDA along
+
+PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11,$(if $(shell $(name) -c $(PYTHON_TEST) 2>/dev/null),$(name))))
+PYTHON_TEST = 'import sys, venv, ensurepip; print("fit" if sys.version_info >= (3, 11) else "")'
+TORCH_INDEX ?=
+WORKERS ?= 2
+
+VENV := .venv
+RUN := $(VENV)/bin/python
+INSTALL = $(RUN) -m pip install --quiet --disable-pip-version-check $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) --constraint constraints.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check lint types tests format format-check zoo situations peers bench clean
+
+help: ## List the targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1 \2/p' $(firstword $(MAKEFILE_LIST)) | while read -r name text; do printf '  make %-13s %s\n' "$$name" "$$text"; done
+
+demo: $(VENV)/.installed ## Run a real model's script on eight virtual GPUs
+	@$(RUN) examples/demo.py
+
+test: lint types tests ## Lint, types and tests
+
+check: format-check test ## The same, and whether everything is formatted
+
+lint: $(VENV)/.installed-dev
+	$(RUN) -m ruff check
+
+types: $(VENV)/.installed-dev
+	$(RUN) -m mypy
+
+tests: $(VENV)/.installed-dev
+	$(RUN) -m pytest -q -n $(WORKERS)
+
+format: $(VENV)/.installed-dev ## Format the code
+	$(RUN) -m ruff format
+
+format-check: $(VENV)/.installed-dev
+	$(RUN) -m ruff format --check
+
+zoo: $(VENV)/.installed-dev ## Run every released bug both ways (about half an hour; downloads old releases once)
+	$(RUN) zoo/run.py
+
+situations: $(VENV)/.installed ## Run the examples of the five situations and compare with what is expected
+	$(RUN) examples/situations.py
+
+peers: $(VENV)/.installed-dev ## Run the GPU tests of accelerate on virtual GPUs
+	$(RUN) -m tools.peers accelerate
+
+bench: $(VENV)/.installed-dev ## Measure time and memory
+	$(RUN) benchmarks/run.py
+
+clean: ## Remove the environment and the caches of the tools
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+$(RUN):
+	@if [ -z "$(PYTHON)" ]; then \
+		echo "samedevice needs Python 3.11 or newer with the modules venv and ensurepip, and found none."; \
+		echo "On Debian and Ubuntu: apt-get install python3-venv. Elsewhere: make PYTHON=/path/to/python3 $(MAKECMDGOALS)"; \
+		exit 1; \
+	fi >&2
+	$(PYTHON) -m venv $(VENV)
+	$(RUN) -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
+
+# An environment is installed again when the lists change, and only then.
+$(VENV)/.installed: pyproject.toml constraints.txt | $(RUN)
+	@echo "Installing torch, transformers and samedevice into $(VENV); the first time this takes minutes."
+	$(INSTALL) --editable . --group models
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml constraints.txt $(VENV)/.installed | $(RUN)
+	$(INSTALL) --group dev
+	@touch $@
