@@ -2,8 +2,8 @@
 
     make demo                (or, in an environment that has samedevice and transformers: python examples/demo.py)
 
-Qwen2.5-VL-7B is loaded at its full size from its published configuration: 15 GiB of weights by name, shape and type, without bytes
-on the disk and without a download. Exit status 0: the bug was found in the first script, and nothing in the second.
+Qwen2.5-VL-7B is loaded at its full size from its published configuration: 15 GiB of weights by name, shape and type, with
+no bytes on the disk and no download. Exit status 0: the bug was found in the first script, and nothing in the second.
 """
 
 import subprocess
