@@ -99,6 +99,8 @@ class Engine:
         """Operators that met mixed devices and have no row of their own, with how often."""
         self.ghosts: list[tuple[int, int]] = []
         """Address ranges of mapped ghost checkpoints, whose bytes mean nothing."""
+        self.gradient_back: Callable[[torch.Tensor], None] | None = None
+        """Told of tensors that were moved for an operator and want their gradient back."""
         self._memo: dict[Any, Specification] = {}
         self._next_address = _ADDRESS_OF_FIRST
         self._special: dict[Any, Callable[[Operator, Any, dict[str, Any]], Any]] = {
@@ -180,7 +182,7 @@ class Engine:
         made = carrier(value.size(), value.stride(), value.dtype)
         storage = storage_of(made)
         nbytes = storage.nbytes()
-        if nbytes <= VALUE_LIMIT:
+        if nbytes <= VALUE_LIMIT or device.type == "cpu":
             source = value.untyped_storage()
             if source.nbytes() != nbytes or value.storage_offset() or value.is_conj() or value.is_neg():
                 own = torch.empty_strided(value.size(), value.stride(), dtype=value.dtype)
@@ -510,9 +512,7 @@ class Engine:
         self, result: Any, target: torch.device, site: Site | None, *, assumed: bool, forget_floats: bool
     ) -> Any:
         if isinstance(result, Tensor):
-            if target.type == "cpu" and not assumed:
-                self.note_host(result, site)
-                return result
+            # On the host too the result is a carrier: what descends from a carrier must be one for autograd.
             made = self.with_value(result, target, site, assumed=assumed)
             if forget_floats and (result.dtype.is_floating_point or result.dtype.is_complex):
                 record = memory_of(made)
@@ -872,6 +872,9 @@ class Engine:
                 kind = EventKind.UNCHECKED if refusal.silent else EventKind.MISMATCH
                 self.recorder.refused(kind, op, refusal.message, named, devices, home, frame)
         moved = {id(t): self._bring(t, d, home) for (_, t, _), d in zip(named, devices, strict=True) if d != home}
+        for (_, tensor, _), device in zip(named, devices, strict=True):
+            if device != home and tensor.requires_grad and self.gradient_back is not None and torch.is_grad_enabled():
+                self.gradient_back(tensor)
         args = tuple([_replace(value, moved) for value in args])
         kwargs = {name: _replace(value, moved) for name, value in kwargs.items()}
         found = [t for value in (*args, *kwargs.values()) for t in tensors_in(value)]

@@ -215,11 +215,26 @@ def _patch_transformers(patches: Patches, library: GhostLibrary, module: ModuleT
         dtype = _checkpoint_dtype(config)
         shapes = _transformers_shapes(cls, config, dtype)
         ghost = library.folder_for(source, cls, dtype, shapes)
-        loaded = original(cls, str(ghost), *args, **kwargs)
+        with _loading_in_this_thread():
+            loaded = original(cls, str(ghost), *args, **kwargs)
         _restore_name(loaded, str(pretrained_model_name_or_path), str(ghost))
         return loaded
 
     patches.attribute(base, "from_pretrained", classmethod(from_pretrained))
+
+
+@contextlib.contextmanager
+def _loading_in_this_thread() -> Iterator[None]:
+    """Transformers 5 reads weights in a pool of threads; for files without bytes their switching is all the time there is."""
+    name = "HF_DEACTIVATE_ASYNC_LOAD"
+    if name in os.environ:
+        yield
+        return
+    os.environ[name] = "1"
+    try:
+        yield
+    finally:
+        os.environ.pop(name, None)
 
 
 def _folder_without_weights(name: Any, kwargs: Mapping[str, Any]) -> Path | None:

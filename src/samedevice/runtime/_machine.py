@@ -24,6 +24,7 @@ from samedevice.runtime._engine import Engine, VirtualDeviceMode
 from samedevice.runtime._factories import install_factories
 from samedevice.runtime._ghost import install_ghosts
 from samedevice.runtime._generators import install_generators
+from samedevice.runtime._gradients import install_gradients, send_gradient_back
 from samedevice.runtime._nvml import install_nvml
 from samedevice.runtime._parallel import install_parallel
 from samedevice.runtime._patches import Patches
@@ -120,6 +121,8 @@ class VirtualMachine:
         install_tensors(patches, self._engine)
         install_threads(patches, self._engine)
         install_compile(patches)
+        install_gradients(patches)
+        self._engine.gradient_back = send_gradient_back
         self._stack.callback(install_ghosts(patches, self._engine).close)
 
     def __exit__(

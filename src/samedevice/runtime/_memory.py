@@ -52,7 +52,19 @@ engine = _Engine()
 class Memory:
     """Record of one storage."""
 
-    __slots__ = ("_booked", "_ledger", "address", "assumed", "device", "made", "moved", "pinned", "shadow", "virtual")
+    __slots__ = (
+        "_booked",
+        "_ledger",
+        "address",
+        "assumed",
+        "device",
+        "gradient_returns",
+        "made",
+        "moved",
+        "pinned",
+        "shadow",
+        "virtual",
+    )
 
     def __init__(
         self, device: torch.device, *, virtual: bool, made: Site | None = None, moved: Site | None = None
@@ -66,6 +78,7 @@ class Memory:
         self.made = made
         self.moved = moved
         self.pinned = False
+        self.gradient_returns = False
         self.address = 0
         self._ledger: DeviceLedger | None = None
         self._booked = 0
