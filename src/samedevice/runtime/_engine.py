@@ -305,7 +305,29 @@ class Engine:
         result = op.func(*args, **kwargs)
         if any(record.__class__ is Helper for record in records):
             self._mark_helpers(result)
+            if op.form is not Form.VIEW and op.returns_tensors:
+                self._compute_helpers(op, args, kwargs, tensors, result)
         return result
+
+    def _compute_helpers(
+        self, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: Sequence[torch.Tensor], result: Any
+    ) -> None:
+        """What follows from helpers with values has values: a causal mask is made in several steps."""
+        shadows = [getattr(storage_of(tensor), "_helper_value", None) for tensor in tensors]
+        results = list(tensors_in(result))
+        if any(shadow is None for shadow in shadows) or any(t.numel() * t.element_size() > VALUE_LIMIT for t in results):
+            for position in op.written:
+                for tensor in tensors_in(args[position] if position < len(args) else None):
+                    storage_of(tensor)._helper_value = None
+            return
+        values = {id(tensor): over(shadow, tensor) for tensor, shadow in zip(tensors, shadows, strict=True)}
+        options = {name: _replace(value, values) for name, value in kwargs.items()}
+        if options.get("device") is not None:
+            options["device"] = CPU
+        computed = op.func(*[_replace(value, values) for value in args], **options)
+        if op.form is Form.FRESH:
+            for made, value in zip(results, tensors_in(computed), strict=True):
+                _keep_helper_value(made, value)
 
     def _mark_helpers(self, result: Any) -> None:
         frame = caller()
@@ -341,14 +363,14 @@ class Engine:
         self._mark_helpers(result)
         if isinstance(result, Tensor) and op.short in _SHAPE_ONLY and result.numel() * result.element_size() <= VALUE_LIMIT:
             stand_ins = tuple([_to_value(value) for value in args])
-            storage_of(result)._helper_value = op.func(*stand_ins, **{**kwargs, "device": CPU})
+            _keep_helper_value(result, op.func(*stand_ins, **{**kwargs, "device": CPU}))
         return result
 
     def _remember_helper_value(self, op: Operator, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         # `where(c, x, 1.0)` and friends wrap their scalar in a helper; its value must not be lost.
-        if op.short in ("full", "scalar_tensor", "zeros", "ones", "arange", "tensor") and isinstance(result, Tensor):
+        if not op.random and isinstance(result, Tensor):
             if result.numel() * result.element_size() <= VALUE_LIMIT:
-                storage_of(result)._helper_value = op.func(*args, **{**kwargs, "device": CPU})
+                _keep_helper_value(result, op.func(*args, **{**kwargs, "device": CPU}))
 
     # -- virtual tensors -------------------------------------------------------------------------------------------
 
@@ -928,8 +950,7 @@ class Engine:
         value = getattr(storage, "_helper_value", None)
         storage._sd = None
         self.adopt(tensor, home, mark.made)
-        if value is not None and value.untyped_storage().nbytes() == storage.nbytes():
-            storage._sd.shadow = value.untyped_storage()
+        storage._sd.shadow = value
 
     def _bring(self, tensor: torch.Tensor, device: torch.device, home: torch.device) -> torch.Tensor:
         if device.type == "meta":
@@ -975,6 +996,11 @@ class VirtualDeviceMode(TorchDispatchMode):
 
 
 _NOTHING = Specification(())
+
+
+def _keep_helper_value(helper: torch.Tensor, value: torch.Tensor) -> None:
+    if value.untyped_storage().nbytes() == storage_of(helper).nbytes():
+        storage_of(helper)._helper_value = value.untyped_storage()
 
 
 def _signature(values: Any) -> Any:

@@ -18,6 +18,7 @@ from samedevice.events import DeviceMemory, Event
 from samedevice.machines import Machine
 from samedevice.provenance import FrameFilter
 from samedevice.runtime._accelerator import install_accelerator
+from samedevice.runtime._autocast import install_autocast
 from samedevice.runtime._compile import install_compile
 from samedevice.runtime._cuda import install_cuda
 from samedevice.runtime._engine import Engine, VirtualDeviceMode
@@ -121,6 +122,7 @@ class VirtualMachine:
         install_tensors(patches, self._engine)
         install_threads(patches, self._engine)
         install_compile(patches)
+        install_autocast(patches)
         install_gradients(patches)
         self._engine.gradient_back = send_gradient_back
         self._stack.callback(install_ghosts(patches, self._engine).close)

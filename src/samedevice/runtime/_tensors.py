@@ -343,6 +343,14 @@ def _set_data(self: torch.Tensor, new: torch.Tensor) -> None:
         self.grad = move(gradient.detach(), seen_device(self), self.dtype)
 
 
+def _has_compatible_shallow_copy_type(input: torch.Tensor, from_: torch.Tensor) -> bool:
+    """Whether `input.data = from_` may be done; `Module.to` then keeps its parameters, and with them ties and optimizers.
+
+    C++ answers below every mode, and for it a carrier is a meta tensor: dense CPU and CUDA memory are compatible, meta's is not.
+    """
+    return input.layout == from_.layout and (seen_device(input) == META) == (seen_device(from_) == META)
+
+
 def install_tensors(patches: Patches, machine_engine: Engine) -> None:
     """Replace what `torch.Tensor` and its storages answer."""
     replaced: dict[str, Any] = {
@@ -375,6 +383,7 @@ def install_tensors(patches: Patches, machine_engine: Engine) -> None:
         patches.attribute(Tensor, name, value)
     patches.attribute(torch._C._nn, "_parse_to", _parse_to_with_integers)
     patches.attribute(torch._C, "_group_tensors_by_device_and_dtype", _group_by_device_and_dtype)
+    patches.attribute(torch, "_has_compatible_shallow_copy_type", _has_compatible_shallow_copy_type)
     patches.attribute(torch.UntypedStorage, "_sd", None)
     patches.attribute(torch.UntypedStorage, "device", property(_storage_device))
 
