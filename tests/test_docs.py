@@ -1,0 +1,142 @@
+"""The documentation says what is there: links lead somewhere, snippets run, captured output is what the tool prints now."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+
+from samedevice.cli._app import app
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), ROOT / "zoo" / "README.md"])
+READMES = [ROOT / "README.md", ROOT / "README.zh-CN.md"]
+COMMANDS = typer.main.get_command(app).commands
+
+_FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\[[^\]\n]*\]\(([^)\s]+)\)")
+_CODE = re.compile(r"`([^`\n]+)`")
+
+
+def text_of(page):
+    return page.read_text("utf-8")
+
+
+def fences(page):
+    """(words behind the opening, content) of each fenced block."""
+    return [(info.split(), body) for info, body in _FENCE.findall(text_of(page))]
+
+
+def prose(page):
+    return _FENCE.sub("", text_of(page))
+
+
+def anchors(page):
+    """The anchors that GitHub gives the headings of a page."""
+    headings = re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def commands_in(page):
+    """Each mention of `samedevice ...` in code, as words."""
+    lines = [line for _, body in fences(page) for line in body.splitlines()] + _CODE.findall(prose(page))
+    return [line.removeprefix("$ ").split() for line in lines if re.match(r"(\$ )?samedevice [a-z\-\[]", line)]
+
+
+def run(folder, *words):
+    return subprocess.run(
+        [sys.executable, *words],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONIOENCODING": "utf-8", "PYTHONHASHSEED": "0"},
+        capture_output=True,
+        encoding="utf-8",
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page):
+    for link in _LINK.findall(prose(page)):
+        if link.startswith(("https://", "http://")):
+            continue
+        name, _, anchor = link.partition("#")
+        target = (page.parent / name).resolve() if name else page
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target), link
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_commands_and_options_exist(page):
+    for words in commands_in(page):
+        if words[1].startswith("-"):
+            assert words[1] in ("--version", "--help", "-h"), words
+            continue
+        assert words[1] in COMMANDS, words
+        known = {option for parameter in COMMANDS[words[1]].params for option in parameter.opts} | {"--help", "-h"}
+        for word in words[2:]:
+            if word.endswith(".py"):
+                break  # the script's own options come behind it
+            assert not word.startswith("-") or word in known, words
+
+
+def test_every_option_is_documented():
+    table = text_of(ROOT / "docs" / "cli.md")
+    for parameter in COMMANDS["run"].params:
+        for option in parameter.opts:
+            assert not option.startswith("-") or f"`{option}" in table, option
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_make_targets_exist(page):
+    targets = set(re.findall(r"^([a-z-]+):", text_of(ROOT / "Makefile"), re.MULTILINE))
+    lines = [line for _, body in fences(page) for line in body.splitlines()] + _CODE.findall(prose(page))
+    named = [line.split()[1] for line in lines if re.match(r"make [a-z]", line)]
+    assert set(named) <= targets
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_notes_exist(page):
+    sources = {path.relative_to(ROOT / "src" / "samedevice").as_posix(): text_of(path) for path in ROOT.glob("src/**/*.py")}
+    for name in re.findall(r"Note \[([^\]]+)\]", " ".join(prose(page).split())):
+        if name != "Name":
+            assert any(f"\nNote [{name}]\n" in text or f" Note [{name}]\n" in text for text in sources.values()), name
+
+
+@pytest.mark.parametrize(
+    ("page", "code"),
+    [(page, body) for page in PAGES for info, body in fences(page) if info[:2] == ["python", "run"]],
+    ids=lambda value: value.name if isinstance(value, Path) else "",
+)
+def test_snippets_run(page, code, tmp_path):
+    done = run(tmp_path, "-c", code)
+    assert done.returncode == 0, done.stderr
+    for expected in re.findall(r"^print\(.*\)  # (.+)$", code, re.MULTILINE):
+        assert expected in done.stdout
+
+
+@pytest.mark.parametrize("page", READMES, ids=lambda page: page.name)
+def test_quick_start_prints_what_the_page_says(page, tmp_path):
+    blocks = fences(page)
+    script = next(body for info, body in blocks if "file=two_halves.py" in info)
+    info, expected = next((info, body) for info, body in blocks if "output=two_halves.py" in info)
+    (tmp_path / "two_halves.py").write_text(script, "utf-8")
+    language = "zh" if "lang=zh" in info else "en"
+    done = run(tmp_path, "-m", "samedevice", "run", "--machine", "2x24GB", "--lang", language, "two_halves.py")
+    assert done.stdout == "torch.Size([2, 8])\n"
+    assert done.stderr == expected
+    assert done.returncode == 1
+
+
+def test_both_readmes_have_the_same_parts():
+    english, chinese = (
+        [line.partition(" ")[0] for line in prose(page).splitlines() if line.startswith(("#", "| S", "- "))] for page in READMES
+    )
+    assert english == chinese
+    code = [[body for info, body in fences(page) if "lang=zh" not in info and info[:1] != ["text"]] for page in READMES]
+    assert code[0] == code[1]
