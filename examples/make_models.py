@@ -11,6 +11,8 @@ sentences; its special tokens have the ids that the configuration names.
 import argparse
 import json
 import re
+import shutil
+import tempfile
 from pathlib import Path
 
 DEFAULT_FOLDER = Path("~/.cache/samedevice/models").expanduser()
@@ -113,25 +115,41 @@ def write_weights(folder):
 
 
 def make(name, root=DEFAULT_FOLDER):
-    """The folder of the model `name`, made when it is not there yet."""
+    """The folder of the model `name`, made when it is not there yet; it appears under its name only when it is complete."""
     folder = Path(root) / name
-    finished = folder / "generation_config.json"
-    if finished.exists():
+    if folder.exists():
         return folder
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=folder.parent))
+    try:
+        write_model(unfinished, name)
+        unfinished.chmod(0o755)  # mkdtemp makes it private
+        try:
+            unfinished.rename(folder)
+        except OSError:
+            if not folder.is_dir():  # no other process was faster
+                raise
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+    return folder
+
+
+def write_model(folder, name):
+    """All files of the model `name`."""
     config, special_tokens_from = specification(name)
     write_json(folder / "config.json", config)
+    ends = {
+        "bos_token_id": config["bos_token_id"],
+        "eos_token_id": [config["eos_token_id"]],
+        "pad_token_id": special_tokens_from,
+    }
+    write_json(folder / "generation_config.json", ends)
     write_tokenizer(folder, special_tokens_from)
     if config["model_type"] == "qwen2_5_vl":
         write_json(folder / "preprocessor_config.json", IMAGE_PROCESSOR)
         write_json(folder / "chat_template.json", {"chat_template": CHAT_TEMPLATE})
     if "like" in SPECIFICATIONS[name]:
         write_weights(folder)
-    write_json(
-        finished,
-        {"bos_token_id": config["bos_token_id"], "eos_token_id": [config["eos_token_id"]], "pad_token_id": special_tokens_from},
-    )
-    return folder
 
 
 def main():

@@ -21,13 +21,11 @@ from pathlib import Path
 
 EXAMPLES = Path(__file__).resolve().parent
 ROOT = EXAMPLES.parent
-for folder in (str(ROOT), str(EXAMPLES)):
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
+if str(ROOT) not in sys.path:  # run as a script: only this folder is on the path
+    sys.path.insert(0, str(ROOT))
 
-import make_models  # noqa: E402 -- needs the lines above
-
-from tools import overlays  # noqa: E402 -- needs the lines above
+from examples import make_models  # noqa: E402 -- needs the line above
+from tools import overlays  # noqa: E402 -- needs the line above
 
 MACHINE = "8xA100-80G"
 TABLE = json.loads((EXAMPLES / "situations.json").read_text("utf-8"))
@@ -46,8 +44,7 @@ def pins_of(name):
 def environment_of(name):
     """The variables of a run in the named environment; builds it when it is not there yet."""
     variables = {**overlays.environment(pins_of(name)), **OFFLINE}
-    if importlib.util.find_spec("samedevice") is None:  # a checkout that is not installed
-        variables["PYTHONPATH"] = os.pathsep.join(filter(None, [variables.get("PYTHONPATH"), str(ROOT / "src")]))
+    variables["PYTHONPATH"] = os.pathsep.join(filter(None, [variables.get("PYTHONPATH"), str(ROOT / "src")]))  # this checkout
     return variables
 
 
@@ -81,7 +78,8 @@ def execute(run, models):
             )
         except subprocess.TimeoutExpired:
             return None, None, f"did not end in {SECONDS_AT_MOST} seconds"
-        document = json.loads(report.read_text("utf-8")) if report.exists() else None
+        written = report.read_text("utf-8") if report.exists() else ""
+    document = json.loads(written) if written else None
     return document, done.returncode, done.stdout
 
 
