@@ -194,7 +194,7 @@ def _note_mapped_files(patches: Patches, machine_engine: Engine, library: GhostL
         storage = original(filename, shared, nbytes)
         if library.holds(str(filename)):
             start = storage.data_ptr()
-            machine_engine.ghosts.append((start, start + storage.nbytes()))
+            machine_engine.transfers.ghosts.append((start, start + storage.nbytes()))
         return storage
 
     patches.attribute(torch.UntypedStorage, "from_file", staticmethod(from_file))

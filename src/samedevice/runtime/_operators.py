@@ -33,6 +33,19 @@ _SIZED_FACTORIES = {"empty", "zeros", "ones", "full", "rand", "randn", "randint"
                     "new_ones", "new_full", "new_empty_strided"}
 
 
+SHAPE_ONLY = {
+    "zeros_like", "ones_like", "empty_like", "full_like", "rand_like", "randn_like", "randint_like",
+    "new_zeros", "new_ones", "new_empty", "new_full", "new_empty_strided",
+}  # fmt: skip
+"""Their results depend on the shape of the argument, not on its values."""
+
+INDEX_OPERATORS = {
+    "aten.index.Tensor", "aten._unsafe_index.Tensor", "aten.index_put_.default", "aten.index_put.default",
+    "aten._index_put_impl_.default", "aten._unsafe_index_put.default",
+}  # fmt: skip
+"""Their second argument is a list of indices or masks."""
+
+
 class Operator:
     """Facts about one overload."""
 
@@ -40,16 +53,17 @@ class Operator:
         "argument_names",
         "composite",
         "dynamic",
+        "dynamic_shape",
         "factory",
         "form",
         "func",
         "name",
         "overwrites",
         "random",
+        "returned",
         "returns_tensors",
         "short",
         "size_at",
-        "returned",
         "written",
     )
 
@@ -68,6 +82,8 @@ class Operator:
         self.form = _form(schema)
         tags = func.tags
         self.dynamic = torch.Tag.dynamic_output_shape in tags or torch.Tag.data_dependent_output in tags
+        self.dynamic_shape = self.dynamic and self.name not in INDEX_OPERATORS
+        """Only values tell the shape of the results; indexing is not among them, once masks have become indices."""
         self.random = torch.Tag.nondeterministic_seeded in tags
         self.returns_tensors = all("Tensor" in str(r.type) for r in schema.returns)
         self.overwrites = self.short in _OVERWRITES

@@ -48,7 +48,6 @@ class Recorder:
         message: str,
         named: Named,
         devices: Sequence[torch.device],
-        home: torch.device,
         frame: FrameType,
     ) -> None:
         """An operator got tensors that CUDA refuses to mix. Raises RuntimeError with CUDA's text when asked to."""

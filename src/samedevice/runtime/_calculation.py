@@ -1,0 +1,146 @@
+"""Computes what small virtual tensors hold, on the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from samedevice.provenance import Site
+from samedevice.runtime._books import Books
+from samedevice.runtime._call import Call
+from samedevice.runtime._memory import ASSUMED_FLOAT, Memory, memory_of, value_of
+from samedevice.runtime._operators import SHAPE_ONLY, Operator
+from samedevice.runtime._state import CPU
+from samedevice.runtime._values import as_dtype, to_value
+
+Tensor = torch.Tensor
+
+# What a CPU kernel says of something that only it cannot do.
+_VERDICT_ON_CUDA_ONLY = ("not implemented for", "not supported on CPU", "Could not run", "NYI")
+
+
+class Calculation:
+    """Runs operators on values."""
+
+    def __init__(self, books: Books) -> None:
+        self._books = books
+
+    def results(self, call: Call, *, force: bool) -> Any:
+        """Results with values. With `force`, unknown arguments stand in by their shape and floats in the results stay unknown.
+
+        Returns NotImplemented when the CPU has no kernel for what CUDA can do; the caller then goes on without values.
+        """
+        op = call.op
+        assumed = False
+        for record in call.records:
+            if record.__class__ is Memory and (record.assumed or (record.virtual and record.shadow is None)):
+                assumed = True
+        try:
+            result = self._on_cpu(call)
+        except (RuntimeError, NotImplementedError) as error:
+            if not _only_the_cpu_cannot(error):
+                raise
+            result = self._in_another_type(call)
+            if result is NotImplemented:
+                return NotImplemented
+        if not op.returns_tensors:
+            return result
+        forget = force and op.short not in SHAPE_ONLY
+        return self._wrap(result, call.target, self._books.site(), assumed=assumed, forget_floats=forget)
+
+    def in_place(self, call: Call, written: Sequence[torch.Tensor]) -> bool:
+        """Change the values of `written`; False when the CPU cannot."""
+        try:
+            self._on_cpu(call)
+        except (RuntimeError, NotImplementedError) as error:
+            if not _only_the_cpu_cannot(error):
+                raise
+            return False
+        if any(record.__class__ is Memory and record.assumed for record in call.records):
+            for tensor in written:
+                own = memory_of(tensor)
+                if own is not None:
+                    own.assumed = True
+        return True
+
+    def scalar(self, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """What `Tensor.item` reads."""
+        tensor = args[0]
+        record = memory_of(tensor)
+        if record is None or not record.virtual:
+            return op.func(tensor)
+        value = value_of(tensor, record)
+        if value is not None:
+            return op.func(value)
+        if tensor.dtype == torch.bool:
+            return False
+        return ASSUMED_FLOAT if tensor.dtype.is_floating_point or tensor.dtype.is_complex else 0
+
+    def _on_cpu(self, call: Call) -> Any:
+        op = call.op
+        values = tuple([to_value(value) for value in call.args])
+        options = _on_host({name: to_value(value) for name, value in call.kwargs.items()})
+        if not op.random or call.target.type != "cuda":
+            return op.func(*values, **options)
+        generator = self._books.state.generator(call.target.index) if call.generator is None else call.generator
+        if "generator" in op.argument_names:
+            options["generator"] = generator
+            position = op.argument_names.index("generator")
+            if position < len(values):
+                values = (*values[:position], *values[position + 1 :])
+            return op.func(*values, **options)
+        # Kernels such as native_dropout draw from the CPU's default engine: lend it the device's state.
+        default = torch.default_generator
+        kept = default.get_state()
+        default.set_state(generator.get_state())
+        try:
+            return op.func(*values, **options)
+        finally:
+            generator.set_state(default.get_state())
+            default.set_state(kept)
+
+    def _in_another_type(self, call: Call) -> Any:
+        """CUDA accepts what this CPU kernel refuses: try it in a type that the CPU has."""
+        values = [to_value(value) for value in call.args]
+        options = _on_host({name: to_value(value) for name, value in call.kwargs.items()})
+        original = next((value.dtype for value in values if isinstance(value, Tensor)), None)
+        for dtype in (torch.float32, torch.float64):
+            try:
+                result = call.op.func(*[as_dtype(value, dtype) for value in values], **options)
+            except (RuntimeError, NotImplementedError):
+                continue
+            if isinstance(result, Tensor) and original is not None and result.dtype == dtype:
+                result = result.to(original)
+            return result
+        return NotImplemented
+
+    def _wrap(
+        self, result: Any, target: torch.device, site: Site | None, *, assumed: bool, forget_floats: bool
+    ) -> Any:
+        if isinstance(result, Tensor):
+            # On the host too the result is a carrier: what descends from a carrier must be one for autograd.
+            made = self._books.with_value(result, target, site, assumed=assumed)
+            if forget_floats and (result.dtype.is_floating_point or result.dtype.is_complex):
+                record = memory_of(made)
+                assert record is not None
+                record.shadow = None
+            return made
+        if isinstance(result, (tuple, list)):
+            parts = [self._wrap(part, target, site, assumed=assumed, forget_floats=forget_floats) for part in result]
+            return type(result)(parts)
+        return result
+
+
+def _on_host(options: dict[str, Any]) -> dict[str, Any]:
+    if options.get("device") is not None:
+        options["device"] = CPU
+    if options.get("pin_memory"):
+        options["pin_memory"] = False
+    return options
+
+
+def _only_the_cpu_cannot(error: Exception) -> bool:
+    text = str(error)
+    return any(mark in text for mark in _VERDICT_ON_CUDA_ONLY)

@@ -1,0 +1,148 @@
+"""Copies between devices and types: the machine owns every transfer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from samedevice.provenance import Site
+from samedevice.runtime._books import Books, caller
+from samedevice.runtime._composites import Composites
+from samedevice.runtime._memory import (
+    Helper,
+    assumed_values,
+    memory_of,
+    raw_is_meta,
+    storage_of,
+    value_of,
+)
+from samedevice.runtime._operators import Operator, aten
+from samedevice.runtime._state import CPU, META
+from samedevice.runtime._values import to_meta
+
+HOST_LIMIT = 256 << 20
+"""Bytes from which a new host tensor is kept without values, so that a large model fits beside a person's browser."""
+
+
+class Transfers:
+    """Moves tensors of one machine."""
+
+    def __init__(self, books: Books, composites: Composites) -> None:
+        self._books = books
+        self._composites = composites
+        self.ghosts: list[tuple[int, int]] = []
+        """Address ranges of mapped ghost checkpoints, whose bytes mean nothing."""
+
+    def to_copy(self, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The operator behind `Tensor.to` and all its kin."""
+        source = args[0]
+        device = kwargs.get("device")
+        record = memory_of(source)
+        home = record.device if record is not None else (META if raw_is_meta(source) else CPU)
+        target = home if device is None else self._books.state.device(device)
+        options = {name: value for name, value in kwargs.items() if name not in ("device", "non_blocking", "pin_memory")}
+        return self.transfer(source, target, options, self._books.site())
+
+    def transfer(
+        self, source: torch.Tensor, target: torch.device, options: dict[str, Any], site: Site | None
+    ) -> torch.Tensor:
+        """A copy of `source` on `target`; `options` are those of `_to_copy` (dtype, layout, memory_format)."""
+        record = memory_of(source)
+        func = aten._to_copy.default
+        if record is None and raw_is_meta(source):
+            return self._from_meta(source, target, options, site)
+        if target.type not in ("cuda", "cpu"):
+            made: torch.Tensor = func(to_meta(source), **{**options, "device": target})
+            return made
+        home = CPU if record is None else record.device
+        made_at = record.made if record is not None and record.made is not None else (site if home == CPU else None)
+        moved = site if home != target else (record.moved if record is not None else None)
+        if not (record is not None and record.virtual):
+            return self._from_host(source, target, options, made_at, moved, site)
+        value = value_of(source, record)
+        dtype = options.get("dtype") or source.dtype
+        small = source.numel() * dtype.itemsize <= self._books.value_limit
+        if value is None and target.type == "cpu" and small:
+            # Small host tensors are always real: scripts hand them to code that is not torch.
+            result: torch.Tensor = func(assumed_values(source), **options)
+            storage_of(result)._sd = self._books.host_record(made_at, moved, assumed=True)
+            return result
+        if value is None:
+            result = func(source, **options)
+            return self._books.adopt(result, target, made_at or site, moved=moved)
+        result = func(value, **options)
+        if target.type == "cpu" and home.type != "cpu":
+            storage_of(result)._sd = self._books.host_record(made_at, moved, assumed=record.assumed)
+            return result
+        return self._books.with_value(result, target, made_at or site, moved=moved, assumed=record.assumed)
+
+    def _from_host(
+        self,
+        source: torch.Tensor,
+        target: torch.device,
+        options: dict[str, Any],
+        made_at: Site | None,
+        moved: Site | None,
+        site: Site | None,
+    ) -> torch.Tensor:
+        func = aten._to_copy.default
+        dtype = options.get("dtype") or source.dtype
+        nbytes = source.numel() * dtype.itemsize
+        ghost = self.is_ghost(source)
+        if target.type == "cpu" and nbytes <= (self._books.value_limit if ghost else HOST_LIMIT):
+            result: torch.Tensor = func(source, **options)
+            storage_of(result)._sd = self._books.host_record(made_at or site, moved, assumed=ghost)
+            return result
+        if target.type == "cpu" or nbytes > self._books.value_limit or ghost:
+            result = func(to_meta(source), **options)
+            return self._books.adopt(result, target, made_at or site, moved=moved)
+        record = memory_of(source)
+        return self._books.with_value(
+            func(source, **options), target, made_at or site, moved=moved, assumed=record is not None and record.assumed
+        )
+
+    def _from_meta(
+        self, source: torch.Tensor, target: torch.device, options: dict[str, Any], site: Site | None
+    ) -> torch.Tensor:
+        func = aten._to_copy.default
+        if target.type == "meta":
+            result: torch.Tensor = func(source, **options)
+            return result
+        mark = storage_of(source)._sd
+        if mark.__class__ is Helper:
+            self._composites.settle(source, target)
+            return self.transfer(source, target, options, site)
+        self._books.recorder.meta_copy(source, target, caller())
+        result = func(source, **options)
+        return self._books.adopt(result, target, site, moved=site)
+
+    def is_ghost(self, tensor: torch.Tensor) -> bool:
+        """Whether a host tensor lies in a mapped ghost checkpoint, or was assumed when it was copied out of one."""
+        record = memory_of(tensor)
+        if record is not None and record.assumed:
+            return True
+        if not self.ghosts:
+            return False
+        address = tensor.data_ptr()
+        return any(start <= address < end for start, end in self.ghosts)
+
+    def is_pinned(self, tensor: torch.Tensor) -> bool:
+        """Whether host memory counts as pinned."""
+        record = memory_of(tensor)
+        return record is not None and record.pinned
+
+    def pin(self, tensor: torch.Tensor) -> torch.Tensor:
+        """A pinned copy of a host tensor."""
+        record = memory_of(tensor)
+        if record is not None and record.device.type != "cpu":
+            raise RuntimeError(f"cannot pin '{tensor.type()}' only dense CPU tensors can be pinned")
+        if record is not None and record.virtual:
+            record.pinned = True
+            return tensor
+        pinned = tensor.clone()
+        own = self._books.host_record(None if record is None else record.made, None if record is None else record.moved, assumed=False)
+        own.assumed = record is not None and record.assumed
+        own.pinned = True
+        storage_of(pinned)._sd = own
+        return pinned

@@ -1,0 +1,115 @@
+"""Arguments of operators in other clothes: as meta tensors for their shapes, as CPU tensors for their values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from samedevice.runtime._memory import (
+    ASSUMED_FLOAT,
+    VALUE_LIMIT,
+    Memory,
+    carrier,
+    memory_of,
+    raw_is_meta,
+    storage_of,
+    value_of,
+)
+from samedevice.runtime._operators import Operator
+from samedevice.runtime._state import CPU, META
+
+Tensor = torch.Tensor
+
+
+def to_meta(value: Any) -> Any:
+    """The argument with meta tensors for tensors; carriers are meta already."""
+    if isinstance(value, Tensor):
+        if raw_is_meta(value):
+            return value
+        if value.layout != torch.strided:
+            return value.to("meta")
+        return carrier(value.size(), value.stride(), value.dtype)
+    if isinstance(value, (list, tuple)) and any(isinstance(part, Tensor) for part in value):
+        return type(value)([to_meta(part) for part in value])
+    return value
+
+
+def to_value(value: Any) -> Any:
+    """CPU stand-in of an argument: its value where known, else what is assumed, without memory of its own."""
+    if isinstance(value, Tensor):
+        record = memory_of(value)
+        if record is None:
+            return value if not raw_is_meta(value) else stand_in(value)
+        if not record.virtual:
+            return value
+        if value.layout != torch.strided:
+            return torch.sparse_coo_tensor(size=value.size(), dtype=value.dtype) if value.layout == torch.sparse_coo else value
+        known = value_of(value, record)
+        return stand_in(value) if known is None else known
+    if isinstance(value, (list, tuple)) and any(isinstance(part, Tensor) for part in value):
+        return type(value)([to_value(part) for part in value])
+    return value
+
+
+def stand_in(like: torch.Tensor) -> torch.Tensor:
+    """What an unknown tensor reads as; a large one takes no memory."""
+    fill = ASSUMED_FLOAT if like.dtype.is_floating_point or like.dtype.is_complex else 0
+    if like.numel() * like.element_size() <= VALUE_LIMIT:
+        dense = torch.empty_strided(like.size(), like.stride(), dtype=like.dtype)
+        return dense.fill_(fill)
+    return torch.full((), fill, dtype=like.dtype).expand(like.size())
+
+
+def as_dtype(value: Any, dtype: torch.dtype) -> Any:
+    """The argument in another type, if it is a tensor."""
+    return value.to(dtype) if isinstance(value, Tensor) else value
+
+
+def give_shadow(tensor: torch.Tensor) -> None:
+    """Make sure that the memory of a small virtual tensor has bytes."""
+    storage = storage_of(tensor)
+    record = storage._sd
+    if record.__class__ is Memory and record.virtual and record.shadow is None:
+        record.shadow = torch.zeros(storage.nbytes(), dtype=torch.uint8).untyped_storage()
+        record.assumed = False
+
+
+def replace_tensors(value: Any, moved: dict[int, torch.Tensor]) -> Any:
+    """The argument with some tensors, named by `id`, replaced."""
+    if isinstance(value, Tensor):
+        return moved.get(id(value), value)
+    if isinstance(value, (list, tuple)) and any(isinstance(part, Tensor) for part in value):
+        return type(value)([replace_tensors(part, moved) for part in value])
+    return value
+
+
+def record_of(tensor: torch.Tensor) -> Any:
+    """What the machine knows of the tensor's memory: a `Memory`, a `Helper` or None."""
+    try:
+        return storage_of(tensor)._sd
+    except NotImplementedError:
+        return getattr(tensor, "_sd", None)
+
+
+def device_seen(tensor: torch.Tensor) -> torch.device:
+    """Where the tensor is for the machine, whatever torch says."""
+    record = record_of(tensor)
+    if record.__class__ is Memory:
+        device: torch.device = record.device
+        return device
+    return META if raw_is_meta(tensor) else CPU
+
+
+def abstract(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Run the operator for its shapes only."""
+    args = tuple([to_meta(value) for value in args])
+    if kwargs:
+        kwargs = {name: to_meta(value) for name, value in kwargs.items()}
+        if kwargs.get("device") is not None:
+            kwargs["device"] = META
+        if kwargs.get("pin_memory"):
+            kwargs["pin_memory"] = False
+        if "generator" in kwargs:
+            kwargs["generator"] = None
+    return op.func(*args, **kwargs)

@@ -1,0 +1,149 @@
+"""Operators that change their arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from samedevice.runtime._books import Books
+from samedevice.runtime._calculation import Calculation
+from samedevice.runtime._call import Call
+from samedevice.runtime._memory import Memory, memory_of, storage_of, tensors_in, value_of
+from samedevice.runtime._operators import Operator
+from samedevice.runtime._values import abstract, give_shadow, to_meta, to_value
+
+Tensor = torch.Tensor
+
+
+class Writing:
+    """In-place operators, `out=` variants and kernels that keep running statistics."""
+
+    def __init__(self, books: Books, calculation: Calculation) -> None:
+        self._books = books
+        self._calculation = calculation
+        self._checked: set[Any] = set()
+        """Calls whose shapes are known to fit."""
+
+    def in_place(self, call: Call, *, known: bool) -> Any:
+        """An operator that returns what it changes; `known` tells whether all its tensors have values."""
+        op, args = call.op, call.args
+        if torch.Tag.inplace_view in op.func.tags or op.short in ("resize_", "set_"):
+            return self._change_geometry(op, args, call.kwargs)
+        written = _written(op, args)
+        if not known and op.overwrites and len(written) == 1:
+            known = _revives(written[0], call, self._books.value_limit)
+        if known:
+            for tensor in written:
+                give_shadow(tensor)
+            if self._calculation.in_place(call, written):
+                return _returned(op, args)
+        key = call.key()
+        if key not in self._checked:
+            abstract(op, args, call.kwargs)
+            if key is not None:
+                self._checked.add(key)
+        _forget(written)
+        return _returned(op, args)
+
+    def mixed(self, call: Call, *, known: bool) -> Any:
+        """An operator that changes arguments and returns new tensors too, or an `out=` variant."""
+        op, args, kwargs = call.op, call.args, call.kwargs
+        outs = {name for name in op.argument_names if isinstance(kwargs.get(name), Tensor) and _is_out(op, name)}
+        if outs:
+            return self._into_out(call, outs, known=known)
+        written = _written(op, args)
+        if known:
+            for tensor in written:
+                give_shadow(tensor)
+            result = self._calculation.results(call, force=False)
+            if result is not NotImplemented:
+                return result
+        result = abstract(op, args, kwargs)
+        _forget(written)
+        site = self._books.site()
+        for tensor in tensors_in(result):
+            self._books.adopt(tensor, call.target, site)
+        return result
+
+    def _change_geometry(self, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """`t_`, `resize_`, `set_`: the tensor itself changes, and perhaps the size of its memory."""
+        before = storage_of(args[0])
+        size = before.nbytes()
+        result = op.func(*args, **kwargs)
+        storage = storage_of(args[0])
+        record = storage._sd
+        if storage is before and storage.nbytes() != size and record.__class__ is Memory:
+            record.rebook(storage.nbytes())
+            record.shadow = None
+        return result
+
+    def _into_out(self, call: Call, outs: set[str], *, known: bool) -> Any:
+        op, args, kwargs = call.op, call.args, call.kwargs
+        sizes = {name: storage_of(kwargs[name]).nbytes() for name in outs}
+        options = {name: value if name in outs else to_meta(value) for name, value in kwargs.items()}
+        result = op.func(*[to_meta(value) for value in args], **options)
+        fresh: dict[str, torch.Tensor] = {}
+        inputs_known = known or all(
+            record is None or not record.virtual or record.shadow is not None
+            for record in (memory_of(t) for value in args for t in tensors_in(value))
+        )
+        if inputs_known:
+            fresh = {name: torch.empty(0, dtype=kwargs[name].dtype) for name in outs}
+            values = {name: fresh[name] if name in outs else to_value(value) for name, value in kwargs.items()}
+            op.func(*[to_value(value) for value in args], **values)
+        for name in outs:
+            tensor = kwargs[name]
+            record = memory_of(tensor)
+            if record is None:
+                continue
+            if storage_of(tensor).nbytes() != sizes[name]:
+                record.rebook(storage_of(tensor).nbytes())
+            record.shadow = None
+            if name in fresh and storage_of(tensor).nbytes() <= self._books.value_limit:
+                give_shadow(tensor)
+                value = value_of(tensor, record)
+                assert value is not None
+                value.copy_(fresh[name])
+        return result
+
+
+def _written(op: Operator, args: tuple[Any, ...]) -> list[torch.Tensor]:
+    return [tensor for position in op.written if position < len(args) for tensor in tensors_in(args[position])]
+
+
+def _forget(written: Sequence[torch.Tensor]) -> None:
+    """Something unknown was written into these tensors."""
+    for tensor in written:
+        record = memory_of(tensor)
+        if record is not None and record.virtual:
+            record.shadow = None
+
+
+def _revives(written: torch.Tensor, call: Call, value_limit: int) -> bool:
+    """Whether an overwritten tensor becomes known although it was not: it is small, whole, and so is its source."""
+    storage = storage_of(written)
+    record = storage._sd
+    if record.__class__ is not Memory or not record.virtual:
+        return False
+    nbytes = storage.nbytes()
+    if nbytes > value_limit or written.numel() * written.element_size() != nbytes:
+        return False
+    return all(
+        other.__class__ is not Memory or not other.virtual or other.shadow is not None
+        for tensor, other in zip(call.tensors, call.records, strict=True)
+        if tensor is not written
+    )
+
+
+def _returned(op: Operator, args: tuple[Any, ...]) -> Any:
+    written = [args[position] for position in op.returned]
+    if not written:
+        return None
+    return written[0] if len(written) == 1 else tuple(written)
+
+
+def _is_out(op: Operator, name: str) -> bool:
+    argument = op.func._schema.arguments[op.argument_names.index(name)]
+    return bool(argument.kwarg_only and argument.alias_info is not None and argument.alias_info.is_write)
