@@ -260,7 +260,7 @@ class Engine:
         return self.on_virtual(call)
 
 
-class VirtualDeviceMode(TorchDispatchMode):
+class VirtualDeviceMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no types there
     """Hands every operator of one thread to the machine's engine."""
 
     @classmethod
@@ -269,7 +269,7 @@ class VirtualDeviceMode(TorchDispatchMode):
         return False
 
     def __init__(self, machine_engine: Engine) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.engine = machine_engine
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

@@ -30,7 +30,10 @@ def install_gradients(patches: Patches) -> None:
         nonlocal handle
         handle = register_module_forward_pre_hook(_before_forward)
 
-    patches.call(start, lambda: handle.remove(), "torch.nn.modules.module._global_forward_pre_hooks")
+    def stop() -> None:
+        handle.remove()
+
+    patches.call(start, stop, "torch.nn.modules.module._global_forward_pre_hooks")
 
 
 def _before_forward(module: torch.nn.Module, args: tuple[Any, ...]) -> None:
@@ -74,7 +77,8 @@ def send_gradient_back(tensor: torch.Tensor) -> None:
         found = owner()
         return gradient if found is None else _arrive(gradient, seen_device(found))
 
-    tensor.register_hook(send)
+    register: Any = tensor.register_hook  # untyped in torch
+    register(send)
 
 
 def _arrive(gradient: torch.Tensor, device: torch.device) -> torch.Tensor:

@@ -14,6 +14,7 @@ because zeros are valid indices and control flow goes on.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -24,15 +25,15 @@ from samedevice.provenance import Site
 from samedevice.runtime._ledger import DeviceLedger
 from samedevice.runtime._state import CPU, META
 
-VALUE_LIMIT = 1 << 20
+VALUE_LIMIT = int(os.environ.get("SAMEDEVICE_VALUE_LIMIT", 1 << 20))
 """Bytes up to which values are computed."""
 
 ASSUMED_FLOAT = 0.5
 """What an unknown float reads as: not zero, because scripts divide by what they read."""
 
 _TensorBase = torch._C.TensorBase
-raw_device: Any = _TensorBase.device.__get__  # type: ignore[attr-defined]  # a C getter
-raw_is_meta: Any = _TensorBase.is_meta.__get__  # type: ignore[attr-defined]  # a C getter
+raw_device: Any = _TensorBase.device.__get__
+raw_is_meta: Any = vars(_TensorBase)["is_meta"].__get__
 raw_data_ptr: Any = _TensorBase.data_ptr
 storage_of: Any = _TensorBase.untyped_storage
 Tensor = torch.Tensor
@@ -44,6 +45,8 @@ class _Engine(threading.local):
     """True while the engine itself runs a kernel in this thread: then torch's own answers must show."""
 
     raw = False
+    to_meta = False
+    """True while a script's own `.to("meta")` runs: C++ code that copies a carrier's options says `device=meta` too."""
 
 
 engine = _Engine()

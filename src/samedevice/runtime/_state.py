@@ -118,7 +118,8 @@ class MachineState:
             return self.cuda(target.index)
         if target.type == "cpu":
             return CPU
-        return target
+        other: torch.device = target
+        return other
 
     def index(self, target: Any) -> int:
         """Index of a GPU that is named in any way; raises ValueError for a device of another kind."""

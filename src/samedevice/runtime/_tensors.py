@@ -32,7 +32,8 @@ from samedevice.runtime._state import CPU, META, TorchDevice, current_state
 
 Tensor = torch.Tensor
 _Base = torch._C.TensorBase
-_parse_to = torch._C._nn._parse_to  # type: ignore[attr-defined]  # torch's own argument parser of `Tensor.to`
+_parse_to: Any = torch._C._nn._parse_to
+"""torch's own argument parser of `Tensor.to`."""
 
 
 def seen_device(tensor: torch.Tensor) -> torch.device:
@@ -57,13 +58,21 @@ class _Transfer(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, source: torch.Tensor, device: torch.device, dtype: torch.dtype, memory_format: Any) -> torch.Tensor:
         ctx.source = (seen_device(source), source.dtype)
-        made: torch.Tensor = aten._to_copy.default(source, dtype=dtype, device=device, memory_format=memory_format)
-        return made
+        return _copied(source, device, dtype, memory_format)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
         device, dtype = ctx.source
-        return aten._to_copy.default(gradients[0], dtype=dtype, device=device), None, None, None
+        return _copied(gradients[0], device, dtype), None, None, None
+
+
+def _copied(source: torch.Tensor, device: torch.device, dtype: torch.dtype, memory_format: Any = None) -> torch.Tensor:
+    outer, engine.to_meta = engine.to_meta, device.type == "meta"
+    try:
+        made: torch.Tensor = aten._to_copy.default(source, dtype=dtype, device=device, memory_format=memory_format)
+        return made
+    finally:
+        engine.to_meta = outer
 
 
 def move(
@@ -88,8 +97,7 @@ def move(
     if target != home and tensor.requires_grad and torch.is_grad_enabled():
         moved: torch.Tensor = _Transfer.apply(tensor, target, dtype, memory_format)  # type: ignore[no-untyped-call]
         return moved
-    copied: torch.Tensor = aten._to_copy.default(tensor, dtype=dtype, device=target, memory_format=memory_format)
-    return copied
+    return _copied(tensor, target, dtype, memory_format)
 
 
 def _to(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
@@ -166,10 +174,10 @@ def _data_ptr(self: torch.Tensor) -> int:
     if record is None or not record.virtual:
         return int(raw_data_ptr(self))
     if record.device.type == "cpu" and record.shadow is not None:
-        return record.shadow.data_ptr() + self.storage_offset() * self.element_size()
+        return record.shadow.data_ptr() + int(self.storage_offset()) * self.element_size()
     if self.numel() == 0:
         return 0
-    return record.address + self.storage_offset() * self.element_size()
+    return record.address + int(self.storage_offset()) * self.element_size()
 
 
 def host_copy(tensor: torch.Tensor) -> torch.Tensor:
@@ -224,7 +232,8 @@ def _deepcopy(self: torch.Tensor, memo: dict[int, Any]) -> Any:
         result = made.as_subclass(type(self))
         result.requires_grad_(self.requires_grad)
     if self.grad is not None:
-        result.grad = self.grad.__deepcopy__(memo)
+        copy_gradient: Any = self.grad.__deepcopy__
+        result.grad = copy_gradient(memo)
     attributes = {name: value for name, value in self.__dict__.items() if name != "_sd"}
     if attributes:
         import copy
@@ -234,14 +243,14 @@ def _deepcopy(self: torch.Tensor, memo: dict[int, Any]) -> Any:
     return result
 
 
-_original_deepcopy = Tensor.__deepcopy__
-_original_repr = Tensor.__repr__
-_original_format = Tensor.__format__
+_original_deepcopy: Any = Tensor.__deepcopy__
+_original_repr: Any = Tensor.__repr__
+_original_format: Any = Tensor.__format__
 
 
 def _repr(self: torch.Tensor, *, tensor_contents: Any = None) -> str:
     if engine.raw or not is_virtual(self) or tensor_contents is not None:
-        return _original_repr(self, tensor_contents=tensor_contents)
+        return str(_original_repr(self, tensor_contents=tensor_contents))
     record = memory_of(self)
     assert record is not None
     suffix = f", device='{record.device}'" if record.device.type != "cpu" else ""
@@ -263,7 +272,7 @@ def _class_name(tensor: torch.Tensor) -> str:
 def _format(self: torch.Tensor, spec: str) -> str:
     if is_virtual(self) and self.dim() == 0:
         return format(self.item(), spec)
-    return _original_format(self, spec)  # type: ignore[no-any-return, no-untyped-call]
+    return str(_original_format(self, spec))
 
 
 def _new(self: torch.Tensor, *args: Any, device: Any = None) -> torch.Tensor:
@@ -290,7 +299,7 @@ def _new_tensor(
 def _index(value: Any) -> Any:
     """See Note [Lists as indices]."""
     kind = value.__class__
-    if kind is list or kind is range or kind.__module__ == "numpy" and getattr(value, "shape", ()) != ():
+    if kind is list or kind is range or (kind.__module__ == "numpy" and getattr(value, "shape", ()) != ()):
         found = torch.as_tensor(list(value) if kind is range else value)
         return found.to(torch.long) if found.numel() == 0 else found
     if kind is tuple:
@@ -338,7 +347,12 @@ def _set_data(self: torch.Tensor, new: torch.Tensor) -> None:
     if gradient is not None:
         self.grad = None
     with torch.no_grad():
-        torch._C._swap_tensor_impl(self, twin)  # type: ignore[attr-defined]
+        torch._C._swap_tensor_impl(self, twin)
+    for name in ("_backward_hooks", "_post_accumulate_grad_hooks"):
+        hooks = getattr(self, name)
+        if hooks is not None:  # C++ calls them through the memory that was swapped away
+            setattr(self, name, None)
+            setattr(self, name, hooks)
     if gradient is not None:
         self.grad = move(gradient.detach(), seen_device(self), self.dtype)
 
@@ -346,7 +360,8 @@ def _set_data(self: torch.Tensor, new: torch.Tensor) -> None:
 def _has_compatible_shallow_copy_type(input: torch.Tensor, from_: torch.Tensor) -> bool:
     """Whether `input.data = from_` may be done; `Module.to` then keeps its parameters, and with them ties and optimizers.
 
-    C++ answers below every mode, and for it a carrier is a meta tensor: dense CPU and CUDA memory are compatible, meta's is not.
+    C++ answers below every mode, and for it a carrier is a meta tensor: dense CPU and CUDA memory are compatible, meta's is
+    not. Dynamo compares the names of the arguments with its own function's.
     """
     return input.layout == from_.layout and (seen_device(input) == META) == (seen_device(from_) == META)
 

@@ -44,7 +44,7 @@ def to_value(value: Any) -> Any:
         if not record.virtual:
             return value
         if value.layout != torch.strided:
-            return torch.sparse_coo_tensor(size=value.size(), dtype=value.dtype) if value.layout == torch.sparse_coo else value
+            return torch.zeros(value.size(), dtype=value.dtype, layout=value.layout)
         known = value_of(value, record)
         return stand_in(value) if known is None else known
     if isinstance(value, (list, tuple)) and any(isinstance(part, Tensor) for part in value):
