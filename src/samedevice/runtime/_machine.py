@@ -22,15 +22,20 @@ from samedevice.runtime._autocast import install_autocast
 from samedevice.runtime._compile import install_compile
 from samedevice.runtime._cuda import install_cuda
 from samedevice.runtime._engine import Engine, VirtualDeviceMode
+from samedevice.runtime._exchange import install_exchange
 from samedevice.runtime._factories import install_factories
-from samedevice.runtime._ghost import install_ghosts
 from samedevice.runtime._generators import install_generators
+from samedevice.runtime._ghost import install_ghosts
 from samedevice.runtime._gradients import install_gradients, send_gradient_back
+from samedevice.runtime._loader import install_forks
 from samedevice.runtime._nvml import install_nvml
 from samedevice.runtime._parallel import install_parallel
 from samedevice.runtime._patches import Patches
 from samedevice.runtime._recorder import OnMismatch, Recorder
+from samedevice.runtime._safetensors import install_safetensors
+from samedevice.runtime._serialization import install_serialization
 from samedevice.runtime._state import MachineState, pop_state, push_state
+from samedevice.runtime._storages import install_storages
 from samedevice.runtime._tensors import install_tensors
 from samedevice.runtime._threads import install_threads
 
@@ -103,8 +108,8 @@ class VirtualMachine:
                 stack.callback(self._patches.undo)
                 self._install()
                 # Lets `torch.tensor(..., device="cuda")` reach the mode.
-                torch._C._set_only_lift_cpu_tensors(True)  # type: ignore[attr-defined]
-                stack.callback(torch._C._set_only_lift_cpu_tensors, False)  # type: ignore[attr-defined]
+                torch._C._set_only_lift_cpu_tensors(True)
+                stack.callback(torch._C._set_only_lift_cpu_tensors, False)
                 stack.enter_context(VirtualDeviceMode(self._engine))
             except BaseException:
                 stack.__exit__(*sys.exc_info())
@@ -120,11 +125,16 @@ class VirtualMachine:
         install_parallel(patches)
         install_factories(patches)
         install_tensors(patches, self._engine)
+        install_storages(patches, self._engine.books)
+        install_serialization(patches, self._engine.books)
+        install_safetensors(patches, self._engine.books)
+        install_exchange(patches)
         install_threads(patches, self._engine)
+        install_forks(patches, self._engine)
         install_compile(patches)
         install_autocast(patches)
         install_gradients(patches)
-        self._engine.gradient_back = send_gradient_back
+        self._engine.settling.gradient_back = send_gradient_back
         self._stack.callback(install_ghosts(patches, self._engine).close)
 
     def __exit__(
