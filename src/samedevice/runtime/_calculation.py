@@ -10,7 +10,7 @@ import torch
 from samedevice.provenance import Site
 from samedevice.runtime._books import Books
 from samedevice.runtime._call import Call
-from samedevice.runtime._memory import ASSUMED_FLOAT, Memory, memory_of, value_of
+from samedevice.runtime._memory import ASSUMED_FLOAT, Memory, memory_of, tensors_in, value_of
 from samedevice.runtime._operators import SHAPE_ONLY, Operator
 from samedevice.runtime._state import CPU
 from samedevice.runtime._values import as_dtype, to_value
@@ -64,6 +64,22 @@ class Calculation:
                 if own is not None:
                     own.assumed = True
         return True
+
+    def into_out(self, call: Call, outs: set[str]) -> Any:
+        """Compute into the values of `out=` arguments, which may be resized: those values, or NotImplemented."""
+        options = _on_host({name: to_value(value) for name, value in call.kwargs.items()})
+        try:
+            call.op.func(*[to_value(value) for value in call.args], **options)
+        except (RuntimeError, NotImplementedError) as error:
+            if not _only_the_cpu_cannot(error):
+                raise
+            return NotImplemented
+        if any(record.__class__ is Memory and record.assumed for record in call.records):
+            for tensor in (tensor for name in outs for tensor in tensors_in(call.kwargs[name])):
+                own = memory_of(tensor)
+                if own is not None:
+                    own.assumed = True
+        return [value for name in outs for value in tensors_in(options[name])]
 
     def scalar(self, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What `Tensor.item` reads."""

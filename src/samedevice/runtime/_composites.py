@@ -35,6 +35,10 @@ class Composites:
         self, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: Sequence[torch.Tensor], records: Sequence[Any]
     ) -> Any:
         """All tensors are on the user's meta device, or are helpers of composite code."""
+        if not op.returns_tensors and all(record.__class__ is Helper for record in records):
+            values = {id(tensor): over(shadow, tensor) for tensor in tensors if (shadow := _kept(tensor)) is not None}
+            if len(values) == len({id(tensor) for tensor in tensors}):
+                return op.func(*[replace_tensors(value, values) for value in args], **kwargs)
         result = op.func(*args, **kwargs)
         if any(record.__class__ is Helper for record in records):
             self.mark(result)
@@ -46,14 +50,14 @@ class Composites:
         self, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: Sequence[torch.Tensor], result: Any
     ) -> None:
         """What follows from helpers with values has values: a causal mask is made in several steps."""
-        shadows = [getattr(storage_of(tensor), "_helper_value", None) for tensor in tensors]
+        shadows = [_kept(tensor) for tensor in tensors]
         results = list(tensors_in(result))
         if any(shadow is None for shadow in shadows) or any(t.numel() * t.element_size() > self._books.value_limit for t in results):
             for position in op.written:
                 for tensor in tensors_in(args[position] if position < len(args) else None):
                     storage_of(tensor)._helper_value = None
             return
-        values = {id(tensor): over(shadow, tensor) for tensor, shadow in zip(tensors, shadows, strict=True)}
+        values = {id(tensor): over(shadow, tensor) for tensor, shadow in zip(tensors, shadows, strict=True) if shadow is not None}
         options = {name: replace_tensors(value, values) for name, value in kwargs.items()}
         if options.get("device") is not None:
             options["device"] = CPU
@@ -66,7 +70,9 @@ class Composites:
         """`x.new_zeros(..., device=meta)`: C++ code copies the carrier's options, or the user wants a meta tensor."""
         result = abstract(op, args, kwargs)
         self.mark(result)
-        if isinstance(result, Tensor) and op.short in SHAPE_ONLY and result.numel() * result.element_size() <= self._books.value_limit:
+        if not isinstance(result, Tensor) or result.numel() * result.element_size() > self._books.value_limit:
+            return result
+        if op.short in SHAPE_ONLY or op.short == "_to_copy":
             stand_ins = tuple([to_value(value) for value in args])
             _keep(result, op.func(*stand_ins, **{**kwargs, "device": CPU}))
         return result
@@ -98,6 +104,11 @@ class Composites:
         storage._sd = None
         self._books.adopt(tensor, home, mark.made)
         storage._sd.shadow = value
+
+
+def _kept(helper: torch.Tensor) -> torch.UntypedStorage | None:
+    found: torch.UntypedStorage | None = getattr(storage_of(helper), "_helper_value", None)
+    return found
 
 
 def _keep(helper: torch.Tensor, value: torch.Tensor) -> None:

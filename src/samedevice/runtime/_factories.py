@@ -88,7 +88,9 @@ def _from_data(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original, updated=())
     def factory(data: Any, *args: Any, **kwargs: Any) -> Any:
         device = kwargs.get("device")
-        if device is not None and isinstance(device, int):
+        if device is None and torch._C._len_torch_function_stack():
+            device = _device_of_context()
+        if device is not None:  # C++ would ask a CUDA build which index `cuda` means
             kwargs["device"] = current_state().device(device)
         if isinstance(data, (list, tuple)):
             scalars: list[torch.dtype] = []
@@ -98,6 +100,15 @@ def _from_data(original: Callable[..., Any]) -> Callable[..., Any]:
         return original(data, *args, **kwargs)
 
     return factory
+
+
+def _device_of_context() -> torch.device | None:
+    """The device of the innermost `with torch.device(...)`, or of `torch.set_default_device`."""
+    for position in reversed(range(torch._C._len_torch_function_stack())):
+        mode = torch._C._get_function_stack_at(position)
+        if isinstance(mode, torch.utils._device.DeviceContext):
+            return mode.device
+    return None
 
 
 def _numbers(value: Any, scalars: list[torch.dtype]) -> Any:

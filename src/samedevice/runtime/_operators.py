@@ -24,7 +24,8 @@ class Form(Enum):
     """Some arguments are changed and new results returned, or an `out=` argument may be resized."""
 
 
-_UNDECLARED_VIEWS = {"aten::_unsafe_view", "aten::lift_fresh", "aten::_reshape_alias", "aten::_conj", "aten::_neg_view"}
+_UNDECLARED_VIEWS = {"aten::_unsafe_view", "aten::unsafe_split", "aten::unsafe_split_with_sizes", "aten::unsafe_chunk",
+                     "aten::lift_fresh", "aten::_reshape_alias", "aten::_conj", "aten::_neg_view"}  # fmt: skip
 # They return self without writing to it, or make a new owner of the same memory.
 _OVERWRITES = {"zero_", "fill_", "copy_", "normal_", "uniform_", "random_", "bernoulli_", "exponential_", "cauchy_",
                "log_normal_", "geometric_", "trunc_normal_"}

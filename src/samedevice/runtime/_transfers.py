@@ -12,6 +12,7 @@ from samedevice.runtime._composites import Composites
 from samedevice.runtime._memory import (
     Helper,
     assumed_values,
+    engine,
     memory_of,
     raw_is_meta,
     storage_of,
@@ -42,6 +43,10 @@ class Transfers:
         home = record.device if record is not None else (META if raw_is_meta(source) else CPU)
         target = home if device is None else self._books.state.device(device)
         options = {name: value for name, value in kwargs.items() if name not in ("device", "non_blocking", "pin_memory")}
+        if target.type == "meta" and not engine.to_meta and record is not None:
+            if not record.virtual:
+                return self._composites.like(op, args, kwargs)
+            target = home  # the carrier's options, copied by C++ code: a change of type
         return self.transfer(source, target, options, self._books.site())
 
     def transfer(

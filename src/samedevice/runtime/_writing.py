@@ -10,9 +10,10 @@ import torch
 from samedevice.runtime._books import Books
 from samedevice.runtime._calculation import Calculation
 from samedevice.runtime._call import Call
-from samedevice.runtime._memory import Memory, memory_of, storage_of, tensors_in, value_of
+from samedevice.runtime._memory import Memory, memory_of, storage_of, tensors_in
 from samedevice.runtime._operators import Operator
-from samedevice.runtime._values import abstract, give_shadow, to_meta, to_value
+from samedevice.runtime._state import META
+from samedevice.runtime._values import abstract, give_shadow, to_meta
 
 Tensor = torch.Tensor
 
@@ -50,9 +51,9 @@ class Writing:
     def mixed(self, call: Call, *, known: bool) -> Any:
         """An operator that changes arguments and returns new tensors too, or an `out=` variant."""
         op, args, kwargs = call.op, call.args, call.kwargs
-        outs = {name for name in op.argument_names if isinstance(kwargs.get(name), Tensor) and _is_out(op, name)}
+        outs = {name for name in op.argument_names if kwargs.get(name) is not None and _is_out(op, name)}
         if outs:
-            return self._into_out(call, outs, known=known)
+            return self._into_out(call, outs)
         written = _written(op, args)
         if known:
             for tensor in written:
@@ -79,34 +80,61 @@ class Writing:
             record.shadow = None
         return result
 
-    def _into_out(self, call: Call, outs: set[str], *, known: bool) -> Any:
+    def _into_out(self, call: Call, outs: set[str]) -> Any:
         op, args, kwargs = call.op, call.args, call.kwargs
-        sizes = {name: storage_of(kwargs[name]).nbytes() for name in outs}
-        options = {name: value if name in outs else to_meta(value) for name, value in kwargs.items()}
-        result = op.func(*[to_meta(value) for value in args], **options)
-        fresh: dict[str, torch.Tensor] = {}
-        inputs_known = known or all(
-            record is None or not record.virtual or record.shadow is not None
-            for record in (memory_of(t) for value in args for t in tensors_in(value))
-        )
-        if inputs_known:
-            fresh = {name: torch.empty(0, dtype=kwargs[name].dtype) for name in outs}
-            values = {name: fresh[name] if name in outs else to_value(value) for name, value in kwargs.items()}
-            op.func(*[to_value(value) for value in args], **values)
-        for name in outs:
-            tensor = kwargs[name]
-            record = memory_of(tensor)
-            if record is None:
-                continue
-            if storage_of(tensor).nbytes() != sizes[name]:
-                record.rebook(storage_of(tensor).nbytes())
-            record.shadow = None
-            if name in fresh and storage_of(tensor).nbytes() <= self._books.value_limit:
+        written = [tensor for name in outs for tensor in tensors_in(kwargs[name])]
+        sizes = [storage_of(tensor).nbytes() for tensor in written]
+        inputs = [t for value in (*args, *(v for name, v in kwargs.items() if name not in outs)) for t in tensors_in(value)]
+        if all(_has_values(tensor) for tensor in inputs) and all(
+            _has_values(tensor) or _whole(tensor, self._books.value_limit) for tensor in written
+        ):
+            for tensor in written:
                 give_shadow(tensor)
-                value = value_of(tensor, record)
-                assert value is not None
-                value.copy_(fresh[name])
+            computed = self._calculation.into_out(call, outs)
+            if computed is not NotImplemented:
+                for tensor, size, value in zip(written, sizes, computed, strict=True):
+                    self._follow(tensor, size, value)
+                returned = [tensor for name in op.argument_names if name in outs for tensor in tensors_in(kwargs[name])]
+                if isinstance(kwargs[next(iter(outs))], (list, tuple)):
+                    return None
+                return returned[0] if len(returned) == 1 else tuple(returned)
+        options = {name: value if name in outs else to_meta(value) for name, value in kwargs.items()}
+        if options.get("device") is not None:
+            options["device"] = META
+        result = op.func(*[to_meta(value) for value in args], **options)
+        for tensor, size in zip(written, sizes, strict=True):
+            record = memory_of(tensor)
+            if record is not None:
+                record.shadow = None
+                if storage_of(tensor).nbytes() != size:
+                    record.rebook(storage_of(tensor).nbytes())
         return result
+
+    def _follow(self, tensor: torch.Tensor, size: int, value: torch.Tensor) -> None:
+        """Give a tensor the geometry that its value got when it was resized."""
+        record = memory_of(tensor)
+        if record is None or not record.virtual:
+            return
+        storage = storage_of(tensor)
+        nbytes = value.untyped_storage().nbytes()
+        if nbytes != size:
+            storage.resize_(nbytes)
+            record.rebook(nbytes)
+        if value.size() != tensor.size() or value.stride() != tensor.stride():
+            tensor.set_(storage, value.storage_offset(), value.size(), value.stride())
+        if nbytes > self._books.value_limit:
+            record.shadow = None
+
+
+def _has_values(tensor: torch.Tensor) -> bool:
+    record = memory_of(tensor)
+    return record is None or not record.virtual or record.shadow is not None
+
+
+def _whole(tensor: torch.Tensor, value_limit: int) -> bool:
+    """Whether a tensor without values gets all of them by being overwritten."""
+    nbytes: int = storage_of(tensor).nbytes()
+    return nbytes <= value_limit and tensor.numel() * tensor.element_size() == nbytes
 
 
 def _written(op: Operator, args: tuple[Any, ...]) -> list[torch.Tensor]:
