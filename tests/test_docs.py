@@ -101,11 +101,15 @@ def test_make_targets_exist(page):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_notes_exist(page):
-    sources = {path.relative_to(ROOT / "src" / "samedevice").as_posix(): text_of(path) for path in ROOT.glob("src/**/*.py")}
-    for name in re.findall(r"Note \[([^\]]+)\]", " ".join(prose(page).split())):
-        if name != "Name":
-            assert any(f"\nNote [{name}]\n" in text or f" Note [{name}]\n" in text for text in sources.values()), name
+def test_notes_and_modules_exist(page):
+    text = " ".join(prose(page).split())
+    package = ROOT / "src" / "samedevice"
+    for name in re.findall(r"`(?:src/samedevice/)?([a-z]+/_[a-z_]+\.py)`", text):
+        assert (package / name).exists(), name
+    noted = {f"Note [{name}]" for path in package.rglob("*.py") for name in re.findall(r"^ *Note \[(.+)\]$", text_of(path), re.M)}
+    assert set(re.findall(r"Note \[[^\]]+\]", text)) - {"Note [Name]"} <= noted
+    for note, name in re.findall(r"(Note \[[^\]]+\]) \| `(.+?)`", text):
+        assert note in text_of(package / name)
 
 
 @pytest.mark.parametrize(
