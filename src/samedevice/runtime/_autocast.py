@@ -3,13 +3,13 @@
 Must guarantee: outside of CUDA autocast regions nothing costs anything; CPU autocast stays torch's own.
 
 Note [A borrowed autocast key]
-Virtual tensors are meta tensors for C++, and those have no autocast key. torch keeps dispatch keys for back ends that no CPU build
-has; while CUDA autocast is enabled in a thread, the key of the IPU is included for that thread, and Python kernels registered for
-it apply CUDA's policy. So casts happen where CUDA's happen: above autograd, once per operator, for calls from Python and from
-composite C++ code alike. Inside a kernel the key is excluded, as CUDA's own kernels do.
+Virtual tensors are meta tensors for C++, and those have no autocast key. torch keeps dispatch keys for back ends that no CPU
+build has; while CUDA autocast is enabled in a thread, the key of the IPU is included for that thread, and Python kernels
+registered for it apply CUDA's policy. So casts happen where CUDA's happen: above autograd, once per operator, for calls from
+Python and from composite C++ code alike. Inside a kernel the key is excluded, as CUDA's own kernels do.
 
-The key falls through for all other operators; that fallback stays registered until the process ends, because a thread may outlive
-the machine.
+The key falls through for all other operators; that fallback stays registered until the process ends, because a thread may
+outlive the machine.
 """
 
 from __future__ import annotations
@@ -30,16 +30,17 @@ from samedevice.runtime._patches import Patches
 
 Tensor = torch.Tensor
 _KEY = "AutocastIPU"
-_KEYS = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastIPU)
+_KEYS = torch._C.DispatchKeySet(torch._C._parse_dispatch_key(_KEY))  # type: ignore[arg-type]  # it exists
 _set_included = torch._C._dispatch_tls_set_dispatch_key_included
 _set_excluded = torch._C._dispatch_tls_set_dispatch_key_excluded
 _aten = torch.ops.aten
 
 
 class _Thread(threading.local):
-    """True while a kernel of this module runs in this thread: the operators below it are not cast again."""
-
+    enabled = False
+    """What the borrowed key was set to: inside a dispatch mode torch's own flag reads False."""
     inside = False
+    """True while a kernel of this module runs: the operators below it are not cast again."""
 
 
 _thread = _Thread()
@@ -150,7 +151,8 @@ def _flat(args: tuple[Any, ...]) -> Iterator[Any]:
 
 
 def _run_cast(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], dtype: torch.dtype, cache: CastCache) -> Any:
-    return op(*[_cast(value, dtype, cache) for value in args], **{name: _cast(value, dtype, cache) for name, value in kwargs.items()})
+    named = {name: _cast(value, dtype, cache) for name, value in kwargs.items()}
+    return op(*[_cast(value, dtype, cache) for value in args], **named)
 
 
 def _lower(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], cache: CastCache) -> Any:
@@ -180,11 +182,10 @@ def _dtype_position(op: Any) -> int:
 
 def _fp32_append(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], cache: CastCache) -> Any:
     typed = _overload(APPENDED[str(op).removeprefix("aten.")])
-    names = [argument.name for argument in op._schema.arguments]
-    given = {**{a.name: a.default_value for a in op._schema.arguments if a.has_default_value()}, **dict(zip(names, args, strict=False))}
-    given |= kwargs
+    given = {argument.name: argument.default_value for argument in op._schema.arguments}
+    given |= dict(zip(given, args, strict=False)) | kwargs
     dtype = torch.float32 if _eligible(args[0]) else args[0].dtype
-    return typed(*[given[name] for name in names], dtype=dtype)
+    return typed(*given.values(), dtype=dtype)
 
 
 def _promote(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], cache: CastCache) -> Any:
@@ -226,34 +227,38 @@ class _Kernels:
         self._machines = 0
         self.cache = CastCache()
 
-    def hold(self) -> None:
+    def enter(self) -> None:
         """One more machine may use autocast."""
         with self._lock:
             self._machines += 1
+        _follow()
 
-    def release(self) -> None:
+    def leave(self) -> None:
         """One machine less; the last one takes the kernels away."""
+        self.cache.clear()
         with self._lock:
             self._machines -= 1
-            if self._machines == 0 and self._library is not None:
-                self._library._destroy()  # type: ignore[no-untyped-call]
+            if self._machines:
+                return
+            _switch(False)
+            if self._library is not None:
+                self._library._destroy()  # type: ignore[no-untyped-call]  # torch's own
                 self._library = None
-            self.cache.clear()
 
     def register(self) -> None:
         """Make the kernels; the first autocast region of a process does."""
         with self._lock:
             if self._fallback is None:
-                self._fallback = Library("_", "IMPL")
-                self._fallback.fallback(fallthrough_kernel, _KEY)  # type: ignore[no-untyped-call]
+                self._fallback = Library("_", "IMPL")  # type: ignore[no-untyped-call]  # torch's own
+                self._fallback.fallback(fallthrough_kernel, _KEY)  # type: ignore[no-untyped-call]  # torch's own
             if self._library is not None or not self._machines:
                 return
-            self._library = Library("aten", "IMPL")
+            self._library = Library("aten", "IMPL")  # type: ignore[no-untyped-call]  # torch's own
             for policy, names in (*POLICIES.items(), (Policy.LOWER, RECURRENT)):
                 for name in names:
                     op = _overload(name)
                     if op is not None:
-                        self._library.impl(op, _kernel(op, policy, self.cache), _KEY)  # type: ignore[no-untyped-call]
+                        self._library.impl(op, _kernel(op, policy, self.cache), _KEY)  # type: ignore[no-untyped-call]  # torch's own
 
 
 _kernels = _Kernels()
@@ -264,6 +269,11 @@ def _follow() -> None:
     enabled = torch.is_autocast_enabled("cuda")
     if enabled:
         _kernels.register()
+    _switch(enabled)
+
+
+def _switch(enabled: bool) -> None:
+    _thread.enabled = enabled
     _set_included(_KEY, enabled)
     _set_excluded(_KEY, not enabled)
 
@@ -294,7 +304,7 @@ def install_autocast(patches: Patches) -> None:
 
     def decompose_with_autocast(self: Any, *args: Any, **kwargs: Any) -> Any:
         # Under inference mode composite operators reach the engine whole.
-        if engine.raw or _thread.inside or not torch.is_autocast_enabled("cuda"):
+        if engine.raw or _thread.inside or not _thread.enabled:
             return decompose(self, *args, **kwargs)
         with _again():
             return decompose(self, *args, **kwargs)
@@ -303,10 +313,4 @@ def install_autocast(patches: Patches) -> None:
         patches.attribute(owner, "set_autocast_enabled", set_autocast_enabled)
         patches.attribute(owner, "clear_autocast_cache", clear_autocast_cache)
     patches.attribute(torch._ops.OpOverload, "decompose", decompose_with_autocast)
-    patches.call(_kernels.hold, _kernels.release, "dispatcher.AutocastIPU")
-    patches.call(_follow, _leave, "dispatcher.AutocastIPU")
-
-
-def _leave() -> None:
-    _set_included(_KEY, False)
-    _set_excluded(_KEY, True)
+    patches.call(_kernels.enter, _kernels.leave, "dispatcher.AutocastIPU")

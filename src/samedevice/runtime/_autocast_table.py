@@ -1,8 +1,8 @@
 """Which operators CUDA's autocast runs in which type.
 
 Source: `ATen/autocast_mode.h`, which every torch distribution carries (macros `AT_FORALL_*`; a test compares), with
-`aten/src/ATen/autocast_mode.cpp` for the banned operator and `aten/src/ATen/cudnn/AutocastRNN.cpp` for the recurrent layers. A name
-without a dot is the default overload. `cudnn_convolution*` have policies too, but only cuDNN's own code calls them.
+`aten/src/ATen/autocast_mode.cpp` for the banned operator and `aten/src/ATen/cudnn/AutocastRNN.cpp` for the recurrent layers. A
+name without a dot is the default overload. `cudnn_convolution*` have policies too, but only cuDNN's own code calls them.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ BANNED_TEXT = (
     "safe to autocast."
 )
 
-RECURRENT = ("lstm.input", "lstm.data", "gru.input", "gru.data", "rnn_tanh.input", "rnn_tanh.data", "rnn_relu.input", "rnn_relu.data")
+RECURRENT = tuple(f"{cell}.{form}" for cell in ("lstm", "gru", "rnn_tanh", "rnn_relu") for form in ("input", "data"))
 """On a GPU cuDNN runs these whole and autocast casts all it is given."""
 
 POLICIES: dict[Policy, tuple[str, ...]] = {
     Policy.LOWER: (
         "_convolution.deprecated", "_convolution", "conv1d", "conv2d", "conv3d", "conv_tbc", "conv_transpose1d",
-        "conv_transpose2d.input", "conv_transpose3d.input", "convolution", "prelu", "addmm", "addmv", "addr", "matmul", "einsum",
-        "mm", "mv", "linalg_vecdot", "linear", "addbmm", "baddbmm", "bmm", "chain_matmul", "linalg_multi_dot",
+        "conv_transpose2d.input", "conv_transpose3d.input", "convolution", "prelu", "addmm", "addmv", "addr", "matmul",
+        "einsum", "mm", "mv", "linalg_vecdot", "linear", "addbmm", "baddbmm", "bmm", "chain_matmul", "linalg_multi_dot",
         "_thnn_fused_lstm_cell", "_thnn_fused_gru_cell", "lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell",
         "_scaled_dot_product_flash_attention", "scaled_dot_product_attention",
     ),
@@ -57,8 +57,8 @@ POLICIES: dict[Policy, tuple[str, ...]] = {
         "huber_loss", "mse_loss", "margin_ranking_loss", "multilabel_margin_loss", "soft_margin_loss", "triplet_margin_loss",
         "multi_margin_loss", "binary_cross_entropy_with_logits", "dist", "pdist", "cdist", "renorm", "logsumexp",
         "upsample_nearest1d", "_upsample_nearest_exact1d", "upsample_nearest2d", "_upsample_nearest_exact2d",
-        "upsample_nearest3d", "_upsample_nearest_exact3d", "upsample_linear1d", "upsample_bilinear2d", "_upsample_bilinear2d_aa",
-        "upsample_trilinear3d", "upsample_bicubic2d", "_upsample_bicubic2d_aa",
+        "upsample_nearest3d", "_upsample_nearest_exact3d", "upsample_linear1d", "upsample_bilinear2d",
+        "_upsample_bilinear2d_aa", "upsample_trilinear3d", "upsample_bicubic2d", "_upsample_bicubic2d_aa",
     ),
     Policy.FP32_OUT: (
         "prod", "prod.dim_int", "softmax.int", "log_softmax.int", "cumprod", "cumsum", "linalg_vector_norm",
