@@ -49,10 +49,11 @@ def commands_in(page):
 
 
 def run(folder, *words):
+    variables = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "FORCE_COLOR", "TTY_COMPATIBLE")}
     return subprocess.run(
         [sys.executable, *words],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONIOENCODING": "utf-8", "PYTHONHASHSEED": "0"},
+        env={**variables, "PYTHONPATH": str(ROOT / "src"), "PYTHONIOENCODING": "utf-8", "PYTHONHASHSEED": "0"},
         capture_output=True,
         encoding="utf-8",
         timeout=120,
