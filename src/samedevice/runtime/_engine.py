@@ -36,6 +36,8 @@ class Engine:
     def __init__(self, state: MachineState, recorder: Recorder, value_limit: int = VALUE_LIMIT) -> None:
         self.state = state
         self.operators = 0
+        self.left = False
+        """True after the machine was left; a thread may outlive it."""
         self.books = Books(state, recorder, value_limit)
         self.composites = Composites(self.books)
         self.transfers = Transfers(self.books, self.composites)
@@ -273,7 +275,7 @@ class VirtualDeviceMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # 
         self.engine = machine_engine
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if engine.raw:
+        if engine.raw or self.engine.left:
             return func(*args, **(kwargs or {}))
         if operator(func).composite:
             with self:

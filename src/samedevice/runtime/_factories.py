@@ -72,11 +72,21 @@ def _with_integers(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original, updated=())
     def factory(*args: Any, **kwargs: Any) -> Any:
         device = kwargs.get("device")
-        if device is not None and isinstance(device, int):
-            kwargs["device"] = current_state().device(device)
+        if device is not None:
+            if isinstance(device, int):
+                kwargs["device"] = current_state().device(device)
+            if isinstance(kwargs.get("out"), torch.Tensor) and is_virtual(kwargs["out"]):
+                _check_out(kwargs)
         return original(*args, **kwargs)
 
     return factory
+
+
+def _check_out(kwargs: dict[str, Any]) -> None:
+    """C++ compares the type of `device=` with that of `out=`, which is meta for it: compare here and leave `device` away."""
+    wanted, own = current_state().device(kwargs.pop("device")).type, kwargs["out"].device.type
+    if wanted != own:
+        raise RuntimeError(f"device type {wanted} does not match device type of out parameter ({own})")
 
 
 def _from_data(original: Callable[..., Any]) -> Callable[..., Any]:

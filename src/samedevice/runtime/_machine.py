@@ -106,6 +106,7 @@ class VirtualMachine:
                 push_state(self.state)
                 stack.callback(pop_state, self.state)
                 stack.callback(self._patches.undo)
+                stack.callback(setattr, self._engine, "left", True)
                 self._install()
                 # Lets `torch.tensor(..., device="cuda")` reach the mode.
                 torch._C._set_only_lift_cpu_tensors(True)
