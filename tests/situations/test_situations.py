@@ -32,9 +32,7 @@ def models(tmp_path_factory):
 @pytest.mark.parametrize("run", quick_runs(), ids=name_of)
 def test_situation(run, models):
     if not situations.is_cached(run["environment"]):
-        pytest.skip(
-            f"the overlays of environment {run['environment']} are not built: python examples/situations.py --build-only"
-        )
+        pytest.skip(f"the overlays of environment {run['environment']} are not built: python examples/situations.py --build-only")
     for package in ("transformers", "accelerate"):
         pytest.importorskip(package)
 
@@ -87,9 +85,7 @@ def test_a_finding_at_the_expected_statement_is_right():
     ],
 )
 def test_another_statement_found_first_is_wrong(changes):
-    assert situations.judge({"expect": [EXPECTED]}, document(finding(**changes), finding()), 1, "") == [
-        "another statement was found first"
-    ]
+    assert situations.judge({"expect": [EXPECTED]}, document(finding(**changes), finding()), 1, "") == ["another statement was found first"]
 
 
 def test_a_bug_that_is_not_found_is_wrong():
