@@ -83,6 +83,14 @@ class Books:
         except OutOfDeviceMemoryError as error:
             raise self.recorder.out_of_memory(state, index, error.requested, caller()) from None
 
+    def rebook(self, record: Memory, storage: torch.UntypedStorage, before: int) -> None:
+        """The storage was `before` bytes large. Raises torch.OutOfMemoryError, with its old size back, when it does not fit."""
+        try:
+            record.rebook(storage.nbytes())
+        except OutOfDeviceMemoryError as error:
+            storage.resize_(before)
+            raise self.recorder.out_of_memory(self.state, record.device.index, error.requested, caller()) from None
+
     def note_host(self, result: Any, site: Site | None) -> None:
         """Remember where host memory was made."""
         for tensor in tensors_in(result):

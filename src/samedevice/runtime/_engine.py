@@ -29,6 +29,9 @@ from samedevice.runtime._writing import Writing
 
 Tensor = torch.Tensor
 
+_WIDEST = 16
+"""Bytes of the widest element."""
+
 
 class Engine:
     """One machine's engine; threads share it, each through a mode of its own."""
@@ -183,11 +186,35 @@ class Engine:
             return self._writing.in_place(call, known=known)
         if form is Form.MIXED:
             return self._writing.mixed(call, known=known)
+        if known and call.target.type == "cuda" and not op.dynamic and self._grows(call):
+            return self._fresh(call)
         if known or op.dynamic_shape or (op.short in SHAPE_ONLY and _small(call, self.books.value_limit)):
             result = self._calculation.results(call, force=not known)
             if result is not NotImplemented:
                 return result
         return self._fresh(call)
+
+    def _grows(self, call: Call) -> bool:
+        """Whether small arguments make a result too large to hold values, as an outer product does: then nothing is computed."""
+        if not call.op.sized:
+            elements = 1
+            for tensor in call.tensors:
+                elements *= tensor.numel() or 1
+            if elements * _WIDEST <= self.books.value_limit:
+                return False
+        key = call.key()
+        geometry = self._geometries.get(key)
+        if geometry is None:
+            try:
+                result = abstract(call.op, call.args, call.kwargs)
+            except (RuntimeError, NotImplementedError, ValueError, TypeError, IndexError):
+                return False  # the CPU kernel says it in better words, or there is only that kernel
+            if not has_geometry(result):
+                return False
+            geometry = Geometry(result)
+            if key is not None:
+                self._geometries[key] = geometry
+        return sum(geometry.nbytes) > self.books.value_limit
 
     def _fresh(self, call: Call) -> Any:
         """New results whose values nobody knows; their geometry is remembered, so that equal layers cost little."""

@@ -93,12 +93,10 @@ class Memory:
         self.address = address
 
     def rebook(self, nbytes: int) -> None:
-        """The storage changed its size."""
+        """The storage changed its size: as on a GPU the new block is there before the old one is freed."""
         if self._ledger is not None:
-            self._ledger.free(self._booked)
-            ledger, self._ledger = self._ledger, None
-            self._booked = ledger.allocate(nbytes)
-            self._ledger = ledger
+            before, self._booked = self._booked, self._ledger.allocate(nbytes)
+            self._ledger.free(before)
 
     def __del__(self) -> None:
         if self._ledger is not None:

@@ -65,6 +65,7 @@ class Operator:
         "returns_tensors",
         "short",
         "size_at",
+        "sized",
         "written",
     )
 
@@ -89,6 +90,8 @@ class Operator:
         self.returns_tensors = all("Tensor" in str(r.type) for r in schema.returns)
         self.overwrites = self.short in _OVERWRITES
         self.factory = self.short in _SIZED_FACTORIES
+        self.sized = "SymInt" in str(schema)
+        """Takes sizes, so that a small tensor may become a large one: `repeat`, `constant_pad_nd`, `slice_backward`."""
         self.size_at = 1 if self.short in ("full_like",) or self.short.startswith("new_") else 0
         if self.short == "randint":
             self.size_at = self.argument_names.index("size")

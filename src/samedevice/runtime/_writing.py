@@ -76,8 +76,11 @@ class Writing:
         storage = storage_of(args[0])
         record = storage._sd
         if storage is before and storage.nbytes() != size and record.__class__ is Memory:
-            record.rebook(storage.nbytes())
-            record.shadow = None
+            self._books.rebook(record, storage, size)
+            if record.shadow is not None and storage.nbytes() <= self._books.value_limit:
+                record.shadow = record.shadow.clone().resize_(storage.nbytes())
+            else:
+                record.shadow = None
         return result
 
     def _into_out(self, call: Call, outs: set[str]) -> Any:
@@ -107,7 +110,7 @@ class Writing:
             if record is not None:
                 record.shadow = None
                 if storage_of(tensor).nbytes() != size:
-                    record.rebook(storage_of(tensor).nbytes())
+                    self._books.rebook(record, storage_of(tensor), size)
         return result
 
     def _follow(self, tensor: torch.Tensor, size: int, value: torch.Tensor) -> None:
@@ -119,7 +122,7 @@ class Writing:
         nbytes = value.untyped_storage().nbytes()
         if nbytes != size:
             storage.resize_(nbytes)
-            record.rebook(nbytes)
+            self._books.rebook(record, storage, size)
         if value.size() != tensor.size() or value.stride() != tensor.stride():
             tensor.set_(storage, value.storage_offset(), value.size(), value.stride())
         if nbytes > self._books.value_limit:

@@ -1,0 +1,289 @@
+"""What is known of values: small memory holds them, large memory holds nothing, and unknown values read as documented."""
+
+from __future__ import annotations
+
+import resource
+
+import pytest
+import torch
+
+from samedevice.machines import parse_machine
+from samedevice.runtime import VirtualMachine
+from samedevice.runtime._memory import ASSUMED_FLOAT, VALUE_LIMIT, memory_of
+
+LARGE = VALUE_LIMIT // 4 + 1
+"""Elements of four bytes that are too many to hold values."""
+
+
+@pytest.fixture
+def machine():
+    with VirtualMachine(parse_machine("2xA100-80G"), on_mismatch="record") as entered:
+        yield entered
+    assert entered.events == []
+
+
+def known(tensor):
+    return memory_of(tensor).shadow is not None
+
+
+def unknown_float(*shape):
+    """A small tensor whose values nobody knows: part of a large one."""
+    return torch.ones(LARGE, device="cuda")[: torch.Size(shape).numel()].view(shape) * 1
+
+
+def unknown_int(*shape):
+    return torch.ones(2 * LARGE, dtype=torch.int32, device="cuda")[: torch.Size(shape).numel()].view(shape)
+
+
+def resident():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+# -- memory ------------------------------------------------------------------------------------------------------------
+
+
+def test_large_tensors_take_no_memory(machine):
+    torch.ones(LARGE, device="cuda").mul(2).sum()  # torch imports a few modules of its own
+    before = resident()
+    large = torch.ones(10 * 10**9, device="cuda")
+    other = (large * 2).sum()
+    moved = large[: 5 * 10**9].to("cuda:1")
+    assert large.nbytes == 40 * 10**9
+    assert moved.sum().device == torch.device("cuda:1")
+    assert other.shape == ()
+    assert resident() - before < 64 << 20
+    assert machine.memory()["cuda:0"].peak_allocated >= 80 * 10**9
+
+
+def test_large_host_tensors_take_no_memory(machine):
+    before = resident()
+    large = torch.zeros(10 * 10**9)
+    assert large.device == torch.device("cpu")
+    assert large.cuda().device == torch.device("cuda:0")
+    assert resident() - before < 64 << 20
+
+
+@pytest.mark.parametrize(
+    "grow",
+    [
+        lambda x: x[:, None] * x[None],
+        lambda x: torch.outer(x, x),
+        lambda x: x[:, None] >= x[None],
+        lambda x: x.repeat(80_000),
+        lambda x: torch.nn.functional.pad(x, (0, 6_400_000_000)),
+        lambda x: x[:, None] @ x[None],
+        lambda x: torch.nn.functional.one_hot(x.long() * 0, 80_000),
+        lambda x: x.expand(80_000, -1).clone(),
+        lambda x: torch.kron(x, x),
+    ],
+)
+def test_what_grows_large_is_not_computed(machine, grow):
+    small = torch.ones(80_000, device="cuda")
+    torch.ones(LARGE, device="cuda").mul(2).sum()
+    before = resident()
+    large = grow(small)
+    assert large.numel() >= 6_400_000_000
+    assert not known(large)
+    assert resident() - before < 256 << 20
+
+
+def test_small_tensors_hold_values_up_to_the_limit(machine):
+    at_limit = torch.ones(VALUE_LIMIT // 4, device="cuda")
+    above = torch.ones(LARGE, device="cuda")
+    assert known(at_limit)
+    assert not known(above)
+    assert at_limit.sum().item() == VALUE_LIMIT // 4
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------
+
+
+def test_an_unknown_float_reads_as_the_assumed_value(machine):
+    assert unknown_float(3).sum().item() == ASSUMED_FLOAT
+    assert unknown_float(2, 2).tolist() == [[ASSUMED_FLOAT] * 2] * 2
+    assert unknown_float(2).cpu().numpy().tolist() == [ASSUMED_FLOAT] * 2
+    assert float(unknown_float(1)) == ASSUMED_FLOAT
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.uint8])
+def test_an_unknown_integer_reads_as_zero(machine, dtype):
+    part = torch.ones(4 * LARGE, dtype=dtype, device="cuda")[:3]
+    assert part.tolist() == [0, 0, 0]
+    assert part[0].item() == 0
+    assert part.cpu().sum().item() == 0
+
+
+def test_an_unknown_boolean_reads_as_false(machine):
+    mask = torch.ones(LARGE, device="cuda")[:3] > 0
+    assert not mask.any()
+    assert mask.tolist() == [False] * 3
+
+
+def test_values_that_were_read_are_marked_assumed(machine):
+    assert memory_of(unknown_float(3).cpu()).assumed
+    assert memory_of((unknown_int(3) + 1).cpu()).assumed
+    assert not memory_of(torch.ones(3, device="cuda").cpu()).assumed
+
+
+# -- computing ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda x: x + 1,
+        lambda x: x.sum(),
+        lambda x: x @ x.T,
+        lambda x: torch.nn.functional.softmax(x, -1),
+        lambda x: x.half(),
+        lambda x: x.to("cuda:1"),
+        lambda x: torch.stack([x, torch.ones_like(x)]),
+        lambda x: x.exp_(),
+        lambda x: torch.topk(x, 2).values,
+        lambda x: torch.where(x > 0, x, 1.0),
+    ],
+)
+def test_unknown_floats_are_never_computed(machine, compute):
+    result = compute(unknown_float(3, 4))
+    assert not known(result)
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [torch.zeros_like, torch.ones_like, lambda x: torch.full_like(x, 7), lambda x: x.new_zeros(3), lambda x: x.new_full((2,), 7)],
+)
+def test_what_needs_only_the_shape_is_known(machine, compute):
+    result = compute(unknown_float(3, 4))
+    assert known(result)
+    assert result.flatten()[0].item() in (0, 1, 7)
+
+
+def test_integers_from_unknown_floats_are_valid_indices(machine):
+    chosen = unknown_float(2, 5).argmax(-1)
+    table = torch.arange(10.0, device="cuda").view(5, 2)
+    assert chosen.tolist() == [0, 0]
+    assert table[chosen].tolist() == [[0.0, 1.0]] * 2
+    assert torch.nn.functional.embedding(chosen, table).shape == (2, 2)
+
+
+# -- coming to life again ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "write", [lambda x: x.zero_(), lambda x: x.fill_(3), lambda x: x.copy_(torch.arange(6.0, device="cuda")), lambda x: x.uniform_()]
+)
+def test_overwriting_the_whole_revives(machine, write):
+    tensor = unknown_float(6) * 2
+    assert not known(tensor)
+    write(tensor)
+    assert known(tensor)
+
+
+def test_out_over_an_unknown_tensor_revives(machine):
+    tensor = unknown_float(3) * 2
+    torch.add(torch.ones(3, device="cuda"), 1, out=tensor)
+    assert tensor.tolist() == [2, 2, 2]
+
+
+def test_overwriting_a_part_does_not_revive(machine):
+    tensor = unknown_float(6) * 2
+    tensor[:3].zero_()
+    assert not known(tensor)
+    assert tensor.tolist() == [ASSUMED_FLOAT] * 6
+
+
+def test_writing_something_unknown_forgets(machine):
+    tensor = torch.ones(4, device="cuda")
+    view = tensor[:2]
+    view.copy_(unknown_float(2))
+    assert not known(tensor)
+    tensor = torch.ones(4, device="cuda")
+    tensor += unknown_float(4)
+    assert not known(tensor)
+
+
+def test_out_into_one_row_keeps_the_others(machine):
+    table = torch.zeros(3, 2, device="cuda")
+    ones = torch.ones(2, device="cuda")
+    for row in range(3):
+        torch.mul(ones, row, out=table[row])
+    assert table.tolist() == [[0, 0], [1, 1], [2, 2]]
+
+
+# -- shapes that depend on values --------------------------------------------------------------------------------------
+
+
+def test_unknown_masks_choose_nothing(machine):
+    values = unknown_float(4)
+    mask = values > 0
+    assert values[mask].shape == (0,)
+    assert torch.masked_select(values, mask).shape == (0,)
+    assert mask.nonzero().shape == (0, 1)
+    values[mask] = 1.0
+    assert torch.arange(4.0, device="cuda")[mask].shape == (0,)
+
+
+def test_unique_of_unknown(machine):
+    assert torch.unique(unknown_int(5)).tolist() == [0]
+    values, counts = torch.unique(unknown_float(5), return_counts=True)
+    assert values.shape == (1,)
+    assert counts.tolist() == [5]
+
+
+def test_known_masks_choose_from_large_tensors(machine):
+    large = torch.ones(LARGE, 2, device="cuda")
+    mask = torch.zeros(LARGE, dtype=torch.bool, device="cuda")
+    assert large[mask].shape[1] == 2
+    small = torch.tensor([True, False, True], device="cuda")
+    assert large[:3][small].shape == (2, 2)
+    assert large[torch.tensor([0, 5, 7], device="cuda")].shape == (3, 2)
+
+
+def test_large_masks_without_values(machine):
+    large = torch.ones(2 * LARGE, device="cuda")
+    chosen = large[large > 0.5]
+    assert chosen.dim() == 1
+    assert large.nonzero().dim() == 2
+
+
+# -- control flow ------------------------------------------------------------------------------------------------------
+
+
+def test_a_loop_of_generation_ends(machine):
+    """The loop of `generate`: the next token comes from unknown logits, and `unfinished` decides when to stop."""
+    table = torch.ones(50_000, 64, device="cuda")
+    ids = torch.tensor([[1, 2, 3]], device="cuda")
+    unfinished = torch.ones(1, dtype=torch.long, device="cuda")
+    steps = 0
+    while steps < 20:
+        logits = torch.nn.functional.embedding(ids, table)[:, -1] @ table.T
+        token = logits.argmax(-1) * unfinished
+        ids = torch.cat([ids, token[:, None]], dim=1)
+        unfinished = unfinished * (token != 2).long()
+        steps += 1
+        if unfinished.max() == 0:
+            break
+    assert steps == 20
+    assert ids[0].tolist() == [1, 2, 3] + [0] * 20
+
+
+def test_sampling_from_unknown_probabilities_ends(machine):
+    logits = torch.ones(1, LARGE, device="cuda")[:, :100] * 2
+    probabilities = torch.softmax(logits, -1)
+    token = torch.multinomial(probabilities, 1)
+    assert token.shape == (1, 1)
+    assert 0 <= token.item() < 100
+
+
+def test_training_on_large_parameters_goes_on(machine):
+    layer = torch.nn.Linear(2048, 2048, device="cuda")
+    optimizer = torch.optim.AdamW(layer.parameters())
+    for _ in range(2):
+        loss = layer(torch.ones(4, 2048, device="cuda")).pow(2).mean()
+        loss.backward()
+        norm = torch.nn.utils.clip_grad_norm_(layer.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+    assert loss.item() == ASSUMED_FLOAT
+    assert norm.item() == ASSUMED_FLOAT
+    assert not known(layer.weight)
