@@ -140,7 +140,7 @@ def test_quick_start_prints_what_the_page_says(page, tmp_path):
 
 def test_both_readmes_have_the_same_parts():
     english, chinese = (
-        [line.partition(" ")[0] for line in prose(page).splitlines() if line.startswith(("#", "| S", "- "))] for page in READMES
+        [line.partition(" ")[0] for line in prose(page).splitlines() if line.startswith(("#", "| [S", "- "))] for page in READMES
     )
     assert english == chinese
     code = [[body for info, body in fences(page) if "lang=zh" not in info and info[:1] != ["text"]] for page in READMES]
