@@ -18,6 +18,7 @@ from samedevice.events import DeviceMemory, Event
 from samedevice.machines import Machine
 from samedevice.provenance import FrameFilter
 from samedevice.runtime._accelerator import install_accelerator
+from samedevice.runtime._attention import install_attention
 from samedevice.runtime._autocast import install_autocast
 from samedevice.runtime._compile import install_compile
 from samedevice.runtime._cuda import install_cuda
@@ -134,6 +135,7 @@ class VirtualMachine:
         install_forks(patches, self._engine)
         install_compile(patches)
         install_autocast(patches)
+        install_attention(patches, self._recorder)
         install_gradients(patches)
         self._engine.settling.gradient_back = send_gradient_back
         self._stack.callback(install_ghosts(patches, self._engine).close)

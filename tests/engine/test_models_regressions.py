@@ -1,0 +1,75 @@
+"""What running the code of many real models has found in the engine; each test is the smallest model or call that shows it."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from samedevice.machines import parse_machine
+from samedevice.runtime import VirtualMachine
+
+
+def machine(spec: str = "2x24GB", on_mismatch: str = "record") -> VirtualMachine:
+    return VirtualMachine(parse_machine(spec), on_mismatch=on_mismatch)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("which", ["key", "value", "query"])
+def test_attention_refuses_mixed_devices_at_its_door(which: str):
+    torch.manual_seed(0)
+    tensors = {name: torch.randn(1, 2, 4, 8) for name in ("query", "key", "value")}
+    expected = F.scaled_dot_product_attention(**tensors)
+    with machine() as vm:
+        moved = {name: tensor.to("cuda:1" if name == which else "cuda:0") for name, tensor in tensors.items()}
+        result = F.scaled_dot_product_attention(**moved)
+        assert result.device == moved["query"].device
+        value = result.cpu()
+    (event,) = vm.events
+    assert event.op == "aten.scaled_dot_product_attention.default"
+    devices = {name: "cuda:1" if name == which else "cuda:0" for name in tensors}
+    assert event.message == (
+        f"Expected query, key, and value to have the same device type, but got query.device: {devices['query']} "
+        f"key.device: {devices['key']} and value.device: {devices['value']} instead."
+    )
+    torch.testing.assert_close(value, expected)
+
+
+def test_attention_mask_on_another_device_is_refused_by_the_fused_kernel():
+    torch.manual_seed(0)
+    query, mask = torch.randn(1, 2, 4, 8), torch.randn(1, 1, 4, 4)
+    expected = F.scaled_dot_product_attention(query, query, query, attn_mask=mask)
+    with machine() as vm:
+        there = query.to("cuda:0")
+        value = F.scaled_dot_product_attention(there, there, there, attn_mask=mask.to("cuda:1")).cpu()
+    (event,) = vm.events
+    assert event.op == "aten._scaled_dot_product_efficient_attention.default"
+    assert "got attn_bias is on cuda:1" in event.message
+    assert [operand.name for operand in event.operands] == ["query", "key", "value", "attn_bias"]
+    torch.testing.assert_close(value, expected)
+
+
+def test_attention_on_one_device_is_left_alone():
+    original = F.scaled_dot_product_attention
+    with machine() as vm:
+        tensor = torch.randn(1, 2, 4, 8, device="cuda:1")
+        F.scaled_dot_product_attention(tensor, tensor, tensor, is_causal=True)
+        F.scaled_dot_product_attention(*[torch.randn(1, 2, 4, 8)] * 3)
+    assert vm.events == []
+    assert F.scaled_dot_product_attention is original
+
+
+def test_gradients_return_through_refused_attention():
+    torch.manual_seed(0)
+    with machine():
+        query = torch.randn(1, 2, 4, 8, device="cuda:0", requires_grad=True)
+        key = torch.randn(1, 2, 4, 8, device="cuda:1", requires_grad=True)
+        F.scaled_dot_product_attention(query, key, key).sum().backward()
+        assert query.grad is not None and query.grad.device == query.device
+        assert key.grad is not None and key.grad.device == key.device
+
+
+def test_refused_attention_raises_when_asked_to():
+    with machine(on_mismatch="raise"):
+        query, key = torch.randn(1, 2, 4, 8, device="cuda:0"), torch.randn(1, 2, 4, 8)
+        with pytest.raises(RuntimeError, match=r"key\.device: cpu"):
+            F.scaled_dot_product_attention(query, key, key)
