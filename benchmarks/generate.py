@@ -123,7 +123,7 @@ def main() -> None:
         Path(arguments.json).write_text(json.dumps(figures, indent=1), encoding="utf-8")
 
 
-class profiled:  # noqa: N801  # reads as a context manager
+class profiled:
     """Print the functions that take most of the time inside, when asked to."""
 
     def __init__(self, wanted: bool) -> None:

@@ -422,7 +422,6 @@ def test_a_fork_after_initialization_is_refused():
         assert _in_forked_child().startswith("Cannot re-initialize CUDA in forked subprocess")
 
 
-@pytest.mark.xfail(strict=True, reason="engine: the process is noted when the machine is made")
 def test_a_fork_before_initialization_is_fine():
     with enter():
         assert _in_forked_child() == "cuda:0"

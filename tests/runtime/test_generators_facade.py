@@ -65,7 +65,6 @@ def test_copies_keep_device_and_state():
     assert torch.equal(generator.get_state(), state)
 
 
-@pytest.mark.xfail(strict=True, reason="engine: default generators are plain")
 def test_a_state_from_a_real_gpu_sets_the_seed():
     state = torch.tensor([5, 0, 0, 0, 0, 0, 0, 0] + [0] * 8, dtype=torch.uint8)
     torch.cuda.set_rng_state(state, 1)
@@ -87,7 +86,6 @@ def test_a_host_generator_does_not_fit_a_gpu():
         torch.randn(3, generator=torch.Generator("cuda"))
 
 
-@pytest.mark.xfail(strict=True, reason="engine: default generators are plain")
 def test_default_generators_belong_to_their_devices():
     torch.cuda.init()
     generators = torch.cuda.default_generators

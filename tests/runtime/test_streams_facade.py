@@ -76,7 +76,6 @@ def test_the_current_stream_belongs_to_the_thread():
     assert seen == [torch.cuda.default_stream()]
 
 
-@pytest.mark.xfail(strict=True, reason="engine: record_stream")
 def test_waiting_and_recording():
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):

@@ -108,11 +108,11 @@ sys.exit(0)
 
 @pytest.fixture
 def stub_program(monkeypatch, tmp_path):
-    """A `samedevice.cli` that only pretends, in a repository of its own."""
+    """A `python -m samedevice` that only pretends, in a repository of its own."""
     package = tmp_path / "src" / "samedevice"
     package.mkdir(parents=True)
     (package / "__init__.py").touch()
-    (package / "cli.py").write_text(STUB)
+    (package / "__main__.py").write_text(STUB)
     monkeypatch.setattr(run, "ROOT", tmp_path)
     monkeypatch.setattr(run.overlays, "ensure", lambda pins: [])
 
@@ -159,8 +159,6 @@ def sample_or_skip():
 
 def test_sample_runs_both_ways():
     chosen = sample_or_skip()
-    if not (run.ROOT / "src" / "samedevice" / "cli" / "__main__.py").is_file():
-        pytest.skip("this checkout has no `python -m samedevice`")
     run.overlays.ensure_all(pins for case in chosen for pins in case.pins.values())
     rows = run.run_all(chosen, ("bad", "good"), jobs=1, timeout=300)
     wrong = [f"{each.case.id}: bad {each.bad}, good {each.good}" for each in rows if not each.right]

@@ -68,7 +68,12 @@ _register(
         source="aten/src/ATen/native/TensorCompare.cpp: where moves 0-dim CPU values to the condition's device",
     ),
     *(
-        Row(op, Check.WRAPPER, free=frozenset({"input_lengths", "target_lengths", "targets"}), source="LossCTC: lengths are read on the host")
+        Row(
+            op,
+            Check.WRAPPER,
+            free=frozenset({"input_lengths", "target_lengths", "targets"}),
+            source="aten/src/ATen/native/LossCTC.cpp: lengths are read on the host",
+        )
         for op in ("_ctc_loss.Tensor", "_cudnn_ctc_loss.Tensor")
     ),
     Row(

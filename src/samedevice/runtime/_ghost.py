@@ -189,9 +189,9 @@ def install_ghosts(patches: Patches, machine_engine: Engine) -> GhostLibrary:
 def _note_mapped_files(patches: Patches, machine_engine: Engine, library: GhostLibrary) -> None:
     original = torch.UntypedStorage.from_file
 
-    def from_file(filename: Any, shared: bool = False, nbytes: int = 0, **kwargs: Any) -> torch.UntypedStorage:
+    def from_file(filename: Any, shared: bool = False, nbytes: int = 0, **kwargs: Any) -> Any:
         nbytes = kwargs.pop("size", nbytes)
-        storage = original(filename, shared, nbytes)
+        storage: Any = original(filename, shared, nbytes)
         if library.holds(str(filename)):
             start = storage.data_ptr()
             machine_engine.transfers.ghosts.append((start, start + storage.nbytes()))
