@@ -33,6 +33,7 @@ from samedevice.runtime._nvml import install_nvml
 from samedevice.runtime._parallel import install_parallel
 from samedevice.runtime._patches import Patches
 from samedevice.runtime._recorder import OnMismatch, Recorder
+from samedevice.runtime._safe_open import install_safe_open
 from samedevice.runtime._safetensors import install_safetensors
 from samedevice.runtime._serialization import install_serialization
 from samedevice.runtime._state import MachineState, pop_state, push_state
@@ -127,9 +128,10 @@ class VirtualMachine:
         install_parallel(patches)
         install_factories(patches)
         install_tensors(patches, self._engine)
-        install_storages(patches, self._engine.books)
-        install_serialization(patches, self._engine.books)
-        install_safetensors(patches, self._engine.books)
+        install_storages(patches, self._engine)
+        install_serialization(patches, self._engine)
+        install_safe_open(patches, self._engine.books)
+        install_safetensors(patches, self._engine)
         install_exchange(patches)
         install_threads(patches, self._engine)
         install_forks(patches, self._engine)

@@ -22,6 +22,7 @@ import torch.serialization
 from samedevice.errors import UnsupportedFeatureError
 from samedevice.provenance import resolve
 from samedevice.runtime._books import Books
+from samedevice.runtime._engine import Engine
 from samedevice.runtime._memory import VALUE_LIMIT, Memory, is_virtual
 from samedevice.runtime._patches import Patches
 from samedevice.runtime._state import CPU
@@ -47,9 +48,9 @@ def warn_of_unknown(books: Books, count: int, total: int, what: str) -> None:
 class _Writer:
     """A zip writer that leaves holes for unknown values; `target` is what the user told `torch.save` to write to."""
 
-    def __init__(self, writer: Any, target: Any, books: Books) -> None:
+    def __init__(self, writer: Any, target: Any, machine_engine: Engine) -> None:
         self._writer = writer
-        self._books = books
+        self._engine = machine_engine
         self._target = target
         self._unknown: list[str] = []
         self._storages = 0
@@ -62,7 +63,7 @@ class _Writer:
             self._writer.write_record(name, data, size)
             return
         self._storages += 1
-        known = known_bytes(data)
+        known = None if self._is_ghost(data) else known_bytes(data)
         if known is not None:
             self._writer.write_record(name, known, size)
         elif _takes_holes(self._target):
@@ -72,11 +73,16 @@ class _Writer:
         if known is None or _assumed(data):
             self._unknown.append(name)
 
+    def _is_ghost(self, storage: torch.UntypedStorage) -> bool:
+        address = storage.data_ptr()
+        ghosts = self._engine.transfers.ghosts
+        return storage.nbytes() > VALUE_LIMIT and any(start <= address < end for start, end in ghosts)
+
     def write_end_of_file(self) -> None:
         if self._unknown:
             text = json.dumps(self._unknown)
             self._writer.write_record(_UNKNOWN_RECORD, text, len(text))
-            warn_of_unknown(self._books, len(self._unknown), self._storages, "the file that torch.save wrote")
+            warn_of_unknown(self._engine.books, len(self._unknown), self._storages, "the file that torch.save wrote")
         self._writer.write_end_of_file()
 
 
@@ -145,9 +151,10 @@ class _Reader:
         return _Loaded(storage)
 
 
-def install_serialization(patches: Patches, books: Books) -> None:
+def install_serialization(patches: Patches, machine_engine: Engine) -> None:
     """Replace what `torch.save` and `torch.load` write and read with."""
     module = torch.serialization
+    books = machine_engine.books
     original_restore: Any = module._get_restore_location
     original_writer: Any = module._open_zipfile_writer
     open_reader: Any = module._open_zipfile_reader
@@ -155,7 +162,7 @@ def install_serialization(patches: Patches, books: Books) -> None:
 
     def open_writer(name_or_buffer: Any) -> Any:
         opened = original_writer(name_or_buffer)
-        opened.file_like = _Writer(opened.file_like, name_or_buffer, books)
+        opened.file_like = _Writer(opened.file_like, name_or_buffer, machine_engine)
         return opened
 
     class OpenReader(open_reader):  # type: ignore[misc]  # a class of torch, known at run time only

@@ -16,6 +16,7 @@ import torch
 from samedevice.errors import UnsupportedFeatureError
 from samedevice.provenance import Site
 from samedevice.runtime._books import Books
+from samedevice.runtime._engine import Engine
 from samedevice.runtime._memory import VALUE_LIMIT, Memory, carrier, engine, raw_is_meta, storage_of
 from samedevice.runtime._patches import Patches
 from samedevice.runtime._state import CPU, META, current_state
@@ -136,8 +137,9 @@ def to_device(books: Books, storage: torch.UntypedStorage, device: torch.device)
 class _Storages:
     """What `torch.UntypedStorage` answers on one machine."""
 
-    def __init__(self, books: Books) -> None:
-        self._books = books
+    def __init__(self, machine_engine: Engine) -> None:
+        self._books = machine_engine.books
+        self._ghosts = machine_engine.transfers.ghosts
 
     def new(self, cls: type[torch.UntypedStorage], *args: Any, **kwargs: Any) -> Any:
         device = kwargs.get("device")
@@ -243,12 +245,19 @@ class _Storages:
     def getitem(self, storage: torch.UntypedStorage, index: Any) -> Any:
         record = record_of(storage)
         if record is None:
+            # `torch.asarray(storage)` looks at the first byte, which is a page to load for each tensor of a checkpoint.
+            if self._ghosts and isinstance(index, int) and self._is_ghost(storage):
+                return range(storage.nbytes())[index] * 0
             return _original["__getitem__"](storage, index)
         if isinstance(index, slice):
             raise UnsupportedFeatureError(_NO_SLICES)
         if record.shadow is not None:
             return _original["__getitem__"](record.shadow, index)
         return range(storage.nbytes())[index] * 0
+
+    def _is_ghost(self, storage: torch.UntypedStorage) -> bool:
+        address = _Base.data_ptr(storage)
+        return any(start <= address < end for start, end in self._ghosts)
 
     def setitem(self, storage: torch.UntypedStorage, index: Any, value: Any) -> None:
         record = record_of(storage)
@@ -353,9 +362,9 @@ _original_deepcopy: Any = torch.Tensor.__deepcopy__
 _original: dict[str, Any] = {name: getattr(Storage, name) for name in ("to", "clone", "__getitem__", "share_memory_")}
 
 
-def install_storages(patches: Patches, books: Books) -> None:
+def install_storages(patches: Patches, machine_engine: Engine) -> None:
     """Replace what storages answer, and `Tensor.set_`."""
-    storages = _Storages(books)
+    storages = _Storages(machine_engine)
 
     def method(function: Callable[..., Any], name: str) -> Any:
         @functools.wraps(getattr(Storage, name), updated=())
