@@ -73,3 +73,16 @@ def test_refused_attention_raises_when_asked_to():
         query, key = torch.randn(1, 2, 4, 8, device="cuda:0"), torch.randn(1, 2, 4, 8)
         with pytest.raises(RuntimeError, match=r"key\.device: cpu"):
             F.scaled_dot_product_attention(query, key, key)
+
+
+@pytest.mark.parametrize("masked", [True, False])
+def test_helpers_of_nested_composite_code_are_claimed_in_inference_mode(masked: bool):
+    torch.manual_seed(0)
+    query, mask = torch.randn(1, 2, 4, 8), torch.ones(4, 4, dtype=torch.bool).tril()
+    expected = F.scaled_dot_product_attention(query, query, query, attn_mask=mask)
+    with machine() as vm, torch.inference_mode():
+        there = query.to("cuda:0")
+        own = mask.to("cuda:0") if masked else None
+        value = F.scaled_dot_product_attention(there, there, there, attn_mask=own, is_causal=not masked).cpu()
+    assert vm.events == []
+    torch.testing.assert_close(value, expected)

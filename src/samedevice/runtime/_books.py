@@ -17,12 +17,13 @@ from samedevice.runtime._state import CPU, MachineState
 
 _ADDRESS_OF_FIRST = 1 << 44
 _PACKAGE_FOLDER = str(Path(__file__).parent.parent) + "/"
+_DECOMPOSE = torch._ops.OpOverload.decompose.__code__
 
 
 def caller() -> FrameType:
-    """The frame that called into the machine."""
+    """The frame that called into the machine; composite operators that the machine takes apart itself are within."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE_FOLDER):
+    while frame is not None and (frame.f_code.co_filename.startswith(_PACKAGE_FOLDER) or frame.f_code is _DECOMPOSE):
         frame = frame.f_back
     assert frame is not None, "an operator runs on behalf of some code"
     return frame
