@@ -21,12 +21,21 @@ from typing import Any
 
 import torch
 
+from samedevice.errors import UsageError
 from samedevice.provenance import Site
 from samedevice.runtime._ledger import DeviceLedger
 from samedevice.runtime._state import CPU, META
 
-VALUE_LIMIT = int(os.environ.get("SAMEDEVICE_VALUE_LIMIT", 1 << 20))
-"""Bytes up to which values are computed."""
+
+def _value_limit() -> int:
+    text = os.environ.get("SAMEDEVICE_VALUE_LIMIT", str(1 << 20))
+    if not text.isdecimal():
+        raise UsageError(f"SAMEDEVICE_VALUE_LIMIT is a number of bytes, not {text!r}")
+    return int(text)
+
+
+VALUE_LIMIT = _value_limit()
+"""Bytes up to which values are computed; the environment variable `SAMEDEVICE_VALUE_LIMIT` sets another number."""
 
 ASSUMED_FLOAT = 0.5
 """What an unknown float reads as: not zero, because scripts divide by what they read."""
