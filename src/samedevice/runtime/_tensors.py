@@ -185,8 +185,12 @@ def host_copy(tensor: torch.Tensor) -> torch.Tensor:
     record = memory_of(tensor)
     if record is None or not record.virtual:
         return tensor
-    value = value_of(tensor, record)
-    return assumed_values(tensor) if value is None else value
+    before, engine.raw = engine.raw, True  # or what is assumed would be a carrier again, when it is large
+    try:
+        value = value_of(tensor, record)
+        return assumed_values(tensor) if value is None else value
+    finally:
+        engine.raw = before
 
 
 def _numpy(self: torch.Tensor, *, force: bool = False) -> Any:
@@ -196,9 +200,7 @@ def _numpy(self: torch.Tensor, *, force: bool = False) -> Any:
         return _Base.numpy(host_copy(self.detach()).resolve_conj().resolve_neg())
     device = seen_device(self)
     if device.type == "cuda":
-        raise TypeError(
-            f"can't convert {device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
-        )
+        raise TypeError(f"can't convert {device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first.")
     if is_virtual(self) and self.requires_grad:
         raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
     return _Base.numpy(host_copy(self) if is_virtual(self) else self)

@@ -22,7 +22,7 @@ from samedevice.runtime._operators import Operator, aten
 from samedevice.runtime._state import CPU, META
 from samedevice.runtime._values import to_meta
 
-HOST_LIMIT = 256 << 20
+HOST_LIMIT = 1 << 30
 """Bytes from which a new host tensor is kept without values, so that a large model fits beside a person's browser."""
 
 
@@ -49,9 +49,7 @@ class Transfers:
             target = home  # the carrier's options, copied by C++ code: a change of type
         return self.transfer(source, target, options, self._books.site())
 
-    def transfer(
-        self, source: torch.Tensor, target: torch.device, options: dict[str, Any], site: Site | None
-    ) -> torch.Tensor:
+    def transfer(self, source: torch.Tensor, target: torch.device, options: dict[str, Any], site: Site | None) -> torch.Tensor:
         """A copy of `source` on `target`; `options` are those of `_to_copy` (dtype, layout, memory_format)."""
         record = memory_of(source)
         func = aten._to_copy.default
@@ -107,9 +105,7 @@ class Transfers:
             func(source, **options), target, made_at or site, moved=moved, assumed=record is not None and record.assumed
         )
 
-    def _from_meta(
-        self, source: torch.Tensor, target: torch.device, options: dict[str, Any], site: Site | None
-    ) -> torch.Tensor:
+    def _from_meta(self, source: torch.Tensor, target: torch.device, options: dict[str, Any], site: Site | None) -> torch.Tensor:
         func = aten._to_copy.default
         if target.type == "meta":
             result: torch.Tensor = func(source, **options)
