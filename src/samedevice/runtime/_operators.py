@@ -87,7 +87,7 @@ class Operator:
         self.dynamic_shape = self.dynamic and self.name not in INDEX_OPERATORS
         """Only values tell the shape of the results; indexing is not among them, once masks have become indices."""
         self.random = torch.Tag.nondeterministic_seeded in tags
-        self.returns_tensors = all("Tensor" in str(r.type) for r in schema.returns)
+        self.returns_tensors = not schema.returns or any("Tensor" in str(r.type) for r in schema.returns)
         self.overwrites = self.short in _OVERWRITES
         self.factory = self.short in _SIZED_FACTORIES
         self.sized = "SymInt" in str(schema)
