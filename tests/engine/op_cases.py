@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -88,13 +89,26 @@ def calls(op: Any, count: int, *, requires_grad: bool = False) -> Iterator[Call]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for sample in op.sample_inputs("cpu", dtype, requires_grad=requires_grad and op.supports_autograd):
-            call = Call(op, op.op, (sample.input, *sample.args), dict(sample.kwargs), sample.output_process_fn_grad)
+            call = Call(op, function_of(op), (sample.input, *sample.args), dict(sample.kwargs), sample.output_process_fn_grad)
             if sum(tensor.numel() for tensor in call.tensors()) > MOST_ELEMENTS:
                 continue
             yield call
             found += 1
             if found == count:
                 return
+
+
+def function_of(op: Any) -> Callable[..., Any]:
+    """What a script would call: the database took its functions from torch before any machine was entered."""
+    if op.name == "__getitem__":
+        return operator.getitem
+    if getattr(torch, op.name, None) is op.op:
+
+        def now(*args: Any, **kwargs: Any) -> Any:
+            return getattr(torch, op.name)(*args, **kwargs)
+
+        return now
+    return op.op  # type: ignore[no-any-return]  # torch leaves it untyped
 
 
 def copied(tree: Any) -> Any:
@@ -130,12 +144,12 @@ def leaves(tree: Any) -> list[Any]:
 
 
 def describe(leaf: Any, *, values: bool = True) -> Any:
-    """Everything of a result that must agree, as plain data."""
+    """Everything of a result that must agree, as plain data; the stride of a dimension of one element means nothing."""
     if not isinstance(leaf, torch.Tensor):
         return leaf
     geometry: tuple[Any, ...] = (str(leaf.layout), tuple(leaf.shape), str(leaf.dtype), leaf.requires_grad)
     if leaf.layout == torch.strided:
-        geometry += (leaf.stride(), leaf.storage_offset())
+        geometry += (tuple(s if n > 1 else 0 for s, n in zip(leaf.stride(), leaf.shape, strict=True)), leaf.storage_offset())
     return geometry, (host(leaf) if values else None)
 
 
@@ -191,7 +205,7 @@ def backward(call: Call, args: Any, kwargs: Any) -> list[Any]:
     results = [leaf for leaf in leaves(output) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
     if not inputs or not results:
         raise NotDifferentiable
-    total = sum((result.abs() if result.is_complex() else result * result).sum() for result in results)
+    total = torch.stack([(result.abs() if result.is_complex() else result * result).sum().double() for result in results]).sum()
     return list(torch.autograd.grad(total, inputs, allow_unused=True))
 
 
@@ -206,7 +220,7 @@ def out(call: Call, args: Any, kwargs: Any) -> list[Any]:
     single = isinstance(plain, torch.Tensor)
     results = [plain] if single else list(plain)
     found: list[Any] = []
-    for shape_of in (lambda r: torch.zeros_like(r), lambda r: r.new_zeros(0)):
+    for shape_of in (torch.zeros_like, lambda result: result.new_zeros(0)):
         outs = [shape_of(result.detach()) for result in results]
         returned = call.function(*args, **kwargs, out=outs[0] if single else tuple(outs))
         found += [*leaves(returned), *outs]
@@ -333,13 +347,9 @@ def displaced(call: Call, position: int, device: str) -> Placement:
 
 def displacements(op: Any, device: str, count: int = 1) -> Iterator[tuple[int, str, Placement]]:
     """Each tensor argument of the first samples that have several, put elsewhere once: (position, shape, outcome)."""
-    found = 0
-    for call in calls(op, 8):
+    several = [call for call in calls(op, 8) if len(call.tensors()) > 1]
+    several.sort(key=lambda call: any(tensor.dim() == 0 for tensor in call.tensors()))  # those without scalars first
+    for call in several[:count]:
         tensors = call.tensors()
-        if len(tensors) < 2:
-            continue
         for position in range(min(len(tensors), 5)):
             yield position, str(tuple(tensors[position].shape)), displaced(call, position, device)
-        found += 1
-        if found == count:
-            return

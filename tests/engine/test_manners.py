@@ -96,9 +96,9 @@ def snapshot():
     found["modes", "deterministic"] = torch.are_deterministic_algorithms_enabled()
     found["modes", "grad"] = torch.is_grad_enabled()
     found["modes", "default dtype"] = torch.get_default_dtype()
-    for key in ("AutocastIPU", "AutocastCUDA", "Python"):
-        found["included", key] = torch._C._dispatch_tls_is_dispatch_key_included(key)
-        found["excluded", key] = torch._C._dispatch_tls_is_dispatch_key_excluded(key)
+    for own in ("AutocastIPU", "AutocastCUDA", "Python"):
+        found["included", own] = torch._C._dispatch_tls_is_dispatch_key_included(own)
+        found["excluded", own] = torch._C._dispatch_tls_is_dispatch_key_excluded(own)
     return found
 
 
@@ -236,11 +236,7 @@ def test_patched_lists_all_that_differs_inside():
     changed = [(owner, name) for owner, name in differing(before, inside) if owner not in DISPATCHER]
     assert len(changed) > 100
     # Of a list or a table that was changed in place the list itself is named.
-    missing = [
-        f"{owner}.{name}"
-        for owner, name in changed
-        if not {f"{owner}.{name}", owner, f"[{name}]"} & set(patched)
-    ]
+    missing = [f"{owner}.{name}" for owner, name in changed if not {f"{owner}.{name}", owner, f"[{name}]"} & set(patched)]
     assert missing == []
     assert machine.patched == []
 

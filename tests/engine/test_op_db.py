@@ -1,0 +1,75 @@
+"""A choice of torch's operator database: the machine answers what CPU torch answers. `sweep_op_db.py` runs all of it."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("expecttest", reason="torch's own test helpers import it")
+
+import op_cases  # only when its imports are there
+
+CHOICE = """
+__getitem__ __radd__ abs add addcmul addmm all allclose amax any arange argmax argsort as_strided baddbmm bernoulli bitwise_and
+bmm broadcast_to bucketize cat cdist chunk clamp clone contiguous copysign corrcoef cov cumsum diag diagonal diff
+div.floor_rounding dot einsum empty_like equal exp expand eye fft.fft flatten float floor_divide full gather index_add index_put
+index_select isclose item kthvalue lerp linalg.inv linalg.norm linalg.qr linalg.svd linspace log_softmax log_softmax.with_dtype
+logical_and logsumexp masked_fill masked_scatter masked_select matmul max.reduction_with_dim mean median meshgrid.list_of_tensors
+min.binary mode movedim multinomial nan_to_num narrow native_layer_norm new_zeros nn.functional.batch_norm
+nn.functional.binary_cross_entropy_with_logits nn.functional.conv2d nn.functional.cross_entropy nn.functional.dropout
+nn.functional.embedding nn.functional.gelu nn.functional.interpolate.bilinear nn.functional.layer_norm nn.functional.linear
+nn.functional.max_pool2d nn.functional.one_hot nn.functional.pad.constant nn.functional.rms_norm
+nn.functional.scaled_dot_product_attention nn.functional.silu nn.functional.unfold nonzero normal ones outer permute pow prod
+put quantile rand_like randint randn repeat repeat_interleave reshape roll rsub scatter scatter_reduce.sum searchsorted select
+softmax softmax.with_dtype sort split squeeze stack std stft sub sum take_along_dim to topk trapz tril unbind unfold unique
+unsafe_chunk unsqueeze var_mean vdot view where zeros
+""".split()
+
+
+def test_the_choice_names_operators():
+    assert [name for name in CHOICE if name not in op_cases.operators()] == []
+
+
+@pytest.mark.parametrize("name", CHOICE)
+def test_forward(name):
+    outcome = op_cases.check(op_cases.operators()[name], "forward", 1)
+    assert outcome.status == "pass", outcome.note
+
+
+def applying(kind, step=1):
+    return [name for name in CHOICE if name in op_cases.operators() and op_cases.applies(op_cases.operators()[name], kind)][::step]
+
+
+# Known: a gradient that is nothing but zeros is made on the carrier's device and stays there.
+ZERO_GRADIENTS = {"copysign", "div.floor_rounding", "normal", "repeat"}
+
+
+@pytest.mark.parametrize("name", sorted({*applying("backward", 2)} - ZERO_GRADIENTS))
+def test_backward(name):
+    outcome = op_cases.check(op_cases.operators()[name], "backward", 1)
+    assert outcome.status in ("pass", "skip"), outcome.note
+    assert outcome.status == "pass" or "NotDifferentiable" in outcome.note
+
+
+@pytest.mark.parametrize("name", applying("in-place"))
+def test_in_place(name):
+    outcome = op_cases.check(op_cases.operators()[name], "in-place", 1)
+    assert outcome.status == "pass", outcome.note
+
+
+@pytest.mark.parametrize("name", applying("out"))
+def test_out(name):
+    outcome = op_cases.check(op_cases.operators()[name], "out", 1)
+    assert outcome.status in ("pass", "skip"), outcome.note
+
+
+def test_the_sweep_can_fail(monkeypatch):
+    """A wrong answer is seen: the machine's result is changed behind its back."""
+    described = op_cases.describe
+    seen = []
+
+    def wrong(leaf, *, values=True):
+        seen.append(leaf)
+        return described(leaf + len(seen) - 1, values=values)
+
+    monkeypatch.setattr(op_cases, "describe", wrong)
+    assert op_cases.check(op_cases.operators()["exp"], "forward", 1).status == "differs"
