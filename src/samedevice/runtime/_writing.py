@@ -78,7 +78,7 @@ class Writing:
         if storage is before and storage.nbytes() != size and record.__class__ is Memory:
             self._books.rebook(record, storage, size)
             if record.shadow is not None and storage.nbytes() <= self._books.value_limit:
-                record.shadow = record.shadow.clone().resize_(storage.nbytes())
+                record.shadow.resize_(storage.nbytes())
             else:
                 record.shadow = None
         return result
