@@ -345,7 +345,7 @@ def test_the_host_and_meta_are_torchs_own(machine):
     assert F.scaled_dot_product_attention(meta, meta, meta, is_causal=True).device.type == "meta"
     with torch.inference_mode():
         assert F.scaled_dot_product_attention(x, x, x).device.type == "cpu"
-    large = torch.empty(8, 16, 4096, 256)
+    large = torch.empty(64, 16, 4096, 512)  # too large to be real
     assert F.scaled_dot_product_attention(large, large, large).shape == large.shape
     assert machine.events == []
 
@@ -457,6 +457,21 @@ def test_questions_about_kernels(machine):
         assert can_use_flash_attention(asked_for) is flash
         assert can_use_efficient_attention(asked_for) is x.is_cuda
     assert torch._fused_sdp_choice(half, half, half) == SDPBackend.FLASH_ATTENTION.value
+
+
+@pytest.mark.parametrize("dtype", [HALF, SINGLE])
+def test_causal_biases(machine, dtype):
+    from torch.nn.attention.bias import causal_lower_right
+
+    query, key = torch.randn(1, 2, 4, 8).to(dtype), torch.randn(1, 2, 6, 8).to(dtype)
+    wanted = F.scaled_dot_product_attention(query, key, key, torch.ones(4, 6, dtype=torch.bool).tril(2))
+    own = query.cuda().requires_grad_()
+    got = F.scaled_dot_product_attention(own, key.cuda(), key.cuda(), causal_lower_right(4, 6))
+    got.sum().backward()
+    assert (got.device, got.shape, own.grad.device) == (own.device, wanted.shape, own.device)
+    if dtype is HALF:  # float32 takes a kernel that is known by its shape only
+        torch.testing.assert_close(got.detach().cpu(), wanted, atol=2e-3, rtol=2e-3)
+    assert machine.events == []
 
 
 def test_flex_attention_says_so(machine):

@@ -359,7 +359,10 @@ def install_attention(patches: Patches, recorder: Recorder) -> None:
         patches.attribute(torch._C, attribute, _usable(kernel, getattr(torch._C, attribute)))
     when_imported(
         patches,
-        {"torch.nn.attention.flex_attention": lambda module: patches.attribute(module, "flex_attention", _flex(module.flex_attention))},
+        {
+            "torch.nn.attention.flex_attention": lambda m: patches.attribute(m, "flex_attention", _flex(m.flex_attention)),
+            "torch.nn.attention.bias": lambda m: patches.attribute(m.CausalBias, "__new__", _causal_bias),
+        },
     )
 
 
@@ -388,6 +391,12 @@ def _usable(kernel: Kernel, original: Callable[..., bool]) -> Callable[..., bool
         return can_use(kernel, asked)
 
     return can_use_attention
+
+
+def _causal_bias(cls: type[torch.Tensor], *size: int) -> torch.Tensor:
+    # `Tensor`'s own constructor cannot make subclasses under a dispatch mode.
+    made: torch.Tensor = torch.Tensor._make_subclass(cls, torch.empty(*size))
+    return made
 
 
 def _flex(original: Callable[..., Any]) -> Callable[..., Any]:

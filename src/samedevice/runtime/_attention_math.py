@@ -32,6 +32,8 @@ class _Scores:
         causal: bool,
         scale: float | None,
         seed: int,
+        *,
+        lower_right: bool = False,
     ) -> None:
         self.scale = 1 / math.sqrt(query.size(-1)) if scale is None else scale
         heads = query.size(1)
@@ -44,7 +46,8 @@ class _Scores:
         if bias is not None:
             scores = scores + bias.float()
         if causal:
-            scores = scores.masked_fill(~torch.ones_like(scores, dtype=torch.bool).tril(), -math.inf)
+            last = key.size(2) - query.size(2) if lower_right else 0
+            scores = scores.masked_fill(~torch.ones_like(scores, dtype=torch.bool).tril(last), -math.inf)
         self.logsumexp = scores.logsumexp(-1)
         # A row without any key: all zeros.
         self.weights = scores.softmax(-1).nan_to_num(0.0)
@@ -104,7 +107,7 @@ def flash(query: Any, key: Any, value: Any, dropout_p: float = 0.0, is_causal: b
     """`aten::_scaled_dot_product_flash_attention`."""
     made = _geometry(aten._scaled_dot_product_flash_attention.default, (query, key, value, dropout_p, is_causal), {"scale": scale})
     seed = _draw(dropout_p)
-    scores = _Scores(query, key, value, None, dropout_p, is_causal, scale, seed)
+    scores = _Scores(query, key, value, None, dropout_p, is_causal, scale, seed, lower_right=True)
     states = (_seed(made[6], seed), _seed(made[7], 0), torch.empty(made[8].shape, dtype=made[8].dtype))
     return (_fill(made[0], scores.output()), _fill(made[1], scores.logsumexp), *made[2:6], *states)
 
@@ -115,7 +118,7 @@ def flash_backward(
 ) -> Any:  # fmt: skip
     """`aten::_scaled_dot_product_flash_attention_backward`."""
     seed = int(philox_seed.flatten()[0].item()) if dropout_p else 0
-    found = _Scores(query, key, value, None, dropout_p, is_causal, scale, seed).gradients(grad_out)
+    found = _Scores(query, key, value, None, dropout_p, is_causal, scale, seed, lower_right=True).gradients(grad_out)
     return tuple(_fill(_meta(torch.empty_like(own)), one) for own, one in zip((query, key, value), found, strict=False))
 
 
