@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from samedevice._api import machine
+    from samedevice._api import explain, machine
 
     __version__: str
 
-__all__ = ["__version__", "machine"]
+__all__ = ["__version__", "explain", "machine"]
 
 
 def __getattr__(name: str) -> Any:
@@ -23,10 +23,10 @@ def __getattr__(name: str) -> Any:
             return version("samedevice")
         except PackageNotFoundError:  # a source tree on the path that was never installed
             return "0+unknown"
-    if name == "machine":
-        from samedevice._api import machine
+    if name in ("explain", "machine"):
+        from samedevice import _api
 
-        return machine
+        return getattr(_api, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -1,14 +1,18 @@
-"""`samedevice.machine`: the virtual machine for tests, notebooks and programs."""
+"""`samedevice.machine` and `samedevice.explain`: for tests, notebooks and programs."""
 
 from __future__ import annotations
 
+import traceback
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self
 
-from samedevice.diagnosis import judge
+from samedevice.diagnosis import UNDETERMINED, explain_text, judge
 from samedevice.events import DeviceMemory
 from samedevice.findings import Finding
+from samedevice.guard import event_of
 from samedevice.machines import parse_machine
+from samedevice.messages import Language
 from samedevice.report import finding_text
 
 if TYPE_CHECKING:
@@ -70,3 +74,36 @@ class machine:
     def memory(self) -> dict[str, DeviceMemory]:
         """Bytes held on each device, with the peaks; stays readable after the block."""
         return {} if self._engine is None else self._engine.memory()
+
+
+def explain(error: BaseException | str, language: Language = "en") -> list[Finding]:
+    """What an exception, or the text of one, means: its cause, why, and what repairs it.
+
+    ```python
+    import samedevice as sd
+
+    (finding,) = sd.explain("RuntimeError: Attempting to deserialize object on CUDA device 3 but torch.cuda.device_count() is 2.")
+    print(finding.cause)  # checkpoint-map-location
+    ```
+
+    Of an exception that was just caught, the failing frames are looked at as well: they name the tensors and modules, on a real
+    GPU and on a virtual one. Of a text, everything that people paste is understood; torch is not needed. Several errors in one
+    text give several findings, the last one first. An exception that has nothing to do with devices gives an `undetermined` one.
+    """
+    if isinstance(error, str):
+        return explain_text(error, language)
+    findings = explain_text("".join(traceback.format_exception(error)), language)
+    event = event_of(error)
+    if event is None:
+        return findings
+    live = judge(event, language=language)
+    said = next((finding for finding in findings if finding.cause != UNDETERMINED), None)
+    if said is not None and _surer(said, live):
+        # What the text says is surer; what the frames hold still names the tensors.
+        live = replace(live, cause=said.cause, confidence=said.confidence, candidates=said.candidates, reasons=said.reasons, cure=said.cure)
+    return [live]
+
+
+def _surer(one: Finding, other: Finding) -> bool:
+    order = ("guess", "likely", "certain")
+    return other.cause == UNDETERMINED or order.index(one.confidence) > order.index(other.confidence)

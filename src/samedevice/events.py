@@ -37,6 +37,8 @@ class Place:
     function: str
     code: str = ""
     """The statement at that line, whitespace trimmed; empty when the source is not at hand."""
+    call: str = ""
+    """The very expression that ran, whole even over several lines; empty when it is not known or is all of `code`."""
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line} in {self.function}"
@@ -63,6 +65,28 @@ class Operand:
     """Other qualified names of the same memory (tied weights)."""
     assumed: bool = False
     """True when the values are assumed, not computed."""
+    local: str | None = None
+    """How the failing frame spells the tensor: `cos`, `self.rope_deltas`."""
+    argument: str | None = None
+    """The parameter name by which the outermost function on the stack got it: `input_ids`, `labels`."""
+    holder: str | None = None
+    """The class of the cache, or the name of the past, that keeps it between steps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A module on the stack of a failing statement."""
+
+    name: str
+    """Qualified name below the outermost module on the stack; the class of that one."""
+    kind: str
+    """Its class."""
+    hook: str | None
+    """Where accelerate's hook on it sends inputs; None without such a hook."""
+    own: tuple[str, ...]
+    """Devices of the parameters and buffers that it owns directly."""
+    below: tuple[str, ...]
+    """Devices of all parameters below it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,3 +122,9 @@ class Event:
     """Ledger per device at that moment; filled for out-of-memory events."""
     notes: tuple[str, ...] = ()
     """Facts that do not fit elsewhere, one sentence each."""
+    running: tuple[Running, ...] = ()
+    """Modules on the stack, innermost first."""
+    device_map: dict[str, str] = field(default_factory=dict)
+    """The map by which the outermost dispatched module was placed; empty when none was."""
+    versions: dict[str, str] = field(default_factory=dict)
+    """Versions of the loaded libraries that matter to placement."""

@@ -55,12 +55,42 @@ class Finding:
     memory: Mapping[str, DeviceMemory] = field(default_factory=dict)
     """Ledger per device at that moment; only for out-of-memory findings."""
     notes: tuple[str, ...] = ()
+    guilty: str | None = None
+    """Name of the operand that is in the wrong place, where the evidence says which."""
+    reasons: tuple[str, ...] = ()
+    """Why this cause, the best reason first."""
+    cure: str | None = None
+    """What to do in general, also when no fix can be shown."""
+    exception: str | None = None
+    """Class of the exception that a text shows."""
+    kind: str | None = None
+    """Kind of the message that a text shows."""
+    stack: tuple[Place, ...] = ()
+    """Frames that a text shows, oldest first."""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    """Versions of libraries that a text names, or that were loaded."""
 
     def as_json(self) -> dict[str, Any]:
-        """The finding as the contract's JSON object."""
+        """The finding as the contract's JSON object; what is not known is null."""
         document = asdict(self)
         document["memory"] = {device: asdict(memory) for device, memory in self.memory.items()}
+        document["versions"] = dict(self.versions)
+        for place in (document["at"], document["user_at"], *document["stack"]):
+            _null_unknown(place)
+        for operand in document["operands"]:
+            if not operand["dtype"]:
+                operand["shape"] = operand["dtype"] = None
         return document
+
+
+def _null_unknown(place: dict[str, Any] | None) -> None:
+    if place is not None:
+        place.update({key: place[key] or None for key in ("file", "line", "function")})
+
+
+def explain_document(findings: Sequence[Finding]) -> dict[str, Any]:
+    """The document that `explain --json` writes."""
+    return {"schema": SCHEMA, "findings": [finding.as_json() for finding in findings]}
 
 
 def run_document(

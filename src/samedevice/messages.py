@@ -57,19 +57,12 @@ def short_operator(op: str) -> str:
 MESSAGES: dict[str, Message] = {
     # Titles: what happened.
     "title.cross-device-operands": Message("{op} got operands on {devices}", "{op} 的操作数分别在 {devices} 上"),
-    "title.unmaterialized-weights": Message(
-        "{op} met weights that were never loaded: {names}", "{op} 用到了从未加载的权重：{names}"
-    ),
-    "title.generator-on-other-device": Message(
-        "{op} got a random generator of another device", "{op} 的随机数生成器在另一种设备上"
-    ),
+    "title.unmaterialized-weights": Message("{op} met weights that were never loaded: {names}", "{op} 用到了从未加载的权重：{names}"),
+    "title.generator-on-other-device": Message("{op} got a random generator of another device", "{op} 的随机数生成器在另一种设备上"),
     "title.out-of-memory": Message("{amount} more does not fit on {devices}", "{devices} 放不下再申请的 {amount}"),
-    "title.unchecked-kernel": Message(
-        "{op} checks nothing and got tensors on {devices}", "{op} 不做任何检查，却收到了 {devices} 上的张量"
-    ),
-    "title.device-from-unordered-set": Message(
-        "a device was picked from an unordered set", "设备是从无序集合中选出的，每次运行可能不同"
-    ),
+    "title.unchecked-kernel": Message("{op} checks nothing and got tensors on {devices}", "{op} 不做任何检查，却收到了 {devices} 上的张量"),
+    "title.device-from-unordered-set": Message("a device was picked from an unordered set", "设备是从无序集合中选出的，每次运行可能不同"),
+    "title.devices-met": Message("tensors on {devices} met", "{devices} 上的张量相遇"),
     # Reasons: why real hardware refuses it.
     "why.cross-device-operands": Message(
         "{op} needs all operands on one device; CUDA moves none of them there by itself",
@@ -99,6 +92,64 @@ MESSAGES: dict[str, Message] = {
         "the order of a set of strings changes from run to run, and the device with it",
         "字符串集合的顺序每次运行都可能不同，选出的设备也随之改变",
     ),
+    # Reasons: why a cause was thought of.
+    "record-next": Message(
+        "the evidence does not tell which operand is wrong: follow the made and moved lines above, and compare model.hf_device_map",
+        "证据不足以判断哪个操作数放错了：请沿上面的创建与移动位置查找，并核对 model.hf_device_map",
+    ),
+    "note.ranks": Message("seen on ranks {ranks}", "出现在 rank {ranks}"),
+    "note.earlier": Message("before it: an error of kind {kind}", "在此之前：{kind} 类错误"),
+    "because.argument": Message("the message names argument {argument} of {op}", "报错信息指明了 {op} 的参数 {argument}"),
+    "because.devices": Message("the message names {devices}", "报错信息中的设备是 {devices}"),
+    "because.message": Message("the message is of kind {kind}", "报错信息属于 {kind} 类"),
+    "because.line": Message("a printed line has: {text}", "打印出的代码行中有：{text}"),
+    "because.frame": Message("a frame is in {file}, {function}", "调用栈经过 {file} 的 {function}"),
+    "because.words": Message("the text says: {text}", "文本中提到：{text}"),
+    "because.earlier": Message("another error came before: {kind}", "之前还有另一个错误：{kind}"),
+    "because.neighbours": Message("neighbouring GPUs in the middle of a model: {devices}", "模型中段相邻的两块 GPU：{devices}"),
+    "because.placed-by-user": Message("the script put {operand} on {device}", "脚本把 {operand} 放在了 {device} 上"),
+    "because.away-from-weight": Message("{operand} is away from {weight}", "{operand} 与 {weight} 不在同一设备"),
+    "because.joined": Message("{op} joins two streams", "{op} 把两路特征合并"),
+    "because.streams": Message("{op} joins streams ({word}) from two GPUs", "{op} 合并来自两块 GPU 的特征（{word}）"),
+    "because.sent-to-model-device": Message(
+        "{operand} was sent to {device}, the device of the module's first parameter",
+        "{operand} 被送到了 {device}，即模块第一个参数所在的设备",
+    ),
+    "because.from-input": Message("{operand} was computed from an input on the host", "{operand} 由 CPU 上的输入计算而来"),
+    "because.never-moved": Message("{operand} never left the host", "{operand} 一直留在 CPU 上"),
+    "because.made-without-device": Message("{operand} was made without a device: {text}", "创建 {operand} 时没有指定设备：{text}"),
+    "because.made-elsewhere": Message("{operand} was made on {device}: {text}", "{operand} 创建在 {device} 上：{text}"),
+    "because.owned-directly": Message(
+        "{operand} belongs to the parent itself, and no hook moves what it meets",
+        "{operand} 直接属于父模块，没有 hook 搬运与之运算的张量",
+    ),
+    "because.on-host": Message("{operand} is on the host", "{operand} 在 CPU 上"),
+    "because.literal": Message("{operand} was placed by a literal device: {text}", "{operand} 的设备是写死的：{text}"),
+    "because.rotary": Message("{operand} is a rotary table", "{operand} 是旋转位置编码表"),
+    "because.in-code": Message("it happened in {where}", "发生在 {where}"),
+    "because.made-in": Message("{operand} was made in {where}", "{operand} 创建于 {where}"),
+    "because.kept": Message("{operand} is kept between steps by {holder}", "{operand} 由 {holder} 在各步之间保存"),
+    "because.cut": Message("{module} is spread over {devices}", "{module} 分布在 {devices} 上"),
+    "because.tied": Message("{operand} is the same memory as {names}", "{operand} 与 {names} 共享同一块内存"),
+    "because.logits-apart": Message("the logits are on {device}", "logits 在 {device} 上"),
+    "because.unmapped": Message("the device_map does not reach {operand}", "device_map 没有覆盖 {operand}"),
+    "because.moved-after-dispatch": Message(
+        "{operand} was moved after the model was dispatched: {text}", "模型分配之后 {operand} 又被移动：{text}"
+    ),
+    "because.hook-elsewhere": Message(
+        "the hook of {module} sends inputs to {hook}, its weights are on {devices}",
+        "{module} 的 hook 把输入送到 {hook}，而权重在 {devices}",
+    ),
+    "because.hook-not-run": Message("{operand} is offloaded and its hook did not run", "{operand} 已被 offload，而它的 hook 没有运行"),
+    "because.on-meta": Message("{operand} is on meta", "{operand} 在 meta 上"),
+    "because.adapter": Message("{operand} is an adapter's weight", "{operand} 是适配器的权重"),
+    "because.kept-copy": Message("{operand} is a kept copy of a parameter", "{operand} 是参数的副本"),
+    "because.in-optimizer": Message("{op} is an optimizer's operator", "{op} 是优化器的算子"),
+    "because.loss": Message("{op} computes a loss", "{op} 在计算损失"),
+    "because.label": Message("{operand} belongs to the loss", "{operand} 属于损失计算"),
+    "because.unchecked": Message("{op} does not check its tensors' devices", "{op} 不检查张量所在的设备"),
+    "because.generator": Message("the generator belongs to another type of device", "生成器属于另一种设备"),
+    "because.loaded": Message("{operand} was loaded without map_location: {text}", "加载 {operand} 时没有 map_location：{text}"),
     # Fixes.
     "fix.inputs-to-weight": Message(
         "send the ids to the device of {weight}, not to a fixed one", "把输入移到 {weight} 所在的设备，而不是固定的设备"
@@ -106,6 +157,29 @@ MESSAGES: dict[str, Message] = {
     "fix.inputs-to-embedding": Message(
         "send the ids to the device of {weight}: input_ids.to(model.get_input_embeddings().weight.device)",
         "把 input_ids 移到 {weight} 所在的设备：input_ids.to(model.get_input_embeddings().weight.device)",
+    ),
+    "fix.input-to": Message("send {operand} to {device} like the other inputs", "把 {operand} 与其他输入一样移到 {device}"),
+    "fix.labels": Message("send {operand} to the device of the logits, {device}", "把 {operand} 移到 logits 所在的设备 {device}"),
+    "fix.at-use": Message("move {operand} where it is used: {operand}.to({target})", "在使用处移动 {operand}：{operand}.to({target})"),
+    "fix.one-device": Message(
+        'a model that fits on one GPU: device_map={{"": "cuda:0"}}', '模型放得下一块 GPU 时：device_map={{"": "cuda:0"}}'
+    ),
+    "fix.map-location": Message('load with map_location="{device}"', '加载时加上 map_location="{device}"'),
+    "fix.no-move": Message("do not move the dispatched model: {where}", "不要移动已分配的模型：{where}"),
+    "fix.model-to": Message('move the model as well: .to("{device}")', '把模型也移过去：.to("{device}")'),
+    "fix.device-map": Message("keep {module} whole: device_map={map}", "让 {module} 保持完整：device_map={map}"),
+    "fix.map-key": Message('add "{name}": "{device}" to the device_map', '在 device_map 中加入 "{name}": "{device}"'),
+    "fix.library": Message(
+        "library code: {operand} has to be on {device} at {where}; use a release that moves it, report it, or keep both modules on one GPU",
+        "库代码的问题：{where} 处 {operand} 需要在 {device} 上；换用会移动它的版本、反馈给维护者，或把两个模块放在同一块 GPU 上",
+    ),
+    "fix.release": Message(
+        "{package} {version} is known to have this bug: pip install {package}=={good} ({source})",
+        "已知 {package} {version} 有此缺陷：pip install {package}=={good}（{source}）",
+    ),
+    "fix.release-maybe": Message(
+        "{package} {bad} is known to fail here: if that is yours, pip install {package}=={good} ({source})",
+        "已知 {package} {bad} 会在此处出错：若版本相符，请 pip install {package}=={good}（{source}）",
     ),
     "fix.generator": Message(
         'make the generator where it is used: torch.Generator(device="{device}")',
@@ -115,6 +189,9 @@ MESSAGES: dict[str, Message] = {
         "name the main device in the device_map, or run with PYTHONHASHSEED=0",
         "在 device_map 中写明主设备，或设置 PYTHONHASHSEED=0 再运行",
     ),
+    "page-summary": Message(
+        "**In short**: {title}: {meaning}. **What to do**: {cure}.", "**{title}**：{meaning}。\n\n**怎么办**：{cure}。"
+    ),
     # Labels of a finding; at most eight columns wide.
     "label.called": Message("called", "调用处"),
     "label.module": Message("module", "模块"),
@@ -122,6 +199,10 @@ MESSAGES: dict[str, Message] = {
     "held": Message("{allocated} of {total} on {device}", "{device}：{allocated} / {total}"),
     "label.why": Message("why", "原因"),
     "label.cause": Message("cause", "根源"),
+    "label.because": Message("because", "依据"),
+    "label.do": Message("do", "建议"),
+    "label.more": Message("more", "详情"),
+    "label.message": Message("message", "报错"),
     "label.maybe": Message("maybe", "可能"),
     "label.note": Message("note", "备注"),
     "label.fix": Message("fix", "修复"),
@@ -177,11 +258,16 @@ MESSAGES: dict[str, Message] = {
         "--json can't write to standard output, which belongs to the script; name a file",
         "--json 不能写到标准输出，它属于脚本；请指定文件",
     ),
+    "usage.nothing-to-explain": Message(
+        "nothing to explain: name a file or a code, or pipe a traceback in, e.g. samedevice explain error.txt",
+        "没有可解释的内容：请给出文件或代码，或用管道传入 traceback，例如 samedevice explain error.txt",
+    ),
+    "usage.explain-unreadable": Message(
+        "can't read {path}, and it is no code of a rule: {reason}", "无法读取 {path}，它也不是规则代码：{reason}"
+    ),
     # Trouble of our own.
     "json-failed": Message("could not write {path}: {reason}", "无法写入 {path}：{reason}"),
-    "unsupported": Message(
-        "the virtual machine lacks something that the script uses: {reason}", "虚拟机还不支持脚本用到的功能：{reason}"
-    ),
+    "unsupported": Message("the virtual machine lacks something that the script uses: {reason}", "虚拟机还不支持脚本用到的功能：{reason}"),
     "internal-error": Message(
         "internal error: {reason}. This is our bug, please report it; SAMEDEVICE_DEBUG=1 shows the traceback",
         "内部错误：{reason}。这是我们的缺陷，请告知我们；设置 SAMEDEVICE_DEBUG=1 可查看调用栈",

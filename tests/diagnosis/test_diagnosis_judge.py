@@ -49,9 +49,7 @@ def test_codes_are_unique_and_found():
         ),
         (event("aten.normal_.default", kind=EventKind.GENERATOR), "SD103", "normal_ got a random generator of another device"),
         (
-            event(
-                "allocate", kind=EventKind.OUT_OF_MEMORY, message="CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 has"
-            ),
+            event("allocate", kind=EventKind.OUT_OF_MEMORY, message="CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 has"),
             "SD104",
             "2.00 GiB more does not fit on cuda:3",
         ),
@@ -89,10 +87,10 @@ CAUSES = [
     (
         "ids that a library placed",
         event("aten.embedding.default", weight(), tensor(made=SCRIPT, moved=LIBRARY)),
-        "undetermined",
+        "input-not-on-embedding-device",
         "guess",
     ),
-    ("ids of unknown origin", event("aten.embedding.default", weight(), tensor()), "undetermined", "guess"),
+    ("ids of unknown origin", event("aten.embedding.default", weight(), tensor()), "input-not-on-embedding-device", "guess"),
     (
         "weight left on the host",
         event("aten.embedding.default", weight("cpu"), tensor(moved=SCRIPT)),

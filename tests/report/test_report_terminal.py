@@ -66,6 +66,7 @@ transformers/modeling_utils.py:5, never moved
   fix      move it (check the result)
            -a = 1
            +a = 2
+  more     samedevice explain SD111
 """
 CHINESE = """\
 SD101 cross-device-operands: embedding got operands on cuda:7 and cuda:0
@@ -83,6 +84,7 @@ transformers/modeling_utils.py:5，从未移动
   修复     move it (需检查结果)
            -a = 1
            +a = 2
+  详情     samedevice explain SD111
 """
 
 
@@ -99,6 +101,7 @@ def test_smallest_finding():
     assert finding_text(bare) == (
         "SD106 device-from-unordered-set: a device was picked from an unordered set\n"
         "  why      the order of a set of strings changes from run to run, and the device with it\n"
+        "  more     samedevice explain SD106\n"
     )
 
 

@@ -90,9 +90,7 @@ def run(
     machine: Annotated[
         str, typer.Option(metavar="SPEC", help="GPUs to pretend: 2x24GB, 8xA100-80G, 4xRTX4090, a + of those, or a TOML file.")
     ] = DEFAULT_MACHINE,
-    json: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also write the findings as JSON.", show_default=False)
-    ] = None,
+    json: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the findings as JSON.", show_default=False)] = None,
     fail_fast: Annotated[
         bool, typer.Option("--fail-fast", help="Raise at the first mismatch, as real hardware does, instead of going on.")
     ] = False,
@@ -120,6 +118,31 @@ def run(
         language=_language(lang),
     )
     raise typer.Exit(run_program(request))
+
+
+@app.command(epilog="Exit status: 0 explained, 2 wrong usage.")
+def explain(
+    *,
+    source: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="FILE|-|CODE", help="A file with the error, - for standard input, or a code such as SD111.", show_default=False
+        ),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+    lang: Annotated[
+        str | None,
+        typer.Option(metavar="en|zh", help="Language of the messages; default: that of the locale.", show_default=False),
+    ] = None,
+) -> None:
+    """Explain a pasted error, or the page of a code.
+
+    Reads tracebacks, notebooks and logs as people paste them: with ranks, dates and colours, cut off, or the last line alone.
+    Names the cause with its reasons, or the likeliest ones. Needs neither a GPU nor torch.
+    """
+    from samedevice.cli._explain import explain as explain_source
+
+    raise typer.Exit(explain_source(source, json, _language(lang)))
 
 
 def _language(lang: str | None) -> Language | None:

@@ -1,8 +1,14 @@
-"""Judging: from what the runtime saw to findings that people can act on. Plain records in and out; torch is never imported."""
+"""Judging: from what the runtime saw, or a person pasted, to findings that people can act on. Plain records in and out; torch is
+never imported.
+"""
 
 from __future__ import annotations
 
-from samedevice.diagnosis._codes import CODES, Code, code_of
+from samedevice.diagnosis._codes import CODES, code_of
+from samedevice.diagnosis._explain import explain_text
 from samedevice.diagnosis._judge import judge
+from samedevice.diagnosis._rule import HEADINGS, Rule
+from samedevice.diagnosis._weigh import UNDETERMINED
+from samedevice.diagnosis.rules import CAUSES, RULES, rule_named
 
-__all__ = ["CODES", "Code", "code_of", "judge"]
+__all__ = ["CAUSES", "CODES", "HEADINGS", "RULES", "UNDETERMINED", "Rule", "code_of", "explain_text", "judge", "rule_named"]

@@ -1,41 +1,22 @@
-"""The codes of the virtual machine and the guard, one row each. A code is never reused, not even for a rule that is gone."""
+"""The codes of what happened: the rules that name a kind of event. Causes have codes of their own; see `rules`."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from samedevice.diagnosis._rule import Rule
+from samedevice.diagnosis.rules import RULES, rule_of
 from samedevice.events import EventKind
 
+CODES: tuple[Rule, ...] = tuple(rule for rule in RULES if rule.kind is not None)
 
-@dataclass(frozen=True, slots=True)
-class Code:
-    """A rule's stable code and its name, which reads after "allow"."""
-
-    code: str
-    name: str
-    kind: EventKind
-    """The kind of event that this rule judges."""
+_BY_KIND = {rule.kind: rule for rule in CODES}
+assert len(_BY_KIND) == len(CODES) == len(EventKind), "every kind of event has exactly one code"
 
 
-CODES: tuple[Code, ...] = (
-    Code("SD101", "cross-device-operands", EventKind.MISMATCH),
-    Code("SD102", "unmaterialized-weights", EventKind.UNMATERIALIZED),
-    Code("SD103", "generator-on-other-device", EventKind.GENERATOR),
-    Code("SD104", "out-of-memory", EventKind.OUT_OF_MEMORY),
-    Code("SD105", "unchecked-kernel", EventKind.UNCHECKED),
-    Code("SD106", "device-from-unordered-set", EventKind.NONDETERMINISTIC_DEVICE),
-)
-
-_BY_KIND = {row.kind: row for row in CODES}
-_BY_CODE = {row.code: row for row in CODES}
-assert len(_BY_KIND) == len(_BY_CODE) == len(CODES) == len(EventKind), "every kind of event has exactly one code"
-
-
-def code_for(kind: EventKind) -> Code:
-    """The row that judges events of `kind`."""
+def code_for(kind: EventKind) -> Rule:
+    """The rule that names events of `kind`."""
     return _BY_KIND[kind]
 
 
-def code_of(code: str) -> Code:
-    """The row of a code such as `SD101`; raises `KeyError` when there is none."""
-    return _BY_CODE[code]
+def code_of(code: str) -> Rule:
+    """The rule of a code such as `SD101` or `SD111`; raises `KeyError` when there is none."""
+    return rule_of(code)

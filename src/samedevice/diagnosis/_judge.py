@@ -1,11 +1,14 @@
-"""One event to one finding: its code, its headline, and the cause as far as the evidence goes."""
+"""One event to one finding: its code, its headline, its cause as far as the evidence goes, and what repairs it."""
 
 from __future__ import annotations
 
 import re
 
-from samedevice.diagnosis._causes import find_cause
 from samedevice.diagnosis._codes import code_for
+from samedevice.diagnosis._scene import Scene
+from samedevice.diagnosis._weigh import UNDETERMINED, Verdict, decide, weigh_event
+from samedevice.diagnosis.fixes import fixes_for
+from samedevice.diagnosis.rules import rule_named
 from samedevice.events import Event, EventKind
 from samedevice.findings import Finding
 from samedevice.messages import Language, enumerate_words, say, short_operator
@@ -14,7 +17,8 @@ from samedevice.messages import Language, enumerate_words, say, short_operator
 def judge(event: Event, count: int = 1, language: Language = "en") -> Finding:
     """The finding that `event` amounts to, seen `count` times, with its texts in `language`."""
     row = code_for(event.kind)
-    verdict = find_cause(event, language)
+    scene = Scene(event)
+    verdict = decide(weigh_event(scene))
     title = say(
         f"title.{row.name}",
         language,
@@ -34,12 +38,26 @@ def judge(event: Event, count: int = 1, language: Language = "en") -> Finding:
         user_at=event.user_at,
         module=event.module,
         operands=event.operands,
-        candidates=verdict.candidates,
+        candidates=tuple(each.rule.name for each in verdict.candidates),
         count=count,
-        fixes=verdict.fixes,
+        fixes=fixes_for(scene, verdict, language),
         memory=event.memory,
         notes=event.notes,
+        guilty=verdict.guilty,
+        reasons=tuple(reason.text(language) for reason in verdict.reasons),
+        cure=cure_of(verdict, event.kind, language),
     )
+
+
+def cure_of(verdict: Verdict, kind: EventKind | None, language: Language) -> str | None:
+    """What to do about it in general; for an unknown cause of a mismatch, what to record next."""
+    if verdict.cause == UNDETERMINED and kind not in (EventKind.MISMATCH, EventKind.UNMATERIALIZED, None):
+        return None
+    key = "record-next" if verdict.cause == UNDETERMINED and kind is not None else None
+    if key is not None:
+        return say(key, language)
+    cure = rule_named(verdict.cause).cure
+    return cure.zh if language == "zh" else cure.en
 
 
 def _devices(event: Event) -> list[str]:

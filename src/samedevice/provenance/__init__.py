@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from samedevice.provenance._frames import FrameFilter, Site, resolve, site_of
+from samedevice.provenance._frames import FrameFilter, Site, call_at, resolve, site_of
+from samedevice.provenance._variables import variables_of
 
-__all__ = ["FrameFilter", "Site", "resolve", "site_of"]
+__all__ = ["FrameFilter", "Site", "call_at", "resolve", "site_of", "variables_of"]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import linecache
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from types import CodeType, FrameType
 
@@ -94,4 +95,25 @@ def resolve(site: Site | None) -> Place | None:
             line = number
             break
     text = linecache.getline(code.co_filename, line).strip()
-    return Place(code.co_filename, line, code.co_name, text)
+    return Place(code.co_filename, line, code.co_name, text, call_at(code, offset, text))
+
+
+_LONGEST_CALL = 30
+"""Lines; a longer expression is not kept."""
+
+
+def call_at(code: CodeType, offset: int, text: str) -> str:
+    """The expression that the instruction at `offset` computes, in one line; empty when unknown or no more than `text`."""
+    position = next(islice(code.co_positions(), offset // 2, None), None)
+    if position is None or None in position:
+        return ""
+    first, last, start, end = position
+    if first is None or last is None or start is None or end is None or last - first > _LONGEST_CALL:
+        return ""
+    lines = [linecache.getline(code.co_filename, number).encode() for number in range(first, last + 1)]
+    if not all(lines):
+        return ""
+    lines[-1] = lines[-1][:end]
+    lines[0] = lines[0][start:]
+    call = " ".join(b" ".join(lines).decode("utf-8", "replace").split())
+    return "" if call == text else call

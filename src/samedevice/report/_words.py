@@ -39,7 +39,9 @@ def short_type(dtype: str) -> str:
 
 
 def typed_shape(operand: Operand) -> str:
-    """`f32[32, 512]`, with `f32[]` for a 0-dim tensor."""
+    """`f32[32, 512]`, with `f32[]` for a 0-dim tensor; empty when nothing is known."""
+    if not operand.dtype:
+        return ""
     return f"{short_type(operand.dtype)}[{', '.join(map(str, operand.shape))}]"
 
 

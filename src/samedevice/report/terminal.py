@@ -14,7 +14,7 @@ from typing import Any, TextIO
 from rich.console import Console
 from rich.text import Text
 
-from samedevice.diagnosis import code_of
+from samedevice.diagnosis import UNDETERMINED, code_of, rule_named
 from samedevice.events import DeviceMemory, Operand, Place
 from samedevice.findings import Finding, Fix, Status
 from samedevice.messages import Language, enumerate_words, say, short_operator
@@ -57,7 +57,7 @@ def print_finding(console: Console, finding: Finding, language: Language = "en")
     """The block of one finding."""
     name = code_of(finding.code).name
     _put(console, 0, Text.assemble((finding.code, "bold red"), (f" {name}", "bold"), f": {harmless(finding.title)}"))
-    if finding.at is not None:
+    if finding.at is not None and (finding.at.file or finding.at.code):
         _put(console, 2, _place(finding.at, language))
     if finding.user_at is not None and not _same_line(finding.user_at, finding.at):
         _labelled(console, "called", _place(finding.user_at, language), language)
@@ -65,20 +65,29 @@ def print_finding(console: Console, finding: Finding, language: Language = "en")
         _labelled(console, "module", Text(harmless(finding.module)), language)
     if finding.count > 1:
         _labelled(console, "count", Text(say("times", language, count=finding.count)), language)
-    _operands(console, finding.operands, language)
+    if finding.message and finding.kind is not None:
+        _labelled(console, "message", Text(harmless(finding.message)), language)
+    if any(operand.name != "?" for operand in finding.operands):
+        _operands(console, finding.operands, language, finding.guilty)
     for device, held in finding.memory.items():
         amounts = {"allocated": bytes_text(held.allocated), "total": bytes_text(held.total)}
         _labelled(console, "held", Text(say("held", language, device=device, **amounts)), language)
     _labelled(console, "why", Text(_why(finding, language)), language)
-    if finding.cause != "undetermined":
+    if finding.cause != UNDETERMINED:
         confidence = say(f"confidence.{finding.confidence}", language)
         _labelled(console, "cause", Text.assemble((finding.cause, "bold"), f" ({confidence})"), language)
+    for reason in finding.reasons:
+        _labelled(console, "because", Text(harmless(reason)), language)
     if finding.candidates:
         _labelled(console, "maybe", Text(", ".join(finding.candidates)), language)
     for note in finding.notes:
         _labelled(console, "note", Text(harmless(note)), language)
+    if finding.cure and not any(fix.diff for fix in finding.fixes):
+        _labelled(console, "do", Text(harmless(finding.cure)), language)
     for fix in finding.fixes:
         _fix(console, fix, language)
+    page = finding.code if finding.cause == UNDETERMINED else rule_named(finding.cause).code
+    _labelled(console, "more", Text(f"samedevice explain {page}"), language)
 
 
 def print_run(
@@ -112,13 +121,16 @@ def _machine(machine: Mapping[str, Any]) -> str:
 
 
 def _why(finding: Finding, language: Language) -> str:
-    name = code_of(finding.code).name
+    rule = code_of(finding.code)
+    if rule.kind is None:
+        return rule.meaning.zh if language == "zh" else rule.meaning.en
+    name = rule.name
     if name == "cross-device-operands" and (finding.message or "").startswith("indices should be"):
         name = "cross-device-index"
     return say(f"why.{name}", language, op=short_operator(finding.op or "?"))
 
 
-def _operands(console: Console, operands: Sequence[Operand], language: Language) -> None:
+def _operands(console: Console, operands: Sequence[Operand], language: Language, guilty: str | None) -> None:
     rows = [(harmless(operand.name), typed_shape(operand), operand.device) for operand in operands]
     names, shapes, devices = ([row[column] for row in rows] for column in range(3))
     widths = [max(map(len, names), default=0), max(map(len, shapes), default=0), max(map(len, devices), default=0)]
@@ -127,9 +139,7 @@ def _operands(console: Console, operands: Sequence[Operand], language: Language)
     beside = console.width - origin_column >= _LEAST_ORIGIN
     for operand, (name, shape, device) in zip(operands, rows, strict=True):
         origin = Text(_origin(operand, language))
-        head = Text.assemble(
-            (name.ljust(widths[0]), "cyan"), "  ", shape.ljust(widths[1]), "  ", (device.ljust(widths[2]), "yellow"), "  "
-        )
+        head = Text.assemble((name.ljust(widths[0]), "cyan"), "  ", shape.ljust(widths[1]), "  ", (device.ljust(widths[2]), "yellow"), "  ")
         if beside:
             _put(console, 2, head + origin, head=len(head))
         else:
@@ -152,7 +162,8 @@ def _origin(operand: Operand, language: Language) -> str:
         facts.append(say("made-never-moved", language, place=_line(operand.made)))
     if operand.assumed:
         facts.append(say("assumed", language))
-    return harmless(say("between-facts", language).join(facts) or say("origin-unknown", language))
+    unknown = say("origin-unknown", language) if operand.dtype else ""
+    return harmless(say("between-facts", language).join(facts) or unknown)
 
 
 def _fix(console: Console, fix: Fix, language: Language) -> None:
@@ -186,14 +197,17 @@ def _padded(cell: str, width: int, *, right: bool) -> str:
 
 
 def _place(place: Place, language: Language) -> Text:
-    text = Text(harmless(say("at", language, place=_line(place), function=place.function)))
+    if not place.file:
+        return Text(harmless(place.code), "italic")
+    where = say("at", language, place=_line(place), function=place.function) if place.function else _line(place)
+    text = Text(harmless(where))
     if place.code:
         text.append("      ").append(harmless(place.code), "italic")
     return text
 
 
 def _line(place: Place) -> str:
-    return f"{short_path(place.file)}:{place.line}"
+    return f"{short_path(place.file)}:{place.line}" if place.line else short_path(place.file)
 
 
 def _same_line(one: Place, other: Place | None) -> bool:

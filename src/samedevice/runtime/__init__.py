@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from samedevice.runtime import _surroundings as surroundings
 from samedevice.runtime._machine import VirtualMachine
 
-__all__ = ["VirtualMachine"]
+__all__ = ["VirtualMachine", "surroundings"]

@@ -6,18 +6,19 @@ Looking for names is slow and happens only when a statement is refused for the f
 from __future__ import annotations
 
 import linecache
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from types import FrameType
 from typing import Any, Literal, TypeVar
 
 import torch
 
-from samedevice.events import Event, EventKind, Operand, Place
-from samedevice.provenance import FrameFilter, resolve
+from samedevice.events import Event, EventKind, Operand, Place, Running
+from samedevice.provenance import FrameFilter, call_at, resolve
 from samedevice.runtime._memory import Helper, Memory, engine, storage_of
 from samedevice.runtime._operators import Operator
 from samedevice.runtime._state import MachineState
+from samedevice.runtime._surroundings import Names, device_map, identity, modules_in, name_of, parameter_names, running, versions
 
 OnMismatch = Literal["record", "raise"]
 Named = Sequence[tuple[str, torch.Tensor, bool]]
@@ -29,15 +30,19 @@ _Raised = TypeVar("_Raised", bound=Exception)
 class Recorder:
     """Collects the events of one machine."""
 
-    def __init__(
-        self, frame_filter: FrameFilter, on_mismatch: OnMismatch, observer: Callable[[Event], None] | None = None
-    ) -> None:
+    def __init__(self, frame_filter: FrameFilter, on_mismatch: OnMismatch, observer: Callable[[Event], None] | None = None) -> None:
         self.filter = frame_filter
         self.on_mismatch = on_mismatch
         self.events: list[Event] = []
         self.counts: list[int] = []
         self._observer = observer
         self._index: dict[Any, int] = {}
+
+    def start_over(self) -> None:
+        """Forget what was seen: the same statement is an event again."""
+        self.events = []
+        self.counts = []
+        self._index = {}
 
     # -- what the engine reports -----------------------------------------------------------------------------------
 
@@ -57,9 +62,7 @@ class Recorder:
         if self.on_mismatch == "raise" and kind is not EventKind.UNCHECKED:
             raise _as_raised(RuntimeError(message), event)
 
-    def unmaterialized(
-        self, op: Operator, named: Named, devices: Sequence[torch.device], home: torch.device, frame: FrameType
-    ) -> None:
+    def unmaterialized(self, op: Operator, named: Named, devices: Sequence[torch.device], home: torch.device, frame: FrameType) -> None:
         """An operator met a tensor on the meta device."""
         message = f"Tensor on device {home} is not on the expected device meta!"
         event = self._note(EventKind.UNMATERIALIZED, op.name, message, named, devices, frame)
@@ -143,12 +146,14 @@ class Recorder:
         frames = list(self.filter.frames(frame))[:_STACK_LIMIT]
         engine_was_raw, engine.raw = engine.raw, True
         try:
-            modules = _modules_running(frame)
-            names = _names(modules)
+            modules = modules_in(_outwards(frame))
+            names = parameter_names(modules)
+            spoken = Names(frames)
             operands = tuple(
-                _operand(name, tensor, device, names) for (name, tensor, _), device in zip(named, devices, strict=True)
+                _operand(name, tensor, device, names, spoken) for (name, tensor, _), device in zip(named, devices, strict=True)
             )
-            module = _module_name(modules)
+            module = name_of(modules)
+            around = _surroundings(modules)
         finally:
             engine.raw = engine_was_raw
         places = [_place(each) for each in frames]
@@ -164,7 +169,18 @@ class Recorder:
             operands=operands,
             stack=tuple(reversed(places)),
             memory=memory,
+            running=around[0],
+            device_map=around[1],
+            versions=versions(),
         )
+
+
+def _surroundings(modules: Sequence[torch.nn.Module]) -> tuple[tuple[Running, ...], dict[str, str]]:
+    """A module's own methods may be overridden and fail; then the event goes without."""
+    try:
+        return running(modules), device_map(modules)
+    except Exception:
+        return (), {}
 
 
 def _as_raised(error: _Raised, event: Event) -> _Raised:
@@ -175,63 +191,23 @@ def _as_raised(error: _Raised, event: Event) -> _Raised:
 def _place(frame: FrameType) -> Place:
     code = frame.f_code
     text = linecache.getline(code.co_filename, frame.f_lineno, frame.f_globals).strip()
-    return Place(code.co_filename, frame.f_lineno, code.co_name, text)
+    return Place(code.co_filename, frame.f_lineno, code.co_name, text, call_at(code, frame.f_lasti, text))
 
 
-def _modules_running(frame: FrameType | None) -> list[torch.nn.Module]:
-    """Modules whose methods are on the stack, innermost first."""
-    found: list[torch.nn.Module] = []
+def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
+    """A frame and its callers, innermost first."""
     while frame is not None:
-        code = frame.f_code
-        if code.co_argcount and code.co_varnames[0] == "self":
-            owner = frame.f_locals.get("self")
-            if isinstance(owner, torch.nn.Module) and not any(owner is known for known in found):
-                found.append(owner)
+        yield frame
         frame = frame.f_back
-    return found
 
 
-def _module_name(modules: Sequence[torch.nn.Module]) -> str | None:
-    if not modules:
-        return None
-    inner = modules[0]
-    for root in reversed(modules):
-        for name, module in root.named_modules():
-            if module is inner:
-                return name or type(root).__name__
-    return type(inner).__name__
-
-
-def _names(modules: Sequence[torch.nn.Module]) -> dict[int, list[tuple[str, str]]]:
-    """(qualified name, role) of all parameters and buffers of the outermost module, by the identity of their memory."""
-    names: dict[int, list[tuple[str, str]]] = {}
-    for root in reversed(modules):
-        for role, pairs in (
-            ("parameter", root.named_parameters(remove_duplicate=False)),
-            ("buffer", root.named_buffers(remove_duplicate=False)),
-        ):
-            for name, tensor in pairs:
-                key = _identity(tensor)
-                if key and all(name != known for known, _ in names.get(key, ())):
-                    names.setdefault(key, []).append((name, role))
-        if names:
-            break
-    return names
-
-
-def _identity(tensor: torch.Tensor) -> int:
-    try:
-        return int(storage_of(tensor)._cdata)
-    except (NotImplementedError, RuntimeError):
-        return 0
-
-
-def _operand(name: str, tensor: torch.Tensor, device: torch.device, names: dict[int, list[tuple[str, str]]]) -> Operand:
+def _operand(name: str, tensor: torch.Tensor, device: torch.device, names: dict[int, list[tuple[str, str]]], spoken: Names) -> Operand:
     try:
         record = storage_of(tensor)._sd
     except NotImplementedError:
         record = None
-    known = names.get(_identity(tensor), [])
+    key = identity(tensor)
+    known = names.get(key, [])
     memory = record if type(record) is Memory else None
     made = record.made if isinstance(record, (Memory, Helper)) else None
     return Operand(
@@ -245,6 +221,9 @@ def _operand(name: str, tensor: torch.Tensor, device: torch.device, names: dict[
         role=known[0][1] if known else None,
         tied=tuple(other for other, _ in known[1:]),
         assumed=bool(memory and (memory.assumed or (memory.virtual and memory.shadow is None))),
+        local=spoken.local(key),
+        argument=spoken.argument(key),
+        holder=spoken.holder(key),
     )
 
 

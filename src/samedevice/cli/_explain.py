@@ -1,0 +1,75 @@
+"""`samedevice explain`: a pasted error or a code, explained. Needs no torch and no network."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from samedevice.catalog import find_rule, page_text
+from samedevice.diagnosis import explain_text
+from samedevice.errors import UsageError
+from samedevice.findings import explain_document
+from samedevice.messages import Language, language_of, say
+from samedevice.report import open_console, print_finding, readable_language
+
+EXPLAINED, WRONG_USAGE = 0, 2
+_LARGEST = 16_000_000
+"""Bytes; of a larger file the end is read, since errors stand there."""
+
+
+def explain(source: str | None, as_json: bool, chosen: Language | None) -> int:
+    """Explain a code, a file, or standard input, and return the exit status."""
+    language = readable_language(sys.stdout, chosen or language_of(os.environ))
+    try:
+        rule = find_rule(source) if source is not None and not Path(source).is_file() else None
+        if rule is not None:
+            print(page_text(rule, language), end="")
+            return EXPLAINED
+        text = _read(source, language)
+    except UsageError as error:
+        print(f"samedevice: {error}", file=sys.stderr)
+        return WRONG_USAGE
+    findings = explain_text(text, language)
+    if as_json:
+        sys.stdout.write(json.dumps(explain_document(findings), indent=1, ensure_ascii=True) + "\n")
+        return EXPLAINED
+    console = open_console(sys.stdout)
+    with suppress(BrokenPipeError):
+        for number, finding in enumerate(findings):
+            if number:
+                console.print()
+            print_finding(console, finding, language)
+        sys.stdout.flush()
+    return EXPLAINED
+
+
+def _read(source: str | None, language: Language) -> str:
+    if source is None or source == "-":
+        if source is None and sys.stdin is not None and sys.stdin.isatty():
+            raise UsageError(say("usage.nothing-to-explain", language))
+        return _decoded(_end_of(sys.stdin.buffer)) if sys.stdin is not None else ""
+    try:
+        with Path(source).open("rb") as file:
+            return _decoded(_end_of(file))
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UsageError(say("usage.explain-unreadable", language, path=source, reason=reason)) from None
+
+
+def _end_of(stream: BinaryIO) -> bytes:
+    """The last bytes of a stream, however long it is."""
+    kept = b""
+    while chunk := stream.read(1 << 20):
+        kept = (kept + chunk)[-_LARGEST:]
+    return kept
+
+
+def _decoded(content: bytes) -> str:
+    """Text in UTF-8, or in UTF-16 as PowerShell writes it; bytes that are neither become marks."""
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return content.decode("utf-16", "replace")
+    return content.decode("utf-8-sig", "replace")

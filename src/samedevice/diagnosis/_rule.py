@@ -1,0 +1,221 @@
+"""What a rule is: a code, a page, and what points to it in a paste and in an event.
+
+A rule lives in one file of `rules/`. Its module docstring is its page; `signs` weigh what a pasted text shows, `detect` what the
+runtime saw. Weights of both are on one scale: 2 is a hint, 4 a good reason, 6 a strong one, 8 leaves nothing to guess.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from samedevice.diagnosis._scene import Scene
+from samedevice.diagnosis.paste import Frame, Report
+from samedevice.events import EventKind
+from samedevice.messages import Language, Message, say
+
+HEADINGS = ("What happens", "Why it fails", "Example", "Use instead", "Fix safety", "Known limits", "References")
+"""What each page has, in this order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a rule was thought of: a sentence of `messages` with its values."""
+
+    key: str
+    values: tuple[tuple[str, str], ...] = ()
+
+    def text(self, language: Language) -> str:
+        """The sentence."""
+        return say(self.key, language, **dict(self.values))
+
+
+def because(key: str, **values: str) -> Reason:
+    """A reason by the last part of its key."""
+    return Reason(f"because.{key}", tuple(values.items()))
+
+
+Look = Callable[[Report], Reason | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """Weighs in when all of its looks find something; `certain` when it alone settles the cause."""
+
+    weight: float
+    looks: tuple[Look, ...]
+    certain: bool = False
+    spoken: bool = False
+    """Whether the kind of the message is one of its looks."""
+
+    def read(self, report: Report) -> Reason | None:
+        """The first reason, when every look finds one."""
+        reasons = []
+        for look in self.looks:
+            reason = look(report)
+            if reason is None:
+                return None
+            reasons.append(reason)
+        return reasons[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """What a detector makes of an event."""
+
+    weight: float
+    reason: Reason
+    guilty: str | None = None
+    """The operand that is in the wrong place."""
+    certain: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One entry of the catalog."""
+
+    code: str
+    name: str
+    title: Message
+    meaning: Message
+    """What it is, in a sentence or two."""
+    cure: Message
+    page: str
+    """English, in Markdown, with `HEADINGS`; the first line says what is wrong."""
+    kind: EventKind | None = None
+    """The kind of event that the rule names; None for a cause."""
+    common: float = 0.0
+    """How often it is the cause, 0 to 1, before anything is known: from the counts of the corpus."""
+    signs: tuple[Sign, ...] = ()
+    detect: Callable[[Scene], Hint | None] | None = None
+
+
+def sign(weight: float, *looks: Look, certain: bool = False) -> Sign:
+    """A sign of a rule."""
+    return Sign(weight, looks, certain, any(isinstance(look, Said) for look in looks))
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """The message is of one of these kinds, names such an operator and argument, and such a pair of devices."""
+
+    kinds: frozenset[str]
+    op: re.Pattern[str] | None
+    argument: re.Pattern[str] | None
+    devices: str
+
+    def __call__(self, report: Report) -> Reason | None:
+        """What the message names."""
+        if report.kind not in self.kinds or (self.devices and device_pattern(report.devices) != self.devices):
+            return None
+        if self.op is not None and not (report.op and self.op.search(report.op)):
+            return None
+        if self.argument is not None and not (report.argument and self.argument.search(report.argument)):
+            return None
+        if report.argument and (self.op or self.argument):
+            return because("argument", argument=report.argument, op=report.op or "?")
+        if self.devices and report.kind in ("same-device", "argument-device"):
+            return because("devices", devices=", ".join(report.devices))
+        return because("message", kind=report.kind)
+
+
+def said(kinds: str, *, op: str = "", argument: str = "", devices: str = "") -> Look:
+    """A look at the message. `devices` is `host` (cpu and a GPU), `gpus` (two GPUs), `meta`, or nothing."""
+    patterns = [re.compile(pattern, re.IGNORECASE) if pattern else None for pattern in (op, argument)]
+    return Said(frozenset(kinds.split()), patterns[0], patterns[1], devices)
+
+
+def line(pattern: str) -> Look:
+    """The failing statement, or what it called, shows this."""
+    compiled = re.compile(pattern)
+
+    def look(report: Report) -> Reason | None:
+        found = compiled.search(report.statement)
+        return because("line", text=_shown(found[0])) if found and found[0] else None
+
+    return look
+
+
+def shown(pattern: str) -> Look:
+    """Any printed source line shows this."""
+    compiled = re.compile(pattern)
+
+    def look(report: Report) -> Reason | None:
+        found = compiled.search(report.code)
+        return because("line", text=_shown(found[0])) if found and found[0] else None
+
+    return look
+
+
+def at(pattern: str) -> Look:
+    """The failing frame is in such a file or function, written `file:function`."""
+    compiled = re.compile(pattern)
+
+    def look(report: Report) -> Reason | None:
+        return None if report.at is None else _in_frame(compiled, report.at)
+
+    return look
+
+
+def inside(pattern: str, last: int = 0) -> Look:
+    """Any frame, or one of the `last` ones, is in such a file or function, written `file:function`."""
+    compiled = re.compile(pattern)
+
+    def look(report: Report) -> Reason | None:
+        for frame in reversed(report.frames[-last:]):
+            if (reason := _in_frame(compiled, frame)) is not None:
+                return reason
+        return None
+
+    return look
+
+
+def anywhere(pattern: str) -> Look:
+    """The paste says this somewhere."""
+    compiled = re.compile(pattern, re.IGNORECASE)
+
+    def look(report: Report) -> Reason | None:
+        found = compiled.search(report.words)
+        return because("words", text=_shown(found[0])) if found and found[0] else None
+
+    return look
+
+
+def after(kind: str) -> Look:
+    """Another error of this kind came before."""
+
+    def look(report: Report) -> Reason | None:
+        return because("earlier", kind=kind) if kind in report.earlier else None
+
+    return look
+
+
+def frameless() -> Look:
+    """The paste shows no source line that could tell more."""
+
+    def look(report: Report) -> Reason | None:
+        return None if report.code else because("message", kind=report.kind)
+
+    return look
+
+
+def device_pattern(devices: tuple[str, ...]) -> str:
+    """`host`, `gpus` or `meta`; empty for other pairs."""
+    kinds = {device.partition(":")[0] for device in devices}
+    if "meta" in kinds:
+        return "meta"
+    if "cpu" in kinds and len(kinds) > 1:
+        return "host"
+    return "gpus" if kinds and "cpu" not in kinds and len(set(devices)) > 1 else ""
+
+
+def _in_frame(pattern: re.Pattern[str], frame: Frame) -> Reason | None:
+    where = f"{frame.file or ''}:{frame.function or ''}"
+    if not pattern.search(where):
+        return None
+    return because("frame", file=frame.file or "?", function=frame.function or "?")
+
+
+def _shown(text: str) -> str:
+    return " ".join(text.split())[:80]

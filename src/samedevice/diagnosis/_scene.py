@@ -1,0 +1,164 @@
+"""An event as detectors look at it: short questions about operands, lines and modules."""
+
+from __future__ import annotations
+
+import linecache
+import re
+from dataclasses import dataclass
+from functools import cached_property
+
+from samedevice.events import Event, EventKind, Operand, Place
+from samedevice.messages import short_operator
+
+_FACTORY = re.compile(
+    r"\b(?:torch|np|numpy|self)\.(?:arange|zeros|ones|full|empty|tensor|as_tensor|asarray|from_numpy|linspace|eye|rand|randn|randint|range|"
+    r"(?:Long|Float|Bool|Int|Byte|Half)?Tensor|triu|tril|logspace|stack)\b|\.new_(?:zeros|ones|full|empty|tensor)\b|\b(?:Long|Float|Bool)Tensor\("
+)
+_MULTIMODAL = re.compile(
+    r"image|audio|video|vision|visual|pixel|feature|token_type|multimodal|inputs_embeds|text_embeds|speech|acoustic|semantic|modal|cross_modal"
+)
+
+_NEAR = 30
+"""Lines."""
+
+
+@dataclass(frozen=True)
+class Scene:
+    """An event with what detectors ask of it."""
+
+    event: Event
+
+    @cached_property
+    def op(self) -> str:
+        """The operator as people call it."""
+        return short_operator(self.event.op)
+
+    @cached_property
+    def mismatch(self) -> bool:
+        """Whether operands met on several devices."""
+        return self.event.kind in (EventKind.MISMATCH, EventKind.UNCHECKED)
+
+    @cached_property
+    def code(self) -> str:
+        """The failing statement."""
+        at = self.event.at
+        return f"{at.code}\n{at.call}"
+
+    @cached_property
+    def where(self) -> str:
+        """`file:function` of the failing statement, with forward slashes."""
+        return place_text(self.event.at)
+
+    @cached_property
+    def hosted(self) -> bool:
+        """Whether one operand is on the host."""
+        return any(operand.device == "cpu" for operand in self.event.operands)
+
+    @cached_property
+    def two_gpus(self) -> bool:
+        """Whether all operands are on GPUs, and on several."""
+        devices = {operand.device for operand in self.event.operands}
+        return len(devices) > 1 and all(device.startswith("cuda") for device in devices)
+
+    @cached_property
+    def weights(self) -> tuple[Operand, ...]:
+        """Operands that are parameters or buffers."""
+        return tuple(operand for operand in self.event.operands if operand.role)
+
+    @cached_property
+    def plain(self) -> tuple[Operand, ...]:
+        """Operands that are neither."""
+        return tuple(operand for operand in self.event.operands if not operand.role)
+
+    @cached_property
+    def dispatched(self) -> bool:
+        """Whether the model was placed by a map or has hooks."""
+        return bool(self.event.device_map) or any(each.hook for each in self.event.running)
+
+    @cached_property
+    def home(self) -> str | None:
+        """Where the innermost running module lives: its hook's device, or that of its parameters when they have one."""
+        for each in self.event.running:
+            if each.hook:
+                return each.hook
+            devices = {*each.own, *each.below}
+            if devices:
+                return devices.pop() if len(devices) == 1 else None
+        return None
+
+    @cached_property
+    def multimodal(self) -> str | None:
+        """A word of the failing statement that speaks of a second stream."""
+        names = " ".join(operand.local or "" for operand in self.event.operands)
+        found = _MULTIMODAL.search(f"{self.code} {names}".lower())
+        return found[0] if found else None
+
+    def by_user(self, place: Place | None) -> bool:
+        """Whether a line belongs to the user's own script."""
+        return place is not None and self.event.user_at is not None and place.file == self.event.user_at.file
+
+    def placed_by_user(self, operand: Operand) -> bool:
+        """Whether the operand's last move, or else its birth, is in the user's own script."""
+        return self.by_user(operand.moved or operand.made)
+
+    def made_by_factory(self, operand: Operand) -> bool:
+        """Whether a line of library code made the operand from nothing, or from Python values."""
+        return operand.made is not None and not self.by_user(operand.made) and bool(_FACTORY.search(made_text(operand)))
+
+    def odd(self, *candidates: Operand) -> Operand | None:
+        """The candidate that is away from the running module's device, or else the one on the host, or else the last."""
+        if not candidates:
+            return None
+        if self.home is not None:
+            for operand in candidates:
+                if operand.device != self.home:
+                    return operand
+        for operand in candidates:
+            if operand.device == "cpu":
+                return operand
+        return candidates[-1]
+
+    def mapped(self, parameter: str) -> str | None:
+        """Where the map puts a parameter; None when the map does not reach it."""
+        best: tuple[int, str] | None = None
+        for name, device in self.event.device_map.items():
+            if (not name or parameter == name or parameter.startswith(f"{name}.")) and (best is None or len(name) > best[0]):
+                best = (len(name), device)
+        return best[1] if best else None
+
+    def named_by(self, operand: Operand) -> str:
+        """The statement above the failing one that gave the operand its local name; empty when there is none close by."""
+        name, at = operand.local or "", self.event.at
+        if not name.isidentifier():
+            return ""
+        given = re.compile(rf"\s*{name}\s*=[^=]")
+        for number in range(at.line - 1, max(0, at.line - _NEAR), -1):
+            text = linecache.getline(at.file, number)
+            if given.match(text) and not re.search(rf"\b{name}\b", text.partition("=")[2]):
+                return text.strip()
+        return ""
+
+    def ran_in(self, pattern: str) -> bool:
+        """Whether any frame is in such a file or function."""
+        compiled = re.compile(pattern)
+        return any(compiled.search(place_text(place)) for place in self.event.stack)
+
+
+def place_text(place: Place | None) -> str:
+    """`file:function` with forward slashes."""
+    return "" if place is None else f"{place.file}:{place.function}".replace("\\", "/")
+
+
+def made_text(operand: Operand) -> str:
+    """Source of the line that made the operand."""
+    return "" if operand.made is None else (operand.made.call or operand.made.code)
+
+
+def moved_text(operand: Operand) -> str:
+    """Source of the line that moved the operand last."""
+    return "" if operand.moved is None else (operand.moved.call or operand.moved.code)
+
+
+def spelled(operand: Operand) -> str:
+    """Every name that the operand goes by."""
+    return " ".join(filter(None, (operand.local, operand.argument, operand.parameter, operand.holder)))

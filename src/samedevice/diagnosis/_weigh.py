@@ -1,0 +1,107 @@
+"""From a report or an event to causes in the order of their weight.
+
+Weights add up over a rule's signs; a rule that speaks of an event speaks once. Nothing is a cause on its frequency alone: how common
+a cause is only orders the candidates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from samedevice.diagnosis._rule import Hint, Reason, Rule
+from samedevice.diagnosis._scene import Scene
+from samedevice.diagnosis.paste import Report
+from samedevice.diagnosis.rules import CAUSES
+from samedevice.findings import Confidence
+
+UNDETERMINED = "undetermined"
+_CANDIDATES = 3
+_CERTAIN, _LIKELY, _GUESS = 7.0, 4.0, 1.5
+_CLEAR = 1.0
+"""By how much the best must lead the second to be more than a guess."""
+_STRONG = 3.2
+"""One reason must weigh that much by itself; a heap of hints stays a guess."""
+_FAR = 3.0
+"""By how much it must lead to be certain."""
+
+_SPECIAL = frozenset(
+    "meta-copy meta-device meta-value generator-device deserialize invalid-ordinal device-map-distributed device-map-zero3 "
+    "device-map-other-process-device device-map-incomplete device-map-class-unsupported move-dispatched move-dispatched-warning "
+    "cuda-not-compiled input-weight-type triton-pointer illegal-access device-assert metric-device numpy-conversion "
+    "data-parallel-module cublaslt no-exception".split()
+)
+"""Messages that say so much that a cause must know them; frames alone do not make it one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """One cause with its weight."""
+
+    rule: Rule
+    weight: float
+    reasons: tuple[Reason, ...]
+    certain: bool = False
+    guilty: str | None = None
+    strongest: float = 0.0
+    """The weight of its best reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A cause, how sure we are, what else it could be, and why."""
+
+    cause: str = UNDETERMINED
+    confidence: Confidence = "guess"
+    candidates: tuple[Weighed, ...] = ()
+    """Other causes, likeliest first."""
+    reasons: tuple[Reason, ...] = ()
+    guilty: str | None = None
+
+
+def weigh_report(report: Report) -> list[Weighed]:
+    """Every cause that a paste points to, the heaviest first."""
+    found = []
+    for rule in CAUSES:
+        weight, certain, spoken = 0.0, False, False
+        reasons: list[tuple[float, Reason]] = []
+        for sign in rule.signs:
+            if (reason := sign.read(report)) is not None:
+                weight += sign.weight
+                reasons.append((sign.weight, reason))
+                certain = certain or sign.certain
+                spoken = spoken or sign.spoken
+        if weight and (report.kind not in _SPECIAL or spoken):
+            ordered = [reason for _, reason in sorted(reasons, key=lambda pair: -pair[0])]
+            strongest = max(own for own, _ in reasons)
+            found.append(Weighed(rule, weight, tuple(dict.fromkeys(ordered)), certain, strongest=strongest))
+    return _ordered(found)
+
+
+def weigh_event(scene: Scene) -> list[Weighed]:
+    """Every cause that an event points to, the heaviest first."""
+    found = []
+    for rule in CAUSES:
+        hint: Hint | None = rule.detect(scene) if rule.detect else None
+        if hint is not None:
+            found.append(Weighed(rule, hint.weight, (hint.reason,), hint.certain, hint.guilty, hint.weight))
+    return _ordered(found)
+
+
+def decide(weighed: list[Weighed]) -> Verdict:
+    """The verdict on causes in the order of their weight."""
+    if not weighed:
+        return Verdict()
+    best, rest = weighed[0], weighed[1:]
+    lead = best.weight - (rest[0].weight if rest else 0.0)
+    confidence: Confidence = "guess"
+    if best.certain and best.weight >= _CERTAIN and lead >= _FAR:
+        confidence = "certain"
+    elif best.weight >= _LIKELY and lead >= _CLEAR and best.strongest >= _STRONG:
+        confidence = "likely"
+    elif best.weight < _GUESS:
+        return Verdict(candidates=tuple(weighed[:_CANDIDATES]))
+    return Verdict(best.rule.name, confidence, tuple(rest[:_CANDIDATES]), best.reasons, best.guilty)
+
+
+def _ordered(found: list[Weighed]) -> list[Weighed]:
+    return sorted(found, key=lambda each: -(each.weight + each.rule.common))

@@ -1,0 +1,17 @@
+"""Repairs: as a diff of the user's script, as a device_map, as a release to install, or in words where it is library code."""
+
+from __future__ import annotations
+
+from samedevice.diagnosis._scene import Scene
+from samedevice.diagnosis._weigh import Verdict
+from samedevice.diagnosis.fixes._releases import releases_for, releases_of_event
+from samedevice.diagnosis.fixes._script import script_fixes
+from samedevice.findings import Fix
+from samedevice.messages import Language
+
+__all__ = ["fixes_for", "releases_for"]
+
+
+def fixes_for(scene: Scene, verdict: Verdict, language: Language) -> tuple[Fix, ...]:
+    """What repairs an event's cause, the surest first."""
+    return (*script_fixes(scene, verdict, language), *releases_of_event(scene, language))

@@ -1,0 +1,163 @@
+"""Changing a script as text, where its syntax tree says. The script is read and parsed, never run."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TypeGuard
+
+from samedevice.events import Place
+
+_LARGEST = 1_000_000
+FACTORIES = frozenset("arange as_tensor empty eye full linspace logspace ones rand randint randn randperm tensor zeros Generator".split())
+"""Functions of torch that take `device=`."""
+
+
+@dataclass(frozen=True)
+class Script:
+    """A script's source."""
+
+    file: str
+    source: str
+
+    @classmethod
+    def read(cls, file: str) -> Script | None:
+        """The script of that name, if it can be read and parsed."""
+        path = Path(file)
+        try:
+            if not path.is_file() or path.stat().st_size > _LARGEST:
+                return None
+            script = cls(file, path.read_text("utf-8"))
+            ast.parse(script.source)
+        except (OSError, ValueError, SyntaxError, RecursionError, MemoryError):
+            return None
+        return script
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        """The syntax tree."""
+        return ast.parse(self.source)
+
+    def holds(self, place: Place | None) -> TypeGuard[Place]:
+        """Whether a place is a line of this script as it stands now."""
+        if place is None or place.file != self.file:
+            return False
+        lines = self.source.splitlines()
+        return 0 < place.line <= len(lines) and (not place.code or lines[place.line - 1].strip() == place.code)
+
+    def text(self, node: ast.AST) -> str:
+        """The source of a node."""
+        return ast.get_source_segment(self.source, node) or ""
+
+    def find(self, place: Place) -> Iterator[ast.Call]:
+        """Calls that cover a place's line, the one that ran first, then inner before outer."""
+        calls = [
+            node
+            for node in ast.walk(self.tree)
+            if isinstance(node, ast.Call) and node.lineno <= place.line <= (node.end_lineno or node.lineno)
+        ]
+        ran = " ".join((place.call or place.code).split())
+        yield from sorted(calls, key=lambda call: (" ".join(self.text(call).split()) != ran, len(self.text(call))))
+
+    def statement(self, place: Place) -> ast.stmt | None:
+        """The innermost simple statement that covers a place."""
+        found = None
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.stmt) and node.lineno <= place.line <= (node.end_lineno or node.lineno):
+                if found is None or node.lineno >= found.lineno:
+                    found = node
+        return found
+
+    def assignment(self, name: str) -> ast.Assign | None:
+        """The only assignment to a name; None when there are several or none."""
+        found = [
+            node
+            for node in ast.walk(self.tree)
+            if isinstance(node, ast.Assign) and any(isinstance(target, ast.Name) and target.id == name for target in node.targets)
+        ]
+        return found[0] if len(found) == 1 else None
+
+    def swapped(self, node: ast.expr | ast.stmt, text: str) -> str:
+        """The source with another text in the place of a node."""
+        assert node.end_lineno is not None
+        assert node.end_col_offset is not None
+        lines = [line.encode() for line in self.source.splitlines(keepends=True)]
+        start = sum(map(len, lines[: node.lineno - 1])) + node.col_offset
+        end = sum(map(len, lines[: node.end_lineno - 1])) + node.end_col_offset
+        whole = b"".join(lines)
+        return (whole[:start] + text.encode() + whole[end:]).decode()
+
+    def without(self, statement: ast.stmt) -> str:
+        """The source without a statement's lines."""
+        lines = self.source.splitlines(keepends=True)
+        return "".join(lines[: statement.lineno - 1] + lines[statement.end_lineno :])
+
+    def diff(self, changed: str) -> str | None:
+        """A unified diff to another source; None when it would not parse or nothing changes."""
+        try:
+            ast.parse(changed)
+        except (SyntaxError, ValueError):
+            return None
+        name = Path(self.file).name
+        lines = difflib.unified_diff(
+            self.source.splitlines(keepends=True), changed.splitlines(keepends=True), f"a/{name}", f"b/{name}", n=1
+        )
+        return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines) or None
+
+
+def relocated(script: Script, place: Place, target: str) -> str | None:
+    """The source in which the tensor of `place` is made on, or moved to, the device that the expression `target` names."""
+    for call in script.find(place):
+        name = called(call)
+        device = next((keyword for keyword in call.keywords if keyword.arg == "device"), None)
+        if device is not None and name != "load":
+            return script.swapped(device.value, target)
+        if isinstance(call.func, ast.Attribute) and name == "cuda":
+            return script.swapped(call, f"{script.text(call.func.value)}.to({target})")
+        if isinstance(call.func, ast.Attribute) and name == "cpu":
+            return script.swapped(call, script.text(call.func.value) + f".to({target})")
+        if isinstance(call.func, ast.Attribute) and name == "to" and call.args and not _is_type(call.args[0]):
+            return script.swapped(call.args[0], target)
+        if name in FACTORIES:
+            return script.swapped(call, with_keyword(script, call, "device", target))
+    for call in script.find(place):
+        return script.swapped(call, f"{script.text(call)}.to({target})")
+    return None
+
+
+def with_keyword(script: Script, call: ast.Call, name: str, value: str) -> str:
+    """A call with one keyword argument more."""
+    inside = script.text(call)[:-1].rstrip().removesuffix(",")
+    return f"{inside}{', ' if call.args or call.keywords else ''}{name}={value})"
+
+
+def called(call: ast.Call) -> str:
+    """The last name of what is called."""
+    if isinstance(call.func, ast.Attribute):
+        return call.func.attr
+    return call.func.id if isinstance(call.func, ast.Name) else ""
+
+
+def first(node: ast.AST, wanted: Callable[[ast.AST], bool]) -> ast.AST | None:
+    """The first node below that is wanted."""
+    return next((each for each in ast.walk(node) if wanted(each)), None)
+
+
+def _is_type(node: ast.expr) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr in (
+        "float16",
+        "bfloat16",
+        "float32",
+        "float64",
+        "half",
+        "float",
+        "long",
+        "int",
+        "int64",
+        "bool",
+        "dtype",
+    )

@@ -1,0 +1,76 @@
+"""Releases that are known to be broken, from `releases.json`, and the ones that work."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from samedevice.diagnosis._scene import Scene
+from samedevice.diagnosis._weigh import Verdict
+from samedevice.diagnosis.paste import Report
+from samedevice.findings import Fix
+from samedevice.messages import Language, say
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """One row of the table."""
+
+    package: str
+    bad: tuple[str, str]
+    """The first and the last release that were seen to have the bug; between them it is taken to be there."""
+    good: str
+    """A release that was seen to work."""
+    file: str
+    functions: tuple[str, ...]
+    cause: str
+    source: str
+    """Where this is known from."""
+
+
+@cache
+def releases() -> tuple[Release, ...]:
+    """The table."""
+    rows = json.loads(Path(__file__).with_name("releases.json").read_text("utf-8"))
+    return tuple(
+        Release(
+            row["package"], (row["bad"][0], row["bad"][1]), row["good"], row["file"], tuple(row["functions"]), row["cause"], row["source"]
+        )
+        for row in rows
+    )
+
+
+def releases_of_event(scene: Scene, language: Language) -> list[Fix]:
+    """A release to install when the failing file, function and version are in the table."""
+    event = scene.event
+    return _fixes(event.at.file, event.at.function, dict(event.versions), language)
+
+
+def releases_for(report: Report, verdict: Verdict, language: Language) -> tuple[Fix, ...]:
+    """The same for a pasted text; without a version the row is offered as something to compare."""
+    if report.at is None or report.at.file is None:
+        return ()
+    return tuple(_fixes(report.at.file, report.at.function or "", report.versions, language))
+
+
+def _fixes(file: str, function: str, versions: dict[str, str], language: Language) -> list[Fix]:
+    path, name, found = f"/{file.replace(chr(92), '/')}", function.rpartition(".")[2], []
+    for row in releases():
+        if not path.endswith(f"/{row.file}") or name not in row.functions:
+            continue
+        installed = versions.get(row.package)
+        values = {"package": row.package, "good": row.good, "source": row.source}
+        if installed is None:
+            bad = row.bad[0] if row.bad[0] == row.bad[1] else f"{row.bad[0]}-{row.bad[1]}"
+            found.append(Fix(say("fix.release-maybe", language, bad=bad, **values), "check"))
+        elif numbers(row.bad[0]) <= numbers(installed) <= numbers(row.bad[1]):
+            found.append(Fix(say("fix.release", language, version=installed, **values), "check"))
+    return found
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    """A version as numbers that can be compared; what is behind them does not count."""
+    return tuple(int(part) for part in re.findall(r"\d{1,9}", version.partition("+")[0])[:4])

@@ -1,0 +1,324 @@
+"""Repairs of the user's own script, as diffs."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable
+
+from samedevice.diagnosis._scene import Scene
+from samedevice.diagnosis._weigh import Verdict
+from samedevice.diagnosis.fixes._edit import Script, called, relocated, with_keyword
+from samedevice.diagnosis.paste import short_file
+from samedevice.events import EventKind, Operand
+from samedevice.findings import Fix, Safety
+from samedevice.messages import Language, say
+
+Repair = Callable[[Scene, Script | None, Operand | None, Language], list[Fix]]
+
+
+def script_fixes(scene: Scene, verdict: Verdict, language: Language) -> tuple[Fix, ...]:
+    """What can be changed in the script, or in the map, for this cause."""
+    user = scene.event.user_at
+    script = Script.read(user.file) if user is not None else None
+    guilty = next((each for each in scene.event.operands if each.name == verdict.guilty), None)
+    fixes = []
+    if scene.event.kind is EventKind.NONDETERMINISTIC_DEVICE:
+        fixes.append(Fix(say("fix.sorted-devices", language), "safe"))
+    for repair in _REPAIRS.get(verdict.cause, ()):
+        fixes += repair(scene, script, guilty, language)
+    if not any(fix.diff for fix in fixes) and verdict.cause not in ("dispatched-model-moved", "undetermined"):
+        fixes = [*_at_use(scene, script, guilty, language), *fixes]
+    unique = {(fix.title, fix.diff): fix for fix in fixes}
+    return tuple(unique.values())[:4]
+
+
+def _fix(key: str, safety: Safety, language: Language, diff: str | None = None, **values: str) -> Fix:
+    return Fix(say(f"fix.{key}", language, **values), safety, diff)
+
+
+def _inputs(scene: Scene, script: Script | None, guilty: Operand | None, language: Language) -> list[Fix]:
+    """Ids to the device of the embedding's weight."""
+    weight = next((each for each in scene.weights if each.name == "weight"), None)
+    if weight is None or guilty is None:
+        return []
+    transformers = "/transformers/" in scene.event.at.file
+    key = "inputs-to-embedding" if transformers else "inputs-to-weight"
+    model = _model_name(scene, script)
+    target = None
+    if model is not None:
+        target = f"{model}.get_input_embeddings().weight.device" if transformers else f"{model}.{weight.parameter}.device"
+    fixes = [_fix(key, "safe", language, _move(scene, script, guilty, target, model), weight=weight.parameter or "weight")]
+    if weight.tied and transformers:
+        fixes.append(_one_device(script, language))
+    return fixes
+
+
+def _one_device(script: Script | None, language: Language) -> Fix:
+    """The whole model on one device."""
+    diff = None
+    if script is not None and (found := _map_argument(script)) is not None:
+        diff = script.diff(script.swapped(found, '{"": "cuda:0"}'))
+    return _fix("one-device", "check", language, diff)
+
+
+def _extra(scene: Scene, script: Script | None, guilty: Operand | None, language: Language) -> list[Fix]:
+    """An input to the device of what it meets."""
+    if guilty is None:
+        return []
+    other = next((each for each in scene.event.operands if each.device != guilty.device), None)
+    if other is None or not scene.placed_by_user(guilty):
+        return []
+    diff = _move(scene, script, guilty, f'"{other.device}"', None)
+    return [_fix("input-to", "safe", language, diff, operand=guilty.argument or guilty.local or guilty.name, device=other.device)]
+
+
+def _labels(scene: Scene, script: Script | None, guilty: Operand | None, language: Language) -> list[Fix]:
+    """Labels to the logits."""
+    if guilty is None:
+        return []
+    logits = next((each for each in scene.event.operands if each.device != guilty.device), None)
+    if logits is None:
+        return []
+    name = guilty.local or guilty.argument or guilty.name
+    fixes = _at_use(scene, script, guilty, language)
+    if not fixes:
+        placed = scene.placed_by_user(guilty)
+        diff = _move(scene, script, guilty, f'"{logits.device}"', None) if placed else None
+        fixes = [_fix("labels", "safe", language, diff, operand=name, device=logits.device)]
+    return fixes
+
+
+def _generator(scene: Scene, script: Script | None, guilty: Operand | None, language: Language) -> list[Fix]:
+    """The generator on the tensor's device."""
+    devices = [each.device for each in scene.event.operands if each.name != "generator"]
+    if not devices:
+        return []
+    diff = None
+    if script is not None:
+        made = [node for node in ast.walk(script.tree) if isinstance(node, ast.Call) and called(node) == "Generator"]
+        if len(made) == 1:
+            old = made[0]
+            given = next((keyword.value for keyword in old.keywords if keyword.arg == "device"), old.args[0] if old.args else None)
+            text = f'"{devices[0]}"'
+            changed = script.swapped(given, text) if given else script.swapped(old, with_keyword(script, old, "device", text))
+            diff = script.diff(changed)
+    return [_fix("generator", "check", language, diff, device=devices[0])]
+
+
+def _loaded(scene: Scene, script: Script | None, guilty: Operand | None, language: Language) -> list[Fix]:
+    """`map_location` for `torch.load`."""
+    other = next((each.device for each in scene.event.operands if guilty is None or each.device != guilty.device), "cpu")
+    diff = None
+    place = (guilty.moved or guilty.made) if guilty else None
+    if script is not None and script.holds(place):
+        for call in script.find(place):
+            if called(call) == "load" and not any(keyword.arg == "map_location" for keyword in call.keywords):
+                diff = script.diff(script.swapped(call, with_keyword(script, call, "map_location", f'"{other}"')))
+                break
+    return [_fix("map-location", "safe", language, diff, device=other)]
+
+
+def _moved(scene: Scene, script: Script | None, guilty: Operand | None, language: Language) -> list[Fix]:
+    """No move after the dispatch."""
+    place = guilty.moved if guilty else None
+    diff = None
+    if script is not None and script.holds(place):
+        statement = script.statement(place)
+        if isinstance(statement, ast.Expr):
+            diff = script.diff(script.without(statement))
+        elif isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call) and called(statement.value) in ("to", "cuda"):
+            function = statement.value.func
+            if isinstance(function, ast.Attribute):
+                same = [script.text(target) for target in statement.targets] == [script.text(function.value)]
+                kept = script.without(statement) if same else script.swapped(statement.value, script.text(function.value))
+                diff = script.diff(kept)
+    return [_fix("no-move", "safe" if diff else "check", language, diff, where=f"{short_file(place.file)}:{place.line}" if place else "?")]
+
+
+def _whole_model(scene: Scene, script: Script | None, guilty: Operand | None, language: Language) -> list[Fix]:
+    """The model to where its inputs are."""
+    device = next((each.device for each in scene.plain if each.device.startswith("cuda")), None)
+    if device is None:
+        return []
+    model, diff = _model_name(scene, script), None
+    if script is not None and model is not None and (made := script.assignment(model)) is not None:
+        diff = script.diff(script.swapped(made.value, f'{script.text(made.value)}.to("{device}")'))
+    return [_fix("model-to", "check", language, diff, device=device)]
+
+
+def _together(scene: Scene, script: Script | None, guilty: Operand | None, language: Language) -> list[Fix]:
+    """A map that keeps the cut block whole."""
+    cut = next((each for each in scene.event.running if len(each.below) > 1), None)
+    if cut is None or not scene.event.device_map or len(scene.event.running) < 1:
+        return []
+    whole = cut.name == cut.kind
+    prefix = "" if whole else cut.name
+    inside = [name for name in scene.event.device_map if name == prefix or name.startswith(f"{prefix}.") or not prefix]
+    if not inside:
+        return []
+    parents = _direct_parts(scene, prefix)
+    kept = next((each.device for each in scene.event.operands if guilty is not None and each.device != guilty.device), None)
+    device = kept or scene.event.device_map[inside[0]]
+    repaired = {name: (device if name in parents else where) for name, where in scene.event.device_map.items()}
+    if len(set(repaired.values())) == len(set(scene.event.device_map.values())) and repaired == scene.event.device_map:
+        return []
+    text = "{" + ", ".join(f'"{name}": "{where}"' for name, where in repaired.items()) + "}"
+    diff = None
+    if script is not None and (found := _map_literal(script, scene)) is not None:
+        diff = script.diff(script.swapped(found, text))
+    return [_fix("device-map", "check", language, diff, map=text, module=f"{cut.name} ({cut.kind})")]
+
+
+def _direct_parts(scene: Scene, prefix: str) -> list[str]:
+    """Keys of the map that hold parts of the cut module: all of a small one, what is beside the operands of a large one."""
+    keys = [name for name in scene.event.device_map if not prefix or name == prefix or name.startswith(f"{prefix}.")]
+    touched = {device for operand in scene.event.operands for device in (operand.device,)}
+    return [name for name in keys if scene.event.device_map[name] in touched]
+
+
+def _unmapped(scene: Scene, script: Script | None, guilty: Operand | None, language: Language) -> list[Fix]:
+    """The missing name in the map."""
+    if guilty is None or not guilty.parameter:
+        return []
+    name = guilty.parameter.rpartition(".")[0] or guilty.parameter
+    device = next((each.device for each in scene.event.operands if each.device != guilty.device), "cuda:0")
+    diff = None
+    if script is not None and isinstance(found := _map_literal(script, scene), ast.Dict):
+        text = script.text(found)
+        diff = script.diff(script.swapped(found, f'{text[:-1].rstrip().removesuffix(",")}, "{name}": "{device}"}}'))
+    return [_fix("map-key", "safe", language, diff, name=name, device=device)]
+
+
+def _at_use(scene: Scene, script: Script | None, guilty: Operand | None, language: Language) -> list[Fix]:
+    """When the failing statement is the script's own: the guilty operand to the device of the one that it meets."""
+    at = scene.event.at
+    if script is None or guilty is None or not script.holds(at) or guilty.local is None or not guilty.local.isidentifier():
+        return []
+    names = [each.local for each in scene.event.operands if each.device != guilty.device and each.local and each.local.isidentifier()]
+    weights = [each for each in scene.weights if each.device != guilty.device and each.device.startswith("cuda")]
+    statement = script.statement(at)
+    if statement is None or guilty.role:
+        return []
+    if names:
+        target = f"{names[0]}.device"
+    elif weights or any(each.device.startswith("cuda") for each in scene.event.operands if each.device != guilty.device):
+        device = next(each.device for each in scene.event.operands if each.device != guilty.device)
+        target = f'"{device}"'
+    else:
+        return []
+    for node in ast.walk(statement):
+        if isinstance(node, ast.Name) and node.id == guilty.local and isinstance(node.ctx, ast.Load):
+            if node.lineno < at.line and at.call:
+                continue
+            diff = script.diff(script.swapped(node, f"{guilty.local}.to({target})"))
+            return [_fix("at-use", "safe", language, diff, operand=guilty.local, target=target)] if diff else []
+    return []
+
+
+def _library(scene: Scene, script: Script | None, guilty: Operand | None, language: Language) -> list[Fix]:
+    """The fault is in library code: what to do there, or around it."""
+    if script is not None and script.holds(scene.event.at):
+        return []
+    if guilty is None or scene.by_user(scene.event.at):
+        return []
+    device = next((each.device for each in scene.event.operands if each.device != guilty.device), None)
+    if device is None:
+        return []
+    where = f"{short_file(scene.event.at.file)}:{scene.event.at.line}"
+    return [_fix("library", "check", language, operand=guilty.local or guilty.parameter or guilty.name, device=device, where=where)]
+
+
+def _move(scene: Scene, script: Script | None, guilty: Operand, target: str | None, after: str | None) -> str | None:
+    """A diff that changes where the script puts the operand, if `after`, a name in `target`, is known there already."""
+    place = guilty.moved or guilty.made
+    if script is None or target is None or not script.holds(place):
+        return None
+    if after is not None and (made := script.assignment(after)) is not None and made.lineno > place.line:
+        return _move_at_call(scene, script, guilty, target)
+    changed = relocated(script, place, target)
+    return script.diff(changed) if changed else None
+
+
+def _move_at_call(scene: Scene, script: Script, guilty: Operand, target: str) -> str | None:
+    """The move in the call that takes the operand, since the model does not exist yet where the operand is made."""
+    user = scene.event.user_at
+    if not script.holds(user):
+        return None
+    for call in script.find(user):
+        for node in [*call.args, *(keyword.value for keyword in call.keywords)]:
+            if isinstance(node, ast.Name) and node.id in (guilty.argument, guilty.local, _assigned(script, guilty)):
+                return script.diff(script.swapped(node, f"{node.id}.to({target})"))
+    return None
+
+
+def _assigned(script: Script, operand: Operand) -> str | None:
+    """The name that the script gives to what it makes in the line of the operand."""
+    place = operand.moved or operand.made
+    statement = script.statement(place) if place is not None else None
+    if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
+        return statement.targets[0].id
+    return None
+
+
+def _model_name(scene: Scene, script: Script | None) -> str | None:
+    """The variable that the script's failing call is made on: `model` in `model.generate(...)` or `model(...)`."""
+    user = scene.event.user_at
+    if script is None or not script.holds(user):
+        return None
+    for call in sorted(script.find(user), key=lambda each: -len(script.text(each))):
+        function = call.func
+        if isinstance(function, ast.Attribute) and function.attr in ("generate", "forward", "chat", "__call__", "encode"):
+            function = function.value
+        if isinstance(function, ast.Name) and re.fullmatch(r"[a-z_]\w*", function.id) and script.assignment(function.id) is not None:
+            return function.id
+    return None
+
+
+def _map_argument(script: Script) -> ast.expr | None:
+    """The value of the script's only `device_map=`, through a name where one is given."""
+    found = [
+        keyword.value
+        for node in ast.walk(script.tree)
+        if isinstance(node, ast.Call)
+        for keyword in node.keywords
+        if keyword.arg == "device_map"
+    ]
+    if len(found) != 1:
+        return None
+    value = found[0]
+    if isinstance(value, ast.Name) and (made := script.assignment(value.id)) is not None:
+        return made.value
+    return value
+
+
+def _map_literal(script: Script, scene: Scene) -> ast.expr | None:
+    """The dictionary in the script that became the map, or else the value of `device_map=`."""
+    keys = set(scene.event.device_map)
+    for node in ast.walk(script.tree):
+        if isinstance(node, ast.Dict) and node.keys and {key.value for key in node.keys if isinstance(key, ast.Constant)} == keys:
+            return node
+    return _map_argument(script)
+
+
+_REPAIRS: dict[str, tuple[Repair, ...]] = {
+    "input-not-on-embedding-device": (_inputs,),
+    "lm-head-or-tied-weight-split": (_inputs, _together),
+    "extra-input-on-wrong-device": (_extra, _library),
+    "loss-or-label-on-other-device": (_labels,),
+    "generator-or-default-device": (_generator,),
+    "checkpoint-map-location": (_loaded,),
+    "dispatched-model-moved": (_moved,),
+    "module-left-on-other-device": (_whole_model,),
+    "block-split-across-devices": (_together,),
+    "device-map-incomplete-or-wrong": (_unmapped,),
+    "tensor-created-on-wrong-device": (_library,),
+    "hard-coded-device": (_library,),
+    "rope-table-on-wrong-device": (_library,),
+    "cache-or-beam-state-on-wrong-device": (_library,),
+    "generation-helper-on-wrong-device": (_library,),
+    "embedding-streams-on-different-devices": (_library, _together),
+    "adapter-weights-on-other-device": (_library,),
+    "optimizer-state-on-other-device": (_library,),
+    "metric-state-device": (_library,),
+}

@@ -1,0 +1,12 @@
+"""Reading what people paste: tracebacks, notebooks, logs of several ranks, a last line alone. Plain text in, records out.
+
+Must guarantee: any text is read in time linear in its length, and none makes it raise.
+"""
+
+from __future__ import annotations
+
+from samedevice.diagnosis.paste._frames import short_file
+from samedevice.diagnosis.paste._read import read_paste
+from samedevice.diagnosis.paste._report import Frame, Report
+
+__all__ = ["Frame", "Report", "read_paste", "short_file"]

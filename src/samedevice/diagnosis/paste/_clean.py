@@ -1,0 +1,76 @@
+"""From what a terminal, a log or a browser made of a text back to its lines."""
+
+# ruff: noqa: E501 # patterns of whole line beginnings
+
+from __future__ import annotations
+
+import re
+
+LIMIT = 4_000_000
+"""Characters; of a longer text the beginning is left out, since errors stand at the end."""
+LONGEST_LINE = 2_000
+"""Characters of a line that are looked at for a frame."""
+
+_ESCAPES = re.compile(r"(?:\x1b|\u241b|\\x1b|\\033|\\u001b)(?:\[[0-9;?]{0,30}[A-Za-z]|\][^\x07\x1b]{0,200}\x07|[()][A-Z0-9])")
+_BARE_COLOURS = re.compile(r"\[(?:\d{1,3};){0,4}\d{1,3}m")
+_BOX = re.compile(r"[\u2500-\u257f]")
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u200b\ufeff]")
+_BREAKS = re.compile(r"\r\n|[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+_RANK = re.compile(
+    r"\s{0,8}(?:\[(?:rank|default|worker-|gpu)?\s?(\d{1,5})\](?:<std(?:err|out)>)?:?|\[\d+,(\d{1,5})\]<std(?:err|out)>:"
+    r"|(?:rank|worker|local_rank)[ :=-]?(\d{1,5})[:|\]]|\((?:[A-Za-z_.]{1,60} )?(?:pid=\d{1,9}[^)\n]{0,80}|rank(\d{1,5}))\)|(\d{1,5}):(?=\s{1,3}(?:File|Trace|\w{1,60}Error)))[ \t]?",
+    re.IGNORECASE,
+)
+_DATE = re.compile(
+    r"\s{0,4}[\[(]?(?:\d{4}[-/]\d{2}[-/]\d{2}[T ]|\d{2}[-/]\d{2}[-/]?\d{0,4} )\d{2}:\d{2}:\d{2}(?:[.,]\d{1,9})?(?:Z|[+-]\d{2}:?\d{2})?[\])]?[ \t]?"
+    r"|\s{0,4}\[?\d{2}:\d{2}:\d{2}(?:[.,]\d{1,9})?\]?[ \t]"
+)
+_LEVEL = re.compile(
+    r"(?:\s{0,3}[-|:]\s{0,3})?\[?(?:DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL|stderr|stdout|EXCEPTION)\]?(?=[\s:|\-\[])"
+    r"(?:\s{0,3}[-|:](?!-)|\s{1,3}\[[\w.:<> -]{1,80}\])?[ \t]?",
+    re.IGNORECASE,
+)
+_BAR = re.compile(r"\s?(?:\||-(?!-))[ \t]?(?:std(?:err|out)\s?[|-]|[\w.]{1,60}:[\w<>]{1,60}:\d{1,6}\s?[|-])?[ \t]?")
+_QUOTE = re.compile(r"(?:\s?>\s?)+(?=\S)")
+_PYTEST = re.compile(r"E   ")
+
+
+def lines_of(text: str) -> list[tuple[str, int | None]]:
+    """Each line without colours, dates, levels and rank tags, and the rank that it was tagged with."""
+    text = text[-LIMIT:]
+    text = _ESCAPES.sub("", text)
+    text = _BARE_COLOURS.sub("", text)
+    text = _BREAKS.sub("\n", text)
+    text = _CONTROL.sub("", text)
+    return [_stripped(line) for line in text.split("\n")]
+
+
+def _stripped(line: str) -> tuple[str, int | None]:
+    rank: int | None = None
+    if _BOX.search(line[:LONGEST_LINE]):
+        line = _BOX.sub(" ", line).rstrip()
+        line = line[1:] if line.startswith("  ") else line
+    for _ in range(6):
+        before = line
+        if found := _DATE.match(line):
+            line = line[found.end() :]
+            dated = True
+        else:
+            dated = False
+        if found := _RANK.match(line):
+            number = next((group for group in found.groups() if group), None)
+            if number is not None:
+                rank = int(number)
+            line = line[found.end() :]
+        if found := _LEVEL.match(line):
+            line = line[found.end() :]
+            dated = True
+        if dated and (found := _BAR.match(line)):
+            line = line[found.end() :]
+        if line == before:
+            break
+    if found := _PYTEST.match(line):
+        line = line[found.end() :]
+    if line.startswith(">") and (found := _QUOTE.match(line)):
+        line = line[found.end() :]
+    return line, rank

@@ -1,0 +1,133 @@
+"""Frames in the layouts of Python, IPython old and new, rich and pytest."""
+
+# ruff: noqa: E501 # patterns of whole lines
+
+from __future__ import annotations
+
+import re
+
+from samedevice.diagnosis.paste._clean import LONGEST_LINE
+from samedevice.diagnosis.paste._report import Frame
+
+_PYTHON = re.compile(r'\s{0,40}File "(?P<file>[^"\n]{1,500})", line (?P<line>\d{1,7})(?:, in (?P<function>[^\n]{1,200}))?')
+_NOTEBOOK = re.compile(
+    r"\s{0,4}(?:File (?P<file>\S[^\n]{0,480}?):(?P<line>\d{1,7})|(?:Cell |Input )?In ?\[(?P<cell>[\d ]{1,6})\],? (?:line |in )(?P<cell_line>[^\s(]{1,40}))"
+    r"(?:, in (?P<function>[\w.<>]{1,160}))?"
+)
+_OLD_NOTEBOOK = re.compile(
+    r"\s{0,4}(?P<file>[~/.\w][^\s:]{0,480}?\.py|<ipython-input[^>\s]{1,80}>) in (?P<function>[\w.<>]{1,160})(?:\(|$)"
+)
+_RICH = re.compile(r"\s{0,8}(?P<file>[~/.\w][^\s:]{0,480}?\.py|<[^>\s]{1,80}>):(?P<line>\d{1,7}) in (?P<function>[\w.<>]{1,160})\s{0,400}$")
+_PYTEST = re.compile(
+    r"(?P<file>[~/.\w][^\s:]{0,480}?\.py):(?P<line>\d{1,7}): (?:in (?P<function>[\w.<>]{1,160})|(?P<error>\w{1,60}Error)?\s{0,20}$)"
+)
+_TEST = re.compile(r"(?:FAILED|ERROR|FAIL:)\s{1,4}(?P<file>[~/.\w][^\s:]{0,300}?\.py)::(?P<function>[\w.:]{1,240})")
+_POINTED = re.compile(r"\s{0,8}(?:-{1,6}>|\u2771|>)\s{0,4}(?P<line>\d{1,7}|)[ \t]{1,400}(?P<code>\S[^\n]{0,400})")
+_NUMBERED = re.compile(r"\s{0,8}\d{1,7}(?:\s|$)")
+_ERROR = re.compile(r"(?:[\w.]{0,120}\.)?(?P<name>[A-Z]\w{0,60}(?:Error|Exception|Warning|Interrupt|Exit))(?::|\s|$)")
+_MARKS = re.compile(r"\s{0,60}[~^]{1,400}\s{0,20}$")
+_INSTALLED = re.compile(r"^.*?(?:site-packages|dist-packages|transformers_modules)[/\\]")
+_STANDARD = re.compile(r"^.*/lib/python3\.\d{1,2}/")
+
+
+def frames_of(lines: list[str]) -> tuple[Frame, ...]:
+    """The frames that `lines` show, oldest first."""
+    found: list[Frame] = []
+    index = 0
+    while index < len(lines):
+        line = lines[index][:LONGEST_LINE]
+        index += 1
+        frame = _head(line)
+        if frame is None:
+            continue
+        code, index = _code_below(lines, index, frame)
+        found.append(Frame(frame.file, frame.line, frame.function, code))
+    if (loose := _loose_code(lines)) is not None:
+        found.insert(0, loose)
+    return tuple(found)
+
+
+def short_file(file: str) -> str:
+    """A path from the installed package, the standard library, or as pasted."""
+    path = file.replace("\\", "/")
+    if "transformers_modules/" in path:
+        return "transformers_modules/" + path.partition("transformers_modules/")[2]
+    for cut in (_INSTALLED, _STANDARD):
+        if found := cut.match(path):
+            return path[found.end() :]
+    return path
+
+
+def _head(line: str) -> Frame | None:
+    if ".py" not in line and "File" not in line and "In" not in line and ">" not in line:
+        return None
+    if found := _PYTHON.match(line):
+        return Frame(short_file(found["file"]), int(found["line"]), _function(found["function"]), "")
+    if found := _TEST.search(line):
+        return Frame(short_file(found["file"]), None, _function(found["function"].replace("::", ".")), "")
+    if found := _OLD_NOTEBOOK.match(line):
+        return Frame(short_file(found["file"]), None, _function(found["function"]), "")
+    if found := _RICH.match(line):
+        return Frame(short_file(found["file"]), int(found["line"]), _function(found["function"]), "")
+    if found := _PYTEST.match(line):
+        return Frame(short_file(found["file"]), int(found["line"]), _function(found["function"]), "")
+    if found := _NOTEBOOK.match(line):
+        if found["file"] is not None:
+            return Frame(short_file(found["file"]), int(found["line"]), _function(found["function"]), "")
+        number = found["cell_line"]
+        return Frame("<notebook>", int(number) if number.isdecimal() and len(number) < 8 else None, "<module>", "")
+    return None
+
+
+def _function(name: str | None) -> str | None:
+    return name.strip().removesuffix("(...)") or None if name else None
+
+
+def _code_below(lines: list[str], index: int, frame: Frame) -> tuple[str, int]:
+    """The source that belongs to the head of a frame just above `index`; the marked line where several are shown."""
+    plain: list[str] = []
+    for position in range(index, min(index + 24, len(lines))):
+        line = lines[position][:LONGEST_LINE]
+        if pointed := _POINTED.match(line):
+            return pointed["code"].strip(), position + 1
+        if _head(line) is not None:
+            return (plain[0] if plain else ""), position
+        if not line.strip():
+            if plain:
+                return plain[0], position
+            continue
+        if _is_error(line):
+            return (plain[0] if plain else ""), position
+        if _MARKS.match(line):
+            continue
+        if _NUMBERED.match(line):
+            continue
+        if line.startswith(("  ", "\t")):
+            plain.append(line.strip())
+        else:
+            return (plain[0] if plain else ""), position
+    return (plain[0] if plain else ""), min(index + 24, len(lines))
+
+
+def _is_error(line: str) -> bool:
+    return _ERROR.match(line) is not None
+
+
+def _loose_code(lines: list[str]) -> Frame | None:
+    """The indented source line that a paste cut at the top begins with."""
+    for line in lines[:40]:
+        short = line[:LONGEST_LINE]
+        if not short.strip() or _MARKS.match(short):
+            continue
+        indented = short.startswith(("    ", "\t")) and _head(short) is None and not _is_error(short.strip())
+        return Frame(None, None, None, short.strip()) if indented else None
+    return None
+
+
+def exception_name(lines: list[str], message_at: int) -> str | None:
+    """The class that the line of the message names."""
+    found = None
+    for line in lines[max(0, message_at - 3) : message_at + 1]:
+        for each in re.finditer(r"\b([A-Z]\w{0,60}(?:Error|Exception|Warning))\b(?=\s{0,4}:|\s{4,}Traceback)", line[:LONGEST_LINE]):
+            found = each[1]
+    return found

@@ -1,0 +1,132 @@
+"""The messages that torch and its libraries raise for a wrong device, one row each.
+
+A row's pattern may name `devices` as `d1`, `d2`, ..., the `op` and the `argument`. Every pattern begins with fixed words and holds no
+nested repetition, so that a search is linear.
+"""
+
+# ruff: noqa: E501 # a message is one line, as it is printed
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_DEVICE = r"(?:cuda|cpu|meta|mps|xpu|npu|hpu|xla|musa|mlu|privateuseone)(?::\d{1,3})?"
+_WHERE = r"(?:\s{0,3}\(when checking argument (?:for argument (?P<argument>\w{1,60}) )?in method (?P<op>[\w:]{1,80}))?"
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of message."""
+
+    name: str
+    pattern: re.Pattern[str]
+    weak: bool = False
+    """True for messages that another one beside them outranks."""
+
+
+def _row(name: str, pattern: str, weak: bool = False) -> Kind:
+    return Kind(name, re.compile(pattern.replace("DEVICE", _DEVICE), re.IGNORECASE), weak)
+
+
+KINDS: tuple[Kind, ...] = (
+    _row(
+        "argument-device",
+        r"Expected all tensors to be on the same device, but got (?P<argument>\w{1,60}) is on (?P<d1>DEVICE), different from other tensors "
+        r"on (?P<d2>DEVICE)(?:\s{0,3}\(when checking argument in method (?P<op>[\w:]{1,80}))?",
+    ),
+    _row(
+        "same-device",
+        r"Expected all tensors to be on the same device, but found at least two devices, (?P<d1>DEVICE) and (?P<d2>DEVICE)\s?!?" + _WHERE,
+    ),
+    _row("same-device", r"Expected all tensors to be on the same device", weak=True),
+    _row("same-device", r"found at least two devices, (?P<d1>DEVICE) and (?P<d2>DEVICE)\s?!?" + _WHERE, weak=True),
+    _row(
+        "index-device",
+        r"indices should be either on (?:the )?(?:cpu|'?\w{1,8}'?) or on the same device as the indexed tensor(?: \((?P<d1>DEVICE)\))?",
+    ),
+    _row("cat-device-old", r"torch\.cat\(\): all input tensors must be on the same device\. Received (?P<d1>DEVICE) and (?P<d2>DEVICE)"),
+    _row("cat-device-old", r"All input tensors must be on the same device\. Received (?P<d1>DEVICE) and (?P<d2>DEVICE)"),
+    _row("embedding-device-old", r"Input, output and indices must be on the current device"),
+    _row(
+        "embedding-device-old",
+        r"Expected object of device type \w{1,10} but got device type \w{1,10} for argument #?\d{1,2} '(?P<argument>index|indices)'",
+    ),
+    _row(
+        "type-combination",
+        r"Expected object of (?:device type|backend|type) [\w.]{1,40} but got (?:device type |backend |type )?[\w.]{1,40} for argument #?\d{1,2} '(?P<argument>\w{1,40})'",
+    ),
+    _row("type-combination", r"Expected tensor for argument #\d{1,2} '(?P<argument>\w{1,40})' to have the same (?:device|type)"),
+    _row("type-combination", r"Tensor for argument #?\d{1,2} '(?P<argument>\w{1,40})' is on CPU"),
+    _row("type-combination", r"(?:promotion|combination) of (?:types|devices)? ?[\w ]{0,40}not (?:allowed|supported)", weak=True),
+    _row(
+        "type-combination",
+        r"Unsupported type combination|unsupported (?:type|dtype) combination|only supports? [\w., ]{1,60}type combination",
+    ),
+    _row("mask-device", r"expected self and mask to be on the same device, but got mask on (?P<d2>DEVICE) and self on (?P<d1>DEVICE)"),
+    _row(
+        "mask-device",
+        r"(?:mask and self|self and mask|mask and source|self and source)[\w ]{0,30}must be on the same device|masked_fill[\w ]{0,20}: expected self and mask",
+    ),
+    _row(
+        "input-weight-type",
+        r"Input type \((?P<t1>[\w.]{1,40})\) and (?P<argument>weight|bias) type \((?P<t2>[\w.]{1,40})\) should be the same",
+    ),
+    _row(
+        "input-weight-type",
+        r"Input and (?:parameter|hidden) tensors are not at the same device, found input tensor at (?P<d1>DEVICE) and (?:parameter|hidden) tensor at (?P<d2>DEVICE)",
+    ),
+    _row("meta-copy", r"Cannot copy out of meta tensor; no data!"),
+    _row("meta-device", r"Tensor on device (?P<d1>DEVICE) is not on the expected device (?P<d2>DEVICE)"),
+    _row("meta-device", r"(?P<argument>[\w.]{1,120}) is on the meta device"),
+    _row(
+        "meta-value",
+        r"Tensor\.item\(\) cannot be called on meta tensors|Cannot (?:access|get) (?:data|value)[\w ]{0,30}meta tensor|is on the meta device, we need a `?value",
+    ),
+    _row("generator-device", r"Expected a '?(?P<d1>\w{2,8})'? device type for generator but found '?(?P<d2>\w{2,8})'?"),
+    _row("generator-device", r"Cannot generate a (?P<d1>\w{2,8}) tensor from a generator of type (?P<d2>\w{2,8})"),
+    _row(
+        "data-parallel-module",
+        r"module must have its parameters and buffers on device (?P<d1>DEVICE) \(device_ids\[0\]\) but found one of them on device: (?P<d2>DEVICE)",
+    ),
+    _row("data-parallel-replica", r"Caught (?P<argument>\w{3,40}) in replica \d{1,3} on device \d{1,3}", weak=True),
+    _row("device-map-distributed", r"You can'?t train a model that has been loaded with `?device_map"),
+    _row(
+        "device-map-other-process-device",
+        r"You can'?t train a model that has been loaded in \d{1,2}-bit (?:precision )?on a different device than the one you'?re training on",
+    ),
+    _row("device-map-zero3", r"DeepSpeed Zero-3 is not compatible with (?:`low_cpu_mem_usage=True` or with )?passing a `?device_map"),
+    _row("device-map-incomplete", r"(?P<argument>[\w.]{1,160}) doesn'?t have any device set"),
+    _row(
+        "device-map-incomplete",
+        r"The device_map provided does not give any device for the following parameters?: (?P<argument>[\w.]{1,160})?",
+    ),
+    _row("device-map-class-unsupported", r"(?P<argument>\w{1,80}) does not support `?device_map=?\W{0,3}\w{0,12}\W{0,3}`? ?yet"),
+    _row("device-map-class-unsupported", r"(?P<argument>\w{1,80}) does(?: not|n't) have (?:a |an )?(?:attribute )?\W?_no_split_modules"),
+    _row("device-map-class-unsupported", r"'(?P<argument>\w{1,80})' object has no attribute '_no_split_modules'"),
+    _row("move-dispatched", r"You can'?t move a model that has some modules offloaded to cpu or disk"),
+    _row("move-dispatched", r"`?\.to`? is not supported for `?(?:4-bit|8-bit|\d-bit)`?"),
+    _row("move-dispatched", r"It seems like you have activated (?:a device mapping strategy|sequential model offloading|model offloading)"),
+    _row("move-dispatched-warning", r"You shouldn'?t move a model (?:that is dispatched|when it is dispatched)", weak=True),
+    _row("triton-pointer", r"Pointer argument \(at (?P<argument>\d{1,3})\) cannot be accessed from Triton \(cpu tensor\?\)"),
+    _row("triton-pointer", r"Expected (?:x|input|tensor|all inputs?)[\w. ]{0,20} to be (?:a |on )?cuda(?: tensor)?,? ", weak=True),
+    _row("illegal-access", r"an illegal memory access was encountered"),
+    _row("device-assert", r"device-side assert triggered"),
+    _row(
+        "invalid-ordinal", r"invalid device ordinal|Invalid device id|device_id \W?\d{0,3}\W? ?(?:is )?out of range|Duplicate GPU detected"
+    ),
+    _row("deserialize", r"Attempting to deserialize object on (?:a )?(?:CUDA device|\w{2,8} device)"),
+    _row(
+        "cuda-not-compiled",
+        r"Torch not compiled with CUDA enabled|not linked with support for cuda|Found no NVIDIA driver|No CUDA GPUs are available",
+    ),
+    _row("mps-placeholder", r"Placeholder storage has not been allocated on MPS device"),
+    _row("metric-device", r"Encountered different devices in metric calculation"),
+    _row("numpy-conversion", r"can'?t convert (?P<d1>DEVICE) device type tensor to numpy"),
+    _row("cublaslt", r"cublasLt ran into an error"),
+    _row("out-of-memory", r"CUDA out of memory|OutOfMemoryError", weak=True),
+    _row("no-exception", r"No (?:exception|error)(?: at \w{1,20}| is raised)?[.:,]", weak=True),
+)
+
+_MESSAGE_END = re.compile(r"\n|$")
+SYMPTOMS = re.compile(r"No (?:exception|error)\b", re.IGNORECASE)

@@ -1,0 +1,78 @@
+"""What a paste says, as a record without judgement."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import cached_property
+
+_PLUMBING = re.compile(
+    r"^(torch/(?!optim/|distributed/(?:fsdp|algorithms)|nn/parallel|_inductor|utils/data)|accelerate/hooks\.py|accelerate/utils/operations\.py"
+    r"|(?:starlette|fastapi|uvicorn|flask|werkzeug|gradio|anyio|asyncio|aiohttp|tornado|gunicorn|click|ray/_private|multiprocessing)/"
+    r"|contextlib\.py|functools\.py|threading\.py|concurrent/)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One frame of a traceback."""
+
+    file: str | None
+    """Relative to the installed package where that can be told, else as pasted; None when the paste does not say."""
+    line: int | None
+    function: str | None
+    code: str
+    """The printed line of source; empty when none is printed."""
+
+    @property
+    def plumbing(self) -> bool:
+        """Whether the frame belongs to torch, a hook or the standard library: it says where, hardly why."""
+        return self.file is not None and _PLUMBING.match(self.file) is not None
+
+
+@dataclass(frozen=True)
+class Report:
+    """One error of a paste."""
+
+    kind: str
+    """Kind of message, as in the closed list of the corpus; `unknown-message` when none is recognised."""
+    message: str | None
+    """The error as it would be printed, without ranks, dates, colours and the exception's name."""
+    exception: str | None = None
+    devices: tuple[str, ...] = ()
+    """In printed order."""
+    op: str | None = None
+    """Wrapper or operator, as printed."""
+    argument: str | None = None
+    frames: tuple[Frame, ...] = ()
+    """Oldest first."""
+    versions: dict[str, str] = field(default_factory=dict)
+    ranks: tuple[int, ...] = ()
+    """Ranks that show this error."""
+    earlier: tuple[str, ...] = ()
+    """Kinds of other errors that stand before this one in the paste."""
+    words: str = ""
+    """The whole paste, cleaned."""
+
+    @cached_property
+    def own_frames(self) -> tuple[Frame, ...]:
+        """Frames that a person wrote for this purpose, oldest first."""
+        return tuple(frame for frame in self.frames if not frame.plumbing)
+
+    @cached_property
+    def at(self) -> Frame | None:
+        """The failing statement: the innermost frame that is not plumbing; the innermost of all when there is no other."""
+        return self.own_frames[-1] if self.own_frames else (self.frames[-1] if self.frames else None)
+
+    @cached_property
+    def statement(self) -> str:
+        """Source of the failing statement and of what it called."""
+        if self.at is None:
+            return ""
+        position = self.frames.index(self.at)
+        return "\n".join(frame.code for frame in self.frames[position:] if frame.code)
+
+    @cached_property
+    def code(self) -> str:
+        """All source lines that the paste shows."""
+        return "\n".join(frame.code for frame in self.frames if frame.code)

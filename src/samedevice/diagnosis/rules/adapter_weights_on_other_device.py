@@ -1,0 +1,106 @@
+"""Adapter weights are on another device than the base layer.
+
+## What happens
+
+LoRA, IA3, VeRA or AdaLora weights were made or loaded on the host, or all on one GPU, while the base layers are
+elsewhere.
+
+## Why it fails
+
+Adapters are attached after the model was placed. The library must put each adapter where its base layer is; some
+releases forget a buffer, a shared projection or a counter, and a plain `load_state_dict` puts all of it on one
+device.
+
+## Example
+
+```python
+model = base.to("cuda:0")
+model.add_adapter(config)               # adapter on the host
+model(**inputs)
+```
+
+## Use instead
+
+```python
+model.add_adapter(config)
+model.to("cuda:0")                       # moves adapter and base layers
+# split model: for each layer, adapter.to(layer.weight.device)
+```
+
+## Fix safety
+
+Safe before the optimizer is built; afterwards the optimizer must be built again.
+
+## Known limits
+
+A split base layer under an adapter gives the same message.
+
+## References
+
+- [Troubleshooting](https://huggingface.co/docs/peft/developer_guides/troubleshooting) of peft
+"""
+
+# ruff: noqa: RUF001 # sentences are whole lines, and Chinese has its own punctuation
+
+from __future__ import annotations
+
+import re
+
+from samedevice.diagnosis._rule import Hint, Rule, anywhere, at, because, frameless, inside, line, said, sign
+from samedevice.diagnosis._scene import Scene, made_text, spelled
+from samedevice.messages import Message
+
+
+def _detect(scene: Scene) -> Hint | None:
+    if not scene.mismatch:
+        return None
+    adapters = [
+        each
+        for each in scene.weights
+        if re.search(r"(?:^|[._])(?:lora|ia3|vera|hada|lokr|oft|boft|adalora|ranknum)(?:_|\.|$)|ranknum", each.parameter or "")
+    ]
+    if adapters and any(each.device != adapters[0].device for each in scene.event.operands):
+        return Hint(8, because("adapter", operand=adapters[0].parameter or adapters[0].name), adapters[0].name)
+    if re.search(r"peft/tuners/(?!prompt_tuning|p_tuning|prefix_tuning|multitask)", scene.where):
+        odd = next(
+            (
+                each
+                for each in scene.event.operands
+                if re.search(r"ranknum|lora_|vera_|ia3_", f"{spelled(each)} {made_text(each)}") and each.device == "cpu"
+            ),
+            None,
+        )
+        odd = odd or scene.odd(*scene.event.operands)
+        return Hint(6.8, because("in-code", where=scene.where.rpartition("/")[2]), odd.name if odd else None)
+    return None
+
+
+RULE = Rule(
+    code="SD127",
+    name="adapter-weights-on-other-device",
+    title=Message(
+        "adapter weights are away from their base layer",
+        "适配器权重与基座层不在同一设备",
+    ),
+    meaning=Message(
+        "LoRA or similar weights were created or loaded on another device than the layer they belong to",
+        "LoRA 等适配器权重创建或加载到了与基座层不同的设备上",
+    ),
+    cure=Message(
+        "move the adapter to the device of each base layer after attaching it, or attach before the model is moved",
+        "挂上适配器后把它移到每个基座层所在的设备，或先挂适配器再移动模型",
+    ),
+    page=__doc__ or "",
+    common=0.35,
+    signs=(
+        sign(5.5, line(r"\blora_[A-Z]\w*|\blora_\w+|\bia3_l\w*|\bvera_\w+|ranknum|lora_magnitude|\bhada_\w+")),
+        sign(5, at(r"peft/tuners|lora|adapter|lycoris|locon")),
+        sign(3.6, inside(r"peft/tuners|composable_lora|/lora|lora_layers|networks\.py|loralib|kohya")),
+        sign(3.2, said("same-device argument-device", op="mm", argument="mat2", devices="host")),
+        sign(2.6, said("same-device argument-device", op="_mm$|addmm", argument="mat2", devices="gpus")),
+        sign(1.6, inside(r"\bpeft/")),
+        sign(1.5, anywhere(r"\b(?:lora|adapter|peft)\b")),
+        sign(0.45, said("same-device", devices="host"), frameless()),
+    ),
+    detect=_detect,
+)

@@ -1,0 +1,109 @@
+"""A block that must stay whole was cut by the placement.
+
+## What happens
+
+Residual connections, cross attention, summed embeddings or directly owned parameters join tensors of one block, and
+the map put parts of the block on different GPUs.
+
+## Why it fails
+
+Accelerate moves what enters a module to that module's device. Inside a cut block, the branches end on different GPUs
+and a plain `+` joins them; nothing moves there. The class's list of blocks that must stay whole (`_no_split_modules`)
+is missing, empty or names another class.
+
+## Example
+
+```python
+device_map = {"layers.0.attn": 0, "layers.0.mlp": 1, ...}    # the residual of layer 0 is cut
+```
+
+## Use instead
+
+```python
+device_map = {"layers.0": 0, "layers.1": 1, ...}              # whole blocks only
+```
+
+## Fix safety
+
+Safe: the numbers do not change, only where they are computed. A whole block must fit on one GPU.
+
+## Known limits
+
+A pair of neighbouring GPUs in a message without frames is often this, and no proof of it.
+
+## References
+
+- `no_split_module_classes` in [Big model inference](https://huggingface.co/docs/accelerate/concept_guides/big_model_inference) of accelerate
+"""
+
+# ruff: noqa: E501, RUF001 # sentences are whole lines, and Chinese has its own punctuation
+
+from __future__ import annotations
+
+from samedevice.diagnosis._rule import Hint, Reason, Rule, anywhere, because, frameless, inside, line, said, sign
+from samedevice.diagnosis._scene import Scene
+from samedevice.diagnosis.paste import Report
+from samedevice.messages import Message
+
+
+def _neighbours(report: Report) -> Reason | None:
+    """Two neighbouring GPUs, neither of them the first: a cut in the middle of a model."""
+    numbers = [device.partition(":")[2] for device in report.devices]
+    if (
+        len(numbers) == 2
+        and all(number.isdecimal() and int(number) > 0 for number in numbers)
+        and abs(int(numbers[0]) - int(numbers[1])) == 1
+    ):
+        return because("neighbours", devices=", ".join(report.devices))
+    return None
+
+
+def _detect(scene: Scene) -> Hint | None:
+    if not scene.mismatch or not scene.two_gpus or not scene.dispatched:
+        return None
+    cut = next((each for each in scene.event.running if len(each.below) > 1), None)
+    joins = scene.op in ("add", "add_", "mul", "sub", "div", "cat", "bmm", "mm", "addmm", "where")
+    if cut is None or not joins:
+        return None
+    weight = 4.2 if scene.op in ("add", "add_", "mul") and cut is scene.event.running[0] else 2.8
+    odd = scene.odd(*scene.event.operands)
+    return Hint(weight, because("cut", module=f"{cut.name} ({cut.kind})", devices=", ".join(cut.below)), odd.name if odd else None)
+
+
+RULE = Rule(
+    code="SD120",
+    name="block-split-across-devices",
+    title=Message(
+        "a block was cut across devices",
+        "一个完整的模块被切到了多个设备上",
+    ),
+    meaning=Message(
+        "the placement cut a block (residual, cross attention, summed embeddings) whose parts are joined without a move",
+        "放置方案把必须整体放置的模块（残差、交叉注意力、嵌入相加）切开了，而汇合处没有搬运",
+    ),
+    cure=Message(
+        "name the block's class in no_split_module_classes, or place the block as one key of device_map",
+        "在 no_split_module_classes 中写上该模块的类名，或在 device_map 中把该模块作为一个键整体放置",
+    ),
+    page=__doc__ or "",
+    common=0.7,
+    signs=(
+        sign(6, said("device-map-class-unsupported")),
+        sign(
+            4.2,
+            line(
+                r"\bresidual\b|\bhidden_states \+|\bhidden_states, (?:residual|attn_output|ffn|shortcut)|\bshortcut\b|\battn_output\b|\bfeed_forward\b|\bresidual_\w+|drop_path"
+            ),
+        ),
+        sign(
+            3.8, anywhere(r"test_model_parallelism|test_sharded|test_cpu_offload|test_disk_offload|test_layerwise|model_parallel(?!_beam)")
+        ),
+        sign(2.2, said("same-device argument-device", devices="gpus"), inside(r"transformers_modules/")),
+        sign(1.2, said("same-device argument-device", devices="gpus"), line(r"hidden_states")),
+        sign(1.6, said("same-device argument-device", devices="gpus"), _neighbours),
+        sign(1.4, said("same-device argument-device", devices="gpus"), frameless()),
+        sign(1.4, said("same-device argument-device", op="mm|layer_norm|convolution", devices="gpus")),
+        sign(1.0, said("same-device argument-device", devices="gpus")),
+    ),
+    detect=_detect,
+)

@@ -1,0 +1,122 @@
+"""State kept between steps is on another device than the layer that uses it.
+
+## What happens
+
+A KV cache, a static or hybrid cache, a recurrent or convolution state, or a beam index stays on one device (the
+model's first, or the host), while layers on other GPUs write to it, read from it or reorder it.
+
+## Why it fails
+
+One cache serves layers on several GPUs. If all its parts are made on `model.device`, only the layers there match; if
+a beam index is used for each layer's part, it must go to each.
+
+## Example
+
+```python
+states = torch.zeros(layers, batch, size, device=model.device)     # all on cuda:0
+state = states[self.layer_idx] * self.conv1d.weight                # this layer is on cuda:1
+```
+
+## Use instead
+
+```python
+states = [torch.zeros(batch, size, device=device_of_layer[i]) for i in range(layers)]
+past.index_select(0, beam_idx.to(past.device))
+```
+
+## Fix safety
+
+Safe: where the state is does not change its values. `use_cache=False` avoids the bug at the price of speed.
+
+## Known limits
+
+A `cat` in attention whose frames are missing can also be a split block.
+
+## References
+
+- [Cache classes](https://huggingface.co/docs/transformers/kv_cache) of transformers
+- [Petals](https://github.com/bigscience-workshop/petals)
+"""
+
+# ruff: noqa: E501, RUF001 # sentences are whole lines, and Chinese has its own punctuation
+
+from __future__ import annotations
+
+import re
+
+from samedevice.diagnosis._rule import Hint, Reason, Rule, anywhere, at, because, frameless, inside, line, said, sign
+from samedevice.diagnosis._scene import Scene, made_text, spelled
+from samedevice.diagnosis.paste import Report
+from samedevice.events import Operand
+from samedevice.messages import Message
+
+
+def _state_on_gpu(report: Report) -> Reason | None:
+    """An indexed tensor on a GPU, and an index on another one."""
+    if report.devices and report.devices[0].startswith(("cuda", "xpu", "npu")):
+        return because("devices", devices=report.devices[0])
+    return None
+
+
+def _detect(scene: Scene) -> Hint | None:
+    if not scene.mismatch:
+        return None
+    held = [each for each in scene.event.operands if _kept(each) or re.search(r"self\.(?:rope_deltas|\w*cache)\b", scene.named_by(each))]
+    if held:
+        index = next((each for each in scene.event.operands if re.search(r"beam_idx|hypo_ids|beam_ind", spelled(each))), None)
+        guilty = index if index is not None else scene.odd(*held)
+        assert guilty is not None
+        return Hint(7.5, because("kept", operand=held[0].local or held[0].name, holder=held[0].holder or held[0].local or "?"), guilty.name)
+    if re.search(r"_reorder_cache|beam", scene.where):
+        odd = scene.odd(*scene.event.operands)
+        return Hint(6, because("in-code", where=scene.where.rpartition("/")[2]), odd.name if odd else None)
+    if re.search(r"cache_utils\.py", scene.where):
+        odd = scene.odd(*scene.event.operands)
+        return Hint(6.5, because("in-code", where=scene.where.rpartition("/")[2]), odd.name if odd else None)
+    return None
+
+
+def _kept(operand: Operand) -> bool:
+    names = spelled(operand)
+    if operand.holder and operand.holder != "cache_kwargs":
+        return True
+    kept = r"conv_state|ssm_state|recurrent_state|past_state|past_key|layer_past|key_cache|k_out|v_out|rope_delta|self\.\w*cache"
+    return bool(re.search(kept, f"{names} {made_text(operand)}"))
+
+
+RULE = Rule(
+    code="SD118",
+    name="cache-or-beam-state-on-wrong-device",
+    title=Message(
+        "kept state (cache, beams) is on another device",
+        "缓存或束搜索状态在别的设备上",
+    ),
+    meaning=Message(
+        "a KV cache, recurrent state or beam index is not where the layer that uses it is",
+        "KV 缓存、循环状态或 beam 索引不在使用它的层所在的设备上",
+    ),
+    cure=Message(
+        "keep each layer's part of the cache on the device of that layer, and move the beam index to it; use_cache=False shows whether it is the cache",
+        "让每层的缓存位于该层所在的设备，并把 beam 索引移过去；用 use_cache=False 可以验证是否是缓存的问题",
+    ),
+    page=__doc__ or "",
+    common=0.35,
+    signs=(
+        sign(
+            5.5,
+            line(
+                r"\b(?:past_key_values?|key_cache|value_cache|k_out|v_out|k_cache|v_cache|cache_position|layer_past|past_key|conv_states?|ssm_states?|recurrent_states?|kv_cache|cache_k|cache_v|rope_deltas|past_state|key_states)\b"
+            ),
+        ),
+        sign(5, at(r"cache_utils|_reorder_cache|reorder_cache|static_cache|_update_cache|hybrid_cache")),
+        sign(5, line(r"\bbeam_idx\b|_reorder_cache|reorder_cache|beam_scores|beam_indices|next_beam")),
+        sign(4.5, inside(r"beam_search|_reorder_cache|cache_utils|constrained_beam")),
+        sign(4, anywhere(r"model_parallel_beam_search|beam_search|num_beams")),
+        sign(3.5, said("same-device cat-device-old", op="cat", argument="tensors"), line(r"\b(?:step|past|cache|attn|attention|kv)\w*\b")),
+        sign(2.2, said("same-device cat-device-old", op="cat", argument="tensors"), frameless()),
+        sign(4, inside(r"petals/server"), said("same-device argument-device cat-device-old")),
+        sign(3.0, said("index-device"), _state_on_gpu),
+        sign(0.95, said("same-device argument-device", devices="gpus"), frameless()),
+    ),
+    detect=_detect,
+)

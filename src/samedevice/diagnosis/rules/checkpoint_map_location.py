@@ -1,0 +1,81 @@
+"""A checkpoint is loaded without a remap of its devices.
+
+## What happens
+
+`torch.load` puts each tensor back on the device it was saved from. That GPU does not exist here, or it is not where
+the script wants the tensors.
+
+## Why it fails
+
+The device is part of the file. Without `map_location`, an index beyond the GPUs of this machine is refused, and one
+that exists is used silently.
+
+## Example
+
+```python
+state = torch.load("model.pt")
+```
+
+## Use instead
+
+```python
+state = torch.load("model.pt", map_location="cpu")
+```
+
+## Fix safety
+
+Safe: `load_state_dict` copies into parameters where they are.
+
+## Known limits
+
+A library that calls `torch.load` by itself needs its own option or a release that passes the device on.
+
+## References
+
+- [torch.load](https://docs.pytorch.org/docs/stable/generated/torch.load.html)
+"""
+
+# sentences are whole lines, and Chinese has its own punctuation
+
+from __future__ import annotations
+
+import re
+
+from samedevice.diagnosis._rule import Hint, Rule, because, line, said, sign
+from samedevice.diagnosis._scene import Scene, made_text, moved_text
+from samedevice.messages import Message
+
+
+def _detect(scene: Scene) -> Hint | None:
+    if not scene.mismatch:
+        return None
+    for operand in scene.event.operands:
+        text = moved_text(operand) or made_text(operand)
+        if re.search(r"\btorch\.load\(", text) and "map_location" not in text:
+            return Hint(6.5, because("loaded", operand=operand.local or operand.name, text=text[:60]), operand.name)
+    return None
+
+
+RULE = Rule(
+    code="SD136",
+    name="checkpoint-map-location",
+    title=Message(
+        "a checkpoint is loaded without map_location",
+        "加载 checkpoint 时没有指定 map_location",
+    ),
+    meaning=Message(
+        "tensors of a checkpoint go back to the device they were saved from",
+        "checkpoint 中的张量会回到保存时所在的设备",
+    ),
+    cure=Message(
+        'load with map_location="cpu" or the wanted device',
+        '加载时指定 map_location="cpu" 或目标设备',
+    ),
+    page=__doc__ or "",
+    common=0.1,
+    signs=(
+        sign(8, said("deserialize"), certain=True),
+        sign(2.0, line(r"torch\.load\("), said("same-device argument-device invalid-ordinal")),
+    ),
+    detect=_detect,
+)

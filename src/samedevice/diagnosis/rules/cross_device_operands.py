@@ -1,0 +1,64 @@
+"""An operator got tensors on devices that its CUDA kernel refuses to mix.
+
+## What happens
+
+On hardware it raises "Expected all tensors to be on the same device". Under `samedevice run` the operand is moved and
+the script goes on, so that one run shows all.
+
+## Why it fails
+
+A CUDA kernel reads memory of one device. Only 0-dim host scalars, and index tensors on the host, are exempt.
+
+## Example
+
+```python
+a = torch.ones(2, device="cuda:0")
+b = torch.ones(2, device="cuda:1")
+a + b
+```
+
+## Use instead
+
+```python
+a + b.to(a.device)
+```
+
+## Fix safety
+
+Which operand to move, and where, is what the cause of the finding says.
+
+## Known limits
+
+The failing statement is often not the faulty one; read where the operands were made and moved.
+
+## References
+
+- [How it works](../how-it-works.md)
+"""
+
+# ruff: noqa: RUF001 # sentences are whole lines, and Chinese has its own punctuation
+
+from __future__ import annotations
+
+from samedevice.diagnosis._rule import Rule
+from samedevice.events import EventKind
+from samedevice.messages import Message
+
+RULE = Rule(
+    code="SD101",
+    name="cross-device-operands",
+    title=Message(
+        "operands are on several devices",
+        "操作数分布在多个设备上",
+    ),
+    meaning=Message(
+        "an operator got tensors that its CUDA kernel refuses to mix",
+        "算子收到了 CUDA 内核不允许混用的张量",
+    ),
+    cure=Message(
+        "find which operand is in the wrong place: the cause of the finding names it",
+        "找出放错位置的操作数：报告中的根源会指出它",
+    ),
+    page=__doc__ or "",
+    kind=EventKind.MISMATCH,
+)

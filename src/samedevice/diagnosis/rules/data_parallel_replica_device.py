@@ -1,0 +1,82 @@
+"""A model is wrapped in `nn.DataParallel` though it is split, not replicable, or written for one GPU.
+
+## What happens
+
+A trainer that sees several GPUs in one process wraps the model in DataParallel, which copies it to each GPU. A model
+whose weights are on several GPUs cannot be copied; code that keeps devices in attributes is wrong in every copy but
+the first.
+
+## Why it fails
+
+DataParallel wants everything on `device_ids[0]` and runs replicas in threads.
+
+## Example
+
+```python
+model = AutoModelForCausalLM.from_pretrained(name, device_map="auto")
+model = torch.nn.DataParallel(model)
+```
+
+## Use instead
+
+```bash
+torchrun --nproc_per_node 2 train.py          # one process per GPU
+CUDA_VISIBLE_DEVICES=0 python train.py        # or one GPU
+```
+
+## Fix safety
+
+Safe; with several processes the batch per step grows by their number.
+
+## Known limits
+
+The error inside a replica may be a fault of its own; the replica only shows that DataParallel was at work.
+
+## References
+
+- [torch.nn.DataParallel](https://docs.pytorch.org/docs/stable/generated/torch.nn.DataParallel.html)
+"""
+
+# ruff: noqa: RUF001 # sentences are whole lines, and Chinese has its own punctuation
+
+from __future__ import annotations
+
+from samedevice.diagnosis._rule import Hint, Rule, after, anywhere, because, inside, said, sign
+from samedevice.diagnosis._scene import Scene
+from samedevice.messages import Message
+
+
+def _detect(scene: Scene) -> Hint | None:
+    if scene.mismatch and scene.ran_in(r"parallel_apply|nn/parallel/data_parallel"):
+        odd = scene.odd(*scene.event.operands)
+        return Hint(7, because("in-code", where="parallel_apply"), odd.name if odd else None)
+    return None
+
+
+RULE = Rule(
+    code="SD131",
+    name="data-parallel-replica-device",
+    title=Message(
+        "DataParallel wraps a model that it cannot replicate",
+        "DataParallel 包装了无法复制的模型",
+    ),
+    meaning=Message(
+        "nn.DataParallel (often added by a trainer that sees several GPUs) meets a split or device-bound model",
+        "nn.DataParallel（常由看到多块 GPU 的训练器自动添加）遇到了已切分或绑定设备的模型",
+    ),
+    cure=Message(
+        "start one process per GPU with torchrun or accelerate launch, or make one GPU visible",
+        "用 torchrun 或 accelerate launch 每块 GPU 启动一个进程，或只暴露一块 GPU",
+    ),
+    page=__doc__ or "",
+    common=0.4,
+    signs=(
+        sign(8, said("data-parallel-module"), certain=True),
+        sign(7, said("data-parallel-replica")),
+        sign(7, after("data-parallel-replica")),
+        sign(6.5, inside(r"parallel_apply|nn/parallel/data_parallel|DataParallel|replicate")),
+        sign(5, anywhere(r"Caught \w{3,40} in replica|nn\.DataParallel|parallel_apply")),
+        sign(1.0, said("same-device argument-device", devices="gpus"), inside(r"trainer\.py:")),
+    ),
+    detect=_detect,
+)

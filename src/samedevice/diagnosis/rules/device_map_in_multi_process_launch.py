@@ -1,0 +1,69 @@
+"""A device map is used in a multi-process launch, or with ZeRO-3 or FSDP.
+
+## What happens
+
+`device_map="auto"` spreads one model over all GPUs, in every process of the launch; each process then trains a model
+that is partly on the others' GPUs.
+
+## Why it fails
+
+DDP, ZeRO and FSDP decide placement themselves: one GPU per process. Libraries refuse the combination where they
+notice it; where they do not, two processes meet on one GPU and tensors on several.
+
+## Example
+
+```bash
+torchrun --nproc_per_node 8 train.py      # train.py: from_pretrained(..., device_map="auto")
+```
+
+## Use instead
+
+```python
+device_map = {"": int(os.environ.get("LOCAL_RANK", 0))}     # one GPU for each process
+# ZeRO-3 and FSDP: no device_map at all; or plain `python train.py`
+```
+
+## Fix safety
+
+Safe, but each process now needs the whole model on its GPU; if it does not fit, use ZeRO-3 or FSDP without a map.
+
+## Known limits
+
+A plain device message in a multi-process launch need not come from a map.
+
+## References
+
+- [DeepSpeed integration](https://huggingface.co/docs/transformers/deepspeed)
+"""
+
+# ruff: noqa: RUF001 # sentences are whole lines, and Chinese has its own punctuation
+
+from __future__ import annotations
+
+from samedevice.diagnosis._rule import Rule, anywhere, inside, said, sign
+from samedevice.messages import Message
+
+RULE = Rule(
+    code="SD132",
+    name="device-map-in-multi-process-launch",
+    title=Message(
+        "a device_map is used in a multi-process launch",
+        "多进程启动时使用了 device_map",
+    ),
+    meaning=Message(
+        "each process of a launch (DDP, ZeRO-3, FSDP) spreads the model over all GPUs by a map",
+        "多进程（DDP、ZeRO-3、FSDP）中的每个进程都用 device_map 把模型铺到所有 GPU 上",
+    ),
+    cure=Message(
+        'give each process its own map {"": local_rank}, or none; or start one process',
+        '给每个进程单独的 device_map {"": local_rank}，或不用 device_map；也可以只启动一个进程',
+    ),
+    page=__doc__ or "",
+    common=0.35,
+    signs=(
+        sign(8, said("device-map-distributed device-map-zero3 device-map-other-process-device"), certain=True),
+        sign(2.6, anywhere(r"torchrun|torch\.distributed|accelerate launch|deepspeed --|--nproc_per_node"), anywhere(r"device_map")),
+        sign(0.8, anywhere(r"local_rank|--nproc|torchrun"), said("same-device argument-device", devices="gpus")),
+        sign(0.6, inside(r"rlhf|ppo|swift|llmtuner"), said("same-device argument-device", devices="gpus")),
+    ),
+)

@@ -1,0 +1,84 @@
+"""The device map itself is wrong.
+
+## What happens
+
+It leaves out a module (often the model-level rotary module), uses names of another version, cuts by single weights,
+or gives layers more room than there is. What it does not name stays on the host.
+
+## Why it fails
+
+A hand-written map fits one version of the module tree. `dispatch_model` and `from_pretrained` treat missing names
+differently: one leaves them where they are, the other refuses.
+
+## Example
+
+```python
+device_map = {"model.embed_tokens": 0, "model.layers": 0, "model.norm": 0, "lm_head": 0}
+# since transformers 4.48 there is also model.rotary_emb
+```
+
+## Use instead
+
+```python
+device_map = {"model.embed_tokens": 0, "model.rotary_emb": 0, "model.layers": 0, "model.norm": 0, "lm_head": 0}
+```
+
+## Fix safety
+
+Safe: the missing names are added on the device of their neighbours.
+
+## Known limits
+
+A rotary table on the host can also be a fault of the model code on one GPU.
+
+## References
+
+- `check_device_map` of accelerate
+"""
+
+# ruff: noqa: RUF001 # sentences are whole lines, and Chinese has its own punctuation
+
+from __future__ import annotations
+
+from samedevice.diagnosis._rule import Hint, Rule, anywhere, because, frameless, inside, line, said, sign
+from samedevice.diagnosis._scene import Scene
+from samedevice.messages import Message
+
+
+def _detect(scene: Scene) -> Hint | None:
+    if not scene.mismatch or not scene.event.device_map:
+        return None
+    for operand in scene.weights:
+        if operand.parameter and operand.device == "cpu" and scene.mapped(operand.parameter) is None:
+            return Hint(6.5, because("unmapped", operand=operand.parameter), operand.name)
+    return None
+
+
+RULE = Rule(
+    code="SD122",
+    name="device-map-incomplete-or-wrong",
+    title=Message(
+        "the device_map leaves something out or is wrong",
+        "device_map 有遗漏或错误",
+    ),
+    meaning=Message(
+        "the map misses a module, uses names of another version, or cuts where nothing may be cut",
+        "device_map 漏掉了模块、用了旧版本的名字，或在不能切的地方切开",
+    ),
+    cure=Message(
+        "compare the map with the module tree of the installed version (model.named_modules()) and complete it",
+        "用 model.named_modules() 与当前版本的模块树对照，把 device_map 补全",
+    ),
+    page=__doc__ or "",
+    common=0.4,
+    signs=(
+        sign(8, said("device-map-incomplete"), certain=True),
+        sign(5.2, line(r"rotary_emb|inv_freq"), said("same-device argument-device", devices="host"), inside(r"modeling_|language_model")),
+        sign(3.9, said("same-device argument-device", op="bmm", argument="mat2", devices="host")),
+        sign(2.4, anywhere(r"device_map\s{0,2}=\s{0,2}\{|split_model|infer_auto_device_map|layers_per_gpu|num_layers_per")),
+        sign(0.5, said("same-device", devices="host"), frameless()),
+        sign(0.3, said("same-device argument-device", devices="gpus"), frameless()),
+        sign(2.6, said("no-exception"), anywhere(r"device_map")),
+    ),
+    detect=_detect,
+)

@@ -1,0 +1,97 @@
+"""A model that was dispatched is moved as a whole.
+
+## What happens
+
+The script, a trainer, DeepSpeed, a user interface or a wrapper calls `.to()` or `.cuda()` on a model that was placed
+by a map or is partly offloaded.
+
+## Why it fails
+
+The weights follow the move, the hooks do not: they go on sending inputs to the old places. With offloaded parts there
+is nothing to move, since their weights are placeholders on meta; accelerate and transformers then refuse.
+
+## Example
+
+```python
+model = AutoModelForCausalLM.from_pretrained(name, device_map="auto")
+model.to("cuda:0")
+```
+
+## Use instead
+
+```python
+model = AutoModelForCausalLM.from_pretrained(name, device_map={"": "cuda:0"})
+```
+
+## Fix safety
+
+Safe: without the move the model stays where the map put it. Dropping the map needs room on one GPU.
+
+## Known limits
+
+A meta copy error inside a `.to()` can also be a checkpoint that never filled its weights.
+
+## References
+
+- `dispatch_model` of accelerate
+"""
+
+# ruff: noqa: RUF001 # sentences are whole lines, and Chinese has its own punctuation
+
+from __future__ import annotations
+
+import re
+
+from samedevice.diagnosis._rule import Hint, Rule, anywhere, because, inside, line, said, sign
+from samedevice.diagnosis._scene import Scene, moved_text
+from samedevice.messages import Message
+
+
+def _detect(scene: Scene) -> Hint | None:
+    if not scene.mismatch or not scene.dispatched:
+        return None
+    for operand in scene.weights:
+        placed = scene.mapped(operand.parameter or "")
+        hook = scene.event.running[0].hook if scene.event.running else None
+        text = moved_text(operand)
+        by_whole = re.search(r"\.(?:to|cuda|cpu)\(", text) and "/accelerate/" not in (operand.moved.file if operand.moved else "")
+        if by_whole and (hook not in (None, operand.device) or placed not in (None, operand.device)) and operand.device != "meta":
+            return Hint(8, because("moved-after-dispatch", operand=operand.parameter or operand.name, text=text[:60]), operand.name)
+    moved = [each for each in scene.event.running if each.hook and each.below and each.hook not in each.below]
+    if moved:
+        odd = scene.odd(*scene.event.operands)
+        return Hint(
+            6.5,
+            because("hook-elsewhere", module=moved[0].name, hook=moved[0].hook or "?", devices=", ".join(moved[0].below)),
+            odd.name if odd else None,
+        )
+    return None
+
+
+RULE = Rule(
+    code="SD123",
+    name="dispatched-model-moved",
+    title=Message(
+        "a dispatched model was moved",
+        "已按 device_map 分配的模型又被整体移动",
+    ),
+    meaning=Message(
+        "a model that was placed by a map, or is partly offloaded, is moved with .to() or .cuda()",
+        "按 device_map 放置或部分 offload 的模型又被 .to()/.cuda() 移动",
+    ),
+    cure=Message(
+        "do not move it again: load it straight to the wanted device, or drop the map",
+        "不要再移动它：直接加载到目标设备，或去掉 device_map",
+    ),
+    page=__doc__ or "",
+    common=0.3,
+    signs=(
+        sign(8, said("move-dispatched"), certain=True),
+        sign(7, said("move-dispatched-warning"), certain=True),
+        sign(3.8, said("meta-copy"), line(r"\bto\(|\.to\b|\.cuda\b|\bcuda\(")),
+        sign(2.8, said("meta-copy"), inside(r"trainer\.py:|_move_model_to_device|deepspeed|accelerator\.py")),
+        sign(2.4, said("meta-copy")),
+        sign(3.2, said("no-exception"), anywhere(r"given a device_map|ends up on one device|device_map[^.]{0,60}one device")),
+    ),
+    detect=_detect,
+)

@@ -1,0 +1,134 @@
+"""Two streams that are joined early come out on different GPUs.
+
+## What happens
+
+Text embeddings are on one GPU, image, audio or video features on another, and a `cat`, `masked_scatter`, `where` or
+masked assignment joins them. A mask made from the token ids is the same case: it is where the ids are, the embeddings
+are where their weight is.
+
+## Why it fails
+
+The map spreads encoder, projector and language model over GPUs, and hooks move what enters a module. The join stands
+in the parent's own code, between the modules, where no hook moves anything.
+
+## Example
+
+```python
+inputs_embeds = self.embed_tokens(input_ids)            # cuda:1
+image_embeds = self.visual(pixel_values)                 # cuda:0
+inputs_embeds = inputs_embeds.masked_scatter(mask, image_embeds)
+```
+
+## Use instead
+
+```python
+image_embeds = image_embeds.to(inputs_embeds.device)
+mask = mask.to(inputs_embeds.device)
+inputs_embeds = inputs_embeds.masked_scatter(mask, image_embeds)
+```
+
+## Fix safety
+
+Safe: a copy to another GPU keeps the numbers and passes gradients back. Placing encoder, projector and embedding on
+one GPU by `device_map` changes no code.
+
+## Known limits
+
+Without the failing line, a pair of GPUs in a multimodal model can as well be a cut block.
+
+## References
+
+- [Big model inference](https://huggingface.co/docs/accelerate/concept_guides/big_model_inference) of accelerate
+"""
+
+# ruff: noqa: E501, RUF001 # sentences are whole lines, and Chinese has its own punctuation
+
+from __future__ import annotations
+
+import re
+
+from samedevice.diagnosis._rule import Hint, Rule, anywhere, at, because, frameless, inside, line, said, sign
+from samedevice.diagnosis._scene import Scene
+from samedevice.messages import Message
+
+
+def _detect(scene: Scene) -> Hint | None:
+    if not scene.mismatch or not scene.two_gpus or len(scene.weights) == len(scene.event.operands):
+        return None
+    word = scene.multimodal
+    if scene.op in ("masked_scatter", "masked_scatter_"):
+        return Hint(7, because("joined", op=scene.op), _late(scene))
+    if (
+        word
+        and not scene.weights
+        and scene.op in ("where", "index", "index_put_", "cat", "scatter", "mm", "bmm", "stack", "masked_fill", "copy_")
+    ):
+        return Hint(6, because("streams", word=word, op=scene.op), _late(scene))
+    if word and scene.op in ("cat", "stack", "index_put_", "where"):
+        return Hint(4, because("streams", word=word, op=scene.op), _late(scene))
+    return None
+
+
+def _late(scene: Scene) -> str | None:
+    """The operand that should have come to the embeddings: features, masks, what was made from the ids."""
+    base = next((each for each in scene.event.operands if re.search(r"embeds|embedding|embeddings", each.local or "")), None)
+    if base is None:
+        base = scene.event.operands[0]
+    others = [each for each in scene.event.operands if each.device != base.device]
+    return others[0].name if others else None
+
+
+RULE = Rule(
+    code="SD112",
+    name="embedding-streams-on-different-devices",
+    title=Message(
+        "two streams meet on different GPUs",
+        "两路特征在不同 GPU 上汇合",
+    ),
+    meaning=Message(
+        "text embeddings and image, audio or video features (or a mask made from the ids) are joined where no hook moves them",
+        "文本嵌入与图像、音频或视频特征（或由 input_ids 得到的掩码）在模块之间直接合并，没有 hook 负责搬运",
+    ),
+    cure=Message(
+        "move features and masks to the device of the text embeddings before the join, or place encoder, projector and embedding on one GPU",
+        "合并之前把特征和掩码移到文本嵌入所在的设备，或把视觉编码器、投影层与词嵌入放在同一块 GPU 上",
+    ),
+    page=__doc__ or "",
+    common=0.3,
+    signs=(
+        sign(6, said("same-device argument-device", op="masked_scatter")),
+        sign(
+            5,
+            line(
+                r"masked_scatter|merge_\w*(?:image|multimodal|input_ids_with)|image_features|inputs_merger|new_input_embeds|image_newline|multi_?modal|speech_token|vision_embeds?|image_embeds|audio_features|vit_embeds|vision_feature"
+            ),
+        ),
+        sign(
+            5,
+            said("same-device argument-device index-device mask-device cat-device-old"),
+            at(
+                r"prepare_inputs_labels_for_multimodal|_merge_input_ids_with|inputs_merger|get_placeholder_mask|get_vllm_embedding|merge_input"
+            ),
+        ),
+        sign(
+            3.5,
+            line(r"\b(?:embedder|inputs_embeds)\b"),
+            inside(r"audio|video|vision|image|llava|vl|ocr|omni|multimodal|mllama|gemma3n?", 5),
+        ),
+        sign(
+            1.5,
+            said("same-device cat-device-old", op="cat"),
+            said("same-device cat-device-old", devices="gpus"),
+            inside(r"llava|vl|vision|image|audio|video|omni|ovis|internvl|minicpmv"),
+        ),
+        sign(
+            1.2,
+            said("same-device argument-device mask-device", devices="gpus"),
+            inside(r"llava|_vl|vl_|vision|image|audio|video|omni|ovis|internvl|minicpmv|pixtral|gemma3"),
+        ),
+        sign(1.0, said("same-device argument-device", devices="gpus"), anywhere(r"\b(?:image|images|pixel_values|video|audio)\b")),
+        sign(0.4, said("same-device argument-device", devices="gpus"), frameless()),
+        sign(2.0, said("mask-device"), line(r"special_image_mask|image_mask|inputs_embeds")),
+    ),
+    detect=_detect,
+)

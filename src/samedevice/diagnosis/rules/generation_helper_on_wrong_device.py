@@ -1,0 +1,114 @@
+"""A helper of the generation loop holds a tensor on another device than ids or scores.
+
+## What happens
+
+A stopping criterion, logits processor, draft model's candidate, grammar or prompt helper compares its own tensor with
+ids or scores of the loop: `isin`, `cat`, `==`.
+
+## Why it fails
+
+The helper's tensor is made once, on the device it was told or on the host. The scores come from the output head,
+which a split may put on another GPU; a draft model may live on another GPU altogether.
+
+## Example
+
+```python
+processor = SuppressTokensLogitsProcessor([1, 2], device="cuda:0")
+processor(input_ids, scores)                             # scores on cuda:1
+```
+
+## Use instead
+
+```python
+processor = SuppressTokensLogitsProcessor([1, 2], device=scores.device)
+```
+
+## Fix safety
+
+Safe: the helper's values stay the same.
+
+## Known limits
+
+Ids and head on two GPUs make the sampling step itself fail; that is lm-head-or-tied-weight-split.
+
+## References
+
+- [Generation utilities](https://huggingface.co/docs/transformers/internal/generation_utils) of transformers
+"""
+
+# ruff: noqa: RUF001 # sentences are whole lines, and Chinese has its own punctuation
+
+from __future__ import annotations
+
+import re
+
+from samedevice.diagnosis._rule import Hint, Rule, anywhere, at, because, frameless, inside, line, said, sign
+from samedevice.diagnosis._scene import Scene, spelled
+from samedevice.messages import Message
+
+
+def _detect(scene: Scene) -> Hint | None:
+    if not scene.mismatch:
+        return None
+    helper = re.search(r"/generation/|logits_process|stopping_criteria|candidate_generator", scene.where)
+    if scene.ran_in(r"_assisted_decoding|candidate_generator|assisted_decoding"):
+        ids = next((each for each in scene.plain if re.search(r"ids|candidate|position|token", spelled(each))), None)
+        return Hint(8, because("in-code", where="_assisted_decoding"), (ids or scene.odd(*scene.plain) or scene.event.operands[-1]).name)
+    for operand in scene.plain:
+        place = operand.moved or operand.made
+        if (
+            place is not None
+            and re.search(r"/generation/(?!utils\.py)|isin", f"{place.file}")
+            and any(other.device != operand.device for other in scene.event.operands)
+        ):
+            if re.search(r"__init__", place.function):
+                return Hint(7, because("made-in", operand=operand.local or operand.name, where=place.file.rpartition("/")[2]), operand.name)
+    for operand in scene.plain:
+        if operand.made is not None and "/generation/" in operand.made.file and "/generation/" not in scene.where and not operand.parameter:
+            if re.search(r"cache_position", spelled(operand)) and any(other.device != operand.device for other in scene.event.operands):
+                return Hint(
+                    6, because("made-in", operand=operand.local or operand.name, where=operand.made.file.rpartition("/")[2]), operand.name
+                )
+    if helper:
+        odd = scene.odd(*scene.event.operands)
+        return Hint(4.5, because("in-code", where=scene.where.rpartition("/")[2]), odd.name if odd else None)
+    return None
+
+
+RULE = Rule(
+    code="SD119",
+    name="generation-helper-on-wrong-device",
+    title=Message(
+        "a generation helper is on another device",
+        "生成过程的辅助张量在别的设备上",
+    ),
+    meaning=Message(
+        "a stopping criterion, logits processor, draft candidate or grammar helper keeps a tensor away from ids or scores",
+        "停止条件、logits 处理器、草稿模型候选或语法约束所持有的张量与 input_ids 或 scores 不在同一设备",
+    ),
+    cure=Message(
+        "move the helper's tensor to the ids or scores at each call; with assisted decoding put both models on one device",
+        "每次调用时把该张量移到 input_ids 或 scores 的设备；辅助解码时把两个模型放在同一设备",
+    ),
+    page=__doc__ or "",
+    common=0.25,
+    signs=(
+        sign(
+            5,
+            line(
+                r"\bisin\b|isin_mps_friendly|\beos_token_id\w*|stop_ids|stopping_criteria|logits_processor|candidate_\w+|suppress_tokens|bad_words|stop_token|is_done|StoppingCriteria"
+            ),
+        ),
+        sign(
+            5,
+            at(
+                r"stopping_criteria|logits_process|candidate_generator|_assisted_decoding|assisted_decoding|speculative|isin|guided|grammar|outlines|lmformatenforcer"
+            ),
+        ),
+        sign(4, inside(r"stopping_criteria|logits_process|candidate_generator|assisted_decoding|isin_mps")),
+        sign(3.5, said("same-device argument-device", op="isin")),
+        sign(2.0, anywhere(r"assistant_model|prompt_lookup|speculative|assisted")),
+        sign(0.5, said("same-device argument-device", devices="gpus"), frameless()),
+    ),
+    detect=_detect,
+)

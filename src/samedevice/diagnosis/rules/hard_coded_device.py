@@ -1,0 +1,94 @@
+"""Code writes a literal device although the model runs elsewhere.
+
+## What happens
+
+`.cuda()`, `"cuda:0"`, `device="cuda"` or the index 0 stands in the code. The user chose another GPU, the host, an
+Apple or another accelerator, and the two meet.
+
+## Why it fails
+
+`.cuda()` and `"cuda"` mean the *current* device, GPU 0 unless somebody changed it. A model on `cuda:1` then meets
+tensors on `cuda:0`; on a machine without CUDA the call itself fails.
+
+## Example
+
+```python
+model = model.to("cuda:1")
+mask = torch.ones(n).cuda()            # cuda:0
+model(x) * mask
+```
+
+## Use instead
+
+```python
+model = model.to("cuda:1")
+mask = torch.ones(n, device=x.device)
+model(x) * mask
+```
+
+## Fix safety
+
+Safe. As a workaround, `CUDA_VISIBLE_DEVICES=1` before torch is imported makes the chosen GPU `cuda:0`.
+
+## Known limits
+
+From a message alone, `cuda:0` against another index is no proof: it is also where automatic maps begin.
+
+## References
+
+- [CUDA semantics](https://docs.pytorch.org/docs/stable/notes/cuda.html)
+"""
+
+# ruff: noqa: RUF001 # sentences are whole lines, and Chinese has its own punctuation
+
+from __future__ import annotations
+
+import re
+
+from samedevice.diagnosis._rule import Hint, Rule, anywhere, because, frameless, inside, line, said, shown, sign
+from samedevice.diagnosis._scene import Scene, made_text, moved_text
+from samedevice.messages import Message
+
+
+def _detect(scene: Scene) -> Hint | None:
+    if not scene.mismatch:
+        return None
+    for operand in scene.event.operands:
+        text = moved_text(operand) or made_text(operand)
+        place = operand.moved or operand.made
+        if re.search(r"\.cuda\(\)|['\"]cuda(?::0)?['\"]", text) and operand.device == "cuda:0" and not scene.by_user(place):
+            if any(other.device not in ("cuda:0",) for other in scene.event.operands):
+                return Hint(6.5, because("literal", operand=operand.local or operand.name, text=text[:60]), operand.name)
+    return None
+
+
+RULE = Rule(
+    code="SD116",
+    name="hard-coded-device",
+    title=Message(
+        "code names a fixed device",
+        "代码里写死了设备",
+    ),
+    meaning=Message(
+        'a literal device (.cuda(), "cuda:0", index 0) meets a model that runs elsewhere',
+        '代码里写死的设备（.cuda()、"cuda:0"、下标 0）与模型实际所在的设备不一致',
+    ),
+    cure=Message(
+        "use the device of the tensors at hand; as a workaround expose only the wanted GPU with CUDA_VISIBLE_DEVICES",
+        "使用现有张量的 .device；临时办法是用 CUDA_VISIBLE_DEVICES 只暴露需要的 GPU",
+    ),
+    page=__doc__ or "",
+    common=0.35,
+    signs=(
+        sign(7, said("cuda-not-compiled"), certain=True),
+        sign(4.5, line(r"\.cuda\(|\bcuda\(|['\"]cuda(?::\d)?['\"]|\.to\(0\)|device=0\b")),
+        sign(2.0, shown(r"\.cuda\(\)|['\"]cuda(?::\d)?['\"]")),
+        sign(2.2, said("triton-pointer cuda-not-compiled mps-placeholder"), anywhere(r"\bmps\b|\bnpu\b|\bxpu\b")),
+        sign(2.3, said("argument-device same-device", op="index_select|convolution|embedding", devices="gpus")),
+        sign(1.2, said("mask-device", devices="gpus")),
+        sign(0.9, said("same-device argument-device", devices="gpus"), frameless()),
+        sign(1.8, inside(r"liger|fused_linear_cross|cut_cross")),
+        sign(1.2, said("generator-device"), anywhere(r"\bmps\b|\bxpu\b|\bnpu\b")),
+    ),
+    detect=_detect,
+)

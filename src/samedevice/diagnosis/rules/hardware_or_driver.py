@@ -1,0 +1,79 @@
+"""The machine is at fault: copies between GPUs deliver wrong data, or the GPUs are too unlike.
+
+## What happens
+
+No exception but garbage, zeros or NaN on the second GPU, or a device-side assert at a place where every index is
+valid. It depends on which GPUs are chosen.
+
+## Why it fails
+
+Direct copies between GPUs pass the PCIe switch, the IOMMU and access control. Wrong settings let the copy end without
+data, and no error is raised.
+
+## Example
+
+```python
+x = torch.arange(4., device="cuda:0")
+x.to("cuda:1").cpu()                   # tensor([0., 0., 0., 0.])
+```
+
+## Use instead
+
+```bash
+NCCL_P2P_DISABLE=1 python train.py     # for NCCL only
+# switch ACS and IOMMU off in BIOS or kernel, or update the driver
+```
+
+## Fix safety
+
+Check the result: compare `x.to('cuda:1').cpu()` with `x.cpu()` first.
+
+## Known limits
+
+A device-side assert has many causes; a true index out of range is the commonest. Run with `CUDA_LAUNCH_BLOCKING=1`.
+
+## References
+
+- [NCCL troubleshooting](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html)
+"""
+
+# ruff: noqa: E501, RUF001 # sentences are whole lines, and Chinese has its own punctuation
+
+from __future__ import annotations
+
+from samedevice.diagnosis._rule import Rule, anywhere, said, sign
+from samedevice.messages import Message
+
+RULE = Rule(
+    code="SD139",
+    name="hardware-or-driver",
+    title=Message(
+        "copies between GPUs deliver wrong data",
+        "GPU 之间的拷贝结果不正确",
+    ),
+    meaning=Message(
+        "the machine (IOMMU, access control, driver, unlike GPUs) corrupts what moves between GPUs",
+        "机器本身（IOMMU、ACS、驱动、型号不同的 GPU）破坏了在 GPU 之间传输的数据",
+    ),
+    cure=Message(
+        "test a copy GPU to GPU to CPU; fix BIOS or driver settings; keep to one GPU until then",
+        "测试 GPU 到 GPU 再到 CPU 的拷贝；修正 BIOS 或驱动设置；在此之前只用一块 GPU",
+    ),
+    page=__doc__ or "",
+    common=0.35,
+    signs=(
+        sign(3.4, said("device-assert")),
+        sign(
+            3.0,
+            said("no-exception unknown-message"),
+            anywhere(
+                r"\bnan\b|\bzeros?\b|garbage|nonsense|gibberish|wrong (?:output|result|data)|random (?:text|tokens)|all zero|!!!!|no visible effect|corrupt"
+            ),
+        ),
+        sign(2.5, said("no-exception unknown-message"), anywhere(r"second GPU|cuda:1|two GPUs|several GPUs|multi-?gpu|both GPUs")),
+        sign(3.6, said("no-exception unknown-message"), anywhere(r"cop(?:y|ied|ies)\b[^.]{0,60}\b(?:zeros?|wrong|garbage|nan|corrupt)")),
+        sign(3.6, anywhere(r"\bIOMMU\b|\bACS\b|p2p|peer access|peer-to-peer")),
+        sign(1.8, said("illegal-access")),
+        sign(1.0, said("no-exception"), anywhere(r"hang|freez|slow")),
+    ),
+)

@@ -1,0 +1,95 @@
+"""Token ids, or other main inputs, are on another device than the weight that reads them first.
+
+## What happens
+
+`embed_tokens(input_ids)` looks rows up in a weight on one device with ids on another. The ids were never moved from
+the host, or they were sent to a fixed GPU while the map put the embedding elsewhere.
+
+## Why it fails
+
+`index_select` needs weight and index on one device. Accelerate's hooks move inputs only for a model that is spread: a
+model that landed on one device has no hooks, so ids on `cuda:0` stay there although the model is on `cuda:7`.
+
+## Example
+
+```python
+model = AutoModelForCausalLM.from_pretrained(name, device_map="auto")
+inputs = tokenizer(text, return_tensors="pt").to("cuda:0")
+model.generate(**inputs)
+```
+
+## Use instead
+
+```python
+inputs = tokenizer(text, return_tensors="pt").to(model.get_input_embeddings().weight.device)
+model.generate(**inputs)
+```
+
+## Fix safety
+
+Safe: only where the ids are changes, and they are small.
+
+## Known limits
+
+The lookup also fails when the *weight* is in the wrong place (a low-memory manager, an offload hook that did not run,
+a model that was never moved). The ids are blamed when the script placed them.
+
+## References
+
+- `Module.get_input_embeddings` of transformers
+- [Big model inference](https://huggingface.co/docs/accelerate/concept_guides/big_model_inference) of accelerate
+"""
+
+# ruff: noqa: RUF001 # sentences are whole lines, and Chinese has its own punctuation
+
+from __future__ import annotations
+
+from samedevice.diagnosis._rule import Hint, Rule, because, frameless, line, said, sign
+from samedevice.diagnosis._scene import Scene
+from samedevice.messages import Message
+
+
+def _detect(scene: Scene) -> Hint | None:
+    if not scene.mismatch or not scene.op.startswith("embedding"):
+        return None
+    weight = next((each for each in scene.weights if each.name == "weight"), None)
+    ids = next((each for each in scene.event.operands if each.name == "indices"), None)
+    if weight is None or ids is None or weight.device == ids.device or not weight.device.startswith("cuda"):
+        return None
+    if scene.placed_by_user(ids):
+        return Hint(7, because("placed-by-user", operand=ids.local or ids.name, device=ids.device), ids.name)
+    return Hint(2.5, because("away-from-weight", operand=ids.local or ids.name, weight=weight.parameter or "weight"), ids.name)
+
+
+RULE = Rule(
+    code="SD111",
+    name="input-not-on-embedding-device",
+    title=Message(
+        "inputs and embedding are on different devices",
+        "输入与词嵌入层不在同一设备上",
+    ),
+    meaning=Message(
+        "the ids are not where the embedding weight is: they stayed on the host, or went to a fixed GPU",
+        "input_ids 不在词嵌入权重所在的设备上：要么留在了 CPU，要么被送到了写死的 GPU",
+    ),
+    cure=Message(
+        "send the inputs to model.get_input_embeddings().weight.device, not to a fixed device",
+        "把输入移到 model.get_input_embeddings().weight.device，而不是写死的设备",
+    ),
+    page=__doc__ or "",
+    common=0.6,
+    signs=(
+        sign(5, said("same-device argument-device", op="index_select|embedding", argument="^(index|indices)$")),
+        sign(6, said("embedding-device-old")),
+        sign(
+            4.5,
+            line(
+                r"\b(?:embed_tokens|wte|word_embeddings|tok_embeddings|get_input_embeddings|embed_in|shared|inputs_embeds\w*)\b.*\b(?:input_ids|ids|tokens|input_tok|inputs?)\b"
+            ),
+        ),
+        sign(1.5, line(r"\b(?:wte|embed_tokens|word_embeddings|get_input_embeddings)\b")),
+        sign(1.2, said("mps-placeholder")),
+        sign(0.3, said("same-device argument-device"), frameless()),
+    ),
+    detect=_detect,
+)

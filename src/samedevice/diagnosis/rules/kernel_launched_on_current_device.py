@@ -1,0 +1,87 @@
+"""A Triton or CUDA extension kernel runs on the current device instead of the one that holds the tensors.
+
+## What happens
+
+The kernel is started while `cuda:0` is current and its tensors are on `cuda:1`: Triton says "cannot be accessed from
+Triton (cpu tensor?)", an extension makes an illegal access or computes garbage.
+
+## Why it fails
+
+torch's own operators switch the device. A kernel of an extension runs on the current device unless its author set a
+guard.
+
+## Example
+
+```python
+model.to("cuda:1")
+fused_kernel[grid](x, y)               # current device: cuda:0
+```
+
+## Use instead
+
+```python
+with torch.cuda.device(x.device):
+    fused_kernel[grid](x, y)
+```
+
+## Fix safety
+
+Safe. As a workaround, make one GPU visible (`CUDA_VISIBLE_DEVICES=1`).
+
+## Known limits
+
+The same Triton message shows for tensors that really are on the host.
+
+## References
+
+- [torch.cuda.device](https://docs.pytorch.org/docs/stable/generated/torch.cuda.device.html)
+"""
+
+# ruff: noqa: RUF001 # sentences are whole lines, and Chinese has its own punctuation
+
+from __future__ import annotations
+
+from samedevice.diagnosis._rule import Hint, Rule, because, inside, said, sign
+from samedevice.diagnosis._scene import Scene
+from samedevice.events import EventKind
+from samedevice.messages import Message
+
+
+def _detect(scene: Scene) -> Hint | None:
+    if scene.event.kind is not EventKind.UNCHECKED:
+        return None
+    odd = scene.odd(*scene.event.operands)
+    return Hint(2.0, because("unchecked", op=scene.op), odd.name if odd else None)
+
+
+RULE = Rule(
+    code="SD133",
+    name="kernel-launched-on-current-device",
+    title=Message(
+        "a kernel was launched on another GPU than its tensors",
+        "内核启动的 GPU 与张量所在的 GPU 不同",
+    ),
+    meaning=Message(
+        "a Triton or CUDA extension kernel uses the current device, not the one of its tensors",
+        "Triton 或 CUDA 扩展内核使用的是当前设备，而不是张量所在的设备",
+    ),
+    cure=Message(
+        "set the device around the call (with torch.cuda.device(x.device)), or expose only that GPU",
+        "调用时设定设备（with torch.cuda.device(x.device)），或只暴露那块 GPU",
+    ),
+    page=__doc__ or "",
+    common=0.3,
+    signs=(
+        sign(5.5, said("triton-pointer")),
+        sign(4.2, said("illegal-access")),
+        sign(
+            2.0,
+            said("illegal-access triton-pointer"),
+            inside(r"triton|fla/|causal_conv1d|flash|gptq|exllama|awq|bitsandbytes|mamba|liger|xformers|marlin|kernels"),
+        ),
+        sign(2.0, said("device-assert no-exception"), inside(r"triton|exllama|gptq|awq|bitsandbytes|flash")),
+        sign(3.0, said("cublaslt")),
+        sign(2.5, inside(r"triton/|causal_conv1d|mamba_ssm|fla/ops|flash_attn"), said("same-device argument-device")),
+    ),
+    detect=_detect,
+)

@@ -1,0 +1,122 @@
+"""Labels, class weights, counts or loss terms are on another device than the logits or the running loss.
+
+## What happens
+
+The labels stayed on the host or on the GPU of the inputs, while the logits come out on the last GPU; or two terms of
+a loss were computed on two GPUs.
+
+## Why it fails
+
+Inputs pass a hook, labels pass it too and are then read at the end of the model, where the head is. 0-dim tensors on
+two *GPUs* are refused as well; only 0-dim host scalars are exempt.
+
+## Example
+
+```python
+logits = model(input_ids).logits                        # cuda:1
+loss = criterion(logits, labels)                         # labels on cuda:0
+```
+
+## Use instead
+
+```python
+loss = criterion(logits, labels.to(logits.device))
+```
+
+## Fix safety
+
+Safe: labels carry no gradient; a loss term keeps its gradient when it is moved.
+
+## Known limits
+
+In a library's own loss function the repair is a release of the library.
+
+## References
+
+- [torch.nn.functional.cross_entropy](https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.cross_entropy.html)
+"""
+
+# ruff: noqa: RUF001 # sentences are whole lines, and Chinese has its own punctuation
+
+from __future__ import annotations
+
+import re
+
+from samedevice.diagnosis._rule import Hint, Rule, at, because, frameless, inside, line, said, shown, sign
+from samedevice.diagnosis._scene import Scene, made_text, spelled
+from samedevice.messages import Message
+
+
+def _detect(scene: Scene) -> Hint | None:
+    if not scene.mismatch:
+        return None
+    target = next(
+        (
+            each
+            for each in scene.plain
+            if each.name == "target" or re.search(r"^labels?$|num_items|^targets?$|shift_labels", each.local or each.argument or "")
+        ),
+        None,
+    )
+    if scene.op.startswith(("nll_loss", "cross_entropy", "mse_loss", "binary_cross", "kl_div", "smooth_l1", "ctc_loss", "huber")):
+        odd = target or scene.odd(*scene.plain)
+        sure = odd is not None and scene.placed_by_user(odd)
+        return Hint(8 if sure else 6.5, because("loss", op=scene.op), odd.name if odd else None)
+    if target is not None and any(each.device != target.device for each in scene.event.operands):
+        return Hint(6.5, because("label", operand=target.local or target.name), target.name)
+    if re.search(r"\bloss\b|_loss|loss_", f"{scene.code} {scene.event.at.function}".lower()) or "/loss/" in scene.where:
+        odd = next(
+            (each for each in scene.event.operands if re.search(r"aux|items|weight|count", spelled(each) + made_text(each))), None
+        ) or scene.odd(*scene.event.operands)
+        return Hint(5.5, because("loss", op=scene.op), odd.name if odd else None)
+    return None
+
+
+RULE = Rule(
+    code="SD130",
+    name="loss-or-label-on-other-device",
+    title=Message(
+        "labels or a loss term are on another device",
+        "标签或损失项在别的设备上",
+    ),
+    meaning=Message(
+        "labels, class weights, counts or terms of the loss are not on the device of the logits",
+        "标签、类别权重、计数或损失项不在 logits 所在的设备上",
+    ),
+    cure=Message(
+        "move the labels to logits.device, or the smaller loss term to the running loss",
+        "把 labels 移到 logits.device，或把较小的损失项移到累加损失所在的设备",
+    ),
+    page=__doc__ or "",
+    common=0.45,
+    signs=(
+        sign(
+            8,
+            said(
+                "same-device argument-device",
+                op="nll_loss|cross_entropy|binary_cross|mse_loss|smooth_l1|ctc_loss|kl_div",
+                argument="target|weight|labels",
+            ),
+            certain=True,
+        ),
+        sign(7, said("same-device argument-device", argument="^target$")),
+        sign(
+            5,
+            line(
+                r"CrossEntropyLoss|cross_entropy|loss_fct|loss_fn|\blabels?\b|criterion|nll_loss|\bloss\b|log_?probs?\b|logps?\b|num_items_in_batch|aux_loss|ref_log|per_token_logps|logratios?|tr_loss"
+            ),
+        ),
+        sign(
+            3.6,
+            at(
+                r"compute_loss|loss_function|loss_utils|get_batch_log|_loss|training_step|log_prob|logprobs|(?<![a-z])(?:dpo|ppo|grpo)(?![a-z])|reward"
+            ),
+        ),
+        sign(2.8, shown(r"compute_loss|CrossEntropyLoss|loss_fct|labels\b|logps")),
+        sign(2.0, inside(r"trl/|compute_loss|\bppo|rlhf|dpo_trainer"), said("same-device argument-device")),
+        sign(1.0, inside(r"trainer\.py:"), said("same-device argument-device")),
+        sign(1.6, said("mask-device")),
+        sign(0.6, said("same-device argument-device", devices="gpus"), frameless()),
+    ),
+    detect=_detect,
+)

@@ -1,0 +1,93 @@
+"""Parameters or buffers are still empty placeholders when they are moved or used.
+
+## What happens
+
+Loading made the module on the meta device, which has shapes and no values, and nothing filled it: the checkpoint
+lacks the key, a wrapper skipped loading, remote code builds a submodule inside an empty-weights context.
+
+## Why it fails
+
+A meta tensor has no data to copy. `.to(device)` refuses; an operator that meets it refuses too.
+
+## Example
+
+```python
+with init_empty_weights():
+    model = Model(config)
+model.to("cuda")                 # Cannot copy out of meta tensor; no data!
+```
+
+## Use instead
+
+```python
+model = load_checkpoint_and_dispatch(model, checkpoint, device_map="auto")
+# or: model.to_empty(device="cuda"), then load_state_dict
+```
+
+## Fix safety
+
+Check the result: `to_empty` leaves random memory in everything that is not loaded afterwards.
+
+## Known limits
+
+An offloaded weight is on meta on purpose; moving or reaching it is another fault (dispatched-model-moved,
+offload-hook-bypassed).
+
+## References
+
+- [Meta device](https://docs.pytorch.org/docs/stable/meta.html)
+"""
+
+# ruff: noqa: RUF001 # sentences are whole lines, and Chinese has its own punctuation
+
+from __future__ import annotations
+
+from samedevice.diagnosis._rule import Hint, Reason, Rule, anywhere, because, inside, said, sign
+from samedevice.diagnosis._scene import Scene
+from samedevice.diagnosis.paste import Report
+from samedevice.events import EventKind
+from samedevice.messages import Message
+
+
+def _expected_meta(report: Report) -> Reason | None:
+    """A real tensor where a placeholder was expected, or the reverse, in a plain module."""
+    return because("devices", devices=", ".join(report.devices)) if report.devices[-1:] == ("meta",) else None
+
+
+def _detect(scene: Scene) -> Hint | None:
+    if scene.event.kind is not EventKind.UNMATERIALIZED:
+        return None
+    weight = next((each for each in scene.event.operands if each.device == "meta" and each.parameter), None)
+    if weight is not None:
+        return Hint(5.5, because("on-meta", operand=weight.parameter or weight.name), weight.name)
+    return Hint(1.2, because("on-meta", operand=next((each.name for each in scene.event.operands), "?")))
+
+
+RULE = Rule(
+    code="SD126",
+    name="meta-tensor-not-materialized",
+    title=Message(
+        "weights were never loaded (still on meta)",
+        "权重从未加载，仍在 meta 设备上",
+    ),
+    meaning=Message(
+        "parameters or buffers are placeholders without data; loading never filled them",
+        "参数或 buffer 只是没有数据的占位，加载过程从未填充",
+    ),
+    cure=Message(
+        "load without the low-memory path, or fill the missing weights; compare checkpoint keys with the module's",
+        "不用低内存方式加载，或补上缺失的权重；核对 checkpoint 与模型的键",
+    ),
+    page=__doc__ or "",
+    common=0.35,
+    signs=(
+        sign(3.3, said("meta-copy")),
+        sign(2.6, said("meta-copy"), inside(r"from_pretrained|load|__init__|convert|_apply")),
+        sign(2.2, said("meta-copy"), inside(r"llava|prepare_inputs|multimodal|encode_images")),
+        sign(3.2, said("meta-device"), _expected_meta),
+        sign(2.2, said("meta-device")),
+        sign(2.0, said("no-exception"), anywhere(r"on meta")),
+        sign(5.5, said("meta-value")),
+    ),
+    detect=_detect,
+)

@@ -1,0 +1,83 @@
+"""A metric keeps its state on another device than its inputs.
+
+## What happens
+
+A metric object was made outside the module tree, so its state is on the host while predictions and targets are on the
+GPU, or the reverse.
+
+## Why it fails
+
+`model.to(device)` moves submodules. A metric held by the script or in a plain list is none.
+
+## Example
+
+```python
+metric = torchmetrics.Accuracy(task="binary")          # state on the host
+metric.update(predictions, targets)                     # on the GPU
+```
+
+## Use instead
+
+```python
+metric = torchmetrics.Accuracy(task="binary").to(predictions.device)
+```
+
+## Fix safety
+
+Safe.
+
+## Known limits
+
+Metrics of other libraries raise the plain message of torch.
+
+## References
+
+- [Metrics and devices](https://lightning.ai/docs/torchmetrics/stable/pages/overview.html)
+"""
+
+# ruff: noqa: RUF001 # sentences are whole lines, and Chinese has its own punctuation
+
+from __future__ import annotations
+
+import re
+
+from samedevice.diagnosis._rule import Hint, Rule, anywhere, because, inside, line, said, sign
+from samedevice.diagnosis._scene import Scene
+from samedevice.messages import Message
+
+
+def _detect(scene: Scene) -> Hint | None:
+    if not scene.mismatch:
+        return None
+    if re.search(r"torchmetrics|torcheval|/metrics?/", scene.where):
+        odd = scene.odd(*scene.event.operands)
+        return Hint(7.5, because("in-code", where=scene.where.rpartition("/")[2]), odd.name if odd else None)
+    return None
+
+
+RULE = Rule(
+    code="SD135",
+    name="metric-state-device",
+    title=Message(
+        "a metric keeps its state on another device",
+        "指标对象的状态在别的设备上",
+    ),
+    meaning=Message(
+        "a metric outside the module tree keeps its state away from its inputs",
+        "不在模块树中的指标对象，其状态与输入不在同一设备",
+    ),
+    cure=Message(
+        "move the metric to the device of its inputs, or register it in the module",
+        "把指标移到输入所在的设备，或注册为模块的子模块",
+    ),
+    page=__doc__ or "",
+    common=0.1,
+    signs=(
+        sign(8, said("metric-device"), certain=True),
+        sign(6, inside(r"torchmetrics|torcheval|ignite/metrics|metrics?/.*:(?:update|compute|_wrapped_func)")),
+        sign(4, line(r"\bmetrics?\b.*(?:update|\()|\bupdate\(.*\b(?:preds?|metric|target)\b")),
+        sign(4, said("no-exception unknown-message"), anywhere(r"\bmetrics?\b")),
+        sign(2.2, said("numpy-conversion"), inside(r"metric|evaluate|compute_metrics")),
+    ),
+    detect=_detect,
+)

@@ -1,0 +1,101 @@
+"""A module, or the whole model, was never moved to where its inputs are.
+
+## What happens
+
+A convolution, linear layer or embedding gets a GPU tensor while its weight is on the host, or the reverse. Often it
+is a vision or audio encoder that remote code keeps in a list or loads late, or a model that stayed on the host while
+only the inputs went to the GPU.
+
+## Why it fails
+
+`model.to(device)` moves what is registered as a submodule at that moment. Encoders kept in plain lists or made later
+stay behind.
+
+## Example
+
+```python
+model = AutoModel.from_pretrained(name)           # on the host
+model(pixel_values.to("cuda"))
+```
+
+## Use instead
+
+```python
+model = AutoModel.from_pretrained(name).to("cuda")
+model(pixel_values.to(model.device))
+```
+
+## Fix safety
+
+Safe if it happens before the optimizer is built; memory for the weights is needed on the target.
+
+## Known limits
+
+A weight on the host may also be there on purpose (offload) and miss its hook, or a map may have left it out.
+
+## References
+
+- [torch.nn.Module.to](https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html#torch.nn.Module.to)
+"""
+
+# ruff: noqa: RUF001 # sentences are whole lines, and Chinese has its own punctuation
+
+from __future__ import annotations
+
+from samedevice.diagnosis._rule import Hint, Rule, anywhere, because, frameless, line, said, sign
+from samedevice.diagnosis._scene import Scene
+from samedevice.messages import Message
+
+
+def _detect(scene: Scene) -> Hint | None:
+    if not scene.mismatch:
+        return None
+    left = [each for each in scene.weights if each.device == "cpu"]
+    if not left or not any(each.device.startswith("cuda") for each in scene.plain) or scene.event.device_map:
+        return None
+    if scene.op.startswith("embedding"):
+        ids = scene.plain[0]
+        weight = 5.5 if scene.placed_by_user(ids) else 3.0
+        return Hint(weight, because("never-moved", operand=left[0].parameter or left[0].name), left[0].name)
+    return Hint(3.9 if left[0].moved is None else 3, because("never-moved", operand=left[0].parameter or left[0].name), left[0].name)
+
+
+RULE = Rule(
+    code="SD114",
+    name="module-left-on-other-device",
+    title=Message(
+        "a module was not moved with its inputs",
+        "模块没有移动到输入所在的设备",
+    ),
+    meaning=Message(
+        "the weights of a module, or of the whole model, stayed behind on another device than their inputs",
+        "某个模块（或整个模型）的权重没有移动，与输入不在同一设备",
+    ),
+    cure=Message(
+        "move the module with the rest of the model; check encoders that remote code loads by itself",
+        "把该模块与模型一起移动；检查由远程代码自行加载的编码器是否也移动了",
+    ),
+    page=__doc__ or "",
+    common=0.25,
+    signs=(
+        sign(6, said("input-weight-type")),
+        sign(2.2, said("same-device argument-device", op="convolution|conv", argument="weight", devices="host")),
+        sign(2.6, said("same-device argument-device", op="addmm|mm|linear", argument="mat|weight", devices="host")),
+        sign(1.6, said("same-device argument-device", op="layer_norm|batch_norm|rms_norm", argument="weight", devices="host")),
+        sign(2.0, said("same-device argument-device", op="convolution|conv", argument="weight")),
+        sign(2.0, said("mps-placeholder")),
+        sign(
+            2.4,
+            said("same-device argument-device", devices="host"),
+            line(r"\b(?:layer_norm|linear|conv\dd|embedding|rms_norm|batch_norm)\(.*\bweight\b"),
+        ),
+        sign(2.2, said("triton-pointer"), anywhere(r"device=.?cpu|\.to\(.?cpu|torch\.compile|inductor")),
+        sign(
+            2.5,
+            line(r"\b(?:vision_tower|vpm|visual|image_tower|audio_tower|vision_model|forward_features|patch_embed\w*|conv1)\b"),
+            said("same-device argument-device input-weight-type", devices="host"),
+        ),
+        sign(0.3, said("same-device argument-device", devices="host"), frameless()),
+    ),
+    detect=_detect,
+)

@@ -1,0 +1,107 @@
+"""An offloaded weight is reached without the hook that would bring it in.
+
+## What happens
+
+The weight waits on the host, on disk or as a placeholder on meta. Code reads `module.weight` directly, calls a
+submodule of a pipeline by itself, or shares components between pipelines, and the hook does not run.
+
+## Why it fails
+
+Offloading works by hooks on `forward`. Whoever reaches past `forward` meets the weight where it waits.
+
+## Example
+
+```bash
+pipe.enable_model_cpu_offload()
+embeds = compel(prompt)          # calls pipe.text_encoder's embedding, not the pipeline
+```
+
+## Use instead
+
+```bash
+pipe.text_encoder.to(pipe._execution_device)
+embeds = compel(prompt)
+# or give the helper library its device argument
+```
+
+## Fix safety
+
+Check the result: bringing a module in by hand needs memory, and it stays there.
+
+## Known limits
+
+Weights that loading never filled look alike; then no hook would help (meta-tensor-not-materialized).
+
+## References
+
+- [Reduce memory usage](https://huggingface.co/docs/diffusers/optimization/memory) of diffusers
+"""
+
+# ruff: noqa: RUF001 # sentences are whole lines, and Chinese has its own punctuation
+
+from __future__ import annotations
+
+import re
+
+from samedevice.diagnosis._rule import Hint, Rule, anywhere, because, frameless, inside, line, said, sign
+from samedevice.diagnosis._scene import Scene, made_text, spelled
+from samedevice.messages import Message
+
+
+def _detect(scene: Scene) -> Hint | None:
+    weights = [each for each in scene.event.operands if each.device == "meta" and each.parameter]
+    offloaded = any(device in ("cpu", "disk", "meta") for device in scene.event.device_map.values()) and len(scene.event.device_map) > 0
+    hooked = any(each.hook for each in scene.event.running)
+    if weights and (offloaded or hooked):
+        return Hint(6, because("hook-not-run", operand=weights[0].parameter or weights[0].name), weights[0].name)
+    if weights:
+        return Hint(2.5, because("on-meta", operand=weights[0].parameter or weights[0].name), weights[0].name)
+    if scene.mismatch and offloaded:
+        away = next((each for each in scene.weights if each.device == "cpu" and scene.mapped(each.parameter or "") == "cpu"), None)
+        if away is not None:
+            return Hint(6, because("hook-not-run", operand=away.parameter or away.name), away.name)
+    if scene.mismatch and scene.hosted and hooked and not scene.weights:
+        away = next((each for each in scene.plain if each.device == "cpu"), None)
+        if away is not None and re.search(r"embed|weight|table", f"{spelled(away)} {made_text(away)}"):
+            return Hint(3.7, because("on-host", operand=away.local or away.name), away.name)
+    return None
+
+
+RULE = Rule(
+    code="SD124",
+    name="offload-hook-bypassed",
+    title=Message(
+        "an offloaded weight was used without its hook",
+        "绕过 hook 使用了被 offload 的权重",
+    ),
+    meaning=Message(
+        "a weight that waits on cpu, disk or meta is used by code that its hook does not see",
+        "等待在 CPU、磁盘或 meta 上的权重被 hook 覆盖不到的代码直接使用",
+    ),
+    cure=Message(
+        "call the module, not its weight; give helper libraries the execution device; do not share offloaded components",
+        "调用模块本身而不是它的权重；给辅助库指定执行设备；不要在多个 pipeline 之间共享被 offload 的组件",
+    ),
+    page=__doc__ or "",
+    common=0.65,
+    signs=(
+        sign(
+            5.5,
+            inside(r"compel|sd_embed|prompt_helper|lpw_stable|weighted_prompt"),
+            said("same-device argument-device meta-device meta-copy"),
+        ),
+        sign(4.4, inside(r"diffusers/pipelines|diffusers/models|pipeline_"), said("same-device argument-device meta-device")),
+        sign(3.2, said("meta-device")),
+        sign(3.4, said("no-exception"), anywhere(r"on meta")),
+        sign(2.7, said("meta-copy")),
+        sign(1.0, said("meta-copy"), inside(r"generate|vision|visual|image")),
+        sign(2.8, anywhere(r"cpu_offload|enable_sequential|enable_model_cpu|offload_folder|offloaded|disk_offload")),
+        sign(3.0, said("same-device argument-device", op="index_select", devices="host")),
+        sign(1.6, said("same-device argument-device", devices="host"), inside(r"diffusers|text_encoder|clip")),
+        sign(2.0, line(r"latents_(?:mean|std)|vae\b")),
+        sign(2.0, said("same-device argument-device", devices="host"), line(r"\b(?:layer_norm|linear|rms_norm)\(.*\bweight\b")),
+        sign(0.9, said("same-device", devices="host"), frameless()),
+        sign(1.5, said("meta-value")),
+    ),
+    detect=_detect,
+)

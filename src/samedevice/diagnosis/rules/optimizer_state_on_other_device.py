@@ -1,0 +1,107 @@
+"""Optimizer-side tensors are on another device than the parameters.
+
+## What happens
+
+Moments, step counters, or kept copies of parameters (an exponential moving average) are on the host or another GPU
+while the parameters are on the GPU; usually after a resume.
+
+## Why it fails
+
+The optimizer keeps its state per parameter. Built or loaded before the model was moved, it keeps state for tensors
+that are gone; averages of weights are often held on the host on purpose and then mixed with weights on the GPU.
+
+## Example
+
+```python
+optimizer.load_state_dict(torch.load(path, map_location="cpu"))
+optimizer.step()
+```
+
+## Use instead
+
+```python
+model.to("cuda")
+optimizer = AdamW(model.parameters())
+optimizer.load_state_dict(torch.load(path, map_location="cuda"))
+```
+
+## Fix safety
+
+Safe: the values are the same on another device. Fused optimizers want their step counters on the GPU as well.
+
+## Known limits
+
+ZeRO offload steps with a CPU gradient and a GPU scale look alike; that was a release of DeepSpeed
+(library-version-regression).
+
+## References
+
+- [torch.optim.Optimizer.load_state_dict](https://docs.pytorch.org/docs/stable/generated/torch.optim.Optimizer.load_state_dict.html)
+"""
+
+# ruff: noqa: RUF001 # sentences are whole lines, and Chinese has its own punctuation
+
+from __future__ import annotations
+
+import re
+
+from samedevice.diagnosis._rule import Hint, Rule, anywhere, at, because, frameless, inside, line, said, shown, sign
+from samedevice.diagnosis._scene import Scene
+from samedevice.messages import Message
+
+
+def _detect(scene: Scene) -> Hint | None:
+    if not scene.mismatch:
+        return None
+    copies = [each for each in scene.event.operands if each.made is not None and each.made.function == "deepcopy"]
+    averaging = re.search(r"\bema|_ema|average", f"{scene.where} {scene.event.at.function}".lower())
+    if averaging or (copies and scene.op.startswith(("lerp", "mul_", "add_", "_foreach"))):
+        odd = next(iter(copies), None) or scene.odd(*scene.event.operands)
+        return Hint(7, because("kept-copy", operand=(odd.local or odd.name) if odd else "?"), odd.name if odd else None)
+    if scene.op.startswith(("_fused_adam", "_fused_sgd", "_foreach", "addcdiv", "addcmul", "lerp")) or re.search(r"\.step\(", scene.code):
+        odd = scene.odd(*scene.plain) or scene.odd(*scene.event.operands)
+        return Hint(6.5, because("in-optimizer", op=scene.op), odd.name if odd else None)
+    return None
+
+
+RULE = Rule(
+    code="SD129",
+    name="optimizer-state-on-other-device",
+    title=Message(
+        "optimizer state is away from the parameters",
+        "优化器状态与参数不在同一设备",
+    ),
+    meaning=Message(
+        "moments, step counters or kept copies of parameters are on another device than the parameters",
+        "动量、步数计数器或参数副本（EMA）与参数不在同一设备",
+    ),
+    cure=Message(
+        "move the state to each parameter's device after loading it, or build the optimizer after the model was moved",
+        "加载后把状态移到各参数所在设备，或先移动模型再创建优化器",
+    ),
+    page=__doc__ or "",
+    common=0.3,
+    signs=(
+        sign(8, said("same-device argument-device", argument="state_steps|exp_avgs?|exp_avg_sqs?|max_exp_avg|momentum"), certain=True),
+        sign(7, said("same-device argument-device", op="fused_adam|fused_sgd|foreach|lerp|addcmul|addcdiv")),
+        sign(6, at(r"torch/optim/|optim/adam|optimizer\.py:step|ema\.py|model_ema|bitsandbytes/optim")),
+        sign(5.5, line(r"exp_avg\w*|state_steps|addcdiv|addcmul|lerp_|step_t\b|ema_|shadow_param")),
+        sign(
+            4,
+            inside(r"torch/optim/|optimizer\.py:step|ema_model|training_utils\.py:step|ema"),
+            said("same-device argument-device", devices="host"),
+        ),
+        sign(2.5, shown(r"resume_from_checkpoint|load_state_dict"), said("same-device argument-device", devices="host")),
+        sign(
+            3.2,
+            line(
+                r"\bstep\(.*(?:optimizer|model_engine)|optimizer\.step|model_engine\.step|\bstep\((?:optimizer|lr_scheduler|engine|model_engine)\)"
+            ),
+        ),
+        sign(1.8, inside(r"deepspeed"), said("same-device", devices="host")),
+        sign(1.0, anywhere(r"deepspeed|zero|offload_optimizer"), said("same-device", devices="host")),
+        sign(1.0, said("same-device", devices="host"), frameless()),
+        sign(1.9, said("same-device", devices="host"), at(r"trainer\.py:(?:fit|train|_inner_training_loop|run)")),
+    ),
+    detect=_detect,
+)

@@ -1,0 +1,95 @@
+"""State of a quantised layer, or the calibration of a quantiser, mixes devices.
+
+## What happens
+
+Scales, zero points or lookup tables of a quantised layer are not with its weight; or a layer-by-layer calibration
+moves a layer to the GPU and leaves its list arguments, masks or the rotary module on the host.
+
+## Why it fails
+
+Quantisers hold state in plain attributes that `.to()` does not move, and calibrate layers outside the model, where no
+hook moves their arguments.
+
+## Example
+
+```python
+for layer in layers:
+    layer.cuda()
+    layer(hidden.cuda(), attention_mask=mask, position_embeddings=embeddings)   # on the host
+```
+
+## Use instead
+
+```python
+import os
+os.environ["CUDA_VISIBLE_DEVICES"] = "0"      # calibrate on one GPU, with a release that moves all arguments
+```
+
+## Fix safety
+
+Safe: calibrating on one visible GPU changes no numbers.
+
+## Known limits
+
+Frames of a quantised linear layer also show for faults that have nothing to do with it.
+
+## References
+
+- Quantization guides of transformers
+"""
+
+# ruff: noqa: RUF001 # sentences are whole lines, and Chinese has its own punctuation
+
+from __future__ import annotations
+
+import re
+
+from samedevice.diagnosis._rule import Hint, Rule, anywhere, at, because, inside, line, said, sign
+from samedevice.diagnosis._scene import Scene
+from samedevice.messages import Message
+
+
+def _detect(scene: Scene) -> Hint | None:
+    if scene.mismatch and re.search(r"gptq|awq|quantiz|bitsandbytes|hqq", scene.where):
+        odd = scene.odd(*scene.event.operands)
+        return Hint(6, because("in-code", where=scene.where.rpartition("/")[2]), odd.name if odd else None)
+    return None
+
+
+RULE = Rule(
+    code="SD128",
+    name="quantized-state-on-other-device",
+    title=Message(
+        "quantiser or quantised state mixes devices",
+        "量化状态或校准过程混用了设备",
+    ),
+    meaning=Message(
+        "state of a quantised layer, or arguments of a calibration run, are on several devices",
+        "量化层的状态或校准时的参数分布在多个设备上",
+    ),
+    cure=Message(
+        "calibrate with one visible GPU, and use a release that moves all arguments of a layer",
+        "校准时只暴露一块 GPU，并使用会移动层的全部参数的版本",
+    ),
+    page=__doc__ or "",
+    common=0.25,
+    signs=(
+        sign(
+            5.5,
+            inside(
+                r"auto_?gptq|gptqmodel|gptq|awq|quantizer|quantiz|llmcompressor|hqq|quanto|exllama|ammo|modelopt|smoothquant|optimum/(?:gptq|nvidia|intel)|marlin"
+            ),
+        ),
+        sign(
+            5,
+            line(
+                r"matmul_4bit|quant_state|dequantize\w*|qweight|qzeros|\bscales\b|g_idx|absmax|MatMul4Bit|matmul_8bit|SCB|CB\b|state\.\w*CB"
+            ),
+        ),
+        sign(4, at(r"bitsandbytes")),
+        sign(3.4, said("cublaslt")),
+        sign(2.5, anywhere(r"\bgptq|\bawq\b|calibration|quantize_config|QuantizationConfig")),
+        sign(1.3, anywhere(r"bitsandbytes|load_in_[48]bit|4-?bit|8-?bit")),
+    ),
+    detect=_detect,
+)

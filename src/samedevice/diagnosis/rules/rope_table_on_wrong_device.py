@@ -1,0 +1,104 @@
+"""The rotary position table is on another device than the positions, queries or keys.
+
+## What happens
+
+`cos`, `sin` or `inv_freq` stay where the table was made (often the host, or the GPU of the first layer) while
+positions, queries and keys are elsewhere.
+
+## Why it fails
+
+Tables are cached in plain attributes or non-persistent buffers. Attributes do not follow `.to()`, a table that grows
+at run time is made on the device of the first caller, and a table shared by all layers can be on one GPU only.
+
+## Example
+
+```python
+self.original_inv_freq = inv_freq                       # a plain attribute: stays on the host
+freqs = inv_freq_expanded @ position_ids_expanded
+```
+
+## Use instead
+
+```python
+self.register_buffer("inv_freq", inv_freq, persistent=False)
+freqs = inv_freq_expanded.to(x.device) @ position_ids_expanded
+```
+
+## Fix safety
+
+Safe: the table is rebuilt or moved, its values do not change. It is model code: update the modelling file or the
+library.
+
+## Known limits
+
+A model-level rotary module that a hand-written map left out looks alike; then the map is to be completed
+(device-map-incomplete-or-wrong).
+
+## References
+
+- `Module.register_buffer` of torch
+"""
+
+# ruff: noqa: E501, RUF001 # sentences are whole lines, and Chinese has its own punctuation
+
+from __future__ import annotations
+
+import re
+
+from samedevice.diagnosis._rule import Hint, Reason, Rule, at, because, frameless, inside, line, said, sign
+from samedevice.diagnosis._scene import Scene, spelled
+from samedevice.diagnosis.paste import Report
+from samedevice.messages import Message
+
+
+def _table_on_host(report: Report) -> Reason | None:
+    """An indexed tensor on the host: a table that never moved."""
+    return because("devices", devices="cpu") if report.devices == ("cpu",) else None
+
+
+def _detect(scene: Scene) -> Hint | None:
+    if not scene.mismatch:
+        return None
+    for operand in scene.event.operands:
+        if re.search(r"inv_freq|\bcos\b|\bsin\b|rotary|rope|freqs", spelled(operand)):
+            odd = scene.odd(*(each for each in scene.event.operands if re.search(r"inv_freq|cos|sin|rotary|rope|freqs", spelled(each))))
+            return Hint(7, because("rotary", operand=operand.local or operand.parameter or operand.name), (odd or operand).name)
+    if re.search(r"rotary|rope", scene.where):
+        odd = scene.odd(*scene.event.operands)
+        return Hint(5, because("in-code", where=scene.where.rpartition("/")[2]), odd.name if odd else None)
+    return None
+
+
+RULE = Rule(
+    code="SD117",
+    name="rope-table-on-wrong-device",
+    title=Message(
+        "the rotary table is on another device",
+        "旋转位置编码表在别的设备上",
+    ),
+    meaning=Message(
+        "cos, sin or inverse frequencies are not where positions, queries or keys are",
+        "cos、sin 或 inv_freq 不在 position_ids 或 query/key 所在的设备上",
+    ),
+    cure=Message(
+        "update the modelling code, or keep the table as a buffer that moves with its layer; check that a hand-written map lists the rotary module",
+        "更新模型代码，或把表注册为随层移动的 buffer；手写 device_map 时检查是否包含 rotary 模块",
+    ),
+    page=__doc__ or "",
+    common=0.35,
+    signs=(
+        sign(
+            5.5,
+            line(
+                r"\b(?:cos|sin)\b.*\bposition_ids\b|\binv_freq\w*|rotary_emb\b|apply_rotary\w*|rotate_half|\bfreqs_cis\b|\bfreqs?\b.*\b(?:cos|sin|t)\b|\brotary\w*"
+            ),
+        ),
+        sign(5, at(r"apply_rotary|rotary|_rope|rope_|RotaryEmbedding|freqs_cis")),
+        sign(4, line(r"\bcos\b|\bsin\b|\bk_embed\b|\bq_embed\b")),
+        sign(3.2, inside(r"apply_rotary|rotary|RotaryEmbedding|freqs_cis")),
+        sign(3.6, said("same-device argument-device", op="bmm", argument="mat2")),
+        sign(3.4, said("index-device"), said("index-device", devices=""), _table_on_host),
+        sign(0.2, said("same-device argument-device", devices="host"), frameless()),
+    ),
+    detect=_detect,
+)

@@ -1,0 +1,153 @@
+"""Library or model code makes a helper tensor on the wrong device.
+
+## What happens
+
+A range, mask, index, position table or statistic is made without `device=` (so on the host), or on the device of the
+wrong tensor, and then combined with an activation. A parameter that the parent module owns directly, with no hook to
+move the activations to it, is the same case.
+
+## Why it fails
+
+`torch.arange(n)` makes its tensor on the default device, the host. On one GPU the code's own tests may pass by luck:
+0-dim host scalars are exempt, and `self.device` is right as long as there is one device.
+
+## Example
+
+```python
+scale = torch.stack([w, h, w, h], dim=1)                # on the host
+boxes = boxes * scale[:, None, :]
+```
+
+## Use instead
+
+```python
+scale = torch.stack([w, h, w, h], dim=1).to(boxes.device)
+boxes = boxes * scale[:, None, :]
+```
+
+## Fix safety
+
+Safe: the helper's values stay the same. It is a change of library code: prefer a release that has it, or report it.
+
+## Known limits
+
+The line that makes the tensor is not always printed; then the place of the failing line is all there is.
+
+## References
+
+- [torch.arange](https://docs.pytorch.org/docs/stable/generated/torch.arange.html): the default of `device`
+"""
+
+# ruff: noqa: RUF001 # sentences are whole lines, and Chinese has its own punctuation
+
+from __future__ import annotations
+
+import re
+
+from samedevice.diagnosis._rule import Hint, Rule, because, frameless, line, said, sign
+from samedevice.diagnosis._scene import Scene, made_text
+from samedevice.events import Operand
+from samedevice.messages import Message
+
+
+def _detect(scene: Scene) -> Hint | None:
+    if not scene.mismatch:
+        return None
+    for operand in sorted(scene.plain, key=lambda each: each.device != "cpu"):
+        others = [other for other in scene.event.operands if other.device != operand.device]
+        if not others or not scene.made_by_factory(operand):
+            continue
+        if operand.device == "cpu" and operand.moved is None:
+            return Hint(
+                6, because("made-without-device", operand=operand.local or operand.name, text=_brief(made_text(operand))), operand.name
+            )
+        if scene.two_gpus and scene.odd(operand) is operand and operand.moved is None and "_like" not in made_text(operand):
+            return Hint(
+                3.5,
+                because("made-elsewhere", operand=operand.local or operand.name, device=operand.device, text=_brief(made_text(operand))),
+                operand.name,
+            )
+    alone = _unhooked(scene)
+    if alone is not None:
+        return Hint(5.5, because("owned-directly", operand=alone.parameter or alone.name), alone.name)
+    for operand in scene.plain:
+        unknown = operand.made is None or scene.placed_by_user(operand)
+        if operand.device == "cpu" and not unknown and any(other.device != "cpu" for other in scene.event.operands):
+            return Hint(3.5, because("on-host", operand=operand.local or operand.name), operand.name)
+    if scene.two_gpus and scene.op in ("index", "gather", "index_select", "take_along_dim", "index_copy_", "scatter"):
+        index = next((each for each in scene.plain if each.name.startswith("ind") and each.device != scene.event.operands[0].device), None)
+        if index is not None:
+            return Hint(
+                4.5,
+                because("made-elsewhere", operand=index.local or index.name, device=index.device, text=_brief(made_text(index))),
+                index.name,
+            )
+    return None
+
+
+def _unhooked(scene: Scene) -> Operand | None:
+    """A parameter that the running module owns itself while what it meets comes from a submodule elsewhere."""
+    for operand in scene.weights:
+        owner, _, _ = (operand.parameter or "").rpartition(".")
+        here = scene.event.running[0] if scene.event.running else None
+        direct = here is not None and len(here.below) > 1 and (owner == here.name or not owner or here.name == here.kind)
+        if direct and len(scene.weights) < len(scene.event.operands) and not re.search(r"\.(?:weight|bias)$", operand.parameter or ""):
+            return operand
+    return None
+
+
+def _brief(text: str) -> str:
+    return text if len(text) <= 70 else f"{text[:67]}..."
+
+
+RULE = Rule(
+    code="SD115",
+    name="tensor-created-on-wrong-device",
+    title=Message(
+        "a helper tensor was made on the wrong device",
+        "辅助张量创建在了错误的设备上",
+    ),
+    meaning=Message(
+        "code makes a range, mask, index or constant without a device, or on the device of another tensor than it is combined with",
+        "代码创建 arange、掩码、索引或常量时没有指定 device，或用了别的张量的设备",
+    ),
+    cure=Message(
+        "make it on the device of the tensor it is combined with; until the library does, use a release that does or one GPU",
+        "在与之运算的张量的设备上创建它；库修复之前，换用已修复的版本或只用一块 GPU",
+    ),
+    page=__doc__ or "",
+    common=0.5,
+    signs=(
+        sign(
+            4.5,
+            line(
+                r"torch\.(?:arange|zeros|ones|full|tensor|linspace|eye|empty)|\b(?:arange|zeros|ones|full|linspace|LongTensor|new_zeros|new_ones|as_tensor|from_numpy|zeros_like)\b"
+            ),
+        ),
+        sign(
+            3.6,
+            line(
+                r"latents_(?:mean|std)|pos_embed|position_embeddings?\b|scale_fct|freq_bands|\bpositions?\b|row_ids|mean|std|bias_mask|causal_mask|rel_pos|relative_position|shift_factor"
+            ),
+        ),
+        sign(
+            3.0,
+            said(
+                "same-device argument-device",
+                op="gather|index_copy|scatter|index_add|index_fill|repeat_interleave|bucketize|searchsorted",
+                argument="index|src|source|repeats",
+            ),
+        ),
+        sign(2.2, said("mask-device")),
+        sign(2.2, said("index-device")),
+        sign(2.0, said("same-device argument-device index-device type-combination", devices="host"), line(r"\w")),
+        sign(1.0, said("same-device argument-device", devices="gpus"), line(r"interpolat|position|mask|index|offset")),
+        sign(1.0, said("same-device argument-device", devices="host")),
+        sign(0.6, said("same-device", devices="host"), frameless()),
+        sign(0.6, said("same-device", devices="gpus"), frameless()),
+        sign(0.8, said("mps-placeholder")),
+        sign(1.5, said("triton-pointer")),
+        sign(1.5, said("numpy-conversion")),
+    ),
+    detect=_detect,
+)

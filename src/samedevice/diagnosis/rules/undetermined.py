@@ -1,0 +1,60 @@
+"""The cause cannot be told from what is there.
+
+## What happens
+
+The message is known, but neither frames nor operands point to one cause.
+
+## Why it fails
+
+One message has some thirty causes. A guess that is stated as a fact costs more time than none.
+
+## Example
+
+```text
+RuntimeError: Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cuda:1!
+```
+
+## Use instead
+
+```bash
+samedevice explain traceback.txt        # the whole traceback, not its last line
+samedevice run --machine 2x24GB script.py
+```
+
+## Fix safety
+
+Nothing is changed.
+
+## Known limits
+
+The candidates are ordered by how well they fit and how often they were the cause in collected reports.
+
+## References
+
+- `corpus/README.md`
+"""
+
+# ruff: noqa: E501, RUF001 # sentences are whole lines, and Chinese has its own punctuation
+
+from __future__ import annotations
+
+from samedevice.diagnosis._rule import Rule
+from samedevice.messages import Message
+
+RULE = Rule(
+    code="SD141",
+    name="undetermined",
+    title=Message(
+        "the cause cannot be told",
+        "无法判断根源",
+    ),
+    meaning=Message(
+        "what is known does not point to one cause",
+        "已知信息不足以指向某一个原因",
+    ),
+    cure=Message(
+        "record the whole traceback, model.hf_device_map and the versions of torch, transformers and accelerate; or run the script under samedevice run",
+        "请记录完整的 traceback、model.hf_device_map 以及 torch、transformers、accelerate 的版本；或用 samedevice run 运行脚本",
+    ),
+    page=__doc__ or "",
+)

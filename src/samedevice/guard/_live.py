@@ -1,0 +1,201 @@
+"""From an exception to an event: which tensors the failing frames hold, on which devices, in which modules.
+
+Must guarantee: torch is not imported, only used when it is there; the script's objects are looked at and never run (no properties,
+no calls); whatever goes wrong, the answer is None and the text of the exception has to do.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Any
+
+from samedevice.events import Event, EventKind, Operand, Place
+from samedevice.provenance import call_at
+
+if TYPE_CHECKING:
+    import torch
+
+_DEVICE_WORDS = re.compile(r"same device|meta tensor|device meta|device type for generator|should be the same|indices should be", re.I)
+_RENAMED = {
+    "embedding": {"input": "indices"},
+    "cross_entropy": {"input": "self"},
+    "nll_loss": {"input": "self"},
+}
+_OPERATORS = {
+    "embedding": "aten.embedding.default",
+    "cross_entropy": "aten.nll_loss_forward.default",
+    "nll_loss": "aten.nll_loss_forward.default",
+}
+_SYMBOLS = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.MatMult: "mm"}
+
+
+def event_of(error: BaseException) -> Event | None:
+    """The event that an exception amounts to; None when it does not speak of devices or its frames are gone."""
+    carried = getattr(error, "samedevice_event", None)
+    if isinstance(carried, Event):
+        return carried
+    if "torch" not in sys.modules or not _DEVICE_WORDS.search(str(error)[:10_000]):
+        return None
+    try:
+        return _event(error)
+    except Exception:
+        return None
+
+
+def _event(error: BaseException) -> Event | None:
+    from samedevice.provenance import FrameFilter
+    from samedevice.runtime import surroundings
+
+    torch = sys.modules["torch"]
+    assert torch.__file__ is not None
+    frames = list(_frames(error.__traceback__))  # oldest first
+    keep = FrameFilter((str(Path(torch.__file__).parent) + "/", str(Path(__file__).parent.parent) + "/"), None)
+    own = [(frame, lasti, line) for frame, lasti, line in frames if not keep.internal(frame.f_code.co_filename)]
+    if not own:
+        return None
+    inner = [entry for entry in frames[frames.index(own[-1]) :] if entry[0] is not own[-1][0]]
+    at = _place(*own[-1])
+    users = [entry for entry in own if keep.of_user(entry[0].f_code.co_filename)]
+    failing = own[-1][0]
+    modules = surroundings.modules_in([frame for frame, _, _ in reversed(frames)])
+    names = surroundings.parameter_names(modules)
+    spoken = surroundings.Names([frame for frame, _, _ in reversed(own)])
+    function = next((frame.f_code.co_name for frame, _, _ in inner if frame.f_code.co_name in _OPERATORS), None)
+    tensors = _tensors(failing, at, inner, function)
+    operands = tuple(
+        replace(
+            _operand(name, tensor, names, surroundings.identity(tensor)),
+            local=spoken.local(surroundings.identity(tensor)),
+            argument=spoken.argument(surroundings.identity(tensor)),
+            holder=spoken.holder(surroundings.identity(tensor)),
+        )
+        for name, tensor in tensors
+    )
+    meta = any(operand.device == "meta" for operand in operands) or "meta" in str(error)
+    return Event(
+        kind=EventKind.GENERATOR if "for generator" in str(error) else EventKind.UNMATERIALIZED if meta else EventKind.MISMATCH,
+        op=_operator(str(error), function, at),
+        message=str(error),
+        at=at,
+        user_at=_place(*users[-1]) if users else None,
+        module=surroundings.name_of(modules),
+        operands=operands,
+        stack=tuple(_place(*entry) for entry in own),
+        running=surroundings.running(modules),
+        device_map=surroundings.device_map(modules),
+        versions=surroundings.versions(),
+    )
+
+
+def _frames(trace: TracebackType | None) -> Iterator[tuple[FrameType, int, int]]:
+    while trace is not None:
+        yield trace.tb_frame, trace.tb_lasti, trace.tb_lineno
+        trace = trace.tb_next
+
+
+def _place(frame: FrameType, lasti: int, line: int) -> Place:
+    import linecache
+
+    code = frame.f_code
+    text = linecache.getline(code.co_filename, line, frame.f_globals).strip()
+    return Place(code.co_filename, line, code.co_name, text, call_at(code, lasti, text))
+
+
+def _tensors(failing: FrameType, at: Place, inner: list[Any], function: str | None) -> list[tuple[str, torch.Tensor]]:
+    """The tensors that met: those of torch's own functional frame when there is one, else those of the failing expression."""
+    import torch
+
+    for frame, _, _ in inner:
+        if function is not None and frame.f_code.co_name == function:
+            renamed = _RENAMED.get(function, {})
+            values: dict[str, Any] = dict(frame.f_locals)
+            held = [(renamed.get(name, name), value) for name, value in values.items() if isinstance(value, torch.Tensor)]
+            if held:
+                return held
+    found: dict[int, tuple[str, torch.Tensor]] = {}
+    for node in _expressions(at):
+        for name, value in _values(node, failing):
+            if isinstance(value, torch.Tensor):
+                found.setdefault(id(value), (name, value))
+            elif isinstance(value, torch.nn.Module):
+                for own, tensor in value.named_parameters(recurse=False):
+                    found.setdefault(id(tensor), (own, tensor))
+    return list(found.values())
+
+
+def _expressions(at: Place) -> list[ast.expr]:
+    for text in (at.call, at.code, at.code.rstrip(":").removeprefix("return "), at.code.partition("=")[2].strip()):
+        try:
+            tree = ast.parse(text.strip())
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            continue
+        found: list[ast.expr] = [node for node in ast.walk(tree) if isinstance(node, (ast.Name, ast.Attribute))]
+        if found:
+            return found
+    return []
+
+
+def _values(node: ast.expr, frame: FrameType) -> Iterator[tuple[str, Any]]:
+    """The value of a name or a chain of attributes, read from dictionaries only."""
+    path: list[str] = []
+    while isinstance(node, ast.Attribute):
+        path.append(node.attr)
+        node = node.value
+    if not isinstance(node, ast.Name):
+        return
+    names = [node.id, *reversed(path)]
+    value = frame.f_locals.get(names[0], frame.f_globals.get(names[0]))
+    for name in names[1:]:
+        value = _attribute(value, name)
+    if value is not None:
+        yield ".".join(names), value
+
+
+def _attribute(owner: Any, name: str) -> Any:
+    held = getattr(owner, "__dict__", None)
+    if not isinstance(held, dict):
+        return None
+    if name in held:
+        return held[name]
+    for registry in ("_parameters", "_buffers", "_modules"):
+        own = held.get(registry)
+        if isinstance(own, dict) and name in own:
+            return own[name]
+    return None
+
+
+def _operand(name: str, tensor: torch.Tensor, names: dict[int, list[tuple[str, str]]], key: int) -> Operand:
+    known = names.get(key, []) if key else []
+    return Operand(
+        name=name,
+        device=str(tensor.device),
+        shape=tuple(int(size) for size in tensor.shape),
+        dtype=str(tensor.dtype).removeprefix("torch."),
+        parameter=known[0][0] if known else None,
+        role=known[0][1] if known else None,
+        tied=tuple(other for other, _ in known[1:]),
+    )
+
+
+def _operator(message: str, function: str | None, at: Place) -> str:
+    if function is not None:
+        return _OPERATORS[function]
+    if found := re.search(r"in method wrapper_(?:\w{2,6}?_)?_{0,3}(\w{1,60}?)_?\)", message):
+        return f"aten.{found[1]}.default"
+    for text in (at.call, at.code):
+        try:
+            tree = ast.parse(text.strip())
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.BinOp) and type(node.op) in _SYMBOLS:
+                return f"aten.{_SYMBOLS[type(node.op)]}.Tensor"
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                return f"aten.{node.func.attr}.default"
+    return "?"

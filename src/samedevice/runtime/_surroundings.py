@@ -1,0 +1,228 @@
+"""What stands around a refused operator: names in the failing frames, running modules with their hooks, maps, versions.
+
+Looked for once for each distinct statement, so it may take its time. Must guarantee: nothing here raises, whatever the objects of
+a script do when they are looked at; what cannot be read is left out.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import FrameType
+from typing import Any
+
+import torch
+
+from samedevice.events import Running
+from samedevice.provenance import variables_of
+from samedevice.runtime._memory import device_of, storage_of
+
+_LIBRARIES = (
+    "accelerate",
+    "bitsandbytes",
+    "deepspeed",
+    "diffusers",
+    "lightning",
+    "optimum",
+    "peft",
+    "petals",
+    "sentence_transformers",
+    "timm",
+    "torch",
+    "torchmetrics",
+    "transformers",
+    "trl",
+    "vllm",
+)
+_FRAMES_LIMIT = 40
+_ITEMS_LIMIT = 400
+_DEPTH = 3
+
+
+def versions() -> dict[str, str]:
+    """Versions of the libraries that are loaded and matter to placement."""
+    found = {}
+    for name in _LIBRARIES:
+        version = getattr(sys.modules.get(name), "__version__", None)
+        if isinstance(version, str):
+            found[name.replace("_", "-")] = str(version)
+    return found
+
+
+def modules_in(frames: Iterable[FrameType]) -> list[torch.nn.Module]:
+    """Modules whose methods run in `frames`, in their order."""
+    found: list[torch.nn.Module] = []
+    for frame in frames:
+        code = frame.f_code
+        if code.co_argcount and code.co_varnames[0] == "self":
+            owner = variables_of(frame).get("self")
+            if isinstance(owner, torch.nn.Module) and not any(owner is known for known in found):
+                found.append(owner)
+    return found
+
+
+def name_of(modules: Sequence[torch.nn.Module]) -> str | None:
+    """Qualified name of the first of `modules`, which stand innermost first, below the outermost that has it."""
+    if not modules:
+        return None
+    inner = modules[0]
+    for root in reversed(modules):
+        for name, module in root.named_modules():
+            if module is inner:
+                return name or type(root).__name__
+    return type(inner).__name__
+
+
+def parameter_names(modules: Sequence[torch.nn.Module]) -> dict[int, list[tuple[str, str]]]:
+    """(qualified name, role) of all parameters and buffers of the outermost module, by the identity of their memory."""
+    names: dict[int, list[tuple[str, str]]] = {}
+    for root in reversed(modules):
+        for role, pairs in (
+            ("parameter", root.named_parameters(remove_duplicate=False)),
+            ("buffer", root.named_buffers(remove_duplicate=False)),
+        ):
+            for name, tensor in pairs:
+                key = identity(tensor)
+                if key and all(name != known for known, _ in names.get(key, ())):
+                    names.setdefault(key, []).append((name, role))
+        if names:
+            break
+    return names
+
+
+def running(modules: Sequence[torch.nn.Module]) -> tuple[Running, ...]:
+    """The modules on the stack, innermost first, as records."""
+    names: dict[int, str] = {}
+    if modules:
+        names = {id(module): name for name, module in modules[-1].named_modules()}
+    return tuple(_record(module, names.get(id(module)) or type(module).__name__) for module in modules)
+
+
+def device_map(modules: Sequence[torch.nn.Module]) -> dict[str, str]:
+    """The map by which the outermost dispatched module on the stack was placed; empty when none was."""
+    for module in reversed(modules):
+        placed = getattr(module, "hf_device_map", None)
+        if isinstance(placed, Mapping):
+            return {str(name): _device_name(device) for name, device in placed.items()}
+    return {}
+
+
+class Names:
+    """Names that the frames of a failing statement have for tensors, by the identity of their memory."""
+
+    def __init__(self, frames: Sequence[FrameType]) -> None:
+        self._local: dict[int, str] = {}
+        self._argument: dict[int, str] = {}
+        self._holder: dict[int, str] = {}
+        for number, frame in enumerate(frames[:_FRAMES_LIMIT]):
+            try:
+                self._read(frame, innermost=number == 0)
+            except Exception:
+                continue
+
+    def local(self, key: int) -> str | None:
+        """How the failing frame itself spells the tensor: `cos`, `self.rope_deltas`, `labels`."""
+        return self._local.get(key)
+
+    def argument(self, key: int) -> str | None:
+        """The parameter name by which the outermost function on the stack got the tensor."""
+        return self._argument.get(key)
+
+    def holder(self, key: int) -> str | None:
+        """The class of the cache, or the name of the past, that keeps the tensor between steps."""
+        return self._holder.get(key)
+
+    def _read(self, frame: FrameType, innermost: bool) -> None:
+        code = frame.f_code
+        variables = variables_of(frame)
+        parameters = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+        for name, value in variables.items():
+            if isinstance(value, torch.Tensor):
+                key = identity(value)
+                if innermost:
+                    self._local.setdefault(key, name)
+                if name in parameters:
+                    self._argument[key] = name
+            elif keeps_state(name, value):
+                holder = type(value).__name__ if not isinstance(value, (tuple, list, dict)) else name
+                for path, tensor in _tensors_in(value, name, _DEPTH):
+                    self._holder.setdefault(identity(tensor), holder)
+                    if innermost:
+                        self._local.setdefault(identity(tensor), path)
+            elif name in parameters or innermost:
+                if name != "self" and isinstance(value, (tuple, list, dict)):
+                    for path, tensor in _tensors_in(value, name, 2):
+                        if innermost:
+                            self._local.setdefault(identity(tensor), path)
+                        self._argument.setdefault(identity(tensor), path)
+        if innermost:
+            owner = variables.get("self")
+            for path, tensor in _tensors_in(vars(owner) if hasattr(owner, "__dict__") else {}, "self", 2):
+                self._local.setdefault(identity(tensor), path)
+
+
+def keeps_state(name: str, value: Any) -> bool:
+    """Whether a variable holds what lives from one step to the next: a cache, a past."""
+    kind = type(value).__name__
+    if kind.endswith("Cache") or "Cache" in kind:
+        return True
+    return name.startswith(("past_key_value", "layer_past", "past", "cache", "kv_cache")) and isinstance(value, (tuple, list, dict))
+
+
+def identity(tensor: torch.Tensor) -> int:
+    """Stands for the tensor's memory; 0 when it has none of its own."""
+    try:
+        return int(storage_of(tensor)._cdata)
+    except (NotImplementedError, RuntimeError):
+        return 0
+
+
+def _tensors_in(value: Any, path: str, depth: int) -> Iterator[tuple[str, torch.Tensor]]:
+    """Tensors in containers and plain objects with the expression that reaches each, breadth kept small."""
+    if isinstance(value, torch.Tensor):
+        yield path, value
+        return
+    if depth == 0:
+        return
+    parts: list[tuple[str, Any]] = []
+    if isinstance(value, Mapping):
+        own = path == "self"
+        for key, part in list(value.items())[:_ITEMS_LIMIT]:
+            if own and key in ("_parameters", "_buffers"):
+                parts += [(f"{path}.{name}", tensor) for name, tensor in part.items()]
+            elif own and isinstance(key, str) and key.startswith("_"):
+                continue
+            else:
+                parts.append((f"{path}.{key}" if own else f"{path}[{key!r}]", part))
+    elif isinstance(value, (tuple, list)):
+        parts = [(f"{path}[{index}]", part) for index, part in enumerate(value[:_ITEMS_LIMIT])]
+    elif hasattr(value, "__dict__") and not isinstance(value, (torch.nn.Module, type)):
+        parts = [(f"{path}.{name}", part) for name, part in list(vars(value).items())[:_ITEMS_LIMIT]]
+    for where, part in parts:
+        if isinstance(part, torch.Tensor) or (not isinstance(part, torch.nn.Module) and depth > 1):
+            yield from _tensors_in(part, where, depth - 1)
+
+
+def _record(module: torch.nn.Module, name: str) -> Running:
+    own = sorted({str(device_of(tensor)) for tensor in _own(module)})
+    below = sorted({str(device_of(tensor)) for tensor in module.parameters()})
+    return Running(name, type(module).__name__, _hook_device(module), tuple(own), tuple(below))
+
+
+def _own(module: torch.nn.Module) -> Iterator[torch.Tensor]:
+    yield from module.parameters(recurse=False)
+    yield from module.buffers(recurse=False)
+
+
+def _hook_device(module: torch.nn.Module) -> str | None:
+    """Where accelerate's hook on the module sends inputs; None without such a hook."""
+    hook = getattr(module, "_hf_hook", None)
+    for each in (*getattr(hook, "hooks", ()), hook):
+        device = getattr(each, "execution_device", None)
+        if device is not None:
+            return _device_name(device)
+    return None
+
+
+def _device_name(device: Any) -> str:
+    return f"cuda:{device}" if isinstance(device, int) else str(device)
