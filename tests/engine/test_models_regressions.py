@@ -86,3 +86,14 @@ def test_helpers_of_nested_composite_code_are_claimed_in_inference_mode(masked: 
         value = F.scaled_dot_product_attention(there, there, there, attn_mask=own, is_causal=not masked).cpu()
     assert vm.events == []
     torch.testing.assert_close(value, expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_grouped_products_of_unknown_values_take_the_types_that_cuda_takes(dtype: torch.dtype):
+    with machine() as vm:
+        tokens = torch.empty(512, 2048, device="cuda:0", dtype=dtype)
+        experts = torch.empty(4, 2048, 1024, device="cuda:0", dtype=dtype)
+        ends = torch.tensor([128, 256, 384, 512], dtype=torch.int32, device="cuda:0")
+        made = F.grouped_mm(tokens, experts, offs=ends)
+        assert (made.shape, made.dtype, made.device) == ((512, 1024), dtype, tokens.device)
+    assert vm.events == []

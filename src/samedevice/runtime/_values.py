@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
+import torch._meta_registrations as meta
 
 from samedevice.runtime._memory import (
     ASSUMED_FLOAT,
@@ -112,4 +114,19 @@ def abstract(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
             kwargs["pin_memory"] = False
         if "generator" in kwargs:
             kwargs["generator"] = None
-    return op.func(*args, **kwargs)
+    shapes = _SHAPES.get(op.func)
+    return op.func(*args, **kwargs) if shapes is None else shapes(*args, **kwargs)
+
+
+def _grouped_mm(
+    mat_a: torch.Tensor, mat_b: torch.Tensor, offs: Any = None, bias: Any = None, out_dtype: torch.dtype | None = None
+) -> torch.Tensor:
+    if mat_a.dtype not in (torch.float16, torch.float32) or mat_b.dtype != mat_a.dtype:
+        result: torch.Tensor = torch.ops.aten._grouped_mm.default(mat_a, mat_b, offs, bias, out_dtype)
+        return result
+    made: torch.Tensor = meta._create_grouped_mm_output_tensor(mat_a, mat_b, offs, out_dtype or mat_a.dtype)
+    return made
+
+
+# Their meta functions refuse what CUDA accepts. Source: aten/src/ATen/native/cuda/GroupedBlas.cpp, _grouped_mm_fallback.
+_SHAPES: dict[Any, Callable[..., Any]] = {torch.ops.aten._grouped_mm.default: _grouped_mm}
