@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from samedevice.runtime._books import Books, caller
-from samedevice.runtime._memory import Helper, over, storage_of, tensors_in
+from samedevice.runtime._memory import Helper, Memory, over, storage_of, tensors_in
 from samedevice.runtime._operators import SHAPE_ONLY, Form, Operator
 from samedevice.runtime._state import CPU
 from samedevice.runtime._values import abstract, device_seen, record_of, replace_tensors, to_value
@@ -46,9 +46,7 @@ class Composites:
                 self._compute(op, args, kwargs, tensors, result)
         return result
 
-    def _compute(
-        self, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: Sequence[torch.Tensor], result: Any
-    ) -> None:
+    def _compute(self, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: Sequence[torch.Tensor], result: Any) -> None:
         """What follows from helpers with values has values: a causal mask is made in several steps."""
         shadows = [_kept(tensor) for tensor in tensors]
         results = list(tensors_in(result))
@@ -86,15 +84,26 @@ class Composites:
 
     def claim(self, named: Sequence[tuple[str, torch.Tensor, bool]], frame: Any) -> None:
         """Helpers among the tensors of one operator, made by the same call, go to the device of the others."""
-        home = next((device_seen(t) for _, t, _ in named if device_seen(t).type == "cuda"), None)
+        settled = [device_seen(tensor) for _, tensor, _ in named if not _is_loose(tensor)]
+        home = next((device for device in settled if device.type == "cuda"), None)
         if home is None:
-            home = next((device_seen(t) for _, t, _ in named if device_seen(t).type == "cpu"), None)
+            home = next((device for device in settled if device.type == "cpu"), None)
         if home is None:
             return
         for _, tensor, _ in named:
             mark = record_of(tensor)
-            if mark.__class__ is Helper and mark.frame == id(frame) and mark.instruction == frame.f_lasti:
+            if _is_loose(tensor) and device_seen(tensor) != home:
+                self._rehome(tensor, home)
+            elif mark.__class__ is Helper and mark.frame == id(frame) and mark.instruction == frame.f_lasti:
                 self.settle(tensor, home)
+
+    def _rehome(self, tensor: torch.Tensor, home: torch.device) -> None:
+        storage = storage_of(tensor)
+        record = storage._sd
+        storage._sd = None
+        self._books.adopt(tensor, home, record.made)
+        storage._sd.shadow = record.shadow
+        storage._sd.loose = True
 
     def settle(self, tensor: torch.Tensor, home: torch.device) -> None:
         """Make a helper a virtual tensor on `home`."""
@@ -104,6 +113,11 @@ class Composites:
         storage._sd = None
         self._books.adopt(tensor, home, mark.made)
         storage._sd.shadow = value
+
+
+def _is_loose(tensor: torch.Tensor) -> bool:
+    record = record_of(tensor)
+    return record.__class__ is Memory and record.loose
 
 
 def _kept(helper: torch.Tensor) -> torch.UntypedStorage | None:

@@ -161,6 +161,8 @@ class Engine:
             self.settling.check_generator(op, generator, target or CPU)
         if target is None or target.type == "cpu":
             return self._on_host(op, args, kwargs)
+        if target.type == "meta" and engine.device is not None and torch._C._current_autograd_node() is not None:
+            return self._zero_gradient(call, engine.device)
         if target.type != "cuda":
             result = op.func(*args, **kwargs)
             if target.type == "meta":
@@ -171,12 +173,23 @@ class Engine:
         call.generator = generator
         return self.on_virtual(call)
 
+    def _zero_gradient(self, call: Call, device: torch.device) -> Any:
+        """Autograd makes a gradient of its own, on the carrier's device, which may meet no other tensor on its way out."""
+        call.home = call.target = device
+        result = self.on_virtual(call)
+        for tensor in tensors_in(result):
+            record = memory_of(tensor)
+            if record is not None:
+                record.loose = True
+        return result
+
     def on_virtual(self, call: Call) -> Any:
         """All tensors are on one device, and some are virtual or results will be."""
         op = call.op
         form = op.form
         if form is Form.VIEW:
             return op.func(*call.args, **call.kwargs)
+        engine.device = call.home
         if not op.returns_tensors:
             return self._calculation.results(call, force=True)
         if op.name in INDEX_OPERATORS:

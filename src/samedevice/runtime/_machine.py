@@ -9,7 +9,7 @@ import contextlib
 import sys
 import threading
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import torch
@@ -28,6 +28,7 @@ from samedevice.runtime._factories import install_factories
 from samedevice.runtime._generators import install_generators
 from samedevice.runtime._ghost import install_ghosts
 from samedevice.runtime._gradients import install_gradients, send_gradient_back
+from samedevice.runtime._isolation import Settings, start_over
 from samedevice.runtime._loader import install_forks
 from samedevice.runtime._nvml import install_nvml
 from samedevice.runtime._parallel import install_parallel
@@ -42,6 +43,8 @@ from samedevice.runtime._tensors import install_tensors
 from samedevice.runtime._threads import install_threads
 
 _entering = threading.RLock()
+_inside: list[VirtualMachine] = []
+"""The machines that are entered now, the innermost last."""
 
 
 class VirtualMachine:
@@ -73,6 +76,7 @@ class VirtualMachine:
         self._patches = Patches()
         self._stack = contextlib.ExitStack()
         self._entered = False
+        self._held: dict[str, int] = {}
 
     @property
     def events(self) -> list[Event]:
@@ -98,6 +102,25 @@ class VirtualMachine:
         """Ledger of each visible device, with the peaks of the whole run; also after the machine was left."""
         return {device: ledger.snapshot() for device, ledger in self.state.ledgers().items()}
 
+    @contextlib.contextmanager
+    def isolated(self) -> Iterator[None]:
+        """What is set inside holds only inside: current and default device, streams, autocast, attributes that were replaced.
+
+        Machines that were entered inside and never left are left, too.
+        """
+        settings = Settings.read(self.state, self._patches)
+        try:
+            yield
+        finally:
+            while self in _inside and _inside[-1] is not self:
+                _inside[-1].__exit__(None, None, None)
+            settings.restore(self.state, self._patches)
+
+    def start_over(self) -> None:
+        """Forget events, free what nothing needs any more, and start all statistics again; tensors in use stay."""
+        self._recorder.start_over()
+        self._held = start_over(self.state, self._held)
+
     def __enter__(self) -> VirtualMachine:
         with _entering:
             if self._entered:
@@ -110,10 +133,16 @@ class VirtualMachine:
                 stack.callback(self._patches.undo)
                 stack.callback(setattr, self._engine, "left", True)
                 self._install()
+                # Values are small: threads would only wait for each other. A script may ask for more.
+                threads = torch.get_num_threads()
+                torch.set_num_threads(1)
+                stack.callback(torch.set_num_threads, threads)
                 # Lets `torch.tensor(..., device="cuda")` reach the mode.
                 torch._C._set_only_lift_cpu_tensors(True)
                 stack.callback(torch._C._set_only_lift_cpu_tensors, False)
                 stack.enter_context(VirtualDeviceMode(self._engine))
+                _inside.append(self)
+                stack.callback(_inside.remove, self)
             except BaseException:
                 stack.__exit__(*sys.exc_info())
                 raise

@@ -54,6 +54,8 @@ class _Engine(threading.local):
     """True while the engine itself runs a kernel in this thread: then torch's own answers must show."""
 
     raw = False
+    device: torch.device | None = None
+    """Where the last operator of this thread ran."""
     to_meta = False
     """True while a script's own `.to("meta")` runs: C++ code that copies a carrier's options says `device=meta` too."""
 
@@ -71,6 +73,7 @@ class Memory:
         "assumed",
         "device",
         "gradient_returns",
+        "loose",
         "made",
         "moved",
         "pinned",
@@ -78,9 +81,7 @@ class Memory:
         "virtual",
     )
 
-    def __init__(
-        self, device: torch.device, *, virtual: bool, made: Site | None = None, moved: Site | None = None
-    ) -> None:
+    def __init__(self, device: torch.device, *, virtual: bool, made: Site | None = None, moved: Site | None = None) -> None:
         self.device = device
         self.virtual = virtual
         """False for real host memory, which is recorded for its provenance only."""
@@ -91,6 +92,8 @@ class Memory:
         self.moved = moved
         self.pinned = False
         self.gradient_returns = False
+        self.loose = False
+        """True for what autograd made on a guess of its device: it belongs to whatever it meets."""
         self.address = 0
         self._ledger: DeviceLedger | None = None
         self._booked = 0
