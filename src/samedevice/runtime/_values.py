@@ -124,7 +124,9 @@ def _grouped_mm(
     if mat_a.dtype not in (torch.float16, torch.float32) or mat_b.dtype != mat_a.dtype:
         result: torch.Tensor = torch.ops.aten._grouped_mm.default(mat_a, mat_b, offs, bias, out_dtype)
         return result
-    made: torch.Tensor = meta._create_grouped_mm_output_tensor(mat_a, mat_b, offs, out_dtype or mat_a.dtype)
+    made: torch.Tensor = meta._create_grouped_mm_output_tensor(  # type: ignore[no-untyped-call]  # torch has no types there
+        mat_a, mat_b, offs, out_dtype or mat_a.dtype
+    )
     return made
 
 
