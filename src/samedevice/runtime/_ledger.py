@@ -130,6 +130,15 @@ class DeviceLedger:
         self.peak_allocated = self.allocated
         self.peak_reserved = self.reserved
 
+    def start_over(self) -> None:
+        """As in a new process that holds the same blocks: nothing cached, no limit, no history."""
+        self.fraction = 1.0
+        self.empty_cache()
+        self.allocations = 0
+        self.reset_peaks()
+        self.run_peak_allocated = self.allocated
+        self.run_peak_reserved = self.reserved
+
     def snapshot(self) -> DeviceMemory:
         """The ledger now, with the peaks of the whole run."""
         return DeviceMemory(

@@ -6,7 +6,7 @@ that was only inherited nothing at all.
 
 from __future__ import annotations
 
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Iterable, MutableMapping
 from typing import Any
 
 _ABSENT = object()
@@ -44,6 +44,19 @@ class Patches:
                 module = getattr(owner, "__module__", None)
                 found.add(".".join(part for part in (module, getattr(owner, "__qualname__", owner.__name__), name) if part))
         return sorted(found)
+
+    def values(self) -> list[tuple[Any, str, Any]]:
+        """Owner, name and value of each replaced attribute as it is now."""
+        return [(owner, name, vars(owner).get(name, _ABSENT)) for owner, name, _, is_item in self._undo if not is_item]
+
+    def restore(self, values: Iterable[tuple[Any, str, Any]]) -> None:
+        """Give attributes back the values that `values` saw, where somebody else changed them since."""
+        for owner, name, value in values:
+            if vars(owner).get(name, _ABSENT) is not value:
+                if value is _ABSENT:
+                    delattr(owner, name)
+                else:
+                    setattr(owner, name, value)
 
     def undo(self) -> None:
         """Put everything back, last replaced first."""

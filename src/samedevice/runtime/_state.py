@@ -27,9 +27,7 @@ _INVALID_ORDINAL = (
     "For debugging consider passing CUDA_LAUNCH_BLOCKING=1\n"
     "Device-side assertion tracking was not enabled by user."
 )
-_FORKED = (
-    "Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must use the 'spawn' start method"
-)
+_FORKED = "Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must use the 'spawn' start method"
 
 
 class MachineState:
@@ -120,6 +118,16 @@ class MachineState:
             return CPU
         other: torch.device = target
         return other
+
+    def rest_on(self, index: int) -> None:
+        """Make `index` this thread's current device again, without initializing anything."""
+        self._local.current = index
+
+    def uninitialize(self) -> None:
+        """As before the first CUDA call: `CUDA_VISIBLE_DEVICES` is read anew. Nothing may be held on any device."""
+        self.initialized = False
+        self.pid = os.getpid()
+        self.refresh_visible()
 
     def index(self, target: Any) -> int:
         """Index of a GPU that is named in any way; raises ValueError for a device of another kind."""
