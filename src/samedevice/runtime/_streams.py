@@ -52,6 +52,10 @@ class StreamBook:
         chosen: dict[int, int] = getattr(self._local, "current", {})
         return chosen.get(index, 0)
 
+    def forget_current(self) -> None:
+        """This thread is back on the default streams."""
+        self._local.current = {}
+
     def select(self, index: int, stream_id: int) -> None:
         """Make a stream this thread's current one on its device."""
         if not hasattr(self._local, "current"):
@@ -67,6 +71,13 @@ def stream_book() -> StreamBook:
     """The streams of the machine that is entered now."""
     with _books_lock:
         return _books.setdefault(current_state(), StreamBook())
+
+
+def forget_current_streams(state: MachineState) -> None:
+    """Back to the default stream of each device, in this thread."""
+    with _books_lock:
+        if state in _books:
+            _books[state].forget_current()
 
 
 def current_stream(device: Any = None) -> Stream:
@@ -205,9 +216,7 @@ class Event(TorchEvent):
     _recorded_at: float | None
     _recorded_on: torch.device | None
 
-    def __new__(
-        cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False, external: bool = False
-    ) -> Event:
+    def __new__(cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False, external: bool = False) -> Event:
         # An event of the host: CPU builds have no other.
         event: Event = super().__new__(cls, device=TorchDevice("cpu"))
         event._timing = enable_timing
@@ -215,9 +224,7 @@ class Event(TorchEvent):
         event._recorded_on = None
         return event
 
-    def __init__(
-        self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False, external: bool = False
-    ) -> None:
+    def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False, external: bool = False) -> None:
         pass
 
     @classmethod
@@ -248,9 +255,7 @@ class Event(TorchEvent):
         if stream is None:
             stream = current_stream()
         if self._recorded_on is not None and self._recorded_on != stream.device:
-            raise RuntimeError(
-                f"Event device {self._recorded_on.index} does not match recording stream's device {stream.device.index}."
-            )
+            raise RuntimeError(f"Event device {self._recorded_on.index} does not match recording stream's device {stream.device.index}.")
         self._recorded_on = stream.device
         self._recorded_at = time.perf_counter()
 
@@ -303,9 +308,7 @@ class AnyStream(metaclass=_StreamType):
 
 
 class _EventType(type):
-    def __call__(
-        cls, device: Any = None, *, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False
-    ) -> Any:
+    def __call__(cls, device: Any = None, *, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> Any:
         place = current_state().device(device)
         if place.type == "cuda":
             return Event(enable_timing, blocking, interprocess)

@@ -67,15 +67,11 @@ class VirtualGenerator(TorchGenerator):
 
     def get_offset(self) -> int:
         """Not there: the engine counts no offset."""
-        raise UnsupportedFeatureError(
-            "torch.Generator.get_offset is not supported: a virtual GPU's generator has no Philox offset."
-        )
+        raise UnsupportedFeatureError("torch.Generator.get_offset is not supported: a virtual GPU's generator has no Philox offset.")
 
     def set_offset(self, offset: int) -> TorchGenerator:
         """Not there: the engine counts no offset."""
-        raise UnsupportedFeatureError(
-            "torch.Generator.set_offset is not supported: a virtual GPU's generator has no Philox offset."
-        )
+        raise UnsupportedFeatureError("torch.Generator.set_offset is not supported: a virtual GPU's generator has no Philox offset.")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (self._virtual_device.index, self.get_state())
