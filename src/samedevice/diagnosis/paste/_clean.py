@@ -6,8 +6,16 @@ from __future__ import annotations
 
 import re
 
-LIMIT = 4_000_000
-"""Characters; of a longer text the beginning is left out, since errors stand at the end."""
+WHOLE = 120_000
+"""Characters up to which a text is read whole; of a longer one, the surroundings of what may be errors."""
+_BEFORE, _AFTER = 12_000, 1_500
+"""Characters around a mark that are kept."""
+_MARKS = re.compile(
+    r"same device|least two devices|meta tensor|meta device|device[_ ]map|device-side|device type|device ordinal|device_ids|device metric"
+    r"|deserialize|offloaded|move a model|from triton|in replica|illegal memory|tensor to numpy|with cuda enabled|mps device|cublaslt"
+    r"|out of memory|should be the same|indices should|current device|current call last",
+    re.IGNORECASE,
+)
 LONGEST_LINE = 2_000
 """Characters of a line that are looked at for a frame."""
 
@@ -31,13 +39,13 @@ _LEVEL = re.compile(
     re.IGNORECASE,
 )
 _BAR = re.compile(r"\s?(?:\||-(?!-))[ \t]?(?:std(?:err|out)\s?[|-]|[\w.]{1,60}:[\w<>]{1,60}:\d{1,6}\s?[|-])?[ \t]?")
-_QUOTE = re.compile(r"(?:\s?>\s?)+(?=\S)")
+_QUOTE = re.compile(r"(?:> ?)+")
 _PYTEST = re.compile(r"E   ")
 
 
 def lines_of(text: str) -> list[tuple[str, int | None]]:
     """Each line without colours, dates, levels and rank tags, and the rank that it was tagged with."""
-    text = text[-LIMIT:]
+    text = _interesting(text)
     text = _ESCAPES.sub("", text)
     text = _BARE_COLOURS.sub("", text)
     text = _BREAKS.sub("\n", text)
@@ -45,8 +53,33 @@ def lines_of(text: str) -> list[tuple[str, int | None]]:
     return [_stripped(line) for line in text.split("\n")]
 
 
+def _interesting(text: str) -> str:
+    """A long text cut down to the surroundings of its first and last marks."""
+    if len(text) <= WHOLE:
+        return text
+    marks = [found.start() for found in _MARKS.finditer(text)]
+    if not marks:
+        return text[-WHOLE // 2 :]
+    chosen = sorted({*marks[:3], *marks[-200:]}, reverse=True)
+    spans: list[tuple[int, int]] = []
+    budget = WHOLE
+    for mark in chosen:
+        start, end = max(0, mark - _BEFORE), min(len(text), mark + _AFTER)
+        if spans and end >= spans[-1][0]:
+            start, end = min(start, spans[-1][0]), spans[-1][1]
+            spans.pop()
+        spans.append((start, end))
+        if sum(last - first for first, last in spans) > budget:
+            first, last = spans[-1]
+            spans[-1] = (max(first, last - budget), last)
+            break
+    return "\n".join(text[start:end] for start, end in reversed(spans))
+
+
 def _stripped(line: str) -> tuple[str, int | None]:
     rank: int | None = None
+    if not line or line.isspace():
+        return "", None
     if _BOX.search(line[:LONGEST_LINE]):
         line = _BOX.sub(" ", line).rstrip()
         line = line[1:] if line.startswith("  ") else line

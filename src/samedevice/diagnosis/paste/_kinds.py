@@ -21,112 +21,173 @@ class Kind:
 
     name: str
     pattern: re.Pattern[str]
+    words: tuple[str, ...]
+    """One of these, in small letters, is in each text that the pattern matches; looking for them is cheap."""
     weak: bool = False
     """True for messages that another one beside them outranks."""
 
 
-def _row(name: str, pattern: str, weak: bool = False) -> Kind:
-    return Kind(name, re.compile(pattern.replace("DEVICE", _DEVICE), re.IGNORECASE), weak)
+def _row(name: str, words: str, pattern: str, weak: bool = False) -> Kind:
+    return Kind(name, re.compile(pattern.replace("DEVICE", _DEVICE), re.IGNORECASE), tuple(words.split("|")), weak)
 
 
 KINDS: tuple[Kind, ...] = (
     _row(
         "argument-device",
+        "different from other tensors",
         r"Expected all tensors to be on the same device, but got (?P<argument>\w{1,60}) is on (?P<d1>DEVICE), different from other tensors "
         r"on (?P<d2>DEVICE)(?:\s{0,3}\(when checking argument in method (?P<op>[\w:]{1,80}))?",
     ),
     _row(
         "same-device",
+        "at least two devices",
         r"Expected all tensors to be on the same device, but found at least two devices, (?P<d1>DEVICE) and (?P<d2>DEVICE)\s?!?" + _WHERE,
     ),
-    _row("same-device", r"Expected all tensors to be on the same device", weak=True),
-    _row("same-device", r"found at least two devices, (?P<d1>DEVICE) and (?P<d2>DEVICE)\s?!?" + _WHERE, weak=True),
+    _row("same-device", "expected all tensors", r"Expected all tensors to be on the same device", weak=True),
+    _row("same-device", "at least two devices", r"found at least two devices, (?P<d1>DEVICE) and (?P<d2>DEVICE)\s?!?" + _WHERE, weak=True),
     _row(
         "index-device",
+        "indices should be",
         r"indices should be either on (?:the )?(?:cpu|'?\w{1,8}'?) or on the same device as the indexed tensor(?: \((?P<d1>DEVICE)\))?",
     ),
-    _row("cat-device-old", r"torch\.cat\(\): all input tensors must be on the same device\. Received (?P<d1>DEVICE) and (?P<d2>DEVICE)"),
-    _row("cat-device-old", r"All input tensors must be on the same device\. Received (?P<d1>DEVICE) and (?P<d2>DEVICE)"),
-    _row("embedding-device-old", r"Input, output and indices must be on the current device"),
+    _row(
+        "cat-device-old",
+        "all input tensors must",
+        r"torch\.cat\(\): all input tensors must be on the same device\. Received (?P<d1>DEVICE) and (?P<d2>DEVICE)",
+    ),
+    _row(
+        "cat-device-old",
+        "all input tensors must",
+        r"All input tensors must be on the same device\. Received (?P<d1>DEVICE) and (?P<d2>DEVICE)",
+    ),
+    _row("embedding-device-old", "input, output and", r"Input, output and indices must be on the current device"),
     _row(
         "embedding-device-old",
+        "but got device type",
         r"Expected object of device type \w{1,10} but got device type \w{1,10} for argument #?\d{1,2} '(?P<argument>index|indices)'",
     ),
     _row(
         "type-combination",
+        "expected object of",
         r"Expected object of (?:device type|backend|type) [\w.]{1,40} but got (?:device type |backend |type )?[\w.]{1,40} for argument #?\d{1,2} '(?P<argument>\w{1,40})'",
     ),
-    _row("type-combination", r"Expected tensor for argument #\d{1,2} '(?P<argument>\w{1,40})' to have the same (?:device|type)"),
-    _row("type-combination", r"Tensor for argument #?\d{1,2} '(?P<argument>\w{1,40})' is on CPU"),
-    _row("type-combination", r"(?:promotion|combination) of (?:types|devices)? ?[\w ]{0,40}not (?:allowed|supported)", weak=True),
     _row(
         "type-combination",
+        "to have the same",
+        r"Expected tensor for argument #\d{1,2} '(?P<argument>\w{1,40})' to have the same (?:device|type)",
+    ),
+    _row("type-combination", "tensor for argument", r"Tensor for argument #?\d{1,2} '(?P<argument>\w{1,40})' is on CPU"),
+    _row(
+        "type-combination",
+        "combination of|promotion of",
+        r"(?:promotion|combination) of (?:types|devices)? ?[\w ]{0,40}not (?:allowed|supported)",
+        weak=True,
+    ),
+    _row(
+        "type-combination",
+        "type combination|dtype combination",
         r"Unsupported type combination|unsupported (?:type|dtype) combination|only supports? [\w., ]{1,60}type combination",
     ),
-    _row("mask-device", r"expected self and mask to be on the same device, but got mask on (?P<d2>DEVICE) and self on (?P<d1>DEVICE)"),
     _row(
         "mask-device",
+        "expected self and mask",
+        r"expected self and mask to be on the same device, but got mask on (?P<d2>DEVICE) and self on (?P<d1>DEVICE)",
+    ),
+    _row(
+        "mask-device",
+        "must be on the same device|expected self and mask",
         r"(?:mask and self|self and mask|mask and source|self and source)[\w ]{0,30}must be on the same device|masked_fill[\w ]{0,20}: expected self and mask",
     ),
     _row(
         "input-weight-type",
+        "should be the same",
         r"Input type \((?P<t1>[\w.]{1,40})\) and (?P<argument>weight|bias) type \((?P<t2>[\w.]{1,40})\) should be the same",
     ),
     _row(
         "input-weight-type",
+        "tensors are not at the same",
         r"Input and (?:parameter|hidden) tensors are not at the same device, found input tensor at (?P<d1>DEVICE) and (?:parameter|hidden) tensor at (?P<d2>DEVICE)",
     ),
-    _row("meta-copy", r"Cannot copy out of meta tensor; no data!"),
-    _row("meta-device", r"Tensor on device (?P<d1>DEVICE) is not on the expected device (?P<d2>DEVICE)"),
-    _row("meta-device", r"(?P<argument>[\w.]{1,120}) is on the meta device"),
+    _row("meta-copy", "out of meta tensor", r"Cannot copy out of meta tensor; no data!"),
+    _row("meta-device", "not on the expected device", r"Tensor on device (?P<d1>DEVICE) is not on the expected device (?P<d2>DEVICE)"),
+    _row("meta-device", "is on the meta device", r"(?P<argument>[\w.]{1,120}) is on the meta device"),
     _row(
         "meta-value",
+        "meta tensor|meta device",
         r"Tensor\.item\(\) cannot be called on meta tensors|Cannot (?:access|get) (?:data|value)[\w ]{0,30}meta tensor|is on the meta device, we need a `?value",
     ),
-    _row("generator-device", r"Expected a '?(?P<d1>\w{2,8})'? device type for generator but found '?(?P<d2>\w{2,8})'?"),
-    _row("generator-device", r"Cannot generate a (?P<d1>\w{2,8}) tensor from a generator of type (?P<d2>\w{2,8})"),
+    _row(
+        "generator-device",
+        "device type for generator",
+        r"Expected a '?(?P<d1>\w{2,8})'? device type for generator but found '?(?P<d2>\w{2,8})'?",
+    ),
+    _row("generator-device", "from a generator", r"Cannot generate a (?P<d1>\w{2,8}) tensor from a generator of type (?P<d2>\w{2,8})"),
     _row(
         "data-parallel-module",
+        "module must have",
         r"module must have its parameters and buffers on device (?P<d1>DEVICE) \(device_ids\[0\]\) but found one of them on device: (?P<d2>DEVICE)",
     ),
-    _row("data-parallel-replica", r"Caught (?P<argument>\w{3,40}) in replica \d{1,3} on device \d{1,3}", weak=True),
-    _row("device-map-distributed", r"You can'?t train a model that has been loaded with `?device_map"),
+    _row("data-parallel-replica", "in replica", r"Caught (?P<argument>\w{3,40}) in replica \d{1,3} on device \d{1,3}", weak=True),
+    _row("device-map-distributed", "train a model", r"You can'?t train a model that has been loaded with `?device_map"),
     _row(
         "device-map-other-process-device",
+        "train a model",
         r"You can'?t train a model that has been loaded in \d{1,2}-bit (?:precision )?on a different device than the one you'?re training on",
     ),
-    _row("device-map-zero3", r"DeepSpeed Zero-3 is not compatible with (?:`low_cpu_mem_usage=True` or with )?passing a `?device_map"),
-    _row("device-map-incomplete", r"(?P<argument>[\w.]{1,160}) doesn'?t have any device set"),
+    _row(
+        "device-map-zero3",
+        "deepspeed zero-3",
+        r"DeepSpeed Zero-3 is not compatible with (?:`low_cpu_mem_usage=True` or with )?passing a `?device_map",
+    ),
+    _row("device-map-incomplete", "any device set", r"(?P<argument>[\w.]{1,160}) doesn'?t have any device set"),
     _row(
         "device-map-incomplete",
+        "device_map provided",
         r"The device_map provided does not give any device for the following parameters?: (?P<argument>[\w.]{1,160})?",
     ),
-    _row("device-map-class-unsupported", r"(?P<argument>\w{1,80}) does not support `?device_map=?\W{0,3}\w{0,12}\W{0,3}`? ?yet"),
-    _row("device-map-class-unsupported", r"(?P<argument>\w{1,80}) does(?: not|n't) have (?:a |an )?(?:attribute )?\W?_no_split_modules"),
-    _row("device-map-class-unsupported", r"'(?P<argument>\w{1,80})' object has no attribute '_no_split_modules'"),
-    _row("move-dispatched", r"You can'?t move a model that has some modules offloaded to cpu or disk"),
-    _row("move-dispatched", r"`?\.to`? is not supported for `?(?:4-bit|8-bit|\d-bit)`?"),
-    _row("move-dispatched", r"It seems like you have activated (?:a device mapping strategy|sequential model offloading|model offloading)"),
-    _row("move-dispatched-warning", r"You shouldn'?t move a model (?:that is dispatched|when it is dispatched)", weak=True),
-    _row("triton-pointer", r"Pointer argument \(at (?P<argument>\d{1,3})\) cannot be accessed from Triton \(cpu tensor\?\)"),
-    _row("triton-pointer", r"Expected (?:x|input|tensor|all inputs?)[\w. ]{0,20} to be (?:a |on )?cuda(?: tensor)?,? ", weak=True),
-    _row("illegal-access", r"an illegal memory access was encountered"),
-    _row("device-assert", r"device-side assert triggered"),
     _row(
-        "invalid-ordinal", r"invalid device ordinal|Invalid device id|device_id \W?\d{0,3}\W? ?(?:is )?out of range|Duplicate GPU detected"
+        "device-map-class-unsupported",
+        "does not support",
+        r"(?P<argument>\w{1,80}) does not support `?device_map=?\W{0,3}\w{0,12}\W{0,3}`? ?yet",
     ),
-    _row("deserialize", r"Attempting to deserialize object on (?:a )?(?:CUDA device|\w{2,8} device)"),
+    _row(
+        "device-map-class-unsupported",
+        "_no_split_modules",
+        r"(?P<argument>\w{1,80}) does(?: not|n't) have (?:a |an )?(?:attribute )?\W?_no_split_modules",
+    ),
+    _row("device-map-class-unsupported", "_no_split_modules", r"'(?P<argument>\w{1,80})' object has no attribute '_no_split_modules'"),
+    _row("move-dispatched", "modules offloaded", r"You can'?t move a model that has some modules offloaded to cpu or disk"),
+    _row("move-dispatched", "is not supported for", r"`?\.to`? is not supported for `?(?:4-bit|8-bit|\d-bit)`?"),
+    _row(
+        "move-dispatched",
+        "you have activated",
+        r"It seems like you have activated (?:a device mapping strategy|sequential model offloading|model offloading)",
+    ),
+    _row("move-dispatched-warning", "move a model", r"You shouldn'?t move a model (?:that is dispatched|when it is dispatched)", weak=True),
+    _row("triton-pointer", "from triton", r"Pointer argument \(at (?P<argument>\d{1,3})\) cannot be accessed from Triton \(cpu tensor\?\)"),
+    _row(
+        "triton-pointer",
+        "expected x to|expected input|expected tensor|expected all input",
+        r"Expected (?:x|input|tensor|all inputs?)[\w. ]{0,20} to be (?:a |on )?cuda(?: tensor)?,? ",
+        weak=True,
+    ),
+    _row("illegal-access", "illegal memory", r"an illegal memory access was encountered"),
+    _row("device-assert", "device-side assert", r"device-side assert triggered"),
+    _row(
+        "invalid-ordinal",
+        "ordinal|invalid device id|device_id|duplicate gpu",
+        r"invalid device ordinal|Invalid device id|device_id \W?\d{0,3}\W? ?(?:is )?out of range|Duplicate GPU detected",
+    ),
+    _row("deserialize", "deserialize object", r"Attempting to deserialize object on (?:a )?(?:CUDA device|\w{2,8} device)"),
     _row(
         "cuda-not-compiled",
+        "not compiled with|not linked with|no nvidia|no cuda",
         r"Torch not compiled with CUDA enabled|not linked with support for cuda|Found no NVIDIA driver|No CUDA GPUs are available",
     ),
-    _row("mps-placeholder", r"Placeholder storage has not been allocated on MPS device"),
-    _row("metric-device", r"Encountered different devices in metric calculation"),
-    _row("numpy-conversion", r"can'?t convert (?P<d1>DEVICE) device type tensor to numpy"),
-    _row("cublaslt", r"cublasLt ran into an error"),
-    _row("out-of-memory", r"CUDA out of memory|OutOfMemoryError", weak=True),
-    _row("no-exception", r"No (?:exception|error)(?: at \w{1,20}| is raised)?[.:,]", weak=True),
+    _row("mps-placeholder", "placeholder storage", r"Placeholder storage has not been allocated on MPS device"),
+    _row("metric-device", "metric calculation", r"Encountered different devices in metric calculation"),
+    _row("numpy-conversion", "device type tensor to numpy", r"can'?t convert (?P<d1>DEVICE) device type tensor to numpy"),
+    _row("cublaslt", "cublaslt", r"cublasLt ran into an error"),
+    _row("out-of-memory", "out of memory|outofmemory", r"CUDA out of memory|OutOfMemoryError", weak=True),
+    _row("no-exception", "no exception|no error", r"No (?:exception|error)(?: at \w{1,20}| is raised)?[.:,]", weak=True),
 )
-
-_MESSAGE_END = re.compile(r"\n|$")
-SYMPTOMS = re.compile(r"No (?:exception|error)\b", re.IGNORECASE)

@@ -11,6 +11,8 @@ from samedevice.diagnosis.paste._kinds import KINDS
 from samedevice.diagnosis.paste._notebook import notebook_text
 from samedevice.diagnosis.paste._report import Report
 
+_AROUND = (15_000, 3_000)
+"""Characters before and behind a message in which words may speak of it."""
 _HITS = 50
 """Matches of one pattern that are kept."""
 _SPACES = re.compile(r"\s+")
@@ -30,12 +32,26 @@ def read_paste(text: str) -> list[Report]:
     lines = [line for line, _ in tagged]
     whole, starts = _joined(lines)
     hits = _hits(whole)
-    versions = {found[1].lower().replace("_", "-").replace("pytorch", "torch"): found[2] for found in _limited(_VERSION, whole)}
+    versions = {
+        found[1].lower().replace("_", "-").replace("pytorch", "torch"): found[2] for found in _limited(_VERSION, whole[-sum(_AROUND) :])
+    }
     if not hits:
         last = next((line.strip() for line in reversed(lines) if line.strip()), "")
         name = exception_name(lines, len(lines) - 1)
         message = last.partition(": ")[2] if name and last.startswith(name) else last
-        return [Report("unknown-message", message[:500] or None, name, (), None, None, frames_of(lines[-4000:]), versions, words=whole)]
+        return [
+            Report(
+                "unknown-message",
+                message[:500] or None,
+                name,
+                (),
+                None,
+                None,
+                frames_of(lines[-4000:]),
+                versions,
+                words=whole[-sum(_AROUND) :],
+            )
+        ]
     reports: list[Report] = []
     for position, kind, found in reversed(hits):
         row = bisect_right(starts, position) - 1
@@ -63,7 +79,7 @@ def read_paste(text: str) -> list[Report]:
                 versions=versions,
                 ranks=(rank,) if rank is not None else (),
                 earlier=tuple(dict.fromkeys(other for place, other, _ in hits if place < position and other != kind)),
-                words=whole,
+                words=whole[max(0, position - _AROUND[0]) : found.end() + _AROUND[1]],
             )
         )
     return [report for report in reports if not _repeats(report, reports)]
@@ -83,7 +99,10 @@ def _joined(lines: list[str]) -> tuple[str, list[int]]:
 def _hits(whole: str) -> list[tuple[int, str, re.Match[str]]]:
     """Every match of every kind by position; where two overlap, the earlier row of the table stays."""
     taken: list[tuple[int, int, str, re.Match[str], bool]] = []
+    small = whole.lower()
     for kind in KINDS:
+        if not any(word in small for word in kind.words):
+            continue
         for found in _limited(kind.pattern, whole):
             if not any(start < found.end() and found.start() < end for start, end, *_ in taken):
                 taken.append((found.start(), found.end(), kind.name, found, kind.weak))

@@ -1,0 +1,242 @@
+"""Reading pasted errors: every layout gives the same answer, nothing makes it fail or slow."""
+
+from __future__ import annotations
+
+import json
+import random
+import string
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from samedevice.diagnosis import CAUSES, UNDETERMINED, explain_text
+from samedevice.diagnosis.paste import read_paste
+from samedevice.findings import explain_document
+
+SITE = "/home/user/venv/lib/python3.11/site-packages"
+MESSAGE = "Expected all tensors to be on the same device, but found at least two devices, cuda:1 and cuda:0!"
+PLAIN = f"""\
+Traceback (most recent call last):
+  File "/home/user/chat.py", line 30, in <module>
+    model.generate(**inputs)
+  File "{SITE}/torch/utils/_contextlib.py", line 116, in decorate_context
+    return func(*args, **kwargs)
+  File "{SITE}/transformers/models/llama/modeling_llama.py", line 651, in forward
+    inputs_embeds = self.embed_tokens(input_ids)
+                    ^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+  File "{SITE}/torch/nn/functional.py", line 2542, in embedding
+    return torch.embedding(weight, input, padding_idx, scale_grad_by_freq, sparse)
+RuntimeError: {MESSAGE}
+"""
+
+
+def prefixed(prefix):
+    return "".join(f"{prefix}{line}\n" for line in PLAIN.splitlines())
+
+
+NOTEBOOK = f"""\
+---------------------------------------------------------------------------
+RuntimeError                              Traceback (most recent call last)
+Cell In[26], line 4
+      2 inputs = tokenizer(text)
+      3
+----> 4 model.generate(**inputs)
+
+File ~/venv/lib/python3.11/site-packages/transformers/models/llama/modeling_llama.py:651, in LlamaModel.forward(self, input_ids)
+    649 if inputs_embeds is None:
+    650     pass
+--> 651     inputs_embeds = self.embed_tokens(input_ids)
+    652
+
+RuntimeError: {MESSAGE}
+"""
+OLD_NOTEBOOK = f"""\
+---------------------------------------------------------------------------
+RuntimeError                              Traceback (most recent call last)
+<ipython-input-7-4bb1e4> in <module>
+----> 1 model.generate(**inputs)
+
+{SITE}/transformers/models/llama/modeling_llama.py in forward(self, input_ids, attention_mask)
+    650         if inputs_embeds is None:
+--> 651             inputs_embeds = self.embed_tokens(input_ids)
+
+RuntimeError: {MESSAGE}
+"""
+RICH = f"""\
+╭───────────────────── Traceback (most recent call last) ─────────────────────╮
+│ /home/user/chat.py:30 in <module>                                           │
+│                                                                             │
+│   29 inputs = tokenizer(text)                                               │
+│ ❱ 30 model.generate(**inputs)                                               │
+│                                                                             │
+│ {SITE}/transformers/models/llama/modeling_llama.py:651 in forward │
+│                                                                             │
+│   650 if inputs_embeds is None:                                             │
+│ ❱ 651     inputs_embeds = self.embed_tokens(input_ids)                      │
+╰─────────────────────────────────────────────────────────────────────────────╯
+RuntimeError: {MESSAGE}
+"""
+LAYOUTS = {
+    "plain": PLAIN,
+    "rank": prefixed("[rank3]: "),
+    "default rank": prefixed("[default3]:"),
+    "date and level": prefixed("2024-01-11 19:02:01,123 - ERROR - "),
+    "loguru": prefixed("2024-01-11 19:02:01 | ERROR | stderr | "),
+    "kubernetes": prefixed("2024-01-11T19:02:01.123456789Z "),
+    "quoted mail": prefixed("> "),
+    "windows lines": PLAIN.replace("\n", "\r\n"),
+    "colours": PLAIN.replace("RuntimeError", "\x1b[1;35mRuntimeError\x1b[0m").replace("line 651", "line \x1b[35m651\x1b[0m"),
+    "colours without escapes": PLAIN.replace("RuntimeError", "[1;35mRuntimeError[0m"),
+    "cut at the top": PLAIN[PLAIN.index("    inputs_embeds") :],
+    "notebook": NOTEBOOK,
+    "old notebook": OLD_NOTEBOOK,
+    "rich": RICH,
+    "wrapped message": PLAIN.replace("but found at", "but found\nat"),
+    "something behind it": PLAIN + "\nAny idea? I use two A100.\n",
+    "notebook file": json.dumps(
+        {"cells": [{"outputs": [{"output_type": "error", "ename": "RuntimeError", "evalue": MESSAGE, "traceback": NOTEBOOK.splitlines()}]}]}
+    ),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_every_layout_gives_the_same_answer(layout):
+    finding = explain_text(LAYOUTS[layout])[0]
+    assert finding.cause == "input-not-on-embedding-device"
+    assert finding.confidence == "likely"
+    assert [operand.device for operand in finding.operands] == ["cuda:1", "cuda:0"]
+    assert finding.message == MESSAGE
+    assert "self.embed_tokens(input_ids)" in finding.at.code
+
+
+@pytest.mark.parametrize("layout", ["plain", "rank", "loguru", "notebook", "rich", "colours"])
+def test_frames(layout):
+    report = read_paste(LAYOUTS[layout])[0]
+    at = report.at
+    assert (at.file, at.line) == ("transformers/models/llama/modeling_llama.py", 651)
+    assert at.function.endswith("forward")
+    assert report.exception == "RuntimeError"
+
+
+def test_ranks_together():
+    lines = [f"[rank{rank}]: {line}" for line in PLAIN.splitlines() for rank in (0, 1, 5)]  # interleaved, as they arrive
+    (report,) = read_paste("\n".join(lines))
+    assert report.ranks == (0, 1, 5)
+    assert report.at.line == 651
+
+
+def test_new_wording():
+    text = (
+        "RuntimeError: Expected all tensors to be on the same device, but got mat2 is on cpu, different from other tensors on cuda:0 "
+        "(when checking argument in method wrapper_CUDA_mm)"
+    )
+    (report,) = read_paste(text)
+    assert (report.kind, report.devices, report.argument, report.op) == ("argument-device", ("cpu", "cuda:0"), "mat2", "wrapper_CUDA_mm")
+    assert report.message == text.removeprefix("RuntimeError: ")
+
+
+def test_several_errors_last_one_first():
+    text = f"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB\n\n{PLAIN}"
+    last, *others = explain_text(text)
+    assert last.kind == "same-device"
+    assert [finding.kind for finding in others] == ["out-of-memory"]
+    assert any("out-of-memory" in note for note in last.notes)
+
+
+def test_versions():
+    report = read_paste(PLAIN + "transformers==4.50.0, torch 2.6.0+cu124, accelerate: 1.2.1")[0]
+    assert report.versions == {"transformers": "4.50.0", "torch": "2.6.0+cu124", "accelerate": "1.2.1"}
+
+
+def test_known_release_is_offered():
+    text = PLAIN.replace("llama/modeling_llama.py", "qwen2_5_vl/modeling_qwen2_5_vl.py").replace("in forward", "in get_rope_index")
+    (finding, *_) = explain_text(text)
+    assert any("pip install transformers==4.52.4" in fix.title for fix in finding.fixes)
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        ("You can't move a model that has some modules offloaded to cpu or disk.", "dispatched-model-moved"),
+        ("RuntimeError: CUDA error: invalid device ordinal", "device-ordinal-out-of-range"),
+        ("AssertionError: Torch not compiled with CUDA enabled", "hard-coded-device"),
+        ("ValueError: lm_head.weight doesn't have any device set.", "device-map-incomplete-or-wrong"),
+    ],
+)
+def test_last_line_alone(text, cause):
+    (finding,) = explain_text(text)
+    assert (finding.cause, finding.confidence) == (cause, "certain")
+    assert finding.reasons
+    assert explain_text(text, "zh")[0].cure != finding.cure
+
+
+def test_nothing_recognised():
+    for text in ("", "\n\n", "hello", "ZeroDivisionError: division by zero"):
+        (finding,) = explain_text(text)
+        assert finding.cause == UNDETERMINED
+        assert finding.cure
+
+
+PIECES = st.sampled_from(
+    [
+        "Traceback (most recent call last):\n",
+        '  File "x.py", line 3, in f\n',
+        "    cos, position_ids\n",
+        MESSAGE,
+        "[rank0]: ",
+        "\x1b[31m",
+        "Expected all tensors to be on the same device",
+        "cuda:0",
+        "│ ",
+        "❱ 12 x\n",
+        "----> 1 f()\n",
+        "Cell In[1], line 2\n",
+        "\n",
+        "\r",
+        "2024-01-11 19:02:01 | ERROR | ",
+        '{"cells": [',
+        "weight is on the meta device",
+        "Caught RuntimeError in replica 0 on device 0",
+        "E   ",
+    ]
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.one_of(st.text(max_size=400), st.lists(st.one_of(PIECES, st.text(max_size=20)), max_size=40).map("".join)))
+def test_any_text_is_explained(text):
+    slugs = {rule.name for rule in CAUSES}
+    for language in ("en", "zh"):
+        findings = explain_text(text, language)
+        assert findings
+        assert {finding.cause for finding in findings} <= slugs
+        json.dumps(explain_document(findings))
+
+
+def noise(kind):
+    generator = random.Random(7)
+    return {
+        "printable": lambda: "".join(generator.choices(string.printable, k=1_000_000)),
+        "one letter": lambda: "a" * 1_000_000,
+        "underscores": lambda: "_" * 1_000_000,
+        "blank lines": lambda: "\n" * 1_000_000,
+        "colours": lambda: "\x1b[" * 500_000,
+        "prefixes": lambda: "[rank0]: " * 110_000,
+        "the message": lambda: (MESSAGE + "\n") * 9_000,
+        "tracebacks": lambda: PLAIN * 1_000,
+        "brackets": lambda: '{"cells": ' + "[" * 1_000_000,
+        "dotted": lambda: "a." * 500_000 + " is on the meta device",
+    }[kind]()
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["printable", "one letter", "underscores", "blank lines", "colours", "prefixes", "the message", "tracebacks", "brackets", "dotted"],
+)
+def test_a_megabyte_takes_less_than_a_second(kind):
+    text = noise(kind)
+    started = time.process_time()
+    explain_text(text)
+    assert time.process_time() - started < 1

@@ -1,0 +1,68 @@
+"""The rules: one for each cause of the taxonomy, each with a whole page, and the pages in `docs/rules/` up to date."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from samedevice.catalog import find_rule, page_text
+from samedevice.diagnosis import CAUSES, CODES, HEADINGS, RULES
+from tools.pages import stale
+
+ROOT = Path(__file__).parents[2]
+TAXONOMY = [entry["slug"] for entry in json.loads((ROOT / "corpus" / "taxonomy.json").read_text("utf-8"))]
+
+
+def test_every_cause_of_the_taxonomy_is_a_rule():
+    assert [rule.name for rule in CAUSES] == TAXONOMY
+
+
+def test_codes_never_change():
+    assert [rule.code for rule in CODES] == [f"SD{number}" for number in range(101, 107)]
+    assert [rule.code for rule in CAUSES] == [f"SD{number}" for number in range(111, 142)]
+
+
+def test_one_file_a_rule():
+    folder = ROOT / "src" / "samedevice" / "diagnosis" / "rules"
+    assert {path.stem for path in folder.glob("*.py")} - {"__init__"} == {rule.name.replace("-", "_") for rule in RULES}
+
+
+def complaints(page):
+    """What a page lacks."""
+    found = re.findall(r"^## (.+)$", page, re.MULTILINE)
+    parts = re.split(r"^## .+$", page, flags=re.MULTILINE)
+    if tuple(found) != HEADINGS:
+        return [f"headings are {found}"]
+    return [f"{heading} is empty" for heading, part in zip(found, parts[1:], strict=True) if not part.strip()]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
+def test_page(rule):
+    assert complaints(rule.page) == []
+    assert rule.page.strip().splitlines()[0].rstrip().isascii()
+    for message in (rule.title, rule.meaning, rule.cure):
+        assert message.en.isascii()
+        assert re.search(r"[\u4e00-\u9fff]", message.zh)
+    assert len(rule.title.en) <= 60
+    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", rule.name)
+    assert rule.title.zh in page_text(rule, "zh")
+    assert find_rule(rule.code.lower()) is rule
+    assert find_rule(rule.name) is rule
+
+
+def test_the_check_of_pages_can_fail():
+    page = RULES[0].page
+    assert complaints(page.replace("## Known limits", "## Known problems"))
+    assert complaints(re.sub(r"(## Fix safety\n).*?(?=## )", r"\1\n", page, flags=re.DOTALL))
+
+
+def test_pages_are_up_to_date():
+    assert stale() == [], "run `python -m tools.pages`"
+
+
+def test_stale_pages_are_told(tmp_path):
+    (tmp_path / "SD999.md").write_text("left over")
+    assert {"SD999.md", "SD101.md", "README.md"} <= set(stale(tmp_path))
