@@ -8,13 +8,15 @@ from __future__ import annotations
 import functools
 import importlib.util
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-_FUNC = re.compile(r"^- func: ([\w.]+)\(")
+_FUNC = re.compile(r"^- func: ([\w.]+)\((.*)\) -> ")
 _DELEGATE = re.compile(r"^  structured_delegate: ([\w.]+)")
 _DEVICE_CHECK = re.compile(r"^  device_check: NoCheck\s*(?:#\s*(.*))?$")
 _DISPATCH = re.compile(r"^    ([\w, ]+): \w+")
+_TENSOR = re.compile(r"^Tensor(?:\(\w+!?(?: -> \*)?\))?\??(\[\d*\])?\??\s+(\w+)")
+_WRITTEN = re.compile(r"^Tensor\(\w+!\)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,26 @@ class Declaration:
     structured: bool
     cuda: bool
     """Whether a kernel is registered for CUDA itself; composite operators have none, so no wrapper checks them."""
+    positional: tuple[str, ...]
+    """Tensor arguments before the `*`."""
+    outputs: tuple[str, ...]
+    """The `out=` arguments."""
+    keywords: tuple[str, ...]
+    """Tensor arguments after the `*` that are no outputs; the generated wrapper does not look at them."""
+
+    @property
+    def wrapper(self) -> str:
+        """Name of the generated wrapper.
+
+        Source: torchgen/dest/register_dispatch_key.py, `wrapper_CUDA_` + overload + `_` + name, or for structured operators
+        `wrapper_CUDA_` + name + `_` + overload; torchgen/api/cpp.py and native.py add `_out` to the name of out= variants.
+        """
+        base, _, overload = self.name.partition(".")
+        if self.outputs:
+            base += "_out"
+        if self.structured:
+            return f"wrapper_CUDA_{base}_{overload}" if overload else f"wrapper_CUDA_{base}"
+        return f"wrapper_CUDA_{overload}_{base}"
 
 
 @functools.cache
@@ -39,18 +61,20 @@ def declarations() -> dict[str, Declaration]:
     if path is None:
         return {}
     found: dict[str, Declaration] = {}
-    name = ""
+    delegates: dict[str, str] = {}
+    heading: re.Match[str] | None = None
     lines: list[str] = []
-    for line in path.read_text(encoding="utf-8").splitlines():
+    for line in [*path.read_text(encoding="utf-8").splitlines(), "- func: end() -> ()"]:
         match = _FUNC.match(line)
         if match:
-            if name:
-                found[name] = _read(name, lines)
-            name, lines = match.group(1), []
+            if heading is not None:
+                found[heading[1]] = _read(heading[1], heading[2], lines)
+                delegates.update((heading[1], found_at[1]) for line in lines if (found_at := _DELEGATE.match(line)))
+            heading, lines = match, []
         else:
             lines.append(line)
-    if name:
-        found[name] = _read(name, lines)
+    for name, target in delegates.items():
+        found[name] = replace(found[name], cuda=target in found and found[target].cuda)
     return found
 
 
@@ -63,15 +87,22 @@ def _path() -> Path | None:
     return path if path.is_file() else None
 
 
-def _read(name: str, lines: list[str]) -> Declaration:
+def _read(name: str, signature: str, lines: list[str]) -> Declaration:
     checked, remark, structured, cuda = True, "", False, False
     for line in lines:
         if (match := _DEVICE_CHECK.match(line)) is not None:
             checked, remark = False, match.group(1) or ""
         elif _DELEGATE.match(line):
-            structured = cuda = True
+            structured = True
         elif line.startswith("  structured: True"):
             structured = True
+        elif line.startswith("  ufunc_inner_loop:"):
+            cuda = True
         elif (match := _DISPATCH.match(line)) is not None:
             cuda = cuda or "CUDA" in (key.strip() for key in match.group(1).split(","))
-    return Declaration(name, checked, remark, structured, cuda)
+    before, _, after = signature.partition("*, ")
+    positional = tuple([match[2] for part in before.split(", ") if (match := _TENSOR.match(part))])
+    keywords = [(match[2], bool(_WRITTEN.match(part))) for part in after.split(", ") if (match := _TENSOR.match(part))]
+    outputs = tuple([argument for argument, written in keywords if written])
+    others = tuple([argument for argument, written in keywords if not written])
+    return Declaration(name, checked, remark, structured, cuda, positional, outputs, others)

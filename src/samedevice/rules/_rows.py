@@ -15,16 +15,34 @@ class Check(Enum):
     """TensorIterator: one device, except that one 0-dim CPU input may stay behind."""
     ITERATOR_STRICT = "iterator-strict"
     """TensorIterator without that exception."""
+    SCALARS_MOVE = "scalars-move"
+    """0-dim tensors move by themselves, from the host and from other GPUs; all others share a device."""
     INDEX = "index"
     """Reading by index: indices on the host or with the indexed tensor."""
     INDEX_PUT = "index-put"
     """Writing by index: indices move by themselves; a value with dimensions must be with the indexed tensor."""
-    MASKED_FILL = "masked-fill"
-    """Mask with the tensor; a 0-dim CPU value may stay behind."""
     FREE = "free"
-    """Devices may differ: copies, and kernels that want some arguments on the host."""
+    """Devices may differ: copies, and kernels that read some arguments on the host."""
     UNCHECKED = "unchecked"
     """Nothing is checked: tensors of other devices give wrong results or an illegal access."""
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """A check that a kernel makes itself, in words of its own."""
+
+    reference: str
+    """The argument that the others are compared with; empty when the others must be on the host."""
+    others: tuple[str, ...]
+    text: str
+    """What it raises: `{self}` is the device of `self`, `{self_type}` its legacy type name, `{0}` the reference's device, `{1}`,
+    `{dim}` and `{position}` the offender's device, dimensions and position in its list."""
+    kinds: bool = False
+    """Compare kinds of device only: two GPUs pass."""
+    on: str | None = None
+    """Only when the reference is on this kind of device."""
+    host_passes: bool = False
+    """What is on the host passes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +50,31 @@ class Row:
     """One operator's entry in the table."""
 
     op: str
-    """`aten::mul.Tensor`, as torch's declarations spell it, without `aten::`."""
+    """`mul.Tensor`, as torch's declarations spell it; operators of other libraries with their namespace."""
     check: Check
     method: str | None = None
     """Name of the generated wrapper, as its error text prints it."""
+    deep_method: str | None = None
+    """The wrapper that is reached instead when the first argument has three dimensions or more."""
     names: tuple[tuple[str, str], ...] = ()
     """Argument names that differ in the text, when another operator does the work: (ours, printed)."""
+    order: tuple[str, ...] = ()
+    """The arguments that are looked at, in that order; empty for all in the order of the schema."""
     free: frozenset[str] = frozenset()
     """Arguments that may be anywhere."""
+    host: frozenset[tuple[str, str]] = frozenset()
+    """Arguments that may be on the host when they have this type: (argument, type)."""
+    demands: tuple[Demand, ...] = ()
+    """What the kernel checks before `check`."""
+    then: Row | None = None
+    """What is checked when all this was fine."""
     source: str = "native_functions.yaml"
+    """Where it says so: file and function below torch's own tree, or `default: ...` when nothing says it."""
+
+    @property
+    def by_default(self) -> bool:
+        """Whether nothing speaks of this operator, so that the default decided."""
+        return self.source.startswith("default")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +82,15 @@ class Argument:
     """What the table needs to know of one tensor argument."""
 
     name: str
+    """As in the schema; members of a list have their position: `tensors[1]`."""
     device: str
     dim: int
     written: bool = False
     """True for an output or an argument that is changed in place."""
+    dtype: str = "float32"
+    numel: int = 0
+
+    @property
+    def bare(self) -> str:
+        """The name without the position in a list."""
+        return self.name.partition("[")[0]

@@ -3,86 +3,28 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
+from dataclasses import replace
 
 from samedevice.rules._declarations import declarations
+from samedevice.rules._hand import ROWS
 from samedevice.rules._rows import Check, Row
 
-_BY_HAND: dict[str, Row] = {}
+_TORCHS_OWN = frozenset({"aten", "prims", "quantized", "sparse", "c10d", "_c10d_functional", "profiler", "inductor", "rngprims"})
+"""Namespaces of torch itself; all others are other libraries'."""
 
 
-def _register(*rows: Row) -> None:
+def table_of(rows: Iterable[Row]) -> dict[str, Row]:
+    """Rows by operator; raises ValueError for a second row of the same operator."""
+    found: dict[str, Row] = {}
     for row in rows:
-        if row.op in _BY_HAND:
+        if row.op in found:
             raise ValueError(f"two rows for operator {row.op}")
-        _BY_HAND[row.op] = row
+        found[row.op] = row
+    return found
 
 
-_INDEXING = "aten/src/ATen/native/TensorAdvancedIndexing.cpp"
-
-_register(
-    *(Row(op, Check.INDEX, source=_INDEXING) for op in ("index.Tensor", "_unsafe_index.Tensor", "index.Tensor_out")),
-    *(
-        Row(op, Check.INDEX_PUT, source=_INDEXING)
-        for op in ("index_put_", "index_put", "_index_put_impl_", "_unsafe_index_put", "index_put.out")
-    ),
-    *(
-        Row(op, Check.MASKED_FILL, source="aten/src/ATen/native/cuda/Indexing.cu, masked_fill__cuda")
-        for op in ("masked_fill_.Tensor", "masked_fill.Tensor", "masked_fill_.Scalar", "masked_fill.Scalar")
-    ),
-    *(
-        Row(
-            op,
-            Check.WRAPPER,
-            method="wrapper_CUDA__index_select",
-            names=(("weight", "self"), ("indices", "index")),
-            source="aten/src/ATen/native/Embedding.cpp: calls index_select",
-        )
-        for op in ("embedding",)
-    ),
-    *(
-        Row(op, Check.FREE, source="aten/src/ATen/native/Copy.cpp: copies cross devices")
-        for op in (
-            "_to_copy",
-            "copy_",
-            "copy",
-            "set_.source_Tensor",
-            "set_.source_Storage",
-            "set_.source_Storage_storage_offset",
-            "resize_as_",
-            "_copy_from",
-            "_copy_from_and_resize",
-            "lift_fresh",
-            "lift",
-            "_has_compatible_shallow_copy_type",
-            "is_same_size",
-            "_foreach_copy_",
-        )
-    ),
-    *(
-        Row(op, Check.ITERATOR_STRICT, source="aten/src/ATen/TensorIterator.h: build_ternary_op allows no CPU scalars")
-        for op in ("lerp.Tensor", "lerp_.Tensor", "lerp.Scalar", "lerp_.Scalar")
-    ),
-    Row(
-        "where.self",
-        Check.ITERATOR,
-        source="aten/src/ATen/native/TensorCompare.cpp: where moves 0-dim CPU values to the condition's device",
-    ),
-    *(
-        Row(
-            op,
-            Check.WRAPPER,
-            free=frozenset({"input_lengths", "target_lengths", "targets"}),
-            source="aten/src/ATen/native/LossCTC.cpp: lengths are read on the host",
-        )
-        for op in ("_ctc_loss.Tensor", "_cudnn_ctc_loss.Tensor")
-    ),
-    Row(
-        "_pack_padded_sequence",
-        Check.WRAPPER,
-        free=frozenset({"lengths"}),
-        source="aten/src/ATen/native/PackedSequence.cpp: lengths must be on the host",
-    ),
-)
+_BY_HAND = table_of(ROWS)
 
 
 def rows_by_hand() -> dict[str, Row]:
@@ -94,29 +36,36 @@ def rows_by_hand() -> dict[str, Row]:
 def row_for(op: str) -> Row:
     """The row of an operator.
 
-    `op` is `namespace.name.overload` as the dispatcher prints it (`aten.mul.Tensor`). An operator that neither the
-    declarations nor a row know is treated as strict: its tensors must share a device.
+    `op` is `namespace.name.overload` as the dispatcher prints it (`aten.mul.Tensor`). An operator of torch that neither the
+    declarations nor a row know is treated as strict. An operator of another library may check or not, and nobody can tell from
+    outside: its row says unchecked, which is reported and never raised.
     """
     namespace, _, rest = op.partition(".")
     name = rest.removesuffix(".default")
+    if namespace not in _TORCHS_OWN:
+        return Row(op, Check.UNCHECKED, source="default: an operator of another library")
     if namespace != "aten":
-        return Row(op, Check.ITERATOR_STRICT, source="default: an operator of another library")
+        return Row(op, Check.ITERATOR_STRICT, source="default: not among torch's declared operators")
     if name in _BY_HAND:
-        return _BY_HAND[name]
+        return _completed(_BY_HAND[name])
     declared = declarations().get(name)
     if declared is None:
         return Row(name, Check.ITERATOR, source="default: not declared")
     if not declared.checked:
-        return Row(name, Check.ITERATOR)
+        # TensorIterator.cpp: the configurations of unary operators, unlike those of binary ones, allow no CPU scalars.
+        check = Check.ITERATOR if len(declared.positional) > 1 else Check.ITERATOR_STRICT
+        listed = "TensorIterator" in declared.remark or "foreach" in declared.remark or name.startswith("special_")
+        return Row(name, check) if listed else Row(name, check, source="default: declared as not checked by the wrapper")
     if not declared.cuda:
         return Row(name, Check.ITERATOR_STRICT, source="default: composite")
-    return Row(name, Check.WRAPPER, method=_wrapper_name(name, structured=declared.structured))
+    return _completed(Row(name, Check.WRAPPER))
 
 
-def _wrapper_name(name: str, *, structured: bool) -> str:
-    # torchgen/dest/register_dispatch_key.py: `wrapper_CUDA_` + overload + `_` + name, or for structured operators
-    # `wrapper_CUDA_` + name_overload.
-    base, _, overload = name.partition(".")
-    if structured:
-        return f"wrapper_CUDA_{base}_{overload}" if overload else f"wrapper_CUDA_{base}"
-    return f"wrapper_CUDA_{overload}_{base}"
+def _completed(row: Row) -> Row:
+    """A row of a wrapper with the wrapper's name and the arguments that it looks at, unless it says so itself."""
+    if row.check is not Check.WRAPPER or row.method is not None:
+        return row
+    declared = declarations().get(row.op)
+    if declared is None:
+        return row
+    return replace(row, method=declared.wrapper, order=row.order or declared.outputs + declared.positional)

@@ -5,10 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from samedevice.rules._rows import Argument, Check, Row
+from samedevice.rules._rows import Argument, Check, Demand, Row
 
 _NEWER_WORDING = (2, 9)
-"""First torch version whose wrappers name the argument that differs first."""
+"""First torch version whose wrappers name the argument that differs first.
+
+Source: pytorch pull request 155085, "Make device check throw specific error", of June 2025, and error reports of 2.9; whether 2.8
+has it is not settled, and no supported version is older than 2.10.
+"""
+
+_TYPE_NAMES = {
+    "float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16", "int64": "Long", "int32": "Int", "int16": "Short",
+    "int8": "Char", "uint8": "Byte", "bool": "Bool", "complex64": "ComplexFloat", "complex128": "ComplexDouble",
+    "complex32": "ComplexHalf",
+}  # fmt: skip
+
+Placed = tuple[int, Argument]
+"""An argument and its position in the call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +39,17 @@ def judge_devices(row: Row, arguments: Sequence[Argument], torch_version: tuple[
 
     `arguments` are the operator's tensor arguments in schema order; at least one is on a GPU.
     """
+    for demand in row.demands:
+        refusal = _judge_demand(demand, arguments)
+        if refusal is not None:
+            return refusal
+    refusal = _judge_check(row, _looked_at(row, arguments), arguments, torch_version)
+    if refusal is None and row.then is not None:
+        return judge_devices(row.then, arguments, torch_version)
+    return refusal
+
+
+def _judge_check(row: Row, placed: Sequence[Placed], arguments: Sequence[Argument], torch_version: tuple[int, int]) -> Refusal | None:
     match row.check:
         case Check.FREE:
             return None
@@ -33,67 +57,113 @@ def judge_devices(row: Row, arguments: Sequence[Argument], torch_version: tuple[
             return _judge_index(arguments)
         case Check.INDEX_PUT:
             return _judge_index_put(arguments)
-        case Check.MASKED_FILL:
-            return _judge_masked_fill(arguments)
         case Check.WRAPPER:
-            return _judge_wrapper(row, arguments, torch_version)
-        case Check.ITERATOR | Check.ITERATOR_STRICT:
-            return _judge_iterator(arguments, scalars=row.check is Check.ITERATOR)
+            return _judge_wrapper(row, placed, torch_version)
+        case Check.ITERATOR | Check.ITERATOR_STRICT | Check.SCALARS_MOVE:
+            return _judge_iterator(row.check, placed)
         case Check.UNCHECKED:
-            return _judge_unchecked(row, arguments)
+            return _judge_unchecked(row, placed)
+
+
+def _looked_at(row: Row, arguments: Sequence[Argument]) -> list[Placed]:
+    """The arguments that the kernel compares, in its order."""
+    placed = [(p, a) for p, a in enumerate(arguments) if a.bare not in row.free]
+    if not row.order:
+        return placed
+    return [(p, a) for name in row.order for p, a in placed if a.bare == name]
 
 
 def _two_devices(first: str, second: str) -> str:
     return f"Expected all tensors to be on the same device, but found at least two devices, {first} and {second}!"
 
 
-def _judge_wrapper(row: Row, arguments: Sequence[Argument], torch_version: tuple[int, int]) -> Refusal | None:
-    checked = [(position, argument) for position, argument in enumerate(arguments) if _bare(argument.name) not in row.free]
-    if not checked:
+def _kind(device: str) -> str:
+    return device.partition(":")[0]
+
+
+def _judge_demand(demand: Demand, arguments: Sequence[Argument]) -> Refusal | None:
+    reference = next((argument for argument in arguments if argument.bare == demand.reference), None)
+    if reference is None and demand.reference:
         return None
-    common = checked[0][1].device
-    for position, argument in checked[1:]:
+    own = "cpu" if reference is None else reference.device
+    if demand.on is not None and _kind(own) != demand.on:
+        return None
+    for position, argument in enumerate(arguments):
+        if argument.bare not in demand.others or (demand.host_passes and argument.device == "cpu"):
+            continue
+        same = _kind(argument.device) == _kind(own) if demand.kinds else argument.device == own
+        if not same:
+            return Refusal(_words(demand, own, argument, arguments), position)
+    return None
+
+
+def _words(demand: Demand, own: str, offender: Argument, arguments: Sequence[Argument]) -> str:
+    first: dict[str, Argument] = {}
+    for argument in arguments:
+        first.setdefault(argument.bare, argument)
+    devices = {name: argument.device for name, argument in first.items()}
+    types = {f"{name}_type": _legacy_type(argument) for name, argument in first.items()}
+    place = offender.name.partition("[")[2].rstrip("]")
+    return demand.text.format(
+        own, offender.device, dim=offender.dim, position=place, **{**devices, **types, offender.bare: offender.device}
+    )
+
+
+def _legacy_type(argument: Argument) -> str:
+    # torch/csrc/Exceptions.cpp turns `CUDAFloatType` of C++ messages into Python's legacy type name.
+    module = "torch" if argument.device == "cpu" else f"torch.{_kind(argument.device)}"
+    return f"{module}.{_TYPE_NAMES.get(argument.dtype, argument.dtype)}Tensor"
+
+
+def _judge_wrapper(row: Row, placed: Sequence[Placed], torch_version: tuple[int, int]) -> Refusal | None:
+    # torchgen/dest/register_dispatch_key.py, gen_device_check: outputs, then positional tensors, against the first of them.
+    placed = [(p, a) for p, a in placed if not (a.device == "cpu" and (a.bare, a.dtype) in row.host)]
+    if not placed:
+        return None
+    common = placed[0][1].device
+    for position, argument in placed[1:]:
         if argument.device == common:
             continue
-        name = dict(row.names).get(_bare(argument.name), _bare(argument.name))
-        if row.method is None:
+        name = dict(row.names).get(argument.bare, argument.bare)
+        method = row.deep_method if row.deep_method is not None and placed[0][1].dim > 2 else row.method
+        if method is None:
             return Refusal(_two_devices(common, argument.device), position)
         if torch_version >= _NEWER_WORDING:
             text = (
                 f"Expected all tensors to be on the same device, but got {name} is on {argument.device}, different from "
-                f"other tensors on {common} (when checking argument in method {row.method})"
+                f"other tensors on {common} (when checking argument in method {method})"
             )
         else:
-            text = f"{_two_devices(common, argument.device)} (when checking argument for argument {name} in method {row.method})"
+            text = f"{_two_devices(common, argument.device)} (when checking argument for argument {name} in method {method})"
         return Refusal(text, position)
     return None
 
 
-def _bare(name: str) -> str:
-    return name.partition("[")[0]
-
-
-def _judge_iterator(arguments: Sequence[Argument], *, scalars: bool) -> Refusal | None:
-    # Source: aten/src/ATen/TensorIterator.cpp, compute_types. Outputs come first among the iterator's operands.
-    ordered = sorted(range(len(arguments)), key=lambda position: not arguments[position].written)
-    common = next((arguments[p].device for p in ordered if arguments[p].device != "cpu"), "cpu")
+def _judge_iterator(check: Check, placed: Sequence[Placed]) -> Refusal | None:
+    # aten/src/ATen/TensorIterator.cpp, compute_types. Outputs come first among the iterator's operands.
+    ordered = sorted(placed, key=lambda each: not each[1].written)
+    if check is Check.SCALARS_MOVE:
+        ordered = [(p, a) for p, a in ordered if a.dim > 0 or a.written] or ordered[:1]
+    common = next((argument.device for _, argument in ordered if argument.device != "cpu"), None)
+    if common is None and check is Check.SCALARS_MOVE:
+        common = next((argument.device for _, argument in placed if argument.device != "cpu"), "cpu")
     passed = 0
-    for position in ordered:
-        argument = arguments[position]
-        if argument.device == common:
+    for position, argument in ordered:
+        if argument.device == common or common is None:
             continue
-        if scalars and argument.device == "cpu" and argument.dim == 0 and not argument.written:
+        if check is Check.ITERATOR and argument.device == "cpu" and argument.dim == 0 and not argument.written:
             passed += 1
-            if passed < len(arguments):
-                continue
+            if passed > 1:
+                return Refusal("Trying to pass too many CPU scalars to non-CPU kernel!", position)
+            continue
         return Refusal(_two_devices(common, argument.device), position)
     return None
 
 
 def _judge_index(arguments: Sequence[Argument]) -> Refusal | None:
     own = arguments[0].device
-    for position, argument in enumerate(arguments[1:], 1):
-        if argument.device not in (own, "cpu"):
+    for position, argument in enumerate(arguments):
+        if argument.bare == "indices" and argument.device not in (own, "cpu"):
             text = f"indices should be either on cpu or on the same device as the indexed tensor ({own})"
             return Refusal(text, position)
     return None
@@ -101,29 +171,22 @@ def _judge_index(arguments: Sequence[Argument]) -> Refusal | None:
 
 def _judge_index_put(arguments: Sequence[Argument]) -> Refusal | None:
     own = arguments[0].device
-    position, value = next(((p, a) for p, a in enumerate(arguments) if a.name == "values"), (0, arguments[0]))
-    if value.device != own and not (value.dim == 0 and value.device == "cpu"):
-        return Refusal(_two_devices(own, value.device), position)
-    return None
+    found = next(((p, a) for p, a in enumerate(arguments) if a.name == "values"), None)
+    if found is None or found[1].device == own or found[1].dim == 0:
+        return None  # a 0-dim value moves, whatever device it is on
+    position, value = found
+    masks = [a for a in arguments if a.bare == "indices"]
+    if value.device == "cpu" and value.numel == 1 and len(masks) == 1 and masks[0].dtype in ("bool", "uint8") and masks[0].device == own:
+        return None  # canDispatchToMaskedFill: one value on the host, read by item()
+    common = own if own != "cpu" else value.device
+    return Refusal(_two_devices(common, value.device if own != "cpu" else own), position if own != "cpu" else 0)
 
 
-def _judge_masked_fill(arguments: Sequence[Argument]) -> Refusal | None:
-    own = arguments[0].device
-    for position, argument in enumerate(arguments[1:], 1):
-        if argument.device == own or (argument.name == "value" and argument.device == "cpu" and argument.dim == 0):
-            continue
-        if argument.name == "mask":
-            text = f"expected self and mask to be on the same device, but got mask on {argument.device} and self on {own}"
-        else:
-            text = "masked_fill_: Expected inputs to be on same device"
-        return Refusal(text, position)
-    return None
-
-
-def _judge_unchecked(row: Row, arguments: Sequence[Argument]) -> Refusal | None:
-    common = next((argument.device for argument in arguments if argument.device != "cpu"), "cpu")
-    for position, argument in enumerate(arguments):
-        if argument.device != common and _bare(argument.name) not in row.free:
-            text = f"{row.op} checks no devices: {argument.name} on {argument.device} is read as if it were on {common}"
+def _judge_unchecked(row: Row, placed: Sequence[Placed]) -> Refusal | None:
+    common = next((argument.device for _, argument in placed if argument.device != "cpu"), "cpu")
+    for position, argument in placed:
+        if argument.device != common:
+            why = "nobody can tell from outside whether it checks" if row.by_default else "it checks no devices"
+            text = f"{row.op}: {why}; {argument.name} on {argument.device} may be read as if it were on {common}"
             return Refusal(text, position, silent=True)
     return None

@@ -94,6 +94,11 @@ class VirtualMachine:
         return self._engine.operators
 
     @property
+    def unlisted(self) -> dict[str, int]:
+        """Operators that met tensors on several devices and were judged by the default, for want of a row; with how often."""
+        return dict(self._engine.settling.unlisted)
+
+    @property
     def patched(self) -> list[str]:
         """Dotted names of everything that is replaced now."""
         return self._patches.names()

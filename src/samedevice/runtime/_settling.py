@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,6 +22,8 @@ from samedevice.runtime._values import device_seen, record_of, replace_tensors
 Tensor = torch.Tensor
 
 Named = Sequence[tuple[str, torch.Tensor, bool]]
+
+_log = logging.getLogger("samedevice.rules")
 
 _MAJOR, _MINOR = torch.__version__.split(".")[:2]
 _TORCH_VERSION = (int(_MAJOR), int(_MINOR))
@@ -56,8 +59,7 @@ class Settling:
             if row.source.startswith("default"):
                 self.unlisted[op.name] = self.unlisted.get(op.name, 0) + 1
             arguments = [
-                Argument(name, str(device), tensor.dim(), written)
-                for (name, tensor, written), device in zip(named, devices, strict=True)
+                Argument(name, str(device), tensor.dim(), written) for (name, tensor, written), device in zip(named, devices, strict=True)
             ]
             refusal = judge_devices(row, arguments, _TORCH_VERSION)
             if refusal is not None:
