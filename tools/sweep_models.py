@@ -390,6 +390,25 @@ _MAMBA_HEADS = {"mamba_n_heads": 8, "mamba_d_head": 8, "mamba_d_state": 8}
 _FOUR_STAGES = ["stage1", "stage2", "stage3", "stage4"]
 
 CONFIGS: dict[str, dict[str, Any]] = {
+    "audio-spectrogram-transformer": {"max_length": 64, "num_mel_bins": 32},
+    "blip-2": {"image_token_index": 159},
+    "instructblip": {"image_token_index": 159},
+    "deepseek_v2": {"num_experts_per_tok": 2, "topk_method": "greedy"},
+    "donut-swin": {"window_size": 4, "depths": [1, 1], "num_heads": [2, 2]},
+    "fastspeech2_conformer": {"vocab_size": VOCABULARY},
+    "gemma3": {"mm_tokens_per_image": 4},
+    "gemma3n": {"text_config": {"intermediate_size": 64, "activation_sparsity_pattern": DROP, "num_kv_shared_layers": 1,
+                                "vocab_size_per_layer_input": VOCABULARY}},
+    "gemma4": {"text_config": {"per_layer_config": DROP, "num_kv_shared_layers": 0, "vocab_size_per_layer_input": VOCABULARY}},
+    "glm4v": {"text_config": {"rope_parameters": {"mrope_section": [2, 1, 1]}}},
+    "llava_next": {"image_grid_pinpoints": [[32, 64]]},
+    "llava_next_video": {"image_grid_pinpoints": [[32, 64]]},
+    "llava_onevision": {"image_grid_pinpoints": [[32, 64]]},
+    "mllama": {"vision_config": {"intermediate_layers_indices": [0, 1], "vision_output_dim": 96}},
+    "speecht5": {"vocab_size": VOCABULARY},
+    "vipllava": {"vision_feature_layers": [-1, -2]},
+    "vits": {"vocab_size": VOCABULARY, "noise_scale": 0.0, "noise_scale_duration": 0.0},
+    "xlnet": {"d_head": 8},
     "autoformer": {"prediction_length": 4},
     "bamba": {**_MAMBA_HEADS, "attn_layer_indices": [1]},
     "beit": {"num_hidden_layers": 4, "out_indices": [1, 2, 3, 4]},
@@ -404,7 +423,7 @@ CONFIGS: dict[str, dict[str, Any]] = {
                        "reassemble_hidden_size": 32},
     "detr": _RESNET,
     "dpt": {"num_hidden_layers": 4, "backbone_out_indices": [0, 1, 2, 3], "is_hybrid": False},
-    "esm": {"vocab_size": 33, "mask_token_id": 32, "pad_token_id": 1},
+    "esm": {"vocab_size": VOCABULARY, "mask_token_id": 32, "pad_token_id": 1},
     "falcon_h1": {**_MAMBA_HEADS, "mamba_d_ssm": 64},
     "gemma3n_text": {"intermediate_size": 64, "activation_sparsity_pattern": DROP, "num_kv_shared_layers": 1,
                      "vocab_size_per_layer_input": VOCABULARY},
@@ -432,6 +451,41 @@ CONFIGS: dict[str, dict[str, Any]] = {
 """Changes to a small configuration, by model type."""
 
 INPUTS: dict[str, Any] = {
+    "blip-2": lambda c: {**_with_places(ids(c), 159, c.num_query_tokens), "pixel_values": noise(2, 3, 32, 32)},
+    "instructblip": lambda c: {
+        **_with_places(ids(c), 159, c.num_query_tokens),
+        "pixel_values": noise(2, 3, 32, 32),
+        "qformer_input_ids": ids(c),
+    },
+    "dac": {"input_values": lambda c: noise(2, 1, 1600)},
+    "decision_transformer": lambda c: {
+        "states": noise(2, 4, c.state_dim),
+        "actions": noise(2, 4, c.act_dim),
+        "rewards": noise(2, 4, 1),
+        "returns_to_go": noise(2, 4, 1),
+        "timesteps": torch.arange(4).expand(2, 4),
+        "attention_mask": torch.ones(2, 4),
+    },
+    **{key: {"pixel_values": lambda c: noise(2, 1, 3, *([c.vision_config.image_size] * 2))} for key in ("idefics2", "idefics3", "smolvlm")},
+    **{
+        key: {"pixel_values": lambda c: noise(2, 3, 3, 32, 32), "image_sizes": lambda c: torch.tensor([[32, 64]] * 2)}
+        for key in ("llava_next", "llava_next_video", "llava_onevision")
+    },
+    "mistral3": {"pixel_values": lambda c: noise(2, 3, 32, 32), "image_sizes": lambda c: torch.tensor([[32, 32]] * 2)},
+    "mllama": {
+        "pixel_values": lambda c: noise(2, 1, c.vision_config.max_num_tiles, 3, *[c.vision_config.image_size] * 2),
+        "aspect_ratio_ids": lambda c: torch.ones(2, 1, dtype=torch.long),
+        "aspect_ratio_mask": lambda c: torch.ones(2, 1, c.vision_config.max_num_tiles, dtype=torch.long),
+        "cross_attention_mask": lambda c: torch.ones(2, LENGTH, 1, c.vision_config.max_num_tiles, dtype=torch.long),
+    },
+    **{key: {"input_ids": lambda c: ids(c).repeat(c.num_codebooks, 1)} for key in ("musicgen", "musicgen_melody")},
+    **{key: {"past_values": lambda c: noise(2, c.context_length, c.num_input_channels)} for key in ("patchtst", "patchtsmixer")},
+    "siglip2": {
+        "pixel_values": lambda c: noise(2, 16, 3 * c.vision_config.patch_size**2),
+        "pixel_attention_mask": lambda c: torch.ones(2, 16, dtype=torch.long),
+        "spatial_shapes": lambda c: torch.tensor([[4, 4]] * 2),
+    },
+    "udop": {"bbox": lambda c: torch.rand(2, LENGTH, 4, generator=torch.Generator().manual_seed(3))},
     "audio-spectrogram-transformer": {"input_values": lambda c: noise(2, c.max_length, c.num_mel_bins)},
     "clap": {"input_features": lambda c: noise(2, 1, 64, 64), "is_longer": lambda c: torch.tensor([[False], [False]])},
     "lightglue": {"pixel_values": lambda c: noise(1, 2, 3, 32, 32)},

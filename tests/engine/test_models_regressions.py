@@ -97,3 +97,52 @@ def test_grouped_products_of_unknown_values_take_the_types_that_cuda_takes(dtype
         made = F.grouped_mm(tokens, experts, offs=ends)
         assert (made.shape, made.dtype, made.device) == ((512, 1024), dtype, tokens.device)
     assert vm.events == []
+
+
+class Seven:
+    """No tensor, so that `torch.tensor` has to ask."""
+
+    def __len__(self) -> int:
+        return 1
+
+    def __getitem__(self, index: int) -> int:
+        if index:
+            raise IndexError
+        return 7
+
+
+def test_scalars_are_no_sequences_inside_a_machine_nor_after_it():
+    def numbers() -> list[int]:
+        row = torch.tensor([3, 1, 2])
+        scalar = torch.nn.Parameter(torch.tensor(4.0), requires_grad=False)
+        return [*torch.tensor([row.max(), row[1]]).tolist(), *torch.tensor([scalar, scalar]).tolist(), *torch.tensor([Seven()])[0].tolist()]
+
+    expected = numbers()
+    with machine():
+        assert numbers() == expected
+        with machine():
+
+            class MadeInside(torch.Tensor):
+                pass
+
+            assert numbers() == expected
+        assert torch.tensor([row for row in torch.arange(6, device="cuda:1").view(2, 3)[:, [0, 2]].flatten()]).tolist() == [0, 2, 3, 5]
+    assert numbers() == expected
+    inside = torch.tensor(5).as_subclass(MadeInside)
+    assert torch.tensor([inside, inside]).tolist() == [5, 5]
+
+
+def test_lists_of_a_users_class_keep_their_slots():
+    from samedevice.runtime._slots import put_back, sequence_slots
+
+    class Items:
+        def __getitem__(self, index: int) -> int:
+            return index
+
+    class Own(Items):
+        pass
+
+    held = sequence_slots(Items)
+    assert set(held) == {Items, Own} and all(held.values())
+    put_back(Items, held)
+    assert sequence_slots(Items) == held

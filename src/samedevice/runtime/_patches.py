@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, MutableMapping
 from typing import Any
 
+from samedevice.runtime._slots import put_back, sequence_slots
+
 _ABSENT = object()
 
 
@@ -18,11 +20,17 @@ class Patches:
     def __init__(self) -> None:
         self._undo: list[tuple[Any, str, Any, bool]] = []
         self._calls: list[tuple[str, Callable[[], object]]] = []
+        self._slots: dict[type, dict[type, int]] = {}
+        """Of classes whose `__getitem__` is replaced; see Note [The sequence slot]."""
 
     def attribute(self, owner: Any, name: str, value: Any) -> None:
         """Replace `owner.name`; the class or module itself is changed, never its bases."""
         self._undo.append((owner, name, vars(owner).get(name, _ABSENT), False))
+        slots = sequence_slots(owner) if name == "__getitem__" and isinstance(owner, type) else {}
         setattr(owner, name, value)
+        if slots:
+            self._slots[owner] = slots
+            put_back(owner, slots)
 
     def item(self, mapping: MutableMapping[str, Any], key: str, value: Any) -> None:
         """Replace `mapping[key]`."""
@@ -69,7 +77,10 @@ class Patches:
                     owner.pop(name, None)
                 else:
                     owner[name] = old
-            elif old is _ABSENT:
+                continue
+            if old is _ABSENT:
                 delattr(owner, name)
             else:
                 setattr(owner, name, old)
+            if name == "__getitem__" and owner in self._slots:
+                put_back(owner, self._slots.pop(owner))
