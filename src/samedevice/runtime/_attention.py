@@ -119,7 +119,7 @@ def _together(
     )
     named = [(name, tensor, False) for name, tensor in zip(("query", "key", "value"), tensors, strict=True)]
     kind = EventKind.UNMATERIALIZED if any(device.type == "meta" for device in devices) else EventKind.MISMATCH
-    _recorders[-1].refused(kind, operator(_attention), message, named, devices, caller())
+    _recorders[-1].refused(kind, operator(_attention).name, message, named, devices, caller())
     first, second, third = [_bring(tensor, home) for tensor in tensors]
     return first, second, third, None if mask is None else _bring(mask, home)
 

@@ -22,6 +22,7 @@ from samedevice.runtime._attention import install_attention
 from samedevice.runtime._autocast import install_autocast
 from samedevice.runtime._compile import install_compile
 from samedevice.runtime._cuda import install_cuda
+from samedevice.runtime._device_checks import install_device_checks
 from samedevice.runtime._engine import Engine, VirtualDeviceMode
 from samedevice.runtime._exchange import install_exchange
 from samedevice.runtime._factories import install_factories
@@ -162,6 +163,7 @@ class VirtualMachine:
         install_parallel(patches)
         install_factories(patches)
         install_tensors(patches, self._engine)
+        install_device_checks(patches, self._engine)
         install_storages(patches, self._engine)
         install_serialization(patches, self._engine)
         install_safe_open(patches, self._engine.books)

@@ -49,7 +49,7 @@ class Recorder:
     def refused(
         self,
         kind: EventKind,
-        op: Operator,
+        op: str,
         message: str,
         named: Named,
         devices: Sequence[torch.device],
@@ -58,7 +58,7 @@ class Recorder:
         """An operator got tensors that CUDA refuses to mix. Raises RuntimeError with CUDA's text when asked to."""
         if self.events and torch._C._current_autograd_node() is not None:
             return  # backward through a forward operator that was refused: on real hardware it would never run
-        event = self._note(kind, op.name, message, named, devices, frame)
+        event = self._note(kind, op, message, named, devices, frame)
         if self.on_mismatch == "raise" and kind is not EventKind.UNCHECKED:
             raise _as_raised(RuntimeError(message), event)
 

@@ -64,7 +64,7 @@ class Settling:
             refusal = judge_devices(row, arguments, _TORCH_VERSION)
             if refusal is not None:
                 kind = EventKind.UNCHECKED if refusal.silent else EventKind.MISMATCH
-                self._books.recorder.refused(kind, op, refusal.message, named, devices, frame)
+                self._books.recorder.refused(kind, op.name, refusal.message, named, devices, frame)
         return self._gather(call, named, devices, home)
 
     def check_generator(self, op: Operator, generator: Any, target: torch.device) -> None:
