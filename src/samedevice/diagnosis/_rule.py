@@ -200,6 +200,16 @@ def frameless() -> Look:
     return look
 
 
+def framed() -> Look:
+    """The paste shows the failing line, whatever it is."""
+
+    def look(report: Report) -> Reason | None:
+        where = report.at
+        return because("frame", file=where.file or "?", function=where.function or "?") if where and report.statement else None
+
+    return look
+
+
 def device_pattern(devices: tuple[str, ...]) -> str:
     """`host`, `gpus` or `meta`; empty for other pairs."""
     kinds = {device.partition(":")[0] for device in devices}

@@ -10,10 +10,11 @@ from functools import cached_property
 from samedevice.events import Event, EventKind, Operand, Place
 from samedevice.messages import short_operator
 
-_FACTORY = re.compile(
+FACTORY = re.compile(
     r"\b(?:torch|np|numpy|self)\.(?:arange|zeros|ones|full|empty|tensor|as_tensor|asarray|from_numpy|linspace|eye|rand|randn|randint|range|"
     r"(?:Long|Float|Bool|Int|Byte|Half)?Tensor|triu|tril|logspace|stack)\b|\.new_(?:zeros|ones|full|empty|tensor)\b|\b(?:Long|Float|Bool)Tensor\("
 )
+"""Calls that make a tensor from nothing, or from Python values."""
 _MULTIMODAL = re.compile(
     r"image|audio|video|vision|visual|pixel|feature|token_type|multimodal|inputs_embeds|text_embeds|speech|acoustic|semantic|modal|cross_modal"
 )
@@ -103,7 +104,7 @@ class Scene:
 
     def made_by_factory(self, operand: Operand) -> bool:
         """Whether a line of library code made the operand from nothing, or from Python values."""
-        return operand.made is not None and not self.by_user(operand.made) and bool(_FACTORY.search(made_text(operand)))
+        return operand.made is not None and not self.by_user(operand.made) and bool(FACTORY.search(made_text(operand)))
 
     def odd(self, *candidates: Operand) -> Operand | None:
         """The candidate that is away from the running module's device, or else the one on the host, or else the last."""

@@ -204,9 +204,17 @@ def _tensors_in(value: Any, path: str, depth: int) -> Iterator[tuple[str, torch.
 
 
 def _record(module: torch.nn.Module, name: str) -> Running:
-    own = sorted({str(device_of(tensor)) for tensor in _own(module)})
-    below = sorted({str(device_of(tensor)) for tensor in module.parameters()})
+    own = sorted({_where(tensor) for tensor in _own(module)})
+    below = sorted({_where(tensor) for tensor in module.parameters()})
     return Running(name, type(module).__name__, _hook_device(module), tuple(own), tuple(below))
+
+
+def _where(tensor: torch.Tensor) -> str:
+    """The device of a tensor, virtual or real."""
+    try:
+        return str(device_of(tensor))
+    except AttributeError:  # no machine was ever entered: storages have no records
+        return str(tensor.device)
 
 
 def _own(module: torch.nn.Module) -> Iterator[torch.Tensor]:

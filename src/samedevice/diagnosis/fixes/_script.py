@@ -10,7 +10,7 @@ from samedevice.diagnosis._scene import Scene
 from samedevice.diagnosis._weigh import Verdict
 from samedevice.diagnosis.fixes._edit import Script, called, relocated, with_keyword
 from samedevice.diagnosis.paste import short_file
-from samedevice.events import EventKind, Operand
+from samedevice.events import EventKind, Operand, Place
 from samedevice.findings import Fix, Safety
 from samedevice.messages import Language, say
 
@@ -242,13 +242,11 @@ def _move(scene: Scene, script: Script | None, guilty: Operand, target: str | No
 
 def _move_at_call(scene: Scene, script: Script, guilty: Operand, target: str) -> str | None:
     """The move in the call that takes the operand, since the model does not exist yet where the operand is made."""
-    user = scene.event.user_at
-    if not script.holds(user):
-        return None
-    for call in script.find(user):
-        for node in [*call.args, *(keyword.value for keyword in call.keywords)]:
-            if isinstance(node, ast.Name) and node.id in (guilty.argument, guilty.local, _assigned(script, guilty)):
-                return script.diff(script.swapped(node, f"{node.id}.to({target})"))
+    for place in _calls_of(scene, script):
+        for call in script.find(place):
+            for node in [*call.args, *(keyword.value for keyword in call.keywords)]:
+                if isinstance(node, ast.Name) and node.id in (guilty.argument, guilty.local, _assigned(script, guilty)):
+                    return script.diff(script.swapped(node, f"{node.id}.to({target})"))
     return None
 
 
@@ -263,16 +261,21 @@ def _assigned(script: Script, operand: Operand) -> str | None:
 
 def _model_name(scene: Scene, script: Script | None) -> str | None:
     """The variable that the script's failing call is made on: `model` in `model.generate(...)` or `model(...)`."""
-    user = scene.event.user_at
-    if script is None or not script.holds(user):
+    if script is None:
         return None
-    for call in sorted(script.find(user), key=lambda each: -len(script.text(each))):
-        function = call.func
-        if isinstance(function, ast.Attribute) and function.attr in ("generate", "forward", "chat", "__call__", "encode"):
-            function = function.value
-        if isinstance(function, ast.Name) and re.fullmatch(r"[a-z_]\w*", function.id) and script.assignment(function.id) is not None:
-            return function.id
+    for place in _calls_of(scene, script):
+        for call in sorted(script.find(place), key=lambda each: -len(script.text(each))):
+            function = call.func
+            if isinstance(function, ast.Attribute) and function.attr in ("generate", "forward", "chat", "__call__", "encode"):
+                function = function.value
+            if isinstance(function, ast.Name) and re.fullmatch(r"[a-z_]\w*", function.id) and script.assignment(function.id) is not None:
+                return function.id
     return None
+
+
+def _calls_of(scene: Scene, script: Script) -> list[Place]:
+    """Lines of the script on the stack, outermost first."""
+    return [place for place in (*scene.event.stack, scene.event.user_at) if script.holds(place)]
 
 
 def _map_argument(script: Script) -> ast.expr | None:

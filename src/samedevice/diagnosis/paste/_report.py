@@ -9,7 +9,7 @@ from functools import cached_property
 _PLUMBING = re.compile(
     r"^(torch/(?!optim/|distributed/(?:fsdp|algorithms)|nn/parallel|_inductor|utils/data)|accelerate/hooks\.py|accelerate/utils/operations\.py"
     r"|(?:starlette|fastapi|uvicorn|flask|werkzeug|gradio|anyio|asyncio|aiohttp|tornado|gunicorn|click|ray/_private|multiprocessing)/"
-    r"|contextlib\.py|functools\.py|threading\.py|concurrent/)"
+    r"|(?:.{0,400}/)?samedevice/(?:runtime|cli|_api)|contextlib\.py|functools\.py|threading\.py|concurrent/)"
 )
 
 

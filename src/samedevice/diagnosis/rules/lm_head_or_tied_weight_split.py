@@ -43,7 +43,7 @@ from __future__ import annotations
 
 import re
 
-from samedevice.diagnosis._rule import Hint, Rule, at, because, frameless, line, said, sign
+from samedevice.diagnosis._rule import Hint, Rule, at, because, framed, frameless, line, said, sign
 from samedevice.diagnosis._scene import Scene, spelled
 from samedevice.messages import Message
 
@@ -92,7 +92,7 @@ RULE = Rule(
         sign(5.5, line(r"next_tokens?\b.*unfinished|unfinished_sequences|pad_token_id \* \(1 - unfinished")),
         sign(5, line(r"\b(?:lm_head|embed_out|output_layer|ln_f|final_layernorm|final_layer_norm|norm_f|model\.norm|out_proj_head)\b")),
         sign(3.6, said("same-device argument-device", op="layer_norm|rms_norm", argument="weight", devices="gpus")),
-        sign(1.5, at(r"generation/utils"), said("same-device argument-device", devices="gpus"), line(r"\w")),
+        sign(1.5, at(r"generation/utils"), said("same-device argument-device", devices="gpus"), framed()),
         sign(0.3, said("same-device argument-device", devices="gpus"), frameless()),
     ),
     detect=_detect,

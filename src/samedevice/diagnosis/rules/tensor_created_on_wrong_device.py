@@ -44,8 +44,8 @@ from __future__ import annotations
 
 import re
 
-from samedevice.diagnosis._rule import Hint, Rule, because, frameless, line, said, sign
-from samedevice.diagnosis._scene import Scene, made_text
+from samedevice.diagnosis._rule import Hint, Rule, because, framed, frameless, line, said, sign
+from samedevice.diagnosis._scene import FACTORY, Scene, made_text, spelled
 from samedevice.events import Operand
 from samedevice.messages import Message
 
@@ -66,6 +66,12 @@ def _detect(scene: Scene) -> Hint | None:
                 3.5,
                 because("made-elsewhere", operand=operand.local or operand.name, device=operand.device, text=_brief(made_text(operand))),
                 operand.name,
+            )
+    for operand in scene.plain:
+        here = scene.by_user(scene.event.at) and operand.device == "cpu" and operand.moved is None and scene.by_user(operand.made)
+        if here and re.search(FACTORY, made_text(operand)) and not re.search(r"label|target", spelled(operand)):
+            return Hint(
+                5, because("made-without-device", operand=operand.local or operand.name, text=_brief(made_text(operand))), operand.name
             )
     alone = _unhooked(scene)
     if alone is not None:
@@ -140,7 +146,7 @@ RULE = Rule(
         ),
         sign(2.2, said("mask-device")),
         sign(2.2, said("index-device")),
-        sign(2.0, said("same-device argument-device index-device type-combination", devices="host"), line(r"\w")),
+        sign(2.0, said("same-device argument-device index-device type-combination", devices="host"), framed()),
         sign(1.0, said("same-device argument-device", devices="gpus"), line(r"interpolat|position|mask|index|offset")),
         sign(1.0, said("same-device argument-device", devices="host")),
         sign(0.6, said("same-device", devices="host"), frameless()),

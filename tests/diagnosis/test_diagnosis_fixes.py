@@ -1,0 +1,155 @@
+"""Fixes: each diff is applied to its script, and the repaired script runs clean on the virtual machine."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+import samedevice as sd
+from samedevice.diagnosis.fixes._releases import numbers, releases
+
+ROOT = Path(__file__).parents[2]
+MODEL = """\
+import torch
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = torch.nn.Embedding(16, 8)
+        self.head = torch.nn.Linear(8, 16)
+
+    def forward(self, ids):
+        return self.head(self.embed(ids))
+
+"""
+SCRIPTS = {
+    "inputs sent to a fixed device": (
+        "input-not-on-embedding-device",
+        MODEL + 'model = Model().to("cuda:1")\nids = torch.tensor([[1, 2]]).to("cuda:0")\nmodel(ids)\n',
+    ),
+    "inputs by cuda()": (
+        "input-not-on-embedding-device",
+        MODEL + 'model = Model().to("cuda:1")\nids = torch.tensor([[1, 2]]).cuda()\nmodel(ids)\n',
+    ),
+    "inputs made before the model": (
+        "input-not-on-embedding-device",
+        MODEL + 'ids = torch.tensor([[1, 2]])\nmodel = Model().to("cuda:1")\nmodel(ids)\n',
+    ),
+    "inputs never moved": (
+        "input-not-on-embedding-device",
+        MODEL + 'model = Model().to("cuda:1")\nids = torch.tensor(\n    [[1, 2]],\n)\nmodel(ids)\n',
+    ),
+    "labels on the host": (
+        "loss-or-label-on-other-device",
+        MODEL
+        + 'model = Model().to("cuda:0")\nids = torch.tensor([1, 2], device="cuda:0")\nlabels = torch.tensor([3, 4])\n'
+        + "logits = model(ids)\nloss = torch.nn.functional.cross_entropy(logits, labels)\nloss.backward()\n",
+    ),
+    "labels on another GPU": (
+        "loss-or-label-on-other-device",
+        MODEL
+        + 'model = Model().to("cuda:1")\nids = torch.tensor([1, 2], device="cuda:1")\nlabels = torch.tensor([3, 4]).to("cuda:0")\n'
+        + "criterion = torch.nn.CrossEntropyLoss()\ncriterion(model(ids), labels)\n",
+    ),
+    "a helper without device": (
+        "tensor-created-on-wrong-device",
+        'import torch\nx = torch.ones(4, device="cuda:0")\nscale = torch.linspace(0.0, 1.0, 4)\ny = x * scale\n',
+    ),
+    "generator": (
+        "generator-or-default-device",
+        'import torch\ngenerator = torch.Generator().manual_seed(0)\ntorch.randn(2, device="cuda:0", generator=generator)\n',
+    ),
+    "model never moved": (
+        "module-left-on-other-device",
+        MODEL + 'model = Model()\nids = torch.tensor([[1, 2]]).to("cuda:0")\nmodel(ids)\n',
+    ),
+    "map_location": (
+        "checkpoint-map-location",
+        'import torch\ntorch.save(torch.ones(4, device="cuda:1"), FILE)\nx = torch.ones(4, device="cuda:0")\n'
+        "kept = torch.load(FILE)\ny = x + kept\n",
+    ),
+}
+
+
+def findings_of(path):
+    with sd.machine("2x24GB", on_mismatch="record") as machine:
+        exec(compile(path.read_text("utf-8"), str(path), "exec"), {"__name__": "__main__"})  # the test's own script
+    return machine.findings
+
+
+def apply(diff, text):
+    """The text that a unified diff makes of `text`."""
+    old, new, position = text.splitlines(keepends=True), [], 0
+    for line in diff.splitlines(keepends=True):
+        if line.startswith(("---", "+++", "\\")):
+            continue
+        if hunk := re.match(r"@@ -(\d+)", line):
+            start = int(hunk[1]) - 1
+            new += old[position:start]
+            position = start
+        elif line[0] == "+":
+            new.append(line[1:])
+        else:
+            assert old[position] == line[1:]
+            if line[0] == " ":
+                new.append(line[1:])
+            position += 1
+    return "".join(new + old[position:])
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_the_repaired_script_is_clean(name, tmp_path):
+    cause, source = SCRIPTS[name]
+    path = tmp_path / "script.py"
+    path.write_text(source.replace("FILE", repr(str(tmp_path / "kept.pt"))), "utf-8")
+    finding = findings_of(path)[0]
+    assert finding.cause == cause
+    fix = next(fix for fix in finding.fixes if fix.diff)
+    assert fix.safety in ("safe", "check")
+    repaired = apply(fix.diff, path.read_text("utf-8"))
+    path = tmp_path / "repaired.py"
+    path.write_text(repaired, "utf-8")
+    assert findings_of(path) == []
+
+
+def test_a_dispatched_model_is_not_moved(tmp_path):
+    accelerate = pytest.importorskip("accelerate")
+    path = tmp_path / "script.py"
+    path.write_text(
+        MODEL + "from accelerate import dispatch_model\n"
+        'model = dispatch_model(Model(), {"embed": "cuda:0", "head": "cuda:1"}, main_device="cuda:0")\n'
+        'torch.nn.Module.to(model, "cuda:0")\nmodel(torch.tensor([[1, 2]], device="cuda:0"))\n',
+        "utf-8",
+    )
+    assert accelerate
+    finding = findings_of(path)[0]
+    assert finding.cause == "dispatched-model-moved"
+    fix = next(fix for fix in finding.fixes if fix.diff)
+    path.write_text(apply(fix.diff, path.read_text("utf-8")), "utf-8")
+    assert findings_of(path) == []
+
+
+def test_a_changed_script_is_left_alone(tmp_path):
+    path = tmp_path / "script.py"
+    path.write_text(SCRIPTS["inputs by cuda()"][1], "utf-8")
+    with sd.machine("2x24GB", on_mismatch="record") as machine:
+        exec(compile(path.read_text("utf-8"), str(path), "exec"), {"__name__": "__main__"})
+        path.write_text("# all is new\n" + path.read_text("utf-8"), "utf-8")
+        assert not any(fix.diff for fix in machine.findings[0].fixes)
+
+
+def test_known_releases_agree_with_the_zoo():
+    zoo = {entry["expect"]["file"]: entry for entry in json.loads((ROOT / "zoo" / "index.json").read_text("utf-8"))}
+    assert {entry["expect"]["file"] for entry in zoo.values()} <= {row.file for row in releases()}
+    for row in releases():
+        assert row.functions
+        assert row.source.startswith(("https://", "zoo/", "docs/"))
+        assert not row.source.startswith("docs/") or (ROOT / row.source).exists()
+        assert not (numbers(row.bad[0]) <= numbers(row.good) <= numbers(row.bad[1]))
+    for entry in json.loads((ROOT / "zoo" / "index.json").read_text("utf-8")):
+        package, file = entry["package"], entry["expect"]["file"]
+        rows = [row for row in releases() if (row.package, row.file, row.good) == (package, file, entry["good"][package])]
+        assert any(numbers(row.bad[0]) <= numbers(entry["bad"][package]) <= numbers(row.bad[1]) for row in rows), entry["id"]
