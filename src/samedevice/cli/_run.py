@@ -22,13 +22,13 @@ from typing import Any, Protocol, TextIO
 
 from samedevice.cli._program import Program, enter_path, find_module, find_script
 from samedevice.cli._progress import Progress
-from samedevice.cli._traceback import raised_by_us, show_exception
+from samedevice.cli._traceback import show_exception
 from samedevice.diagnosis import judge
 from samedevice.errors import UnsupportedFeatureError, UsageError
 from samedevice.events import DeviceMemory, Event
 from samedevice.findings import Finding, Status, run_document
 from samedevice.messages import Language, language_of, say
-from samedevice.report import open_console, print_run, readable_language
+from samedevice.report import open_console, print_run, raised_by_us, readable_language
 
 NOTHING_FOUND, FOUND, WRONG_USAGE, SCRIPT_FAILED, INTERNAL_ERROR, INTERRUPTED = 0, 1, 2, 3, 70, 130
 _PATIENCE = 2.0

@@ -48,7 +48,7 @@ class Settings:
         """Put back what differs."""
         patches.restore(self.attributes)
         if _default_device() is not self.default_device:
-            torch.set_default_device(self.default_device)  # type: ignore[no-untyped-call]  # torch's own
+            torch.set_default_device(self.default_device)
         for kind, (enabled, dtype) in zip(_AUTOCAST, self.autocast, strict=True):
             torch.set_autocast_enabled(kind, enabled)
             torch.set_autocast_dtype(kind, dtype)

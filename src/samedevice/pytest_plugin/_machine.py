@@ -1,0 +1,85 @@
+"""The machine of a suite or of one test, as tests see it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Literal, get_args
+
+import pytest
+
+from samedevice.diagnosis import judge
+from samedevice.errors import MachineSpecError
+from samedevice.events import DeviceMemory
+from samedevice.findings import Finding
+from samedevice.machines import parse_machine
+
+if TYPE_CHECKING:
+    from samedevice.runtime import VirtualMachine
+
+OnMismatch = Literal["raise", "record"]
+DEFAULT_MACHINE = "2x24GB"
+
+
+class SuiteMachine:
+    """What the fixture `virtual_machine` gives: the machine that the test runs on."""
+
+    def __init__(self, spec: str, on_mismatch: OnMismatch) -> None:
+        if on_mismatch not in get_args(OnMismatch):
+            raise pytest.UsageError(f'on_mismatch is "raise" or "record", not {on_mismatch!r}')
+        try:
+            machine = parse_machine(spec)
+        except MachineSpecError as error:
+            raise pytest.UsageError(f"samedevice: {error}") from None
+        from samedevice.runtime import VirtualMachine
+
+        self.spec = spec
+        self.on_mismatch = on_mismatch
+        self._engine: VirtualMachine = VirtualMachine(machine, on_mismatch=on_mismatch)
+
+    @property
+    def findings(self) -> list[Finding]:
+        """What was found in this test so far, each distinct statement once."""
+        return [judge(event, count) for event, count in zip(self._engine.events, self._engine.event_counts, strict=True)]
+
+    @property
+    def found(self) -> int:
+        """Number of `findings`."""
+        return len(self._engine.events)
+
+    def memory(self) -> dict[str, DeviceMemory]:
+        """Bytes held on each device, with the peaks of this test."""
+        return self._engine.memory()
+
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        """Enter the machine and leave it."""
+        with self._engine:
+            yield
+
+    def isolated(self) -> AbstractContextManager[None]:
+        """What is set inside holds only inside."""
+        return self._engine.isolated()
+
+    def start_over(self) -> None:
+        """Forget what was found, and free what nothing needs any more."""
+        self._engine.start_over()
+
+
+class Isolation:
+    """Plugin of a suite that runs on a machine: each test starts clean."""
+
+    def __init__(self, machine: SuiteMachine) -> None:
+        self._machine = machine
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(self) -> Iterator[None]:
+        """Before a test's fixtures of any scope: what the test before left in memory goes."""
+        self._machine.start_over()
+        return (yield)
+
+    @pytest.fixture(autouse=True)
+    def _samedevice_isolated(self) -> Iterator[None]:
+        """Inside the fixtures of wider scope, around all others: what those set holds for every test of their scope."""
+        with self._machine.isolated():
+            yield
