@@ -15,7 +15,7 @@ RUN := $(VENV)/bin/python
 INSTALL = $(RUN) -m pip install --quiet --disable-pip-version-check $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types tests format format-check zoo situations peers bench clean
+.PHONY: help demo test check lint types tests format format-check zoo situations corpus causes docs peers bench clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1 \2/p' $(firstword $(MAKEFILE_LIST)) | while read -r name text; do printf '  make %-13s %s\n' "$$name" "$$text"; done
@@ -47,6 +47,15 @@ zoo: $(VENV)/.installed-dev ## Run every released bug both ways (about half an h
 
 situations: $(VENV)/.installed ## Run the examples of the five situations and compare with what is expected
 	$(RUN) examples/situations.py
+
+corpus: $(VENV)/.installed-dev ## Score the explanations on the labelled errors
+	$(RUN) -m tools.score_corpus
+
+causes: $(VENV)/.installed-dev ## Score causes and guilty operands on the zoo (about ten minutes)
+	$(RUN) -m tools.score_zoo
+
+docs: $(VENV)/.installed-dev ## Write the pages of the rules
+	$(RUN) -m tools.pages
 
 peers: $(VENV)/.installed-dev ## Run the GPU tests of accelerate on virtual GPUs
 	$(RUN) -m tools.peers accelerate

@@ -58,6 +58,11 @@ SCRIPTS = {
         "tensor-created-on-wrong-device",
         'import torch\nx = torch.ones(4, device="cuda:0")\nscale = torch.linspace(0.0, 1.0, 4)\ny = x * scale\n',
     ),
+    "split by hand": (
+        "block-split-across-devices",
+        MODEL.replace("return self.head(self.embed(ids))", "hidden = self.embed(ids)\n        return self.head(hidden)")
+        + 'model = Model()\nmodel.embed.to("cuda:0")\nmodel.head.to("cuda:1")\nmodel(torch.tensor([[1, 2]], device="cuda:0"))\n',
+    ),
     "generator": (
         "generator-or-default-device",
         'import torch\ngenerator = torch.Generator().manual_seed(0)\ntorch.randn(2, device="cuda:0", generator=generator)\n',

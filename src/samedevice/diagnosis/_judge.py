@@ -46,6 +46,7 @@ def judge(event: Event, count: int = 1, language: Language = "en") -> Finding:
         guilty=verdict.guilty,
         reasons=tuple(reason.text(language) for reason in verdict.reasons),
         cure=cure_of(verdict, event.kind, language),
+        versions=event.versions,
     )
 
 

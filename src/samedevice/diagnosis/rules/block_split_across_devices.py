@@ -59,9 +59,16 @@ def _neighbours(report: Report) -> Reason | None:
 
 
 def _detect(scene: Scene) -> Hint | None:
-    if not scene.mismatch or not scene.two_gpus or not scene.dispatched:
+    if not scene.mismatch or not scene.two_gpus:
         return None
     cut = next((each for each in scene.event.running if len(each.below) > 1), None)
+    if not scene.dispatched:
+        # Split by hand: the activation of one part enters another part, and nothing moves it.
+        weights = {each.device for each in scene.weights}
+        late = next((each for each in scene.plain if each.device not in weights and each.moved is None), None)
+        if cut is None or len(weights) != 1 or late is None or late.dtype.startswith(("int", "bool")):
+            return None
+        return Hint(4, because("cut", module=f"{cut.name} ({cut.kind})", devices=", ".join(cut.below)), late.name)
     joins = scene.op in ("add", "add_", "mul", "sub", "div", "cat", "bmm", "mm", "addmm", "where")
     if cut is None or not joins:
         return None
