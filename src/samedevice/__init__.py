@@ -9,10 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from samedevice._api import explain, machine
+    from samedevice.guard import align, check, placement
 
     __version__: str
 
-__all__ = ["__version__", "explain", "machine"]
+__all__ = ["__version__", "align", "check", "explain", "machine", "placement"]
+
+_OF_API = ("explain", "machine")
+_OF_GUARD = ("align", "check", "placement")
 
 
 def __getattr__(name: str) -> Any:
@@ -23,10 +27,14 @@ def __getattr__(name: str) -> Any:
             return version("samedevice")
         except PackageNotFoundError:  # a source tree on the path that was never installed
             return "0+unknown"
-    if name in ("explain", "machine"):
+    if name in _OF_API:
         from samedevice import _api
 
         return getattr(_api, name)
+    if name in _OF_GUARD:
+        import samedevice.guard as guarding
+
+        return getattr(guarding, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

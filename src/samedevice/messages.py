@@ -265,6 +265,42 @@ MESSAGES: dict[str, Message] = {
     "usage.explain-unreadable": Message(
         "can't read {path}, and it is no code of a rule: {reason}", "无法读取 {path}，它也不是规则代码：{reason}"
     ),
+    # Guarding a real run.
+    "placement.line": Message("{model}: {device} holds {amount}: {modules}", "{model}：{device} 上有 {amount}：{modules}"),
+    "placement.split-block": Message(
+        "{modules} is one block and lies on {devices}: its own operators will meet tensors of both; keep each block on one device",
+        "{modules} 是一个完整的块，却分布在 {devices} 上：块内算子会遇到两边的张量；请让每个块位于同一设备",
+    ),
+    "placement.tied-apart": Message(
+        "{modules} are tied and are wanted on {devices}: one memory cannot be on both",
+        "{modules} 是绑定的权重，却要求分别位于 {devices}：同一块内存不可能同时在两处",
+    ),
+    "placement.meta-left": Message(
+        "on meta, without values, and no hook brings them in: {modules}", "在 meta 上没有数值，也没有 hook 会载入它们：{modules}"
+    ),
+    "placement.no-hooks": Message(
+        "{modules} lies on {devices} and has no hooks: nothing moves activations from one device to the next",
+        "{modules} 分布在 {devices} 上却没有 hook：没有任何代码在设备之间搬运激活值",
+    ),
+    "placement.inputs-not-moved": Message(
+        "{modules} is all on {device} and has no hooks: nothing will move its inputs there",
+        "{modules} 全部在 {device} 上且没有 hook：没有任何代码会把输入移过去",
+    ),
+    "placement.own-without-hook": Message(
+        "parameters of their own and no hook, so their inputs come from wherever they are: {modules}",
+        "自身带有参数却没有 hook，输入停留在原来的设备上：{modules}",
+    ),
+    "align.moved": Message("{path}: {source} -> {target}, {amount}, for {reason}", "{path}：{source} -> {target}，{amount}，用于 {reason}"),
+    "align.wanted": Message("{path} is on {source}, {reason} is on {target}", "{path} 在 {source} 上，而 {reason} 在 {target} 上"),
+    "align.fits": Message("{count} tensors, all where {model} wants them", "共 {count} 个张量，都在 {model} 需要的设备上"),
+    "align.meta": Message(
+        "{path} is on meta: it has a shape and no values, so there is nothing to move; make it with values, outside torch.device('meta')",
+        "{path} 在 meta 上：只有形状、没有数值，无法移动；请在 torch.device('meta') 之外创建它并填充数值",
+    ),
+    "align.meta-model": Message(
+        "{reason} of {model} is on meta and no hook brings it in: load its weights first",
+        "{model} 的 {reason} 在 meta 上，也没有 hook 会载入它：请先加载权重",
+    ),
     # Trouble of our own.
     "json-failed": Message("could not write {path}: {reason}", "无法写入 {path}：{reason}"),
     "unsupported": Message("the virtual machine lacks something that the script uses: {reason}", "虚拟机还不支持脚本用到的功能：{reason}"),

@@ -1,7 +1,9 @@
-"""Real failures: an exception with its living frames becomes an event that can be judged like those of a virtual run."""
+"""Real runs: where a model is, inputs where it wants them, and failures that are judged like those of a virtual run."""
 
 from __future__ import annotations
 
+from samedevice.guard._align import Alignment, align, check
 from samedevice.guard._live import event_of
+from samedevice.guard._placement import Placement, placement
 
-__all__ = ["event_of"]
+__all__ = ["Alignment", "Placement", "align", "check", "event_of", "placement"]

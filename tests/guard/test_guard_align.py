@@ -1,0 +1,156 @@
+"""`sd.align` and `sd.check`: inputs where the model's entry points are."""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict, namedtuple
+from dataclasses import dataclass
+
+import pytest
+import torch
+from torch import nn
+
+import samedevice as sd
+from samedevice.errors import UsageError
+
+transformers = pytest.importorskip("transformers")
+accelerate = pytest.importorskip("accelerate")
+
+
+class Eyes(nn.Module):
+    """Ids, pixels and labels belong to three devices."""
+
+    def __init__(self):
+        super().__init__()
+        self.visual, self.embed, self.lm_head = nn.Linear(3, 4), nn.Embedding(8, 4), nn.Linear(4, 8)
+
+    def get_input_embeddings(self):
+        return self.embed
+
+    def get_output_embeddings(self):
+        return self.lm_head
+
+
+@pytest.fixture(autouse=True)
+def machine():
+    with sd.machine("3x24GB") as entered:
+        yield entered
+
+
+@pytest.fixture
+def model():
+    made = Eyes()
+    made.visual.to("cuda:0")
+    made.embed.to("cuda:1")
+    made.lm_head.to("cuda:2")
+    return made
+
+
+def batch():
+    return {
+        "input_ids": torch.tensor([[1, 2]]),
+        "attention_mask": torch.ones(1, 2, dtype=torch.long),
+        "pixel_values": torch.ones(1, 3),
+        "labels": torch.tensor([[1, 2]]),
+        "lengths": torch.tensor([2]),
+        "texts": ["left alone"],
+    }
+
+
+def devices(structure):
+    return {key: str(value.device) for key, value in structure.items() if isinstance(value, torch.Tensor)}
+
+
+WANTED = {"input_ids": "cuda:1", "attention_mask": "cuda:1", "pixel_values": "cuda:0", "labels": "cuda:2", "lengths": "cpu"}
+
+
+@pytest.mark.parametrize("kind", [dict, OrderedDict, transformers.BatchEncoding, transformers.feature_extraction_utils.BatchFeature])
+def test_mappings(model, kind):
+    given = kind(batch())
+    aligned = sd.align(given, model)
+    assert type(aligned) is kind
+    assert devices(aligned) == WANTED
+    assert set(devices(given).values()) == {"cpu"}
+    assert aligned["texts"] is given["texts"]
+    assert aligned["pixel_values"].tolist() == given["pixel_values"].tolist()
+    assert sd.align(aligned, model) is aligned
+    assert sd.check(aligned, model)
+
+
+def test_lengths_come_back_to_the_host(model):
+    assert str(sd.align({"lengths": torch.tensor([2], device="cuda:0")}, model)["lengths"].device) == "cpu"
+
+
+def test_dataclasses_and_nesting(model):
+    @dataclass(frozen=True)
+    class Example:
+        input_ids: torch.Tensor
+        labels: torch.Tensor
+        name: str
+
+    pair = namedtuple("pair", "example extra")
+    given = pair(Example(torch.tensor([1]), torch.tensor([1]), "one"), [{"pixel_values": torch.ones(1, 3)}, 5])
+    aligned = sd.align(given, model)
+    assert type(aligned) is pair
+    assert (str(aligned.example.input_ids.device), str(aligned.example.labels.device)) == ("cuda:1", "cuda:2")
+    assert aligned.example.name == "one"
+    assert str(aligned.extra[0]["pixel_values"].device) == "cuda:0"
+    assert aligned.extra[1] == 5
+
+
+def test_model_outputs(model):
+    given = transformers.modeling_outputs.CausalLMOutput(logits=torch.ones(1, 2))
+    aligned = sd.align(given, model)
+    assert type(aligned) is type(given)
+    assert str(aligned.logits.device) == str(aligned["logits"].device) == "cuda:1"
+    assert str(given.logits.device) == "cpu"
+
+
+def test_what_it_says(model, caplog):
+    said = []
+    sd.align({"pixel_values": torch.ones(1, 3)}, model, tell=said.append)
+    assert said == ["pixel_values: cpu -> cuda:0, 12 B, for visual"]
+    with caplog.at_level(logging.INFO, logger="samedevice"):
+        sd.align({"pixel_values": torch.ones(1, 3)}, model)
+    assert [record.getMessage() for record in caplog.records] == said
+
+
+def test_check_moves_nothing(model):
+    given = batch()
+    found = sd.check(given, model)
+    assert not found
+    assert {move.path: move.target for move in found.moves} == {key: value for key, value in WANTED.items() if value != "cpu"}
+    assert set(devices(given).values()) == {"cpu"}
+    assert "labels is on cpu, lm_head is on cuda:2" in str(found)
+    assert found.as_json()["moves"][0]["entry"] == "embed"
+
+
+def test_meta_is_refused(model):
+    given = {"input_ids": torch.tensor([1]), "labels": torch.ones(2, device="meta")}
+    for act in (sd.align, sd.check):
+        with pytest.raises(UsageError, match="labels is on meta"):
+            act(given, model)
+    model.embed.to("meta")
+    with pytest.raises(UsageError, match="embed of Eyes is on meta"):
+        sd.align(batch(), model)
+
+
+def test_an_offloaded_embedding_computes_where_its_hook_says(model):
+    accelerate.cpu_offload(model.embed, "cuda:2")
+    assert str(sd.align(batch(), model)["input_ids"].device) == "cuda:2"
+
+
+def test_a_real_chat_model_answers_like_on_one_device():
+    config = transformers.Qwen2Config(
+        vocab_size=64, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2
+    )
+    torch.manual_seed(0)
+    language = transformers.Qwen2ForCausalLM(config).eval()
+    encoded = transformers.BatchEncoding({"input_ids": torch.tensor([[1, 2, 3]]), "attention_mask": torch.ones(1, 3, dtype=torch.long)})
+    with torch.no_grad():
+        expected = language.to("cuda:0")(**encoded.to("cuda:0")).logits
+        language.to("cuda:1")
+        with pytest.raises(RuntimeError, match="same device"):
+            language(**encoded)
+        logits = language(**sd.align(encoded, language)).logits
+    assert torch.equal(logits.cpu(), expected.cpu())
