@@ -263,7 +263,7 @@ def _with(value: Any, changed: dict[Any, Any]) -> Any:
     if isinstance(value, (Mapping, list)):
         inner = getattr(new, "data", None)
         if inner is not None and inner is getattr(value, "data", None):
-            new.data = copy.copy(inner)  # type: ignore[union-attr] # a shallow copy of a UserDict may share its dictionary
+            new.data = copy.copy(inner)  # a shallow copy of a UserDict may share its dictionary
         for key, part in changed.items():
             new[key] = part
         return new
