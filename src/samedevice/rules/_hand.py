@@ -271,6 +271,98 @@ ROWS: tuple[Row, ...] = (
             ),
         ),
     ),
+    *_family(
+        "stack.out _stack.out",
+        Check.WRAPPER,
+        "TensorShape.cpp, stack_out: calls cat_out",
+        method="wrapper_CUDA_cat_out",
+        order=("out", "tensors"),
+    ),
+    *_family(
+        "mv.out",
+        Check.WRAPPER,
+        "Blas.cpp, mv_out: addmv_out with an empty vector on vec's device",
+        method="wrapper_CUDA_addmv_out_out",
+        order=("out", "vec", "self"),
+        names=(("vec", "self"), ("self", "mat")),
+    ),
+    *_family(
+        "softmax.int_out",
+        Check.WRAPPER,
+        "SoftMax.cpp, softmax_out: calls _softmax_out",
+        method="wrapper_CUDA__softmax_out_out",
+        order=("out", "self"),
+    ),
+    *_family(
+        "log_softmax.int_out",
+        Check.WRAPPER,
+        "SoftMax.cpp, log_softmax_out: calls _log_softmax_out",
+        method="wrapper_CUDA__log_softmax_out_out",
+        order=("out", "self"),
+    ),
+    *_family(
+        "logcumsumexp.out",
+        Check.WRAPPER,
+        "ReduceOps.cpp, logcumsumexp_out: calls _logcumsumexp_out",
+        method="wrapper_CUDA_out__logcumsumexp_out",
+        order=("out", "self"),
+    ),
+    *_family(
+        "vdot.out",
+        Check.FREE,
+        "Blas.cpp, vdot_out",
+        demands=(
+            Demand(
+                "out",
+                ("self", "other"),
+                "vdot: Expected the output and input tensors to be on the same device, but got the output tensor on {out}, the 'input' "
+                "tensor on {self}, and the 'other' tensor on {other}",
+            ),
+        ),
+    ),
+    *_family(
+        "dot.out",
+        Check.FREE,
+        "Blas.cpp, dot_out",
+        demands=(
+            Demand(
+                "out",
+                ("self", "tensor"),
+                "dot: Expected the output and input tensors to be on the same device, but got the output tensor on {out}, the 'input' "
+                "tensor on {self}, and the 'other' tensor on {tensor}",
+            ),
+        ),
+    ),
+    *_family(
+        "mode.values",
+        Check.FREE,
+        "TensorCompare.cpp, mode_out",
+        demands=(
+            Demand("self", ("values",), "expected device '{self}' but got '{values}' for values output"),
+            Demand("self", ("indices",), "expected device '{self}' but got '{indices}' for indices output"),
+        ),
+    ),
+    *_family("all.all_out any.all_out", Check.ITERATOR_STRICT, "ReduceOps.cpp, all_out and any_out: a reduction's iterator"),
+    *_family("ldexp.out copysign.Scalar_out deg2rad.out rad2deg.out", Check.ITERATOR, "BinaryOps.cpp, UnaryOps.cpp: mul_out, copysign_out"),
+    *_family(
+        "segment_reduce",
+        Check.WRAPPER,
+        "SegmentReduce.cpp, segment_reduce_kernel: lengths and offsets come after the `*`, so that no wrapper sees them",
+        then=Row(
+            "segment_reduce",
+            Check.UNCHECKED,
+            order=("data", "indices"),
+            demands=tuple(
+                Demand(
+                    "data",
+                    (argument,),
+                    f"Expected data.get_device() == {argument}_value.get_device() to be true, but got false.  (Could this error message be "
+                    "improved?  If so, please report an enhancement request to PyTorch.)",
+                )
+                for argument in ("offsets", "lengths")
+            ),
+        ),
+    ),
     # -- lengths on the host -----------------------------------------------------------------------------------------
     *_family(
         "_ctc_loss.Tensor",

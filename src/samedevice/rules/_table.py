@@ -8,9 +8,11 @@ from dataclasses import replace
 
 from samedevice.rules._declarations import declarations
 from samedevice.rules._hand import ROWS
-from samedevice.rules._rows import Check, Row
+from samedevice.rules._rows import Check, Demand, Row
 
-_TORCHS_OWN = frozenset({"aten", "prims", "quantized", "sparse", "c10d", "_c10d_functional", "profiler", "inductor", "rngprims"})
+_TORCHS_OWN = frozenset(
+    {"aten", "prims", "quantized", "sparse", "c10d", "_c10d_functional", "profiler", "inductor", "rngprims", "torch_nn"}
+)
 """Namespaces of torch itself; all others are other libraries'."""
 
 
@@ -50,7 +52,7 @@ def row_for(op: str) -> Row:
         return _completed(_BY_HAND[name])
     declared = declarations().get(name)
     if declared is None:
-        return Row(name, Check.ITERATOR, source="default: not declared")
+        return _generated_out(name) or Row(name, Check.ITERATOR, source="default: not declared")
     if not declared.checked:
         # TensorIterator.cpp: the configurations of unary operators, unlike those of binary ones, allow no CPU scalars.
         check = Check.ITERATOR if len(declared.positional) > 1 else Check.ITERATOR_STRICT
@@ -59,6 +61,25 @@ def row_for(op: str) -> Row:
     if not declared.cuda:
         return Row(name, Check.ITERATOR_STRICT, source="default: composite")
     return _completed(Row(name, Check.WRAPPER))
+
+
+_GENERATED_OUTS = ("out", "out0", "out1", "out2", "out3")
+
+
+def _generated_out(name: str) -> Row | None:
+    """The row of an out= variant that torchgen makes: it calls the operator itself and copies what comes of it."""
+    functional = name.removesuffix("_out") if name.endswith("_out") else name.removesuffix(".out")
+    if functional == name or functional not in declarations():
+        return None
+    copied = Demand("self", _GENERATED_OUTS, "Expected out tensor to have device {0}, but got {1} instead")
+    row = row_for(f"aten.{functional}")
+    return replace(
+        row,
+        op=name,
+        free=row.free | set(_GENERATED_OUTS),
+        then=Row(name, Check.FREE, demands=(copied,)),
+        source=f"torchgen/native_function_generation.py, gen_composite_out_kernel: calls {functional}, then copy_arg",
+    )
 
 
 def _completed(row: Row) -> Row:
