@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+import numpy
 import pytest
 import torch
 import torch.nn.functional as F
@@ -146,3 +150,31 @@ def test_lists_of_a_users_class_keep_their_slots():
     assert set(held) == {Items, Own} and all(held.values())
     put_back(Items, held)
     assert sequence_slots(Items) == held
+
+
+INDICES = {
+    "tuples of scalars": lambda rows, columns: (tuple(rows), tuple(columns)),
+    "a list and a tuple": lambda rows, columns: ([0, 2], (1, 3)),
+    "one tuple": lambda rows, columns: ((0, 2),),
+    "a nested tuple": lambda rows, columns: (((0, 1), (1, 2)),),
+    "a tuple of truths": lambda rows, columns: ((True, False, True),),
+    "a tuple and a slice": lambda rows, columns: ((0, 2), slice(1, 3)),
+    "a slice and a tuple": lambda rows, columns: (slice(None), (0, 3)),
+    "a list of scalars": lambda rows, columns: (list(rows),),
+    "an array and a number": lambda rows, columns: (numpy.array([0, 2]), 1),
+}
+
+
+@pytest.mark.parametrize("index", INDICES.values(), ids=INDICES)
+def test_sequences_within_an_index_are_indices_with_values(index: Callable[..., Any]):
+    def results(device: str) -> list[torch.Tensor]:
+        table = torch.arange(12, device=device).view(3, 4)
+        own = index(*zip(*torch.tensor([[0, 1], [2, 3]], device=device), strict=True))
+        written = table.clone()
+        written[own] = -1
+        return [table[own].cpu(), written.cpu()]
+
+    expected = results("cpu")
+    with machine() as vm:
+        assert [value.tolist() for value in results("cuda:0")] == [value.tolist() for value in expected]
+    assert vm.events == []

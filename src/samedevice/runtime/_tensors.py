@@ -299,14 +299,29 @@ def _new_tensor(
 
 
 def _index(value: Any) -> Any:
-    """See Note [Lists as indices]."""
-    kind = value.__class__
-    if kind is list or kind is range or (kind.__module__ == "numpy" and getattr(value, "shape", ()) != ()):
-        found = torch.as_tensor(list(value) if kind is range else value)
+    """See Note [Lists as indices]. Source of the heuristic: python_variable_indexing.cpp, treatSequenceAsTuple."""
+    if value.__class__ is list and len(value) < _SHORT and any(_makes_tuple(part) for part in value):
+        value = tuple(value)
+    return tuple([_index_part(part) for part in value]) if isinstance(value, tuple) else _index_part(value)
+
+
+def _makes_tuple(part: Any) -> bool:
+    return part is None or part is Ellipsis or isinstance(part, (Tensor, slice, list, tuple, range)) or _is_array(part)
+
+
+def _is_array(value: Any) -> bool:
+    return value.__class__.__module__ == "numpy" and getattr(value, "shape", ()) != ()
+
+
+def _index_part(value: Any) -> Any:
+    if isinstance(value, (list, tuple, range)) or _is_array(value):
+        found = torch.as_tensor(list(value) if isinstance(value, (tuple, range)) else value)
         return found.to(torch.long) if found.numel() == 0 else found
-    if kind is tuple:
-        return tuple([_index(part) for part in value])
     return value
+
+
+_SHORT = 32
+"""Fewer elements than these may make a list stand for a tuple."""
 
 
 def _getitem(self: torch.Tensor, index: Any) -> Any:
