@@ -128,3 +128,5 @@ class Event:
     """The map by which the outermost dispatched module was placed; empty when none was."""
     versions: dict[str, str] = field(default_factory=dict)
     """Versions of the loaded libraries that matter to placement."""
+    processes: int = 1
+    """Processes of the launch that this one belongs to."""

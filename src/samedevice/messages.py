@@ -149,6 +149,9 @@ MESSAGES: dict[str, Message] = {
     "because.label": Message("{operand} belongs to the loss", "{operand} 属于损失计算"),
     "because.unchecked": Message("{op} does not check its tensors' devices", "{op} 不检查张量所在的设备"),
     "because.generator": Message("the generator belongs to another type of device", "生成器属于另一种设备"),
+    "because.launched": Message(
+        "{processes} processes were launched and the model has a device_map", "启动了 {processes} 个进程，而模型又用了 device_map"
+    ),
     "because.loaded": Message("{operand} was loaded without map_location: {text}", "加载 {operand} 时没有 map_location：{text}"),
     # Fixes.
     "fix.inputs-to-weight": Message(
@@ -159,11 +162,13 @@ MESSAGES: dict[str, Message] = {
         "把 input_ids 移到 {weight} 所在的设备：input_ids.to(model.get_input_embeddings().weight.device)",
     ),
     "fix.input-to": Message("send {operand} to {device} like the other inputs", "把 {operand} 与其他输入一样移到 {device}"),
+    "fix.made-on": Message("make {operand} on {device}", "在 {device} 上创建 {operand}"),
     "fix.labels": Message("send {operand} to the device of the logits, {device}", "把 {operand} 移到 logits 所在的设备 {device}"),
     "fix.at-use": Message("move {operand} where it is used: {operand}.to({target})", "在使用处移动 {operand}：{operand}.to({target})"),
     "fix.one-device": Message(
         'a model that fits on one GPU: device_map={{"": "cuda:0"}}', '模型放得下一块 GPU 时：device_map={{"": "cuda:0"}}'
     ),
+    "fix.one-visible": Message("show one GPU to the whole program: CUDA_VISIBLE_DEVICES=0", "只让程序看到一块 GPU：CUDA_VISIBLE_DEVICES=0"),
     "fix.map-location": Message('load with map_location="{device}"', '加载时加上 map_location="{device}"'),
     "fix.no-move": Message("do not move the dispatched model: {where}", "不要移动已分配的模型：{where}"),
     "fix.model-to": Message('move the model as well: .to("{device}")', '把模型也移过去：.to("{device}")'),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import linecache
 import re
 from dataclasses import dataclass
@@ -110,6 +111,10 @@ class Scene:
         """The candidate that is away from the running module's device, or else the one on the host, or else the last."""
         if not candidates:
             return None
+        at = self.event.at
+        here = [each for each in candidates if each.moved is not None and (each.moved.file, each.moved.line) == (at.file, at.line)]
+        if here and len(here) < len(candidates):  # what the failing line itself brought over is right
+            candidates = tuple(each for each in candidates if each not in here)
         if self.home is not None:
             for operand in candidates:
                 if operand.device != self.home:
@@ -126,6 +131,20 @@ class Scene:
             if (not name or parameter == name or parameter.startswith(f"{name}.")) and (best is None or len(name) > best[0]):
                 best = (len(name), device)
         return best[1] if best else None
+
+    def written(self, operand: Operand) -> str:
+        """The operand as its reader finds it in the failing statement, or else by the name of its argument."""
+        if operand.local or operand.parameter:
+            return operand.local or operand.parameter or operand.name
+        for text in (self.event.at.call, self.event.at.code):
+            try:
+                tree = ast.parse(text.strip())
+            except (SyntaxError, ValueError, RecursionError, MemoryError):
+                continue
+            sides = next((node for node in ast.walk(tree) if isinstance(node, ast.BinOp)), None)
+            if sides is not None and operand.name in ("self", "other", "mat2"):
+                return ast.unparse(sides.left if operand.name == "self" else sides.right)[:60]
+        return operand.argument or operand.name
 
     def named_by(self, operand: Operand) -> str:
         """The statement above the failing one that gave the operand its local name; empty when there is none close by."""

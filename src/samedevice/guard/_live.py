@@ -90,6 +90,7 @@ def _event(error: BaseException) -> Event | None:
         running=surroundings.running(modules),
         device_map=surroundings.device_map(modules),
         versions=surroundings.versions(),
+        processes=surroundings.processes(),
     )
 
 

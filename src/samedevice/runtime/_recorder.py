@@ -18,7 +18,7 @@ from samedevice.provenance import FrameFilter, call_at, resolve
 from samedevice.runtime._memory import Helper, Memory, engine, storage_of
 from samedevice.runtime._operators import Operator
 from samedevice.runtime._state import MachineState
-from samedevice.runtime._surroundings import Names, device_map, identity, modules_in, name_of, parameter_names, running, versions
+from samedevice.runtime._surroundings import Names, device_map, identity, modules_in, name_of, parameter_names, processes, running, versions
 
 OnMismatch = Literal["record", "raise"]
 Named = Sequence[tuple[str, torch.Tensor, bool]]
@@ -172,6 +172,7 @@ class Recorder:
             running=around[0],
             device_map=around[1],
             versions=versions(),
+            processes=processes(),
         )
 
 

@@ -6,6 +6,7 @@ a script do when they are looked at; what cannot be read is left out.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import FrameType
@@ -47,6 +48,12 @@ def versions() -> dict[str, str]:
         if isinstance(version, str):
             found[name.replace("_", "-")] = str(version)
     return found
+
+
+def processes() -> int:
+    """How many processes the launcher started, as it tells each of them."""
+    told = os.environ.get("WORLD_SIZE", "")
+    return int(told) if told.isdecimal() and 0 < len(told) < 7 else 1
 
 
 def modules_in(frames: Iterable[FrameType]) -> list[torch.nn.Module]:

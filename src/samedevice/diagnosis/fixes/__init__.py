@@ -14,4 +14,4 @@ __all__ = ["fixes_for", "releases_for"]
 
 def fixes_for(scene: Scene, verdict: Verdict, language: Language) -> tuple[Fix, ...]:
     """What repairs an event's cause, the surest first."""
-    return (*script_fixes(scene, verdict, language), *releases_of_event(scene, language))
+    return (*script_fixes(scene, verdict, language), *releases_of_event(scene, verdict, language))

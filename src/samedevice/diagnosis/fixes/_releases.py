@@ -43,23 +43,26 @@ def releases() -> tuple[Release, ...]:
     )
 
 
-def releases_of_event(scene: Scene, language: Language) -> list[Fix]:
+def releases_of_event(scene: Scene, verdict: Verdict, language: Language) -> list[Fix]:
     """A release to install when the failing file, function and version are in the table."""
     event = scene.event
-    return _fixes(event.at.file, event.at.function, dict(event.versions), language)
+    return _fixes(event.at.file, event.at.function, dict(event.versions), verdict, language)
 
 
 def releases_for(report: Report, verdict: Verdict, language: Language) -> tuple[Fix, ...]:
     """The same for a pasted text; without a version the row is offered as something to compare."""
     if report.at is None or report.at.file is None:
         return ()
-    return tuple(_fixes(report.at.file, report.at.function or "", report.versions, language))
+    return tuple(_fixes(report.at.file, report.at.function or "", report.versions, verdict, language))
 
 
-def _fixes(file: str, function: str, versions: dict[str, str], language: Language) -> list[Fix]:
+def _fixes(file: str, function: str, versions: dict[str, str], verdict: Verdict, language: Language) -> list[Fix]:
     path, name, found = f"/{file.replace(chr(92), '/')}", function.rpartition(".")[2], []
     for row in releases():
         if not path.endswith(f"/{row.file}") or name not in row.functions:
+            continue
+        # A whole forward has many statements; there the cause must agree, too.
+        if name == "forward" and row.cause not in (verdict.cause, *(each.rule.name for each in verdict.candidates)):
             continue
         installed = versions.get(row.package)
         values = {"package": row.package, "good": row.good, "source": row.source}

@@ -48,10 +48,28 @@ def _inputs(scene: Scene, script: Script | None, guilty: Operand | None, languag
     target = None
     if model is not None:
         target = f"{model}.get_input_embeddings().weight.device" if transformers else f"{model}.{weight.parameter}.device"
-    fixes = [_fix(key, "safe", language, _move(scene, script, guilty, target, model), weight=weight.parameter or "weight")]
+    ids = next((each for each in scene.event.operands if each.name == "indices"), guilty)
+    diff = _move(scene, script, ids, target, model) or _move_batch(scene, script, target, model)
+    fixes = [_fix(key, "safe", language, diff, weight=weight.parameter or "weight")]
     if weight.tied and transformers:
-        fixes.append(_one_device(script, language))
+        fixes += [_one_device(script, language), _fix("one-visible", "check", language)]
     return fixes
+
+
+def _move_batch(scene: Scene, script: Script | None, target: str | None, model: str | None) -> str | None:
+    """A diff of the line that moves the batch which the model is called with, when a library's own code did the move."""
+    if script is None or target is None or model is None or (made := script.assignment(model)) is None:
+        return None
+    for place in _calls_of(scene, script):
+        for call in script.find(place):
+            for node in [*call.args, *(keyword.value for keyword in call.keywords)]:
+                name = node.value if isinstance(node, ast.Attribute) else node
+                given = script.assignment(name.id) if isinstance(name, ast.Name) else None
+                if given is None or given.lineno < made.lineno or not isinstance(given.value, ast.Call):
+                    continue
+                if called(given.value) in ("to", "cuda") and isinstance(given.value.func, ast.Attribute):
+                    return script.diff(script.swapped(given.value, f"{script.text(given.value.func.value)}.to({target})"))
+    return None
 
 
 def _one_device(script: Script | None, language: Language) -> Fix:
@@ -70,7 +88,8 @@ def _extra(scene: Scene, script: Script | None, guilty: Operand | None, language
     if other is None or not scene.placed_by_user(guilty):
         return []
     diff = _move(scene, script, guilty, f'"{other.device}"', None)
-    return [_fix("input-to", "safe", language, diff, operand=guilty.argument or guilty.local or guilty.name, device=other.device)]
+    key = "input-to" if guilty.moved is not None or guilty.argument else "made-on"
+    return [_fix(key, "safe", language, diff, operand=guilty.argument or scene.written(guilty), device=other.device)]
 
 
 def _labels(scene: Scene, script: Script | None, guilty: Operand | None, language: Language) -> list[Fix]:
@@ -123,6 +142,8 @@ def _moved(scene: Scene, script: Script | None, guilty: Operand | None, language
     """No move after the dispatch."""
     place = guilty.moved if guilty else None
     diff = None
+    if script is not None and not script.holds(place):
+        place = _move_of(script, _model_name(scene, script)) or place
     if script is not None and script.holds(place):
         statement = script.statement(place)
         if isinstance(statement, ast.Expr):
@@ -134,6 +155,20 @@ def _moved(scene: Scene, script: Script | None, guilty: Operand | None, language
                 kept = script.without(statement) if same else script.swapped(statement.value, script.text(function.value))
                 diff = script.diff(kept)
     return [_fix("no-move", "safe" if diff else "check", language, diff, where=f"{short_file(place.file)}:{place.line}" if place else "?")]
+
+
+def _move_of(script: Script, model: str | None) -> Place | None:
+    """The only line of the script that moves the model."""
+    found = [
+        node
+        for node in ast.walk(script.tree)
+        if isinstance(node, ast.Call)
+        and called(node) in ("to", "cuda")
+        and isinstance(node.func, ast.Attribute)
+        and isinstance(node.func.value, ast.Name)
+        and node.func.value.id == model
+    ]
+    return Place(script.file, found[0].lineno, "") if len(found) == 1 else None
 
 
 def _whole_model(scene: Scene, script: Script | None, guilty: Operand | None, language: Language) -> list[Fix]:
@@ -220,13 +255,13 @@ def _library(scene: Scene, script: Script | None, guilty: Operand | None, langua
     """The fault is in library code: what to do there, or around it."""
     if script is not None and script.holds(scene.event.at):
         return []
-    if guilty is None or scene.by_user(scene.event.at):
+    if guilty is None or scene.by_user(scene.event.at) or (scene.placed_by_user(guilty) and not guilty.role):
         return []
     device = next((each.device for each in scene.event.operands if each.device != guilty.device), None)
     if device is None:
         return []
     where = f"{short_file(scene.event.at.file)}:{scene.event.at.line}"
-    return [_fix("library", "check", language, operand=guilty.local or guilty.parameter or guilty.name, device=device, where=where)]
+    return [_fix("library", "check", language, operand=scene.written(guilty), device=device, where=where)]
 
 
 def _move(scene: Scene, script: Script | None, guilty: Operand, target: str | None, after: str | None) -> str | None:
@@ -315,11 +350,11 @@ _REPAIRS: dict[str, tuple[Repair, ...]] = {
     "module-left-on-other-device": (_whole_model,),
     "block-split-across-devices": (_together,),
     "device-map-incomplete-or-wrong": (_unmapped,),
-    "tensor-created-on-wrong-device": (_library,),
+    "tensor-created-on-wrong-device": (_extra, _library),
     "hard-coded-device": (_library,),
     "rope-table-on-wrong-device": (_library,),
-    "cache-or-beam-state-on-wrong-device": (_library,),
-    "generation-helper-on-wrong-device": (_library,),
+    "cache-or-beam-state-on-wrong-device": (_extra, _library),
+    "generation-helper-on-wrong-device": (_extra, _library),
     "embedding-streams-on-different-devices": (_library, _together),
     "adapter-weights-on-other-device": (_library,),
     "optimizer-state-on-other-device": (_library,),

@@ -40,8 +40,18 @@ A plain device message in a multi-process launch need not come from a map.
 
 from __future__ import annotations
 
-from samedevice.diagnosis._rule import Rule, anywhere, inside, said, sign
+from samedevice.diagnosis._rule import Hint, Rule, anywhere, because, inside, said, sign
+from samedevice.diagnosis._scene import Scene
 from samedevice.messages import Message
+
+
+def _detect(scene: Scene) -> Hint | None:
+    processes = scene.event.processes
+    if not scene.mismatch or processes < 2 or not scene.dispatched:
+        return None
+    odd = scene.odd(*scene.event.operands)
+    return Hint(8.5, because("launched", processes=str(processes)), odd.name if odd else None)
+
 
 RULE = Rule(
     code="SD132",
@@ -66,4 +76,5 @@ RULE = Rule(
         sign(0.8, anywhere(r"local_rank|--nproc|torchrun"), said("same-device argument-device", devices="gpus")),
         sign(0.6, inside(r"rlhf|ppo|swift|llmtuner"), said("same-device argument-device", devices="gpus")),
     ),
+    detect=_detect,
 )

@@ -61,9 +61,10 @@ def _detect(scene: Scene) -> Hint | None:
         return None
     for operand in scene.event.operands:
         if re.search(r"inv_freq|\bcos\b|\bsin\b|rotary|rope|freqs", spelled(operand)):
-            odd = scene.odd(*(each for each in scene.event.operands if re.search(r"inv_freq|cos|sin|rotary|rope|freqs", spelled(each))))
+            odd = scene.odd(*scene.event.operands) if operand.moved is not None else operand
             return Hint(7, because("rotary", operand=operand.local or operand.parameter or operand.name), (odd or operand).name)
-    if re.search(r"rotary|rope", scene.where):
+    kind = scene.event.running[0].kind if scene.event.running else ""
+    if re.search(r"rotary|rope", f"{scene.where} {kind}", re.IGNORECASE):
         odd = scene.odd(*scene.event.operands)
         return Hint(5, because("in-code", where=scene.where.rpartition("/")[2]), odd.name if odd else None)
     return None
