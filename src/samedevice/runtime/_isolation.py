@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gc
 import sys
-import traceback
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,5 +93,11 @@ def _let_go_of_the_last_error() -> None:
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
-        traceback.clear_frames(error.__traceback__)
+        trace = error.__traceback__
+        while trace is not None:
+            with suppress(RuntimeError):  # it still runs
+                trace.tb_frame.clear()
+                # Up to Python 3.12 a frame keeps a copy of its locals for whoever asked; asking again renews it.
+                trace.tb_frame.f_locals  # noqa: B018
+            trace = trace.tb_next
         error = error.__cause__ or error.__context__

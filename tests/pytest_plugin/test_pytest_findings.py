@@ -1,0 +1,151 @@
+"""Findings reach the reader: in failures, at the end of the run, in the XML, from workers."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+SUITE = """
+import pytest, torch
+
+def mix():
+    scale = torch.ones(2, device="cuda:1")
+    return torch.ones(2, device="cuda:0") * scale
+
+@pytest.mark.parametrize("time", range(7))
+def test_caught(time):
+    with pytest.raises(RuntimeError):
+        mix()
+
+def test_clean():
+    pass
+"""
+HEADLINE = "SD101 cross-device-operands: mul got operands on cuda:0 and cuda:1"
+
+
+def test_findings_are_listed_once_with_their_tests(suite):
+    result = suite(SUITE, "--machine=2x24GB")
+    result.assert_outcomes(passed=8)
+    result.stdout.fnmatch_lines(
+        [
+            "*= device findings =*",
+            HEADLINE,
+            "  test_it.py:5 in mix      return torch.ones(2, device=*",
+            "  other *cuda:1 * made at test_it.py:4*",
+            "  in test_it.py::test_caught?0?",
+            "  in test_it.py::test_caught?4?",
+            "  and in 2 more; -v lists them",
+            "1 statement in 7 tests",
+        ]
+    )
+    assert str(result.stdout).count(HEADLINE) == 1
+
+
+def test_verbose_names_all_tests(suite):
+    suite(SUITE, "--machine=2x24GB", "-v").stdout.fnmatch_lines(["  in test_it.py::test_caught?6?"])
+
+
+def test_a_failure_carries_its_diagnosis_and_ends_at_the_statement(suite):
+    result = suite(SUITE.replace("with pytest.raises(RuntimeError)", "if True"), "--machine=2x24GB")
+    result.assert_outcomes(failed=7, passed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "E       RuntimeError: Expected all tensors*",
+            "",
+            "test_it.py:5: RuntimeError",
+            "*Device findings*",
+            HEADLINE,
+            "*= device findings =*",
+        ]
+    )
+    result.stdout.fnmatch_lines([f"{HEADLINE} (*test_it.py:5 in mix); see above"])
+    result.stdout.no_fnmatch_line("*samedevice/runtime*")
+
+
+def test_full_trace_shows_our_frames(suite):
+    result = suite(SUITE.replace("with pytest.raises(RuntimeError)", "if True"), "--machine=2x24GB", "--full-trace")
+    result.stdout.fnmatch_lines(["*samedevice/runtime*"])
+
+
+def properties(path):
+    found = {}
+    for case in ElementTree.parse(path).iter("testcase"):
+        found[case.get("name")] = [each.get("value") for each in case.iter("property") if each.get("name") == "device_finding"]
+    return found
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_xml(suite, pytester, workers):
+    if workers:
+        pytest.importorskip("xdist")
+    result = suite(SUITE, "--machine=2x24GB", "--junit-xml=out.xml", *([f"-n{workers}"] if workers else []))
+    result.assert_outcomes(passed=8)
+    found = properties(pytester.path / "out.xml")
+    assert found.pop("test_clean") == []
+    assert len(found) == 7
+    assert {line for lines in found.values() for line in lines} == {f"{HEADLINE} ({pytester.path}/test_it.py:5 in mix)"}
+
+
+def test_workers_send_their_findings(suite):
+    pytest.importorskip("xdist")
+    result = suite(SUITE, "--machine=2x24GB", "-n2")
+    result.assert_outcomes(passed=8)
+    result.stdout.fnmatch_lines(["*= device findings =*", HEADLINE, "1 statement in 7 tests"])
+
+
+def test_findings_of_imports_and_of_teardown(suite):
+    source = """
+        import pytest, torch
+        mixed = torch.ones(2, device="cuda:0") + torch.ones(2, device="cuda:1")
+
+        @pytest.fixture
+        def late():
+            yield
+            torch.ones(2, device="cuda:0") * torch.ones(2, device="cuda:1")
+
+        def test_it(late):
+            pass
+    """
+    result = suite(source, "--machine=2x24GB", "--on-mismatch=record")
+    result.stdout.fnmatch_lines(
+        [
+            "SD101 cross-device-operands: add *",
+            "  in while the tests were imported",
+            "SD101 cross-device-operands: mul *",
+            "  in *::test_it",
+        ]
+    )
+
+
+def test_out_of_memory_is_a_finding(suite):
+    source = "import torch\ndef test_it(): torch.ones(1 << 36, device='cuda:1')\n"
+    result = suite(source, "--machine=2x24GB")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["E*OutOfMemoryError*", "*Device findings*", "*out-of-memory*cuda:1*"])
+
+
+def test_unittest(suite):
+    source = """
+        import unittest, torch
+
+        class Works(unittest.TestCase):
+            def test_mixes(self):
+                torch.ones(2, device="cuda:0") + torch.ones(2, device="cuda:1")
+
+            def test_quiet(self):
+                with self.assertRaises(RuntimeError):
+                    self.test_mixes()
+
+            @unittest.expectedFailure
+            def test_known(self):
+                self.test_mixes()
+
+            def test_skips(self):
+                self.skipTest("not now")
+    """
+    result = suite(source, "--machine=2x24GB", "--device-findings=error")
+    result.assert_outcomes(failed=2, xfailed=1, skipped=1)
+    suite(source, "--machine=2x24GB").assert_outcomes(failed=1, passed=1, xfailed=1, skipped=1)
