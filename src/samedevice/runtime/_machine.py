@@ -30,6 +30,7 @@ from samedevice.runtime._generators import install_generators
 from samedevice.runtime._ghost import install_ghosts
 from samedevice.runtime._gradients import install_gradients, send_gradient_back
 from samedevice.runtime._isolation import Settings, start_over
+from samedevice.runtime._launches import install_launches
 from samedevice.runtime._loader import install_forks
 from samedevice.runtime._nvml import install_nvml
 from samedevice.runtime._parallel import install_parallel
@@ -164,6 +165,7 @@ class VirtualMachine:
         install_factories(patches)
         install_tensors(patches, self._engine)
         install_device_checks(patches, self._engine)
+        install_launches(patches, self._engine)
         install_storages(patches, self._engine)
         install_serialization(patches, self._engine)
         install_safe_open(patches, self._engine.books)

@@ -56,10 +56,13 @@ class Settling:
             elif op.short == "copy_" and devices[0].type != "meta":
                 self._books.recorder.meta_copy(named[1][1], devices[0], frame)
         elif any(device.type == "cuda" for device in devices):
-            if row.source.startswith("default"):
+            if row.by_default:
+                if op.name not in self.unlisted:
+                    _log.debug("no row for %s: %s", op.name, row.source)
                 self.unlisted[op.name] = self.unlisted.get(op.name, 0) + 1
             arguments = [
-                Argument(name, str(device), tensor.dim(), written) for (name, tensor, written), device in zip(named, devices, strict=True)
+                Argument(name, str(device), tensor.dim(), written, str(tensor.dtype).removeprefix("torch."), tensor.numel())
+                for (name, tensor, written), device in zip(named, devices, strict=True)
             ]
             refusal = judge_devices(row, arguments, _TORCH_VERSION)
             if refusal is not None:
