@@ -13,7 +13,7 @@ ROWS = (
     {"machines", "provenance", "rules"},
     {"runtime"},
     {"diagnosis", "doctor", "lint", "planner"},
-    {"guard", "preflight"},
+    {"guards", "preflight"},
     {"catalog", "report"},
     {"_api", "cli", "pytest_plugin"},
     {"__init__", "__main__"},

@@ -8,15 +8,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from samedevice._api import explain, machine
-    from samedevice.guard import align, check, placement
+    from samedevice._api import explain, guard, machine
+    from samedevice.guards import align, check, guard_cache, placement
 
     __version__: str
 
-__all__ = ["__version__", "align", "check", "explain", "machine", "placement"]
+__all__ = ["__version__", "align", "check", "explain", "guard", "guard_cache", "machine", "placement"]
 
-_OF_API = ("explain", "machine")
-_OF_GUARD = ("align", "check", "placement")
+_OF_API = ("explain", "guard", "machine")
+_OF_GUARD = ("align", "check", "guard_cache", "placement")
 
 
 def __getattr__(name: str) -> Any:
@@ -32,7 +32,7 @@ def __getattr__(name: str) -> Any:
 
         return getattr(_api, name)
     if name in _OF_GUARD:
-        import samedevice.guard as guarding
+        import samedevice.guards as guarding
 
         return getattr(guarding, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import traceback
-from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self
 
-from samedevice.diagnosis import UNDETERMINED, explain_text, judge
+from samedevice.diagnosis import explain_text, judge
 from samedevice.events import DeviceMemory
 from samedevice.findings import Finding
-from samedevice.guard import event_of
+from samedevice.guards import Guard, findings_of
 from samedevice.machines import parse_machine
 from samedevice.messages import Language
 from samedevice.report import finding_text
 
 if TYPE_CHECKING:
+    import torch
+
     from samedevice.machines import Machine
     from samedevice.runtime import VirtualMachine
 
@@ -92,18 +92,28 @@ def explain(error: BaseException | str, language: Language = "en") -> list[Findi
     """
     if isinstance(error, str):
         return explain_text(error, language)
-    findings = explain_text("".join(traceback.format_exception(error)), language)
-    event = event_of(error)
-    if event is None:
-        return findings
-    live = judge(event, language=language)
-    said = next((finding for finding in findings if finding.cause != UNDETERMINED), None)
-    if said is not None and _surer(said, live):
-        # What the text says is surer; what the frames hold still names the tensors.
-        live = replace(live, cause=said.cause, confidence=said.confidence, candidates=said.candidates, reasons=said.reasons, cure=said.cure)
-    return [live]
+    return findings_of(error, language)
 
 
-def _surer(one: Finding, other: Finding) -> bool:
-    order = ("guess", "likely", "certain")
-    return other.cause == UNDETERMINED or order.index(one.confidence) > order.index(other.confidence)
+def guard(model: torch.nn.Module | None = None, language: Language = "en") -> Guard:
+    """A guard around a run on real GPUs: no cost until something fails, then the same exception with its diagnosis.
+
+    ```python
+    import torch
+    import samedevice as sd
+
+    with sd.machine("2x24GB"):
+        model = torch.nn.Embedding(8, 4, device="cuda:1")
+        try:
+            with sd.guard(model):
+                model(torch.tensor([1], device="cuda:0"))
+        except RuntimeError as error:
+            print(error.finding.operands[0].parameter)  # weight
+    ```
+
+    The exception is the one that torch raised, with the finding as `error.finding` and its text as a note, once. Also a
+    decorator, `@sd.guard(model)`; `sd.guard().install()` explains whatever nobody catches (`samedevice guard script.py` does
+    that for a whole script) and returns a function that takes it out again. `model` names parameters when the failure is outside
+    all of its methods. Under a launcher the ranks agree, through the store of the process group, on one that tells it whole.
+    """
+    return Guard(model, finding_text, language)

@@ -306,6 +306,17 @@ MESSAGES: dict[str, Message] = {
         "{reason} of {model} is on meta and no hook brings it in: load its weights first",
         "{model} 的 {reason} 在 meta 上，也没有 hook 会载入它：请先加载权重",
     ),
+    "guard.other-rank": Message(
+        "{code}, {cause}: another rank of this job tells it whole", "{code}，{cause}：详情由本任务的另一个 rank 给出"
+    ),
+    "cache.moved": Message(
+        "{path} of {block} is on {source} while the block is on {target}: moved {amount}; allocate it on {target}",
+        "{block} 的 {path} 在 {source} 上，而该块在 {target} 上：已移动 {amount}；请直接在 {target} 上分配",
+    ),
+    "cache.parted": Message(
+        "{path}, the cache of {block}, is on {source} while the block is on {target}; allocate the cache on {target}",
+        "{block} 的缓存 {path} 在 {source} 上，而该块在 {target} 上；请在 {target} 上分配缓存",
+    ),
     # Trouble of our own.
     "json-failed": Message("could not write {path}: {reason}", "无法写入 {path}：{reason}"),
     "unsupported": Message("the virtual machine lacks something that the script uses: {reason}", "虚拟机还不支持脚本用到的功能：{reason}"),

@@ -120,6 +120,30 @@ def run(
     raise typer.Exit(run_program(request))
 
 
+@app.command(
+    context_settings={"allow_interspersed_args": False},
+    epilog="Exit status: the script's own; 2 for wrong usage.",
+)
+def guard(
+    *,
+    program: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="SCRIPT [ARGS]", help="The script and its own arguments.", show_default=False),
+    ] = None,
+    lang: Annotated[
+        str | None,
+        typer.Option(metavar="en|zh", help="Language of the messages; default: that of the locale.", show_default=False),
+    ] = None,
+) -> None:
+    """Run a script on the real machine; a device error that it does not catch is explained below its traceback.
+
+    Until then nothing is watched and nothing costs time.
+    """
+    from samedevice.cli._guard import guard_script
+
+    raise typer.Exit(guard_script(tuple(program or ()), _language(lang)))
+
+
 @app.command(epilog="Exit status: 0 explained, 2 wrong usage.")
 def explain(
     *,

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from samedevice.errors import UsageError
-from samedevice.guard._hooks import hook_device, unwrapped
-from samedevice.guard._placement import amount, embedding_of, head_of
+from samedevice.guards._hooks import hook_device, unwrapped
+from samedevice.guards._placement import amount, embedding_of, head_of
 from samedevice.messages import Language, say
 
 if TYPE_CHECKING:

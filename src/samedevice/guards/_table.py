@@ -10,14 +10,14 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from samedevice.guard._placement import Placement
+    from samedevice.guards._placement import Placement
 
 _WIDTH = 140
 
 
 def placement_table(placed: Placement) -> Group:
     """What rich prints: a row a part, the devices with their bytes, tied names, warnings."""
-    from samedevice.guard._placement import amount
+    from samedevice.guards._placement import amount
 
     table = Table(title=placed.model, title_justify="left", box=None, pad_edge=False, header_style="bold")
     for heading in ("module", "class", "device", "size", "tensors", "hook"):

@@ -35,26 +35,37 @@ _OPERATORS = {
 _SYMBOLS = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.MatMult: "mm"}
 
 
-def event_of(error: BaseException) -> Event | None:
-    """The event that an exception amounts to; None when it does not speak of devices or its frames are gone."""
+def event_of(
+    error: BaseException,
+    model: torch.nn.Module | None = None,
+    outer: FrameType | None = None,
+    met: list[tuple[str, torch.Tensor]] | None = None,
+) -> Event | None:
+    """The event that an exception amounts to; None when it does not speak of devices or its frames are gone.
+
+    `model` names parameters where no frame of a module does. `outer` is where the exception is on its way to, when it was
+    caught below; `met` are the tensors that met, when the caller knows them.
+    """
     carried = getattr(error, "samedevice_event", None)
     if isinstance(carried, Event):
         return carried
     if "torch" not in sys.modules or not _DEVICE_WORDS.search(str(error)[:10_000]):
         return None
     try:
-        return _event(error)
+        return _event(error, model, outer, met)
     except Exception:
         return None
 
 
-def _event(error: BaseException) -> Event | None:
+def _event(
+    error: BaseException, model: torch.nn.Module | None, outer: FrameType | None, met: list[tuple[str, torch.Tensor]] | None
+) -> Event | None:
     from samedevice.provenance import FrameFilter
     from samedevice.runtime import surroundings
 
     torch = sys.modules["torch"]
     assert torch.__file__ is not None
-    frames = list(_frames(error.__traceback__))  # oldest first
+    frames = [*_outer(outer), *_frames(error.__traceback__)]  # oldest first
     keep = FrameFilter((str(Path(torch.__file__).parent) + "/", str(Path(__file__).parent.parent) + "/"), None)
     own = [(frame, lasti, line) for frame, lasti, line in frames if not keep.internal(frame.f_code.co_filename)]
     if not own:
@@ -64,10 +75,10 @@ def _event(error: BaseException) -> Event | None:
     users = [entry for entry in own if keep.of_user(entry[0].f_code.co_filename)]
     failing = own[-1][0]
     modules = surroundings.modules_in([frame for frame, _, _ in reversed(frames)])
-    names = surroundings.parameter_names(modules)
+    names = surroundings.parameter_names(modules or ([model] if model is not None else []))
     spoken = surroundings.Names([frame for frame, _, _ in reversed(own)])
     function = next((frame.f_code.co_name for frame, _, _ in inner if frame.f_code.co_name in _OPERATORS), None)
-    tensors = _tensors(failing, at, inner, function)
+    tensors = met or _tensors(failing, at, inner, function)
     operands = tuple(
         replace(
             _operand(name, tensor, names, surroundings.identity(tensor)),
@@ -98,6 +109,15 @@ def _frames(trace: TracebackType | None) -> Iterator[tuple[FrameType, int, int]]
     while trace is not None:
         yield trace.tb_frame, trace.tb_lasti, trace.tb_lineno
         trace = trace.tb_next
+
+
+def _outer(frame: FrameType | None) -> Iterator[tuple[FrameType, int, int]]:
+    """A frame that still runs and its callers, oldest first."""
+    found = []
+    while frame is not None:
+        found.append((frame, frame.f_lasti, frame.f_lineno))
+        frame = frame.f_back
+    yield from reversed(found)
 
 
 def _place(frame: FrameType, lasti: int, line: int) -> Place:

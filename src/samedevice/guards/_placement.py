@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from samedevice.guard._hooks import device_map_of, hook_device, mapped, offloads, unwrapped
+from samedevice.guards._hooks import device_map_of, hook_device, mapped, offloads, unwrapped
 from samedevice.messages import Language, say
 
 if TYPE_CHECKING:
@@ -68,12 +68,12 @@ class Placement:
     warnings: tuple[Warned, ...]
 
     def __str__(self) -> str:
-        from samedevice.guard._table import placement_text
+        from samedevice.guards._table import placement_text
 
         return placement_text(self)
 
     def __rich__(self) -> Any:
-        from samedevice.guard._table import placement_table
+        from samedevice.guards._table import placement_table
 
         return placement_table(self)
 
@@ -168,7 +168,7 @@ def _all(module: torch.nn.Module, prefix: str, inherited: bool) -> Iterator[tupl
 
 
 def _places_below(module: torch.nn.Module) -> bool:
-    from samedevice.guard._hooks import hooks_of
+    from samedevice.guards._hooks import hooks_of
 
     return any(getattr(hook, "offload", False) and getattr(hook, "place_submodules", False) for hook in hooks_of(module))
 

@@ -1,0 +1,38 @@
+"""`samedevice guard`: a script on the real machine, as Python runs it, with whatever it does not catch explained."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from samedevice.cli._program import enter_path, find_script
+from samedevice.cli._traceback import show_exception
+from samedevice.errors import UsageError
+from samedevice.messages import Language, language_of, say
+from samedevice.report import finding_text, readable_language
+
+FAILED, WRONG_USAGE = 1, 2
+
+
+def guard_script(words: tuple[str, ...], chosen: Language | None) -> int:
+    """Run the script and return its status; what it leaves to `sys.excepthook` gets its diagnosis first."""
+    language = readable_language(sys.stderr, chosen or language_of(os.environ))
+    try:
+        if not words:
+            raise UsageError(say("usage.no-script", language))
+        program = find_script(words[0], words[1:], language)
+    except UsageError as error:
+        print(f"samedevice: {error}", file=sys.stderr)
+        return WRONG_USAGE
+    from samedevice.guards import Guard
+
+    enter_path(program.path_entry)
+    Guard(None, finding_text, language).install()
+    try:
+        program.run()
+    except Exception as error:
+        failure = error
+    else:
+        return 0
+    show_exception(failure)
+    return FAILED

@@ -1,0 +1,48 @@
+"""From an exception to one finding: what its frames hold, and what its text says where that is surer."""
+
+from __future__ import annotations
+
+import traceback
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from samedevice.diagnosis import UNDETERMINED, explain_text, judge
+from samedevice.findings import Finding
+from samedevice.guards._live import event_of
+from samedevice.messages import Language
+
+if TYPE_CHECKING:
+    import torch
+
+
+def findings_of(error: BaseException, language: Language = "en", model: torch.nn.Module | None = None) -> list[Finding]:
+    """What an exception means; `model` names parameters where no frame of a module does."""
+    findings = explain_text("".join(traceback.format_exception(error)), language)
+    event = event_of(error, model)
+    if event is None:
+        return findings
+    live = judge(event, language=language)
+    said = next((finding for finding in findings if finding.cause != UNDETERMINED), None)
+    if said is not None and _surer(said, live):
+        # What the text says is surer; what the frames hold still names the tensors.
+        live = replace(live, cause=said.cause, confidence=said.confidence, candidates=said.candidates, reasons=said.reasons, cure=said.cure)
+    return [live]
+
+
+def device_finding(error: BaseException, language: Language = "en", model: torch.nn.Module | None = None) -> Finding | None:
+    """The finding of an exception that has to do with devices; None for any other."""
+    known = getattr(error, "finding", None)
+    if isinstance(known, Finding):
+        return known
+    if not isinstance(error, Exception):
+        return None
+    speaks = event_of(error, model) is not None
+    for finding in findings_of(error, language, model):
+        if speaks or finding.cause != UNDETERMINED or finding.code == "SD104":
+            return finding
+    return None
+
+
+def _surer(one: Finding, other: Finding) -> bool:
+    order = ("guess", "likely", "certain")
+    return other.cause == UNDETERMINED or order.index(one.confidence) > order.index(other.confidence)

@@ -1,0 +1,133 @@
+"""`sd.guard_cache`: a served block's cache stays with the block."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+import torch
+from torch import nn
+
+import samedevice as sd
+
+transformers = pytest.importorskip("transformers")
+
+
+class Attention(nn.Module):
+    """The protocol of an old block: a pair goes in, a longer pair comes out."""
+
+    def __init__(self):
+        super().__init__()
+        self.key, self.value = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x, layer_past=None):
+        key, value = self.key(x), self.value(x)
+        if layer_past is not None:
+            key, value = torch.cat([layer_past[0], key]), torch.cat([layer_past[1], value])
+        return torch.softmax(x @ key.T, -1) @ value, (key, value)
+
+
+def llama():
+    modeling = transformers.models.llama.modeling_llama
+    config = transformers.LlamaConfig(hidden_size=32, intermediate_size=64, num_attention_heads=4, num_hidden_layers=1)
+    config._attn_implementation = "eager"
+    torch.manual_seed(0)
+    return config, modeling.LlamaDecoderLayer(config, 0).eval(), modeling.LlamaRotaryEmbedding(config)
+
+
+@pytest.fixture(autouse=True)
+def machine():
+    with sd.machine("2x24GB") as entered, torch.no_grad():
+        yield entered
+
+
+def serve_pair(block, home):
+    torch.manual_seed(1)
+    past, answers = None, []
+    for _ in range(3):
+        answer, past = block(torch.randn(2, 4).to("cuda:0"), layer_past=past)
+        past = tuple(part.to(home) for part in past)
+        answers.append(answer.cpu())
+    return answers
+
+
+def test_a_pair_on_the_host(caplog):
+    torch.manual_seed(0)
+    block = Attention().to("cuda:0").eval()
+    expected = serve_pair(block, "cuda:0")
+    with pytest.raises(RuntimeError, match="same device"):
+        serve_pair(block, "cpu")
+    guard = sd.guard_cache(block)
+    with caplog.at_level(logging.WARNING, logger="samedevice"):
+        found = serve_pair(block, "cpu")
+    assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))
+    assert guard.moves == {"layer_past[0]": 2, "layer_past[1]": 2}
+    said = [record.getMessage() for record in caplog.records]
+    assert len(said) == 2
+    assert said[0].startswith("layer_past[0] of Attention is on cpu while the block is on cuda:0: moved 32 B")
+    guard.remove()
+    with pytest.raises(RuntimeError, match="same device"):
+        serve_pair(block, "cpu")
+
+
+def test_positional_and_raising():
+    block = Attention().to("cuda:0")
+    guard = sd.guard_cache(block, on_parted="raise")
+    x = torch.ones(1, 4, device="cuda:0")
+    assert block(x)[0].shape == (1, 4)
+    with pytest.raises(RuntimeError, match=r"layer_past\[0\], the cache of Attention, is on cpu while the block is on cuda:0"):
+        block(x, (torch.ones(1, 4), torch.ones(1, 4)))
+    assert guard.moves == {}
+
+
+def test_refuses_another_word():
+    with pytest.raises(ValueError, match="on_parted"):
+        sd.guard_cache(nn.Linear(1, 1), on_parted="ignore")
+
+
+def cached(kind, config):
+    if kind == "static":
+        return transformers.StaticCache(config=config, max_cache_len=16)
+    return transformers.DynamicCache(config=config)
+
+
+def serve_cache(block, rotary, cache, part=None):
+    torch.manual_seed(1)
+    answers = []
+    position = 0
+    for length in (4, 1, 1):
+        hidden = torch.randn(1, length, 32).to("cuda:0")
+        ids = torch.arange(position, position + length, device="cuda:0")[None]
+        answers.append(
+            block(
+                hidden,
+                past_key_values=cache,
+                position_ids=ids,
+                cache_position=ids[0],
+                position_embeddings=rotary(hidden, ids),
+                use_cache=True,
+            )
+        )
+        position += length
+        if part is not None:
+            part(cache)
+    return [(answer[0] if isinstance(answer, tuple) else answer).cpu() for answer in answers]
+
+
+def to_host(cache):
+    layer = cache.layers[0]
+    layer.keys, layer.values = layer.keys.cpu(), layer.values.cpu()
+
+
+@pytest.mark.parametrize("kind", ["dynamic", "static"])
+def test_cache_objects(kind):
+    config, block, rotary = llama()
+    block.to("cuda:0")
+    rotary.to("cuda:0")
+    expected = serve_cache(block, rotary, cached(kind, config))
+    with pytest.raises(RuntimeError, match="same device"):
+        serve_cache(block, rotary, cached(kind, config), to_host)
+    guard = sd.guard_cache(block)
+    found = serve_cache(block, rotary, cached(kind, config), to_host)
+    assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))
+    assert guard.moves["past_key_values.layers[0].keys"] == 2

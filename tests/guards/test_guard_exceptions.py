@@ -1,0 +1,200 @@
+"""`sd.guard`: the same exception, with its diagnosis, and nothing else."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+import samedevice as sd
+from samedevice.guards._guard import is_first
+
+SOURCES = str(Path(__file__).parents[2] / "src")
+
+
+class Chat(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(8, 4)
+
+    def forward(self, ids):
+        return self.embed(ids)
+
+
+@pytest.fixture
+def model():
+    with sd.machine("2x24GB"):
+        yield Chat().to("cuda:1")
+
+
+def fail(model):
+    return model(torch.tensor([1], device="cuda:0"))
+
+
+def strip(error):
+    """As real hardware raises it: without the event that the virtual machine attached."""
+    vars(error).pop("samedevice_event")
+    return error
+
+
+def fail_as_hardware(model):
+    try:
+        return fail(model)
+    except RuntimeError as error:
+        raise strip(error) from None
+
+
+@pytest.mark.parametrize("run", [fail, fail_as_hardware])
+def test_the_same_exception_with_a_finding(model, run):
+    with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device") as caught, sd.guard(model):
+        run(model)
+    finding = caught.value.finding
+    assert finding.op == "aten.embedding.default"
+    assert {operand.name: operand.device for operand in finding.operands} == {"weight": "cuda:1", "indices": "cuda:0"}
+    assert finding.operands[0].parameter == "embed.weight" or finding.operands[1].parameter == "embed.weight"
+    assert finding.module == "embed"
+    assert len(caught.value.__notes__) == 1
+    assert caught.value.__notes__[0].startswith("SD101 cross-device-operands: embedding got operands on")
+
+
+def test_hardware_and_virtual_machine_agree(model):
+    found = []
+    for run in (fail, fail_as_hardware):
+        with pytest.raises(RuntimeError) as caught, sd.guard(model):
+            run(model)
+        found.append(caught.value.finding)
+    for field in ("code", "op", "message", "module"):
+        assert getattr(found[0], field) == getattr(found[1], field)
+    assert (found[0].at.file, found[0].at.line) == (found[1].at.file, found[1].at.line)
+    named = [{(each.name, each.device, each.shape, each.parameter) for each in one.operands} for one in found]
+    assert named[0] == named[1]
+
+
+def test_the_identical_object_comes_out(model):
+    raised = RuntimeError("Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cuda:1!")
+    with pytest.raises(RuntimeError) as caught, sd.guard(), sd.guard():
+        raise raised
+    assert caught.value is raised
+    assert len(raised.__notes__) == 1
+
+
+@pytest.mark.parametrize("error", [ValueError("wrong"), KeyError("key"), RuntimeError("shapes cannot be multiplied")])
+def test_other_errors_are_left_alone(error):
+    with pytest.raises(type(error)), sd.guard():
+        raise error
+    assert not hasattr(error, "finding")
+    assert not hasattr(error, "__notes__")
+
+
+def test_interrupts_and_exits_pass():
+    for kind in (KeyboardInterrupt, SystemExit):
+        with pytest.raises(kind), sd.guard():
+            raise kind
+
+
+def test_an_error_that_cannot_be_looked_at():
+    class Odd(RuntimeError):
+        def __str__(self):
+            raise ZeroDivisionError
+
+    with pytest.raises(Odd), sd.guard():
+        raise Odd
+
+
+def test_a_decorator(model):
+    @sd.guard(model)
+    def step(ids, factor=1):
+        """Doc."""
+        return model(ids) * factor
+
+    assert (step.__name__, step.__doc__) == ("step", "Doc.")
+    assert step(torch.tensor([1], device="cuda:1"), factor=2).shape == (1, 4)
+    with pytest.raises(RuntimeError) as caught:
+        step(torch.tensor([1], device="cuda:0"))
+    assert caught.value.finding.code == "SD101"
+
+
+def test_the_hook_of_uncaught_exceptions(model, monkeypatch):
+    shown = []
+    monkeypatch.setattr(sys, "excepthook", lambda kind, error, trace: shown.append(error))
+    before = sys.excepthook
+    remove = sd.guard(model).install()
+    try:
+        fail(model)
+    except RuntimeError as error:
+        sys.excepthook(type(error), error, error.__traceback__)
+    assert shown[0].finding.code == "SD101"
+    remove()
+    assert sys.excepthook is before
+
+
+def test_one_rank_speaks():
+    store = torch.distributed.HashStore()
+    (finding,) = sd.explain("RuntimeError: Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu!")
+    assert is_first(store, finding)
+    assert not is_first(store, finding)
+
+
+def test_ranks_of_a_job_agree(model, tmp_path):
+    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
+    try:
+        notes = []
+        for _ in range(2):
+            with pytest.raises(RuntimeError) as caught, sd.guard(model):
+                fail(model)
+            notes.append(caught.value.__notes__[0])
+    finally:
+        torch.distributed.destroy_process_group()
+    assert notes[0].startswith("SD101")
+    assert "\n" in notes[0]
+    assert "another rank of this job tells it whole" in notes[1]
+
+
+SCRIPT = """
+import sys
+import torch
+print(sys.argv, __name__)
+torch.ones(2) + torch.ones(2, device="meta")
+"""
+
+
+def run_guarded(tmp_path, text, *words):
+    (tmp_path / "script.py").write_text(text)
+    command = [sys.executable, "-m", "samedevice", "guard", "script.py", *words]
+    environment = {"PYTHONPATH": SOURCES, "PATH": "", "LANG": "en_US.UTF-8"}
+    return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_the_command(tmp_path):
+    done = run_guarded(tmp_path, SCRIPT, "--flag", "value")
+    assert done.stdout == "['script.py', '--flag', 'value'] __main__\n"
+    assert done.returncode == 1
+    assert "samedevice/cli" not in done.stderr
+    assert 'script.py", line 5, in <module>' in done.stderr
+    assert "SD102 unmaterialized-weights" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "status"), [("pass", 0), ("raise SystemExit(7)", 7), ("raise ValueError", 1), ("import sys; sys.exit('no')", 1)]
+)
+def test_the_command_ends_as_python_would(tmp_path, text, status):
+    done = run_guarded(tmp_path, text)
+    assert done.returncode == status
+    assert "SD1" not in done.stderr
+
+
+def test_the_command_without_a_script(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "samedevice", "guard", "missing.py"],
+        cwd=tmp_path,
+        env={"PYTHONPATH": SOURCES},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (2, "samedevice: can't open script missing.py: no such file\n")
