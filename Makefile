@@ -15,7 +15,7 @@ RUN := $(VENV)/bin/python
 INSTALL = $(RUN) -m pip install --quiet --disable-pip-version-check $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types tests format format-check zoo situations corpus causes docs peers bench clean
+.PHONY: help demo test check lint types tests format format-check zoo situations corpus causes docs peers mutations bench clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1 \2/p' $(firstword $(MAKEFILE_LIST)) | while read -r name text; do printf '  make %-13s %s\n' "$$name" "$$text"; done
@@ -57,8 +57,11 @@ causes: $(VENV)/.installed-dev ## Score causes and guilty operands on the zoo (a
 docs: $(VENV)/.installed-dev ## Write the pages of the rules
 	$(RUN) -m tools.pages
 
-peers: $(VENV)/.installed-dev ## Run the GPU tests of accelerate on virtual GPUs
-	$(RUN) -m tools.peers accelerate
+peers: $(VENV)/.installed-dev ## Run the tests of accelerate and peft on virtual GPUs (downloads them once)
+	$(RUN) -m tools.peers accelerate peft
+
+mutations: $(VENV)/.installed-dev ## Take repairs of released bugs back and see which test suites notice
+	$(RUN) -m tools.mutations
 
 bench: $(VENV)/.installed-dev ## Measure time and memory
 	$(RUN) benchmarks/run.py

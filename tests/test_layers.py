@@ -19,7 +19,7 @@ ROWS = (
     {"__init__", "__main__"},
 )
 ROW_OF = {name: number for number, row in enumerate(ROWS) for name in row}
-TORCH_FREE = {"errors", "events", "findings", "messages", "machines", "diagnosis", "lint", "catalog", "report", "cli"}
+TORCH_FREE = {"errors", "events", "findings", "messages", "machines", "diagnosis", "lint", "catalog", "report", "cli", "pytest_plugin"}
 
 
 def unit_of(path, root):

@@ -34,6 +34,7 @@ def heavy_after(code):
         "import samedevice",
         "import samedevice._api",
         "import samedevice.diagnosis, samedevice.report, samedevice.machines, samedevice.rules",
+        "import samedevice.pytest_plugin",
         MAIN.format(argv=["samedevice", "--help"]),
         MAIN.format(argv=["samedevice", "--version"]),
         MAIN.format(argv=["samedevice", "run", "--help"]),

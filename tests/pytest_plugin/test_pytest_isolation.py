@@ -178,16 +178,15 @@ assert not torch.cuda.is_available()
         ("pass", ["no_such_file.py"], 4),
     ],
 )
-def test_torch_is_whole_afterwards(suite, pytester, end, options, expected):
-    suite(DYING.replace("END", end), "--collect-only", "-q")
+def test_torch_is_whole_afterwards(installed, pytester, end, options, expected):
+    pytester.makepyfile(test_it=DYING.replace("END", end))
     code = WHOLE.replace("EXPECTED", str(expected))
     words = ["-q", "-p", "no:cacheprovider", "--machine=2x24GB", "test_it.py", *options]
     done = subprocess.run([sys.executable, "-c", code, *words], cwd=pytester.path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_a_conftest_that_fails_leaves_torch_whole(suite, pytester):
-    suite("def test_it(): pass", conftest="")
+def test_a_conftest_that_fails_leaves_torch_whole(installed, pytester):
     pytester.makeconftest("import torch\nassert torch.cuda.device_count() != 2")
     code = (
         "import pytest, torch\npytest.main(['--machine=2x24GB'])\nassert torch.cuda.device_count() == 0 and not torch.cuda.is_available()"
