@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import mmap
+import re
+from pathlib import Path
+
 import pytest
 
 from samedevice.rules import Argument, Check, Row, judge_devices, row_for, rows_by_hand, table_of
@@ -45,8 +49,6 @@ def test_a_second_row_is_refused():
 def test_declarations_agree_with_torchs_own_generator():
     """Checked or not, arguments in order, wrapper's name: the same as torchgen says, for every entry of the file."""
     pytest.importorskip("yaml", reason="torchgen reads the file with PyYAML")
-    from pathlib import Path
-
     import torchgen
     from torchgen.api.types import DispatcherSignature, NativeSignature
     from torchgen.gen import get_grouped_native_functions, parse_native_yaml
@@ -274,3 +276,41 @@ def test_fused_optimizers_look_at_all_but_their_steps():
     given[1] = "grads[0]@cpu:2"
     text = "params, grads, exp_avgs, and exp_avg_sqs must have same dtype, device, and layout"
     assert message("aten._fused_adam_.tensor_lr", *given) == text
+
+
+def pieces_missing(text: str, library: bytes) -> str:
+    """What remains of a text when pieces of two words and more that stand in the library are taken off its front.
+
+    C++ joins a message of several literals, so that it need not stand there as a whole.
+    """
+    words = text.split()
+    while len(words) > 1:
+        found = next((n for n in range(len(words), 1, -1) if library.find(" ".join(words[:n]).encode()) >= 0), 0)
+        if not found:
+            break
+        words = words[found:]
+    return " ".join(words) if len(words) > 1 else ""
+
+
+def test_the_words_stand_in_torchs_own_library():
+    """Every literal part of a text that a kernel raises itself, unless the kernel is not in a CPU build."""
+    import torch
+
+    path = Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"
+    if not path.exists():
+        pytest.skip("another system's library")
+    looked_for = 0
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        middle = content.find(b"Expected all tensors to be on the same device")  # literals lie together
+        near = content[max(0, middle - (8 << 20)) : middle + (8 << 20)]
+        strings = (found[0] for found in re.finditer(rb"[ -~]{8,}(?=\0)", near))
+        library = b"\0".join(each.replace(b"  ", b" ") for each in strings)
+        assert pieces_missing("these words are nowhere in it", library)
+        for row in rows_by_hand().values():
+            if re.search(r"native/(cuda|cudnn)/", row.source):
+                continue
+            for demand in [demand for each in chain(row) for demand in each.demands]:
+                for part in re.split(r"\{\w+\}", demand.text.replace("{{", "{").replace("}}", "}")):
+                    looked_for += 1
+                    assert pieces_missing(part, library) == "", row.op
+    assert looked_for > 40

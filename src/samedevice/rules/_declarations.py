@@ -32,6 +32,8 @@ class Declaration:
     structured: bool
     cuda: bool
     """Whether a kernel is registered for CUDA itself; composite operators have none, so no wrapper checks them."""
+    implicit: bool
+    """Made of other operators and taken apart by autograd, so that it never reaches a kernel."""
     positional: tuple[str, ...]
     """Tensor arguments before the `*`."""
     outputs: tuple[str, ...]
@@ -100,9 +102,10 @@ def _read(name: str, signature: str, lines: list[str]) -> Declaration:
             cuda = True
         elif (match := _DISPATCH.match(line)) is not None:
             cuda = cuda or "CUDA" in (key.strip() for key in match.group(1).split(","))
+    implicit = not structured and ("  dispatch:" not in lines or any(line.startswith("    CompositeImplicitAutograd:") for line in lines))
     before, _, after = signature.partition("*, ")
     positional = tuple([match[2] for part in before.split(", ") if (match := _TENSOR.match(part))])
     keywords = [(match[2], bool(_WRITTEN.match(part))) for part in after.split(", ") if (match := _TENSOR.match(part))]
     outputs = tuple([argument for argument, written in keywords if written])
     others = tuple([argument for argument, written in keywords if not written])
-    return Declaration(name, checked, remark, structured, cuda, positional, outputs, others)
+    return Declaration(name, checked, remark, structured, cuda, implicit, positional, outputs, others)
