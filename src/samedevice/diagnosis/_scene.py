@@ -89,6 +89,11 @@ class Scene:
         return None
 
     @cached_property
+    def entry(self) -> str | None:
+        """Where the hook of the outermost module sends every input of the model; None without such a hook."""
+        return self.event.running[-1].hook if self.event.running else None
+
+    @cached_property
     def multimodal(self) -> str | None:
         """A word of the failing statement that speaks of a second stream."""
         names = " ".join(operand.local or "" for operand in self.event.operands)

@@ -87,6 +87,8 @@ def _extra(scene: Scene, script: Script | None, guilty: Operand | None, language
     other = next((each for each in scene.event.operands if each.device != guilty.device), None)
     if other is None or not scene.placed_by_user(guilty):
         return []
+    if scene.entry == guilty.device or "self.device" in scene.code:
+        return _in_library(scene, guilty, language)  # whatever the script does, it would be brought back
     diff = _move(scene, script, guilty, f'"{other.device}"', None)
     key = "input-to" if guilty.moved is not None or guilty.argument else "made-on"
     return [_fix(key, "safe", language, diff, operand=guilty.argument or scene.written(guilty), device=other.device)]
@@ -102,6 +104,8 @@ def _labels(scene: Scene, script: Script | None, guilty: Operand | None, languag
     name = guilty.local or guilty.argument or guilty.name
     fixes = _at_use(scene, script, guilty, language)
     if not fixes:
+        if scene.entry == guilty.device and not scene.by_user(scene.event.at):
+            return _in_library(scene, guilty, language)  # the outermost hook would bring it back
         placed = scene.placed_by_user(guilty)
         diff = _move(scene, script, guilty, f'"{logits.device}"', None) if placed else None
         fixes = [_fix("labels", "safe", language, diff, operand=name, device=logits.device)]
@@ -194,7 +198,9 @@ def _together(scene: Scene, script: Script | None, guilty: Operand | None, langu
         return []
     parents = _direct_parts(scene, prefix)
     kept = next((each.device for each in scene.event.operands if guilty is not None and each.device != guilty.device), None)
-    device = kept or scene.event.device_map[inside[0]]
+    met = {each.device for each in scene.event.operands}
+    # Inputs arrive where the outermost hook sends them, and so does what is made from them.
+    device = scene.entry if scene.entry in met and scene.entry is not None else kept or scene.event.device_map[inside[0]]
     repaired = {name: (device if name in parents else where) for name, where in scene.event.device_map.items()}
     if len(set(repaired.values())) == len(set(scene.event.device_map.values())) and repaired == scene.event.device_map:
         return []
@@ -257,6 +263,11 @@ def _library(scene: Scene, script: Script | None, guilty: Operand | None, langua
         return []
     if guilty is None or scene.by_user(scene.event.at) or (scene.placed_by_user(guilty) and not guilty.role):
         return []
+    return _in_library(scene, guilty, language)
+
+
+def _in_library(scene: Scene, guilty: Operand, language: Language) -> list[Fix]:
+    """What has to be changed there, in words."""
     device = next((each.device for each in scene.event.operands if each.device != guilty.device), None)
     if device is None:
         return []

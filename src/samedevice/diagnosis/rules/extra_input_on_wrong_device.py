@@ -53,6 +53,9 @@ from samedevice.messages import Message
 def _detect(scene: Scene) -> Hint | None:
     if not scene.mismatch or scene.op.startswith(("embedding", "nll_loss", "cross_entropy")):
         return None
+    if scene.two_gpus and scene.weights and re.search(r"\.to\((?:device=)?self\.device", scene.code) and scene.plain:
+        sent = scene.plain[0]
+        return Hint(5, because("sent-to-model-device", operand=sent.argument or sent.name, device=sent.device), sent.name)
     for operand in scene.plain:
         name = (operand.argument or operand.local or "").partition("[")[0].partition(".")[0]
         away = any(other.device != operand.device for other in scene.event.operands)
