@@ -59,7 +59,5 @@ def _names(gpu: Gpu) -> set[str]:
     marketed, reported = f"{gpu.memory_gb:g}", f"{round(gpu.memory_mib / 1024)}"
     sizes = {""} | {f"{number}{unit}" for number in {marketed, reported} for unit in ("g", "gb", "gib")}
     sizes |= {f"{mib:g}{unit}" for mib in (gpu.memory_gb * 1024, gpu.memory_mib) for unit in ("mb", "mib")}
-    both = {
-        order for model in models for form in forms for size in sizes for order in (model + size + form, model + form + size)
-    }
+    both = {order for model in models for form in forms for size in sizes for order in (model + size + form, model + form + size)}
     return both | {gpu.name}

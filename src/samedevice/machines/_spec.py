@@ -76,9 +76,7 @@ def _machine(text: str, groups: list[_Group]) -> Machine:
     total = sum(group.count for group in groups)
     if total > MAX_GPUS:
         fewer = _fewer(groups)
-        raise MachineSpecError(
-            f"machine specification {_shown(text)} has {total} GPUs; at most {MAX_GPUS} are supported, as in `{fewer}`"
-        )
+        raise MachineSpecError(f"machine specification {_shown(text)} has {total} GPUs; at most {MAX_GPUS} are supported, as in `{fewer}`")
     gpus = tuple(group.gpu for group in groups for _ in range(group.count))
     return Machine(spec="+".join(str(group) for group in groups), gpus=gpus)
 
@@ -130,9 +128,7 @@ def _read_gpu(what: str, count: int) -> _Group | _Fault:
             tuple(f"{prefix}{fitting}" for fitting in (f"{size[1]}GB", f"{size[1]}MiB", "24GB")),
         )
     nearest = nearest_keys(what)
-    return _Fault(
-        f"names no known GPU: {_shown(what)}", tuple(f"{prefix}{key}" for key in nearest), equal=contains_all(nearest, what)
-    )
+    return _Fault(f"names no known GPU: {_shown(what)}", tuple(f"{prefix}{key}" for key in nearest), equal=contains_all(nearest, what))
 
 
 def _generic_mib(what: str) -> int | None:

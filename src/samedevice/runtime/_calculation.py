@@ -132,9 +132,7 @@ class Calculation:
             return result
         return NotImplemented
 
-    def _wrap(
-        self, result: Any, target: torch.device, site: Site | None, *, assumed: bool, forget_floats: bool
-    ) -> Any:
+    def _wrap(self, result: Any, target: torch.device, site: Site | None, *, assumed: bool, forget_floats: bool) -> Any:
         if isinstance(result, Tensor):
             # On the host too the result is a carrier: what descends from a carrier must be one for autograd.
             made = self._books.with_value(result, target, site, assumed=assumed)

@@ -74,6 +74,4 @@ def has_geometry(result: Any) -> bool:
     """Whether a result is plain enough to be made again from its geometry."""
     if isinstance(result, Tensor):
         return result.layout == torch.strided and result.storage_offset() == 0
-    return isinstance(result, tuple) and all(
-        part is None or (isinstance(part, Tensor) and has_geometry(part)) for part in result
-    )
+    return isinstance(result, tuple) and all(part is None or (isinstance(part, Tensor) and has_geometry(part)) for part in result)

@@ -27,11 +27,36 @@ class Form(Enum):
 _UNDECLARED_VIEWS = {"aten::_unsafe_view", "aten::unsafe_split", "aten::unsafe_split_with_sizes", "aten::unsafe_chunk",
                      "aten::lift_fresh", "aten::_reshape_alias", "aten::_conj", "aten::_neg_view"}  # fmt: skip
 # They return self without writing to it, or make a new owner of the same memory.
-_OVERWRITES = {"zero_", "fill_", "copy_", "normal_", "uniform_", "random_", "bernoulli_", "exponential_", "cauchy_",
-               "log_normal_", "geometric_", "trunc_normal_"}
+_OVERWRITES = {
+    "zero_",
+    "fill_",
+    "copy_",
+    "normal_",
+    "uniform_",
+    "random_",
+    "bernoulli_",
+    "exponential_",
+    "cauchy_",
+    "log_normal_",
+    "geometric_",
+    "trunc_normal_",
+}
 # Factories with a size first, and what computing them would cost.
-_SIZED_FACTORIES = {"empty", "zeros", "ones", "full", "rand", "randn", "randint", "empty_strided", "new_empty", "new_zeros",
-                    "new_ones", "new_full", "new_empty_strided"}
+_SIZED_FACTORIES = {
+    "empty",
+    "zeros",
+    "ones",
+    "full",
+    "rand",
+    "randn",
+    "randint",
+    "empty_strided",
+    "new_empty",
+    "new_zeros",
+    "new_ones",
+    "new_full",
+    "new_empty_strided",
+}
 
 
 SHAPE_ONLY = {

@@ -71,9 +71,7 @@ def _scatter(
     return [chunk.to(_gpu(index), non_blocking=True) for chunk, index in zip(chunks, devices, strict=False)]
 
 
-def _scatter_out(
-    tensor: torch.Tensor, out: Sequence[torch.Tensor], dim: int, streams: Sequence[Any] | None = None
-) -> list[torch.Tensor]:
+def _scatter_out(tensor: torch.Tensor, out: Sequence[torch.Tensor], dim: int, streams: Sequence[Any] | None = None) -> list[torch.Tensor]:
     if not out:
         raise RuntimeError("Expected at least one output tensor to scatter to")
     chunks = tensor.split_with_sizes([target.size(dim) for target in out], dim)
@@ -93,9 +91,7 @@ def _gather(tensors: Sequence[torch.Tensor], dim: int, destination: int | None) 
     shape = list(first.shape)
     for position, tensor in enumerate(tensors):
         if not tensor.is_cuda:
-            raise RuntimeError(
-                f"Expected all input tensors to be CUDA tensors, but tensor at index {position} is on {tensor.device}"
-            )
+            raise RuntimeError(f"Expected all input tensors to be CUDA tensors, but tensor at index {position} is on {tensor.device}")
         others = list(tensor.shape)
         others[dim] = shape[dim]
         if others != shape:

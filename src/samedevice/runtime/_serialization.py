@@ -128,9 +128,7 @@ class _Reader:
 
     def read(self, name: str, size: int) -> torch.UntypedStorage:
         """The bytes of a storage, in memory of their own."""
-        found: torch.UntypedStorage = (
-            self._reader.get_storage_from_record(name, size, Storage)._typed_storage()._untyped_storage
-        )
+        found: torch.UntypedStorage = self._reader.get_storage_from_record(name, size, Storage)._typed_storage()._untyped_storage
         return found
 
     def get_storage_from_record(self, name: str, size: int, kind: Any) -> Any:

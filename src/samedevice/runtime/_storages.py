@@ -198,9 +198,7 @@ class _Storages:
             _Base.copy_(storage, source, bool(non_blocking))
             return storage
         if storage.nbytes() != source.nbytes():
-            raise RuntimeError(
-                f"size does not match, self was {storage.nbytes()} bytes but src was {source.nbytes()} bytes"
-            )
+            raise RuntimeError(f"size does not match, self was {storage.nbytes()} bytes but src was {source.nbytes()} bytes")
         if target_record is not None:
             fill_from(storage, source)
             return storage
@@ -396,4 +394,3 @@ def install_storages(patches: Patches, machine_engine: Engine) -> None:
         patches.attribute(Storage, name, storages.refuse_sharing(name))
     patches.attribute(torch.Tensor, "set_", set_storage)
     patches.attribute(torch.Tensor, "__deepcopy__", _deepcopy)
-
