@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from samedevice._api import explain, guard, machine
-    from samedevice.guards import align, check, guard_cache, placement
+    from samedevice.guards import align, check, guard_cache, heal, placement
 
     __version__: str
 
-__all__ = ["__version__", "align", "check", "explain", "guard", "guard_cache", "machine", "placement"]
+__all__ = ["__version__", "align", "check", "explain", "guard", "guard_cache", "heal", "machine", "placement"]
 
 _OF_API = ("explain", "guard", "machine")
-_OF_GUARD = ("align", "check", "guard_cache", "placement")
+_OF_GUARD = ("align", "check", "guard_cache", "heal", "placement")
 
 
 def __getattr__(name: str) -> Any:

@@ -317,6 +317,26 @@ MESSAGES: dict[str, Message] = {
         "{path}, the cache of {block}, is on {source} while the block is on {target}; allocate the cache on {target}",
         "{block} 的缓存 {path} 在 {source} 上，而该块在 {target} 上；请在 {target} 上分配缓存",
     ),
+    "heal.moved": Message(
+        "{at}: {operand} {source} -> {target}, {amount} ({cause}); {boundary}",
+        "{at}：{operand} {source} -> {target}，{amount}（{cause}）；{boundary}",
+    ),
+    "heal.input": Message("from now on moved where {module} takes {path}", "此后在 {module} 接收 {path} 时移动"),
+    "heal.output": Message("from now on moved where {module} returns it", "此后在 {module} 返回时移动"),
+    "heal.inside": Message("made inside {module}, so moved there each time", "在 {module} 内部产生，因此每次都在那里移动"),
+    "heal.not-healed": Message("not healed: {reason}", "未修复：{reason}"),
+    "heal.cause": Message(
+        "moving a tensor would hide a wrong result when the cause is {cause}", "原因是 {cause} 时，移动张量会掩盖错误的结果"
+    ),
+    "heal.unclear": Message("the evidence does not tell which operand is in the wrong place", "证据不足以判断哪个操作数放错了位置"),
+    "heal.launcher": Message(
+        "{model} is spread by a device_map in a job of {world} processes: each process trains its own copy on the same GPUs",
+        "{model} 在 {world} 个进程的任务中按 device_map 分布：每个进程都在同一批 GPU 上训练自己的副本",
+    ),
+    "heal.replicas": Message(
+        "{model} is replicated: a replica that needs healing is not equal to the others",
+        "{model} 有多个副本：需要修复的副本与其他副本不一致",
+    ),
     # Trouble of our own.
     "json-failed": Message("could not write {path}: {reason}", "无法写入 {path}：{reason}"),
     "unsupported": Message("the virtual machine lacks something that the script uses: {reason}", "虚拟机还不支持脚本用到的功能：{reason}"),

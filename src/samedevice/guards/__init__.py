@@ -6,7 +6,21 @@ from samedevice.guards._align import Alignment, align, check
 from samedevice.guards._cache import CacheGuard, guard_cache
 from samedevice.guards._finding import findings_of
 from samedevice.guards._guard import Guard
+from samedevice.guards._heal import Healing, heal
 from samedevice.guards._live import event_of
 from samedevice.guards._placement import Placement, placement
 
-__all__ = ["Alignment", "CacheGuard", "Guard", "Placement", "align", "check", "event_of", "findings_of", "guard_cache", "placement"]
+__all__ = [
+    "Alignment",
+    "CacheGuard",
+    "Guard",
+    "Healing",
+    "Placement",
+    "align",
+    "check",
+    "event_of",
+    "findings_of",
+    "guard_cache",
+    "heal",
+    "placement",
+]

@@ -233,7 +233,7 @@ def rebuilt(
         new = rebuilt(part, place, _join(path, key), inner, depth - 1)
         if new is not part:
             changed[key] = new
-    return _with(value, changed) if changed else value
+    return with_parts(value, changed) if changed else value
 
 
 def _children(value: Any) -> list[tuple[Any, Any]]:
@@ -254,7 +254,7 @@ def _join(path: str, key: Any) -> str:
     return f"{path}.{key}" if path else str(key)
 
 
-def _with(value: Any, changed: dict[Any, Any]) -> Any:
+def with_parts(value: Any, changed: dict[Any, Any]) -> Any:
     """A copy with some parts replaced."""
     if isinstance(value, tuple):
         parts = [changed.get(index, part) for index, part in enumerate(value)]

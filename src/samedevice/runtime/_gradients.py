@@ -39,11 +39,12 @@ def install_gradients(patches: Patches) -> None:
 def _before_forward(module: torch.nn.Module, args: tuple[Any, ...]) -> None:
     if not torch.is_grad_enabled() or engine.raw:
         return
-    for parameter in module._parameters.values():
-        if parameter is None or not parameter.requires_grad or raw_is_meta(parameter):
-            continue
-        if not args or any(isinstance(value, torch.Tensor) and seen_device(value).type == "cuda" for value in args):
-            _make_carrier(parameter)
+    with torch._C.DisableTorchFunction():  # a function mode of the script sends C getters on to the patched properties
+        for parameter in module._parameters.values():
+            if parameter is None or not parameter.requires_grad or raw_is_meta(parameter):
+                continue
+            if not args or any(isinstance(value, torch.Tensor) and seen_device(value).type == "cuda" for value in args):
+                _make_carrier(parameter)
 
 
 def _make_carrier(parameter: torch.nn.Parameter) -> None:

@@ -1,0 +1,338 @@
+"""`sd.heal`: the numbers of the run on one device, or the exception."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+import torch
+from torch import nn
+
+import samedevice as sd
+from samedevice.errors import UsageError
+
+transformers = pytest.importorskip("transformers")
+accelerate = pytest.importorskip("accelerate")
+
+
+@pytest.fixture(autouse=True)
+def machine():
+    with sd.machine("2x24GB") as entered:
+        yield entered
+
+
+def qwen(tied=True):
+    config = transformers.Qwen2Config(
+        vocab_size=64,
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=4,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        tie_word_embeddings=tied,
+    )
+    torch.manual_seed(0)
+    return transformers.Qwen2ForCausalLM(config).eval()
+
+
+def state(model):
+    """Everything that healing could leave behind."""
+    return {
+        name: (module.__dict__.get("forward"), module.__dict__.get("generate"), len(module._forward_hooks), len(module._forward_pre_hooks))
+        for name, module in model.named_modules()
+    }
+
+
+def ids(device="cuda:0"):
+    return torch.tensor([[1, 2, 3, 4]]).to(device)
+
+
+@torch.no_grad()
+def test_ids_on_another_gpu_than_a_model_without_hooks(caplog):
+    """S1."""
+    expected = qwen().to("cuda:0")(input_ids=ids()).logits.cpu()
+    model = qwen().to("cuda:1")
+    before = state(model)
+    healing = sd.heal(model)
+    with caplog.at_level(logging.WARNING, logger="samedevice"):
+        found = [model(input_ids=ids()).logits for _ in range(3)]
+    assert all(torch.equal(each.cpu(), expected) for each in found)
+    assert str(found[0].device) == "cuda:1"
+    assert (healing.repairs[0].boundary, healing.repairs[0].module) == ("input", "model.embed_tokens")
+    said = [record.getMessage() for record in caplog.records]
+    assert len(said) == len(set(said)) >= 1
+    assert "cuda:0 -> cuda:1, 32 B" in said[0]
+    healing.remove()
+    assert state(model) == before
+    with pytest.raises(RuntimeError, match="same device"):
+        model(input_ids=ids())
+
+
+@torch.no_grad()
+def test_generate(caplog):
+    expected = qwen().to("cuda:0").generate(ids(), max_new_tokens=4, do_sample=False).tolist()
+    model = qwen().to("cuda:1")
+    sd.heal(model)
+    for _ in range(2):
+        assert model.generate(ids(), max_new_tokens=4, do_sample=False).tolist() == expected
+
+
+def split_by_hand(model):
+    """Moved block by block, as notebooks do it: nothing has a hook."""
+    model.model.embed_tokens.to("cuda:1")
+    model.model.rotary_emb.to("cuda:0")
+    for number, layer in enumerate(model.model.layers):
+        layer.to(f"cuda:{number // 2}")
+    model.model.norm.to("cuda:1")
+    model.lm_head.to("cuda:1")
+    return model
+
+
+@torch.no_grad()
+def test_a_model_spread_without_hooks():
+    """S2: the embedding is on the second GPU, ids and first layers on the first."""
+    torch.manual_seed(0)
+    alone = qwen(tied=False).to("cuda:0")
+    expected = alone(input_ids=ids()).logits.cpu()
+    written = alone.generate(ids(), max_new_tokens=5, do_sample=False).tolist()
+    model = split_by_hand(qwen(tied=False))
+    before = state(model)
+    healing = sd.heal(model)
+    for _ in range(6):
+        assert torch.equal(model(input_ids=ids()).logits.cpu(), expected)
+    for _ in range(3):
+        assert model.generate(ids(), max_new_tokens=5, do_sample=False).tolist() == written
+    kinds = {each.boundary for each in healing.repairs}
+    assert kinds & {"input", "output"}
+    healing.remove()
+    assert state(model) == before
+
+
+class Positions(nn.Module):
+    """S3: a helper on the host is multiplied inside a method."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x, second_per_grid_ts=None):
+        steps = torch.arange(4, device=x.device).float().expand(2, 4)
+        return self.layer(x) * (steps * second_per_grid_ts).cos()
+
+
+class Helper(nn.Module):
+    """Its helper is made inside, so no boundary carries it."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return self.layer(x) * torch.arange(4.0)
+
+
+def made(kind):
+    torch.manual_seed(0)
+    return kind().to("cuda:0").eval()
+
+
+@torch.no_grad()
+def test_an_input_that_stayed_on_the_host():
+    model, x = made(Positions), torch.ones(2, 4, device="cuda:0")
+    grid = torch.tensor([[1.5], [0.5]])
+    expected = model(x, second_per_grid_ts=grid.to("cuda:0"))
+    healing = sd.heal(model)
+    for _ in range(4):
+        assert torch.equal(model(x, second_per_grid_ts=grid), expected)
+    (repair,) = healing.repairs
+    assert (repair.boundary, repair.source, repair.target) == ("input", "cpu", "cuda:0")
+    assert len(healing._settled) == 1
+    assert str(grid.device) == "cpu"
+
+
+@torch.no_grad()
+def test_a_helper_made_inside():
+    model, x = made(Helper), torch.ones(2, 4, device="cuda:0")
+    expected = model.layer(x) * torch.arange(4.0, device="cuda:0")
+    before = state(model)
+    healing = sd.heal(model)
+    for _ in range(4):
+        assert torch.equal(model(x), expected)
+    (repair,) = healing.repairs
+    assert repair.boundary == "inside"
+    assert len(healing._settled) == 1
+    healing.remove()
+    assert state(model) == before
+
+
+@torch.no_grad()
+def test_a_cache_on_the_host():
+    """S5: the pair of a served block."""
+
+    class Attention(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.key = nn.Linear(4, 4)
+
+        def forward(self, x, past_key_value=None):
+            key_states = self.key(x)
+            if past_key_value is not None:
+                key_states = torch.cat([past_key_value[0], key_states], dim=0)
+            return x @ key_states.T, (key_states,)
+
+    block, x, past = made(Attention), torch.ones(2, 4, device="cuda:0"), (torch.full((3, 4), 0.25),)
+    expected = block(x, past_key_value=(past[0].to("cuda:0"),))[0]
+    healing = sd.heal(block)
+    for _ in range(3):
+        found, present = block(x, past_key_value=past)
+        assert torch.equal(found, expected)
+        assert str(present[0].device) == "cuda:0"
+    (repair,) = healing.repairs
+    assert repair.finding.cause == "cache-or-beam-state-on-wrong-device"
+    assert (repair.boundary, repair.target) == ("input", "cuda:0")
+    assert str(past[0].device) == "cpu"
+
+
+def test_labels_and_gradients():
+    class Classifier(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(4, 3)
+
+        def forward(self, x, labels=None):
+            return nn.functional.cross_entropy(self.layer(x), labels)
+
+    x, labels = torch.ones(2, 4, device="cuda:0"), torch.tensor([1, 2])
+    model = made(Classifier)
+    model(x, labels=labels.to("cuda:0")).backward()
+    expected = model.layer.weight.grad.clone()
+    healing = sd.heal(model)
+    for _ in range(3):
+        model.zero_grad()
+        model(x, labels=labels).backward()
+        assert torch.equal(model.layer.weight.grad, expected)
+    assert [each.boundary for each in healing.repairs] == ["input"]
+    assert healing.findings[0].cause == "loss-or-label-on-other-device"
+
+
+@torch.no_grad()
+def test_what_is_written_to_stays():
+    class Writer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(4, 4)
+
+        def forward(self, x, total):
+            return total.add_(self.layer(x))
+
+    model, x, total = made(Writer), torch.ones(2, 4, device="cuda:0"), torch.zeros(2, 4)
+    sd.heal(model)
+    result = model(x, total)
+    assert result is total
+    assert torch.equal(total, model.layer(x).cpu())
+
+
+@torch.no_grad()
+def test_a_new_branch_is_learned():
+    class Branches(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(4, 4)
+            self.late = False
+
+        def forward(self, x):
+            y = self.layer(x)
+            return y * torch.arange(4.0) if self.late else y
+
+    model, x = made(Branches), torch.ones(2, 4, device="cuda:0")
+    healing = sd.heal(model)
+    for _ in range(2):
+        model(x)
+    model.late = True
+    expected = model.layer(x) * torch.arange(4.0, device="cuda:0")
+    for _ in range(3):
+        assert torch.equal(model(x), expected)
+    assert len(healing.repairs) == 1
+
+
+@torch.no_grad()
+def test_errors_of_another_kind_pass():
+    model = made(Helper)
+    sd.heal(model)
+    with pytest.raises(RuntimeError, match="shapes"):
+        model(torch.ones(2, 3, device="cuda:0"))
+
+
+@torch.no_grad()
+def test_weights_without_values_are_not_healed():
+    model = made(Helper)
+    model.layer.to("meta")
+    sd.heal(model)
+    with pytest.raises((RuntimeError, NotImplementedError)) as caught:
+        model(torch.ones(2, 4, device="cuda:0"))
+    assert any("not healed" in note for note in caught.value.__notes__)
+
+
+def test_refuses_a_device_map_under_a_launcher(monkeypatch):
+    model = split_by_hand(qwen(tied=False))
+    monkeypatch.setenv("WORLD_SIZE", "8")
+    with pytest.raises(UsageError, match="a job of 8 processes"):
+        sd.heal(model)
+    assert sd.heal(qwen().to("cuda:1"))
+
+
+def test_refuses_replicas():
+    with pytest.raises(UsageError, match="replicated"):
+        sd.heal(nn.DataParallel(made(Helper), device_ids=[0, 1]))
+
+
+@torch.no_grad()
+def test_with_hooks_of_accelerate():
+    expected = qwen(tied=False).to("cuda:0")(input_ids=ids()).logits.cpu()
+    model = qwen(tied=False)
+    ends = {"model.embed_tokens": 1, "model.norm": 1, "lm_head": 1}
+    layers = {f"model.layers.{number}": number // 2 for number in range(4)}
+    model = accelerate.dispatch_model(model, ends | layers | {"model.rotary_emb": 0})
+    before = state(model)
+    healing = sd.heal(model)
+    for _ in range(4):
+        assert torch.equal(model(input_ids=ids()).logits.cpu(), expected)
+    healing.remove()
+    assert state(model) == before
+
+
+@torch.no_grad()
+def test_a_statement_of_generate_itself():
+    class Generates(Helper):
+        def generate(self, x):
+            return self.layer(x) + torch.arange(4.0)
+
+    model, x = made(Generates), torch.ones(2, 4, device="cuda:0")
+    expected = model.layer(x) + torch.arange(4.0, device="cuda:0")
+    before = state(model)
+    healing = sd.heal(model)
+    for _ in range(4):
+        assert torch.equal(model.generate(x), expected)
+    healing.remove()
+    assert state(model) == before
+
+
+@torch.no_grad()
+def test_learned_calls_run_without_the_mode():
+    model, x = made(Positions), torch.ones(2, 4, device="cuda:0")
+    healing = sd.heal(model)
+    modes = []
+    model.layer.register_forward_hook(lambda *_: modes.append(torch.overrides._get_current_function_mode() is not None))
+    for _ in range(4):
+        model(x, second_per_grid_ts=torch.ones(2, 1))
+    assert modes == [True, True, False, False]
+    healing.remove()
+
+
+def test_the_permanent_change(tmp_path):
+    model = made(Positions)
+    healing = sd.heal(model)
+    with torch.no_grad():
+        model(torch.ones(2, 4, device="cuda:0"), second_per_grid_ts=torch.ones(2, 1))
+    assert len(healing.findings) == 1
+    assert all(diff.startswith("--- ") for diff in healing.diffs())
