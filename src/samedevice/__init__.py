@@ -28,14 +28,13 @@ def __getattr__(name: str) -> Any:
         except PackageNotFoundError:  # a source tree on the path that was never installed
             return "0+unknown"
     if name in _OF_API:
-        from samedevice import _api
-
-        return getattr(_api, name)
-    if name in _OF_GUARD:
-        import samedevice.guards as guarding
-
-        return getattr(guarding, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from samedevice import _api as home
+    elif name in _OF_GUARD:
+        import samedevice.guards as home  # type: ignore[no-redef]
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = found = getattr(home, name)  # the next look costs nothing
+    return found
 
 
 def __dir__() -> list[str]:
