@@ -22,8 +22,6 @@ from tools import rule_cases
 from tools.record_rules import machine, unchecked
 
 RECORDINGS = Path(__file__).parents[1] / "measurements" / "rules"
-OURS = ("NotImplementedError", "AssertionError", "InternalError")
-"""Exception types that mean that the virtual machine failed, unless the GPU raised the same."""
 
 
 @dataclass
@@ -73,13 +71,12 @@ def told(result: dict[str, Any]) -> str:
     return f"{result['outcome']} {result['type']}: {result['message']}"
 
 
+FAMILIES = ("nn.functional", "linalg", "fft", "special", "masked")
+
+
 def family_of(name: str) -> str:
-    """`nn.functional`, `linalg`, `__radd__` and friends under `torch`."""
-    return (
-        name.rpartition(".")[0].split(".decomposed")[0]
-        if name.startswith(("nn.", "linalg.", "fft.", "special.", "masked.", "_"))
-        else "torch"
-    )
+    """The module that a function lives in; what is in none of them is `torch`."""
+    return next((family for family in FAMILIES if name.startswith(f"{family}.")), "torch")
 
 
 def replay(name: str, wanted: set[str] | None) -> dict[str, dict[str, Any]]:
