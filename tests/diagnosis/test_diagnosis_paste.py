@@ -95,6 +95,12 @@ LAYOUTS = {
     "rich": RICH,
     "wrapped message": PLAIN.replace("but found at", "but found\nat"),
     "something behind it": PLAIN + "\nAny idea? I use two A100.\n",
+    "error named first": "# Error report\n- **Exception Message:** "
+    + f"{MESSAGE}\n\n## Stack Trace\n```\n{PLAIN.partition('RuntimeError')[0]}```\n",
+    "blank lines between frames": PLAIN.replace("\n  File", "\n\n  File"),
+    "in a string": json.dumps({"name": "RuntimeError", "message": MESSAGE, "stack": PLAIN}),
+    "Python 3.13": PLAIN.replace("    ^^^^^^^^^^^^^^^^^^^^^^^^^^^^", "    ~~~~~~~~~~~~~~~~^^^^^^^^^^^"),
+    "bold in Markdown": PLAIN.replace("RuntimeError", "**_RuntimeError"),
     "notebook file": json.dumps(
         {"cells": [{"outputs": [{"output_type": "error", "ename": "RuntimeError", "evalue": MESSAGE, "traceback": NOTEBOOK.splitlines()}]}]}
     ),
@@ -148,6 +154,16 @@ def test_several_errors_last_one_first():
 def test_versions():
     report = read_paste(PLAIN + "transformers==4.50.0, torch 2.6.0+cu124, accelerate: 1.2.1")[0]
     assert report.versions == {"transformers": "4.50.0", "torch": "2.6.0+cu124", "accelerate": "1.2.1"}
+    report = read_paste(PLAIN + "- `Accelerate` version: 0.27.0\n- PyTorch version (GPU?): 2.3.0+cu121 (True)\n")[0]
+    assert report.versions == {"accelerate": "0.27.0", "torch": "2.3.0+cu121"}
+
+
+def test_windows_paths():
+    text = PLAIN.replace(
+        f"{SITE}/transformers/models/llama", r"C:\\Python\\Lib\\site-packages\\transformers\\models\\llama".replace("\\\\", "\\")
+    )
+    text = text.replace("llama/modeling_llama", "llama\\modeling_llama")
+    assert read_paste(text)[0].at.file == "transformers/models/llama/modeling_llama.py"
 
 
 def test_known_release_is_offered():

@@ -158,7 +158,9 @@ def _moved(scene: Scene, script: Script | None, guilty: Operand | None, language
                 same = [script.text(target) for target in statement.targets] == [script.text(function.value)]
                 kept = script.without(statement) if same else script.swapped(statement.value, script.text(function.value))
                 diff = script.diff(kept)
-    return [_fix("no-move", "safe" if diff else "check", language, diff, where=f"{short_file(place.file)}:{place.line}" if place else "?")]
+    if place is None:
+        return []
+    return [_fix("no-move", "safe" if diff else "check", language, diff, where=f"{short_file(place.file)}:{place.line}")]
 
 
 def _move_of(script: Script, model: str | None) -> Place | None:
@@ -202,6 +204,10 @@ def _together(scene: Scene, script: Script | None, guilty: Operand | None, langu
     # Inputs arrive where the outermost hook sends them, and so does what is made from them.
     device = scene.entry if scene.entry in met and scene.entry is not None else kept or scene.event.device_map[inside[0]]
     repaired = {name: (device if name in parents else where) for name, where in scene.event.device_map.items()}
+    left = {where for name, where in scene.event.device_map.items() if repaired[name] != where}
+    for name in _HEADS & repaired.keys():
+        if repaired[name] in left:  # a head that is tied to the embedding, as most are, stays with it
+            repaired[name] = device
     if len(set(repaired.values())) == len(set(scene.event.device_map.values())) and repaired == scene.event.device_map:
         return []
     text = "{" + ", ".join(f'"{name}": "{where}"' for name, where in repaired.items()) + "}"
@@ -209,6 +215,9 @@ def _together(scene: Scene, script: Script | None, guilty: Operand | None, langu
     if script is not None and (found := _map_literal(script, scene)) is not None:
         diff = script.diff(script.swapped(found, text))
     return [_fix("device-map", "check", language, diff, map=text, module=f"{cut.name} ({cut.kind})")]
+
+
+_HEADS = {"lm_head", "embed_out", "output", "model.lm_head", "language_model.lm_head"}
 
 
 def _direct_parts(scene: Scene, prefix: str) -> list[str]:

@@ -46,6 +46,8 @@ _PYTEST = re.compile(r"E   ")
 def lines_of(text: str) -> list[tuple[str, int | None]]:
     """Each line without colours, dates, levels and rank tags, and the rank that it was tagged with."""
     text = _interesting(text)
+    if text.count("\\n") > 2 * text.count("\n"):  # a traceback inside a JSON or Python string
+        text = text.replace("\\n", "\n").replace('\\"', '"')
     text = _ESCAPES.sub("", text)
     text = _BARE_COLOURS.sub("", text)
     text = _BREAKS.sub("\n", text)

@@ -18,7 +18,7 @@ _HITS = 50
 _SPACES = re.compile(r"\s+")
 _VERSION = re.compile(
     r"\b(torch|pytorch|transformers|accelerate|peft|deepspeed|diffusers|trl|bitsandbytes|vllm|petals|timm|auto[-_]gptq|optimum|lightning|"
-    r"sentence[-_]transformers|python)(?:\s{0,3}(?:==|[:=]|version:?|v)\s{0,3}|-|\s)v?(\d{1,4}\.\d{1,4}(?:\.\d{1,5})?(?:[.\w+]{0,20}))",
+    r"sentence[-_]transformers)\W{0,3}(?:version)?(?: \(GPU\?\))?\W{0,4}v?(\d{1,4}\.\d{1,4}(?:\.\d{1,5})?(?:[.\w+]{0,20}))",
     re.IGNORECASE,
 )
 _START = re.compile(r"Traceback \(most recent call last\)|^-{20,}$")
@@ -65,6 +65,10 @@ def read_paste(text: str) -> list[Report]:
             continue
         first = _beginning(lines, row)
         picked = [line for line, own in tagged[first : row + 1] if own is None or rank is None or own == rank]
+        frames = frames_of(picked[-4000:])
+        if not any(frame.file for frame in frames):  # some reports name the error first and show the frames below
+            below = frames_of([line for line, _ in tagged[row + 1 : row + 400]])
+            frames = below if any(frame.file for frame in below) else frames
         if kind == "input-weight-type" and not devices:
             devices = tuple("cuda" if _TYPE_DEVICE.match(groups.get(name) or "") else "cpu" for name in ("t1", "t2"))
         reports.append(
@@ -75,7 +79,7 @@ def read_paste(text: str) -> list[Report]:
                 devices=devices,
                 op=groups.get("op"),
                 argument=groups.get("argument"),
-                frames=frames_of(picked[-4000:]),
+                frames=frames,
                 versions=versions,
                 ranks=(rank,) if rank is not None else (),
                 earlier=tuple(dict.fromkeys(other for place, other, _ in hits if place < position and other != kind)),
