@@ -66,3 +66,13 @@ def test_pages_are_up_to_date():
 def test_stale_pages_are_told(tmp_path):
     (tmp_path / "SD999.md").write_text("left over")
     assert {"SD999.md", "SD101.md", "README.md"} <= set(stale(tmp_path))
+
+
+def test_the_key_of_the_zoo_is_whole():
+    key = json.loads((ROOT / "tools" / "zoo_causes.json").read_text("utf-8"))
+    cases = json.loads((ROOT / "zoo" / "index.json").read_text("utf-8"))
+    assert key["kinds"].keys() == {case["kind"] for case in cases}
+    assert key["guilty"].keys() == {case["id"] for case in cases}
+    for row in key["kinds"].values():
+        assert {row["cause"], *row.get("also", ())} <= set(TAXONOMY)
+        assert row.get("why") or not row.get("also"), "a second cause has a reason"
