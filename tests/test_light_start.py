@@ -39,6 +39,8 @@ def heavy_after(code):
         MAIN.format(argv=["samedevice", "--version"]),
         MAIN.format(argv=["samedevice", "run", "--help"]),
         MAIN.format(argv=["samedevice", "run", "missing.py"]),
+        MAIN.format(argv=["samedevice", "explain", "SD111"]),
+        MAIN.format(argv=["samedevice", "explain", __file__]),
         MAIN.format(argv=["samedevice", "run", "--machine", "2xNOTHING", __file__]),
     ],
 )
