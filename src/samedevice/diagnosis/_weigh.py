@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from samedevice.diagnosis._rule import Hint, Reason, Rule
+from samedevice.diagnosis._rule import Hint, Reason, Rule, device_pattern
 from samedevice.diagnosis._scene import Scene
 from samedevice.diagnosis.paste import Report
-from samedevice.diagnosis.rules import CAUSES
+from samedevice.diagnosis.rules import CAUSES, rule_named
 from samedevice.findings import Confidence
 
 UNDETERMINED = "undetermined"
@@ -31,6 +31,12 @@ _SPECIAL = frozenset(
     "data-parallel-module cublaslt no-exception".split()
 )
 """Messages that say so much that a cause must know them; frames alone do not make it one."""
+
+_COMMON = {
+    "gpus": ("block-split-across-devices", "loss-or-label-on-other-device", "embedding-streams-on-different-devices"),
+    "host": ("tensor-created-on-wrong-device", "optimizer-state-on-other-device", "weights-moved-away-by-manager"),
+}
+"""By the pair of devices: what it mostly was in collected reports whose frames tell nothing. Fills up candidates, with no weight."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +80,9 @@ def weigh_report(report: Report) -> list[Weighed]:
             ordered = [reason for _, reason in sorted(reasons, key=lambda pair: -pair[0])]
             strongest = max(own for own, _ in reasons)
             found.append(Weighed(rule, weight, tuple(dict.fromkeys(ordered)), certain, strongest=strongest))
-    return _ordered(found)
+    named = {each.rule.name for each in found}
+    common = _COMMON.get(device_pattern(report.devices), ()) if report.kind not in _SPECIAL and len(found) <= _CANDIDATES else ()
+    return [*_ordered(found), *(Weighed(rule_named(name), 0.0, ()) for name in common if name not in named)]
 
 
 def weigh_event(scene: Scene) -> list[Weighed]:

@@ -94,6 +94,16 @@ def _extra(scene: Scene, script: Script | None, guilty: Operand | None, language
     return [_fix(key, "safe", language, diff, operand=guilty.argument or scene.written(guilty), device=other.device)]
 
 
+def _cache(scene: Scene, script: Script | None, guilty: Operand | None, language: Language) -> list[Fix]:
+    """The cache itself to the layer that uses it; an index that serves caches on several GPUs stays on the host, or is library code."""
+    if guilty is None or guilty.holder is not None:
+        return _extra(scene, script, guilty, language)
+    if scene.op == "index" and scene.placed_by_user(guilty):
+        diff = _move(scene, script, guilty, '"cpu"', None)
+        return [_fix("made-on", "safe", language, diff, operand=guilty.argument or scene.written(guilty), device="cpu")]
+    return _in_library(scene, guilty, language)
+
+
 def _labels(scene: Scene, script: Script | None, guilty: Operand | None, language: Language) -> list[Fix]:
     """Labels to the logits."""
     if guilty is None:
@@ -373,7 +383,7 @@ _REPAIRS: dict[str, tuple[Repair, ...]] = {
     "tensor-created-on-wrong-device": (_extra, _library),
     "hard-coded-device": (_library,),
     "rope-table-on-wrong-device": (_library,),
-    "cache-or-beam-state-on-wrong-device": (_extra, _library),
+    "cache-or-beam-state-on-wrong-device": (_cache, _library),
     "generation-helper-on-wrong-device": (_extra, _library),
     "embedding-streams-on-different-devices": (_library, _together),
     "adapter-weights-on-other-device": (_library,),
