@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 from samedevice.diagnosis._scene import Scene
 from samedevice.diagnosis._weigh import Verdict
@@ -170,7 +171,12 @@ def _moved(scene: Scene, script: Script | None, guilty: Operand | None, language
                 diff = script.diff(kept)
     if place is None:
         return []
-    return [_fix("no-move", "safe" if diff else "check", language, diff, where=f"{short_file(place.file)}:{place.line}")]
+    return [_fix("no-move", "safe" if diff else "check", language, diff, where=f"{_file(script, place)}:{place.line}")]
+
+
+def _file(script: Script | None, place: Place) -> str:
+    """The script by its own name, another file as it is installed."""
+    return Path(place.file).name if script is not None and place.file == script.file else short_file(place.file)
 
 
 def _move_of(script: Script, model: str | None) -> Place | None:
