@@ -71,6 +71,8 @@ class Operand:
     """The parameter name by which the outermost function on the stack got it: `input_ids`, `labels`."""
     holder: str | None = None
     """The class of the cache, or the name of the past, that keeps it between steps."""
+    held_by_user: bool = False
+    """Whether a variable of the user's own script holds it; told on real hardware, which knows no `made` and no `moved`."""
 
 
 @dataclass(frozen=True, slots=True)

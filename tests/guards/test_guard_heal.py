@@ -103,9 +103,22 @@ def test_a_model_spread_without_hooks():
     for _ in range(3):
         assert model.generate(ids(), max_new_tokens=5, do_sample=False).tolist() == written
     kinds = {each.boundary for each in healing.repairs}
-    assert kinds & {"input", "output"}
+    assert kinds <= {"input", "output"}
     healing.remove()
     assert state(model) == before
+
+
+@torch.no_grad()
+def test_an_embedding_on_the_host():
+    """S2 with one GPU: the rotary table is made beside the embedding, and each layer takes its own copy."""
+    expected = qwen(tied=False).to("cuda:0")(input_ids=ids()).logits
+    model = qwen(tied=False).to("cuda:0")
+    model.model.embed_tokens.to("cpu")
+    healing = sd.heal(model)
+    for _ in range(4):
+        assert torch.equal(model(input_ids=ids()).logits, expected)
+    assert {each.boundary for each in healing.repairs} == {"input"}
+    assert len(healing._settled) == 1
 
 
 class Positions(nn.Module):

@@ -105,8 +105,9 @@ class Scene:
         return place is not None and self.event.user_at is not None and place.file == self.event.user_at.file
 
     def placed_by_user(self, operand: Operand) -> bool:
-        """Whether the operand's last move, or else its birth, is in the user's own script."""
-        return self.by_user(operand.moved or operand.made)
+        """Whether the operand's last move, or else its birth, is in the user's own script; where neither is known, who holds it."""
+        place = operand.moved or operand.made
+        return operand.held_by_user if place is None else self.by_user(place)
 
     def made_by_factory(self, operand: Operand) -> bool:
         """Whether a line of library code made the operand from nothing, or from Python values."""

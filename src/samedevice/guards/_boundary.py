@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
@@ -81,7 +81,18 @@ class Producers:
 
 
 def taken_by(tensor: torch.Tensor, frames: Iterator[FrameType], members: set[int], target: torch.device) -> Boundary | None:
-    """The innermost running module of the model that has the tensor among its arguments."""
+    """The innermost running module of the model that has the tensor among its arguments, or else one whose view it is."""
+    from samedevice.runtime import surroundings
+
+    running = list(frames)
+    exact = _taken(running, members, target, lambda found: found is tensor)
+    memory = surroundings.identity(tensor)
+    if exact is not None or not memory:
+        return exact
+    return _taken(running, members, target, lambda found: surroundings.identity(found) == memory)
+
+
+def _taken(frames: list[FrameType], members: set[int], target: torch.device, fits: Callable[[torch.Tensor], bool]) -> Boundary | None:
     import torch
 
     for frame in frames:
@@ -97,7 +108,7 @@ def taken_by(tensor: torch.Tensor, frames: Iterator[FrameType], members: set[int
             continue  # accelerate's hook would send it back
         for name, value in _arguments(frame, variables):
             for path, found in _paths(value, (), _DEPTH):
-                if found is tensor:
+                if fits(found):
                     return Boundary("input", module, name, path)
     return None
 

@@ -85,7 +85,9 @@ class Healing:
         ours = (str(Path(torch.__file__).parent) + "/", str(Path(__file__).parent.parent) + "/")
         self._filter = FrameFilter(ours, None)
         self._settled: set[Any] = set()
-        self._handles: dict[Any, Any] = {}
+        self._handles: dict[tuple[Boundary, torch.device], Any] = {}
+        self._uses: dict[tuple[Boundary, torch.device], set[Any]] = {}
+        """The statements for which a boundary is there."""
         self._tried: dict[Any, list[str]] = {}
         self._targets: dict[Any, torch.device] = {}
         self._inside: set[int] = set()
@@ -115,6 +117,7 @@ class Healing:
         for handle in self._handles.values():
             handle.remove()
         self._handles.clear()
+        self._uses.clear()
         while self._undo:
             self._undo.pop()()
 
@@ -240,8 +243,10 @@ class Healing:
         """Install the narrowest boundary that was not tried for this statement yet, and say so once."""
         self._fresh += 1
         tried = self._tried.setdefault(statement, [])
-        for key in [key for key in self._handles if key[0] == statement]:
-            self._handles.pop(key).remove()  # it did not help
+        for key, users in self._uses.items():
+            users.discard(statement)  # it did not help
+            if not users and key in self._handles:
+                self._handles.pop(key).remove()
         stale = [(name, tensor) for name, tensor in named if tensor.device != target]
         boundaries = self._boundaries([tensor for _, tensor in stale], target, frame, tried)
         if boundaries is None:
@@ -253,8 +258,10 @@ class Healing:
                 self._wrap(module, "forward", self._within)
         else:
             tried.append(boundaries[0].kind)
-            for number, boundary in enumerate(boundaries):
-                self._handles[statement, number] = boundary.install(target)
+            for boundary in boundaries:
+                self._uses.setdefault((boundary, target), set()).add(statement)
+                if (boundary, target) not in self._handles:
+                    self._handles[boundary, target] = boundary.install(target)
         self._say(finding, statement, stale, target, boundaries, module)
 
     def _boundaries(self, stale: list[torch.Tensor], target: torch.device, frame: FrameType, tried: list[str]) -> list[Boundary] | None:

@@ -16,12 +16,14 @@ from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 from samedevice.events import Event, EventKind, Operand, Place
-from samedevice.provenance import call_at
+from samedevice.guards._align import tensors_of
+from samedevice.provenance import call_at, variables_of
 
 if TYPE_CHECKING:
     import torch
 
 _DEVICE_WORDS = re.compile(r"same device|meta tensor|device meta|device type for generator|should be the same|indices should be", re.I)
+_HELD_DEPTH = 3
 _RENAMED = {
     "embedding": {"input": "indices"},
     "cross_entropy": {"input": "self"},
@@ -47,7 +49,7 @@ def event_of(
     caught below; `met` are the tensors that met, when the caller knows them.
     """
     carried = getattr(error, "samedevice_event", None)
-    if isinstance(carried, Event):
+    if isinstance(carried, Event) and carried.message == str(error):  # a statement that failed before keeps its first event
         return carried
     if "torch" not in sys.modules or not _DEVICE_WORDS.search(str(error)[:10_000]):
         return None
@@ -79,12 +81,14 @@ def _event(
     spoken = surroundings.Names([frame for frame, _, _ in reversed(own)])
     function = next((frame.f_code.co_name for frame, _, _ in inner if frame.f_code.co_name in _OPERATORS), None)
     tensors = met or _tensors(failing, at, inner, function)
+    held = {surroundings.identity(tensor) for frame, _, _ in users for tensor in _held(frame)} - {0}
     operands = tuple(
         replace(
             _operand(name, tensor, names, surroundings.identity(tensor)),
             local=spoken.local(surroundings.identity(tensor)),
             argument=spoken.argument(surroundings.identity(tensor)),
             holder=spoken.holder(surroundings.identity(tensor)),
+            held_by_user=surroundings.identity(tensor) in held,
         )
         for name, tensor in tensors
     )
@@ -109,6 +113,12 @@ def _frames(trace: TracebackType | None) -> Iterator[tuple[FrameType, int, int]]
     while trace is not None:
         yield trace.tb_frame, trace.tb_lasti, trace.tb_lineno
         trace = trace.tb_next
+
+
+def _held(frame: FrameType) -> Iterator[torch.Tensor]:
+    """The tensors in the variables of a frame, in containers too, and not those inside modules."""
+    for value in variables_of(frame).values():
+        yield from (tensor for _, _, tensor in tensors_of(value, depth=_HELD_DEPTH))
 
 
 def _outer(frame: FrameType | None) -> Iterator[tuple[FrameType, int, int]]:
