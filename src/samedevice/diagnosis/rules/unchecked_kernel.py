@@ -6,30 +6,33 @@ Hardware raises no error: it computes wrong results or makes an illegal access.
 
 ## Why it fails
 
-A few CUDA kernels dereference what they are given.
+A few CUDA kernels dereference what they are given, and a Triton kernel runs on the current GPU, wherever its tensors are.
 
 ## Example
 
 ```python
-torch._foreach_add([a_on_cuda0], [b_on_cuda1])
+x = torch.ones(1024, device="cuda:1")
+my_triton_kernel[(8,)](x, x.numel())  # the current device is cuda:0
 ```
 
 ## Use instead
 
 ```python
-torch._foreach_add([a], [b.to(a.device)])
+with torch.cuda.device(x.device):
+    my_triton_kernel[(8,)](x, x.numel())
 ```
 
 ## Fix safety
 
-Safe: the operands are brought together before the kernel runs.
+Safe: the kernel runs where its tensors are.
 
 ## Known limits
 
-Kernels of extensions are not known.
+Operators of other libraries are reported when their tensors are on several devices; what their kernels check is not known.
 
 ## References
 
+- [The device-rule table](../rules-table.md)
 - [How it works](../how-it-works.md)
 """
 
