@@ -349,3 +349,16 @@ def test_the_permanent_change(tmp_path):
         model(torch.ones(2, 4, device="cuda:0"), second_per_grid_ts=torch.ones(2, 1))
     assert len(healing.findings) == 1
     assert all(diff.startswith("--- ") for diff in healing.diffs())
+
+
+@torch.no_grad()
+def test_numbers_of_steps_are_no_kinds_of_their_own():
+    class Steps(Helper):
+        def forward(self, x, step):
+            return self.layer(x) + step
+
+    model, x = made(Steps), torch.ones(2, 4, device="cuda:0")
+    healing = sd.heal(model)
+    for step in range(5):
+        model(x, step)
+    assert len(healing._settled) == 2

@@ -51,6 +51,7 @@ REFUSED_CAUSES = frozenset(
     }
 )
 """Causes of which a mismatch is only the visible part: training that goes wrong, missing values, other random numbers."""
+_KINDS_AT_MOST = 1000
 _REPLICAS = ("DataParallel", "DistributedDataParallel")
 
 
@@ -161,6 +162,8 @@ class Healing:
         with self._healed(), self._producers.watch():
             result = method(*args, **kwargs)
         if self._fresh == before and not (kind[0] == "generate" and self._in_generate):
+            if len(self._settled) >= _KINDS_AT_MOST:
+                self._settled.clear()
             self._settled.add(kind)
         return result
 
@@ -384,9 +387,9 @@ def _kind(value: Any) -> Any:
         return (value.device, len(shape), bool(shape) and shape[-1] == 1)
     if isinstance(value, (list, tuple)):
         return (type(value), *map(_kind, value)) if len(value) < 8 else (type(value), len(value))
-    if isinstance(value, (bool, int, str, type(None))):
+    if value is None or isinstance(value, (bool, str)):
         return value
-    return type(value)
+    return (type(value), value == 0) if isinstance(value, int) else type(value)  # a step's number is not a kind of its own
 
 
 def _keeps(name: str, value: Any) -> bool:
