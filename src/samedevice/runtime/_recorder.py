@@ -116,9 +116,12 @@ class Recorder:
         site = self.filter.site(frame)
         quick = (kind, op, site)
         index = self._index.get(quick)
-        if index is None:
+        event: Event | None = None
+        if index is None or self.on_mismatch == "raise":  # an error carries its own event, also the second time
             event = self._event(kind, op, message, named, devices, frame, memory or {})
             event = replace(event, operands=event.operands or tuple(Operand(n, str(d), (), "") for n, d in bare))
+        if index is None:
+            assert event is not None
             # One statement may be reached through several instructions (a loop body that was unrolled, say).
             same = (kind, op, event.at.file, event.at.line, event.at.function)
             index = self._index.get(same)
@@ -131,7 +134,7 @@ class Recorder:
                     self._observer(event)
             self._index[quick] = index
         self.counts[index] += 1
-        return self.events[index]
+        return event if event is not None and self.on_mismatch == "raise" else self.events[index]
 
     def _event(
         self,
