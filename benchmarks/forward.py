@@ -1,6 +1,6 @@
 """Cost of one forward of a 72B text model: on a virtual GPU, on bare `meta`, and under FakeTensorMode, as ratios of one run.
 
-    python benchmarks/forward.py [--layers 80] [--repeats 5] [--tokens 32]
+    python benchmarks/forward.py [--layers 80] [--repeats 5] [--tokens 32] [--forget]
 
 The model is transformers' own Qwen2 with the published configuration of Qwen2.5-72B; no weights exist anywhere. The three
 variants take turns, and the fastest of the repeats counts.
@@ -23,6 +23,7 @@ from transformers.initialization import no_init_weights
 import samedevice
 from samedevice.machines import parse_machine
 from samedevice.runtime import VirtualMachine
+from samedevice.runtime._call import Call
 
 QWEN25_72B: dict[str, Any] = {
     "hidden_size": 8192,
@@ -64,6 +65,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--tokens", type=int, default=32)
     parser.add_argument("--json", metavar="FILE", help="write the figures there too")
+    parser.add_argument("--forget", action="store_true", help="let the machine remember nothing of repeated operators, for comparison")
     parser.add_argument("--profile", action="store_true", help="print where the virtual GPU's time goes, and stop")
     arguments = parser.parse_args()
     config = Qwen2Config(num_hidden_layers=arguments.layers, **QWEN25_72B)
@@ -74,6 +76,8 @@ def main() -> None:
     with fake_mode:
         fake_model = build(config, "cpu")
         fake_ids = torch.ones(1, arguments.tokens, dtype=torch.long)
+    if arguments.forget:
+        Call.key = lambda call: None  # type: ignore[method-assign]
     machine = VirtualMachine(parse_machine("1x192GB"))
     with machine:
         virtual_model = build(config, "cuda:0")
