@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -111,7 +112,7 @@ def table(rows: Sequence[Row]) -> list[str]:
     lines = [f"{'repair of':{width}}  {'cpu':>14}  {'machine':>14}", f"{'':{width}}  {'with without':>14}  {'with without':>14}  finding"]
     for row in rows:
         cells = [f"{_word(row.runs['good', place]):>6} {_word(row.runs['bad', place]):>7}" for place in ("cpu", "machine")]
-        finding = (row.runs["bad", "machine"].findings or ("none",))[0]
+        finding = re.sub(r"\S*/overlays/[^/]+/", "", (row.runs["bad", "machine"].findings or ("none",))[0])
         lines.append(f"{row.case.id:{width}}  {'  '.join(cells)}  {finding}")
     counts = {place: sum(row.caught(place) for row in rows) for place in ("cpu", "machine")}
     return [*lines, f"{len(rows)} repairs taken back: the CPU notices {counts['cpu']}, the virtual machine {counts['machine']}"]
