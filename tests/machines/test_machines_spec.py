@@ -179,17 +179,12 @@ def measure(code: str) -> str:
 
 def test_import_is_light():
     code = """
-import sys, time
-import samedevice.errors
-start = time.perf_counter()
+import sys
 from samedevice.machines import parse_machine
 parse_machine("2x24GB")
-spent = time.perf_counter() - start
-print(sorted({"torch", "tomllib", "difflib", "pathlib"} & set(sys.modules)), spent)
+print(sorted({"torch", "tomllib", "difflib", "pathlib"} & set(sys.modules)))
 """
-    found = [measure(code).rpartition(" ") for _ in range(5)]
-    assert {modules for modules, _, _ in found} == {"[]"}
-    assert min(float(spent) for _, _, spent in found) < 0.030
+    assert measure(code) == "[]"
 
 
 def test_that_the_light_test_can_fail():
