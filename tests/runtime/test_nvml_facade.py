@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import inspect
 import os
 
@@ -99,3 +100,8 @@ def test_what_is_missing_says_so(nvml):
     assert inspect.ismodule(nvml)
     assert inspect.unwrap(nvml.nvmlInit)
     assert importlib.import_module("pynvml") is nvml
+
+
+def test_libraries_that_look_for_the_package_find_it():
+    with VirtualMachine(parse_machine("1x24GB")):
+        assert importlib.util.find_spec("pynvml") is not None

@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
@@ -322,6 +323,7 @@ class VirtualNvml(ModuleType):
 
     def __init__(self) -> None:
         super().__init__("pynvml", "NVML of a samedevice virtual machine.")
+        self.__spec__ = ModuleSpec("pynvml", None)  # without one `importlib.util.find_spec("pynvml")` raises
         vars(self).update(_CONSTANTS, **_FUNCTIONS, **_VERSIONED, NVMLError=NVMLError, __version__=f"12.{DRIVER_VERSION}")
         vars(self).update({kind.__name__: kind for kind in _BY_VALUE.values()})
 
