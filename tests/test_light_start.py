@@ -33,6 +33,7 @@ def heavy_after(code):
     [
         "import samedevice",
         "import samedevice._api",
+        "import samedevice.planner",
         "import samedevice.diagnosis, samedevice.report, samedevice.machines, samedevice.rules",
         "import samedevice.pytest_plugin",
         MAIN.format(argv=["samedevice", "--help"]),

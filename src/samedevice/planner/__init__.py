@@ -1,0 +1,35 @@
+"""Training memory, batch size and launch plans.
+
+Two ways to one number: `training_memory` adds up formulas, `measure_step` runs a real step on a virtual machine and reads its ledger.
+"""
+
+from samedevice.planner._choose import Attempt, LaunchPlan, Sharding, choose_launch, describe, gib, largest_micro_batch, levers
+from samedevice.planner._estimate import RESERVE, MemoryEstimate, Moment, capacity, training_memory
+from samedevice.planner._settings import Full, Lora, Mode, Offload, Optimizer, Precision, Training, Tuning
+from samedevice.planner._shape import TrainingShape, Weight
+
+__all__ = [
+    "RESERVE",
+    "Attempt",
+    "Full",
+    "LaunchPlan",
+    "Lora",
+    "MemoryEstimate",
+    "Mode",
+    "Moment",
+    "Offload",
+    "Optimizer",
+    "Precision",
+    "Sharding",
+    "Training",
+    "TrainingShape",
+    "Tuning",
+    "Weight",
+    "capacity",
+    "choose_launch",
+    "describe",
+    "gib",
+    "largest_micro_batch",
+    "levers",
+    "training_memory",
+]

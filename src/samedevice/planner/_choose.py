@@ -1,0 +1,201 @@
+"""Which way of training fits a machine: the largest micro-batch, the next thing to try, and a whole launch.
+
+Must guarantee: a plan that is called fitting was estimated, with its micro-batch, to stay below the smallest GPU less the reserve, and
+below the host's memory where the machine says how much that is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+from samedevice.messages import Language, say
+from samedevice.planner._estimate import RESERVE, MemoryEstimate, capacity, training_memory
+from samedevice.planner._settings import Full, Lora, Mode, Training
+from samedevice.planner._shape import TrainingShape
+
+if TYPE_CHECKING:
+    from samedevice.machines import Machine
+
+Sharding = Literal["fsdp", "deepspeed"]
+"""Who spreads a model that does not fit as replicas."""
+
+LARGEST = 1 << 12
+"""Samples: no micro-batch above is looked at."""
+SHORTEST = 512
+"""Tokens: no context below is proposed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One way that was estimated."""
+
+    training: Training
+    peak: int
+    """Bytes on each GPU."""
+    host: int
+    """Bytes on the host, for all ranks."""
+    fits: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchPlan:
+    """How to train: the first way in the order of `choose_launch` that fits, with the largest micro-batch that does.
+
+    `fits` is False when nothing did; then `training` is the way that came nearest.
+    """
+
+    shape: TrainingShape
+    training: Training
+    estimate: MemoryEstimate
+    limit: int
+    """Bytes of each GPU that the plan may use."""
+    fits: bool
+    global_batch: int
+    """Samples of one optimizer step over all ranks; a multiple of ranks times micro-batch that is at least what was asked for."""
+    attempts: tuple[Attempt, ...]
+    """Everything that was estimated on the way, in order; the last one is the plan."""
+
+    def explain(self, language: Language = "en") -> tuple[str, str, str]:
+        """Why this way, in three sentences: what it is, what it needs, what did not fit before it."""
+        training, estimate = self.training, self.estimate
+        what = say(
+            "plan.what",
+            language,
+            way=describe(training, language),
+            micro=training.micro_batch,
+            accumulation=training.accumulation,
+            ranks=estimate.ranks,
+            batch=self.global_batch,
+        )
+        key = "plan.needs" if self.fits else "plan.too-much"
+        moment = say(f"moment.{estimate.worst.name}", language)
+        host = say("plan.host", language, host=gib(estimate.host * estimate.ranks)) if estimate.host else ""
+        needs = say(key, language, peak=gib(estimate.peak), limit=gib(self.limit), moment=moment) + host
+        before = [attempt for attempt in self.attempts[:-1] if not attempt.fits]
+        if not before:
+            return what, needs, say("plan.first", language)
+        last = before[-1]
+        why = say("plan.before", language, number=len(before), way=describe(last.training, language), peak=gib(last.peak))
+        return what, needs, why
+
+
+def gib(nbytes: int) -> str:
+    """Bytes as people read them."""
+    return f"{nbytes / (1 << 30):.1f} GiB"
+
+
+def describe(training: Training, language: Language = "en") -> str:
+    """A way of training in a few words."""
+    parts = [say(f"mode.{training.mode}", language)]
+    if isinstance(training.tuning, Lora):
+        key = "plan.qlora" if training.tuning.quantized else "plan.lora"
+        parts.insert(0, say(key, language, rank=training.tuning.rank))
+    if training.checkpointing:
+        parts.append(say("plan.checkpointing", language))
+    if training.offload != "none":
+        parts.append(say(f"offload.{training.offload}", language))
+    parts.append(say("plan.context", language, context=training.context))
+    return ", ".join(parts) if language == "en" else "，".join(parts)  # noqa: RUF001 # Chinese punctuation
+
+
+def largest_micro_batch(shape: TrainingShape, machine: Machine, training: Training, reserve: int = RESERVE) -> int:
+    """Most samples in one forward that fit on each GPU, up to 4096; 0 when not even one does.
+
+    `training.micro_batch` does not matter. Memory grows with the micro-batch, so halving finds it. Raises as `training_memory`.
+    """
+    low, high = 0, 1
+    while high <= LARGEST and _attempt(shape, machine, replace(training, micro_batch=high), reserve).fits:
+        low, high = high, high * 2
+    while high - low > 1 and high <= LARGEST:
+        middle = (low + high) // 2
+        if _attempt(shape, machine, replace(training, micro_batch=middle), reserve).fits:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def levers(training: Training, ranks: int, sharding: Sharding = "fsdp") -> Iterator[Training]:
+    """`training` and then what saves more and more memory, in the order of what it costs.
+
+    First nothing but what was asked for; then time (checkpointing, spreading, the host), then what is learnt (adapters, 4 bits), last
+    the context. Who asks for adapters gets no full training.
+    """
+    modes: tuple[Mode, ...] = ("single",) if ranks == 1 else ("ddp", "fsdp") if sharding == "fsdp" else ("ddp", "zero2", "zero3")
+    plain: Training = replace(training, mode=modes[0], offload="none")
+    yield plain
+    if not plain.checkpointing:
+        yield replace(plain, checkpointing=True)
+    for mode in modes[1:]:
+        yield replace(plain, mode=mode)
+        if not plain.checkpointing:
+            yield replace(plain, mode=mode, checkpointing=True)
+    heavy = replace(plain, mode=modes[-1], checkpointing=True)
+    if ranks > 1:
+        # On one GPU only DeepSpeed moves states to the host; plain torch does not.
+        if sharding == "deepspeed":
+            yield replace(heavy, offload="optimizer")
+        yield replace(heavy, offload="parameters")
+    if isinstance(training.tuning, Full):
+        tuned = replace(plain, checkpointing=True, tuning=Lora())
+        yield tuned
+        if ranks > 1:
+            yield replace(tuned, mode=modes[-1])
+        last = replace(tuned, tuning=Lora(quantized=True))
+        yield last
+    else:
+        last = replace(heavy, tuning=replace(training.tuning, quantized=True)) if ranks == 1 else heavy
+        if last != heavy:
+            yield last
+    context = last.context // 2
+    while context >= SHORTEST:
+        yield replace(last, context=context)
+        context //= 2
+
+
+def choose_launch(
+    shape: TrainingShape,
+    machine: Machine,
+    training: Training | None = None,
+    *,
+    global_batch: int = 1,
+    sharding: Sharding = "fsdp",
+    reserve: int = RESERVE,
+) -> LaunchPlan:
+    """The first of `levers` that fits, with its largest useful micro-batch and the accumulation that makes up `global_batch`.
+
+    `training` says what is wanted (precision, optimizer, context, adapters); its mode, offload, micro-batch and accumulation are chosen
+    here. Raises as `training_memory`.
+    """
+    wanted = training or Training()
+    ranks = wanted.chosen_ranks or len(machine.gpus)
+    attempts: list[Attempt] = []
+    for way in levers(replace(wanted, micro_batch=1), ranks, sharding):
+        share = -(-global_batch // ranks)
+        accumulated = replace(way, accumulation=2 if share > 1 else 1)
+        found = largest_micro_batch(shape, machine, accumulated, reserve)
+        attempts.append(_attempt(shape, machine, replace(accumulated, micro_batch=max(found, 1)), reserve))
+        if found:
+            steps = -(-share // found)
+            micro = -(-share // steps)
+            chosen = replace(way, micro_batch=micro, accumulation=steps)
+            return _plan(shape, machine, chosen, attempts, reserve)
+    nearest = min(attempts, key=lambda attempt: attempt.peak)
+    return _plan(shape, machine, nearest.training, attempts, reserve)
+
+
+def _plan(shape: TrainingShape, machine: Machine, training: Training, attempts: list[Attempt], reserve: int) -> LaunchPlan:
+    estimate = training_memory(shape, machine, training)
+    last = _attempt(shape, machine, training, reserve)
+    batch = training.micro_batch * training.accumulation * estimate.ranks
+    before = attempts[:-1] if last.fits else attempts
+    return LaunchPlan(shape, training, estimate, capacity(machine, reserve), last.fits, batch, (*before, last))
+
+
+def _attempt(shape: TrainingShape, machine: Machine, training: Training, reserve: int) -> Attempt:
+    estimate = training_memory(shape, machine, training)
+    host = estimate.host * estimate.ranks
+    fits = estimate.peak <= capacity(machine, reserve) and (machine.host_memory is None or host <= machine.host_memory)
+    return Attempt(training, estimate.peak, host, fits)

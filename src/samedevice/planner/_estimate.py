@@ -1,0 +1,308 @@
+"""Training memory of one GPU, by formula.
+
+Must guarantee: every byte belongs to a named part, and the parts that are held at the worst moment add up to `peak`.
+
+Sources of the formulas:
+- ZeRO's stages: Rajbhandari et al., *ZeRO: Memory Optimizations Toward Training Trillion Parameter Models* (arXiv:1910.02054), figure 1;
+  bucket sizes and live parameters are the defaults of DeepSpeed's `zero_optimization` configuration.
+- FSDP2: `torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py` (a gathered buffer is copied out into the parameters; gradients
+  are copied into one buffer for the reduce-scatter) and `_fsdp_param_group.py` (one group is gathered ahead).
+- DDP: the note on `gradient_as_bucket_view` in the documentation of `DistributedDataParallel`: buckets are one more copy of all gradients.
+- Autocast: casts of trained fp32 weights are cached until autocast is left, and kept for the backward (`aten/src/ATen/autocast_mode.cpp`).
+- 4-bit weights: Dettmers et al., *QLoRA* (arXiv:2305.14314), section 3: blocks of 64, their constants in 8 bits in blocks of 256.
+- 8-bit Adam: Dettmers et al. (arXiv:2110.02861): a byte a state, one fp32 constant for 256 of them (bitsandbytes' block size).
+- Adafactor: Shazeer and Stern (arXiv:1804.04235): a row and a column of sums for a matrix, as in `torch.optim.Adafactor`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from samedevice.errors import UsageError
+from samedevice.planner._activations import FP32, Arithmetic, EndMemory, LayerMemory, end_memory, layer_memory
+from samedevice.planner._settings import Full, Lora, Training
+from samedevice.planner._shape import TrainingShape, Weight
+
+if TYPE_CHECKING:
+    from samedevice.machines import Machine
+
+RESERVE = 2 << 30
+"""Bytes of each GPU that a plan leaves alone: CUDA context, NCCL, cuBLAS and fragmentation. A choice, not a measurement."""
+
+ZERO_BUCKET = 500_000_000
+"""Elements of DeepSpeed's `reduce_bucket_size` and `allgather_bucket_size`, by default."""
+ZERO3_LIVE = 1_000_000_000
+"""Elements of `stage3_max_live_parameters`, by default."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What one GPU holds at one moment of a step, in bytes."""
+
+    name: str
+    """`loss`: the backward begins; `layer`: it enters the last layer; `backward`: it ends; `step`: the optimizer works."""
+    weights: int
+    gradients: int
+    optimizer: int
+    activations: int
+    gathered: int
+    """Weights of other ranks, for as long as a layer needs them; under autocast the 16-bit copies of weights."""
+    buckets: int
+    """What communication copies gradients into."""
+    working: int
+    """Short-lived results of the operators that run then."""
+
+    @property
+    def total(self) -> int:
+        """All of it."""
+        return self.weights + self.gradients + self.optimizer + self.activations + self.gathered + self.buckets + self.working
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryEstimate:
+    """Training memory of one GPU, and what the host holds for it; bytes."""
+
+    training: Training
+    ranks: int
+    moments: tuple[Moment, ...]
+    host: int
+    """Host memory for this rank's offloaded state."""
+
+    @property
+    def worst(self) -> Moment:
+        """The moment with the most memory."""
+        return max(self.moments, key=lambda moment: moment.total)
+
+    @property
+    def peak(self) -> int:
+        """Bytes at the worst moment."""
+        return self.worst.total
+
+
+def training_memory(shape: TrainingShape, machine: Machine, training: Training) -> MemoryEstimate:
+    """What one GPU of `machine` needs for a training step after the first one.
+
+    Raises UsageError for an architecture without a formula for its activations, and for a mode that the machine cannot have.
+    """
+    return _Estimator(shape, machine, training).estimate()
+
+
+def capacity(machine: Machine, reserve: int = RESERVE) -> int:
+    """Bytes that a plan may use on each GPU: the smallest one decides."""
+    return min(gpu.total_memory for gpu in machine.gpus) - reserve
+
+
+@dataclass(frozen=True, slots=True)
+class _Bytes:
+    """Bytes of one element."""
+
+    weight: int
+    frozen: int
+    gradient: int
+    state: int
+    """Of each of the optimizer's states."""
+    master: int
+    """Of a separate fp32 copy of the weights; 0 where the weights are it."""
+    arithmetic: Arithmetic
+
+
+class _Estimator:
+    def __init__(self, shape: TrainingShape, machine: Machine, training: Training) -> None:
+        if shape.dimensions is None:
+            raise UsageError(f"the activations of {shape.name} have no formula; measure a step on the virtual machine instead")
+        self.shape = shape
+        self.training = training
+        self.sizes = shape.dimensions
+        self.ranks = training.chosen_ranks or len(machine.gpus)
+        self.mode = training.mode
+        if self.mode == "single":
+            self.ranks = 1
+        elif self.ranks > len(machine.gpus):
+            raise UsageError(f"{self.ranks} ranks do not fit on {machine.spec}: one process for each GPU")
+        self.shards = self._shards()
+        self.lora = training.tuning if isinstance(training.tuning, Lora) else None
+        self.size = self._sizes()
+
+    def _shards(self) -> int:
+        """Over how many GPUs the weights are spread."""
+        if self.mode in ("single", "ddp", "zero1", "zero2"):
+            return 1
+        if self.mode == "hybrid":
+            group = self.training.gpus_per_group or max(1, self.ranks // 2)
+            if self.ranks % group:
+                raise UsageError(f"{self.ranks} ranks cannot form groups of {group}")
+            return group
+        return self.ranks
+
+    def _sizes(self) -> _Bytes:
+        precision = self.training.precision
+        mixed, full = precision.endswith("-mixed"), precision == "fp32"
+        zero = self.mode.startswith("zero")
+        compute = 4 if full else 2
+        if zero:
+            # DeepSpeed keeps fp32 masters of 16-bit weights, whatever the configuration calls it.
+            return _Bytes(compute, compute, compute, 4, 0 if full else 4, Arithmetic(compute, compute))
+        weight = 4 if full or mixed else 2
+        sharded = self.mode in ("fsdp", "hybrid")
+        stream = 4 if full or (mixed and not sharded) else 2
+        frozen = weight
+        if self.lora is not None and not full:
+            frozen = 2
+            stream = 2  # the frozen model is loaded in 16 bits, and so are its hidden states
+            weight = 4 if self.lora.fp32_adapters else 2
+        return _Bytes(weight, frozen, weight, weight, 0, Arithmetic(compute, stream))
+
+    # -- counts ----------------------------------------------------------------------------------------------------
+
+    def _adapters(self) -> list[Weight]:
+        lora = self.lora
+        if lora is None:
+            return []
+        made = []
+        for weight in self.shape.matrices:
+            if lora.adapts(weight.module):
+                out, into = weight.shape
+                made += [Weight(f"{weight.name}.lora_A", (lora.rank, into)), Weight(f"{weight.name}.lora_B", (out, lora.rank))]
+        if not made:
+            raise UsageError(f"no matrix of {self.shape.name} is named {', '.join(lora.targets)}")
+        return made
+
+    def _trained(self) -> tuple[Weight, ...]:
+        return self.shape.weights if self.lora is None else tuple(self._adapters())
+
+    def _frozen_bytes(self) -> int:
+        """Bytes of what is not trained, before it is spread."""
+        if self.lora is None:
+            return 0
+        if not self.lora.quantized:
+            return self.shape.count * self.size.frozen
+        matrices = sum(weight.count for weight in self.shape.matrices)
+        # peft's `prepare_model_for_kbit_training` makes what stays unquantised fp32.
+        return round(matrices * (0.5 + 1 / 64 + FP32 / (64 * 256))) + (self.shape.count - matrices) * FP32
+
+    def _states(self, weights: tuple[Weight, ...]) -> int:
+        """Bytes of the optimizer's states, before they are spread."""
+        kind, size = self.training.optimizer, self.size.state
+        total = 0
+        for weight in weights:
+            count = weight.count
+            if kind in ("adamw", "adamw-foreach"):
+                total += 2 * count * size
+            elif kind == "sgd-momentum":
+                total += count * size
+            elif kind == "adafactor":
+                total += (count // weight.shape[-1] + count // weight.shape[-2] if len(weight.shape) > 1 else count) * size
+            elif kind == "adamw-8bit":
+                # bitsandbytes leaves tensors below 4096 elements in fp32.
+                total += 2 * count * FP32 if count < 4096 else 2 * count + 2 * FP32 * -(-count // 256)
+        return total
+
+    def _step_working(self, weights: tuple[Weight, ...]) -> int:
+        """What the optimizer makes while it works: the foreach one takes a square root of all second moments at once."""
+        kind, count = self.training.optimizer, sum(weight.count for weight in weights)
+        largest = max(weight.count for weight in weights)
+        if kind == "adamw-foreach":
+            return count * self.size.state
+        if kind == "adafactor":
+            return 2 * largest * self.size.state
+        return 0
+
+    # -- the estimate ----------------------------------------------------------------------------------------------
+
+    def estimate(self) -> MemoryEstimate:
+        training, size = self.training, self.size
+        trained = self._trained()
+        count = sum(weight.count for weight in trained)
+        spread_states = self.ranks if self.mode.startswith("zero") else self.shards
+        weights = (count * size.weight + self._frozen_bytes()) // self.shards
+        spread_gradients = self.ranks if self.mode in ("zero2", "zero3") else self.shards
+        gradients = count * size.gradient // spread_gradients
+        optimizer = (self._states(trained) + count * size.master) // spread_states
+        step_working = self._step_working(trained) // spread_states
+        host = 0
+        if training.offload != "none":
+            host += optimizer
+            optimizer, step_working = 0, 0
+            if training.offload == "parameters":
+                host += weights
+                weights = 0
+            if self.mode in ("fsdp", "hybrid", "zero2", "zero3"):
+                host += gradients
+                gradients = 0
+
+        gathered, buckets = self._gathered(), self._buckets(count)
+        moments = [
+            Moment(name, weights, held, optimizer, kept, copies, buckets, working)
+            for name, held, kept, copies, working in self._backward(gradients, gathered)
+        ]
+        stays = buckets if self.mode == "ddp" else 0
+        if self.mode.startswith("zero") and training.offload == "none" and size.master:
+            step_working += count * FP32 // self.ranks  # gradients of this rank's part, in fp32
+        moments.append(Moment("step", weights, gradients, optimizer, 0, 0, stays, step_working))
+        return MemoryEstimate(training, self.ranks, tuple(moments), host)
+
+    def _gathered(self) -> int:
+        """Copies of weights that live through forward and backward."""
+        shape, compute = self.shape, self.size.arithmetic.compute
+        if self.mode in ("fsdp", "hybrid") and self.shards > 1:
+            block = max(shape.blocks.values(), default=0)
+            outside = sum(weight.count for weight in shape.outside)
+            return (outside + 3 * block) * compute
+        if self.mode == "zero3":
+            return min(shape.count, ZERO3_LIVE) * compute
+        if self.size.arithmetic.autocast:
+            used = sum(weight.count for weight in shape.matrices)
+            head = shape.head or shape.embedding
+            return (used + (head.count if head is not None else 0)) * compute
+        return 0
+
+    def _buckets(self, count: int) -> int:
+        size, training = self.size, self.training
+        if self.mode == "ddp":
+            return 0 if training.bucket_view else count * size.gradient
+        if self.mode in ("zero1", "zero2", "zero3"):
+            return min(count, ZERO_BUCKET) * size.gradient
+        if self.mode in ("fsdp", "hybrid") and self.shards > 1:
+            block = max(self.shape.blocks.values(), default=0)
+            return min(count, block) * (size.arithmetic.compute + FP32)
+        return 0
+
+    def _layer(self) -> LayerMemory:
+        return layer_memory(self.sizes, self.size.arithmetic, self.training.tuning, self.training.context)
+
+    def _end(self) -> EndMemory:
+        return end_memory(self.sizes, self.size.arithmetic, self.training.tuning)
+
+    def _backward(self, gradients: int, gathered: int) -> list[tuple[str, int, int, int, int]]:
+        """(moment, gradients, activations, copies of weights, working) along forward and backward.
+
+        Activations go while gradients come, both layer by layer, so the worst is at one of the ends.
+        """
+        training = self.training
+        tokens = training.micro_batch * training.context
+        layer, end = self._layer(), self._end()
+        layers = self.sizes.layers * (layer.boundary if training.checkpointing else layer.kept) * tokens
+        recomputed = layer.kept * tokens if training.checkpointing else 0
+        before = gradients if training.accumulation > 1 else 0
+        outside = self._outside_gradients()
+        loss = max(end.forward_peak, end.backward_peak) * tokens
+        head_gradient = max(outside.values(), default=0)
+        through_head = 2 * end.logits * tokens // 2 + head_gradient
+        done = min(gradients, sum(outside.values()) // self._spread()) if not before else 0
+        return [
+            ("loss", before, layers + end.kept * tokens, gathered, loss),
+            ("head", before, layers + end.kept * tokens, gathered, through_head),
+            ("layer", before + done, layers, gathered, recomputed + layer.working * tokens),
+            ("backward", gradients, 0, gathered, head_gradient),
+        ]
+
+    def _spread(self) -> int:
+        return self.shards if self.mode != "zero2" else self.ranks
+
+    def _outside_gradients(self) -> dict[str, int]:
+        """Bytes of the gradients of what comes after the layers, before they are spread."""
+        if isinstance(self.training.tuning, Full):
+            head = self.shape.head or self.shape.embedding
+            return {} if head is None else {head.name: head.count * self.size.gradient}
+        return {}

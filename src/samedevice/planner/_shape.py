@@ -1,0 +1,190 @@
+"""What of a model decides its training memory: the shape of each weight, and the dimensions of its layers.
+
+Must guarantee: nothing of a model's folder is executed and no weight is read; module level needs no torch.
+Weights come from the headers of safetensors files where there are some, else from the real module, built by transformers on the
+meta device. No size is guessed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from samedevice.errors import UsageError
+from samedevice.planner._families import Dimensions, dimensions_of
+
+if TYPE_CHECKING:
+    import torch
+
+_LAYER = re.compile(r"^(.*?\.)?(\d+)\.")
+_HEADER_LIMIT = 100 << 20
+"""Bytes: what the safetensors format itself allows for a header."""
+
+
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """One parameter; tied ones are listed once, under their first name."""
+
+    name: str
+    shape: tuple[int, ...]
+
+    @property
+    def count(self) -> int:
+        """Elements."""
+        total = 1
+        for size in self.shape:
+            total *= size
+        return total
+
+    @property
+    def module(self) -> str:
+        """Last part of the name of the module that owns it: `q_proj`."""
+        parts = self.name.split(".")
+        return parts[-2] if len(parts) > 1 else ""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingShape:
+    """The weights of a model and the dimensions of its layers.
+
+    `dimensions` is None for an architecture whose activations have no formula here; `measure_step` still can measure them.
+    """
+
+    name: str
+    weights: tuple[Weight, ...]
+    dimensions: Dimensions | None = None
+
+    @classmethod
+    def from_folder(cls, folder: str | Path) -> TrainingShape:
+        """A model folder with `config.json`, with or without weights. Raises UsageError for what is no such folder."""
+        folder = Path(folder)
+        config = _read_config(folder / "config.json")
+        files = sorted(folder.glob("*.safetensors"))
+        if files and "adapter_model.safetensors" not in {file.name for file in files}:
+            weights = tuple(weight for file in files for weight in _read_header(file))
+            return cls(folder.name, weights, _with_heads_of(dimensions_of(config), weights))
+        return cls.from_config(config, name=folder.name)
+
+    @classmethod
+    def from_config(cls, config: str | Path | Mapping[str, Any], name: str | None = None) -> TrainingShape:
+        """A `config.json`, or what it holds; the module is built on the meta device, which needs transformers.
+
+        Raises UsageError for a file that is no configuration and for a model type that the installed transformers does not know:
+        code that a configuration brings along (`auto_map`) is never run.
+        """
+        if not isinstance(config, Mapping):
+            path = Path(config)
+            config, name = _read_config(path), name or path.parent.name
+        return cls.from_module(build_on_meta(config), name or str(config.get("model_type", "model")))
+
+    @classmethod
+    def from_module(cls, module: torch.nn.Module, name: str | None = None) -> TrainingShape:
+        """A module that is there already, wherever it is; a transformers model brings its own dimensions."""
+        config: Any = getattr(module, "config", None)
+        values = config.to_dict() if hasattr(config, "to_dict") else None
+        return cls(name or type(module).__name__, _weights_of(module), None if values is None else dimensions_of(values))
+
+    @property
+    def count(self) -> int:
+        """Parameters."""
+        return sum(weight.count for weight in self.weights)
+
+    @property
+    def blocks(self) -> dict[str, int]:
+        """Parameters of each repeated layer, by its prefix (`model.layers.3.`): the units that FSDP and ZeRO-3 gather."""
+        found: dict[str, int] = {}
+        for weight in self.weights:
+            match = _LAYER.match(weight.name)
+            if match is not None:
+                found[match.group(0)] = found.get(match.group(0), 0) + weight.count
+        return found
+
+    @property
+    def outside(self) -> tuple[Weight, ...]:
+        """Weights that belong to no repeated layer: embedding, last norm, head."""
+        return tuple(weight for weight in self.weights if _LAYER.match(weight.name) is None)
+
+    @property
+    def tied(self) -> bool:
+        """Whether the head is the embedding."""
+        return self.head is None
+
+    @property
+    def embedding(self) -> Weight | None:
+        """The largest matrix outside the layers."""
+        matrices = [weight for weight in self.outside if len(weight.shape) == 2]
+        return max(matrices, key=lambda weight: weight.count, default=None)
+
+    @property
+    def head(self) -> Weight | None:
+        """The output matrix, where it is one of its own."""
+        embedding = self.embedding
+        for weight in reversed(self.outside):
+            if weight is not embedding and embedding is not None and weight.shape == embedding.shape:
+                return weight
+        return None
+
+    @property
+    def matrices(self) -> tuple[Weight, ...]:
+        """Two-dimensional weights of the repeated layers: what adapters and 4-bit quantisation work on."""
+        return tuple(weight for weight in self.weights if len(weight.shape) == 2 and _LAYER.match(weight.name) is not None)
+
+    def named(self, name: str) -> TrainingShape:
+        """The same under another name."""
+        return replace(self, name=name)
+
+
+def build_on_meta(config: Mapping[str, Any]) -> torch.nn.Module:
+    """The causal language model of a configuration, without memory. Raises UsageError where transformers cannot build it."""
+    try:
+        import torch
+        from transformers import AutoConfig, AutoModelForCausalLM
+    except ImportError as error:
+        raise UsageError(f"weight files without a header to read need transformers to tell the shapes of a model: {error}") from None
+    values = {key: value for key, value in config.items() if key not in ("auto_map", "model_type")}
+    try:
+        parsed = AutoConfig.for_model(str(config.get("model_type")), **values)
+        with torch.device("meta"):
+            model: torch.nn.Module = AutoModelForCausalLM.from_config(parsed)  # type: ignore[no-untyped-call] # transformers has no types there
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UsageError(f"transformers cannot build a model of type {config.get('model_type')!r}: {error}") from None
+    return model
+
+
+def _weights_of(module: torch.nn.Module) -> tuple[Weight, ...]:
+    return tuple(Weight(name, tuple(parameter.shape)) for name, parameter in module.named_parameters())
+
+
+def _with_heads_of(dimensions: Dimensions | None, weights: tuple[Weight, ...]) -> Dimensions | None:
+    """The width of a head as the weights have it: a configuration may leave it to its class's default."""
+    queries = next((weight.shape[0] for weight in weights if weight.module == "q_proj" and len(weight.shape) == 2), None)
+    if dimensions is None or queries is None:
+        return dimensions
+    return replace(dimensions, head_dim=queries // dimensions.heads)
+
+
+def _read_config(path: Path) -> Mapping[str, Any]:
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path} cannot be read as a model's configuration: {error}") from None
+    if not isinstance(config, dict):
+        raise UsageError(f"{path} holds no JSON object")
+    return config
+
+
+def _read_header(path: Path) -> Iterable[Weight]:
+    """Names and shapes in a safetensors file. Source: the format's description, https://github.com/huggingface/safetensors."""
+    with path.open("rb") as file:
+        size = int.from_bytes(file.read(8), "little")
+        if size > _HEADER_LIMIT:
+            raise UsageError(f"{path} is no safetensors file")
+        try:
+            header = json.loads(file.read(size))
+            return [Weight(name, tuple(entry["shape"])) for name, entry in header.items() if name != "__metadata__"]
+        except (ValueError, TypeError, KeyError) as error:
+            raise UsageError(f"{path} is no safetensors file: {error}") from None
