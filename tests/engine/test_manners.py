@@ -486,3 +486,10 @@ def test_a_process_that_ends_inside_a_machine_ends_in_peace():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "cuda:0\n", "")
+
+
+def test_the_loader_of_transformers_keeps_its_docstring():
+    transformers = pytest.importorskip("transformers")
+    with VirtualMachine(parse_machine("1x24GB")):
+        # petals edits a copy of it while it is imported
+        assert transformers.PreTrainedModel.from_pretrained.__doc__

@@ -40,11 +40,9 @@ USES = {
     "caching_allocator_alloc": lambda thing: thing(1024),
     "caching_allocator_delete": lambda thing: thing(0),
     "change_current_allocator": lambda thing: thing(None),
-    "graph": lambda thing: thing(None),
     "jiterator": lambda thing: thing._create_jit_fn("template <typename T> T f(T x) { return x; }")(
         torch.ones(1, device="cuda")
     ),
-    "make_graphed_callables": lambda thing: thing(torch.nn.Linear(1, 1), (torch.ones(1),)),
     "tunable": lambda thing: thing.enable(),
     "use_mem_pool": lambda thing: thing(None),
 }
@@ -66,6 +64,8 @@ NEED_ARGUMENTS = {
     "device_of": (torch.ones(1),),
     "ExternalStream": (0,),
     "get_stream_from_external": (0,),
+    "graph": (None,),
+    "make_graphed_callables": ((), ()),
     "set_device": (1,),
     "set_per_process_memory_fraction": (0.5,),
     "set_stream": (None,),

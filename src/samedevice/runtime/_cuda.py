@@ -31,13 +31,13 @@ from samedevice.runtime._streams import install_streams
 EMULATED_NAMES = frozenset(
     """
     BFloat16Tensor BoolTensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor IntTensor LongTensor ShortTensor
-    Event ExternalStream Stream StreamContext
+    CUDAGraph Event ExternalStream Stream StreamContext
     caching_allocator_disabled caching_allocator_enable can_device_access_peer check_error clock_rate cudart current_device
     current_stream default_generators default_stream device device_count device_memory_used device_of empty_cache
     get_allocator_backend get_arch_list get_device_capability get_device_name get_device_properties get_gencode_flags
-    get_per_process_memory_fraction get_rng_state get_rng_state_all get_stream_from_external get_sync_debug_mode
+    graph graph_pool_handle get_per_process_memory_fraction get_rng_state get_rng_state_all get_stream_from_external get_sync_debug_mode
     host_memory_stats host_memory_stats_as_nested_dict init initial_seed ipc_collect is_available is_bf16_supported
-    is_current_stream_capturing is_initialized is_tf32_supported list_gpu_processes manual_seed manual_seed_all
+    is_current_stream_capturing is_initialized is_tf32_supported list_gpu_processes make_graphed_callables manual_seed manual_seed_all
     max_memory_allocated max_memory_cached max_memory_reserved mem_get_info memory_allocated memory_cached memory_reserved
     memory_stats memory_stats_as_nested_dict memory_summary memory_usage nvtx power_draw profiler random
     reset_accumulated_host_memory_stats reset_accumulated_memory_stats reset_max_memory_allocated reset_max_memory_cached
@@ -54,15 +54,15 @@ UNSUPPORTED_NAMES = frozenset(
     """
     BFloat16Storage BoolStorage ByteStorage CharStorage ComplexDoubleStorage ComplexFloatStorage DoubleStorage FloatStorage
     HalfStorage IntStorage LongStorage ShortStorage
-    CUDAGraph CUDAPluggableAllocator GreenContext MemPool
+    CUDAPluggableAllocator GreenContext MemPool
     caching_allocator_alloc caching_allocator_delete change_current_allocator current_blas_handle current_solver_handle
-    graph graph_pool_handle jiterator make_graphed_callables memory_snapshot tunable use_mem_pool
+    jiterator memory_snapshot tunable use_mem_pool
     """.split()
 )
 """Refused with `UnsupportedFeatureError` when they are called or made."""
 
-_REFUSED_FUNCTIONS = ("graph_pool_handle", "make_graphed_callables", "use_mem_pool", "change_current_allocator")
-_REFUSED_CLASSES = ("CUDAGraph", "graph", "MemPool", "CUDAPluggableAllocator", "GreenContext")
+_REFUSED_FUNCTIONS = ("use_mem_pool", "change_current_allocator")
+_REFUSED_CLASSES = ("MemPool", "CUDAPluggableAllocator", "GreenContext")
 
 
 def _is_initialized() -> bool:
@@ -160,7 +160,6 @@ def install_cuda(patches: Patches) -> None:
     }
     for name, value in replaced.items():
         rebind(patches, "torch.cuda", name, value)
-    patches.attribute(cuda.graphs, "_cuda_isCurrentStreamCapturing", EMULATED["_cuda_isCurrentStreamCapturing"])
 
     install_streams(patches)
     patches.attribute(cuda.nvtx, "_nvtx", _Nvtx())

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import json
 import os
 import shutil
@@ -204,6 +205,7 @@ def _patch_transformers(patches: Patches, library: GhostLibrary, module: ModuleT
     base = module.PreTrainedModel
     original = base.from_pretrained.__func__
 
+    @functools.wraps(original)  # petals reads the docstring when it is imported
     def from_pretrained(cls: Any, pretrained_model_name_or_path: Any, *args: Any, **kwargs: Any) -> Any:
         source = _folder_without_weights(pretrained_model_name_or_path, kwargs)
         if source is None:

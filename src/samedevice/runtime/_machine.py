@@ -29,6 +29,7 @@ from samedevice.runtime._factories import install_factories
 from samedevice.runtime._generators import install_generators
 from samedevice.runtime._ghost import install_ghosts
 from samedevice.runtime._gradients import install_gradients, send_gradient_back
+from samedevice.runtime._graphs import install_graphs
 from samedevice.runtime._isolation import Settings, start_over
 from samedevice.runtime._launches import install_launches
 from samedevice.runtime._loader import install_forks
@@ -164,6 +165,7 @@ class VirtualMachine:
         install_parallel(patches)
         install_factories(patches)
         install_tensors(patches, self._engine)
+        install_graphs(patches, self._engine)
         install_device_checks(patches, self._engine)
         install_launches(patches, self._engine)
         install_storages(patches, self._engine)

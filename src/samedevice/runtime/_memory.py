@@ -67,6 +67,7 @@ class Memory:
     """Record of one storage."""
 
     __slots__ = (
+        "__weakref__",
         "_booked",
         "_ledger",
         "address",

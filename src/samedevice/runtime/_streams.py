@@ -98,6 +98,20 @@ def _index(device: Any) -> int:
     return state.index(None if isinstance(device, int) and device < 0 else device)
 
 
+class _Capturing(threading.local):
+    """Whether this thread captures a CUDA graph."""
+
+    now = False
+
+
+capturing = _Capturing()
+
+
+def is_capturing() -> bool:
+    """Whether this thread captures a CUDA graph."""
+    return capturing.now
+
+
 class Stream(TorchStream):
     """`torch.cuda.Stream` of a virtual GPU."""
 
@@ -164,8 +178,8 @@ class Stream(TorchStream):
         """Work is done when it is called."""
 
     def is_capturing(self) -> bool:
-        """There are no graphs to capture."""
-        return False
+        """Whether this thread captures a graph."""
+        return is_capturing()
 
     def __enter__(self) -> Stream:
         state = current_state()

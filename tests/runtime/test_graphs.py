@@ -1,0 +1,170 @@
+"""CUDA graphs of virtual GPUs: replays, what a capture may not do, and what it leaves behind."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+import torch
+
+from samedevice.errors import UnsupportedFeatureError
+from samedevice.machines import parse_machine
+from samedevice.runtime import VirtualMachine
+
+
+@pytest.fixture
+def machine():
+    with VirtualMachine(parse_machine("2x24GB"), on_mismatch="raise") as entered:
+        yield entered
+
+
+def captured(function):
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        result = function()
+    return graph, result
+
+
+def test_a_replay_reads_its_inputs_anew_and_writes_its_own_results(machine):
+    x, weight = torch.ones(4, device="cuda"), torch.tensor([1.0, 2.0, 3.0, 4.0], device="cuda")
+    graph, result = captured(lambda: (x * weight).view(2, 2).sum(0))
+    address = result.data_ptr()
+    x.copy_(torch.tensor([1.0, 0.0, 2.0, 0.0], device="cuda"))
+    graph.replay()
+    assert result.tolist() == [7.0, 0.0]
+    assert result.data_ptr() == address
+    weight.zero_()
+    graph.replay()
+    assert result.tolist() == [0.0, 0.0]
+
+
+def test_a_view_and_what_is_written_through_it_are_the_results_memory(machine):
+    x = torch.arange(4.0, device="cuda")
+
+    def work():
+        made = torch.zeros(2, 4, device="cuda")
+        made[1] = x + 1
+        return made, made[1]
+
+    graph, (whole, row) = captured(work)
+    x.fill_(5)
+    graph.replay()
+    assert row.tolist() == [6.0] * 4
+    assert whole.tolist() == [[0.0] * 4, [6.0] * 4]
+
+
+def test_a_capture_runs_nothing(machine):
+    steps = torch.zeros(1, device="cuda")
+    graph, _ = captured(lambda: steps.add_(1))
+    assert steps.item() == 0
+    graph.replay()
+    graph.replay()
+    assert steps.item() == 2
+
+
+def test_a_number_of_the_host_is_kept_as_it_was(machine):
+    x, factor = torch.ones(2, device="cuda"), torch.tensor(3.0)
+    graph, result = captured(lambda: x * factor)
+    factor.fill_(100)
+    graph.replay()
+    assert result.tolist() == [3.0, 3.0]
+
+
+def test_random_numbers_go_on(machine):
+    graph, result = captured(lambda: torch.rand(8, device="cuda"))
+    graph.replay()
+    first = result.tolist()
+    graph.replay()
+    assert result.tolist() != first
+
+
+def test_memory_that_nobody_holds_is_not_kept(machine):
+    x = torch.ones(1024, 256, device="cuda")
+    before = torch.cuda.memory_allocated()
+    graph, result = captured(lambda: torch.sum((x + 1) * 2))
+    graph.replay()
+    assert torch.cuda.memory_allocated() - before <= 1024
+    assert result.item() == 4 * 1024 * 256
+
+
+def test_graphed_callables_train_like_the_module(machine):
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.GELU(), torch.nn.Linear(8, 2)).cuda()
+    twin = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.GELU(), torch.nn.Linear(8, 2)).cuda()
+    twin.load_state_dict(model.state_dict())
+    graphed = torch.cuda.make_graphed_callables(model, (torch.randn(3, 4, device="cuda", requires_grad=True),))
+    for _ in range(2):
+        x = torch.randn(3, 4, device="cuda", requires_grad=True)
+        y = x.detach().clone().requires_grad_()
+        model.zero_grad()
+        twin.zero_grad()
+        graphed(x).sum().backward()
+        twin(y).sum().backward()
+        assert torch.equal(x.grad.cpu(), y.grad.cpu())
+        for ours, theirs in zip(model.parameters(), twin.parameters(), strict=True):
+            assert torch.equal(ours.grad.cpu(), theirs.grad.cpu())
+
+
+@pytest.mark.parametrize(
+    "wait",
+    [
+        lambda x: x.sum().item(),
+        lambda x: x.nonzero(),
+        lambda x: x.cpu(),
+        lambda x: x.copy_(torch.ones(2)),
+        lambda x: torch.ones(2).to("cuda", non_blocking=True),
+    ],
+)
+def test_what_waits_for_the_gpu_breaks_a_capture(machine, wait):
+    x = torch.ones(2, device="cuda")
+    with (
+        pytest.raises(torch.AcceleratorError, match="failed due to a previous error during capture") as caught,
+        torch.cuda.graph(torch.cuda.CUDAGraph()),
+    ):
+        wait(x)
+    assert "not permitted when stream is capturing" in str(caught.value.__context__)
+    assert x.sum().item() == 2  # the machine goes on
+
+
+def test_a_pinned_copy_that_does_not_wait_is_read_anew(machine):
+    source, x = torch.ones(2).pin_memory(), torch.zeros(2, device="cuda")
+    graph, _ = captured(lambda: x.copy_(source, non_blocking=True))
+    source.fill_(7)
+    graph.replay()
+    assert x.tolist() == [7.0, 7.0]
+
+
+def test_other_threads_are_not_captured(machine):
+    x, other = torch.ones(2, device="cuda"), torch.ones(2, device="cuda")
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+        result = x + 1
+        thread = threading.Thread(target=lambda: other.add_(1))
+        thread.start()
+        thread.join()
+    graph.replay()
+    assert other.tolist() == [2.0, 2.0]
+    assert result.tolist() == [2.0, 2.0]
+
+
+def test_the_stream_says_whether_it_captures(machine):
+    seen = []
+    captured(lambda: seen.append((torch.cuda.is_current_stream_capturing(), torch.cuda.current_stream().is_capturing())))
+    assert seen == [(True, True)]
+    assert not torch.cuda.is_current_stream_capturing()
+
+
+def test_wrong_use_is_refused_as_by_torch(machine):
+    graph = torch.cuda.CUDAGraph()
+    with pytest.raises(RuntimeError, match="without a preceding successful capture"):
+        graph.replay()
+    with pytest.raises(RuntimeError, match="non-default stream"):
+        graph.capture_begin()
+    with pytest.raises(UnsupportedFeatureError, match="CUDAGraph"):
+        graph.debug_dump("graph.dot")
+
+
+def test_a_mismatch_in_a_capture_is_the_error_of_the_kernel(machine):
+    x, y = torch.ones(2, device="cuda:0"), torch.ones(2, device="cuda:1")
+    with pytest.raises(RuntimeError, match="same device"), torch.cuda.graph(torch.cuda.CUDAGraph()):
+        x + y
