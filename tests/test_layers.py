@@ -13,13 +13,15 @@ ROWS = (
     {"machines", "provenance", "rules"},
     {"runtime"},
     {"diagnosis", "doctor", "lint", "planner"},
-    {"guards", "preflight"},
+    {"guards", "preflight", "ranks"},
     {"catalog", "report"},
     {"_api", "cli", "pytest_plugin"},
     {"__init__", "__main__"},
 )
 ROW_OF = {name: number for number, row in enumerate(ROWS) for name in row}
-TORCH_FREE = {"errors", "events", "findings", "messages", "machines", "diagnosis", "lint", "catalog", "report", "cli", "pytest_plugin"}
+TORCH_FREE = {
+    *("errors", "events", "findings", "messages", "machines", "diagnosis", "lint", "catalog", "ranks", "report", "cli", "pytest_plugin")
+}
 
 
 def unit_of(path, root):

@@ -26,6 +26,8 @@ class EventKind(Enum):
     """An allocation did not fit on its device."""
     NONDETERMINISTIC_DEVICE = "nondeterministic-device"
     """A library picked a device from an unordered set: another run may pick another one."""
+    DUPLICATE_GPU = "duplicate-gpu"
+    """Two ranks of one process group use the same GPU: NCCL refuses to make a communicator."""
 
 
 @dataclass(frozen=True, slots=True)

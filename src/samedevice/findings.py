@@ -51,6 +51,8 @@ class Finding:
     """Other causes, likeliest first."""
     count: int = 1
     """How often the same statement failed in this run."""
+    ranks: tuple[int, ...] = ()
+    """Ranks of a launch that met it; empty where there is one process."""
     fixes: tuple[Fix, ...] = ()
     memory: Mapping[str, DeviceMemory] = field(default_factory=dict)
     """Ledger per device at that moment; only for out-of-memory findings."""
@@ -98,22 +100,30 @@ def run_document(
     status: Status,
     findings: Sequence[Finding],
     memory: Mapping[str, DeviceMemory],
+    ranks: Sequence[tuple[int | None, str, Mapping[str, DeviceMemory]]] = (),
 ) -> dict[str, Any]:
     """The document that `run --json` writes.
 
-    `machine` describes the virtual machine; `memory` holds bytes per device, and only peaks and totals are written.
+    `machine` describes the virtual machine; `memory` holds bytes per device, and only peaks and totals are written. `ranks` holds
+    the rank (None for another process), the status and the memory of each process, where there was more than one; devices there
+    are as that process numbers them.
     """
     return {
         "schema": SCHEMA,
         "machine": dict(machine),
         "status": status,
         "findings": [finding.as_json() for finding in findings],
-        "memory": {
-            device: {
-                "peak_allocated": ledger.peak_allocated,
-                "peak_reserved": ledger.peak_reserved,
-                "total": ledger.total,
-            }
-            for device, ledger in memory.items()
-        },
+        "memory": _peaks(memory),
+        "ranks": [{"rank": rank, "status": ended, "memory": _peaks(own)} for rank, ended, own in ranks],
+    }
+
+
+def _peaks(memory: Mapping[str, DeviceMemory]) -> dict[str, dict[str, int]]:
+    return {
+        device: {
+            "peak_allocated": ledger.peak_allocated,
+            "peak_reserved": ledger.peak_reserved,
+            "total": ledger.total,
+        }
+        for device, ledger in memory.items()
     }

@@ -62,6 +62,7 @@ MESSAGES: dict[str, Message] = {
     "title.out-of-memory": Message("{amount} more does not fit on {devices}", "{devices} 放不下再申请的 {amount}"),
     "title.unchecked-kernel": Message("{op} checks nothing and got tensors on {devices}", "{op} 不做任何检查，却收到了 {devices} 上的张量"),
     "title.device-from-unordered-set": Message("a device was picked from an unordered set", "设备是从无序集合中选出的，每次运行可能不同"),
+    "title.ranks-share-a-gpu": Message("two ranks of a process group use the same GPU", "同一进程组的两个 rank 使用同一块 GPU"),
     "title.devices-met": Message("tensors on {devices} met", "{devices} 上的张量相遇"),
     # Reasons: why real hardware refuses it.
     "why.cross-device-operands": Message(
@@ -91,6 +92,10 @@ MESSAGES: dict[str, Message] = {
     "why.device-from-unordered-set": Message(
         "the order of a set of strings changes from run to run, and the device with it",
         "字符串集合的顺序每次运行都可能不同，选出的设备也随之改变",
+    ),
+    "why.ranks-share-a-gpu": Message(
+        "NCCL makes a communicator with one rank per GPU; every process begins on cuda:0 until it chooses another",
+        "NCCL 的通信组要求每块 GPU 只有一个 rank；进程若不自行选择，都从 cuda:0 开始",
     ),
     # Reasons: why a cause was thought of.
     "record-next": Message(
@@ -125,6 +130,10 @@ MESSAGES: dict[str, Message] = {
     ),
     "because.on-host": Message("{operand} is on the host", "{operand} 在 CPU 上"),
     "because.literal": Message("{operand} was placed by a literal device: {text}", "{operand} 的设备是写死的：{text}"),
+    "because.ranks-share": Message(
+        "every process begins on cuda:0; nothing moved one of these ranks to a GPU of its own",
+        "每个进程一开始都在 cuda:0；这些 rank 中至少有一个没有切换到自己的 GPU",
+    ),
     "because.rotary": Message("{operand} is a rotary table", "{operand} 是旋转位置编码表"),
     "because.in-code": Message("it happened in {where}", "发生在 {where}"),
     "because.made-in": Message("{operand} was made in {where}", "{operand} 创建于 {where}"),
@@ -212,6 +221,7 @@ MESSAGES: dict[str, Message] = {
     "label.note": Message("note", "备注"),
     "label.fix": Message("fix", "修复"),
     "label.count": Message("count", "次数"),
+    "label.ranks": Message("ranks", "进程号"),
     "times": Message("{count} times", "{count} 次"),
     "at": Message("{place} in {function}", "{place}，{function} 中"),
     "assumed": Message("values assumed", "数值为假定"),

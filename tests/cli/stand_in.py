@@ -28,7 +28,7 @@ class Machine:
 class Engine:
     current = None
 
-    def __init__(self, machine, fail_fast, script):
+    def __init__(self, machine, fail_fast, script, reporter):
         self.fail_fast = fail_fast
         self.script = script
         self.events = []
@@ -46,6 +46,9 @@ class Engine:
 
     def memory(self):
         return {"cuda:0": DeviceMemory(0, 0, GIB, 2 * GIB, 24 * GIB), "cuda:1": DeviceMemory(0, 0, 0, 0, 24 * GIB)}
+
+    def physical(self):
+        return {"cuda:0": 0, "cuda:1": 1}
 
 
 def see(kind=EventKind.MISMATCH, code="y = a + b", message="Expected all tensors to be on the same device"):

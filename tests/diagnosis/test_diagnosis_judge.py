@@ -29,7 +29,7 @@ def tensor(name="indices", device="cuda:0", **more):
 
 
 def test_codes_are_unique_and_found():
-    assert [row.code for row in CODES] == ["SD101", "SD102", "SD103", "SD104", "SD105", "SD106"]
+    assert [row.code for row in CODES] == ["SD101", "SD102", "SD103", "SD104", "SD105", "SD106", "SD107"]
     assert code_of("SD104").kind is EventKind.OUT_OF_MEMORY
 
 
@@ -59,6 +59,7 @@ def test_codes_are_unique_and_found():
             "foo checks nothing and got tensors on cuda:0 and cuda:1",
         ),
         (event(kind=EventKind.NONDETERMINISTIC_DEVICE), "SD106", "a device was picked from an unordered set"),
+        (event(kind=EventKind.DUPLICATE_GPU), "SD107", "two ranks of a process group use the same GPU"),
     ],
 )
 def test_code_and_title(seen, code, title):

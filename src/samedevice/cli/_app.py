@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,7 +13,7 @@ from typer.core import TyperCommand
 from samedevice.messages import Language
 
 DEFAULT_MACHINE = "2x24GB"
-_TAKES_VALUE = ("--machine", "--json", "--lang")
+_TAKES_VALUE = ("--machine", "--json", "--lang", "--launcher", "--launcher-args", "--nproc", "--ranks")
 
 app = typer.Typer(
     name="samedevice",
@@ -94,6 +95,26 @@ def run(
     fail_fast: Annotated[
         bool, typer.Option("--fail-fast", help="Raise at the first mismatch, as real hardware does, instead of going on.")
     ] = False,
+    launcher: Annotated[
+        str | None,
+        typer.Option(
+            metavar="torchrun|accelerate|deepspeed",
+            help="Start the script through this launcher, one process for each rank, all on the same virtual machine.",
+            show_default=False,
+        ),
+    ] = None,
+    nproc: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Processes to launch; default: one for each GPU.", show_default=False)
+    ] = None,
+    launcher_args: Annotated[
+        str | None, typer.Option(metavar="WORDS", help="More options for the launcher, as one quoted text.", show_default=False)
+    ] = None,
+    ranks: Annotated[
+        str,
+        typer.Option(
+            metavar="all|one", help="one: run rank 0 alone, the other ranks assumed equal; for models too large for many processes."
+        ),
+    ] = "all",
     lang: Annotated[
         str | None,
         typer.Option(metavar="en|zh", help="Language of the messages; default: that of the locale.", show_default=False),
@@ -116,6 +137,10 @@ def run(
         json=json,
         fail_fast=fail_fast,
         language=_language(lang),
+        launcher=_launcher(launcher, nproc, launcher_args, ranks),
+        processes=nproc,
+        launcher_options=tuple(shlex.split(launcher_args or "")),
+        one_rank=ranks == "one",
     )
     raise typer.Exit(run_program(request))
 
@@ -167,6 +192,20 @@ def explain(
     from samedevice.cli._explain import explain as explain_source
 
     raise typer.Exit(explain_source(source, json, _language(lang)))
+
+
+def _launcher(launcher: str | None, nproc: int | None, words: str | None, ranks: str) -> str | None:
+    from samedevice.ranks import LAUNCHERS
+
+    if ranks not in ("all", "one"):
+        raise typer.BadParameter(f"{ranks!r} is not one of 'all', 'one'.", param_hint="'--ranks'")
+    if launcher is None:
+        given = {"--nproc": nproc is not None, "--launcher-args": words is not None, "--ranks": ranks != "all"}
+        for option in (name for name, there in given.items() if there):
+            raise typer.BadParameter("needs --launcher.", param_hint=f"'{option}'")
+    elif launcher not in LAUNCHERS:
+        raise typer.BadParameter(f"{launcher!r} is not one of {', '.join(map(repr, LAUNCHERS))}.", param_hint="'--launcher'")
+    return launcher
 
 
 def _language(lang: str | None) -> Language | None:

@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 from typing import Any, Protocol, TextIO
@@ -28,6 +28,7 @@ from samedevice.errors import UnsupportedFeatureError, UsageError
 from samedevice.events import DeviceMemory, Event
 from samedevice.findings import Finding, Status, run_document
 from samedevice.messages import Language, language_of, say
+from samedevice.ranks import Family, Member, Reporter, launch, launch_command, memory_by_gpu, memory_by_rank, together
 from samedevice.report import open_console, print_run, raised_by_us, readable_language
 
 NOTHING_FOUND, FOUND, WRONG_USAGE, SCRIPT_FAILED, INTERNAL_ERROR, INTERRUPTED = 0, 1, 2, 3, 70, 130
@@ -45,6 +46,10 @@ class Request:
     json: Path | None
     fail_fast: bool
     language: Language | None
+    launcher: str | None = None
+    processes: int | None = None
+    launcher_options: tuple[str, ...] = ()
+    one_rank: bool = False
 
 
 class Described(Protocol):
@@ -63,6 +68,7 @@ class Watcher(AbstractContextManager[Any], Protocol):
     @property
     def operators(self) -> int: ...
     def memory(self) -> dict[str, DeviceMemory]: ...
+    def physical(self) -> dict[str, int]: ...
 
 
 @dataclass(slots=True)
@@ -96,14 +102,33 @@ def _run(request: Request, stream: TextIO, language: Language) -> int:
     program = _find(request, language)
     machine = _machine(request.machine)
     document = _open_json(request.json, language)
+    family = Family(
+        request.machine,
+        "raise" if request.fail_fast else "record",
+        program.file,
+        _processes(request, machine) if request.one_rank else None,
+    )
+    try:
+        if request.launcher is None:
+            return _run_here(request, program, machine, family, document, stream, language)
+        return _run_launch(request, machine, family, document, stream, language)
+    finally:
+        family.close()
+
+
+def _run_here(
+    request: Request, program: Program, machine: Any, family: Family, document: TextIO | None, stream: TextIO, language: Language
+) -> int:
+    """The script runs in this process; what it starts inherits the machine."""
     owner = os.getpid()
     watcher: Watcher | None = None
+    reporter = Reporter(str(family.folder))
     ending = _Ending("interrupted", INTERRUPTED, INTERRUPTED)
     with suppress(KeyboardInterrupt):  # while torch is imported or the engine comes and goes; the script's own is in _execute
         _take_sigterm()
-        watcher = _virtual_machine(machine, request.fail_fast, program.file)
+        watcher = _virtual_machine(machine, request.fail_fast, program.file, reporter)
         enter_path(program.path_entry)
-        with watcher:
+        with family.adopted(), watcher:
             with Progress(stream, watcher, language):
                 ending = _wind_down(_execute(program, stream, language))
             _flush_stdout()
@@ -111,20 +136,68 @@ def _run(request: Request, stream: TextIO, language: Language) -> int:
         return ending.python_code
     with suppress(ValueError):  # not the main thread
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-    seen = zip(watcher.events, watcher.event_counts, strict=True) if watcher else ()
-    findings = [judge(event, count, language) for event, count in seen]
-    memory = watcher.memory() if watcher else {}
+    own = [_member(watcher, ending.status)] if watcher else []
+    return _conclude(own, family, machine, ending, document, stream, language)
+
+
+def _run_launch(request: Request, machine: Any, family: Family, document: TextIO | None, stream: TextIO, language: Language) -> int:
+    """A launcher runs the script, in one process for each rank; this process only waits."""
+    assert request.launcher is not None
+    words = (*((request.module,) if request.module is not None else ()), *request.program)
+    command = launch_command(
+        request.launcher, _processes(request, machine), request.launcher_options, words, module=request.module is not None
+    )
+    ending = _Ending("interrupted", INTERRUPTED, INTERRUPTED)
+    with suppress(KeyboardInterrupt):
+        _take_sigterm()
+        code = launch(command, family)
+        ending = _Ending("completed", NOTHING_FOUND, 0) if code == 0 else _Ending("script-error", SCRIPT_FAILED, code)
+    with suppress(ValueError):  # not the main thread
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if ending.status == "script-error" and any(member.status == "out-of-memory" for member in family.members()):
+        ending = _Ending("out-of-memory", FOUND, 1)
+    return _conclude([], family, machine, ending, document, stream, language)
+
+
+def _conclude(
+    own: list[Member], family: Family, machine: Described, ending: _Ending, document: TextIO | None, stream: TextIO, language: Language
+) -> int:
+    """Tell what all processes saw, and return the exit status."""
+    members = [*own, *family.members()]
+    findings = [replace(judge(seen.event, seen.count, language), ranks=tuple(seen.ranks)) for seen in together(members)]
+    alone = len(members) == len(own)
+    memory = own[0].memory if own and alone else memory_by_gpu(members)
     description = machine.describe()
-    content = run_document(description, ending.status, findings, memory)
+    ranks = [] if alone else [(member.rank, member.status, member.memory) for member in members]
+    content = run_document(description, ending.status, findings, memory, ranks)
     written = document is None or _write_json(document, content, stream, language)
+    shown = memory if alone else memory_by_rank(members)
     with suppress(OSError, ValueError):  # standard error is closed, or its reader went away
         console = open_console(stream)
-        print_run(console, findings=findings, machine=description, memory=memory, status=ending.status, language=language)
+        print_run(console, findings=findings, machine=description, memory=shown, status=ending.status, language=language)
         stream.flush()
     code = _exit_code(ending, findings)
     if ending.status == "interrupted" and _workers():
         _leave(code)  # Python would wait for threads that may never end
     return code if written else INTERNAL_ERROR
+
+
+def _member(watcher: Watcher, status: str) -> Member:
+    """This process, beside those that it started."""
+    return Member(
+        rank=None,
+        pid=os.getpid(),
+        status=status,
+        events=tuple(watcher.events),
+        counts=tuple(watcher.event_counts),
+        memory=watcher.memory(),
+        gpus=watcher.physical(),
+        operators=watcher.operators,
+    )
+
+
+def _processes(request: Request, machine: Any) -> int:
+    return request.processes or len(machine.gpus)
 
 
 def _fix_hash_seed() -> None:
@@ -156,10 +229,13 @@ def _machine(spec: str) -> Described:
     return machine
 
 
-def _virtual_machine(machine: Any, fail_fast: bool, script: str | None) -> Watcher:
+def _virtual_machine(machine: Any, fail_fast: bool, script: str | None, reporter: Reporter) -> Watcher:
     from samedevice.runtime import VirtualMachine
 
-    watcher: Watcher = VirtualMachine(machine, on_mismatch="raise" if fail_fast else "record", script=script)
+    watcher: Watcher = VirtualMachine(
+        machine, on_mismatch="raise" if fail_fast else "record", script=script, observer=reporter.note_in_forks
+    )
+    reporter.attach(watcher)
     return watcher
 
 

@@ -52,6 +52,9 @@ def judge(event: Event, count: int = 1, language: Language = "en") -> Finding:
 
 def cure_of(verdict: Verdict, kind: EventKind | None, language: Language) -> str | None:
     """What to do about it in general; for an unknown cause of a mismatch, what to record next."""
+    if kind is EventKind.DUPLICATE_GPU:
+        own = code_for(kind).cure
+        return own.zh if language == "zh" else own.en
     if verdict.cause == UNDETERMINED and kind not in (EventKind.MISMATCH, EventKind.UNMATERIALIZED, None):
         return None
     key = "record-next" if verdict.cause == UNDETERMINED and kind is not None else None

@@ -65,6 +65,8 @@ def print_finding(console: Console, finding: Finding, language: Language = "en")
         _labelled(console, "module", Text(harmless(finding.module)), language)
     if finding.count > 1:
         _labelled(console, "count", Text(say("times", language, count=finding.count)), language)
+    if finding.ranks:
+        _labelled(console, "ranks", Text(", ".join(map(str, finding.ranks))), language)
     if finding.message and finding.kind is not None:
         _labelled(console, "message", Text(harmless(finding.message)), language)
     if any(operand.name != "?" for operand in finding.operands):

@@ -17,6 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from samedevice.runtime._books import Books
 from samedevice.runtime._calculation import Calculation
 from samedevice.runtime._call import Call, Geometry, has_geometry
+from samedevice.runtime._collectives import Collectives
 from samedevice.runtime._composites import Composites
 from samedevice.runtime._memory import VALUE_LIMIT, Memory, engine, memory_of, raw_is_meta, storage_of, tensors_in
 from samedevice.runtime._operators import INDEX_OPERATORS, SHAPE_ONLY, Form, Operator, aten, operator
@@ -45,6 +46,7 @@ class Engine:
         self.composites = Composites(self.books)
         self.transfers = Transfers(self.books, self.composites)
         self.settling = Settling(self.books, self.transfers, self.composites)
+        self.collectives = Collectives(self.books)
         self._calculation = Calculation(self.books)
         self._writing = Writing(self.books, self._calculation)
         self._geometries: dict[Any, Geometry] = {}
@@ -64,6 +66,8 @@ class Engine:
         op = operator(func)
         if special is not None:
             return special(op, args, kwargs)
+        if op.collective:
+            return self.collectives.run(op, args, kwargs) if self.collectives.takes(op, args, kwargs) else func(*args, **kwargs)
         tensors: list[torch.Tensor] = []
         for value in args:
             if isinstance(value, Tensor):

@@ -36,7 +36,9 @@ from samedevice.runtime._loader import install_forks
 from samedevice.runtime._nvml import install_nvml
 from samedevice.runtime._parallel import install_parallel
 from samedevice.runtime._patches import Patches
+from samedevice.runtime._process_groups import install_process_groups
 from samedevice.runtime._recorder import OnMismatch, Recorder
+from samedevice.runtime._reducer import install_reducer
 from samedevice.runtime._safe_open import install_safe_open
 from samedevice.runtime._safetensors import install_safetensors
 from samedevice.runtime._serialization import install_serialization
@@ -58,6 +60,8 @@ class VirtualMachine:
         on_mismatch: `record` notes what CUDA would refuse, moves the operand and goes on; `raise` raises CUDA's error.
         script: path of the user's script, so that findings can name its lines; None takes all code that is not installed.
         observer: called with each new event as soon as it is seen, in the thread that caused it.
+        assumed_ranks: how many ranks `torch.distributed` shall see although there is only this process: collectives have the right
+            shapes and devices, and the other ranks are assumed to hold what this one holds. None: ranks are processes.
 
     Machines nest; the innermost one answers. An instance can be entered once.
     """
@@ -68,6 +72,7 @@ class VirtualMachine:
         on_mismatch: OnMismatch = "record",
         script: str | None = None,
         observer: Callable[[Event], None] | None = None,
+        assumed_ranks: int | None = None,
     ) -> None:
         if on_mismatch not in ("record", "raise"):
             raise ValueError(f"on_mismatch is 'record' or 'raise', not {on_mismatch!r}")
@@ -77,6 +82,7 @@ class VirtualMachine:
         self._recorder = Recorder(FrameFilter(folders, script), on_mismatch, observer)
         self._engine = Engine(self.state, self._recorder)
         self._patches = Patches()
+        self._assumed_ranks = assumed_ranks
         self._stack = contextlib.ExitStack()
         self._entered = False
         self._held: dict[str, int] = {}
@@ -109,6 +115,14 @@ class VirtualMachine:
     def memory(self) -> dict[str, DeviceMemory]:
         """Ledger of each visible device, with the peaks of the whole run; also after the machine was left."""
         return {device: ledger.snapshot() for device, ledger in self.state.ledgers().items()}
+
+    def physical(self) -> dict[str, int]:
+        """Position in the machine of each visible device."""
+        return {f"cuda:{index}": self.state.physical_index(index) for index in range(len(self.state.ledgers()))}
+
+    def forget(self) -> None:
+        """Forget events; a forked process begins without those of its parent."""
+        self._recorder.start_over()
 
     @contextlib.contextmanager
     def isolated(self) -> Iterator[None]:
@@ -163,6 +177,8 @@ class VirtualMachine:
         install_accelerator(patches)
         install_nvml(patches)
         install_parallel(patches)
+        install_process_groups(patches, self._assumed_ranks)
+        install_reducer(patches)
         install_factories(patches)
         install_tensors(patches, self._engine)
         install_graphs(patches, self._engine)

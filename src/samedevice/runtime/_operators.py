@@ -59,6 +59,8 @@ _SIZED_FACTORIES = {
 }
 
 
+_COLLECTIVE = {"c10d", "_c10d_functional", "_dtensor"}
+
 SHAPE_ONLY = {
     "zeros_like", "ones_like", "empty_like", "full_like", "rand_like", "randn_like", "randint_like",
     "new_zeros", "new_ones", "new_empty", "new_full", "new_empty_strided",
@@ -77,6 +79,7 @@ class Operator:
 
     __slots__ = (
         "argument_names",
+        "collective",
         "composite",
         "dynamic",
         "dynamic_shape",
@@ -106,6 +109,8 @@ class Operator:
         """For an operator that returns its changed arguments: their positions."""
         self.composite = torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd")
         """Made of other operators; reaches a mode only where autograd does not take it apart (inference mode)."""
+        self.collective = func.namespace in _COLLECTIVE
+        """Reaches other processes."""
         self.form = _form(schema)
         tags = func.tags
         self.dynamic = torch.Tag.dynamic_output_shape in tags or torch.Tag.data_dependent_output in tags

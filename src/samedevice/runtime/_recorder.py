@@ -77,6 +77,12 @@ class Recorder:
         if self.on_mismatch == "raise":
             raise _as_raised(NotImplementedError(message), event)
 
+    def duplicate_gpu(self, op: Operator, message: str, named: Named, devices: Sequence[torch.device], frame: FrameType) -> None:
+        """Two ranks of a process group are on one GPU."""
+        event = self._note(EventKind.DUPLICATE_GPU, op.name, message, named, devices, frame)
+        if self.on_mismatch == "raise":
+            raise _as_raised(torch.distributed.DistBackendError(message), event)
+
     def generator(self, op: Operator, message: str, own: torch.device, target: torch.device, frame: FrameType) -> None:
         """A random operator got a generator of another device type than the tensor that it fills."""
         event = self._note(EventKind.GENERATOR, op.name, message, [], [], frame, bare=(("self", target), ("generator", own)))

@@ -47,10 +47,13 @@ import re
 
 from samedevice.diagnosis._rule import Hint, Rule, anywhere, because, frameless, inside, line, said, shown, sign
 from samedevice.diagnosis._scene import Scene, made_text, moved_text
+from samedevice.events import EventKind
 from samedevice.messages import Message
 
 
 def _detect(scene: Scene) -> Hint | None:
+    if scene.event.kind is EventKind.DUPLICATE_GPU:
+        return Hint(5.0, because("ranks-share"))
     if not scene.mismatch:
         return None
     for operand in scene.event.operands:

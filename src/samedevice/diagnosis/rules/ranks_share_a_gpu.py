@@ -1,0 +1,68 @@
+"""Two ranks of one process group use the same GPU.
+
+## What happens
+
+The first collective of the group finds two ranks with tensors on one and the same physical GPU, mostly `cuda:0`.
+
+## Why it fails
+
+NCCL makes a communicator with one rank per GPU and refuses anything else: `Duplicate GPU detected`. Launchers start one
+process per GPU, but each process sees all GPUs and begins on `cuda:0`; choosing its own is the script's duty.
+
+## Example
+
+```python
+dist.init_process_group("nccl")
+model = model.cuda()                                  # every rank: cuda:0
+model = DistributedDataParallel(model)
+```
+
+## Use instead
+
+```python
+local_rank = int(os.environ["LOCAL_RANK"])
+torch.cuda.set_device(local_rank)                     # before the first tensor
+dist.init_process_group("nccl", device_id=torch.device("cuda", local_rank))
+model = model.cuda()
+```
+
+## Fix safety
+
+Safe.
+
+## Known limits
+
+Ranks are compared at a group's first collective, as NCCL does. Memory of ranks that share a GPU is counted for each rank alone.
+
+## References
+
+- [torchrun](https://docs.pytorch.org/docs/stable/elastic/run.html)
+- NCCL, `src/init.cc`: "Duplicate GPU detected"
+"""
+
+# ruff: noqa: RUF001 # sentences are whole lines, and Chinese has its own punctuation
+
+from __future__ import annotations
+
+from samedevice.diagnosis._rule import Rule
+from samedevice.events import EventKind
+from samedevice.messages import Message
+
+RULE = Rule(
+    code="SD107",
+    name="ranks-share-a-gpu",
+    title=Message(
+        "two ranks use the same GPU",
+        "两个进程使用同一块 GPU",
+    ),
+    meaning=Message(
+        "two ranks of one process group have their tensors on the same GPU, which NCCL refuses",
+        "同一进程组的两个 rank 把张量放在同一块 GPU 上，NCCL 会拒绝",
+    ),
+    cure=Message(
+        'call torch.cuda.set_device(int(os.environ["LOCAL_RANK"])) before the first tensor of each process is made',
+        '在每个进程创建第一个张量之前调用 torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))',
+    ),
+    page=__doc__ or "",
+    kind=EventKind.DUPLICATE_GPU,
+)

@@ -1,0 +1,12 @@
+"""Several processes on one virtual machine: what children inherit, how ranks are launched, what they all saw.
+
+Nothing here imports torch; a child that imports it enters the machine by itself (see `_child`).
+"""
+
+from __future__ import annotations
+
+from samedevice.ranks._child import Reporter
+from samedevice.ranks._family import Family, Member, Seen, memory_by_gpu, memory_by_rank, together
+from samedevice.ranks._launcher import LAUNCHERS, launch, launch_command
+
+__all__ = ["LAUNCHERS", "Family", "Member", "Reporter", "Seen", "launch", "launch_command", "memory_by_gpu", "memory_by_rank", "together"]

@@ -1,0 +1,157 @@
+"""In a process below a virtual machine: enter the same machine as soon as torch is there, and tell the parent what was seen.
+
+Loaded by file before anything else of samedevice, so it imports the standard library only. Must guarantee: what was seen is on
+disk whenever something new was seen, because a rank may be killed; helpers of a launcher that never import torch are left alone.
+"""
+
+from __future__ import annotations
+
+import atexit
+import importlib.abc
+import importlib.util
+import os
+import pickle
+import sys
+from collections.abc import Callable, Sequence
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+
+def wait_for_torch(inherited: dict[str, Any]) -> None:
+    """Enter the machine that `inherited` describes right after torch's import; at once if torch is there already."""
+    if "torch" in sys.modules:
+        _enter(inherited)
+    else:
+        sys.meta_path.insert(0, _AfterTorch(lambda: _enter(inherited)))
+
+
+class _AfterTorch(importlib.abc.MetaPathFinder):
+    """Lets torch be found as always, and calls back once when its import is done."""
+
+    def __init__(self, then: Callable[[], None]) -> None:
+        self._then = then
+
+    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        if fullname != "torch":
+            return None
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+        spec = importlib.util.find_spec("torch")
+        if spec is not None and spec.loader is not None:
+            loader = spec.loader
+            run = loader.exec_module
+
+            def exec_module(module: ModuleType) -> None:
+                vars(loader).pop("exec_module", None)
+                run(module)
+                self._then()
+
+            loader.exec_module = exec_module  # type: ignore[method-assign]  # of this loader, once
+        return spec
+
+
+class Reporter:
+    """Tells the parent what this process saw: on the machine that it entered itself, or that it was forked with."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._machine: Any = None
+        self._owner = os.getpid()
+
+    def attach(self, machine: Any) -> None:
+        """Report on `machine` from now on, also in processes that are forked from this one."""
+        self._machine = machine
+        from multiprocessing import util
+
+        util.register_after_fork(self, Reporter._forked)
+
+    def _forked(self) -> None:
+        """A forked process begins without what its parent saw; multiprocessing ends it without exit handlers."""
+        from multiprocessing import util
+
+        self._machine.forget()
+        util.Finalize(None, self.write, args=("completed",), exitpriority=0)
+
+    def note_in_forks(self, event: Any) -> None:
+        """Something new was seen: only a forked process has to write it down."""
+        if os.getpid() != self._owner:
+            self.write("running")
+
+    def note(self, event: Any) -> None:
+        """Something new was seen."""
+        self.write("running")
+
+    def write(self, status: str) -> None:
+        """Write what was seen so far; a reader never sees half of it."""
+        machine = self._machine
+        record = {
+            "rank": _number("RANK"),
+            "pid": os.getpid(),
+            "status": status,
+            "events": list(machine.events),
+            "counts": list(machine.event_counts),
+            "memory": machine.memory(),
+            "gpus": machine.physical(),
+            "operators": machine.operators,
+        }
+        path = os.path.join(self._folder, f"{os.getpid()}.pickle")  # noqa: PTH118  # pathlib costs a start-up 10 ms
+        try:
+            with open(path + ".part", "wb") as file:  # noqa: PTH123  # the same
+                pickle.dump(record, file)
+            os.replace(path + ".part", path)  # noqa: PTH105  # the same
+        except OSError:  # the parent is gone, and its folder with it
+            return
+
+
+def _enter(inherited: dict[str, Any]) -> None:
+    _import_ours(inherited["package"])
+    from samedevice.machines import parse_machine
+    from samedevice.runtime import VirtualMachine
+
+    reporter = Reporter(inherited["folder"])
+    machine = VirtualMachine(
+        parse_machine(inherited["machine"]),
+        on_mismatch=inherited["on_mismatch"],
+        script=inherited["script"],
+        observer=reporter.note,
+        assumed_ranks=inherited["assumed_ranks"],
+    )
+    machine.__enter__()
+    reporter.attach(machine)
+
+    def leave() -> None:  # exit handlers of the script have run
+        reporter.write(_status())
+        machine.__exit__(None, None, None)
+
+    atexit.register(leave)
+
+
+def _import_ours(package: str) -> None:
+    """Import samedevice from where the parent has it, also where it is not installed."""
+    if "samedevice" in sys.modules or importlib.util.find_spec("samedevice") is not None:
+        return
+    spec = importlib.util.spec_from_file_location(
+        "samedevice",
+        os.path.join(package, "__init__.py"),  # noqa: PTH118  # the same
+        submodule_search_locations=[package],
+    )
+    assert spec is not None and spec.loader is not None, "the parent has it"
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["samedevice"] = module
+    spec.loader.exec_module(module)
+
+
+def _status() -> str:
+    """How the script ended, as far as a process can tell of itself."""
+    error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
+    if error is None:
+        return "completed"
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted"
+    return "out-of-memory" if type(error).__name__ == "OutOfMemoryError" else "script-error"
+
+
+def _number(name: str) -> int | None:
+    text = os.environ.get(name, "")
+    return int(text) if text.isdecimal() and len(text) < 7 else None

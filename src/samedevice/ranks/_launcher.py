@@ -1,0 +1,114 @@
+"""The real launchers, as commands, and one launch from its start to its last process.
+
+Must guarantee: the launcher that runs is the installed one, with this process's own terminal; when it has ended, no process of
+the launch is left.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Literal, get_args
+
+from samedevice.errors import UsageError
+from samedevice.ranks._family import Family
+
+Launcher = Literal["torchrun", "accelerate", "deepspeed"]
+LAUNCHERS: tuple[str, ...] = get_args(Launcher)
+_PATIENCE = 10.0
+"""Seconds that a launch gets to end by itself once it was asked to."""
+
+
+def launch_command(launcher: str, processes: int, options: Sequence[str], program: Sequence[str], *, module: bool) -> list[str]:
+    """The command line of a launch. Raises UsageError for a launcher that is not known or not installed."""
+    if launcher not in LAUNCHERS:
+        raise UsageError(f"a launcher is one of {', '.join(LAUNCHERS)}, not {launcher!r}")
+    needed = "torch" if launcher == "torchrun" else launcher
+    if find_spec(needed) is None:
+        raise UsageError(f"the launcher {launcher} needs the package {needed}, which is not installed here")
+    python = [sys.executable, "-m"]
+    if launcher == "torchrun":
+        meets = [] if any("rdzv" in option or "master" in option for option in options) else ["--standalone"]
+        head = [*python, "torch.distributed.run", f"--nproc-per-node={processes}", *meets]
+        return [*head, *options, *(["-m"] if module else []), *program]
+    if launcher == "accelerate":
+        several = ["--multi_gpu"] if processes > 1 and not _chosen(options) else []
+        head = [*python, "accelerate.commands.launch", "--num_processes", str(processes), *several, *_defaults(options)]
+        return [*head, *options, *(["-m"] if module else []), *program]
+    return [*python, "deepspeed.launcher.runner", "--num_gpus", str(processes), *options, *(["--module"] if module else []), *program]
+
+
+def _chosen(options: Sequence[str]) -> bool:
+    """Whether the options of `accelerate launch` already say how the processes work together."""
+    ways = ("--multi_gpu", "--use_fsdp", "--use_deepspeed", "--config_file", "--cpu", "--use_megatron")
+    return any(option.startswith(ways) for option in options)
+
+
+def _defaults(options: Sequence[str]) -> list[str]:
+    """What `accelerate launch` would otherwise read from this user's own configuration, or warn about."""
+    if any(option.startswith("--config_file") for option in options):
+        return []
+    wanted = {"--num_machines": "1", "--mixed_precision": "no", "--dynamo_backend": "no"}
+    return [word for name, value in wanted.items() if not any(o.startswith(name) for o in options) for word in (name, value)]
+
+
+def launch(command: Sequence[str], family: Family) -> int:
+    """Run a launch and wait for its end. Returns its exit status; negative for a signal. Ctrl-C comes out as KeyboardInterrupt."""
+    environment = {"OMP_NUM_THREADS": "1", **os.environ, **family.environment()}  # values are small: threads would only wait
+    process = subprocess.Popen(list(command), env=environment)
+    try:
+        return process.wait()
+    except KeyboardInterrupt:
+        with suppress(OSError):
+            process.send_signal(signal.SIGINT)
+        with suppress(subprocess.TimeoutExpired, KeyboardInterrupt):
+            process.wait(_PATIENCE)
+        raise
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+        end_left_over(family)
+
+
+def end_left_over(family: Family) -> list[int]:
+    """End what still runs of a family, by its own mark in the environment of each process; returns the process ids."""
+    ended: list[int] = []
+    for final in (signal.SIGTERM, signal.SIGKILL):
+        left = _left_over(family)
+        for pid in left:
+            with suppress(OSError):
+                os.kill(pid, final)
+        ended += left
+        deadline = time.monotonic() + 2.0
+        while left and _left_over(family) and time.monotonic() < deadline:
+            time.sleep(0.05)
+    return ended
+
+
+def _left_over(family: Family) -> list[int]:
+    """Living processes that inherited from this family, but not this one."""
+    mark = str(family.folder).encode()
+    found = []
+    try:
+        entries = [path.name for path in Path("/proc").iterdir()]
+    except OSError:  # not Linux: the launcher's word is taken that nothing is left
+        return []
+    for entry in entries:
+        if not entry.isdecimal() or int(entry) == os.getpid():
+            continue
+        with suppress(OSError):
+            with open(f"/proc/{entry}/stat", "rb") as file:  # noqa: PTH123  # read for every process
+                if b") Z " in file.read():
+                    continue
+            with open(f"/proc/{entry}/environ", "rb") as file:  # noqa: PTH123  # the same
+                if mark in file.read():
+                    found.append(int(entry))
+    return found
