@@ -15,7 +15,7 @@ RUN := $(VENV)/bin/python
 INSTALL = $(RUN) -m pip install --quiet --disable-pip-version-check $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types tests format format-check zoo situations corpus causes docs peers mutations bench clean
+.PHONY: help demo test check lint types tests format format-check zoo situations corpus causes heal docs peers mutations bench clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1 \2/p' $(firstword $(MAKEFILE_LIST)) | while read -r name text; do printf '  make %-13s %s\n' "$$name" "$$text"; done
@@ -53,6 +53,9 @@ corpus: $(VENV)/.installed-dev ## Score the explanations on the labelled errors
 
 causes: $(VENV)/.installed-dev ## Score causes and guilty operands on the zoo (about ten minutes)
 	$(RUN) -m tools.score_zoo
+
+heal: $(VENV)/.installed-dev ## Heal every released bug and compare its numbers with a run on one device (about ten minutes)
+	$(RUN) -m tools.heal_zoo
 
 docs: $(VENV)/.installed-dev ## Write the pages of the rules
 	$(RUN) -m tools.pages

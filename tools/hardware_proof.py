@@ -217,17 +217,23 @@ def virtual_diagnoses() -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def stand_in() -> Any:
-    """A virtual machine whose errors carry nothing that errors of real hardware do not."""
+def as_on_hardware() -> Any:
+    """Errors of a virtual machine carry nothing in here that errors of real hardware do not."""
     from samedevice.runtime import _recorder
 
     kept = _recorder._as_raised
     _recorder._as_raised = lambda error, event: error
     try:
-        with sd.machine(MACHINE):
-            yield
+        yield
     finally:
         _recorder._as_raised = kept
+
+
+@contextlib.contextmanager
+def stand_in() -> Any:
+    """A virtual machine in the place of the hardware."""
+    with as_on_hardware(), sd.machine(MACHINE):
+        yield
 
 
 def cost(device: str, pairs: int) -> list[str]:

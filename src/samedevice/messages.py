@@ -334,9 +334,17 @@ MESSAGES: dict[str, Message] = {
     "heal.input": Message("from now on moved where {module} takes {path}", "此后在 {module} 接收 {path} 时移动"),
     "heal.output": Message("from now on moved where {module} returns it", "此后在 {module} 返回时移动"),
     "heal.inside": Message("made inside {module}, so moved there each time", "在 {module} 内部产生，因此每次都在那里移动"),
+    "heal.next-call": Message(
+        "not healed in this call: it was learned without this statement and changes state, so it is not made twice; the next one learns",
+        "本次调用未修复：学习时没有遇到这条语句，而且调用会改变状态，因此不重复执行；下一次调用会学习它",
+    ),
     "heal.not-healed": Message("not healed: {reason}", "未修复：{reason}"),
     "heal.cause": Message(
         "moving a tensor would hide a wrong result when the cause is {cause}", "原因是 {cause} 时，移动张量会掩盖错误的结果"
+    ),
+    "heal.partly-done": Message(
+        "the call has done a part of its work already, so that making it again would do that part twice",
+        "这次调用已经完成了一部分工作，重做会把这部分执行两次",
     ),
     "heal.unclear": Message("the evidence does not tell which operand is in the wrong place", "证据不足以判断哪个操作数放错了位置"),
     "heal.launcher": Message(

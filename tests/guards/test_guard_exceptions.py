@@ -187,6 +187,37 @@ def test_the_command_ends_as_python_would(tmp_path, text, status):
     assert "SD1" not in done.stderr
 
 
+ON_A_MACHINE = """
+import sys
+import samedevice as sd
+from samedevice.cli._guard import guard_script
+
+with sd.machine("2x24GB"):
+    sys.exit(guard_script(("script.py",), "en", heal={heal}))
+"""
+BROKEN = """
+import torch
+
+scores = torch.ones(2, 3, device="cuda:0")
+for _ in range(2):
+    print((scores * torch.arange(3.0)).tolist()[0])
+"""
+
+
+@pytest.mark.parametrize("heal", [False, True])
+def test_the_command_heals_on_request(tmp_path, heal):
+    (tmp_path / "script.py").write_text(BROKEN)
+    command = [sys.executable, "-c", ON_A_MACHINE.format(heal=heal)]
+    done = subprocess.run(command, cwd=tmp_path, env={"PYTHONPATH": SOURCES}, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == (0 if heal else 1), done.stderr
+    assert done.stdout == "[0.0, 1.0, 2.0]\n" * 2 * heal
+    if heal:
+        assert done.stderr.count("script.py:6: other cpu -> cuda:0, 12 B (") == 1
+        assert done.stderr.count("\n") == 1
+    else:
+        assert "SD101 cross-device-operands" in done.stderr
+
+
 def test_the_command_without_a_script(tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "samedevice", "guard", "missing.py"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 
 import pytest
@@ -342,13 +343,56 @@ def test_learned_calls_run_without_the_mode():
     healing.remove()
 
 
-def test_the_permanent_change(tmp_path):
-    model = made(Positions)
-    healing = sd.heal(model)
-    with torch.no_grad():
-        model(torch.ones(2, 4, device="cuda:0"), second_per_grid_ts=torch.ones(2, 1))
-    assert len(healing.findings) == 1
-    assert all(diff.startswith("--- ") for diff in healing.diffs())
+SCRIPT = """
+import torch
+from torch import nn
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x):
+        steps = torch.arange(4.0)
+        y = self.layer(x) * 2
+        return y * steps
+
+torch.manual_seed(0)
+model = Model().to("cuda:0")
+batch = torch.ones(2, 4, device="cuda:0")
+labels = torch.tensor([1, 2])
+scores = model(batch)
+loss = nn.functional.cross_entropy(scores, labels)
+"""
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("as_hardware", [False, True])
+def test_the_permanent_changes_repair_the_script(tmp_path, as_hardware):
+    """What the diffs make of the script runs without healing, and gives the healed numbers."""
+    from tools import hardware_proof, score_zoo
+
+    file = tmp_path / "script.py"
+    file.write_text(SCRIPT)
+
+    def run(text):
+        names = {}
+        exec(compile(text, str(file), "exec"), names)
+        return names["loss"]
+
+    with hardware_proof.as_on_hardware() if as_hardware else contextlib.nullcontext():
+        with sd.heal() as healing:
+            healed = run(SCRIPT)
+        diffs = healing.diffs()
+        assert len(diffs) == 2
+        assert len(healing.repairs) == 2
+        text = SCRIPT
+        for diff in diffs:
+            with pytest.raises(RuntimeError, match="same device"):
+                run(text)
+            assert diff.startswith("--- ")
+            text = score_zoo.apply(diff, text)
+        assert torch.equal(run(text), healed)
 
 
 @torch.no_grad()

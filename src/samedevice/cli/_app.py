@@ -155,6 +155,9 @@ def guard(
         list[str] | None,
         typer.Argument(metavar="SCRIPT [ARGS]", help="The script and its own arguments.", show_default=False),
     ] = None,
+    heal: Annotated[
+        bool, typer.Option("--heal", help="Move the operand that is in the wrong place, say so once, and go on; costs time in each call.")
+    ] = False,
     lang: Annotated[
         str | None,
         typer.Option(metavar="en|zh", help="Language of the messages; default: that of the locale.", show_default=False),
@@ -162,11 +165,11 @@ def guard(
 ) -> None:
     """Run a script on the real machine; a device error that it does not catch is explained below its traceback.
 
-    Until then nothing is watched and nothing costs time.
+    Until then nothing is watched and nothing costs time, unless it is to be healed.
     """
     from samedevice.cli._guard import guard_script
 
-    raise typer.Exit(guard_script(tuple(program or ()), _language(lang)))
+    raise typer.Exit(guard_script(tuple(program or ()), _language(lang), heal=heal))
 
 
 @app.command(epilog="Exit status: 0 explained, 2 wrong usage.")

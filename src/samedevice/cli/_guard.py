@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import nullcontext
 
 from samedevice.cli._program import enter_path, find_script
 from samedevice.cli._traceback import show_exception
@@ -14,8 +15,11 @@ from samedevice.report import finding_text, readable_language
 FAILED, WRONG_USAGE = 1, 2
 
 
-def guard_script(words: tuple[str, ...], chosen: Language | None) -> int:
-    """Run the script and return its status; what it leaves to `sys.excepthook` gets its diagnosis first."""
+def guard_script(words: tuple[str, ...], chosen: Language | None, heal: bool = False) -> int:
+    """Run the script and return its status; what it leaves to `sys.excepthook` gets its diagnosis first.
+
+    With `heal` everything that the main thread asks of torch runs under `samedevice.heal()`.
+    """
     language = readable_language(sys.stderr, chosen or language_of(os.environ))
     try:
         if not words:
@@ -25,11 +29,13 @@ def guard_script(words: tuple[str, ...], chosen: Language | None) -> int:
         print(f"samedevice: {error}", file=sys.stderr)
         return WRONG_USAGE
     from samedevice.guards import Guard
+    from samedevice.guards import heal as healing
 
     enter_path(program.path_entry)
     Guard(None, finding_text, language).install()
     try:
-        program.run()
+        with healing() if heal else nullcontext():
+            program.run()
     except Exception as error:
         failure = error
     else:

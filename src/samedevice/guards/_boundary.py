@@ -1,4 +1,10 @@
-"""The narrowest module boundary at which a tensor can be moved once and for all: where a module takes it, or returns it."""
+"""The narrowest module boundary at which a tensor can be moved once and for all: where a module takes it, or returns it.
+
+Note [What is lent comes back]
+A module gets a copy of a tensor that it takes, so whatever it does to the copy must reach the original: lists and dictionaries are
+the caller's own, with the copy in them for as long as the module runs, and a copy that was written to is written back. Objects such as
+caches are never taken apart: what is in them is moved inside.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +24,8 @@ if TYPE_CHECKING:
     import torch
 
 _DEPTH = 4
-Step = tuple[str, Any]
-"""`("key", 3)` or `("attribute", "keys")`."""
+Path = tuple[Any, ...]
+"""Keys and numbers that lead to a tensor in lists, tuples and dictionaries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,17 +35,27 @@ class Boundary:
     kind: Literal["input", "output"]
     module: torch.nn.Module
     argument: str = ""
-    path: tuple[Step, ...] = ()
+    path: Path = ()
 
     def spelled(self) -> str:
         """The argument as people write it."""
-        return self.argument + "".join(f"[{key!r}]" if kind == "key" else f".{key}" for kind, key in self.path)
+        return self.argument + "".join(f"[{key!r}]" for key in self.path)
 
-    def install(self, target: torch.device) -> Any:
-        """Put the hook on the module; returns its handle."""
+    def install(self, target: torch.device) -> Callable[[], None]:
+        """Put the hooks on the module; returns what takes them off."""
         if self.kind == "output":
-            return self.module.register_forward_hook(_output_mover(self.path, target))
-        return self.module.register_forward_pre_hook(_input_mover(self, target), with_kwargs=True)
+            return self.module.register_forward_hook(_output_mover(self.path, target)).remove
+        lender = _Lender(self, target)
+        handles = [
+            self.module.register_forward_pre_hook(lender.lend, with_kwargs=True),
+            self.module.register_forward_hook(lender.take_back, prepend=True, always_call=True),
+        ]
+
+        def remove() -> None:
+            for handle in handles:
+                handle.remove()
+
+        return remove
 
 
 class Producers:
@@ -47,7 +63,7 @@ class Producers:
 
     def __init__(self, members: set[int]) -> None:
         self._members = members
-        self._known: dict[int, tuple[weakref.ref[torch.Tensor], torch.nn.Module, tuple[Step, ...]]] = {}
+        self._known: dict[int, tuple[weakref.ref[torch.Tensor], torch.nn.Module, Path, int]] = {}
         self._watching = 0
 
     @contextmanager
@@ -65,19 +81,19 @@ class Producers:
                 handle.remove()
                 self._known.clear()
 
-    def of(self, tensor: torch.Tensor) -> Boundary | None:
-        """The boundary of the module that returned the tensor itself."""
+    def of(self, tensor: torch.Tensor) -> tuple[Boundary, int] | None:
+        """The boundary of the module that returned the tensor itself, and how often the tensor had been written to by then."""
         known = self._known.get(id(tensor))
         if known is None or known[0]() is not tensor:
             return None
-        return Boundary("output", known[1], path=known[2])
+        return Boundary("output", known[1], path=known[2]), known[3]
 
     def _note(self, module: torch.nn.Module, _: Any, result: Any) -> None:
         if id(module) in self._members:
             for path, tensor in _paths(result, (), 2):
-                self._known.setdefault(id(tensor), (weakref.ref(tensor), module, path))
-                if self._known[id(tensor)][0]() is not tensor:
-                    self._known[id(tensor)] = (weakref.ref(tensor), module, path)
+                known = self._known.get(id(tensor))
+                if (known is None or known[0]() is not tensor) and not tensor.is_inference():
+                    self._known[id(tensor)] = (weakref.ref(tensor), module, path, tensor._version)
 
 
 def taken_by(tensor: torch.Tensor, frames: Iterator[FrameType], members: set[int], target: torch.device) -> Boundary | None:
@@ -95,6 +111,8 @@ def taken_by(tensor: torch.Tensor, frames: Iterator[FrameType], members: set[int
 def _taken(frames: list[FrameType], members: set[int], target: torch.device, fits: Callable[[torch.Tensor], bool]) -> Boundary | None:
     import torch
 
+    from samedevice.runtime import surroundings
+
     for frame in frames:
         code = frame.f_code
         if not code.co_argcount or code.co_varnames[0] != "self" or code.co_name not in ("forward", "_call_impl"):
@@ -106,10 +124,13 @@ def _taken(frames: list[FrameType], members: set[int], target: torch.device, fit
         hook = hook_device(module)
         if hook is not None and hook != str(target):
             continue  # accelerate's hook would send it back
-        for name, value in _arguments(frame, variables):
-            for path, found in _paths(value, (), _DEPTH):
-                if fits(found):
-                    return Boundary("input", module, name, path)
+        taken = [(name, path, found) for name, value in _arguments(frame, variables) for path, found in _paths(value, (), _DEPTH)]
+        for name, path, found in taken:
+            if fits(found):
+                memory = surroundings.identity(found)
+                if any(surroundings.identity(other) == memory != 0 for _, __, other in taken if other is not found):
+                    return None  # a write to one shows in the other, and a copy would part them
+                return Boundary("input", module, name, path)
     return None
 
 
@@ -130,63 +151,113 @@ def _arguments(frame: FrameType, variables: dict[str, Any]) -> Iterator[tuple[st
             yield from held.items()
 
 
-def _paths(value: Any, path: tuple[Step, ...], depth: int) -> Iterator[tuple[tuple[Step, ...], torch.Tensor]]:
+def _paths(value: Any, path: Path, depth: int) -> Iterator[tuple[Path, torch.Tensor]]:
     import torch
 
     if isinstance(value, torch.Tensor):
         yield path, value
-    elif depth and not isinstance(value, (torch.nn.Module, type, str)):
-        if isinstance(value, (list, tuple)):
-            for index, part in enumerate(value):
-                yield from _paths(part, (*path, ("key", index)), depth - 1)
-        elif isinstance(value, dict):
-            for key, part in value.items():
-                yield from _paths(part, (*path, ("key", key)), depth - 1)
-        elif hasattr(value, "__dict__"):
-            for key, part in vars(value).items():
-                yield from _paths(part, (*path, ("attribute", key)), depth - 1)
+    elif depth and isinstance(value, (list, tuple, dict)):
+        for key, part in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _paths(part, (*path, key), depth - 1)
 
 
-def _moved(value: Any, path: tuple[Step, ...], target: torch.device) -> Any:
-    """The value with the tensor at `path` on `target`: containers are copied, objects such as caches are changed in place."""
-    import torch
-
-    if not path:
-        return value.to(target) if isinstance(value, torch.Tensor) and value.device != target else value
-    (kind, key), rest = path[0], path[1:]
-    try:
-        part = value[key] if kind == "key" else getattr(value, key)
-    except (KeyError, IndexError, AttributeError, TypeError):
-        return value
-    new = _moved(part, rest, target)
-    if new is part:
-        return value
-    if kind == "key":
-        return with_parts(value, {key: new})
-    setattr(value, key, new)
+def _at(value: Any, path: Path) -> Any:
+    """What is at the path; None when the path leads nowhere in this call."""
+    for key in path:
+        try:
+            value = value[key]
+        except (KeyError, IndexError, TypeError):
+            return None
     return value
 
 
-def _input_mover(boundary: Boundary, target: torch.device) -> Any:
-    names = list(inspect.signature(type(boundary.module).forward).parameters)[1:]
-    index = names.index(boundary.argument) if boundary.argument in names else None
-
-    def move_input(_: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
-        if boundary.argument in kwargs:
-            value = kwargs[boundary.argument]
-            new = _moved(value, boundary.path, target)
-            return None if new is value else (args, {**kwargs, boundary.argument: new})
-        if index is not None and index < len(args):
-            new = _moved(args[index], boundary.path, target)
-            return None if new is args[index] else ((*args[:index], new, *args[index + 1 :]), kwargs)
-        return None
-
-    return move_input
+def _with(value: Any, path: Path, new: torch.Tensor, in_place: bool) -> Any:
+    """The value with another tensor at the path; in place as far as lists and dictionaries go."""
+    if not path:
+        return new
+    key, rest = path[0], path[1:]
+    part = _with(value[key], rest, new, in_place)
+    if part is value[key]:
+        return value
+    if isinstance(value, tuple) or not in_place:
+        return with_parts(value, {key: part})
+    value[key] = part
+    return value
 
 
-def _output_mover(path: tuple[Step, ...], target: torch.device) -> Any:
+@dataclass(slots=True)
+class _Loan:
+    """A copy that a module has while it runs."""
+
+    argument: Any
+    original: torch.Tensor
+    copy: torch.Tensor
+    version: int
+
+
+class _Lender:
+    """Lends a module a copy of what it takes on its own device; see Note [What is lent comes back]."""
+
+    def __init__(self, boundary: Boundary, target: torch.device) -> None:
+        names = list(inspect.signature(type(boundary.module).forward).parameters)[1:]
+        self._name = boundary.argument
+        self._index = names.index(self._name) if self._name in names else None
+        self._path = boundary.path
+        self._target = target
+        self._loans: list[_Loan | None] = []
+        """One for each call that is running: a module may call itself."""
+
+    def lend(self, _: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+        import torch
+
+        self._loans.append(None)
+        index = self._index
+        if self._name in kwargs:
+            value = kwargs[self._name]
+        elif index is not None and index < len(args):
+            value = args[index]
+        else:
+            return None
+        original = _at(value, self._path) if self._path else value
+        if not isinstance(original, torch.Tensor) or original.device == self._target:
+            return None
+        copied = _copy(original, self._target)
+        self._loans[-1] = _Loan(value, original, copied, copied._version)
+        new = _with(value, self._path, copied, in_place=True)
+        if new is value:
+            return None
+        if self._name in kwargs:
+            return args, {**kwargs, self._name: new}
+        assert index is not None
+        return (*args[:index], new, *args[index + 1 :]), kwargs
+
+    def take_back(self, _: torch.nn.Module, __: Any, ___: Any) -> None:
+        loan = self._loans.pop() if self._loans else None
+        if loan is None:
+            return
+        if loan.copy._version != loan.version:
+            loan.original.copy_(loan.copy)
+        if self._path and _at(loan.argument, self._path) is loan.copy:
+            _with(loan.argument, self._path, loan.original, in_place=True)
+
+
+def _copy(tensor: torch.Tensor, target: torch.device) -> torch.Tensor:
+    """The tensor on another device, with a count of its writes, which tensors made in inference mode lack."""
+    import torch
+
+    if torch.is_inference_mode_enabled():
+        with torch.inference_mode(False):
+            return tensor.to(target)
+    return tensor.to(target)
+
+
+def _output_mover(path: Path, target: torch.device) -> Any:
+    import torch
+
     def move_output(_: torch.nn.Module, __: Any, result: Any) -> Any:
-        new = _moved(result, path, target)
-        return None if new is result else new
+        found = _at(result, path)
+        if not isinstance(found, torch.Tensor) or found.device == target:
+            return None
+        return _with(result, path, found.to(target), in_place=False)
 
     return move_output

@@ -6,6 +6,10 @@ moved, and that one call is made again; nothing runs twice, so caches and counte
 boundary moves the tensor, and the next call of the same kind proves it, still under the mode. When nothing new happens the kind is
 settled: from then on only the hooks are there, and the mode stays only around modules that make the tensor inside themselves.
 
+Note [Block]
+Inside `with sd.heal():` the mode stays, for statements of which no module knows; there, each refused call is diagnosed once and
+healed where it stands, without hooks.
+
 Must guarantee: a move changes no number; where one would hide a wrong result it refuses; `remove()` restores everything.
 """
 
@@ -16,13 +20,12 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING, Any
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Any, Self
 
-from samedevice.diagnosis import judge
+from samedevice.diagnosis import fix_at_use, judge
 from samedevice.errors import UsageError
 from samedevice.events import Event, EventKind
 from samedevice.findings import Finding
@@ -31,9 +34,10 @@ from samedevice.guards._boundary import Boundary, Producers, taken_by
 from samedevice.guards._hooks import device_map_of
 from samedevice.guards._live import event_of
 from samedevice.guards._placement import amount
-from samedevice.guards._stale import named_tensors, operator_name, target_of, written_to
+from samedevice.guards._stale import is_one_step, named_tensors, operator_name, target_of, written_to
+from samedevice.guards._traces import Traces
 from samedevice.messages import say
-from samedevice.provenance import FrameFilter
+from samedevice.provenance import FrameFilter, variables_of
 
 if TYPE_CHECKING:
     import torch
@@ -76,19 +80,23 @@ class Repair:
 class Healing:
     """What `sd.heal` returns: what was repaired, and `remove()`."""
 
-    def __init__(self, model: torch.nn.Module) -> None:
+    def __init__(self, model: torch.nn.Module | None) -> None:
         import torch
 
         self._model = model
-        self._names = {id(module): name or type(module).__name__ for name, module in model.named_modules()}
+        modules = model.named_modules() if model is not None else ()
+        self._names = {id(module): name or type(module).__name__ for name, module in modules}
         self._members = set(self._names)
         self._producers = Producers(self._members)
         ours = (str(Path(torch.__file__).parent) + "/", str(Path(__file__).parent.parent) + "/")
         self._filter = FrameFilter(ours, None)
-        self._settled: set[Any] = set()
-        self._handles: dict[tuple[Boundary, torch.device], Any] = {}
+        self._settled: dict[Any, bool] = {}
+        """Kinds of calls that were learned, and whether a call may be made again because it leaves nothing behind."""
+        self._handles: dict[tuple[Boundary, torch.device], Callable[[], None]] = {}
         self._uses: dict[tuple[Boundary, torch.device], set[Any]] = {}
         """The statements for which a boundary is there."""
+        self._returned: list[tuple[torch.Tensor, int, tuple[Boundary, torch.device]]] = []
+        """Stale tensors that modules returned in this call, and how often they had been written to by then."""
         self._tried: dict[Any, list[str]] = {}
         self._targets: dict[Any, torch.device] = {}
         self._inside: set[int] = set()
@@ -98,9 +106,22 @@ class Healing:
         self._in_generate = False
         """Whether a statement of `generate` itself needs the mode each time."""
         self.repairs: list[Repair] = []
-        self._wrap(model, "forward", self._around)
-        if callable(getattr(model, "generate", None)):
-            self._wrap(model, "generate", self._around)
+        self._block: list[Any] = []
+        """The modes of the blocks that are entered."""
+        if model is not None:
+            self._wrap(model, "forward", self._around)
+            if callable(getattr(model, "generate", None)):
+                self._wrap(model, "generate", self._around)
+
+    def __enter__(self) -> Self:
+        self._block.append(self._mode())
+        self._block[-1].__enter__()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._block.pop().__exit__(kind, error, trace)
+        if not self._block:
+            self.remove()
 
     # -- what people ask ---------------------------------------------------------------------------------------------
 
@@ -115,8 +136,8 @@ class Healing:
 
     def remove(self) -> None:
         """Take everything off the model again."""
-        for handle in self._handles.values():
-            handle.remove()
+        for take_off in self._handles.values():
+            take_off()
         self._handles.clear()
         self._uses.clear()
         while self._undo:
@@ -144,6 +165,7 @@ class Healing:
         self._undo.append(undo)
 
     def _around(self, name: str, method: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        assert self._model is not None
         kind = (name, self._model.training, *map(_kind, args), *((key, _kind(value)) for key, value in kwargs.items()))
         if kind not in self._settled:
             return self._learn(kind, method, args, kwargs)
@@ -152,23 +174,39 @@ class Healing:
         except Exception as error:
             if event_of(error, self._model) is None:
                 raise
-            self._settled.discard(kind)  # a branch that was not seen yet: the next call of this kind learns it
-            if name == "generate" or self._model.training or any(_keeps(key, value) for key, value in kwargs.items()):
+            if not self._settled.pop(kind, True):  # a branch that was not seen yet: the next call of this kind learns it
+                error.add_note(say("heal.next-call", "en"))
                 raise
         return self._learn(kind, method, args, kwargs)
 
     def _learn(self, kind: Any, method: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        assert self._model is not None
         before = self._fresh
-        with self._healed(), self._producers.watch():
-            result = method(*args, **kwargs)
+        traces = Traces(self._model, args, kwargs)
+        try:
+            with self._mode(), self._producers.watch():
+                result = method(*args, **kwargs)
+        finally:
+            self._install()
         if self._fresh == before and not (kind[0] == "generate" and self._in_generate):
             if len(self._settled) >= _KINDS_AT_MOST:
                 self._settled.clear()
-            self._settled.add(kind)
+            self._settled[kind] = not traces.left()
         return result
 
-    @contextmanager
-    def _healed(self) -> Iterator[None]:
+    def _install(self) -> None:
+        """Put the boundaries that the call showed on their modules, and take off those that did not help; no module runs now."""
+        for tensor, version, key in self._returned:
+            if tensor._version != version:
+                self._uses.pop(key, None)  # written to after it was returned: its module may hold it too, and would miss a copy's writes
+        self._returned.clear()
+        for key in self._handles.keys() - self._uses.keys():
+            self._handles.pop(key)()
+        for boundary, target in self._uses:
+            if (boundary, target) not in self._handles:
+                self._handles[boundary, target] = boundary.install(target)
+
+    def _mode(self) -> Any:
         from torch.overrides import TorchFunctionMode
 
         healing = self
@@ -180,65 +218,99 @@ class Healing:
                 try:
                     return func(*args, **(kwargs or {}))
                 except (RuntimeError, NotImplementedError) as error:
-                    moved = healing._repair(error, func, args, kwargs or {}, sys._getframe(1))
-                    if moved is None:
-                        raise
-                args, kwargs = moved
-                return func(*args, **kwargs)
+                    refused = error
+                return healing._again(refused, func, args, kwargs or {}, sys._getframe(1))
 
-        with ExitStack() as stack:
-            stack.enter_context(Heals())
-            yield
+        return Heals()
 
     def _within(self, _: str, method: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        with self._healed():
+        with self._mode():
             return method(*args, **kwargs)
 
     # -- repairs -----------------------------------------------------------------------------------------------------
 
-    def _repair(self, error: Exception, function: Any, args: Any, kwargs: Any, frame: FrameType) -> tuple[Any, Any] | None:
-        """The arguments with the stale ones moved; None when the error is not ours to heal."""
+    def _again(self, error: Exception, function: Any, args: Any, kwargs: Any, frame: FrameType) -> Any:
+        """The refused call, made once more with its stale operands moved; raises the error when it is not ours to heal."""
         named = named_tensors(function, args, kwargs)
+        target = self._target(error, function, args, kwargs, named, frame)
+        if target is None:
+            raise error
+        stale = [tensor for _, tensor in named if tensor.device != target]
+        # CUDA takes numbers from the host, and computes with them otherwise than with a tensor of its own type.
+        numbers = {id(tensor) for tensor in stale if tensor.device.type == "cpu" and tensor.dim() == 0}
+
+        def moved(kept: set[int]) -> Any:
+            def place(_: str, __: str, tensor: torch.Tensor) -> torch.Tensor:
+                return tensor if id(tensor) in kept else tensor.to(target)
+
+            return function(*rebuilt(args, place), **rebuilt(kwargs, place))
+
+        if 0 < len(numbers) < len(stale):
+            try:
+                return moved(numbers)
+            except (RuntimeError, NotImplementedError) as refused:
+                if event_of(refused, self._model, frame, named) is None:
+                    raise
+        return moved(set())
+
+    def _target(
+        self, error: Exception, function: Any, args: Any, kwargs: Any, named: list[tuple[str, torch.Tensor]], frame: FrameType
+    ) -> torch.device | None:
+        """Where the call is to run; None when the error is not ours to heal."""
         devices = tuple(str(tensor.device) for _, tensor in named)
-        if len(set(devices)) < 2:
-            return None
         module = self._module_at(frame)
         statement = (self._filter.site(frame), operator_name(function), id(module))
-        target = self._targets.get((statement, devices))
-        if target is None or statement not in self._tried or self._tried[statement][-1] != "inside":
-            event = event_of(error, self._model, frame, named)
-            if event is None:
-                return None
-            finding = judge(event)
-            target = self._decide(error, finding, event, named, written_to(function, args, kwargs))
-            if target is None:
-                return None
-            self._targets[statement, devices] = target
-            self._remember(statement, finding, module, named, target, frame)
-        to = target
-        return rebuilt(args, lambda _, __, tensor: tensor.to(to)), rebuilt(kwargs, lambda _, __, tensor: tensor.to(to))
+        written = written_to(function, args, kwargs)
+        target = self._targets.get((statement, devices, tuple(str(tensor.device) for tensor in written)))
+        if target is not None and self._tried[statement][-1] == "inside":
+            return target
+        event = event_of(error, self._model, frame, named)
+        if event is None:
+            return None
+        finding = judge(event)
+        if finding.cause == "optimizer-state-on-other-device" and not _in_optimizer(frame):
+            refused = False  # a kept average, say: its own device is where it is written
+        else:
+            refused = finding.cause in REFUSED_CAUSES
+        reason, target = self._decide(finding, event, named, written, refused, is_one_step(function, args, kwargs))
+        if target is None:
+            if not hasattr(error, "finding"):
+                error.finding = finding  # type: ignore[attr-defined] # ours, on torch's own exception
+                error.add_note(say("heal.not-healed", "en", reason=reason))
+            return None
+        stale = [name for name, tensor in named if tensor.device != target]
+        if not any(fix.diff for fix in finding.fixes):
+            at_use = [fix for name in stale if (fix := fix_at_use(event, name)) is not None]
+            finding = replace(finding, fixes=(*at_use, *finding.fixes))
+        self._targets[statement, devices, tuple(str(tensor.device) for tensor in written)] = target
+        self._remember(statement, finding, module, named, target, frame)
+        return target
 
     def _decide(
-        self, error: Exception, finding: Finding, event: Event, named: list[tuple[str, torch.Tensor]], written: torch.Tensor | None
-    ) -> torch.device | None:
-        reason = None
-        target = None
-        if finding.cause in REFUSED_CAUSES or event.kind is not EventKind.MISMATCH or any(each.device.type == "meta" for _, each in named):
-            reason = say("heal.cause", "en", cause=finding.cause if finding.cause in REFUSED_CAUSES else event.kind.value)
-        else:
-            target = target_of(finding, event, named, written)
-            if target is None:
-                reason = say("heal.unclear", "en")
-        if reason is not None and not hasattr(error, "finding"):
-            error.finding = finding  # type: ignore[attr-defined] # ours, on torch's own exception
-            error.add_note(say("heal.not-healed", "en", reason=reason))
-        return target
+        self,
+        finding: Finding,
+        event: Event,
+        named: list[tuple[str, torch.Tensor]],
+        written: list[torch.Tensor],
+        refused: bool,
+        one_step: bool,
+    ) -> tuple[str, torch.device | None]:
+        """Where the call is to run, or why it is not made again."""
+        meta = any(each.device.type == "meta" for _, each in named)
+        if refused or event.kind is not EventKind.MISMATCH or meta:
+            return say("heal.cause", "en", cause=finding.cause if refused else event.kind.value), None
+        if not one_step:
+            return say("heal.partly-done", "en"), None
+        if event.processes > 1 and len({device for each in event.running[-1:] for device in each.below}) > 1:
+            return say("heal.launcher", "en", model=event.running[-1].kind, world=str(event.processes)), None
+        met = {tensor.device for _, tensor in named}
+        return say("heal.unclear", "en"), target_of(finding, event, named, written) if len(met) > 1 else None
 
     def _remember(
         self,
         statement: Any,
         finding: Finding,
-        module: torch.nn.Module,
+        module: torch.nn.Module | None,
         named: list[tuple[str, torch.Tensor]],
         target: torch.device,
         frame: FrameType,
@@ -246,40 +318,42 @@ class Healing:
         """Install the narrowest boundary that was not tried for this statement yet, and say so once."""
         self._fresh += 1
         tried = self._tried.setdefault(statement, [])
-        for key, users in self._uses.items():
+        for key, users in list(self._uses.items()):
             users.discard(statement)  # it did not help
-            if not users and key in self._handles:
-                self._handles.pop(key).remove()
+            if not users:
+                del self._uses[key]
         stale = [(name, tensor) for name, tensor in named if tensor.device != target]
         boundaries = self._boundaries([tensor for _, tensor in stale], target, frame, tried)
         if boundaries is None:
             tried.append("inside")
-            if module is self._model and not self._runs_forward(frame):
+            running = self._running(frame)
+            if running is None:
                 self._in_generate = True
-            elif id(module) not in self._inside:
-                self._inside.add(id(module))
-                self._wrap(module, "forward", self._within)
+            elif id(running) not in self._inside:
+                self._inside.add(id(running))
+                self._wrap(running, "forward", self._within)
         else:
             tried.append(boundaries[0].kind)
             for boundary in boundaries:
                 self._uses.setdefault((boundary, target), set()).add(statement)
-                if (boundary, target) not in self._handles:
-                    self._handles[boundary, target] = boundary.install(target)
         self._say(finding, statement, stale, target, boundaries, module)
 
     def _boundaries(self, stale: list[torch.Tensor], target: torch.device, frame: FrameType, tried: list[str]) -> list[Boundary] | None:
         """A boundary of one kind for every stale tensor; None when there is none but the inside of the module."""
-        weights = any(id(tensor) == id(own) for tensor in stale for own in self._model.parameters())
-        if weights or "inside" in tried:
+        if self._model is None or "inside" in tried:
+            return None
+        own = {id(parameter) for parameter in self._model.parameters()}
+        if any(id(tensor) in own for tensor in stale):
             return None
         if "input" not in tried:
             taken = [taken_by(tensor, _outwards(frame), self._members, target) for tensor in stale]
             if all(each is not None for each in taken):
                 return [each for each in taken if each is not None]
         if "output" not in tried:
-            given = [self._producers.of(tensor) for tensor in stale]
-            if all(each is not None for each in given):
-                return [each for each in given if each is not None]
+            given = [(tensor, *found) for tensor in stale if (found := self._producers.of(tensor)) is not None]
+            if len(given) == len(stale):
+                self._returned += [(tensor, version, (boundary, target)) for tensor, boundary, version in given]
+                return [boundary for _, boundary, __ in given]
         return None
 
     def _say(
@@ -289,11 +363,11 @@ class Healing:
         stale: list[tuple[str, torch.Tensor]],
         target: torch.device,
         boundaries: list[Boundary] | None,
-        module: torch.nn.Module,
+        module: torch.nn.Module | None,
     ) -> None:
         chosen = boundaries[0] if boundaries else None
         kind = chosen.kind if chosen else "inside"
-        where = self._names.get(id(chosen.module if chosen else module), "?")
+        where = self._names.get(id(chosen.module if chosen else module)) or finding.module or (finding.at.function if finding.at else "?")
         text = say(f"heal.{kind}", "en", module=where, path=chosen.spelled() if chosen else "")
         held = sum(tensor.numel() * tensor.element_size() for _, tensor in stale)
         operand = ", ".join(name for name, _ in stale)
@@ -318,22 +392,25 @@ class Healing:
         )
         logging.getLogger("samedevice").warning("%s", told)
 
-    def _module_at(self, frame: FrameType) -> torch.nn.Module:
+    def _module_at(self, frame: FrameType) -> torch.nn.Module | None:
         """The innermost module of the model whose method runs; the model itself when none does."""
+        return next((module for module, _ in self._modules(frame)), self._model)
+
+    def _running(self, frame: FrameType) -> torch.nn.Module | None:
+        """The innermost module of the model whose forward runs."""
+        return next((module for module, method in self._modules(frame) if method == "forward"), None)
+
+    def _modules(self, frame: FrameType) -> Iterator[tuple[torch.nn.Module, str]]:
+        """Modules of the model whose methods run, with the method, innermost first."""
         for each in _outwards(frame):
             code = each.f_code
             if code.co_argcount and code.co_varnames[0] == "self":
-                owner = each.f_locals.get("self")
+                owner = variables_of(each).get("self")
                 if id(owner) in self._members:
-                    found: torch.nn.Module = owner  # type: ignore[assignment] # a member is a module
-                    return found
-        return self._model
-
-    def _runs_forward(self, frame: FrameType) -> bool:
-        return any(each.f_code.co_name == "forward" and each.f_locals.get("self") is self._model for each in _outwards(frame))
+                    yield owner, code.co_name  # type: ignore[misc] # a member is a module
 
 
-def heal(model: torch.nn.Module) -> Healing:
+def heal(model: torch.nn.Module | None = None) -> Healing:
     """Repair device mismatches of `model` while it runs: opt-in, logged, removable, and never at the price of other numbers.
 
     ```python
@@ -356,6 +433,8 @@ def heal(model: torch.nn.Module) -> Healing:
     processes. What would hide a wrong result (optimizer state, weights without values, generators) is not healed: torch's exception
     comes out, with the finding and the reason on it.
     """
+    if model is None:
+        return Healing(None)
     kind = type(model).__name__
     if kind in _REPLICAS or getattr(model, "_is_replica", False):
         raise HealRefusedError(say("heal.replicas", "en", model=kind))
@@ -374,6 +453,13 @@ def _world() -> int:
     return int(text) if text.isdecimal() else 1
 
 
+def _in_optimizer(frame: FrameType) -> bool:
+    """Whether a step of an optimizer runs."""
+    import torch
+
+    return any(isinstance(variables_of(each).get("self"), torch.optim.Optimizer) for each in _outwards(frame))
+
+
 def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
     while frame is not None:
         yield frame
@@ -390,7 +476,3 @@ def _kind(value: Any) -> Any:
     if value is None or isinstance(value, (bool, str)):
         return value
     return (type(value), value == 0) if isinstance(value, int) else type(value)  # a step's number is not a kind of its own
-
-
-def _keeps(name: str, value: Any) -> bool:
-    return value is not None and ("past" in name or "cache" in name or "Cache" in type(value).__name__)

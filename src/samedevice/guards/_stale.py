@@ -1,7 +1,7 @@
 """Which tensors of a refused call are to be moved, and where.
 
 Must guarantee: a tensor that the call writes to is never moved, since the write would be lost; weights stay where they are unless
-two of them meet; where the diagnosis does not tell, the answer is None.
+two of them meet; where the diagnosis does not tell, the first GPU takes all: numbers do not depend on which.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ARGUMENTS = {"embedding": {"input": "indices"}, "cross_entropy": {"input": "sel
 
 def operator_name(function: Callable[..., Any]) -> str:
     """What torch calls the operator: `mul` for `__rmul__`, `add_` for `__iadd__`."""
-    name = getattr(function, "__name__", "")
+    name = str(getattr(function, "__name__", "")).partition(".")[0]  # an overload is called `add.Tensor`
     if name in _NAMES:
         return _NAMES[name]
     if found := re.fullmatch(r"__(\w+?)__", name):
@@ -56,37 +56,70 @@ def _parameter_names(function: Callable[..., Any], name: str) -> list[str]:
 
     if inspect.isfunction(function):
         return list(inspect.signature(function).parameters)
+    if schema := getattr(getattr(function, "default", function), "_schema", None):
+        return [argument.name for argument in schema.arguments]
     for schema in torch._C._jit_get_schemas_for_operator(f"aten::{name}"):
         return [argument.name for argument in schema.arguments]
     return []
 
 
-def written_to(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> torch.Tensor | None:
-    """The tensor that the call writes to, if any."""
-    import torch
-
-    out = kwargs.get("out")
-    if isinstance(out, torch.Tensor):
-        return out
+def is_one_step(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
+    """Whether a refused call has done nothing yet, so that it may be made again."""
     name = operator_name(function)
-    if name.endswith("_") and not name.endswith("__") and args and isinstance(args[0], torch.Tensor):
-        return args[0]
-    if kwargs.get("inplace") and args and isinstance(args[0], torch.Tensor):
-        return args[0]
-    return None
+    if name in _PARTLY_DONE:
+        return False
+    given = _given(function, name, args, kwargs)
+    return name not in _DRAWS or not given.get(_DRAWS[name]) or not given.get("training", True)
+
+
+def written_to(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> list[torch.Tensor]:
+    """The tensors that the call writes to."""
+    name = operator_name(function)
+    given = _given(function, name, args, kwargs)
+    written = [kwargs.get("out")]
+    if name.endswith("_") and not name.endswith("__"):
+        written += [*args[:1], given.get("self")]
+    if given.get("inplace"):
+        written += args[:1]
+    if given.get("training", name not in _RUNNING) or given.get("use_input_stats"):
+        written += [given.get(key) for key in _RUNNING.get(name, ())]
+    if given.get("max_norm") is not None:
+        written.append(given.get("weight"))
+    written += [given.get(key) for key in _annotated(function)]
+    return list({id(tensor): tensor for value in written for _, _, tensor in tensors_of(value)}.values())
+
+
+_PARTLY_DONE = {"backward", "grad", "step"}
+"""They have run parts of a graph, and written gradients, by the time they are refused."""
+_DRAWS = {"multi_head_attention_forward": "dropout_p"}
+"""Calls of several steps that draw random numbers on the way, and the argument that says so."""
+_RUNNING = {"batch_norm": ("running_mean", "running_var"), "instance_norm": ("running_mean", "running_var")}
+"""What a call updates without saying so in its schema."""
+
+
+def _given(function: Callable[..., Any], name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
+    return {**dict(zip(_parameter_names(function, name), args, strict=False)), **kwargs}
+
+
+def _annotated(function: Callable[..., Any]) -> list[str]:
+    """Arguments of an operator that its schema says are written to."""
+    packet = getattr(function, "default", function)
+    schema = getattr(packet, "_schema", None)
+    arguments = getattr(schema, "arguments", ())
+    return [each.name for each in arguments if each.alias_info is not None and each.alias_info.is_write]
 
 
 def target_of(
     finding: Finding,
     event: Event,
     named: Sequence[tuple[str, torch.Tensor]],
-    written: torch.Tensor | None,
+    written: Sequence[torch.Tensor],
 ) -> torch.device | None:
     """The device on which the call is to run; None when the evidence does not tell."""
     import torch
 
-    if written is not None:
-        return written.device
+    if written:
+        return written[0].device if len({tensor.device for tensor in written}) == 1 else None
     guilty = _guilty(finding, named)
     if guilty is not None:
         if isinstance(guilty, torch.nn.Parameter):
@@ -101,7 +134,7 @@ def target_of(
     home = next((device for each in event.running if (device := _home(each)) is not None), None)
     if home is not None and any(str(tensor.device) == home for _, tensor in named):
         return torch.device(home)
-    return None
+    return next((tensor.device for _, tensor in named if tensor.device.type != "cpu"), None)  # any GPU gives the same numbers
 
 
 def _home(module: Running) -> str | None:

@@ -8,6 +8,7 @@ and arrays become tensors before C++ sees them. A Python `__getitem__` also fill
 
 from __future__ import annotations
 
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -412,6 +413,8 @@ def install_tensors(patches: Patches, machine_engine: Engine) -> None:
         "__format__": _format,
     }
     for name, value in replaced.items():
+        if isinstance(value, FunctionType):
+            value.__name__ = name  # a torch function mode knows methods by their names
         patches.attribute(Tensor, name, value)
     patches.attribute(torch._C._nn, "_parse_to", _parse_to_with_integers)
     patches.attribute(torch._C, "_group_tensors_by_device_and_dtype", _group_by_device_and_dtype)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from samedevice.diagnosis._scene import Scene
 from samedevice.diagnosis._weigh import Verdict
 from samedevice.diagnosis.fixes._releases import releases_for, releases_of_event
-from samedevice.diagnosis.fixes._script import script_fixes
+from samedevice.diagnosis.fixes._script import fix_at_use, script_fixes
 from samedevice.findings import Fix
 from samedevice.messages import Language
 
-__all__ = ["fixes_for", "releases_for"]
+__all__ = ["fix_at_use", "fixes_for", "releases_for"]
 
 
 def fixes_for(scene: Scene, verdict: Verdict, language: Language) -> tuple[Fix, ...]:

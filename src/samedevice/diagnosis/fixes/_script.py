@@ -11,7 +11,7 @@ from samedevice.diagnosis._scene import Scene
 from samedevice.diagnosis._weigh import Verdict
 from samedevice.diagnosis.fixes._edit import Script, called, relocated, with_keyword
 from samedevice.diagnosis.paste import short_file
-from samedevice.events import EventKind, Operand, Place
+from samedevice.events import Event, EventKind, Operand, Place
 from samedevice.findings import Fix, Safety
 from samedevice.messages import Language, say
 
@@ -32,6 +32,13 @@ def script_fixes(scene: Scene, verdict: Verdict, language: Language) -> tuple[Fi
         fixes = [*_at_use(scene, script, guilty, language), *fixes]
     unique = {(fix.title, fix.diff): fix for fix in fixes}
     return tuple(unique.values())[:4]
+
+
+def fix_at_use(event: Event, operand: str, language: Language = "en") -> Fix | None:
+    """The operand moved where the script's own failing statement uses it; None when the statement is not the script's."""
+    script = Script.read(event.user_at.file) if event.user_at is not None else None
+    stale = next((each for each in event.operands if each.name == operand), None)
+    return next(iter(_at_use(Scene(event), script, stale, language)), None)
 
 
 def _fix(key: str, safety: Safety, language: Language, diff: str | None = None, **values: str) -> Fix:

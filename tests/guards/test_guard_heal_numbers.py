@@ -1,0 +1,301 @@
+"""What could change a model's numbers under `sd.heal`, each shown not to."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+import samedevice as sd
+
+GPU, OTHER = "cuda:0", "cuda:1"
+
+
+@pytest.fixture(autouse=True)
+def machine():
+    with sd.machine("2x24GB") as entered:
+        yield entered
+
+
+def made(kind, *args):
+    torch.manual_seed(0)
+    return kind(*args).to(GPU).eval()
+
+
+def ones(*shape, device=GPU):
+    return torch.ones(*shape, device=device)
+
+
+class Writes(nn.Module):
+    """Reads an argument, and writes to it later."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x, total):
+        y = self.layer(x) + total
+        total.mul_(2)
+        return y
+
+
+@torch.no_grad()
+def test_an_argument_that_is_written_to_later():
+    model, x, total = made(Writes), ones(2, 4), ones(2, 4, device=OTHER)
+    alone = torch.ones(2, 4, device=GPU)
+    expected = [model(x, alone) for _ in range(4)]
+    healing = sd.heal(model)
+    found = [model(x, total) for _ in range(4)]
+    assert all(map(torch.equal, found, expected))
+    assert str(total.device) == OTHER
+    assert torch.equal(total.to(GPU), alone)
+    assert healing.repairs
+
+
+class Remembers(Writes):
+    """Keeps a list of the caller up to date."""
+
+    def forward(self, x, past):
+        y = self.layer(x) + past["states"][0]
+        past["states"][0] = y
+        return y
+
+
+@torch.no_grad()
+def test_a_list_of_the_callers():
+    model, x = made(Remembers), ones(2, 4)
+    alone, past = {"states": [ones(2, 4)]}, {"states": [ones(2, 4, device=OTHER)]}
+    expected = [model(x, alone) for _ in range(4)]
+    held = past["states"]
+    sd.heal(model)
+    found = []
+    for _ in range(4):
+        found.append(model(x, past))
+        held[0] = held[0].to(OTHER)
+    assert all(map(torch.equal, found, expected))
+    assert past["states"] is held
+
+
+class Reads(Remembers):
+    """Takes a list and leaves it."""
+
+    def forward(self, x, past):
+        return self.layer(x) + past["states"][0]
+
+
+@torch.no_grad()
+def test_a_list_is_as_before():
+    model, x, state = made(Reads), ones(2, 4), ones(2, 4, device=OTHER)
+    past = {"states": [state]}
+    healing = sd.heal(model)
+    for _ in range(4):
+        model(x, past)
+    assert [each.boundary for each in healing.repairs] == ["input"]
+    assert past["states"][0] is state
+
+
+@torch.no_grad()
+def test_an_argument_and_its_own_view():
+    class Both(Writes):
+        def forward(self, x, whole, first):
+            y = self.layer(x) + whole
+            first.add_(1)
+            return y + whole
+
+    model, x = made(Both), ones(2, 4)
+    alone, whole = ones(2, 4), ones(2, 4, device=OTHER)
+    expected = [model(x, alone, alone[0]) for _ in range(4)]
+    sd.heal(model)
+    found = [model(x, whole, whole[0]) for _ in range(4)]
+    assert all(map(torch.equal, found, expected))
+
+
+@torch.no_grad()
+def test_a_returned_tensor_that_its_module_holds():
+    class Holds(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("state", torch.ones(2, 4))
+
+        def forward(self):
+            return self.state
+
+    class Outer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer, self.holds = nn.Linear(4, 4), Holds()
+
+        def forward(self, x):
+            state = self.holds()
+            y = self.layer(x) + state
+            state.add_(1)
+            return y
+
+    alone, model, x = made(Outer), made(Outer), ones(2, 4)
+    model.holds.to(OTHER)
+    expected = [alone(x) for _ in range(5)]
+    sd.heal(model)
+    found = [model(x) for _ in range(5)]
+    assert all(map(torch.equal, found, expected))
+
+
+@torch.no_grad()
+def test_a_number_on_the_host_stays():
+    """CUDA reads it in float32; a tensor on the GPU would be rounded to the type of the others first."""
+    x, y, number = ones(3).bfloat16(), ones(3, device=OTHER).bfloat16(), torch.tensor(1 / 3)
+    moved = []
+    to = torch.Tensor.to
+
+    def watched(tensor, *args, **kwargs):
+        moved.append(tensor)
+        return to(tensor, *args, **kwargs)
+
+    with sd.heal() as healing, pytest.MonkeyPatch.context() as patched:
+        patched.setattr(torch.Tensor, "to", watched)
+        result = torch.addcmul(x, y, number)
+    assert str(result.device) == healing.repairs[0].target == GPU
+    assert any(each is y for each in moved)
+    assert not any(each is number for each in moved)
+
+
+def test_running_statistics():
+    """Batch norm updates them without saying so in its schema."""
+    alone, model = made(nn.BatchNorm1d, 4).train(), made(nn.BatchNorm1d, 4).train()
+    for name in ("running_mean", "running_var"):
+        setattr(model, name, getattr(model, name).to(OTHER))
+    mean = model.running_mean
+    x = torch.arange(8.0, device=GPU).reshape(2, 4)
+    healing = sd.heal(model)
+    for _ in range(3):
+        expected, found = alone(x), model(x)
+        assert torch.equal(found.to(GPU), expected)
+        assert torch.equal(mean.to(GPU), alone.running_mean)
+    assert model.running_mean is mean
+    assert healing.repairs
+
+
+def test_a_backward_pass_is_not_made_twice():
+    """It has added to gradients by the time it is refused."""
+    calls = []
+
+    class Meets(torch.autograd.Function):
+        @staticmethod
+        def forward(context, x):
+            return x * 2
+
+        @staticmethod
+        def backward(context, gradient):
+            calls.append(gradient)
+            return ones(3) * ones(3, device=OTHER)
+
+    weight = torch.ones(3, device=GPU, requires_grad=True)
+    with pytest.raises(RuntimeError, match="same device") as caught, sd.heal():
+        Meets.apply(weight).backward(gradient=ones(3, device=OTHER))
+    assert len(calls) == 1
+    assert any("done a part of its work" in note for note in caught.value.__notes__)
+
+
+@torch.no_grad()
+def test_dropout_inside_attention():
+    """A call of several steps that has drawn random numbers is not made again."""
+    attention = nn.MultiheadAttention(4, 2, dropout=0.5).to(GPU).train()
+    attention.out_proj.to(OTHER)
+    x = ones(3, 1, 4)
+    with pytest.raises(RuntimeError) as caught, sd.heal():
+        attention(x, x, x)
+    assert any("done a part of its work" in note for note in caught.value.__notes__)
+    attention.eval()
+    alone = nn.MultiheadAttention(4, 2).to(GPU).eval()
+    alone.load_state_dict(attention.state_dict())
+    with sd.heal():
+        found = attention(x, x, x)[0]
+    assert torch.equal(found.to(GPU), alone(x, x, x)[0])
+
+
+class Branches(nn.Module):
+    """Meets a helper on the host only later, and may count its calls."""
+
+    def __init__(self, counts):
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+        self.late, self.counts, self.steps = False, counts, 0
+
+    def forward(self, x):
+        if self.counts:
+            self.steps += 1
+        y = self.layer(x)
+        return y * torch.arange(4.0) if self.late else y
+
+
+@torch.no_grad()
+def test_a_call_that_leaves_something_behind_is_not_made_twice():
+    model, x = made(Branches, True), ones(2, 4)
+    sd.heal(model)
+    for _ in range(3):
+        model(x)
+    model.late = True
+    with pytest.raises(RuntimeError) as caught:
+        model(x)
+    assert any("changes state" in note for note in caught.value.__notes__)
+    assert model.steps == 4
+    assert torch.equal(model(x), model.layer(x) * torch.arange(4.0, device=GPU))
+    assert model.steps == 5
+
+
+@torch.no_grad()
+def test_a_call_that_leaves_nothing_behind_is():
+    model, x = made(Branches, False), ones(2, 4)
+    sd.heal(model)
+    for _ in range(3):
+        model(x)
+    model.late = True
+    assert torch.equal(model(x), model.layer(x) * torch.arange(4.0, device=GPU))
+
+
+@torch.no_grad()
+def test_a_call_that_draws_random_numbers_is_not_made_twice():
+    class Noisy(Branches):
+        def forward(self, x):
+            return super().forward(x + torch.rand(4, device=GPU))
+
+    model, x = made(Noisy, False), ones(2, 4)
+    sd.heal(model)
+    for _ in range(3):
+        model(x)
+    model.late = True
+    with pytest.raises(RuntimeError, match="same device"):
+        model(x)
+
+
+class Scales(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return self.layer(x)
+
+
+@torch.no_grad()
+def test_statements_outside_of_modules():
+    model, x = made(Scales), ones(2, 4)
+    labels = torch.tensor([1, 2])
+    expected = nn.functional.cross_entropy(model(x), labels.to(GPU))
+    with sd.heal() as healing:
+        found = nn.functional.cross_entropy(model(x), labels)
+    assert torch.equal(found, expected)
+    (repair,) = healing.repairs
+    assert (repair.source, repair.target) == ("cpu", GPU)
+    with pytest.raises(RuntimeError, match="same device"):
+        nn.functional.cross_entropy(model(x), labels)
+
+
+@torch.no_grad()
+def test_a_model_and_what_is_around_it():
+    model, x = made(Scales), ones(2, 4, device=OTHER)
+    with sd.heal(model) as healing:
+        for _ in range(3):
+            result = model(x) * torch.arange(4.0)
+    assert str(result.device) == GPU
+    assert len(healing.repairs) == 2
+    assert "forward" not in vars(model)
