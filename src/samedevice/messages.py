@@ -399,4 +399,186 @@ MESSAGES: dict[str, Message] = {
     "offload.optimizer": Message("optimizer state on the host", "优化器状态放在主机"),
     "offload.parameters": Message("parameters and optimizer state on the host", "参数和优化器状态放在主机"),
     "plan.context": Message("{context} tokens a sample", "每个样本 {context} 个 token"),
+    # Preflight: what a launch results in, and what it is refused for.
+    "parallel.line": Message("{name}: {reason}", "{name}：{reason}"),
+    "parallel.single-gpu": Message("one GPU", "单卡"),
+    "parallel.naive-model-parallel": Message("naive model parallel", "朴素模型并行"),
+    "parallel.data-parallel": Message("DataParallel", "DataParallel"),
+    "parallel.ddp": Message("DDP", "DDP"),
+    "parallel.fsdp": Message("FSDP", "FSDP"),
+    "parallel.fsdp2": Message("FSDP2", "FSDP2"),
+    "parallel.zero": Message("DeepSpeed ZeRO-{stage}", "DeepSpeed ZeRO-{stage}"),
+    "parallel.tensor-parallel": Message("tensor parallel", "张量并行"),
+    "parallel.independent": Message("independent processes", "互不相干的多个进程"),
+    "parallel.unknown": Message("cannot be told", "无法判断"),
+    "parallel-because.plan": Message(
+        "the model is loaded with a tensor-parallel plan in {processes} processes", "模型以张量并行方案加载，共 {processes} 个进程"
+    ),
+    "parallel-because.configured": Message(
+        "DeepSpeed is configured; processes: {processes}, visible GPUs: {gpus}", "配置了 DeepSpeed，{processes} 个进程、{gpus} 块可见 GPU"
+    ),
+    "parallel-because.no-stage": Message(
+        "DeepSpeed is asked for, and its configuration is not at hand", "要求使用 DeepSpeed，但找不到它的配置"
+    ),
+    "parallel-because.sharded": Message("parameters are sharded over {processes} processes", "参数切分到 {processes} 个进程"),
+    "parallel-because.one-each": Message(
+        "{launcher} starts {processes} processes on {gpus} visible GPUs, a replica in each",
+        "{launcher} 在 {gpus} 块可见 GPU 上启动 {processes} 个进程，每个进程一份副本",
+    ),
+    "parallel-because.nothing-joins": Message("{processes} processes, and nothing joins them", "{processes} 个进程，彼此没有关联"),
+    "parallel-because.from-cluster": Message(
+        "a cluster's environment (RANK, WORLD_SIZE) makes each started process one of a group",
+        "集群的环境变量（RANK、WORLD_SIZE）使每个启动的进程成为进程组的一员",
+    ),
+    "parallel-because.wrapped": Message("one process, and the script wraps the model itself", "单进程，脚本自己包装了模型"),
+    "parallel-because.spread": Message(
+        "one process, and the model is spread over several of {gpus} visible GPUs", "单进程，模型分布在 {gpus} 块可见 GPU 中的多块上"
+    ),
+    "parallel-because.trainer": Message("one process sees {gpus} GPUs and a Trainer", "单进程看到 {gpus} 块 GPU，并且使用 Trainer"),
+    "parallel-because.untold": Message(
+        "one process with {gpus} visible GPUs, and the model's map is not known before it runs",
+        "单进程、{gpus} 块可见 GPU，运行之前无法得知模型的 device_map",
+    ),
+    "parallel-because.one-process": Message("one process, and the model is on one GPU", "单进程，模型在一块 GPU 上"),
+    "because.map-launched": Message(
+        "each of {processes} processes would spread the model over {devices}: {map}",
+        "{processes} 个进程中的每一个都会把模型铺到 {devices} 上：{map}",
+    ),
+    "because.map-quantized": Message(
+        "a quantized model cannot be moved later, and each of {processes} processes would spread it over {devices}: {map}",
+        "量化模型之后无法移动，而 {processes} 个进程中的每一个都会把它铺到 {devices} 上：{map}",
+    ),
+    "because.map-fsdp": Message(
+        "FSDP shards the parameters over {processes} processes, and each would spread them over {devices} as well: {map}",
+        "FSDP 会把参数切分到 {processes} 个进程，而每个进程又把它们铺到 {devices} 上：{map}",
+    ),
+    "because.map-deepspeed": Message(
+        "DeepSpeed places parameters itself, even with one process, and the model would be spread over {devices}: {map}",
+        "即使只有一个进程，DeepSpeed 也会自己放置参数，而模型已铺到 {devices} 上：{map}",
+    ),
+    "because.map-zero3": Message(
+        "ZeRO-3 partitions parameters while they are loaded; transformers refuses any map: {map}",
+        "ZeRO-3 在加载时就切分参数；transformers 拒绝任何 device_map：{map}",
+    ),
+    "because.low-memory-zero3": Message(
+        "transformers before 5 refuses low_cpu_mem_usage=True with ZeRO-3",
+        "transformers 5 之前的版本在 ZeRO-3 下拒绝 low_cpu_mem_usage=True",
+    ),
+    "because.map-same-gpu": Message(
+        "all of {processes} processes would load onto {devices}: {map}",
+        "{processes} 个进程都会加载到 {devices}：{map}",
+    ),
+    "because.tool-maps": Message(
+        "{tool} loads with a map of its own when {option} is on, and ZeRO-3 refuses any map",
+        "开启 {option} 时 {tool} 会自己使用 device_map 加载，而 ZeRO-3 拒绝任何 device_map",
+    ),
+    "because.tool-maps-alone": Message(
+        '{tool} starts as one process, sees {gpus} GPUs and loads with device_map="auto"; the environment makes it a rank of a group',
+        '{tool} 以单进程启动并看到 {gpus} 块 GPU，因此用 device_map="auto" 加载；而环境中的 rank 又使它成为进程组的一员',
+    ),
+    "because.wrapped-split": Message(
+        "{by} copies a model from one GPU, and this one is on {devices}", "{by} 只能从一块 GPU 复制模型，而这个模型在 {devices} 上"
+    ),
+    "because.wrapped-elsewhere": Message(
+        "the model is on {device}, and DataParallel starts from {first}", "模型在 {device} 上，而 DataParallel 从 {first} 开始"
+    ),
+    "because.moved-whole": Message("the model was spread over {devices} by {map}", "模型已按 {map} 分布在 {devices} 上"),
+    "because.current-device": Message(
+        "no rank chose its GPU, so each of {processes} processes means {device}",
+        "没有进程选择自己的 GPU，{processes} 个进程都会使用 {device}",
+    ),
+    "because.fixed-device": Message(
+        "{device} is written down for all of {processes} processes", "{device} 是写死的，{processes} 个进程都会使用它"
+    ),
+    "because.state-at-birth": Message(
+        "{optimizer} makes its state when it is built, on the host; line {line} moves the model afterwards",
+        "{optimizer} 在创建时就在 CPU 上建立状态；第 {line} 行之后才移动模型",
+    ),
+    "because.state-before-move": Message(
+        "the state is loaded while the parameters are on the host; line {line} moves them afterwards and leaves the state there",
+        "加载状态时参数还在 CPU 上；第 {line} 行之后移动参数，状态却留在原处",
+    ),
+    "because.parameters-replaced": Message(
+        "line {line} shards the model afterwards, which replaces its parameters", "第 {line} 行之后才切分模型，会替换它的参数"
+    ),
+    "because.loaded-by-all": Message(
+        "each of {processes} processes would load it to the GPU that it was saved from",
+        "{processes} 个进程都会把它加载到保存时所在的 GPU 上",
+    ),
+    "because.loss-apart": Message("its operands are on {devices}", "它的操作数在 {devices} 上"),
+    "because.trainer-sees": Message(
+        "one process sees {gpus} GPUs, and {trainer} gets a model that is on one of them",
+        "单进程看到 {gpus} 块 GPU，而交给 {trainer} 的模型只在其中一块上",
+    ),
+    "because.too-many": Message("{processes} processes, {gpus} visible GPUs", "{processes} 个进程，{gpus} 块可见 GPU"),
+    "because.not-exported": Message("set for the shell alone: {name}", "只对 shell 本身有效：{name}"),
+    "because.kind-and-number": Message(
+        "distributed_type is {kind} and the number of processes {processes}", "distributed_type 为 {kind}，而进程数为 {processes}"
+    ),
+    "because.one-id": Message(
+        "MULTI_GPU with gpu_ids {ids}; accelerate refuses fewer than two", "MULTI_GPU 却只有 gpu_ids {ids}；accelerate 要求至少两个"
+    ),
+    "because.keys-twice": Message(
+        "beside deepspeed_config_file accelerate refuses {keys}", "有 deepspeed_config_file 时 accelerate 拒绝 {keys}"
+    ),
+    "because.section-unused": Message(
+        "{section} is filled in, and distributed_type {kind} does not read it", "填写了 {section}，但 distributed_type {kind} 不会读取它"
+    ),
+    "because.not-read": Message("{launcher} does not read accelerate's configuration", "{launcher} 不读取 accelerate 的配置"),
+    "fix.rank-map": Message("give each process its own GPU", "让每个进程使用自己的 GPU"),
+    "fix.one-process": Message("or start one process: python, without the launcher", "或只启动一个进程：直接用 python，不用启动器"),
+    "fix.no-map": Message("load without a map; the engine shards the parameters", "加载时不用 device_map；由引擎切分参数"),
+    "fix.no-low-memory": Message("load without low_cpu_mem_usage", "加载时不用 low_cpu_mem_usage"),
+    "fix.unwrap": Message("do not wrap it: the model already runs on its GPUs", "不要再包装：模型已经在多块 GPU 上运行"),
+    "fix.set-device": Message("let each rank choose its GPU first", "让每个进程先选择自己的 GPU"),
+    "fix.rank-device": Message("name the rank's own GPU", "使用该进程自己的 GPU"),
+    "fix.move-first": Message("move or shard the model first", "先移动或切分模型"),
+    "fix.loss-together": Message("send the target to the device of the prediction", "把目标移到预测所在的设备"),
+    "fix.torchrun": Message(
+        "start one process per GPU: torchrun --nproc_per_node {count} {script}",
+        "每块 GPU 启动一个进程：torchrun --nproc_per_node {count} {script}",
+    ),
+    "fix.fewer-processes": Message("start {count} processes", "启动 {count} 个进程"),
+    "fix.export": Message("export {name}", "导出 {name}"),
+    "fix.setting": Message("set {name} to {value}", "把 {name} 设为 {value}"),
+    "fix.remove-keys": Message("remove {keys}", "删除 {keys}"),
+    "fix.no-option": Message("remove {name}", "去掉 {name}"),
+    "preflight.no-file": Message("there is no file {path}", "没有文件 {path}"),
+    "preflight.too-large": Message("{path} is too large: at most {most} are read", "{path} 太大：最多读取 {most}"),
+    "preflight.unreadable": Message("{path} cannot be read: {reason}", "无法读取 {path}：{reason}"),
+    "preflight.binary": Message("{path} is not a text file", "{path} 不是文本文件"),
+    "preflight.broken": Message("{path}, line {line}: {reason}", "{path} 第 {line} 行：{reason}"),
+    "preflight.too-deep": Message("{path} is nested too deeply", "{path} 嵌套过深"),
+    "preflight.aliases": Message(
+        "{path}, line {line}: aliases are not followed, since a few can stand for gigabytes",
+        "{path} 第 {line} 行：不展开别名，因为几个别名就可能膨胀到数 GB",
+    ),
+    "preflight.no-mapping": Message("{path} holds no settings by name", "{path} 中没有按名称给出的设置"),
+    "preflight.no-launch": Message("{path} starts no Python program that can be read", "{path} 没有启动可读取的 Python 程序"),
+    "preflight.unknown-kind": Message(
+        "{path} is neither a script nor a configuration (.py, .sh, .yaml, .yml, .json)",
+        "{path} 既不是脚本也不是配置（.py、.sh、.yaml、.yml、.json）",
+    ),
+    "preflight.launcher": Message("the launcher {given} is none of {known}", "启动器 {given} 不在 {known} 之中"),
+    "preflight.count": Message("the number of processes must be at least 1", "进程数至少为 1"),
+    "preflight.unlike": Message(
+        "the GPUs are not alike ({kinds}); each process gets the same share, so {least} sets the limit",
+        "GPU 型号不同（{kinds}）；各进程的份额相同，因此上限由 {least} 决定",
+    ),
+    "preflight.map-untold": Message(
+        "{where}: the device_map could not be told before it runs; it was not judged", "{where}：运行之前无法得知 device_map，未作判断"
+    ),
+    "preflight.maybe-map": Message(
+        "{where}: a map that splits the model, under a condition that could not be told; it was not refused",
+        "{where}：在无法判断的条件下使用了切分模型的 device_map，未予拒绝",
+    ),
+    "preflight.no-script": Message(
+        "the program of this command is not at hand, so only the command was judged: {words}",
+        "找不到该命令的程序，只判断了命令本身：{words}",
+    ),
+    "preflight.passed": Message("nothing speaks against this launch on {machine}", "在 {machine} 上没有发现问题"),
+    "preflight.refused": Message("{count} reasons not to start this on {machine}", "有 {count} 条理由不应在 {machine} 上启动"),
+    "preflight.refused-one": Message("1 reason not to start this on {machine}", "有 1 条理由不应在 {machine} 上启动"),
+    "label.mode": Message("mode", "并行方式"),
+    "label.launch": Message("launch", "启动"),
 }

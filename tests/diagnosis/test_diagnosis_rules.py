@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from samedevice.catalog import find_rule, page_text
-from samedevice.diagnosis import CAUSES, CODES, HEADINGS, RULES
+from samedevice.diagnosis import CAUSES, CODES, HEADINGS, REFUSALS, RULES
 from tools.pages import stale
 
 ROOT = Path(__file__).parents[2]
@@ -23,6 +23,7 @@ def test_every_cause_of_the_taxonomy_is_a_rule():
 def test_codes_never_change():
     assert [rule.code for rule in CODES] == [f"SD{number}" for number in range(101, 108)]
     assert [rule.code for rule in CAUSES] == [f"SD{number}" for number in range(111, 142)]
+    assert [rule.code for rule in REFUSALS] == [f"SD{number}" for number in range(401, 407)]
 
 
 def test_one_file_a_rule():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from samedevice.diagnosis import CAUSES, CODES, RULES, Rule, rule_named
+from samedevice.diagnosis import CAUSES, CODES, REFUSALS, RULES, Rule, rule_named
 from samedevice.messages import Language, say
 
 
@@ -38,6 +38,8 @@ def index_text() -> str:
     lines = ["# Rules", "", "Made from `src/samedevice/diagnosis/rules/` by `python -m tools.pages`.", "", "## What happened", ""]
     lines += ["| code | name | |", "|---|---|---|", *(_row(rule) for rule in CODES)]
     lines += ["", "## Why: the causes", "", "| code | cause | |", "|---|---|---|", *(_row(rule) for rule in CAUSES)]
+    lines += ["", "## Before it starts: refused launches", "", "A launch is refused for these, and for some of the causes above.", ""]
+    lines += ["| code | name | |", "|---|---|---|", *(_row(rule) for rule in REFUSALS)]
     return "\n".join(lines) + "\n"
 
 

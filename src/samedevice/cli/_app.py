@@ -211,6 +211,48 @@ def _launcher(launcher: str | None, nproc: int | None, words: str | None, ranks:
     return launcher
 
 
+@app.command(
+    context_settings={"allow_interspersed_args": True},
+    epilog="Exit status: 0 nothing speaks against it, 1 refused, 2 wrong usage.",
+)
+def preflight(
+    *,
+    target: Annotated[
+        str,
+        typer.Argument(metavar="SCRIPT|CONFIG", help="A Python or shell script, or a configuration in YAML or JSON.", show_default=False),
+    ],
+    arguments: Annotated[
+        list[str] | None, typer.Argument(metavar="[-- ARGS]", help="The script's own arguments, behind `--`.", show_default=False)
+    ] = None,
+    machine: Annotated[
+        str, typer.Option(metavar="SPEC", help="The machine it is meant for: 8xA100-80G, 2x24GB, or a TOML file.")
+    ] = DEFAULT_MACHINE,
+    launcher: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="python, torchrun, accelerate or deepspeed; a shell script says so itself.", show_default=False),
+    ] = None,
+    nproc: Annotated[
+        int | None, typer.Option(metavar="N", help="Processes per machine; default: one for each visible GPU.", show_default=False)
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="accelerate's or DeepSpeed's configuration of the launch.", show_default=False)
+    ] = None,
+    json: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the findings as JSON.", show_default=False)] = None,
+    lang: Annotated[
+        str | None,
+        typer.Option(metavar="en|zh", help="Language of the messages; default: that of the locale.", show_default=False),
+    ] = None,
+) -> None:
+    """Judge a launch before it starts, from source and configuration alone.
+
+    Says which kind of parallelism will result, and refuses what would fail once the GPUs are there: a device_map under a launcher, ranks
+    that share a GPU, a configuration that contradicts its command. Nothing is run, no weight is read, and torch is not imported.
+    """
+    from samedevice.cli._preflight import Options, judge_launch
+
+    raise typer.Exit(judge_launch(Options(target, tuple(arguments or ()), machine, launcher, nproc, config, json, _language(lang))))
+
+
 def _language(lang: str | None) -> Language | None:
     if lang is None:
         return None

@@ -10,6 +10,19 @@ from samedevice.diagnosis._judge import judge
 from samedevice.diagnosis._rule import HEADINGS, Rule
 from samedevice.diagnosis._weigh import UNDETERMINED
 from samedevice.diagnosis.fixes import fix_at_use
-from samedevice.diagnosis.rules import CAUSES, RULES, rule_named
+from samedevice.diagnosis.rules import CAUSES, REFUSALS, RULES, rule_named
 
-__all__ = ["CAUSES", "CODES", "HEADINGS", "RULES", "UNDETERMINED", "Rule", "code_of", "explain_text", "fix_at_use", "judge", "rule_named"]
+__all__ = [
+    "CAUSES",
+    "CODES",
+    "HEADINGS",
+    "REFUSALS",
+    "RULES",
+    "UNDETERMINED",
+    "Rule",
+    "code_of",
+    "explain_text",
+    "fix_at_use",
+    "judge",
+    "rule_named",
+]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from samedevice.report._traceback import raised_by_us, trim, without_ours
 from samedevice.report._words import bytes_text
-from samedevice.report.terminal import finding_text, open_console, print_finding, print_run, readable_language
+from samedevice.report.terminal import finding_text, open_console, print_finding, print_preflight, print_run, readable_language
 
 __all__ = [
     "bytes_text",
     "finding_text",
     "open_console",
     "print_finding",
+    "print_preflight",
     "print_run",
     "raised_by_us",
     "readable_language",

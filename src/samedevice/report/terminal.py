@@ -117,6 +117,22 @@ def print_run(
     _memory(console, memory, language)
 
 
+def print_preflight(
+    console: Console, *, mode: str, findings: Sequence[Finding], notes: Sequence[str], machine: str, language: Language = "en"
+) -> None:
+    """The parallel mode of a launch, what it is refused for, and what could not be told."""
+    _labelled(console, "mode", Text(harmless(mode)), language)
+    for note in notes:
+        _labelled(console, "note", Text(harmless(note)), language)
+    for finding in findings:
+        console.print()
+        print_finding(console, finding, language)
+    if findings:
+        console.print()
+    key = {0: "preflight.passed", 1: "preflight.refused-one"}.get(len(findings), "preflight.refused")
+    _put(console, 0, Text.assemble(("samedevice", "bold"), f": {say(key, language, count=len(findings), machine=harmless(machine))}"))
+
+
 def _machine(machine: Mapping[str, Any]) -> str:
     spec, name = str(machine.get("spec", "?")), machine.get("name")
     return f"{name} ({spec})" if name and name != spec else spec

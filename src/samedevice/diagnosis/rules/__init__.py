@@ -1,4 +1,5 @@
-"""The rules, one file each. Codes SD101 to SD110 say what happened, those from SD111 on why: one for each cause of the taxonomy."""
+"""The rules, one file each. Codes SD101 to SD110 say what happened, those from SD111 on why: one for each cause of the taxonomy;
+those from SD401 on refuse a launch."""
 
 from __future__ import annotations
 
@@ -24,6 +25,8 @@ from samedevice.diagnosis.rules import (
     hardware_or_driver,
     input_not_on_embedding_device,
     kernel_launched_on_current_device,
+    launch_config_contradiction,
+    launch_variable_not_exported,
     library_version_regression,
     lm_head_or_tied_weight_split,
     loss_or_label_on_other_device,
@@ -32,12 +35,16 @@ from samedevice.diagnosis.rules import (
     misleading_after_effect,
     module_left_on_other_device,
     offload_hook_bypassed,
+    optimizer_built_before_move,
     optimizer_state_on_other_device,
     out_of_memory,
+    processes_exceed_gpus,
     quantized_state_on_other_device,
+    rank_device_not_set,
     ranks_share_a_gpu,
     rope_table_on_wrong_device,
     tensor_created_on_wrong_device,
+    trainer_chooses_data_parallel,
     unchecked_kernel,
     undetermined,
     unmaterialized_weights,
@@ -85,6 +92,12 @@ RULES: tuple[Rule, ...] = tuple(
         hardware_or_driver,
         misleading_after_effect,
         undetermined,
+        trainer_chooses_data_parallel,
+        rank_device_not_set,
+        launch_config_contradiction,
+        processes_exceed_gpus,
+        optimizer_built_before_move,
+        launch_variable_not_exported,
     )
 )
 
@@ -92,7 +105,10 @@ _BY_CODE = {rule.code: rule for rule in RULES}
 _BY_NAME = {rule.name: rule for rule in RULES}
 assert len(_BY_CODE) == len(_BY_NAME) == len(RULES), "codes and names are unique"
 
-CAUSES: tuple[Rule, ...] = tuple(rule for rule in RULES if rule.kind is None)
+REFUSALS: tuple[Rule, ...] = tuple(rule for rule in RULES if rule.code.startswith("SD4"))
+"""What only a launch can be refused for; a launch is refused for causes as well."""
+
+CAUSES: tuple[Rule, ...] = tuple(rule for rule in RULES if rule.kind is None and rule not in REFUSALS)
 
 
 def rule_of(code: str) -> Rule:
@@ -105,4 +121,4 @@ def rule_named(name: str) -> Rule:
     return _BY_NAME[name]
 
 
-__all__ = ["CAUSES", "RULES", "rule_named", "rule_of"]
+__all__ = ["CAUSES", "REFUSALS", "RULES", "rule_named", "rule_of"]

@@ -1,0 +1,2 @@
+#!/bin/bash
+accelerate launch --config_file config.yaml train.py --model ${MODEL:-Qwen/Qwen1.5-7B}

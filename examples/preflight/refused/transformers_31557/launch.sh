@@ -1,0 +1,1 @@
+python train.py ${MODEL:-Qwen/Qwen1.5-0.5B}

@@ -1,0 +1,63 @@
+"""A configuration file and the launch that uses it disagree.
+
+## What happens
+
+`distributed_type: "NO"` with several processes, `MULTI_GPU` with one, keys for DeepSpeed that its own configuration
+file has already, torchrun with a file that only `accelerate launch` reads.
+
+## Why it fails
+
+The launcher refuses, or one of the two wins without a word: processes that should train together do not know of each
+other.
+
+## Example
+
+```yaml
+distributed_type: "NO"
+num_processes: 8
+```
+
+## Use instead
+
+```yaml
+distributed_type: MULTI_GPU
+num_processes: 8
+```
+
+## Fix safety
+
+Read it: the file may be the right one and the command the wrong one.
+
+## Known limits
+
+Only keys that bear on processes and devices are read.
+
+## References
+
+- [accelerate launch](https://huggingface.co/docs/accelerate/package_reference/cli)
+"""
+
+# ruff: noqa: RUF001 # sentences are whole lines, and Chinese has its own punctuation
+
+from __future__ import annotations
+
+from samedevice.diagnosis._rule import Rule
+from samedevice.messages import Message
+
+RULE = Rule(
+    code="SD403",
+    name="launch-config-contradiction",
+    title=Message(
+        "the configuration contradicts the launch",
+        "配置与启动方式互相矛盾",
+    ),
+    meaning=Message(
+        "a configuration of accelerate or DeepSpeed says something else than the command that uses it",
+        "accelerate 或 DeepSpeed 的配置与使用它的启动命令不一致",
+    ),
+    cure=Message(
+        "let one place say how many processes there are and what kind of parallelism is wanted",
+        "只在一个地方说明进程数和并行方式，并保持一致",
+    ),
+    page=__doc__ or "",
+)

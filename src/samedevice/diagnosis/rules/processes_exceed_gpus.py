@@ -1,0 +1,59 @@
+"""A launch starts more processes on a machine than it has visible GPUs.
+
+## What happens
+
+`--nproc_per_node 8` with `CUDA_VISIBLE_DEVICES=0,1`, `num_processes: 8` on a machine with four GPUs.
+
+## Why it fails
+
+The process with the first rank beyond them asks for a GPU that does not exist: "invalid device ordinal".
+
+## Example
+
+```bash
+CUDA_VISIBLE_DEVICES=0,1 torchrun --nproc_per_node 4 train.py
+```
+
+## Use instead
+
+```bash
+CUDA_VISIBLE_DEVICES=0,1 torchrun --nproc_per_node 2 train.py
+```
+
+## Fix safety
+
+The effective batch changes with the number of processes.
+
+## Known limits
+
+Processes that share a GPU on purpose (the gloo backend, tests) are refused as well.
+
+## References
+
+- [torchrun](https://docs.pytorch.org/docs/stable/elastic/run.html)
+"""
+
+# ruff: noqa: RUF001 # sentences are whole lines, and Chinese has its own punctuation
+
+from __future__ import annotations
+
+from samedevice.diagnosis._rule import Rule
+from samedevice.messages import Message
+
+RULE = Rule(
+    code="SD404",
+    name="processes-exceed-gpus",
+    title=Message(
+        "more processes than visible GPUs",
+        "进程数多于可见的 GPU 数",
+    ),
+    meaning=Message(
+        "a launch starts more processes on a machine than GPUs are visible there",
+        "启动的进程数多于可见的 GPU 数",
+    ),
+    cure=Message(
+        "start as many processes as GPUs are visible, or show more GPUs",
+        "进程数与可见 GPU 数保持一致，或暴露更多 GPU",
+    ),
+    page=__doc__ or "",
+)

@@ -1,0 +1,67 @@
+"""Several processes put their model on one and the same GPU.
+
+## What happens
+
+`.cuda()` and `.to("cuda")` mean the current device, which is `cuda:0` in every process until `torch.cuda.set_device`
+changes it; `"cuda:0"` means it always.
+
+## Why it fails
+
+NCCL refuses two ranks on one GPU ("Duplicate GPU detected"), DDP refuses a model that is not on its `device_ids`, or
+all replicas fill one GPU until it is out of memory.
+
+## Example
+
+```python
+dist.init_process_group("nccl")
+model = DDP(model.cuda())
+```
+
+## Use instead
+
+```python
+local_rank = int(os.environ["LOCAL_RANK"])
+torch.cuda.set_device(local_rank)
+dist.init_process_group("nccl")
+model = DDP(model.cuda(), device_ids=[local_rank])
+```
+
+## Fix safety
+
+Safe.
+
+## Known limits
+
+A launcher that shows each process one GPU makes `cuda:0` right; a script that does so itself by
+`CUDA_VISIBLE_DEVICES` is understood, a wrapper around it is not.
+
+## References
+
+- [DistributedDataParallel](https://docs.pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html)
+- [torchrun](https://docs.pytorch.org/docs/stable/elastic/run.html)
+"""
+
+# ruff: noqa: RUF001 # sentences are whole lines, and Chinese has its own punctuation
+
+from __future__ import annotations
+
+from samedevice.diagnosis._rule import Rule
+from samedevice.messages import Message
+
+RULE = Rule(
+    code="SD402",
+    name="rank-device-not-set",
+    title=Message(
+        "every rank works on the same GPU",
+        "所有进程都在同一块 GPU 上",
+    ),
+    meaning=Message(
+        "several processes put their model on one GPU because no rank chose its own",
+        "多个进程把模型放到同一块 GPU 上，因为没有进程选择自己的 GPU",
+    ),
+    cure=Message(
+        "call torch.cuda.set_device(local_rank) before anything is put on cuda",
+        "在使用 cuda 之前调用 torch.cuda.set_device(local_rank)",
+    ),
+    page=__doc__ or "",
+)

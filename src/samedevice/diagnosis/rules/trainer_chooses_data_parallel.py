@@ -1,0 +1,63 @@
+"""A Trainer will wrap the model in `nn.DataParallel` without saying so.
+
+## What happens
+
+Started with plain `python` where several GPUs are visible, `Trainer` sets `n_gpu` to their number and wraps the model
+in `nn.DataParallel`, unless the model is spread over GPUs already.
+
+## Why it fails
+
+Replicas are made in threads at each step: tensors kept in attributes, quantized weights, adapters and hooks stay on
+the first GPU. Where it does run it is slower than one process per GPU, and the batch per step grows silently.
+
+## Example
+
+```bash
+python train.py            # on a machine with 8 GPUs; train.py builds a Trainer
+```
+
+## Use instead
+
+```bash
+torchrun --nproc_per_node 8 train.py          # one process per GPU
+CUDA_VISIBLE_DEVICES=0 python train.py        # or one GPU
+```
+
+## Fix safety
+
+Safe; with several processes the effective batch is the same as DataParallel's when the batch per device is.
+
+## Known limits
+
+A script that really wants DataParallel is refused as well.
+
+## References
+
+- [transformers: Trainer and `n_gpu`](https://huggingface.co/docs/transformers/main_classes/trainer)
+- [torch.nn.DataParallel](https://docs.pytorch.org/docs/stable/generated/torch.nn.DataParallel.html)
+"""
+
+# ruff: noqa: RUF001 # sentences are whole lines, and Chinese has its own punctuation
+
+from __future__ import annotations
+
+from samedevice.diagnosis._rule import Rule
+from samedevice.messages import Message
+
+RULE = Rule(
+    code="SD401",
+    name="trainer-chooses-data-parallel",
+    title=Message(
+        "a Trainer will wrap the model in DataParallel",
+        "Trainer 会悄悄使用 DataParallel",
+    ),
+    meaning=Message(
+        "one process sees several GPUs and the model is on one of them, so the Trainer replicates it in threads",
+        "单进程看到多块 GPU、模型只在其中一块上时，Trainer 会用 nn.DataParallel 在线程中复制模型",
+    ),
+    cure=Message(
+        "start one process per GPU with torchrun, or make one GPU visible",
+        "用 torchrun 每块 GPU 启动一个进程，或只暴露一块 GPU",
+    ),
+    page=__doc__ or "",
+)

@@ -1,0 +1,9 @@
+"""A launch judged before it starts, from source and configuration alone. Nothing is run, and torch is not imported."""
+
+from __future__ import annotations
+
+from samedevice.preflight._launch import LAUNCHERS, Launch
+from samedevice.preflight._mode import Mode
+from samedevice.preflight._preflight import Judgement, Request, preflight
+
+__all__ = ["LAUNCHERS", "Judgement", "Launch", "Mode", "Request", "preflight"]

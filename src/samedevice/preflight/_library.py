@@ -1,0 +1,817 @@
+"""What torch, transformers, accelerate, peft, trl and DeepSpeed do as far as placement goes. Everything else cannot be told."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from samedevice.preflight._arguments import Arguments, Parser
+from samedevice.preflight._python import method, truth
+from samedevice.preflight._values import (
+    ANYWHERE,
+    HOST,
+    UNKNOWN,
+    Bound,
+    Checkpoint,
+    Class,
+    Device,
+    External,
+    Function,
+    Instance,
+    Model,
+    Optimizer,
+    Origin,
+    Parameters,
+    Placement,
+    Tensor,
+    Text,
+    device_of,
+    known,
+)
+
+if TYPE_CHECKING:
+    from samedevice.preflight._interpreter import Frame, Interpreter
+
+Call = tuple[list[Any], dict[str, Any], ast.AST, "Frame"]
+_NO_MODELS = ("Tokenizer", "TokenizerFast", "Processor", "Config", "Extractor", "Dataset", "Scheduler", "Vocabulary")
+_MODEL_LIBRARIES = (
+    "transformers",
+    "diffusers",
+    "trl",
+    "unsloth",
+    "modelscope",
+    "optimum",
+    "auto_gptq",
+    "awq",
+    "sentence_transformers",
+    "peft",
+)
+_SAME_MODEL = frozenset(
+    "train eval half float bfloat16 double requires_grad_ gradient_checkpointing_enable to_bettertransformer enable_input_require_grads"
+    " merge_and_unload base_model apply tie_weights".split()
+)
+_WRAPS_MODEL = frozenset(
+    "get_peft_model prepare_model_for_kbit_training prepare_model_for_int8_training prepare_model_for_training compile".split()
+)
+_OPTIMIZERS = frozenset(
+    "SGD Adam AdamW Adagrad Adadelta Adamax RMSprop Rprop LBFGS NAdam RAdam SparseAdam ASGD Adafactor FusedAdam DeepSpeedCPUAdam Lion"
+    " AdamW8bit Adam8bit PagedAdamW PagedAdamW8bit PagedAdamW32bit Lion8bit SGD8bit Lamb FusedLAMB".split()
+)
+_FACTORIES = frozenset("zeros ones rand randn randint empty full tensor arange eye linspace as_tensor randperm".split())
+
+
+def library_attribute(reader: Interpreter, owner: External, name: str) -> Any:
+    """An attribute of a library's module or class."""
+    if owner.name == "sys" and name == "argv":
+        script = str(reader.process.launch.script or "")
+        return [script, *reader.process.launch.arguments]
+    return External(f"{owner.name}.{name}")
+
+
+def call_library(reader: Interpreter, function: Any, positional: list[Any], keywords: dict[str, Any], node: ast.AST, frame: Frame) -> Any:
+    """A call of something that is not the user's own."""
+    call: Call = (positional, keywords, node, frame)
+    if isinstance(function, Class):
+        return _local_class(reader, function, call)
+    if isinstance(function, External):
+        return _external(reader, function, call)
+    if isinstance(function, Bound):
+        return _method(reader, function, call)
+    if isinstance(function, (Model, Instance)):
+        return _forward(reader, function, call)
+    return UNKNOWN
+
+
+def _as_call(node: ast.AST) -> ast.Call:
+    return node if isinstance(node, ast.Call) else ast.Call(ast.Name("_"), [], [])
+
+
+# Functions and classes of libraries
+
+
+def _external(reader: Interpreter, function: External, call: Call) -> Any:
+    positional, keywords, node, frame = call
+    process = reader.process
+    name, last = function.name, function.last
+    first = positional[0] if positional else None
+    handler = _HANDLERS.get(name) or _HANDLERS.get(_tail(name, 2)) or _BY_LAST.get(last)
+    if handler is not None:
+        return handler(reader, call)
+    if last in ("from_pretrained", "from_config", "from_single_file", "from_quantized"):
+        return _load(reader, function, call)
+    if last == "SentenceTransformer":
+        return _load(reader, function, call)
+    if last.endswith("Trainer") and last[:1].isupper():
+        return _trainer(reader, function, call)
+    if last in _OPTIMIZERS:
+        return _optimizer(reader, last, call)
+    if last in _WRAPS_MODEL:
+        return next((each for each in (*positional, *keywords.values()) if isinstance(each, (Model, Instance))), UNKNOWN)
+    if last.endswith(("Loss",)) or name.startswith(("torch.nn.functional.", "torch.nn.Linear", "torch.nn.Embedding", "torch.nn.Conv")):
+        if name.startswith("torch.nn.functional."):
+            tensors = _tensors(call)
+            reader.meet(tensors, node, frame, "loss" if "loss" in last or "cross_entropy" in last else "operands")
+            return _like(tensors)
+        return Instance(function)
+    if name.startswith(("torch.nn.", "nn.")) and last[:1].isupper():
+        parts = [each for each in positional if isinstance(each, Instance)]
+        made = Instance(function)
+        for number, part in enumerate(parts):
+            made.attributes[str(number)] = part
+        return made
+    if last in _FACTORIES and name.startswith("torch."):
+        device = process.device(keywords["device"]) if "device" in keywords else Device("cpu")
+        return Tensor(device)
+    if last in ("Accelerator", "PartialState", "AcceleratorState"):
+        return _accelerator(reader, function, call)
+    if last.endswith(("TrainingArguments", "SFTConfig", "DPOConfig")):
+        made = Instance(function, {key: value for key, value in keywords.items() if key != "**"})
+        _arguments_made(reader, made)
+        return made
+    if last in ("HfArgumentParser", "TrlParser", "H4ArgumentParser"):
+        return Instance(function, {"kinds": first if isinstance(first, (list, tuple)) else [first]})
+    if last in ("Namespace", "SimpleNamespace", "EasyDict"):
+        return Instance(External("argparse.Namespace"), dict(keywords))
+    return UNKNOWN
+
+
+def _tail(name: str, count: int) -> str:
+    return ".".join(name.split(".")[-count:])
+
+
+def _load(reader: Interpreter, function: External, call: Call) -> Any:
+    positional, _keywords, _node, _frame = call
+    owner = function.name.split(".")[-2] if "." in function.name else ""
+    if function.last == "SentenceTransformer":
+        owner = "SentenceTransformerModel"
+    first = positional[0] if positional else None
+    if isinstance(first, (Model, Instance)) and isinstance(first, Model):
+        return first  # PeftModel.from_pretrained(model, ...)
+    if owner.endswith(_NO_MODELS) or owner in ("GenerationConfig", "LoraConfig") or function.name.split(".")[0] not in _MODEL_LIBRARIES:
+        return Instance(External(function.name))
+    return loaded(reader, owner, function.last, call)
+
+
+def loaded(reader: Interpreter, owner: str, how: str, call: Call) -> Any:
+    """A model that `from_pretrained` or the like gives."""
+    _positional, keywords, node, frame = call
+    process = reader.process
+    device_map = keywords.get("device_map")
+    spare = keywords.get("model_kwargs")
+    if device_map is None and isinstance(spare, dict):
+        device_map = spare.get("device_map")
+    implied = False
+    if "FastLanguageModel" in owner or owner in ("FastModel", "FastVisionModel"):
+        implied = device_map is None
+        device_map = device_map if device_map is not None else "sequential"
+    untold = "**" in keywords and "device_map" not in keywords
+    config = keywords.get("quantization_config")
+    bits = _bits(keywords, config)
+    placement = ANYWHERE if untold else process.placement(device_map, keywords.get("max_memory"))
+    if bits and device_map is None and not untold:
+        placement = Placement("device", (f"cuda:{process.rank if process.world > 1 else 0}",))
+    sharded = keywords.get("tp_plan") is not None or keywords.get("tp_size") is not None
+    if sharded:
+        placement = Placement("device", (f"cuda:{process.rank}",))
+    model = Model(placement, frame.module.file, _as_call(node), device_map, bool(bits), sharded=sharded)
+    if how != "from_config":
+        reader.note(
+            "load",
+            node,
+            frame,
+            model=model,
+            map=device_map,
+            placement=placement,
+            owner=owner,
+            bits=bits,
+            zero3=process.zero3,
+            sharded=sharded,
+            implied=implied,
+            low_memory=keywords.get("low_cpu_mem_usage"),
+        )
+    return (model, UNKNOWN) if owner in ("FastLanguageModel", "FastModel", "FastVisionModel") else model
+
+
+def _bits(keywords: dict[str, Any], config: Any) -> int:
+    """4 or 8 when the load is quantized by bitsandbytes, 1 for another quantization, 0 for none."""
+    sources = [keywords, config.attributes if isinstance(config, Instance) else {}]
+    for source in sources:
+        for name, bits in (("load_in_4bit", 4), ("load_in_8bit", 8)):
+            if truth(source.get(name)) is True:
+                return bits
+    return 0 if config is None or not isinstance(config, Instance) else 1
+
+
+def _trainer(reader: Interpreter, function: Any, call: Call) -> Any:
+    positional, keywords, node, frame = call
+    model = keywords.get("model", positional[0] if positional else None)
+    arguments = keywords.get("args", positional[1] if len(positional) > 1 else None)
+    name = function.last if isinstance(function, External) else function.node.name
+    reader.note("trainer", node, frame, model=model, arguments=arguments, name=name)
+    return Instance(function if isinstance(function, External) else External("transformers.Trainer"), {"model": model})
+
+
+def _optimizer(reader: Interpreter, name: str, call: Call) -> Any:
+    positional, keywords, node, frame = call
+    model = _owner_of([*positional, *keywords.values()])
+    placement = placement_of(model)
+    made = Optimizer(name, model, frame.module.file, _as_call(node), placement)
+    reader.note("optimizer", node, frame, optimizer=made, model=model, placement=placement)
+    return made
+
+
+def _owner_of(values: Any) -> Any:
+    """The model whose parameters these are."""
+    for value in values:
+        if isinstance(value, Parameters):
+            return value.model
+        inner = list(value.values()) if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+        if inner and (found := _owner_of(inner)) is not None:
+            return found
+    return None
+
+
+def placement_of(model: Any) -> Placement:
+    """Where a model's weights are now."""
+    if isinstance(model, Model):
+        return model.placement
+    if isinstance(model, Instance):
+        parts = [placement_of(each) for each in model.attributes.values() if isinstance(each, (Model, Instance))]
+        if model.moved or not parts:
+            return model.placement
+        names = sorted({name for part in parts for name in part.devices if name.startswith("cuda")})
+        if len(names) > 1:
+            return Placement("split", tuple(names))
+        if names and all(part.kind == "device" for part in parts):
+            return Placement("device", tuple(names))
+        return Placement("device", tuple(names)) if names else HOST
+    return ANYWHERE
+
+
+def _accelerator(reader: Interpreter, function: External, call: Call) -> Any:
+    _positional, keywords, _, _ = call
+    process = reader.process
+    if process.launch.distributed_type == "DEEPSPEED" and process.launch.zero_stage == 3 and function.last == "Accelerator":
+        process.zero3 = True
+    plugin = keywords.get("deepspeed_plugin")
+    if isinstance(plugin, Instance) and plugin.attributes.get("zero_stage") == 3:
+        process.zero3 = True
+    if process.world > 1:
+        process.placed_current = True
+        process.current = process.rank
+    return Instance(function)
+
+
+def _arguments_made(reader: Interpreter, made: Instance) -> None:
+    """`TrainingArguments` chooses the device and switches ZeRO-3 on."""
+    process = reader.process
+    if process.world > 1:
+        process.placed_current = True
+        process.current = process.rank
+    value = made.attributes.get("deepspeed")
+    stage = (
+        value.get("zero_optimization", {}).get("stage")
+        if isinstance(value, dict) and isinstance(value.get("zero_optimization"), dict)
+        else None
+    )
+    if (
+        stage == 3
+        or (process.launch.zero_stage == 3 and value is not None)
+        or (process.launch.zero_stage == 3 and process.launch.launcher == "accelerate")
+    ):
+        process.zero3 = True
+
+
+def _local_class(reader: Interpreter, kind: Class, call: Call) -> Any:
+    """A class of the user's own that derives from one that matters."""
+    positional, keywords, _node, _frame = call
+    if kind.derives("Trainer"):
+        return _trainer(reader, kind, call)
+    if kind.derives("TrainingArguments") or kind.derives("SFTConfig"):
+        made = Instance(kind)
+        Arguments.fill(made, kind, positional, keywords)
+        _arguments_made(reader, made)
+        return made
+    return UNKNOWN
+
+
+# Named functions
+
+
+def _environ_get(reader: Interpreter, call: Call) -> Any:
+    positional = call[0]
+    if not positional or not isinstance(positional[0], str):
+        return UNKNOWN
+    default = positional[1] if len(positional) > 1 else call[1].get("default")
+    return reader.process.variable(positional[0], default, len(positional) > 1 or "default" in call[1])
+
+
+def _environ_set(reader: Interpreter, call: Call) -> Any:
+    positional = call[0]
+    if len(positional) == 2 and isinstance(positional[0], str) and positional[0] not in reader.process.environment:
+        reader.process.set_variable(positional[0], positional[1])
+    return UNKNOWN
+
+
+def _set_device(reader: Interpreter, call: Call) -> Any:
+    value = call[0][0] if call[0] else call[1].get("device")
+    found = device_of(value)
+    reader.process.placed_current = True
+    if found is not None and found.index is not None:
+        reader.process.current = found.index
+    else:
+        reader.process.current = reader.process.rank if value is UNKNOWN else reader.process.current
+    reader.note("set-device", call[2], call[3], index=found.index if found else None)
+    return None
+
+
+def _start_group(reader: Interpreter, call: Call) -> Any:
+    backend = call[1].get("backend", call[0][0] if call[0] else None)
+    reader.process.group = str(backend) if isinstance(backend, str) else "nccl"
+    if isinstance(call[1].get("device_id"), (Device, int)):
+        reader.process.placed_current = True
+    reader.note("group", call[2], call[3], backend=reader.process.group, placed=reader.process.placed_current)
+    return None
+
+
+def _ranks(what: str) -> Callable[[Any, Call], Any]:
+    def answer(reader: Interpreter, call: Call) -> Any:
+        process = reader.process
+        if what == "world":
+            return process.world
+        return process.rank if what == "local" else (process.launch.nodes - 1) * process.launch.processes + process.rank
+
+    return answer
+
+
+def _device(reader: Interpreter, call: Call) -> Any:
+    positional, keywords, _, _ = call
+    first = positional[0] if positional else keywords.get("device", keywords.get("type"))
+    if isinstance(first, str) and len(positional) > 1:
+        return Device(first, positional[1]) if isinstance(positional[1], int) else UNKNOWN
+    if isinstance(first, str) and isinstance(keywords.get("index"), int):
+        return Device(first, keywords["index"])
+    found = device_of(first)
+    return found if found is not None else UNKNOWN
+
+
+def _device_context(reader: Interpreter, call: Call) -> Any:
+    found = device_of(call[0][0]) if call[0] else None
+    return Bound(found.index, "device-context") if found is not None and found.index is not None else UNKNOWN
+
+
+def _torch_load(reader: Interpreter, call: Call) -> Any:
+    positional, keywords, node, frame = call
+    mapped = len(positional) > 1 or "map_location" in keywords or "**" in keywords
+    return Checkpoint(frame.module.file, _as_call(node), mapped)
+
+
+def _data_parallel(reader: Interpreter, call: Call) -> Any:
+    return _wrap(reader, call, "DataParallel")
+
+
+def _distributed(reader: Interpreter, call: Call) -> Any:
+    return _wrap(reader, call, "DDP")
+
+
+def _fsdp(reader: Interpreter, call: Call) -> Any:
+    return _wrap(reader, call, "FSDP")
+
+
+def _fully_shard(reader: Interpreter, call: Call) -> Any:
+    return _wrap(reader, call, "FSDP2")
+
+
+def _wrap(reader: Interpreter, call: Call, kind: str) -> Any:
+    positional, keywords, node, frame = call
+    model = positional[0] if positional else keywords.get("module", keywords.get("model"))
+    ids = keywords.get("device_ids", positional[1] if len(positional) > 1 else None)
+    reader.note("wrap", node, frame, by=kind, model=model, ids=ids, placement=placement_of(model), current=reader.process.current)
+    if isinstance(model, (Model, Instance)):
+        if isinstance(model, Model):
+            model.wrapped = kind
+        return model
+    return UNKNOWN
+
+
+def _deepspeed_initialize(reader: Interpreter, call: Call) -> Any:
+    keywords = call[1]
+    model = keywords.get("model", call[0][1] if len(call[0]) > 1 else None)
+    config = keywords.get("config", keywords.get("config_params"))
+    stage = None
+    if isinstance(config, dict) and isinstance(config.get("zero_optimization"), dict):
+        stage = config["zero_optimization"].get("stage")
+    stage = stage if isinstance(stage, int) else reader.process.launch.zero_stage
+    reader.note(
+        "wrap", call[2], call[3], by="DeepSpeed", model=model, stage=stage, placement=placement_of(model), current=reader.process.current
+    )
+    return (model if model is not None else UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN)
+
+
+def _hf_deepspeed(reader: Interpreter, call: Call) -> Any:
+    config = call[0][0] if call[0] else call[1].get("config_file_or_dict")
+    if isinstance(config, dict):
+        zero = config.get("zero_optimization")
+        reader.process.zero3 = isinstance(zero, dict) and zero.get("stage") == 3
+    elif reader.process.launch.zero_stage == 3:
+        reader.process.zero3 = True
+    return Instance(External("transformers.integrations.HfDeepSpeedConfig"))
+
+
+def _zero3_enabled(reader: Interpreter, call: Call) -> Any:
+    return reader.process.zero3 or (reader.process.launch.zero_stage == 3)
+
+
+def _fsdp_enabled(reader: Interpreter, call: Call) -> Any:
+    return reader.process.launch.distributed_type == "FSDP"
+
+
+def _pipeline(reader: Interpreter, call: Call) -> Any:
+    positional, keywords, _node, _frame = call
+    if any(isinstance(each, Model) for each in (*positional, *keywords.values())):
+        return UNKNOWN
+    made = loaded(reader, "pipeline", "from_pretrained", call)
+    return Instance(External("transformers.Pipeline"), {"model": made})
+
+
+def _dispatch(reader: Interpreter, call: Call) -> Any:
+    positional, keywords, node, frame = call
+    model = positional[0] if positional else keywords.get("model")
+    device_map = keywords.get("device_map", positional[-1] if len(positional) > 1 else None)
+    placement = reader.process.placement(device_map, keywords.get("max_memory")) if known(device_map) else ANYWHERE
+    if isinstance(model, Model):
+        model.placement, model.map = placement, device_map
+    target = model if isinstance(model, Model) else Model(placement, frame.module.file, _as_call(node), device_map)
+    reader.note(
+        "load", node, frame, model=target, map=device_map, placement=placement, owner="dispatch_model", bits=0, zero3=reader.process.zero3
+    )
+    return target
+
+
+def _inferred_map(reader: Interpreter, call: Call) -> Any:
+    """`infer_auto_device_map(model, max_memory)`: all GPUs, unless the limits leave fewer."""
+    limits = call[1].get("max_memory", call[0][1] if len(call[0]) > 1 else None)
+    origin = Origin(call[3].module.file, getattr(call[2], "lineno", 1), call[2] if isinstance(call[2], ast.expr) else None, "call")
+    if isinstance(limits, dict) and len(reader.process.placement("auto", limits).devices) < 2:
+        return UNKNOWN
+    return Text("auto", origin)
+
+
+def _kbit_map(reader: Interpreter, call: Call) -> Any:
+    return {"": reader.process.rank if reader.process.world > 1 else 0}
+
+
+def _device_count(reader: Interpreter, call: Call) -> Any:
+    return reader.process.gpus if reader.process.gpus is not None else UNKNOWN
+
+
+def _spawn(reader: Interpreter, call: Call) -> Any:
+    """`torch.multiprocessing.spawn(function, args, nprocs)`."""
+    positional, keywords, node, frame = call
+    function = positional[0] if positional else keywords.get("fn")
+    arguments = keywords.get("args", positional[1] if len(positional) > 1 else ())
+    count = keywords.get("nprocs", positional[2] if len(positional) > 2 else None)
+    process = reader.process
+    process.spawned = count if isinstance(count, int) else process.gpus
+    process.rank = min(max(0, (process.spawned or 1) - 1), max(0, len(process.launch.visible) - 1)) if process.rank else 0
+    if isinstance(function, Function):
+        reader.call(function, [process.rank, *(arguments if isinstance(arguments, (list, tuple)) else ())], {}, node, frame)
+    process.spawned = None
+    return UNKNOWN
+
+
+def _notebook(reader: Interpreter, call: Call) -> Any:
+    """`accelerate.notebook_launcher(function, args, num_processes)`."""
+    positional, keywords, node, frame = call
+    function = positional[0] if positional else keywords.get("function")
+    arguments = keywords.get("args", positional[1] if len(positional) > 1 else ())
+    count = keywords.get("num_processes", positional[2] if len(positional) > 2 else None)
+    process = reader.process
+    several = count if isinstance(count, int) else (process.gpus or 1)
+    before = dict(process.environment)
+    rank = several - 1 if process.rank_is_last else 0
+    process.spawned = several
+    process.rank = rank
+    if several > 1:
+        process.environment |= {"LOCAL_RANK": str(rank), "RANK": str(rank), "WORLD_SIZE": str(several)}
+    if isinstance(function, Function):
+        reader.call(function, list(arguments) if isinstance(arguments, (list, tuple)) else [], {}, node, frame)
+    process.environment = before
+    process.spawned = None
+    return UNKNOWN
+
+
+def _fire(reader: Interpreter, call: Call) -> Any:
+    function = call[0][0] if call[0] else call[1].get("component")
+    if isinstance(function, Function):
+        given = Arguments.given(reader.process.launch)
+        return reader.call(function, [], given, call[2], call[3])
+    return UNKNOWN
+
+
+def _field(reader: Interpreter, call: Call) -> Any:
+    """`dataclasses.field(...)`."""
+    if "default" in call[1]:
+        return call[1]["default"]
+    factory = call[1].get("default_factory")
+    if isinstance(factory, Function):
+        return reader.call(factory, [], {}, call[2], call[3])
+    return (
+        []
+        if isinstance(factory, External) and factory.last == "list"
+        else {}
+        if isinstance(factory, External) and factory.last == "dict"
+        else UNKNOWN
+    )
+
+
+def _exit(reader: Interpreter, call: Call) -> Any:
+    from samedevice.preflight._interpreter import Stopped
+
+    raise Stopped
+
+
+def _constant(value: Any) -> Callable[[Any, Call], Any]:
+    return lambda reader, call: value
+
+
+_HANDLERS: dict[str, Callable[[Any, Call], Any]] = {
+    "os.environ.get": _environ_get,
+    "os.getenv": _environ_get,
+    "os.environ.setdefault": _environ_set,
+    "sys.exit": _exit,
+    "torch.cuda.set_device": _set_device,
+    "torch.accelerator.set_device_index": _set_device,
+    "torch.cuda.device_count": _device_count,
+    "torch.accelerator.device_count": _device_count,
+    "torch.cuda.is_available": _constant(True),
+    "torch.accelerator.is_available": _constant(True),
+    "torch.distributed.is_available": _constant(True),
+    "torch.cuda.current_device": lambda reader, call: reader.process.current,
+    "torch.cuda.device": _device_context,
+    "torch.device": _device,
+    "torch.load": _torch_load,
+    "torch.distributed.init_process_group": _start_group,
+    "deepspeed.init_distributed": _start_group,
+    "torch.distributed.is_initialized": lambda reader, call: (
+        reader.process.group is not None or (reader.process.placed_current and reader.process.world > 1)
+    ),
+    "torch.distributed.get_rank": _ranks("global"),
+    "torch.distributed.get_local_rank": _ranks("local"),
+    "torch.distributed.get_node_local_rank": _ranks("local"),
+    "torch.distributed.get_world_size": _ranks("world"),
+    "torch.multiprocessing.spawn": _spawn,
+    "multiprocessing.spawn": _spawn,
+    "argparse.ArgumentParser": lambda reader, call: Parser(),
+    "fire.Fire": _fire,
+    "dataclasses.field": _field,
+    "deepspeed.initialize": _deepspeed_initialize,
+    "deepspeed.add_config_arguments": lambda reader, call: _deepspeed_options(call),
+}
+_BY_LAST: dict[str, Callable[[Any, Call], Any]] = {
+    "DataParallel": _data_parallel,
+    "DistributedDataParallel": _distributed,
+    "FullyShardedDataParallel": _fsdp,
+    "fully_shard": _fully_shard,
+    "HfDeepSpeedConfig": _hf_deepspeed,
+    "is_deepspeed_zero3_enabled": _zero3_enabled,
+    "is_fsdp_enabled": _fsdp_enabled,
+    "dispatch_model": _dispatch,
+    "load_checkpoint_and_dispatch": _dispatch,
+    "notebook_launcher": _notebook,
+    "infer_auto_device_map": _inferred_map,
+    "pipeline": _pipeline,
+    "get_kbit_device_map": _kbit_map,
+    "set_seed": _constant(None),
+    "BitsAndBytesConfig": lambda reader, call: Instance(External("transformers.BitsAndBytesConfig"), dict(call[1])),
+    "DeepSpeedPlugin": lambda reader, call: Instance(External("accelerate.DeepSpeedPlugin"), dict(call[1])),
+}
+
+
+def _deepspeed_options(call: Call) -> Any:
+    parser = call[0][0] if call[0] else call[1].get("parser")
+    if isinstance(parser, Parser):
+        parser.add(["--deepspeed"], {"default": False, "action": "store_true"})
+        parser.add(["--deepspeed_config"], {"default": None})
+    return parser if parser is not None else UNKNOWN
+
+
+# Methods of what is modelled
+
+
+def _method(reader: Interpreter, function: Bound, call: Call) -> Any:
+    owner, name = function.owner, function.name
+    positional, keywords, _node, _frame = call
+    if isinstance(owner, Bound) and owner.name == "super":
+        return reader.super_call(owner.owner[0], owner.owner[1], name, positional, keywords)
+    if isinstance(owner, (dict, str, list)):
+        return method(owner, name, positional, keywords)
+    if isinstance(owner, Parser):
+        return _parser_method(reader, owner, name, call)
+    if isinstance(owner, Class):
+        if name == "from_pretrained" and any(isinstance(base, External) for base in owner.lineage()):
+            return loaded(reader, owner.node.name, name, call)
+        return UNKNOWN
+    if isinstance(owner, (Model, Instance)):
+        return _object_method(reader, owner, name, call)
+    if isinstance(owner, Optimizer):
+        return _optimizer_method(reader, owner, name, call)
+    if isinstance(owner, Tensor):
+        return _tensor_method(reader, owner, name, call)
+    if isinstance(owner, (Parameters, Checkpoint)):
+        return owner
+    return UNKNOWN
+
+
+def _parser_method(reader: Interpreter, parser: Parser, name: str, call: Call) -> Any:
+    positional, keywords, _, _ = call
+    if name == "add_argument":
+        parser.add(positional, keywords)
+        return UNKNOWN
+    if name in ("add_argument_group", "add_mutually_exclusive_group"):
+        return parser
+    if name == "set_defaults":
+        parser.defaults.update(keywords)
+        return None
+    if name in ("parse_args", "parse_known_args"):
+        words = (
+            positional[0]
+            if positional and isinstance(positional[0], list) and all(isinstance(each, str) for each in positional[0])
+            else None
+        )
+        found = parser.parse(words if words is not None else reader.process.launch.arguments)
+        if reader.process.launch.launcher == "deepspeed" and "local_rank" in found.attributes:
+            found.attributes["local_rank"] = reader.process.rank
+        return found if name == "parse_args" else (found, UNKNOWN)
+    return UNKNOWN
+
+
+def _object_method(reader: Interpreter, owner: Model | Instance, name: str, call: Call) -> Any:
+    _positional, _keywords, _node, _frame = call
+    if isinstance(owner, Instance) and isinstance(owner.kind, External):
+        last = owner.kind.last
+        if "kinds" in owner.attributes and name.startswith("parse_"):
+            return _parsed(reader, owner, name)
+        if last in ("Accelerator",) and name == "prepare":
+            return _prepare(reader, call)
+        if last in ("Accelerator",) and name in ("prepare_model",):
+            return _prepare(reader, call)
+        if name == "load_state_dict":
+            return _resume(reader, owner, call)
+        if last == "Pipeline":
+            return UNKNOWN
+        if name in ("from_pretrained", "get", "encode") and last in _NO_MODELS:
+            return UNKNOWN
+    if name in ("to", "cuda", "cpu", "xpu"):
+        return _move(reader, owner, name, call)
+    if name in ("parameters", "named_parameters", "state_dict"):
+        return Parameters(owner)
+    if name == "load_state_dict":
+        return _resume(reader, owner, call)
+    if name in _SAME_MODEL:
+        return owner
+    if name == "generate":
+        return UNKNOWN
+    if name == "forward":
+        return _forward(reader, owner, call)
+    if name == "parallelize" and isinstance(owner, Model):
+        owner.placement = reader.process.placement("balanced")
+        owner.wrapped = owner.wrapped or "model-parallel"
+        return None
+    if name in {"model", "module"}:
+        return owner
+    return UNKNOWN
+
+
+def _parsed(reader: Interpreter, owner: Instance, name: str) -> Any:
+    found = Arguments.parsed(owner.attributes["kinds"], reader.process.launch)
+    for made in found:
+        if isinstance(made, Instance) and _training(made):
+            _arguments_made(reader, made)
+    if owner.kind.last == "HfArgumentParser" if isinstance(owner.kind, External) else False:
+        return tuple(found) if len(found) > 1 or name != "parse" else found[0]
+    return tuple(found)
+
+
+def _training(made: Instance) -> bool:
+    names = (
+        [made.kind.last] if isinstance(made.kind, External) else [each.last for each in made.kind.lineage() if isinstance(each, External)]
+    )
+    return any(name.endswith(("TrainingArguments", "SFTConfig", "DPOConfig", "GRPOConfig", "RewardConfig")) for name in names)
+
+
+def _prepare(reader: Interpreter, call: Call) -> Any:
+    positional, _keywords, node, frame = call
+    for each in positional:
+        if isinstance(each, Model) or (isinstance(each, Instance) and placement_of(each).kind != "host"):
+            reader.note("prepare", node, frame, model=each, placement=placement_of(each))
+            if isinstance(each, Model):
+                each.wrapped = "accelerate"
+                if each.placement.kind == "host":
+                    each.placement = Placement("device", (f"cuda:{reader.process.rank if reader.process.world > 1 else 0}",))
+    for each in positional:
+        if isinstance(each, Instance):
+            reader.note("prepare", node, frame, model=each, placement=placement_of(each))
+            break
+    return tuple(positional) if len(positional) != 1 else positional[0]
+
+
+def _move(reader: Interpreter, owner: Model | Instance, name: str, call: Call) -> Any:
+    positional, keywords, node, frame = call
+    process = reader.process
+    given = positional[0] if positional else keywords.get("device")
+    if name == "to" and isinstance(given, External):
+        return owner  # a type
+    if name == "to" and given is None:
+        return owner
+    bare = name == "cuda" and given is None
+    target = Device("cpu") if name == "cpu" else Device("cuda", process.current) if bare else process.device(given)
+    before = placement_of(owner)
+    bare = bare or (isinstance(given, (str, Device)) and str(given) == "cuda")
+    reader.note(
+        "move", node, frame, model=owner, device=target, before=before, bare=bare, current=process.current, placed=process.placed_current
+    )
+    after = ANYWHERE if target is None else HOST if target.type == "cpu" else Placement("device", (str(target),))
+    if isinstance(owner, Model):
+        owner.placement = after
+    else:
+        owner.placement, owner.moved = after, True
+    return owner
+
+
+def _resume(reader: Interpreter, owner: Any, call: Call) -> Any:
+    given = call[0][0] if call[0] else call[1].get("state_dict")
+    if isinstance(given, Checkpoint):
+        reader.note("resume", call[2], call[3], checkpoint=given, target=owner, load=given.node, load_file=given.file)
+    return UNKNOWN
+
+
+def _optimizer_method(reader: Interpreter, owner: Optimizer, name: str, call: Call) -> Any:
+    if name == "load_state_dict":
+        owner.loaded = call[2] if isinstance(call[2], ast.Call) else None
+        reader.note("optimizer-load", call[2], call[3], optimizer=owner, placement=placement_of(owner.model))
+        return _resume(reader, owner, call)
+    if name == "step":
+        owner.stepped = True
+        reader.note("step", call[2], call[3], optimizer=owner)
+    return UNKNOWN
+
+
+def _tensor_method(reader: Interpreter, owner: Tensor, name: str, call: Call) -> Any:
+    positional, keywords, node, frame = call
+    if name in ("to", "cuda", "cpu"):
+        given = positional[0] if positional else keywords.get("device")
+        if name == "to" and isinstance(given, External):
+            return owner
+        target = (
+            Device("cpu") if name == "cpu" else Device("cuda", reader.process.current) if given is None else reader.process.device(given)
+        )
+        if name == "cuda" and given is None:
+            reader.note("use", node, frame, device=target, current=reader.process.current, placed=reader.process.placed_current)
+        return Tensor(target, owner.name)
+    if name in (
+        "view",
+        "reshape",
+        "flatten",
+        "float",
+        "long",
+        "half",
+        "transpose",
+        "permute",
+        "contiguous",
+        "clone",
+        "detach",
+        "squeeze",
+        "unsqueeze",
+        "mean",
+        "sum",
+    ):
+        return owner
+    return UNKNOWN
+
+
+def _forward(reader: Interpreter, owner: Model | Instance, call: Call) -> Any:
+    _positional, _keywords, node, frame = call
+    tensors = _tensors(call)
+    if isinstance(owner, Instance) and isinstance(owner.kind, External):
+        last = owner.kind.last
+        if last.endswith("Loss"):
+            reader.meet(tensors, node, frame, "loss")
+            return _like(tensors)
+        placed = placement_of(owner)
+        device = device_of(placed.devices[0]) if placed.kind == "device" and placed.devices else None
+        if owner.kind.name.startswith("torch.nn") and device is not None:
+            reader.meet([*tensors, Tensor(device)], node, frame, "weights")
+            return Tensor(device)
+        return _like(tensors) if owner.kind.name.startswith("torch.nn") else UNKNOWN
+    return UNKNOWN
+
+
+def _tensors(call: Call) -> list[Tensor]:
+    return [each for each in (*call[0], *call[1].values()) if isinstance(each, Tensor)]
+
+
+def _like(tensors: list[Tensor]) -> Any:
+    placed = [each for each in tensors if each.device is not None]
+    return Tensor(placed[0].device) if placed else UNKNOWN

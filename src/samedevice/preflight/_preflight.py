@@ -1,0 +1,226 @@
+"""A launch judged before it starts: from its files to findings, a parallel mode, and notes on what could not be told."""
+
+from __future__ import annotations
+
+import ast
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from samedevice.diagnosis import rule_named
+from samedevice.errors import UsageError
+from samedevice.events import Place
+from samedevice.findings import SCHEMA, Finding
+from samedevice.machines import Machine
+from samedevice.messages import Language, say
+from samedevice.preflight._files import read_text
+from samedevice.preflight._interpreter import Interpreter
+from samedevice.preflight._launch import (
+    Launch,
+    is_accelerate,
+    is_deepspeed,
+    launch_of_command,
+    launch_of_script,
+    with_configuration,
+    with_training,
+)
+from samedevice.preflight._mode import Mode, mode_of
+from samedevice.preflight._process import Process
+from samedevice.preflight._refusals import Refusal, refusals
+from samedevice.preflight._repairs import fixes_of
+from samedevice.preflight._settings import read_settings
+from samedevice.preflight._shell import commands_in
+from samedevice.preflight._values import UNKNOWN, Fact
+
+_SHELL = (".sh", ".bash", ".slurm", ".sbatch", ".zsh", ".ksh")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is to be judged.
+
+    `target` is a Python script, a shell script, a YAML or JSON configuration; `launcher` is `python`, `torchrun`, `accelerate` or
+    `deepspeed` and matters where the target does not say so itself; `processes` are those per machine.
+    """
+
+    target: Path
+    machine: Machine
+    launcher: str | None = None
+    processes: int | None = None
+    configuration: Path | None = None
+    arguments: tuple[str, ...] = ()
+    environment: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """One launch, judged."""
+
+    launch: Launch
+    mode: Mode
+    findings: tuple[Finding, ...]
+    notes: tuple[str, ...]
+
+    def as_json(self, machine: Mapping[str, Any], language: Language) -> dict[str, Any]:
+        """The document that `preflight --json` writes."""
+        return {
+            "schema": SCHEMA,
+            "machine": dict(machine),
+            "launch": {
+                "launcher": self.launch.launcher,
+                "script": str(self.launch.script) if self.launch.script is not None else None,
+                "processes": self.launch.processes,
+                "nodes": self.launch.nodes,
+                "visible_devices": list(self.launch.visible),
+                "distributed_type": self.launch.distributed_type,
+                "zero_stage": self.launch.zero_stage,
+            },
+            "mode": {"name": self.mode.name, "reason": self.mode.text(language)},
+            "findings": [finding.as_json() for finding in self.findings],
+            "notes": list(self.notes),
+        }
+
+
+def preflight(request: Request, language: Language = "en") -> tuple[Judgement, ...]:
+    """Every launch that the target names, judged; nothing is run, no weight is read, torch is not imported.
+
+    Raises `UsageError` when the target cannot be read as what it claims to be.
+    """
+    return tuple(_judge(launch, request.machine, language) for launch in _launches(request, language))
+
+
+def _launches(request: Request, language: Language) -> list[Launch]:
+    target, gpus = request.target, len(request.machine.gpus)
+    environment = dict(os.environ if request.environment is None else request.environment)
+    launcher = request.launcher or "python"
+    suffix = target.suffix.lower()
+    if suffix == ".py":
+        _check_python(target, language)
+        made = launch_of_script(target, launcher, request.processes, request.arguments, gpus, environment, request.configuration, language)
+        return [made]
+    if suffix in (".yaml", ".yml", ".json"):
+        return [_of_settings(request, launcher, gpus, environment, language)]
+    source = read_text(target, language)
+    if suffix in _SHELL or source.startswith("#!") or suffix == "":
+        kept = {name: value for name, value in environment.items() if name == "CUDA_VISIBLE_DEVICES"}
+        found = []
+        for command in commands_in(source, target, gpus, kept):
+            for folder in (target.resolve().parent, Path.cwd(), *target.resolve().parents[1:3]):
+                launch = launch_of_command(command, folder, gpus, language)
+                if launch is not None and (launch.script is not None or launch.tool is not None):
+                    break
+            if launch is not None:
+                found.append(replace(launch, asked=launch.asked if launch.asked is not None else request.processes))
+        if not found:
+            raise UsageError(say("preflight.no-launch", language, path=target))
+        return found
+    raise UsageError(say("preflight.unknown-kind", language, path=target))
+
+
+def _of_settings(request: Request, launcher: str, gpus: int, environment: Mapping[str, str], language: Language) -> Launch:
+    settings = read_settings(request.target, language)
+    named = request.launcher
+    if named is None and (is_accelerate(settings) or is_deepspeed(settings)):
+        launcher = "accelerate" if is_accelerate(settings) else "deepspeed"
+    launch = launch_of_script(None, launcher, request.processes, request.arguments, gpus, environment, request.configuration, language)
+    if is_accelerate(settings) or is_deepspeed(settings):
+        launch = with_configuration(launch, settings, request.processes, language)
+        return replace(launch, distributed_type="DEEPSPEED") if is_deepspeed(settings) else launch
+    if named is None:
+        launch = replace(launch, launcher="torchrun", processes=request.processes or max(1, gpus))
+    return with_training(launch, settings, Path.cwd(), language)
+
+
+def _check_python(path: Path, language: Language) -> None:
+    source = read_text(path, language)
+    try:
+        ast.parse(source)
+    except SyntaxError as error:
+        raise UsageError(say("preflight.broken", language, path=path, line=error.lineno or 1, reason=error.msg)) from None
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise UsageError(say("preflight.broken", language, path=path, line=1, reason=type(error).__name__)) from None
+
+
+def _judge(launch: Launch, machine: Machine, language: Language) -> Judgement:
+    ranks: list[list[Fact]] = []
+    if launch.script is not None:
+        for rank in sorted({0, max(0, launch.processes - 1)}):
+            ranks.append(_read(launch, min(rank, max(0, len(launch.visible) - 1)), launch.script))
+        if launch.processes == 1 and launch.distributed_type != "DEEPSPEED" and not launch.cluster:
+            ranks.append(_read(launch, 0, launch.script, last=True))
+    found = refusals(launch, ranks)
+    facts = ranks[-1] if ranks else []
+    findings = tuple(_finding(each, launch, language) for each in found)
+    return Judgement(launch, mode_of(launch, facts), findings, tuple(_notes(launch, machine, facts, language)))
+
+
+def _read(launch: Launch, rank: int, script: Path, last: bool = False) -> list[Fact]:
+    """The facts of one rank; `last` reads a script that starts processes itself as the last of them."""
+    process = Process(launch, rank)
+    process.rank_is_last = process.rank_is_last or last
+    interpreter = Interpreter(process)
+    return interpreter.run(script, Path.cwd() if launch.module else None)
+
+
+def _finding(refusal: Refusal, launch: Launch, language: Language) -> Finding:
+    rule = rule_named(refusal.rule)
+    key, values = refusal.reason
+    place = Place(str(refusal.file), refusal.line, _function(refusal), _code(refusal))
+    return Finding(
+        code=rule.code,
+        cause=rule.name,
+        confidence="certain",
+        title=rule.title.zh if language == "zh" else rule.title.en,
+        message=None,
+        op=None,
+        at=place,
+        user_at=place,
+        module=None,
+        fixes=fixes_of(refusal, launch, language),
+        reasons=(say(f"because.{key}", language, **values),),
+        cure=rule.cure.zh if language == "zh" else rule.cure.en,
+    )
+
+
+def _function(refusal: Refusal) -> str:
+    if refusal.file.suffix != ".py" or refusal.node is None:
+        return ""
+    try:
+        tree = ast.parse(refusal.file.read_text("utf-8-sig"))
+    except (OSError, ValueError, SyntaxError):
+        return ""
+    name = "<module>"
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.lineno <= refusal.line <= (node.end_lineno or 0):
+            name = node.name
+    return name
+
+
+def _code(refusal: Refusal) -> str:
+    if refusal.line < 1:
+        return ""
+    try:
+        lines = refusal.file.read_text("utf-8-sig").splitlines()
+    except (OSError, ValueError):
+        return ""
+    return lines[refusal.line - 1].strip() if refusal.line <= len(lines) else ""
+
+
+def _notes(launch: Launch, machine: Machine, facts: Sequence[Fact], language: Language) -> list[str]:
+    notes = []
+    seen = [machine.gpus[index] for index in launch.visible if index < len(machine.gpus)]
+    kinds = sorted({gpu.key for gpu in seen})
+    if len(kinds) > 1 and launch.group > 1:
+        least = min(seen, key=lambda gpu: gpu.total_memory)
+        notes.append(say("preflight.unlike", language, kinds=", ".join(kinds), least=least.key))
+    for fact in facts:
+        where = f"{fact.file.name}:{getattr(fact.node, 'lineno', 0)}"
+        if fact.kind == "load" and fact["map"] is UNKNOWN:
+            notes.append(say("preflight.map-untold", language, where=where))
+        elif fact.kind == "load" and fact.maybe and fact["placement"].kind == "split" and launch.group > 1:
+            notes.append(say("preflight.maybe-map", language, where=where))
+    if launch.script is None and launch.tool is None and launch.words:
+        notes.append(say("preflight.no-script", language, words=" ".join(launch.words[:6])))
+    return list(dict.fromkeys(notes))

@@ -1,0 +1,322 @@
+"""Python's own operations on values that can be told: arithmetic, comparison, subscripts, builtins, methods of text and containers."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from samedevice.preflight._values import (
+    UNKNOWN,
+    Bound,
+    Checkpoint,
+    Device,
+    External,
+    Function,
+    Instance,
+    Model,
+    Origin,
+    Parameters,
+    Table,
+    Tensor,
+    Text,
+    known,
+)
+
+if TYPE_CHECKING:
+    from samedevice.preflight._interpreter import Frame, Interpreter
+    from samedevice.preflight._process import Process
+
+BUILTINS = frozenset(
+    "abs all any bool dict enumerate exit filter float getattr hasattr int isinstance iter len list map max min next open print quit range"
+    " repr reversed round set setattr sorted str sum super tuple type zip property staticmethod classmethod issubclass callable vars id"
+    " Exception ValueError RuntimeError".split()
+)
+_LONGEST = 10_000
+
+_ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.BitOr: operator.or_,
+    ast.BitAnd: operator.and_,
+}
+_COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+
+
+def truth(value: Any) -> bool | None:
+    """Whether a condition holds; None when it cannot be told."""
+    if isinstance(value, (type(UNKNOWN), Bound, Tensor, Parameters, External)):
+        return None
+    if isinstance(value, (Model, Instance, Function, Checkpoint, Device)):
+        return True
+    try:
+        return bool(value)
+    except Exception:
+        return None
+
+
+def binary(kind: ast.operator, left: Any, right: Any) -> Any:
+    """`left + right` and the like."""
+    if isinstance(left, Tensor) or isinstance(right, Tensor):
+        return left if isinstance(left, Tensor) and left.device is not None else right if isinstance(right, Tensor) else left
+    action = _ARITHMETIC.get(type(kind))
+    if action is None or not _small(left) or not _small(right):
+        return UNKNOWN
+    if isinstance(kind, ast.Mult) and not (isinstance(left, (int, float)) and isinstance(right, (int, float))):
+        size = max(len(each) for each in (left, right) if hasattr(each, "__len__"))
+        times = next((each for each in (left, right) if isinstance(each, int)), 0)
+        if size * times > _LONGEST:
+            return UNKNOWN
+    if isinstance(kind, ast.Mod) and isinstance(left, str):
+        return UNKNOWN
+    try:
+        result = action(left, right)
+    except Exception:
+        return UNKNOWN
+    if isinstance(result, str):
+        return Text(result, getattr(left, "origin", None))
+    if isinstance(result, dict):
+        table = Table(result)
+        table.origin = getattr(left, "origin", None)
+        return table
+    return result
+
+
+def compare(kind: ast.cmpop, left: Any, right: Any, process: Process) -> Any:
+    """`left == right` and the like; `in` also asks the environment."""
+    if isinstance(kind, (ast.In, ast.NotIn)):
+        if isinstance(right, External) and right.name == "os.environ" and isinstance(left, str):
+            found = process.variable(left)
+            inside: Any = UNKNOWN if found is UNKNOWN else found is not None
+        elif isinstance(right, (str, list, tuple, dict, set)) and known(left):
+            try:
+                inside = left in right
+            except TypeError:
+                return UNKNOWN
+            if not inside and not known(right):
+                inside = UNKNOWN
+        else:
+            return UNKNOWN
+        return inside if inside is UNKNOWN else inside is isinstance(kind, ast.In)
+    if isinstance(kind, (ast.Is, ast.IsNot, ast.Eq, ast.NotEq)) and (left is None or right is None):
+        other = right if left is None else left
+        if other is UNKNOWN or isinstance(other, Bound):
+            return UNKNOWN
+        return (other is None) is isinstance(kind, (ast.Is, ast.Eq))
+    if isinstance(left, External) and isinstance(right, External):
+        if left.last.isupper() and right.last.isupper():
+            same = left.last == right.last
+            if isinstance(kind, (ast.Eq, ast.Is)):
+                return same
+            if isinstance(kind, (ast.NotEq, ast.IsNot)):
+                return not same
+        return UNKNOWN
+    if isinstance(kind, (ast.Is, ast.IsNot)):
+        if isinstance(left, bool) and isinstance(right, bool):
+            return (left is right) is isinstance(kind, ast.Is)
+        return UNKNOWN
+    if isinstance(left, External) and isinstance(right, str) and left.last.isupper():
+        left = left.last
+    if isinstance(right, External) and isinstance(left, str) and right.last.isupper():
+        right = right.last
+    if not known(left) or not known(right):
+        return UNKNOWN
+    if isinstance(left, Device) or isinstance(right, Device):
+        left, right = str(left), str(right)
+    try:
+        return bool(_COMPARISONS[type(kind)](left, right))
+    except Exception:
+        return UNKNOWN
+
+
+def subscript(owner: Any, key: Any, process: Process) -> Any:
+    """`owner[key]`."""
+    if isinstance(owner, External) and owner.name == "os.environ" and isinstance(key, str):
+        found = process.variable(key)
+        return UNKNOWN if found is None else found
+    if isinstance(owner, (Checkpoint, Parameters)):
+        return owner
+    if isinstance(owner, Tensor):
+        return Tensor(owner.device, owner.name)
+    if isinstance(owner, (dict, list, tuple, str)) and known(key) if not isinstance(key, slice) else isinstance(owner, (list, tuple, str)):
+        try:
+            found = owner[key]
+        except Exception:
+            return UNKNOWN
+        return Text(found, getattr(owner, "origin", None)) if isinstance(found, str) and not isinstance(found, Text) else found
+    return UNKNOWN
+
+
+def call_builtin(reader: Interpreter, name: str, positional: list[Any], keywords: dict[str, Any], node: ast.AST, frame: Frame) -> Any:
+    """A builtin function."""
+    first = positional[0] if positional else None
+    if name in ("exit", "quit"):
+        from samedevice.preflight._interpreter import Stopped
+
+        raise Stopped
+    if name in ("getattr", "hasattr", "setattr") and len(positional) >= 2 and isinstance(positional[1], str):
+        return _attribute(reader, name, positional, node, frame)
+    if name == "dict":
+        return _dict(first, keywords, node, frame) if positional or keywords else Table()
+    if name == "super":
+        return UNKNOWN
+    if name in ("int", "float", "str", "bool", "len", "abs", "round") and len(positional) == 1:
+        return _convert(name, first)
+    if name in ("list", "tuple", "set", "sorted", "reversed") and positional:
+        return list(first) if isinstance(first, (list, tuple, dict, range)) else first if isinstance(first, Parameters) else UNKNOWN
+    if name in ("list", "tuple", "set"):
+        return []
+    if name == "range" and all(isinstance(each, int) for each in positional) and positional:
+        items = range(*positional[:3]) if len(positional) < 3 or positional[2] else range(0)
+        return list(items) if len(items) <= 64 else UNKNOWN
+    if name in ("any", "all") and isinstance(first, (list, tuple)):
+        verdicts = [truth(each) for each in first]
+        if name == "any":
+            return True if True in verdicts else UNKNOWN if None in verdicts else False
+        return False if False in verdicts else UNKNOWN if None in verdicts else True
+    if name in ("min", "max") and known(positional) and positional:
+        try:
+            return (min if name == "min" else max)(*positional)
+        except Exception:
+            return UNKNOWN
+    if name in ("filter", "map") and len(positional) == 2:
+        return positional[1] if isinstance(positional[1], Parameters) else UNKNOWN
+    if name == "enumerate" and isinstance(first, (list, tuple)):
+        return list(enumerate(first))
+    if name == "zip" and all(isinstance(each, (list, tuple)) for each in positional):
+        return [tuple(each) for each in zip(*positional, strict=False)]
+    if name == "isinstance" and len(positional) == 2:
+        return _isinstance(first, positional[1])
+    return UNKNOWN
+
+
+def method(owner: Any, name: str, positional: list[Any], keywords: dict[str, Any]) -> Any:
+    """A method of text, a dictionary or a list."""
+    if isinstance(owner, dict):
+        return _dict_method(owner, name, positional, keywords)
+    if isinstance(owner, str):
+        return _text_method(owner, name, positional)
+    if isinstance(owner, list):
+        if name == "append" and positional:
+            owner.append(positional[0])
+            return None
+        if name == "extend" and positional and isinstance(positional[0], (list, tuple)):
+            owner.extend(positional[0])
+            return None
+        if name == "copy":
+            return list(owner)
+    return UNKNOWN
+
+
+def _small(value: Any) -> bool:
+    if isinstance(value, (bool, float, type(None))):
+        return True
+    if isinstance(value, int):
+        return abs(value) < 1 << 62
+    return isinstance(value, (str, list, tuple, dict, set)) and len(value) <= _LONGEST
+
+
+def _convert(name: str, value: Any) -> Any:
+    if isinstance(value, Parameters):
+        return value
+    if name == "str" and isinstance(value, (str, int, float, bool, Device)):
+        return Text(str(value), getattr(value, "origin", None))
+    if name == "bool":
+        verdict = truth(value)
+        return UNKNOWN if verdict is None else verdict
+    if not isinstance(value, (str, int, float, list, tuple, dict)) or not _small(value):
+        return UNKNOWN
+    try:
+        return {"int": int, "float": float, "len": len, "abs": abs, "round": round}[name](value)  # type: ignore[operator]
+    except Exception:
+        return UNKNOWN
+
+
+def _attribute(reader: Interpreter, name: str, positional: list[Any], node: ast.AST, frame: Frame) -> Any:
+    owner, attribute = positional[0], str(positional[1])
+    if name == "setattr" and len(positional) > 2:
+        if isinstance(owner, Instance):
+            owner.attributes[attribute] = positional[2]
+        elif isinstance(owner, Model):
+            reader.process.model_attribute(owner, attribute, positional[2])
+        return None
+    if isinstance(owner, Instance):
+        found = reader.attribute(owner, attribute, ast.Name("_"), frame)
+        if name == "hasattr":
+            return True if not isinstance(found, Bound) else UNKNOWN
+        return (
+            found
+            if not isinstance(found, Bound)
+            else positional[2]
+            if len(positional) > 2 and attribute not in owner.attributes
+            else UNKNOWN
+        )
+    return UNKNOWN
+
+
+def _dict(first: Any, keywords: dict[str, Any], node: ast.AST, frame: Frame) -> Any:
+    made = Table(first) if isinstance(first, dict) else Table()
+    made.update(keywords)
+    made.origin = Origin(frame.module.file, getattr(node, "lineno", 1), node if isinstance(node, ast.expr) else None)
+    return made if first is None or isinstance(first, dict) else UNKNOWN
+
+
+def _isinstance(value: Any, kind: Any) -> Any:
+    kinds = {"str": str, "int": int, "dict": dict, "list": list, "bool": bool, "float": float, "tuple": tuple}
+    if isinstance(kind, External) and kind.last in kinds and known(value):
+        return isinstance(value, kinds[kind.last])
+    return UNKNOWN
+
+
+def _dict_method(owner: dict[Any, Any], name: str, positional: list[Any], keywords: dict[str, Any]) -> Any:
+    first = positional[0] if positional else None
+    plain = isinstance(first, (str, int, bool, float, type(None)))
+    if name == "get" and plain:
+        return owner.get(first, positional[1] if len(positional) > 1 else None)
+    if name == "pop" and plain and positional:
+        return owner.pop(first, positional[1] if len(positional) > 1 else UNKNOWN)
+    if name == "setdefault" and plain and positional:
+        return owner.setdefault(first, positional[1] if len(positional) > 1 else None)
+    if name == "update":
+        if isinstance(first, dict):
+            owner.update(first)
+        owner.update(keywords)
+        return None
+    if name == "copy":
+        copied = Table(owner)
+        copied.origin = getattr(owner, "origin", None)
+        return copied
+    if name in ("keys", "values", "items"):
+        return list(getattr(owner, name)())
+    return UNKNOWN
+
+
+_TEXT_METHODS = frozenset(
+    "strip lower upper split rsplit startswith endswith replace removeprefix removesuffix isdigit title partition".split()
+)
+
+
+def _text_method(owner: str, name: str, positional: list[Any]) -> Any:
+    if len(owner) > _LONGEST or not known(positional):
+        return UNKNOWN
+    if name == "join" and positional and isinstance(positional[0], (list, tuple)):
+        return owner.join(positional[0]) if all(isinstance(each, str) for each in positional[0]) else UNKNOWN
+    if name not in _TEXT_METHODS or (name == "replace" and len(positional) > 1 and len(str(positional[1])) > 100):
+        return UNKNOWN
+    try:
+        result = getattr(str(owner), name)(*positional)
+    except Exception:
+        return UNKNOWN
+    return Text(result, getattr(owner, "origin", None)) if isinstance(result, str) else result

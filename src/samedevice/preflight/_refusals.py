@@ -1,0 +1,396 @@
+"""What a launch is refused for: facts of every rank beside what the launch is. No check knows any script by name."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from samedevice.preflight._launch import Launch, visible_devices
+from samedevice.preflight._values import SPREADING, UNKNOWN, External, Fact, Instance, Model, Placement
+
+_STATE_AT_BIRTH = ("Adagrad",)
+"""Optimizers of torch that make their state when they are built (`torch/optim/adagrad.py`, `__init__`)."""
+_READ_BY_TOOLS = ("NPROC_PER_NODE", "NNODES", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT", "FORCE_TORCHRUN", "CUDA_VISIBLE_DEVICES")
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """One thing that is wrong, with what a repair needs."""
+
+    rule: str
+    file: Path
+    line: int
+    reason: tuple[str, dict[str, str]]
+    """Last part of the key of a sentence, and its values."""
+    node: ast.AST | None = None
+    fact: Fact | None = None
+    repair: str = ""
+    detail: dict[str, Any] = field(default_factory=dict)
+
+
+def refusals(launch: Launch, ranks: Sequence[Sequence[Fact]]) -> list[Refusal]:
+    """Every refusal of a launch, once each; what stands under a condition that could not be told is left out."""
+    found = list(_of_settings(launch))
+    for facts in ranks:
+        told = [fact for fact in facts if not fact.maybe]
+        for check in (_maps, _data_parallel, _moves, _current_device, _optimizers, _checkpoints, _losses, _trainers):
+            found += check(launch, told)
+    found += _of_launch(launch)
+    unique: dict[tuple[str, Path, int], Refusal] = {}
+    for each in found:
+        unique.setdefault((each.rule, each.file, each.line), each)
+    return list(unique.values())
+
+
+def shards(launch: Launch) -> bool:
+    """Whether accelerate counts the launch as distributed whatever the number of processes."""
+    return launch.distributed_type == "DEEPSPEED"
+
+
+# From the facts of a rank
+
+
+def _maps(launch: Launch, facts: Sequence[Fact]) -> Iterator[Refusal]:
+    trained = {id(fact["model"]) for fact in facts if fact.kind in ("prepare", "trainer", "wrap")}
+    for fact in facts:
+        if fact.kind != "load" or fact["sharded"]:
+            continue
+        placement: Placement = fact["placement"]
+        several = (fact["world"] or 1) > 1 or launch.cluster
+        shown = map_text(fact["map"], fact["implied"])
+        where = {"map": shown, "processes": str(max(fact["world"] or 1, launch.group)), "devices": devices_text(placement.devices)}
+        if fact["gpus"] == 0:
+            continue
+        if fact["zero3"] and (fact["map"] is not None or fact["implied"]) and fact["map"] is not UNKNOWN:
+            yield _refusal("device-map-in-multi-process-launch", fact, ("map-zero3", where), "no-map")
+        elif fact["zero3"] and fact["low_memory"] is True and _transformers_before_5():
+            yield _refusal("device-map-in-multi-process-launch", fact, ("low-memory-zero3", where), "no-low-memory")
+        elif placement.kind == "split" and several:
+            key = "map-quantized" if fact["bits"] in (4, 8) else "map-fsdp" if launch.distributed_type == "FSDP" else "map-launched"
+            zero3 = launch.zero_stage == 3 and not fact["bits"]
+            yield _refusal("device-map-in-multi-process-launch", fact, (key, where), "no-map" if zero3 or key == "map-fsdp" else "rank-map")
+        elif placement.kind == "split" and shards(launch) and id(fact["model"]) in trained:
+            yield _refusal(
+                "device-map-in-multi-process-launch", fact, ("map-deepspeed", where), "no-map" if launch.zero_stage == 3 else "rank-map"
+            )
+        elif placement.kind == "device" and several and fact["map"] is not None and _one_gpu_for_all(launch, fact):
+            yield _refusal("device-map-in-multi-process-launch", fact, ("map-same-gpu", where), "rank-map")
+
+
+def _one_gpu_for_all(launch: Launch, fact: Fact) -> bool:
+    """The map names a GPU that is not the one of this rank."""
+    return fact["own"] is False
+
+
+def _transformers_before_5() -> bool:
+    try:
+        return int(version("transformers").partition(".")[0]) < 5
+    except (PackageNotFoundError, ValueError):
+        return True
+
+
+def _data_parallel(launch: Launch, facts: Sequence[Fact]) -> Iterator[Refusal]:
+    for fact in facts:
+        if fact.kind == "wrap" and fact["by"] == "DataParallel":
+            placement: Placement = fact["placement"]
+            if placement.kind == "split":
+                yield _refusal(
+                    "data-parallel-replica-device",
+                    fact,
+                    ("wrapped-split", {"devices": devices_text(placement.devices), "by": "DataParallel"}),
+                    "unwrap",
+                )
+                continue
+            ids = fact["ids"]
+            first = ids[0] if isinstance(ids, (list, tuple)) and ids and isinstance(ids[0], int) else 0 if ids is None else None
+            if placement.kind == "device" and first is not None and placement.devices[0] != f"cuda:{first}":
+                values = {"device": placement.devices[0], "first": f"cuda:{first}"}
+                yield _refusal("data-parallel-replica-device", fact, ("wrapped-elsewhere", values), "")
+
+
+def _moves(launch: Launch, facts: Sequence[Fact]) -> Iterator[Refusal]:
+    refused = {id(each.fact["model"]) for each in _maps(launch, facts) if each.fact is not None}
+    for fact in facts:
+        if fact.kind == "move" and isinstance(fact["model"], Model) and id(fact["model"]) not in refused:
+            before: Placement = fact["before"]
+            if before.kind == "split" and before.spread and fact["model"].map is not None:
+                values = {"map": map_text(fact["model"].map, False), "devices": devices_text(before.devices)}
+                yield _refusal("dispatched-model-moved", fact, ("moved-whole", values), "no-move")
+
+
+def _current_device(launch: Launch, facts: Sequence[Fact]) -> Iterator[Refusal]:
+    started = [fact for fact in facts if fact.kind == "group" and fact["backend"] != "gloo"]
+    wrapped = [fact for fact in facts if fact.kind == "wrap" and fact["by"] in ("DDP", "FSDP", "FSDP2")]
+    if not (started or wrapped):
+        return
+    for fact in facts:
+        if fact.kind in ("move", "use") and fact["own"] is False and not (fact.kind == "move" and fact["before"].kind == "split"):
+            values = {"device": str(fact["device"]), "processes": str(fact["world"])}
+            key = "current-device" if fact["bare"] or fact.kind == "use" else "fixed-device"
+            yield _refusal(
+                "rank-device-not-set", fact, (key, values), "set-device" if key == "current-device" else "rank-device", started=started
+            )
+            return
+
+
+def _optimizers(launch: Launch, facts: Sequence[Fact]) -> Iterator[Refusal]:
+    built: list[Fact] = []
+    loaded: list[Fact] = []
+    for fact in facts:
+        if fact.kind == "optimizer" and fact["model"] is not None:
+            built.append(fact)
+        elif fact.kind == "optimizer-load" and fact["placement"].kind == "host":
+            loaded.append(fact)
+        elif fact.kind == "move" and fact["device"] is not None and fact["device"].type == "cuda":
+            for earlier in loaded:
+                if earlier["optimizer"].model is fact["model"]:
+                    yield _refusal(
+                        "optimizer-state-on-other-device",
+                        earlier,
+                        ("state-before-move", {"line": str(_line(fact))}),
+                        "move-first",
+                        move=fact,
+                    )
+            for earlier in built:
+                if (
+                    earlier["model"] is fact["model"]
+                    and earlier["optimizer"].name in _STATE_AT_BIRTH
+                    and earlier["placement"].kind == "host"
+                ):
+                    values = {"optimizer": earlier["optimizer"].name, "line": str(_line(fact))}
+                    yield _refusal("optimizer-built-before-move", earlier, ("state-at-birth", values), "move-first", move=fact)
+        elif fact.kind == "wrap" and fact["by"] in ("FSDP", "FSDP2"):
+            for earlier in built:
+                if earlier["model"] is fact["model"]:
+                    yield _refusal(
+                        "optimizer-built-before-move", earlier, ("parameters-replaced", {"line": str(_line(fact))}), "move-first", move=fact
+                    )
+
+
+def _checkpoints(launch: Launch, facts: Sequence[Fact]) -> Iterator[Refusal]:
+    for fact in facts:
+        if fact.kind == "resume" and not fact["checkpoint"].mapped and (fact["world"] or 1) > 1:
+            node = fact["load"]
+            values = {"processes": str(fact["world"])}
+            yield Refusal(
+                "checkpoint-map-location",
+                fact["load_file"],
+                getattr(node, "lineno", 1),
+                ("loaded-by-all", values),
+                node,
+                fact,
+                "map-location",
+            )
+
+
+def _losses(launch: Launch, facts: Sequence[Fact]) -> Iterator[Refusal]:
+    for fact in facts:
+        if fact.kind == "mismatch" and fact["what"] == "loss":
+            yield _refusal("loss-or-label-on-other-device", fact, ("loss-apart", {"devices": ", ".join(fact["devices"])}), "loss")
+
+
+def _trainers(launch: Launch, facts: Sequence[Fact]) -> Iterator[Refusal]:
+    if launch.launcher != "python" or launch.cluster or launch.tool is not None:
+        return
+    for fact in facts:
+        model, arguments = fact["model"], fact["arguments"]
+        if fact.kind != "trainer" or (fact["gpus"] or 0) < 2 or fact["world"] != 1 or not isinstance(model, Model):
+            continue
+        given = arguments.attributes if isinstance(arguments, Instance) else {}
+        if given.get("use_cpu") is True or given.get("no_cuda") is True or given.get("_n_gpu") == 1 or model.wrapped == "model-parallel":
+            continue
+        if fact["placement"].kind in ("host", "device") and not model.sharded:
+            values = {"gpus": str(fact["gpus"]), "trainer": str(fact["name"])}
+            yield _refusal("trainer-chooses-data-parallel", fact, ("trainer-sees", values), "one-process-each")
+
+
+# From the launch and its files
+
+
+def _of_launch(launch: Launch) -> Iterator[Refusal]:
+    where = _command(launch)
+    if launch.processes > max(1, len(launch.visible)) and launch.launcher != "python":
+        values = {"processes": str(launch.processes), "gpus": str(len(launch.visible))}
+        settings = launch.accelerate
+        file, line = (settings.file, settings.line("num_processes")) if settings is not None and launch.asked is None else where
+        yield Refusal(
+            "processes-exceed-gpus", file, line, ("too-many", values), repair="fewer-processes", detail={"gpus": len(launch.visible)}
+        )
+    if lost := _lost(launch):
+        line = launch.unexported[lost[0]][0]
+        yield Refusal(
+            "launch-variable-not-exported",
+            where[0],
+            line,
+            ("not-exported", {"name": ", ".join(lost)}),
+            repair="export",
+            detail={"names": lost},
+        )
+    yield from _of_accelerate(launch)
+
+
+def _lost(launch: Launch) -> list[str]:
+    """Variables that the started program itself would read, that the script sets, and that never reach it; harmless ones left out."""
+    read = _READ_BY_TOOLS if launch.tool is not None else ("CUDA_VISIBLE_DEVICES",)
+    found = [name for name in read if name in launch.unexported]
+    if (
+        "CUDA_VISIBLE_DEVICES" in found
+        and visible_devices(launch.unexported["CUDA_VISIBLE_DEVICES"][1], len(launch.visible)) == launch.visible
+    ):
+        found.remove("CUDA_VISIBLE_DEVICES")
+    return found
+
+
+def _of_accelerate(launch: Launch) -> Iterator[Refusal]:
+    settings = launch.accelerate
+    if settings is None:
+        return
+    kind, count = launch.distributed_type, settings.get("num_processes")
+    total = launch.asked if launch.asked is not None else count if isinstance(count, int) else launch.processes
+    if kind == "NO" and total > 1:
+        values = {"kind": "NO", "processes": str(total)}
+        yield _contradiction(settings, "distributed_type", ("kind-and-number", values), value="MULTI_GPU")
+    if kind == "MULTI_GPU" and total == 1:
+        values = {"kind": kind, "processes": "1"}
+        yield _contradiction(settings, "distributed_type", ("kind-and-number", values), value="'NO'")
+    ids = settings.get("gpu_ids")
+    if isinstance(ids, (str, int)) and str(ids) != "all" and kind == "MULTI_GPU" and len(str(ids).split(",")) < 2:
+        yield _contradiction(settings, "gpu_ids", ("one-id", {"ids": str(ids)}), value="all")
+    inline = settings.get("deepspeed_config")
+    if kind == "DEEPSPEED" and isinstance(inline, dict) and inline.get("deepspeed_config_file"):
+        extra = sorted(_OWNED_BY_FILE & inline.keys())
+        if extra:
+            values = {"keys": ", ".join(extra)}
+            yield _contradiction(
+                settings, f"deepspeed_config.{extra[0]}", ("keys-twice", values), remove=tuple(f"deepspeed_config.{key}" for key in extra)
+            )
+    if kind not in ("DEEPSPEED",) and isinstance(inline, dict) and inline and kind in ("NO", "MULTI_GPU"):
+        yield _contradiction(settings, "deepspeed_config", ("section-unused", {"section": "deepspeed_config", "kind": kind}), value="")
+    fsdp = settings.get("fsdp_config")
+    if kind in ("NO", "MULTI_GPU") and isinstance(fsdp, dict) and fsdp:
+        yield _contradiction(settings, "fsdp_config", ("section-unused", {"section": "fsdp_config", "kind": kind}), value="")
+    if launch.launcher in ("torchrun", "deepspeed"):
+        yield _contradiction(settings, "distributed_type", ("not-read", {"launcher": launch.launcher}), value="")
+
+
+_OWNED_BY_FILE = frozenset(
+    {
+        "gradient_accumulation_steps",
+        "gradient_clipping",
+        "zero_stage",
+        "offload_optimizer_device",
+        "offload_param_device",
+        "zero3_save_16bit_model",
+    }
+)
+"""Keys that accelerate refuses beside `deepspeed_config_file` (`accelerate/utils/dataclasses.py`, `DeepSpeedPlugin`)."""
+
+
+def _contradiction(settings: Any, key: str, reason: tuple[str, dict[str, str]], **detail: Any) -> Refusal:
+    return Refusal(
+        "launch-config-contradiction",
+        settings.file,
+        settings.line(key),
+        reason,
+        repair="setting",
+        detail={"key": key, "settings": settings, **detail},
+    )
+
+
+def _of_settings(launch: Launch) -> Iterator[Refusal]:
+    """Files of training arguments, and what installed tools make of them."""
+    given = _given(launch)
+    zero3 = launch.zero_stage == 3
+    several = launch.distributed or shards(launch)
+    device_map = given.get("device_map")
+    values = {"processes": str(launch.group), "devices": devices_text(tuple(f"cuda:{index}" for index in range(len(launch.visible))))}
+    if launch.script is None and isinstance(device_map, (str, dict)) and device_map not in ("none", "None", ""):
+        split = (isinstance(device_map, str) and device_map in SPREADING) or (
+            isinstance(device_map, dict) and len(set(map(str, device_map.values()))) > 1
+        )
+        values["map"] = map_text(device_map, False)
+        if (zero3 or several) and (split or zero3):
+            file, line = _written(launch, "device_map")
+            yield Refusal(
+                "device-map-in-multi-process-launch",
+                file,
+                line,
+                ("map-zero3" if zero3 else "map-launched", values),
+                repair="no-option",
+                detail={"name": "device_map"},
+            )
+    tool = launch.tool
+    if tool is None:
+        return
+    for name in tool.mapped_by:
+        if zero3 and given.get(name) not in (None, False, "false", "False"):
+            file, line = _written(launch, name)
+            yield Refusal(
+                "device-map-in-multi-process-launch",
+                file,
+                line,
+                ("tool-maps", {"tool": tool.name, "option": name}),
+                repair="no-option",
+                detail={"name": name},
+            )
+    alone = tool.maps_alone and launch.processes == 1 and len(launch.visible) > 1 and "device_map" not in given
+    if alone and (launch.cluster or launch.distributed_type == "DEEPSPEED"):
+        file, line = _command(launch)
+        values = {"tool": tool.name, "gpus": str(len(launch.visible))}
+        yield Refusal("device-map-in-multi-process-launch", file, line, ("tool-maps-alone", values), repair="")
+
+
+def _given(launch: Launch) -> dict[str, Any]:
+    from samedevice.preflight._arguments import Arguments
+
+    return Arguments.given(launch)
+
+
+def _written(launch: Launch, name: str) -> tuple[Path, int]:
+    if launch.training is not None and name in launch.training.data:
+        return launch.training.file, launch.training.line(name)
+    for word in launch.arguments:
+        if word.lstrip("-").partition("=")[0].replace("-", "_") == name and word.origin is not None:
+            return word.origin.file, word.origin.line
+    return _command(launch)
+
+
+def _command(launch: Launch) -> tuple[Path, int]:
+    if launch.origin is not None:
+        return launch.origin.file, launch.origin.line
+    settings = launch.accelerate or launch.training or launch.deepspeed
+    file = launch.script or (settings.file if settings is not None else Path("-"))
+    return file, 0
+
+
+def _refusal(rule: str, fact: Fact, reason: tuple[str, dict[str, str]], repair: str, **detail: Any) -> Refusal:
+    return Refusal(rule, fact.file, _line(fact), reason, fact.node, fact, repair, detail)
+
+
+def _line(fact: Fact) -> int:
+    return getattr(fact.node, "lineno", 1)
+
+
+def devices_text(devices: Sequence[str]) -> str:
+    """`cuda:0`, or `cuda:0 ... cuda:7` for many."""
+    return ", ".join(devices) if len(devices) < 4 else f"{devices[0]} ... {devices[-1]}"
+
+
+def map_text(device_map: Any, implied: Any) -> str:
+    """A map as people write it."""
+    if implied:
+        return "device_map (the library's own)"
+    if isinstance(device_map, str):
+        return f'device_map="{device_map}"'
+    if isinstance(device_map, dict) and len(device_map) <= 2:
+        inside = ", ".join(
+            f'"{key}": {value if isinstance(value, int) else chr(34) + str(value) + chr(34)}' for key, value in device_map.items()
+        )
+        return f"device_map={{{inside}}}"
+    if isinstance(device_map, External):
+        return "device_map"
+    return "device_map" if device_map is None or isinstance(device_map, dict) else f"device_map={device_map}"

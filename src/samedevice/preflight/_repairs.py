@@ -1,0 +1,274 @@
+"""Diffs that repair a refused launch: of the script, of a shell script, of a configuration."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import re
+from pathlib import Path
+from typing import Any
+
+from samedevice.diagnosis.fixes import Script, with_keyword
+from samedevice.findings import Fix, Safety
+from samedevice.messages import Language, say
+from samedevice.preflight._launch import Launch
+from samedevice.preflight._refusals import Refusal
+from samedevice.preflight._values import Origin, Table, Text
+
+_COUNTS = ("nproc_per_node[= ]", "nproc-per-node[= ]", "num_processes[= ]", "num_gpus[= ]", "num_processes: ", "NPROC_PER_NODE=")
+"""Where launchers and their files have the number of processes."""
+RANK_MAP = '{"": int(os.environ.get("LOCAL_RANK", "0"))}'
+
+
+def fixes_of(refusal: Refusal, launch: Launch, language: Language) -> tuple[Fix, ...]:
+    """What repairs a refusal; a fix without a diff where the place to change is not at hand."""
+    script = Script.read(str(refusal.file)) if refusal.file.suffix == ".py" else None
+    repair = _REPAIRS.get(refusal.repair)
+    return tuple(repair(refusal, launch, script, language)) if repair is not None else ()
+
+
+def _fix(key: str, safety: Safety, language: Language, diff: str | None = None, **values: str) -> Fix:
+    return Fix(say(f"fix.{key}", language, **values), safety, diff)
+
+
+def _rank_map(refusal: Refusal, launch: Launch, script: Script | None, language: Language) -> list[Fix]:
+    found = [_fix("rank-map", "check", language, _swap_map(refusal, script, RANK_MAP))]
+    if launch.launcher != "python":
+        found.append(_fix("one-process", "check", language))
+    return found
+
+
+def _no_map(refusal: Refusal, launch: Launch, script: Script | None, language: Language) -> list[Fix]:
+    return [_fix("no-map", "safe", language, _swap_map(refusal, script, "None"))]
+
+
+def _swap_map(refusal: Refusal, script: Script | None, text: str) -> str | None:
+    """The map changed where it is written, or where it is passed."""
+    value = refusal.fact["map"] if refusal.fact is not None else None
+    origin: Origin | None = value.origin if isinstance(value, (Text, Table)) else None
+    keyword = _keyword(refusal.node, "device_map")
+    node = keyword
+    if node is None or (isinstance(node, ast.Name) and origin is not None and origin.kind == "python"):
+        node = origin.node if origin is not None and origin.kind == "python" else node
+        if node is not None and node is not keyword and origin is not None:
+            script = Script.read(str(origin.file))
+    if node is None and script is not None and isinstance(refusal.node, ast.Call) and text == "None":
+        return None
+    if script is None or node is None:
+        return None
+    changed = script.swapped(node, text)
+    return script.diff(_with_import(changed, "os") if text == RANK_MAP else changed)
+
+
+def _with_import(source: str, module: str) -> str:
+    """The source with an import, if it has none yet."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import) and any(alias.name == module and alias.asname is None for alias in node.names):
+            return source
+    lines = source.splitlines(keepends=True)
+    first = next(
+        (node for node in tree.body if isinstance(node, (ast.Import, ast.ImportFrom)) and getattr(node, "module", "") != "__future__"), None
+    )
+    at = first.lineno - 1 if first is not None else 0
+    return "".join([*lines[:at], f"import {module}\n", *lines[at:]])
+
+
+def _keyword(node: ast.AST | None, name: str) -> ast.expr | None:
+    if isinstance(node, ast.Call):
+        return next((each.value for each in node.keywords if each.arg == name), None)
+    return None
+
+
+def _no_low_memory(refusal: Refusal, launch: Launch, script: Script | None, language: Language) -> list[Fix]:
+    node = _keyword(refusal.node, "low_cpu_mem_usage")
+    diff = script.diff(script.swapped(node, "False")) if script is not None and node is not None else None
+    return [_fix("no-low-memory", "safe", language, diff)]
+
+
+def _unwrap(refusal: Refusal, launch: Launch, script: Script | None, language: Language) -> list[Fix]:
+    node, diff = refusal.node, None
+    if script is not None and isinstance(node, ast.Call):
+        inner = node.args[0] if node.args else _keyword(node, "module")
+        if inner is not None:
+            diff = script.diff(script.swapped(node, script.text(inner)))
+    return [_fix("unwrap", "safe", language, diff)]
+
+
+def _no_move(refusal: Refusal, launch: Launch, script: Script | None, language: Language) -> list[Fix]:
+    node, diff = refusal.node, None
+    if script is not None and isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        statement = _statement(script, node)
+        if isinstance(statement, ast.Expr) and statement.value is node:
+            diff = script.diff(script.without(statement))
+        else:
+            diff = script.diff(script.swapped(node, script.text(node.func.value)))
+    return [_fix("no-move", "safe", language, diff, where=f"{refusal.file.name}:{refusal.line}")]
+
+
+def _set_device(refusal: Refusal, launch: Launch, script: Script | None, language: Language) -> list[Fix]:
+    diff = None
+    started = refusal.detail.get("started") or ()
+    anchors = [fact.node for fact in started if fact.file == refusal.file] or [refusal.node]
+    anchor = _statement(script, anchors[0]) if script is not None else None
+    if script is not None and anchor is not None:
+        lines = script.source.splitlines(keepends=True)
+        indent = re.match(r"\s*", lines[anchor.lineno - 1])
+        added = f'{indent[0] if indent else ""}torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))\n'
+        changed = "".join([*lines[: anchor.lineno - 1], added, *lines[anchor.lineno - 1 :]])
+        diff = script.diff(_with_import(_with_import(changed, "os"), "torch"))
+    return [_fix("set-device", "safe", language, diff)]
+
+
+def _rank_device(refusal: Refusal, launch: Launch, script: Script | None, language: Language) -> list[Fix]:
+    node, diff = refusal.node, None
+    if script is not None and isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
+        changed = script.swapped(node.args[0], """f"cuda:{os.environ['LOCAL_RANK']}\"""")
+        diff = script.diff(_with_import(changed, "os"))
+    return [_fix("rank-device", "check", language, diff)]
+
+
+def _move_first(refusal: Refusal, launch: Launch, script: Script | None, language: Language) -> list[Fix]:
+    """The later move's line, brought up before the earlier statement."""
+    diff = None
+    move = refusal.detail.get("move")
+    if script is not None and move is not None and move.file == refusal.file:
+        early, late = _statement(script, refusal.node), _statement(script, move.node)
+        if early is not None and late is not None and early.lineno < late.lineno and early.col_offset == late.col_offset:
+            lines = script.source.splitlines(keepends=True)
+            moved = lines[late.lineno - 1 : late.end_lineno]
+            kept = lines[: late.lineno - 1] + lines[late.end_lineno :]
+            diff = script.diff("".join([*kept[: early.lineno - 1], *moved, *kept[early.lineno - 1 :]]))
+    return [_fix("move-first", "safe", language, diff)]
+
+
+def _map_location(refusal: Refusal, launch: Launch, script: Script | None, language: Language) -> list[Fix]:
+    diff = None
+    if script is not None and isinstance(refusal.node, ast.Call):
+        diff = script.diff(script.swapped(refusal.node, with_keyword(script, refusal.node, "map_location", '"cpu"')))
+    return [_fix("map-location", "safe", language, diff, device="cpu")]
+
+
+def _loss(refusal: Refusal, launch: Launch, script: Script | None, language: Language) -> list[Fix]:
+    node, diff = refusal.node, None
+    if (
+        script is not None
+        and isinstance(node, ast.Call)
+        and len(node.args) > 1
+        and isinstance(node.args[1], ast.Name)
+        and isinstance(node.args[0], ast.Name)
+    ):
+        diff = script.diff(script.swapped(node.args[1], f"{node.args[1].id}.to({node.args[0].id}.device)"))
+    return [_fix("loss-together", "safe", language, diff)]
+
+
+def _one_process_each(refusal: Refusal, launch: Launch, script: Script | None, language: Language) -> list[Fix]:
+    count = len(launch.visible)
+    diff = None
+    if launch.origin is not None and launch.origin.kind == "shell":
+        diff = _lines_diff(launch.origin.file, launch.origin.line, r"\bpython[\d.]*(?=\s)", f"torchrun --nproc_per_node {count}")
+    name = launch.script.name if launch.script is not None else "train.py"
+    return [_fix("torchrun", "check", language, diff, count=str(count), script=name), _fix("one-visible", "safe", language)]
+
+
+def _fewer_processes(refusal: Refusal, launch: Launch, script: Script | None, language: Language) -> list[Fix]:
+    count = str(max(1, refusal.detail["gpus"]))
+    pattern = "|".join(rf"(?<={name})\d+" for name in _COUNTS)
+    return [_fix("fewer-processes", "check", language, _lines_diff(refusal.file, refusal.line, pattern, count, 40), count=count)]
+
+
+def _export(refusal: Refusal, launch: Launch, script: Script | None, language: Language) -> list[Fix]:
+    names = refusal.detail["names"]
+    lines = _text_of(refusal.file).splitlines(keepends=True)
+    changed = list(lines)
+    for name in names:
+        index = launch.unexported[name][0] - 1
+        changed[index] = re.sub(rf"\b{name}=", f"export {name}=", changed[index], count=1)
+    return [_fix("export", "safe", language, _diff(refusal.file, "".join(lines), "".join(changed)), name=", ".join(names))]
+
+
+def _setting(refusal: Refusal, launch: Launch, script: Script | None, language: Language) -> list[Fix]:
+    settings, key, value = refusal.detail["settings"], refusal.detail["key"], refusal.detail.get("value")
+    lines = settings.source.splitlines(keepends=True)
+    if remove := refusal.detail.get("remove"):
+        gone = {settings.line(each) for each in remove}
+        changed = "".join(line for number, line in enumerate(lines, 1) if number not in gone)
+        names = ", ".join(each.rpartition(".")[2] for each in remove)
+        return [_fix("remove-keys", "safe", language, _diff(settings.file, settings.source, changed), keys=names)]
+    if not value:
+        return []
+    index = settings.line(key) - 1
+    if index >= len(lines):
+        return []
+    lines[index] = re.sub(r":.*", f": {value}", lines[index].rstrip("\n")) + "\n"
+    return [
+        _fix("setting", "check", language, _diff(settings.file, settings.source, "".join(lines)), name=key, value=str(value).strip("'"))
+    ]
+
+
+def _no_option(refusal: Refusal, launch: Launch, script: Script | None, language: Language) -> list[Fix]:
+    name = refusal.detail["name"]
+    diff = None
+    if launch.training is not None and refusal.file == launch.training.file:
+        kept = [line for number, line in enumerate(launch.training.source.splitlines(keepends=True), 1) if number != refusal.line]
+        diff = _diff(refusal.file, launch.training.source, "".join(kept))
+    elif launch.origin is not None and launch.origin.kind == "shell":
+        diff = _lines_diff(refusal.file, refusal.line, rf"\s+--{name.replace('_', '[_-]')}(?:[= ](?!-)\S+)?", "", 60)
+    return [_fix("no-option", "safe", language, diff, name=name)]
+
+
+def _statement(script: Script | None, node: ast.AST | None) -> ast.stmt | None:
+    """The innermost statement around a node."""
+    if script is None or node is None:
+        return None
+    line, end = getattr(node, "lineno", 0), getattr(node, "end_lineno", 0)
+    found: ast.stmt | None = None
+    for each in ast.walk(script.tree):
+        if isinstance(each, ast.stmt) and each.lineno <= line and (each.end_lineno or 0) >= end:
+            if found is None or (each.lineno, -(each.end_lineno or 0)) >= (found.lineno, -(found.end_lineno or 0)):
+                found = each
+    return found
+
+
+def _lines_diff(file: Path, line: int, pattern: str, text: str, span: int = 1) -> str | None:
+    """A file with the first match at or below a line replaced."""
+    source = _text_of(file)
+    lines = source.splitlines(keepends=True)
+    for index in range(max(0, line - 1), min(len(lines), line - 1 + span)):
+        changed = re.sub(pattern, text, lines[index], count=1)
+        if changed != lines[index]:
+            lines[index] = changed
+            return _diff(file, source, "".join(lines))
+    return None
+
+
+def _text_of(file: Path) -> str:
+    """A file's text; empty when it cannot be read."""
+    try:
+        return file.read_text("utf-8")
+    except (OSError, ValueError):
+        return ""
+
+
+def _diff(file: Path, old: str, new: str) -> str | None:
+    found = difflib.unified_diff(old.splitlines(keepends=True), new.splitlines(keepends=True), f"a/{file.name}", f"b/{file.name}", n=1)
+    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in found) or None
+
+
+_REPAIRS: dict[str, Any] = {
+    "rank-map": _rank_map,
+    "no-map": _no_map,
+    "no-low-memory": _no_low_memory,
+    "unwrap": _unwrap,
+    "no-move": _no_move,
+    "set-device": _set_device,
+    "rank-device": _rank_device,
+    "move-first": _move_first,
+    "map-location": _map_location,
+    "loss": _loss,
+    "one-process-each": _one_process_each,
+    "fewer-processes": _fewer_processes,
+    "export": _export,
+    "setting": _setting,
+    "no-option": _no_option,
+}

@@ -1,0 +1,284 @@
+"""Each refusal: a launch that has it, and the nearest one that has not."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+HEAD = """
+import os
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel as DDP
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+"""
+TORCHRUN = {"launcher": "torchrun"}
+PYTHON = {"launcher": "python"}
+
+PAIRS = [
+    ("SD132", TORCHRUN, 'AutoModelForCausalLM.from_pretrained("m", device_map="auto")', 'AutoModelForCausalLM.from_pretrained("m")'),
+    (
+        "SD132",
+        TORCHRUN,
+        'AutoModelForCausalLM.from_pretrained("m", device_map={"": 0})',
+        'AutoModelForCausalLM.from_pretrained("m", device_map={"": int(os.environ.get("LOCAL_RANK") or 0)})',
+    ),
+    (
+        "SD132",
+        TORCHRUN,
+        'device_map = {"": int(os.environ["LOCAL_RANK"])} if "SLURM_PROCID" in os.environ else "balanced"\n'
+        'AutoModelForCausalLM.from_pretrained("m", device_map=device_map)',
+        'device_map = {"": int(os.environ["LOCAL_RANK"])} if int(os.environ.get("WORLD_SIZE", 1)) > 1 else "balanced"\n'
+        'AutoModelForCausalLM.from_pretrained("m", device_map=device_map)',
+    ),
+    (
+        "SD131",
+        PYTHON,
+        'model = AutoModelForCausalLM.from_pretrained("m", device_map="auto")\nmodel = nn.DataParallel(model)',
+        'model = AutoModelForCausalLM.from_pretrained("m").cuda()\nmodel = nn.DataParallel(model)',
+    ),
+    (
+        "SD131",
+        PYTHON,
+        'model = AutoModelForCausalLM.from_pretrained("m").to("cuda:1")\nmodel = nn.DataParallel(model)',
+        'model = AutoModelForCausalLM.from_pretrained("m").to("cuda:1")\nmodel = nn.DataParallel(model, device_ids=[1, 2])',
+    ),
+    (
+        "SD123",
+        PYTHON,
+        'model = AutoModelForCausalLM.from_pretrained("m", device_map="auto")\nmodel.to("cuda")',
+        'model = AutoModelForCausalLM.from_pretrained("m", device_map={"": 0})\nmodel.to("cuda:0")',
+    ),
+    (
+        "SD402",
+        TORCHRUN,
+        'dist.init_process_group("nccl")\nmodel = AutoModelForCausalLM.from_pretrained("m").cuda()\nmodel = DDP(model)',
+        'torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))\ndist.init_process_group("nccl")\n'
+        'model = AutoModelForCausalLM.from_pretrained("m").cuda()\nmodel = DDP(model)',
+    ),
+    (
+        "SD402",
+        TORCHRUN,
+        'dist.init_process_group("nccl")\nmodel = AutoModelForCausalLM.from_pretrained("m").to("cuda:0")\nmodel = DDP(model)',
+        'dist.init_process_group("nccl")\nrank = dist.get_rank()\n'
+        'model = AutoModelForCausalLM.from_pretrained("m").to(f"cuda:{rank}")\nmodel = DDP(model, device_ids=[rank])',
+    ),
+    (
+        "SD405",
+        PYTHON,
+        "model = nn.Linear(2, 2)\noptimizer = torch.optim.Adagrad(model.parameters())\nmodel.cuda()",
+        "model = nn.Linear(2, 2)\noptimizer = torch.optim.AdamW(model.parameters())\nmodel.cuda()",
+    ),
+    (
+        "SD405",
+        TORCHRUN,
+        'from torch.distributed.fsdp import fully_shard\nmodel = AutoModelForCausalLM.from_pretrained("m")\n'
+        "optimizer = torch.optim.AdamW(model.parameters())\nfully_shard(model)",
+        'from torch.distributed.fsdp import fully_shard\nmodel = AutoModelForCausalLM.from_pretrained("m")\n'
+        "fully_shard(model)\noptimizer = torch.optim.AdamW(model.parameters())",
+    ),
+    (
+        "SD129",
+        PYTHON,
+        "model = nn.Linear(2, 2)\noptimizer = torch.optim.AdamW(model.parameters())\n"
+        'optimizer.load_state_dict(torch.load("o.pt", map_location="cpu"))\nmodel.cuda()',
+        "model = nn.Linear(2, 2)\noptimizer = torch.optim.AdamW(model.parameters())\nmodel.cuda()\n"
+        'optimizer.load_state_dict(torch.load("o.pt", map_location="cpu"))',
+    ),
+    (
+        "SD136",
+        TORCHRUN,
+        'model = AutoModelForCausalLM.from_pretrained("m")\nstate = torch.load("last.pt")\nmodel.load_state_dict(state["model"])',
+        'data = torch.load("dataset.pt")\nmodel = AutoModelForCausalLM.from_pretrained("m")\nstate = torch.load("last.pt", "cpu")\n'
+        'model.load_state_dict(state["model"])',
+    ),
+    (
+        "SD130",
+        PYTHON,
+        "loss_fn = nn.CrossEntropyLoss()\nlogits = torch.randn(2, 3, device='cuda:1')\nlabels = torch.tensor([0, 1]).to('cuda:0')\n"
+        "loss = loss_fn(logits, labels)",
+        "loss_fn = nn.CrossEntropyLoss()\nlogits = torch.randn(2, 3, device='cuda:1')\nlabels = torch.tensor([0, 1]).to('cuda:1')\n"
+        "loss = loss_fn(logits, labels)",
+    ),
+    (
+        "SD401",
+        PYTHON,
+        'model = AutoModelForCausalLM.from_pretrained("m")\nTrainer(model=model, args=TrainingArguments("out")).train()',
+        'os.environ["CUDA_VISIBLE_DEVICES"] = "1"\nmodel = AutoModelForCausalLM.from_pretrained("m")\n'
+        'Trainer(model=model, args=TrainingArguments("out")).train()',
+    ),
+    (
+        "SD401",
+        PYTHON,
+        'model = AutoModelForCausalLM.from_pretrained("m", device_map={"": 0})\nTrainer(model, TrainingArguments("out")).train()',
+        'model = AutoModelForCausalLM.from_pretrained("m", device_map="balanced")\nTrainer(model, TrainingArguments("out")).train()',
+    ),
+]
+
+
+@pytest.mark.parametrize(("code", "options", "bad", "good"), PAIRS, ids=[f"{number}-{pair[0]}" for number, pair in enumerate(PAIRS)])
+def test_bad_and_good(code, options, bad, good, codes):
+    assert codes(HEAD + bad, **options) == [code]
+    assert codes(HEAD + good, **options) == []
+
+
+@pytest.mark.parametrize(("code", "options", "bad", "good"), PAIRS, ids=[f"{number}-{pair[0]}" for number, pair in enumerate(PAIRS)])
+def test_the_repair_repairs(code, options, bad, good, judged, codes):
+    """Where there is a diff, the launch passes with it."""
+    before = HEAD + bad + "\n"
+    finding = judged(before, **options).findings[0]
+    diff = next((fix.diff for fix in finding.fixes if fix.diff), None)
+    if code in ("SD401",) or diff is None:
+        assert finding.fixes or code == "SD131"
+        return
+    after = patched(before, diff)
+    ast.parse(after)
+    assert codes(after, **options) == []
+
+
+def patched(source, diff):
+    """The source with a unified diff applied."""
+    lines, out, at = source.splitlines(keepends=True), [], 0
+    for line in diff.splitlines(keepends=True)[2:]:
+        if line.startswith("@@"):
+            start = int(line.split()[1][1:].split(",")[0])
+            count = line.split()[1].partition(",")[2] or "1"
+            wanted = start - 1 if count != "0" else start
+            out += lines[at:wanted]
+            at = wanted
+        elif line.startswith("+"):
+            out.append(line[1:])
+        elif line.startswith("-"):
+            assert lines[at] == line[1:]
+            at += 1
+        elif line.startswith(" "):
+            out.append(lines[at])
+            at += 1
+    return "".join(out + lines[at:])
+
+
+def test_low_memory_is_refused_by_old_releases_only(codes, monkeypatch):
+    source = HEAD + (
+        "from transformers.integrations import HfDeepSpeedConfig\n"
+        'kept = HfDeepSpeedConfig({"zero_optimization": {"stage": 3}})\n'
+        'AutoModelForCausalLM.from_pretrained("m", low_cpu_mem_usage=True)'
+    )
+    monkeypatch.setattr("samedevice.preflight._refusals.version", lambda name: "4.51.0")
+    assert codes(source, launcher="deepspeed") == ["SD132"]
+    monkeypatch.setattr("samedevice.preflight._refusals.version", lambda name: "5.0.0")
+    assert codes(source, launcher="deepspeed") == []
+
+
+ACCELERATE = "compute_environment: LOCAL_MACHINE\ndistributed_type: {kind}\nnum_machines: 1\nnum_processes: {count}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        (ACCELERATE.format(kind="MULTI_GPU", count=4), []),
+        (ACCELERATE.format(kind="'NO'", count=1), []),
+        (ACCELERATE.format(kind="'NO'", count=4), ["SD403"]),
+        (ACCELERATE.format(kind="MULTI_GPU", count=1), ["SD403"]),
+        (ACCELERATE.format(kind="MULTI_GPU", count=8), ["SD404"]),
+        (ACCELERATE.format(kind="MULTI_GPU", count=4) + "gpu_ids: '0'\n", ["SD403", "SD404"]),
+        (ACCELERATE.format(kind="MULTI_GPU", count=2) + "gpu_ids: 0,3\n", []),
+        (ACCELERATE.format(kind="MULTI_GPU", count=4) + "fsdp_config:\n  fsdp_version: 2\n", ["SD403"]),
+        (ACCELERATE.format(kind="FSDP", count=4) + "fsdp_config:\n  fsdp_version: 2\n", []),
+        (
+            ACCELERATE.format(kind="DEEPSPEED", count=4) + "deepspeed_config:\n  deepspeed_config_file: ds.json\n  zero_stage: 3\n",
+            ["SD403"],
+        ),
+        (ACCELERATE.format(kind="DEEPSPEED", count=4) + "deepspeed_config:\n  deepspeed_config_file: ds.json\n", []),
+    ],
+)
+def test_accelerate_files(text, wanted, codes):
+    assert sorted(codes({"config.yaml": text, "ds.json": '{"zero_optimization": {"stage": 3}}'})) == wanted
+
+
+@pytest.mark.parametrize(
+    ("shell", "wanted"),
+    [
+        ("CUDA_VISIBLE_DEVICES=0,1 torchrun --nproc_per_node 4 train.py", ["SD404"]),
+        ("CUDA_VISIBLE_DEVICES=0,1 torchrun --nproc_per_node 2 train.py", []),
+        ("export CUDA_VISIBLE_DEVICES=0,1\ntorchrun --nproc_per_node=gpu train.py", []),
+        ("CUDA_VISIBLE_DEVICES=0,1\ntorchrun --nproc_per_node 2 train.py", ["SD406"]),
+        ("accelerate launch --multi_gpu --num_processes 8 train.py", ["SD404"]),
+        ("deepspeed --include localhost:1,3 train.py", []),
+        ("deepspeed --num_gpus 6 train.py", ["SD404"]),
+        ("python -m torch.distributed.run --nproc-per-node 4 train.py", []),
+    ],
+)
+def test_shell_scripts(shell, wanted, codes):
+    files = {"launch.sh": shell + "\n", "train.py": HEAD + 'AutoModelForCausalLM.from_pretrained("m")'}
+    assert codes(files) == wanted
+
+
+def test_a_map_from_the_command_line(codes):
+    script = (
+        "import argparse\nfrom transformers import AutoModelForCausalLM\nparser = argparse.ArgumentParser()\n"
+        'parser.add_argument("--device-map", default={default})\noptions = parser.parse_args()\n'
+        'AutoModelForCausalLM.from_pretrained("m", device_map=options.device_map)\n'
+    )
+    given = {"launch.sh": "torchrun --nproc_per_node 4 train.py --device-map auto\n", "train.py": script.format(default="None")}
+    assert codes(given) == ["SD132"]
+    assert codes({**given, "launch.sh": "torchrun --nproc_per_node 4 train.py\n"}) == []
+    assert codes({**given, "train.py": script.format(default='"auto"'), "launch.sh": "torchrun --nproc_per_node 4 train.py\n"}) == ["SD132"]
+
+
+def test_a_map_from_the_environment(codes):
+    files = {
+        "launch.sh": "export DEVICE_MAP=auto\ntorchrun --nproc_per_node 4 train.py\n",
+        "train.py": "import os\nfrom transformers import AutoModel\n"
+        'AutoModel.from_pretrained("m", device_map=os.environ.get("DEVICE_MAP"))\n',
+    }
+    assert codes(files) == ["SD132"]
+    assert codes({**files, "launch.sh": "torchrun --nproc_per_node 4 train.py\n"}) == []
+
+
+def test_a_map_in_training_arguments(codes):
+    text = "model_name_or_path: m\noutput_dir: out\n{more}"
+    assert codes({"sft.yaml": text.format(more="device_map: auto\n")}) == ["SD132"]
+    assert codes({"sft.yaml": text.format(more="")}) == []
+    files = {"sft.yaml": text.format(more="device_map: cuda\ndeepspeed: ds.json\n"), "ds.json": '{"zero_optimization": {"stage": 3}}'}
+    assert codes(files) == ["SD132"]
+
+
+def test_one_visible_gpu_makes_auto_harmless(codes):
+    source = HEAD + 'model = AutoModelForCausalLM.from_pretrained("m", device_map="auto")\nmodel.to("cuda")'
+    assert codes(source, machine="1x24GB", launcher="python") == []
+    per_rank = HEAD + (
+        'os.environ["CUDA_VISIBLE_DEVICES"] = os.environ["LOCAL_RANK"]\nAutoModelForCausalLM.from_pretrained("m", device_map="auto")'
+    )
+    assert codes(per_rank, launcher="torchrun") == []
+
+
+def test_what_cannot_be_told_is_a_note(judged):
+    judgement = judged(HEAD + 'AutoModelForCausalLM.from_pretrained("m", device_map=choose())', launcher="torchrun")
+    assert judgement.findings == ()
+    assert "could not be told" in judgement.notes[0]
+
+
+def test_unlike_gpus_are_a_note(judged):
+    judgement = judged(HEAD + 'AutoModelForCausalLM.from_pretrained("m")', machine="2xH100-80G+2xA100-40G", launcher="torchrun")
+    assert judgement.findings == ()
+    assert "A100-40G" in judgement.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "mode"),
+    [
+        ('AutoModelForCausalLM.from_pretrained("m").cuda()', PYTHON, "single-gpu"),
+        ('AutoModelForCausalLM.from_pretrained("m", device_map="auto")', PYTHON, "naive-model-parallel"),
+        ('nn.DataParallel(AutoModelForCausalLM.from_pretrained("m").cuda())', PYTHON, "data-parallel"),
+        ('Trainer(AutoModelForCausalLM.from_pretrained("m"), TrainingArguments("o"))', PYTHON, "data-parallel"),
+        ('Trainer(AutoModelForCausalLM.from_pretrained("m"), TrainingArguments("o"))', TORCHRUN, "ddp"),
+        ('AutoModelForCausalLM.from_pretrained("m", tp_plan="auto")', TORCHRUN, "tensor-parallel"),
+        ('AutoModelForCausalLM.from_pretrained("m")', TORCHRUN, "independent"),
+    ],
+)
+def test_modes(source, options, mode, judged):
+    judgement = judged(HEAD + source, **options)
+    assert judgement.mode.name == mode
+    assert judgement.mode.text("en") != judgement.mode.text("zh")
