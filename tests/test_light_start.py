@@ -38,6 +38,7 @@ def heavy_after(code):
         "import samedevice.pytest_plugin",
         MAIN.format(argv=["samedevice", "--help"]),
         MAIN.format(argv=["samedevice", "--version"]),
+        MAIN.format(argv=["samedevice", "preflight", "examples/preflight/refused/transformers_31557/launch.sh"]),
         MAIN.format(argv=["samedevice", "run", "--help"]),
         MAIN.format(argv=["samedevice", "run", "missing.py"]),
         MAIN.format(argv=["samedevice", "explain", "SD111"]),

@@ -1,0 +1,87 @@
+"""`samedevice preflight` as a command: status, output, JSON, languages, wrong usage, and what its page prints."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+REFUSED = ROOT / "examples" / "preflight" / "refused" / "peft_306"
+CORRECT = ROOT / "examples" / "preflight" / "correct" / "naive_model_parallel"
+
+
+def preflight(folder, *words):
+    kept = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "FORCE_COLOR", "CUDA_VISIBLE_DEVICES")}
+    return subprocess.run(
+        [sys.executable, "-m", "samedevice", "preflight", *words],
+        cwd=folder,
+        env={**kept, "PYTHONPATH": str(ROOT / "src"), "PYTHONIOENCODING": "utf-8", "LC_ALL": "C.UTF-8"},
+        capture_output=True,
+        encoding="utf-8",
+        timeout=60,
+        check=False,
+    )
+
+
+def test_refused_and_passed(tmp_path):
+    done = preflight(REFUSED, "launch.sh", "--machine", "4xA100-80G", "--json", str(tmp_path / "found.json"))
+    assert done.returncode == 1, done.stderr
+    document = json.loads((tmp_path / "found.json").read_text())
+    assert document["mode"]["name"] == "zero-3"
+    assert document["launch"]["processes"] == 4
+    (finding,) = document["findings"]
+    assert (finding["code"], finding["cause"], finding["at"]["line"]) == ("SD132", "device-map-in-multi-process-launch", 16)
+    assert finding["op"] is None
+    assert "+    device_map=None," in finding["fixes"][0]["diff"]
+    assert preflight(CORRECT, "launch.sh", "--machine", "4xA100-80G").returncode == 0
+
+
+def test_chinese():
+    done = preflight(REFUSED, "launch.sh", "--machine", "4xA100-80G", "--lang", "zh")
+    assert "并行方式" in done.stdout
+    assert "多进程启动时使用了 device_map" in done.stdout
+
+
+def test_arguments_behind_the_dashes(tmp_path):
+    (tmp_path / "train.py").write_text(
+        "import argparse\nfrom transformers import AutoModel\nparser = argparse.ArgumentParser()\nparser.add_argument('--device_map')\n"
+        "AutoModel.from_pretrained('m', device_map=parser.parse_args().device_map)\n"
+    )
+    words = ("train.py", "--machine", "2x24GB", "--launcher", "torchrun")
+    assert preflight(tmp_path, *words).returncode == 0
+    assert preflight(tmp_path, *words, "--", "--device_map", "auto").returncode == 1
+    assert preflight(tmp_path, *words, "--nproc", "1", "--", "--device_map", "auto").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["none.py"], "there is no file"),
+        (["launch.sh", "--machine", "nonsense"], "machine specification"),
+        (["launch.sh", "--nproc", "0"], "at least 1"),
+        (["train.py", "--launcher", "slurm"], "none of python, torchrun"),
+        (["launch.sh", "--lang", "de"], "'en', 'zh'"),
+        (["launch.sh", "--json", "/none/such/file"], "cannot be"),
+    ],
+)
+def test_wrong_usage(words, complaint):
+    done = preflight(REFUSED, *words)
+    assert done.returncode == 2
+    assert complaint in done.stderr
+
+
+def test_the_page_shows_what_is_printed(tmp_path):
+    page = (ROOT / "docs" / "preflight.md").read_text("utf-8")
+    script = re.search(r"^```python file=finetune.py\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)[1]
+    expected = re.search(r"^```text command=finetune.py\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)[1]
+    (tmp_path / "finetune.py").write_text(script)
+    done = preflight(tmp_path, "finetune.py", "--machine", "8xA100-80G", "--launcher", "torchrun")
+    shown = re.sub(r"[ \t]+$", "", done.stdout, flags=re.MULTILINE)
+    assert shown == re.sub(r"[ \t]+$", "", expected, flags=re.MULTILINE)
+    assert preflight(tmp_path, "finetune.py", "--machine", "8xA100-80G").returncode == 0
