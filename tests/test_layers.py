@@ -20,7 +20,8 @@ ROWS = (
 )
 ROW_OF = {name: number for number, row in enumerate(ROWS) for name in row}
 TORCH_FREE = {
-    *("errors", "events", "findings", "messages", "machines", "diagnosis", "lint", "catalog", "preflight", "ranks", "report", "cli", "pytest_plugin")
+    *("errors", "events", "findings", "messages", "machines", "diagnosis", "lint", "catalog", "preflight", "ranks", "report", "cli"),
+    "pytest_plugin",
 }
 
 
