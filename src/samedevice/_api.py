@@ -37,20 +37,25 @@ class machine:
     it leaves the block it carries the finding as `error.finding` and in its notes. With `"record"` the operand is moved and
     the program goes on. Memory that does not fit raises `torch.OutOfMemoryError` either way.
 
+    `assumed_ranks=8` makes this process rank 0 of a launch of eight without the other seven: `torch.distributed` can be
+    initialized as a launcher's script does it, collectives return the right shapes on the right devices, and the other ranks are
+    assumed to hold what this one holds. `RANK`, `LOCAL_RANK` and `WORLD_SIZE` are read where they are set.
+
     Raises `samedevice.errors.MachineSpecError` for a `spec` that cannot be read, and `ValueError` for another `on_mismatch`.
     """
 
-    def __init__(self, spec: str, on_mismatch: Literal["raise", "record"] = "raise") -> None:
+    def __init__(self, spec: str, on_mismatch: Literal["raise", "record"] = "raise", assumed_ranks: int | None = None) -> None:
         if on_mismatch not in ("raise", "record"):
             raise ValueError(f'on_mismatch is "raise" or "record", not {on_mismatch!r}')
         self._machine: Machine = parse_machine(spec)
         self._on_mismatch = on_mismatch
+        self._assumed_ranks = assumed_ranks
         self._engine: VirtualMachine | None = None
 
     def __enter__(self) -> Self:
         from samedevice.runtime import VirtualMachine
 
-        self._engine = VirtualMachine(self._machine, on_mismatch=self._on_mismatch)
+        self._engine = VirtualMachine(self._machine, on_mismatch=self._on_mismatch, assumed_ranks=self._assumed_ranks)
         self._engine.__enter__()
         return self
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from samedevice.runtime._books import Books
@@ -29,6 +30,8 @@ from samedevice.runtime._values import abstract, device_seen, record_of, to_valu
 from samedevice.runtime._writing import Writing
 
 Tensor = torch.Tensor
+_DISABLED = torch._C._disabled_torch_dispatch_impl
+_FAKE = torch._C._TorchDispatchModeKey.FAKE
 
 _WIDEST = 16
 """Bytes of the widest element."""
@@ -321,9 +324,19 @@ class VirtualDeviceMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if engine.raw or self.engine.left:
             return func(*args, **(kwargs or {}))
-        if operator(func).composite:
+        if types and any(kind.__torch_dispatch__ is not _DISABLED for kind in types):
+            if not any(issubclass(kind, FakeTensor) for kind in types):
+                return NotImplemented  # a wrapper, such as a DTensor, takes the operator apart; its parts come back here
+            return func(*args, **(kwargs or {}))
+        if torch._C._get_dispatch_mode(_FAKE) is not None:
+            return func(*args, **(kwargs or {}))  # torch works out shapes for itself, below this mode
+        op = operator(func)
+        if op.composite:
             with self:
                 return func.decompose(*args, **(kwargs or {}))
+        if op.in_python:
+            with self:
+                return func._op_dk(torch._C.DispatchKey.CPU, *args, **(kwargs or {}))
         engine.raw = True
         try:
             return self.engine.run(func, args, kwargs or {})

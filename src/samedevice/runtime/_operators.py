@@ -86,6 +86,7 @@ class Operator:
         "factory",
         "form",
         "func",
+        "in_python",
         "name",
         "overwrites",
         "random",
@@ -111,6 +112,8 @@ class Operator:
         """Made of other operators; reaches a mode only where autograd does not take it apart (inference mode)."""
         self.collective = func.namespace in _COLLECTIVE
         """Reaches other processes."""
+        self.in_python = func.namespace == "fsdp"
+        """torch's own Python made of other operators, the same for every device (`_fsdp_collectives.py`)."""
         self.form = _form(schema)
         tags = func.tags
         self.dynamic = torch.Tag.dynamic_output_shape in tags or torch.Tag.data_dependent_output in tags

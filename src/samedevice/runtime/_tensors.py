@@ -47,6 +47,9 @@ def seen_device(tensor: torch.Tensor) -> torch.device:
         if record.__class__ is Memory:
             device: torch.device = record.device
             return device
+        if hasattr(tensor, "__tensor_flatten__"):  # a wrapper, such as a DTensor, is where its parts are
+            parts = [getattr(tensor, name, None) for name in tensor.__tensor_flatten__()[0]]
+            return next((seen_device(part) for part in parts if isinstance(part, Tensor)), META)
         if raw_is_meta(tensor):
             return META
     found: torch.device = raw_device(tensor)
@@ -346,6 +349,13 @@ def _share_memory(self: torch.Tensor) -> torch.Tensor:
     return self if is_virtual(self) else _original_share_memory(self)
 
 
+def _record_stream(self: torch.Tensor, stream: Any) -> None:
+    """Memory is never reused while a stream may need it; some of torch's code calls this below every mode."""
+    if not is_virtual(self):
+        _base_record_stream(self, stream)
+
+
+_base_record_stream: Any = _Base.record_stream
 _original_share_memory: Any = Tensor.share_memory_
 _original_is_shared: Any = Tensor.is_shared
 
@@ -403,6 +413,7 @@ def install_tensors(patches: Patches, machine_engine: Engine) -> None:
         "tolist": _tolist,
         "new": _new,
         "new_tensor": _new_tensor,
+        "record_stream": _record_stream,
         "share_memory_": _share_memory,
         "is_shared": _is_shared,
         "data": property(_Base.data.__get__, _set_data),  # type: ignore[attr-defined]
