@@ -5,15 +5,18 @@ Two ways to one number: `training_memory` adds up formulas, `measure_step` runs 
 
 from samedevice.planner._choose import Attempt, LaunchPlan, Sharding, choose_launch, describe, gib, largest_micro_batch, levers
 from samedevice.planner._estimate import RESERVE, MemoryEstimate, Moment, capacity, training_memory
-from samedevice.planner._settings import Full, Lora, Mode, Offload, Optimizer, Precision, Training, Tuning
+from samedevice.planner._measure import MeasuredStep, measure_step
+from samedevice.planner._settings import ATTENTION, Full, Lora, Mode, Offload, Optimizer, Precision, Training, Tuning
 from samedevice.planner._shape import TrainingShape, Weight
 
 __all__ = [
+    "ATTENTION",
     "RESERVE",
     "Attempt",
     "Full",
     "LaunchPlan",
     "Lora",
+    "MeasuredStep",
     "MemoryEstimate",
     "Mode",
     "Moment",
@@ -31,5 +34,6 @@ __all__ = [
     "gib",
     "largest_micro_batch",
     "levers",
+    "measure_step",
     "training_memory",
 ]

@@ -14,6 +14,18 @@ from samedevice.planner._families import Activation, Dimensions, Norm
 from samedevice.planner._settings import Lora, Tuning
 
 FP32 = 4
+ROLES: dict[str, tuple[str, ...]] = {
+    "q": ("q_proj",),
+    "k": ("k_proj",),
+    "v": ("v_proj",),
+    "qkv": ("qkv_proj", "query_key_value", "c_attn"),
+    "o": ("o_proj", "out_proj", "dense", "c_proj"),
+    "gate": ("gate_proj",),
+    "up": ("up_proj", "fc1", "c_fc", "dense_h_to_4h"),
+    "gate_up": ("gate_up_proj",),
+    "down": ("down_proj", "fc2", "c_proj", "dense_4h_to_h"),
+}
+"""What the matrices of a layer are called in transformers' models."""
 _INDEX = 8
 """An int64."""
 
@@ -27,10 +39,8 @@ class Arithmetic:
     stream: int
     """The hidden states between the layers: fp32 under autocast with fp32 weights."""
 
-    @property
-    def autocast(self) -> bool:
-        """Whether inputs of matrix products are cast, once for each product."""
-        return self.stream > self.compute
+    autocast: bool = False
+    """Whether inputs of matrix products are cast, once for each product."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +83,7 @@ class _Reader:
         trained = self.lora is None
         size = self.compute if narrow else self.stream
         if self.family.norm is Norm.LAYER:
-            return rows * (size * width + 2 * FP32)
+            return rows * ((FP32 if self.autocast else size) * width + 2 * FP32)
         wide = self.family.norm is Norm.RMS_WIDE
         product = (FP32 if wide else size) * width if trained else 0
         return rows * (FP32 * width + FP32 + product)
@@ -90,24 +100,22 @@ class _Reader:
             total += self.norm(sizes.queries, narrow=True) + self.norm(sizes.keys, narrow=True)
         return total
 
-    def inputs(self, width: int, outputs: dict[str, int], *, shared: bool = True, cast: bool = True) -> int:
+    def inputs(self, width: int, roles: tuple[str, ...], *, shared: bool = True, cast: bool = True) -> int:
         """What matrix products with one common input keep of it. `shared`: nobody else keeps it; `cast`: autocast has to cast it."""
         if self.lora is None:
             if self.autocast and cast:
-                return len(outputs) * self.compute * width
+                return len(roles) * self.compute * width
             return self.compute * width if shared else 0
-        number = sum(self.lora.adapts(name) for name in outputs)
-        size = self.lora.adapter_bytes(self.compute)
+        number = sum(self.lora.adapts(*ROLES[role]) for role in roles)
+        size = self.compute if self.autocast else self.lora.adapter_bytes(self.compute)
         # peft casts the input to the adapter's type, once for each; what the first matrix makes is kept for the second.
-        copies = number if size != self.compute or self.lora.dropout else int(number > 0 and shared)
+        cast_each = self.lora.adapter_bytes(self.compute) != self.compute
+        copies = number if cast_each or self.lora.dropout else int(number > 0 and shared)
         return copies * size * width + number * (size * self.lora.rank + (width if self.lora.dropout else 0))
 
     def attention(self, context: int) -> int:
         sizes, family = self.sizes, self.family
-        names = {"qkv_proj": 0, "query_key_value": 0, "c_attn": 0} if family.fused_qkv else {"q_proj": 0, "k_proj": 0, "v_proj": 0}
-        if family.fused_qkv:
-            names = {next((name for name in names if self.lora is not None and self.lora.adapts(name)), "c_attn"): 0}
-        total = self.inputs(sizes.hidden, names)
+        total = self.inputs(sizes.hidden, ("qkv",) if family.fused_qkv else ("q", "k", "v"))
         queries, keys = self.compute * sizes.queries, self.compute * sizes.keys
         if family.eager_attention:
             # Scores twice (tanh's result, the rounded softmax) and softmax in fp32; queries and keys as matmul took them, repeated values.
@@ -117,53 +125,49 @@ class _Reader:
             if family.fused_qkv and family.rotary:
                 total += queries + keys  # the projection that v is a part of
             total += queries if family.partial_rotary else 0
-        total += self.inputs(sizes.queries, {"o_proj": 0}, shared=False, cast=False)
+        total += self.inputs(sizes.queries, ("o",), shared=False, cast=False)
         return total
 
-    def activation(self, width: int, size: int) -> int:
-        """The nonlinearity and its result, which the next product or factor keeps."""
+    def activation(self, width: int) -> int:
+        """What the nonlinearity itself keeps; its result is for the next operator to keep."""
+        size = self.compute
         if self.family.activation is Activation.FROM_RESULT:
             return size * width
         if self.family.activation is Activation.WRITTEN_OUT:
             # x, and three inner results, of which autocast computes in fp32 what comes after the power
-            return (size + 3 * (FP32 if self.autocast else size) + size) * width
-        return 2 * size * width
+            return (size + 3 * (FP32 if self.autocast else size)) * width
+        return size * width
 
     def mlp(self) -> int:
         sizes, family = self.sizes, self.family
-        total = 0
         if sizes.experts:
             return self.experts()
+        total = self.activation(sizes.inner)
         if family.gated:
-            names = {"gate_up_proj": 0} if family.fused_gate else {"gate_proj": 0, "up_proj": 0}
-            total += self.inputs(sizes.hidden, names)
-            total += self.activation(sizes.inner, self.compute) + self.compute * sizes.inner  # gate, its activation, up
-            total += self.product(sizes.inner, "down_proj")
-            return total
-        total += 0 if family.one_norm and not self.autocast else self.inputs(sizes.hidden, {"up_proj": 0})
-        total += self.activation(sizes.inner, self.compute)
-        return total
-
-    def product(self, width: int, name: str) -> int:
-        """Gate times up, which the last product keeps."""
-        if self.lora is None:
-            return self.compute * width
-        return self.inputs(width, {name: 0})
+            total += self.inputs(sizes.hidden, ("gate_up",) if family.fused_gate else ("gate", "up"))
+            total += 2 * self.compute * sizes.inner  # the activation's result and up, which are multiplied
+            return total + self.inputs(sizes.inner, ("down",), cast=False)
+        if not (family.one_norm and self.lora is None and not self.autocast):
+            total += self.inputs(sizes.hidden, ("up",))
+        wide = self.autocast and family.activation is Activation.WRITTEN_OUT
+        return total + self.inputs(sizes.inner, ("down",), shared=family.activation is not Activation.FROM_RESULT, cast=wide)
 
     def experts(self) -> int:
         """Source: `transformers/integrations/moe.py`, grouped products; autocast leaves them in the stream's type."""
         sizes = self.sizes
         size, rows = self.stream, sizes.chosen
         total = FP32 * sizes.experts + _INDEX * rows + 3 * _INDEX * rows  # router
-        total += self.compute * sizes.hidden if self.autocast or not sizes.shared_inner else 0
+        if self.lora is None:
+            total += self.compute * sizes.hidden if self.autocast or not sizes.shared_inner else 0
         if self.family.router_keeps:
             total += FP32 + FP32 * rows
         total += (FP32 if self.family.router_keeps else self.compute) * rows
         total += rows * size * (2 * sizes.hidden + 4 * sizes.expert_inner)  # inputs, gate and up, activation, product, results
         if sizes.shared_inner:
-            total += self.inputs(sizes.hidden, {"gate_proj": 0, "up_proj": 0})
-            total += self.compute * (4 * sizes.shared_inner + sizes.hidden + 1)
-            total += self.compute * sizes.hidden if self.autocast else 0  # the gate's own cast
+            total += self.inputs(sizes.hidden, ("gate", "up"))
+            total += self.compute * (3 * sizes.shared_inner + sizes.hidden + 1)
+            total += self.inputs(sizes.shared_inner, ("down",), cast=False)
+            total += self.compute * sizes.hidden if self.autocast and self.lora is None else 0  # the gate's own cast
         return total
 
     def dropouts(self) -> int:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from samedevice.messages import Language, say
 from samedevice.planner._estimate import RESERVE, MemoryEstimate, capacity, training_memory
-from samedevice.planner._settings import Full, Lora, Mode, Training
+from samedevice.planner._settings import ATTENTION, Full, Lora, Mode, Training
 from samedevice.planner._shape import TrainingShape
 
 if TYPE_CHECKING:
@@ -117,12 +117,14 @@ def largest_micro_batch(shape: TrainingShape, machine: Machine, training: Traini
     return low
 
 
-def levers(training: Training, ranks: int, sharding: Sharding = "fsdp") -> Iterator[Training]:
+def levers(training: Training, ranks: int, sharding: Sharding = "fsdp", adapters: Lora | None = None) -> Iterator[Training]:
     """`training` and then what saves more and more memory, in the order of what it costs.
 
     First nothing but what was asked for; then time (checkpointing, spreading, the host), then what is learnt (adapters, 4 bits), last
-    the context. Who asks for adapters gets no full training.
+    the context. Who asks for adapters gets no full training; who does not gets
+    `adapters` where nothing else fits.
     """
+    lora = adapters or Lora()
     modes: tuple[Mode, ...] = ("single",) if ranks == 1 else ("ddp", "fsdp") if sharding == "fsdp" else ("ddp", "zero2", "zero3")
     plain: Training = replace(training, mode=modes[0], offload="none")
     yield plain
@@ -139,11 +141,11 @@ def levers(training: Training, ranks: int, sharding: Sharding = "fsdp") -> Itera
             yield replace(heavy, offload="optimizer")
         yield replace(heavy, offload="parameters")
     if isinstance(training.tuning, Full):
-        tuned = replace(plain, checkpointing=True, tuning=Lora())
+        tuned = replace(plain, checkpointing=True, tuning=lora)
         yield tuned
         if ranks > 1:
             yield replace(tuned, mode=modes[-1])
-        last = replace(tuned, tuning=Lora(quantized=True))
+        last = replace(tuned, tuning=replace(lora, quantized=True))
         yield last
     else:
         last = replace(heavy, tuning=replace(training.tuning, quantized=True)) if ranks == 1 else heavy
@@ -172,7 +174,9 @@ def choose_launch(
     wanted = training or Training()
     ranks = wanted.chosen_ranks or len(machine.gpus)
     attempts: list[Attempt] = []
-    for way in levers(replace(wanted, micro_batch=1), ranks, sharding):
+    experts = shape.dimensions is not None and shape.dimensions.experts > 0
+    adapters = Lora(targets=ATTENTION) if experts else Lora()
+    for way in levers(replace(wanted, micro_batch=1), ranks, sharding, adapters):
         share = -(-global_batch // ranks)
         accumulated = replace(way, accumulation=2 if share > 1 else 1)
         found = largest_micro_batch(shape, machine, accumulated, reserve)

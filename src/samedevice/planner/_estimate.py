@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from samedevice.errors import UsageError
-from samedevice.planner._activations import FP32, Arithmetic, EndMemory, LayerMemory, end_memory, layer_memory
-from samedevice.planner._settings import Full, Lora, Training
+from samedevice.planner._activations import FP32, Arithmetic, end_memory, layer_memory
+from samedevice.planner._settings import ATTENTION, Full, Lora, Training
 from samedevice.planner._shape import TrainingShape, Weight
 
 if TYPE_CHECKING:
@@ -41,7 +41,8 @@ class Moment:
     """What one GPU holds at one moment of a step, in bytes."""
 
     name: str
-    """`loss`: the backward begins; `layer`: it enters the last layer; `backward`: it ends; `step`: the optimizer works."""
+    """`forward`: the loss is computed; `loss`: it goes backward; `head`, `layer`, `first`: the backward is in the head, the last layer,
+    the first layer; `backward`: it ends; `step`: the optimizer works."""
     weights: int
     gradients: int
     optimizer: int
@@ -142,7 +143,7 @@ class _Estimator:
         compute = 4 if full else 2
         if zero:
             # DeepSpeed keeps fp32 masters of 16-bit weights, whatever the configuration calls it.
-            return _Bytes(compute, compute, compute, 4, 0 if full else 4, Arithmetic(compute, compute))
+            return _Bytes(compute, compute, compute, 4, 0 if full else 4, Arithmetic(compute, compute, autocast=False))
         weight = 4 if full or mixed else 2
         sharded = self.mode in ("fsdp", "hybrid")
         stream = 4 if full or (mixed and not sharded) else 2
@@ -151,7 +152,7 @@ class _Estimator:
             frozen = 2
             stream = 2  # the frozen model is loaded in 16 bits, and so are its hidden states
             weight = 4 if self.lora.fp32_adapters else 2
-        return _Bytes(weight, frozen, weight, weight, 0, Arithmetic(compute, stream))
+        return _Bytes(weight, frozen, weight, weight, 0, Arithmetic(compute, stream, autocast=mixed and not sharded))
 
     # -- counts ----------------------------------------------------------------------------------------------------
 
@@ -159,6 +160,8 @@ class _Estimator:
         lora = self.lora
         if lora is None:
             return []
+        if self.sizes.experts and lora.adapts("gate_up_proj", "down_proj"):
+            raise UsageError("adapters of experts have no formula (peft adds them up to whole weights); target " + ", ".join(ATTENTION))
         made = []
         for weight in self.shape.matrices:
             if lora.adapts(weight.module):
@@ -231,10 +234,10 @@ class _Estimator:
                 host += gradients
                 gradients = 0
 
-        gathered, buckets = self._gathered(), self._buckets(count)
+        buckets = self._buckets(count)
         moments = [
             Moment(name, weights, held, optimizer, kept, copies, buckets, working)
-            for name, held, kept, copies, working in self._backward(gradients, gathered)
+            for name, held, kept, copies, working in self._along(gradients)
         ]
         stays = buckets if self.mode == "ddp" else 0
         if self.mode.startswith("zero") and training.offload == "none" and size.master:
@@ -243,7 +246,7 @@ class _Estimator:
         return MemoryEstimate(training, self.ranks, tuple(moments), host)
 
     def _gathered(self) -> int:
-        """Copies of weights that live through forward and backward."""
+        """Weights of other ranks that are here at once while layers run."""
         shape, compute = self.shape, self.size.arithmetic.compute
         if self.mode in ("fsdp", "hybrid") and self.shards > 1:
             block = max(shape.blocks.values(), default=0)
@@ -251,11 +254,16 @@ class _Estimator:
             return (outside + 3 * block) * compute
         if self.mode == "zero3":
             return min(shape.count, ZERO3_LIVE) * compute
-        if self.size.arithmetic.autocast:
-            used = sum(weight.count for weight in shape.matrices)
-            head = shape.head or shape.embedding
-            return (used + (head.count if head is not None else 0)) * compute
         return 0
+
+    def _casts(self) -> tuple[int, int]:
+        """Bytes of autocast's copies of weights: of one layer, and of the head."""
+        if not self.size.arithmetic.autocast or self.lora is not None:
+            return 0, 0
+        used = sum(weight.count for weight in self.shape.matrices) // max(self.sizes.layers, 1)
+        head = self.shape.head or self.shape.embedding
+        compute = self.size.arithmetic.compute
+        return used * compute, 0 if head is None else head.count * compute
 
     def _buckets(self, count: int) -> int:
         size, training = self.size, self.training
@@ -268,41 +276,50 @@ class _Estimator:
             return min(count, block) * (size.arithmetic.compute + FP32)
         return 0
 
-    def _layer(self) -> LayerMemory:
-        return layer_memory(self.sizes, self.size.arithmetic, self.training.tuning, self.training.context)
-
-    def _end(self) -> EndMemory:
-        return end_memory(self.sizes, self.size.arithmetic, self.training.tuning)
-
-    def _backward(self, gradients: int, gathered: int) -> list[tuple[str, int, int, int, int]]:
+    def _along(self, gradients: int) -> list[tuple[str, int, int, int, int]]:
         """(moment, gradients, activations, copies of weights, working) along forward and backward.
 
         Activations go while gradients come, both layer by layer, so the worst is at one of the ends.
         """
-        training = self.training
+        training, sizes, arithmetic = self.training, self.sizes, self.size.arithmetic
         tokens = training.micro_batch * training.context
-        layer, end = self._layer(), self._end()
-        layers = self.sizes.layers * (layer.boundary if training.checkpointing else layer.kept) * tokens
-        recomputed = layer.kept * tokens if training.checkpointing else 0
-        before = gradients if training.accumulation > 1 else 0
-        outside = self._outside_gradients()
-        loss = max(end.forward_peak, end.backward_peak) * tokens
-        head_gradient = max(outside.values(), default=0)
-        through_head = 2 * end.logits * tokens // 2 + head_gradient
-        done = min(gradients, sum(outside.values()) // self._spread()) if not before else 0
+        layer = layer_memory(sizes, arithmetic, training.tuning, training.context)
+        end = end_memory(sizes, arithmetic, training.tuning)
+        cast_layer, cast_head = self._casts()
+        gathered = self._gathered()
+
+        one = layer.kept * tokens
+        layers = sizes.layers * (layer.boundary * tokens if training.checkpointing else one)
+        again = one if training.checkpointing else 0
+        kept = layers + end.kept * tokens
+        casts = sizes.layers * cast_layer + cast_head
+        casts_kept = cast_head if training.checkpointing else casts
+        working = layer.working * tokens
+
+        # A gradient that is already there gets the new one added: for a moment both are there.
+        stays = gradients if training.accumulation > 1 else 0
+        head = self._head_gradient()
+        embedding = head if self.lora is None else 0
+        done = 0 if stays else min(gradients, head // self._spread())
+        last = cast_layer if training.checkpointing else sizes.layers * cast_layer
+        above = 0 if stays else max(0, gradients - embedding // self._spread())
+        # A tied matrix has two, and torch adds them into a third where the first is a view (a `linear` without a cast).
+        twice = embedding * ((1 if stays else 0) + ((1 if cast_head else 2) if self.shape.tied else 0))
         return [
-            ("loss", before, layers + end.kept * tokens, gathered, loss),
-            ("head", before, layers + end.kept * tokens, gathered, through_head),
-            ("layer", before + done, layers, gathered, recomputed + layer.working * tokens),
-            ("backward", gradients, 0, gathered, head_gradient),
+            ("forward", stays, kept, gathered + casts, end.forward_peak * tokens),
+            ("loss", stays, kept, gathered + casts_kept, end.backward_peak * tokens),
+            ("head", stays, kept, gathered + casts_kept, end.logits * tokens + head + (cast_head if cast_head else 0)),
+            ("layer", stays + done, layers, gathered + last, again + working),
+            ("first", stays + above, one, gathered + cast_layer, working),
+            ("backward", gradients, 0, gathered, twice),
         ]
 
     def _spread(self) -> int:
         return self.shards if self.mode != "zero2" else self.ranks
 
-    def _outside_gradients(self) -> dict[str, int]:
-        """Bytes of the gradients of what comes after the layers, before they are spread."""
-        if isinstance(self.training.tuning, Full):
-            head = self.shape.head or self.shape.embedding
-            return {} if head is None else {head.name: head.count * self.size.gradient}
-        return {}
+    def _head_gradient(self) -> int:
+        """Bytes of the gradient of the output matrix, before it is spread."""
+        if not isinstance(self.training.tuning, Full):
+            return 0
+        head = self.shape.head or self.shape.embedding
+        return 0 if head is None else head.count * self.size.gradient

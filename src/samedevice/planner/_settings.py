@@ -20,6 +20,10 @@ OPTIMIZERS: tuple[Optimizer, ...] = ("adamw", "adamw-foreach", "adamw-8bit", "sg
 OFFLOADS: tuple[Offload, ...] = ("none", "optimizer", "parameters")
 
 
+ATTENTION = ("q_proj", "k_proj", "v_proj", "o_proj")
+"""Targets for adapters of models with experts."""
+
+
 @dataclass(frozen=True, slots=True)
 class Full:
     """Every weight is trained."""
@@ -39,9 +43,9 @@ class Lora:
     fp32_adapters: bool = True
     """What peft does with adapters of 16-bit models (`autocast_adapter_dtype`)."""
 
-    def adapts(self, module: str) -> bool:
-        """Whether a module of that name gets an adapter."""
-        return self.targets == "all-linear" or module in self.targets
+    def adapts(self, *modules: str) -> bool:
+        """Whether a module that has one of these names gets an adapter."""
+        return self.targets == "all-linear" or any(module in self.targets for module in modules)
 
     def adapter_bytes(self, compute: int) -> int:
         """Bytes of an adapter's element, and of the input that is cast to it."""

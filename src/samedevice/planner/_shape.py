@@ -76,10 +76,10 @@ class TrainingShape:
         Raises UsageError for a file that is no configuration and for a model type that the installed transformers does not know:
         code that a configuration brings along (`auto_map`) is never run.
         """
-        if not isinstance(config, Mapping):
-            path = Path(config)
-            config, name = _read_config(path), name or path.parent.name
-        return cls.from_module(build_on_meta(config), name or str(config.get("model_type", "model")))
+        values = configuration(config)
+        if name is None:
+            name = str(values.get("model_type", "model")) if isinstance(config, Mapping) else Path(config).resolve().parent.name
+        return cls.from_module(build_on_meta(values), name)
 
     @classmethod
     def from_module(cls, module: torch.nn.Module, name: str | None = None) -> TrainingShape:
@@ -138,20 +138,38 @@ class TrainingShape:
         return replace(self, name=name)
 
 
-def build_on_meta(config: Mapping[str, Any]) -> torch.nn.Module:
-    """The causal language model of a configuration, without memory. Raises UsageError where transformers cannot build it."""
+def configuration(source: Mapping[str, Any] | str | Path) -> Mapping[str, Any]:
+    """What a `config.json`, a folder with one, or the values themselves hold. Raises UsageError for anything else."""
+    if isinstance(source, Mapping):
+        return source
+    path = Path(source)
+    return _read_config(path / "config.json" if path.is_dir() else path)
+
+
+def parsed_config(values: Mapping[str, Any]) -> Any:
+    """A transformers configuration. Code that it brings along (`auto_map`) is not run. Raises UsageError for an unknown model type."""
     try:
-        import torch
-        from transformers import AutoConfig, AutoModelForCausalLM
+        from transformers import AutoConfig
+
+        kept = {key: value for key, value in values.items() if key not in ("auto_map", "model_type")}
+        return AutoConfig.for_model(str(values.get("model_type")), **kept)
     except ImportError as error:
-        raise UsageError(f"weight files without a header to read need transformers to tell the shapes of a model: {error}") from None
-    values = {key: value for key, value in config.items() if key not in ("auto_map", "model_type")}
-    try:
-        parsed = AutoConfig.for_model(str(config.get("model_type")), **values)
-        with torch.device("meta"):
-            model: torch.nn.Module = AutoModelForCausalLM.from_config(parsed)  # type: ignore[no-untyped-call] # transformers has no types there
+        raise UsageError(f"transformers is needed to tell the shapes of a model without weights: {error}") from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UsageError(f"transformers cannot build a model of type {config.get('model_type')!r}: {error}") from None
+        raise UsageError(f"transformers cannot read a configuration of type {values.get('model_type')!r}: {error}") from None
+
+
+def build_on_meta(values: Mapping[str, Any]) -> torch.nn.Module:
+    """The causal language model of a configuration, without memory. Raises UsageError where transformers cannot build it."""
+    config = parsed_config(values)
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    try:
+        with torch.device("meta"):
+            model: torch.nn.Module = AutoModelForCausalLM.from_config(config)  # type: ignore[no-untyped-call] # transformers has no types
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UsageError(f"transformers cannot build a model of type {values.get('model_type')!r}: {error}") from None
     return model
 
 

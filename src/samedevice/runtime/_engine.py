@@ -15,6 +15,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from samedevice.runtime._accumulation import alone, may_add_in_place
 from samedevice.runtime._books import Books
 from samedevice.runtime._calculation import Calculation
 from samedevice.runtime._call import Call, Geometry, has_geometry
@@ -53,6 +54,7 @@ class Engine:
         self._calculation = Calculation(self.books)
         self._writing = Writing(self.books, self._calculation)
         self._geometries: dict[Any, Geometry] = {}
+        alone()  # learnt before any script's backward runs
         self._special: dict[Any, Callable[[Operator, Any, dict[str, Any]], Any]] = {
             aten._to_copy.default: self.transfers.to_copy,
             aten._local_scalar_dense.default: self._calculation.scalar,
@@ -60,6 +62,7 @@ class Engine:
             aten.is_pinned.default: lambda op, args, kwargs: self.transfers.is_pinned(args[0]),
             aten._pin_memory.default: lambda op, args, kwargs: self.transfers.pin(args[0]),
             aten.record_stream.default: lambda op, args, kwargs: None,
+            aten.add.Tensor: self._sum,
         }
 
     def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -68,7 +71,9 @@ class Engine:
         special = self._special.get(func)
         op = operator(func)
         if special is not None:
-            return special(op, args, kwargs)
+            result = special(op, args, kwargs)
+            if result is not NotImplemented:
+                return result
         if op.collective:
             return self.collectives.run(op, args, kwargs) if self.collectives.takes(op, args, kwargs) else func(*args, **kwargs)
         tensors: list[torch.Tensor] = []
@@ -138,6 +143,10 @@ class Engine:
         if generator is not None:
             self.settling.check_generator(op, generator, call.target)
         return self.on_virtual(call)
+
+    def _sum(self, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """An addition; see Note [Sums of gradients]."""
+        return self.run(aten.add_.Tensor, args, kwargs) if may_add_in_place(args, kwargs) else NotImplemented
 
     def _on_host(self, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """All tensors are real host memory."""

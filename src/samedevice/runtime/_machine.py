@@ -23,6 +23,7 @@ from samedevice.runtime._autocast import install_autocast
 from samedevice.runtime._compile import install_compile
 from samedevice.runtime._cuda import install_cuda
 from samedevice.runtime._device_checks import install_device_checks
+from samedevice.runtime._dropout import install_dropout
 from samedevice.runtime._engine import Engine, VirtualDeviceMode
 from samedevice.runtime._exchange import install_exchange
 from samedevice.runtime._factories import install_factories
@@ -194,6 +195,7 @@ class VirtualMachine:
         install_compile(patches)
         install_autocast(patches)
         install_attention(patches, self._recorder)
+        install_dropout(patches)
         install_gradients(patches)
         self._engine.settling.gradient_back = send_gradient_back
         self._stack.callback(install_ghosts(patches, self._engine).close)

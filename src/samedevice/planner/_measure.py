@@ -1,0 +1,222 @@
+"""Training memory of one GPU, measured: a real model takes real training steps on a virtual machine, and its ledger is read.
+
+Must guarantee: what runs is what a script would run (transformers' model, torch's or DeepSpeed's own sharding, torch's optimizer, peft's
+adapters); nothing is replaced but the GPUs. Weights have no values, so a 72B model needs no memory here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from samedevice.errors import UsageError
+from samedevice.planner._settings import Lora, Training
+from samedevice.planner._shape import configuration, parsed_config
+
+if TYPE_CHECKING:
+    import torch
+
+    from samedevice.machines import Machine
+
+    Loss = Callable[[torch.nn.Module, torch.Tensor], torch.Tensor]
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredStep:
+    """Peaks of allocated bytes on rank 0's GPU in the last step, when the optimizer's states are there."""
+
+    training: Training
+    ranks: int
+    built: int
+    """Held before the first step."""
+    forward: int
+    backward: int
+    step: int
+    reserved: int
+    """Peak of the whole run as the caching allocator would have asked it from the driver."""
+
+    @property
+    def peak(self) -> int:
+        """The largest of the three."""
+        return max(self.forward, self.backward, self.step)
+
+
+def measure_step(config: Mapping[str, Any] | str | Path, machine: Machine, training: Training, steps: int = 2) -> MeasuredStep:
+    """Take `steps` training steps of the model that a transformers configuration describes, and read the ledger of rank 0.
+
+    Ranks other than 0 are not run: collectives end at once (torch's fake process group), with the same sizes.
+
+    Raises torch.OutOfMemoryError where the step does not fit, and UsageError for what cannot run here: kernels of other libraries (8-bit
+    optimizers, 4-bit weights), DeepSpeed.
+    """
+    if training.mode.startswith("zero"):
+        raise UsageError("DeepSpeed's stages are estimated only; FSDP2 is what can be measured here")
+    if training.optimizer == "adamw-8bit" or (isinstance(training.tuning, Lora) and training.tuning.quantized):
+        raise UsageError("8-bit optimizers and 4-bit weights run kernels of bitsandbytes, which a virtual machine does not have")
+    from samedevice.runtime import VirtualMachine
+
+    values = configuration(config)
+    with VirtualMachine(machine, on_mismatch="raise"), _processes(machine, training) as ranks:
+        return _Run(values, training, ranks).measure(steps)
+
+
+@contextlib.contextmanager
+def _processes(machine: Machine, training: Training) -> Iterator[int]:
+    if training.mode == "single":
+        yield 1
+        return
+    import torch.distributed
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    ranks = training.chosen_ranks or len(machine.gpus)
+    if torch.distributed.is_initialized():
+        raise UsageError("a process group exists already; a step is measured in a process of its own")
+    torch.distributed.init_process_group("fake", rank=0, world_size=ranks, store=FakeStore())
+    try:
+        yield ranks
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+class _Run:
+    """One model in training on `cuda:0`."""
+
+    def __init__(self, values: Mapping[str, Any], training: Training, ranks: int) -> None:
+        import torch
+
+        self.training = training
+        self.ranks = ranks
+        self.device = torch.device("cuda", 0)
+        self.half = torch.float16 if training.precision.startswith("fp16") else torch.bfloat16
+        self.sharded = training.mode in ("fsdp", "hybrid")
+        self.autocast = training.precision.endswith("-mixed") and not self.sharded
+        self.model = self._prepared(self._built(values))
+        self.optimizer = self._optimizer()
+
+    def _built(self, values: Mapping[str, Any]) -> torch.nn.Module:
+        import torch
+        from transformers import AutoModelForCausalLM
+
+        training = self.training
+        full = training.precision == "fp32"
+        master = training.precision.endswith("-mixed") and not isinstance(training.tuning, Lora)
+        before = torch.get_default_dtype()
+        torch.set_default_dtype(torch.float32 if full or master else self.half)
+        try:
+            with torch.device("meta" if self.sharded else self.device):
+                model: Any = AutoModelForCausalLM.from_config(parsed_config({**values, "use_cache": False}))  # type: ignore[no-untyped-call]
+        finally:
+            torch.set_default_dtype(before)
+        if isinstance(training.tuning, Lora):
+            model = _with_adapters(model, training.tuning)
+        if training.checkpointing:
+            enable = getattr(model, "activation_checkpointing_enable", None) or model.gradient_checkpointing_enable
+            enable()
+            if isinstance(training.tuning, Lora):
+                model.enable_input_require_grads()
+        model.train()
+        made: torch.nn.Module = model
+        return made
+
+    def _prepared(self, model: torch.nn.Module) -> torch.nn.Module:
+        if self.training.mode == "ddp":
+            import torch
+
+            return torch.nn.parallel.DistributedDataParallel(
+                model, device_ids=[self.device], gradient_as_bucket_view=self.training.bucket_view
+            )
+        return self._sharded(model) if self.sharded else model
+
+    def _sharded(self, model: torch.nn.Module) -> torch.nn.Module:
+        import torch
+        from torch.distributed.device_mesh import init_device_mesh
+        from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy, fully_shard
+
+        training = self.training
+        if training.mode == "hybrid":
+            group = training.gpus_per_group or max(1, self.ranks // 2)
+            mesh = init_device_mesh("cuda", (self.ranks // group, group), mesh_dim_names=("replicate", "shard"))
+        else:
+            mesh = init_device_mesh("cuda", (self.ranks,))
+        options: dict[str, Any] = {"mesh": mesh}
+        if training.precision.endswith("-mixed"):
+            options["mp_policy"] = MixedPrecisionPolicy(param_dtype=self.half, reduce_dtype=torch.float32)
+        if training.offload != "none":
+            options["offload_policy"] = CPUOffloadPolicy()
+        for block in _blocks(model):
+            fully_shard(block, **options)
+        fully_shard(model, **options)
+        place = torch.device("cpu") if training.offload != "none" else self.device
+        return model.to_empty(device=place)
+
+    def _optimizer(self) -> torch.optim.Optimizer:
+        import torch
+
+        trained = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
+        kind = self.training.optimizer
+        if kind == "adamw":
+            return torch.optim.AdamW(trained, fused=True)
+        if kind == "adamw-foreach":
+            return torch.optim.AdamW(trained, foreach=True)
+        if kind == "adafactor":
+            return torch.optim.Adafactor(trained)
+        return torch.optim.SGD(trained, lr=1e-3, momentum=0.9 if kind == "sgd-momentum" else 0.0)
+
+    def measure(self, steps: int) -> MeasuredStep:
+        import torch
+
+        training = self.training
+        peaks: dict[str, int] = {}
+        built = torch.cuda.memory_allocated()
+        for _ in range(steps):
+            peaks = {"forward": 0, "backward": 0, "step": 0}
+            for _ in range(training.accumulation):
+                tokens = torch.zeros(training.micro_batch, training.context, dtype=torch.long, device=self.device)
+                with _peak(peaks, "forward"):
+                    loss = self._loss(tokens)
+                with _peak(peaks, "backward"):
+                    loss.backward()  # type: ignore[no-untyped-call] # torch has no types there
+                del loss
+            with _peak(peaks, "step"):
+                self.optimizer.step()
+            self.optimizer.zero_grad()
+        reserved = torch.cuda.max_memory_reserved()
+        return MeasuredStep(training, self.ranks, built, peaks["forward"], peaks["backward"], peaks["step"], reserved)
+
+    def _loss(self, tokens: torch.Tensor) -> torch.Tensor:
+        import torch
+
+        with torch.autocast("cuda", self.half) if self.autocast else contextlib.nullcontext():
+            loss: torch.Tensor = self.model(input_ids=tokens, labels=tokens).loss
+        return loss
+
+
+@contextlib.contextmanager
+def _peak(peaks: dict[str, int], name: str) -> Iterator[None]:
+    import torch
+
+    torch.cuda.reset_peak_memory_stats()
+    yield
+    peaks[name] = max(peaks[name], torch.cuda.max_memory_allocated())
+
+
+def _blocks(model: torch.nn.Module) -> list[torch.nn.Module]:
+    """The repeated layers: children of the largest ModuleList."""
+    import torch
+
+    lists = [module for module in model.modules() if isinstance(module, torch.nn.ModuleList)]
+    largest = max(lists, key=lambda module: sum(p.numel() for p in module.parameters()), default=None)
+    return [] if largest is None else list(largest)
+
+
+def _with_adapters(model: Any, tuning: Lora) -> Any:
+    try:
+        from peft import LoraConfig, get_peft_model
+    except ImportError as error:
+        raise UsageError(f"adapters are peft's, which is not installed: {error}") from None
+    targets: Any = tuning.targets if tuning.targets == "all-linear" else list(tuning.targets)
+    config = LoraConfig(r=tuning.rank, target_modules=targets, lora_dropout=tuning.dropout, task_type="CAUSAL_LM")
+    return get_peft_model(model, config, autocast_adapter_dtype=tuning.fp32_adapters)
