@@ -100,7 +100,7 @@ def explain(error: BaseException | str, language: Language = "en") -> list[Findi
     return findings_of(error, language)
 
 
-def guard(model: torch.nn.Module | None = None, language: Language = "en") -> Guard:
+def guard(model: torch.nn.Module | None = None, language: Language = "en", replay: bool = False) -> Guard:
     """A guard around a run on real GPUs: no cost until something fails, then the same exception with its diagnosis.
 
     ```python
@@ -120,5 +120,9 @@ def guard(model: torch.nn.Module | None = None, language: Language = "en") -> Gu
     decorator, `@sd.guard(model)`; `sd.guard().install()` explains whatever nobody catches (`samedevice guard script.py` does
     that for a whole script) and returns a function that takes it out again. `model` names parameters when the failure is outside
     all of its methods. Under a launcher the ranks agree, through the store of the process group, on one that tells it whole.
+
+    With `replay` the failing call is made once more after the failure, without its values, on a virtual machine in a forked
+    process: operands that were made in the call then have their birthplaces. That takes a minute and 4 GiB at most, and where there
+    is none, the finding says why.
     """
-    return Guard(model, finding_text, language)
+    return Guard(model, finding_text, language, replay)

@@ -319,6 +319,16 @@ MESSAGES: dict[str, Message] = {
     "guard.other-rank": Message(
         "{code}, {cause}: another rank of this job tells it whole", "{code}，{cause}：详情由本任务的另一个 rank 给出"
     ),
+    "replay.none": Message("no birthplaces: {reason}", "没有创建位置：{reason}"),
+    "replay.no-fork": Message("a replay needs a system that can fork a process", "重放需要能够 fork 进程的系统"),
+    "replay.no-call": Message("no method of a module is on the traceback", "调用栈上没有模块的方法"),
+    "replay.no-copy": Message("{module} could not be copied: {reason}", "无法复制 {module}：{reason}"),
+    "replay.elsewhere": Message("the replay failed at another statement", "重放在另一条语句处失败"),
+    "replay.too-long": Message("the replay took longer than {seconds} s", "重放超过 {seconds} 秒"),
+    "replay.too-large": Message("the replay needed more than {amount}", "重放所需内存超过 {amount}"),
+    "replay.died": Message("the replay ended early: {reason}", "重放提前结束：{reason}"),
+    "replay.other-error": Message("the replay failed otherwise: {reason}", "重放因其他原因失败：{reason}"),
+    "replay.no-error": Message("the replay did not fail", "重放没有失败"),
     "cache.moved": Message(
         "{path} of {block} is on {source} while the block is on {target}: moved {amount}; allocate it on {target}",
         "{block} 的 {path} 在 {source} 上，而该块在 {target} 上：已移动 {amount}；请直接在 {target} 上分配",

@@ -155,6 +155,9 @@ def guard(
         list[str] | None,
         typer.Argument(metavar="SCRIPT [ARGS]", help="The script and its own arguments.", show_default=False),
     ] = None,
+    replay: Annotated[
+        bool, typer.Option("--replay", help="After a device error, make the failing call again on a virtual machine, for birthplaces.")
+    ] = False,
     heal: Annotated[
         bool, typer.Option("--heal", help="Move the operand that is in the wrong place, say so once, and go on; costs time in each call.")
     ] = False,
@@ -169,7 +172,7 @@ def guard(
     """
     from samedevice.cli._guard import guard_script
 
-    raise typer.Exit(guard_script(tuple(program or ()), _language(lang), heal=heal))
+    raise typer.Exit(guard_script(tuple(program or ()), _language(lang), heal=heal, replay=replay))
 
 
 @app.command(epilog="Exit status: 0 explained, 2 wrong usage.")

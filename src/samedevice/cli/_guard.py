@@ -15,7 +15,7 @@ from samedevice.report import finding_text, readable_language
 FAILED, WRONG_USAGE = 1, 2
 
 
-def guard_script(words: tuple[str, ...], chosen: Language | None, heal: bool = False) -> int:
+def guard_script(words: tuple[str, ...], chosen: Language | None, heal: bool = False, replay: bool = False) -> int:
     """Run the script and return its status; what it leaves to `sys.excepthook` gets its diagnosis first.
 
     With `heal` everything that the main thread asks of torch runs under `samedevice.heal()`.
@@ -32,7 +32,7 @@ def guard_script(words: tuple[str, ...], chosen: Language | None, heal: bool = F
     from samedevice.guards import heal as healing
 
     enter_path(program.path_entry)
-    Guard(None, finding_text, language).install()
+    Guard(None, finding_text, language, replay).install()
     try:
         with healing() if heal else nullcontext():
             program.run()

@@ -7,20 +7,29 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from samedevice.diagnosis import UNDETERMINED, explain_text, judge
+from samedevice.events import EventKind
 from samedevice.findings import Finding
 from samedevice.guards._live import event_of
-from samedevice.messages import Language
+from samedevice.guards._replay import ReplayError, replayed
+from samedevice.messages import Language, say
 
 if TYPE_CHECKING:
     import torch
 
 
-def findings_of(error: BaseException, language: Language = "en", model: torch.nn.Module | None = None) -> list[Finding]:
-    """What an exception means; `model` names parameters where no frame of a module does."""
+def findings_of(
+    error: BaseException, language: Language = "en", model: torch.nn.Module | None = None, replay: bool = False
+) -> list[Finding]:
+    """What an exception means; `model` names parameters where no frame of a module does, `replay` looks for birthplaces."""
     findings = explain_text("".join(traceback.format_exception(error)), language)
     event = event_of(error, model)
     if event is None:
         return findings
+    if replay and event.kind is EventKind.MISMATCH and not any(operand.made for operand in event.operands):
+        try:
+            event = replayed(error, event, language)
+        except ReplayError as reason:
+            event = replace(event, notes=(*event.notes, say("replay.none", language, reason=str(reason))))
     live = judge(event, language=language)
     said = next((finding for finding in findings if finding.cause != UNDETERMINED), None)
     if said is not None and _surer(said, live):
@@ -29,7 +38,9 @@ def findings_of(error: BaseException, language: Language = "en", model: torch.nn
     return [live]
 
 
-def device_finding(error: BaseException, language: Language = "en", model: torch.nn.Module | None = None) -> Finding | None:
+def device_finding(
+    error: BaseException, language: Language = "en", model: torch.nn.Module | None = None, replay: bool = False
+) -> Finding | None:
     """The finding of an exception that has to do with devices; None for any other."""
     known = getattr(error, "finding", None)
     if isinstance(known, Finding):
@@ -37,7 +48,7 @@ def device_finding(error: BaseException, language: Language = "en", model: torch
     if not isinstance(error, Exception):
         return None
     speaks = event_of(error, model) is not None
-    for finding in findings_of(error, language, model):
+    for finding in findings_of(error, language, model, replay):
         if speaks or finding.cause != UNDETERMINED or finding.code == "SD104":
             return finding
     return None

@@ -29,10 +29,11 @@ Describe = Callable[[Finding, Language], str]
 class Guard:
     """Guards a block, a function, or everything up to `sys.excepthook`."""
 
-    def __init__(self, model: torch.nn.Module | None, describe: Describe, language: Language = "en") -> None:
+    def __init__(self, model: torch.nn.Module | None, describe: Describe, language: Language = "en", replay: bool = False) -> None:
         self._model = model
         self._describe = describe
         self._language = language
+        self._replay = replay
 
     def __enter__(self) -> Self:
         return self
@@ -59,7 +60,7 @@ class Guard:
         with suppress(Exception):
             if hasattr(error, "finding"):
                 return None
-            finding = device_finding(error, self._language, self._model)
+            finding = device_finding(error, self._language, self._model, self._replay)
             if finding is None:
                 return None
             error.finding = finding  # type: ignore[attr-defined] # ours, on torch's own exception

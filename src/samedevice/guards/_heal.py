@@ -56,6 +56,8 @@ REFUSED_CAUSES = frozenset(
 )
 """Causes of which a mismatch is only the visible part: training that goes wrong, missing values, other random numbers."""
 _KINDS_AT_MOST = 1000
+_QUIET_CALLS = 8
+"""A call that leaves something behind cannot be made again when it meets something new, so more of them are watched."""
 _REPLICAS = ("DataParallel", "DistributedDataParallel")
 
 
@@ -92,6 +94,8 @@ class Healing:
         self._filter = FrameFilter(ours, None)
         self._settled: dict[Any, bool] = {}
         """Kinds of calls that were learned, and whether a call may be made again because it leaves nothing behind."""
+        self._quiet: dict[Any, int] = {}
+        """Calls of a kind in a row that needed nothing new."""
         self._handles: dict[tuple[Boundary, torch.device], Callable[[], None]] = {}
         self._uses: dict[tuple[Boundary, torch.device], set[Any]] = {}
         """The statements for which a boundary is there."""
@@ -188,10 +192,16 @@ class Healing:
                 result = method(*args, **kwargs)
         finally:
             self._install()
-        if self._fresh == before and not (kind[0] == "generate" and self._in_generate):
-            if len(self._settled) >= _KINDS_AT_MOST:
-                self._settled.clear()
-            self._settled[kind] = not traces.left()
+        if self._fresh != before:
+            self._quiet.pop(kind, None)
+        elif not (kind[0] == "generate" and self._in_generate):
+            left = traces.left()
+            self._quiet[kind] = self._quiet.get(kind, 0) + 1
+            if not left or self._quiet[kind] >= _QUIET_CALLS:
+                if len(self._settled) >= _KINDS_AT_MOST:
+                    self._settled.clear()
+                self._settled[kind] = not left
+                del self._quiet[kind]
         return result
 
     def _install(self) -> None:
