@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,7 @@ from samedevice.preflight._values import (
     device_of,
 )
 
-_MOST_STEPS = 400_000
+_MOST_STEPS = 250_000
 _DEEPEST = 24
 _MOST_FILES = 200
 _ENTRIES = ("main", "train", "run", "cli_main", "training_function", "finetune", "sft", "run_exp")
@@ -123,13 +124,13 @@ class Interpreter:
         if len(self.modules) >= _MOST_FILES:
             return None
         try:
-            if path.stat().st_size > LARGEST:
-                return None
-            source = path.read_text("utf-8-sig")
-            tree = ast.parse(source)
-        except (OSError, ValueError, SyntaxError, RecursionError, MemoryError):
+            found = path.stat()
+        except OSError:
             return None
-        module = LocalModule(name, file, source, tree)
+        parsed = _parsed(path, found.st_size, found.st_mtime_ns)
+        if parsed is None:
+            return None
+        module = LocalModule(name, file, *parsed)
         module.package = name if file.name == "__init__.py" else name.rpartition(".")[0]
         module.scope["__name__"] = name
         module.scope["__file__"] = str(file)
@@ -765,6 +766,18 @@ class Interpreter:
         self._steps += 1
         if self._steps > _MOST_STEPS:
             raise Exhausted
+
+
+@cache
+def _parsed(path: Path, size: int, changed: int) -> tuple[str, ast.Module] | None:
+    """A file's source and tree, once for all ranks; None when it cannot be read. Size and time of change tell a new version."""
+    try:
+        if size > LARGEST:
+            return None
+        source = path.read_text("utf-8-sig")
+        return source, ast.parse(source)
+    except (OSError, ValueError, SyntaxError, RecursionError, MemoryError):
+        return None
 
 
 def _same(values: list[Any]) -> Any:

@@ -95,7 +95,7 @@ def _external(reader: Interpreter, function: External, call: Call) -> Any:
     process = reader.process
     name, last = function.name, function.last
     first = positional[0] if positional else None
-    handler = _HANDLERS.get(name) or _HANDLERS.get(_tail(name, 2)) or _BY_LAST.get(last)
+    handler = _HANDLERS.get(name) or _HANDLERS.get(_tail(name, 3)) or _BY_LAST.get(last)
     if handler is not None:
         return handler(reader, call)
     if last in ("from_pretrained", "from_config", "from_single_file", "from_quantized"):
@@ -548,6 +548,9 @@ _HANDLERS: dict[str, Callable[[Any, Call], Any]] = {
     "torch.cuda.is_available": _constant(True),
     "torch.accelerator.is_available": _constant(True),
     "torch.distributed.is_available": _constant(True),
+    "torch.xpu.is_available": _constant(False),
+    "torch.npu.is_available": _constant(False),
+    "torch.backends.mps.is_available": _constant(False),
     "torch.cuda.current_device": lambda reader, call: reader.process.current,
     "torch.cuda.device": _device_context,
     "torch.device": _device,
@@ -584,6 +587,11 @@ _BY_LAST: dict[str, Callable[[Any, Call], Any]] = {
     "pipeline": _pipeline,
     "get_kbit_device_map": _kbit_map,
     "set_seed": _constant(None),
+    "is_ipex_available": _constant(False),
+    "is_xpu_available": _constant(False),
+    "is_torch_npu_available": _constant(False),
+    "is_npu_available": _constant(False),
+    "is_torch_xla_available": _constant(False),
     "BitsAndBytesConfig": lambda reader, call: Instance(External("transformers.BitsAndBytesConfig"), dict(call[1])),
     "DeepSpeedPlugin": lambda reader, call: Instance(External("accelerate.DeepSpeedPlugin"), dict(call[1])),
 }

@@ -50,21 +50,21 @@ def mode_of(launch: Launch, facts: Sequence[Fact]) -> Mode:
         if "DDP" in wraps or trains or not told:
             return _mode("ddp", "one-each", values)
         return _mode("independent", "nothing-joins", values)
-    return _one_process(launch, told, wraps, values)
+    return _one_process(launch, told, facts, wraps, values)
 
 
-def _one_process(launch: Launch, told: Sequence[Fact], wraps: dict[Any, Fact], values: dict[str, str]) -> Mode:
+def _one_process(launch: Launch, told: Sequence[Fact], facts: Sequence[Fact], wraps: dict[Any, Fact], values: dict[str, str]) -> Mode:
     if "DataParallel" in wraps:
         return _mode("data-parallel", "wrapped", values)
-    placements = [fact["placement"] for fact in told if fact.kind == "load"]
+    placements = [fact["placement"] for fact in told if fact.kind == "load"] or [fact["placement"] for fact in facts if fact.kind == "load"]
     placements += [fact["placement"] for fact in told if fact.kind in ("wrap", "trainer") and isinstance(fact["model"], (Model, Instance))]
     if any(each.kind == "split" for each in placements) or (launch.tool is not None and launch.tool.maps_alone and len(launch.visible) > 1):
         return _mode("naive-model-parallel", "spread", values)
+    if any(each.kind == "unknown" for each in placements) and len(launch.visible) > 1:
+        return _mode("unknown", "untold", values)
     trainers = [fact for fact in told if fact.kind == "trainer"]
     if trainers and len(launch.visible) > 1 and (trainers[0]["gpus"] or 0) > 1 and launch.launcher == "python":
         return _mode("data-parallel", "trainer", values)
-    if any(each.kind == "unknown" for each in placements) and len(launch.visible) > 1:
-        return _mode("unknown", "untold", values)
     return _mode("single-gpu", "one-process", values)
 
 

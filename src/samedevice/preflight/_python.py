@@ -75,7 +75,7 @@ def binary(kind: ast.operator, left: Any, right: Any) -> Any:
     if action is None or not _small(left) or not _small(right):
         return UNKNOWN
     if isinstance(kind, ast.Mult) and not (isinstance(left, (int, float)) and isinstance(right, (int, float))):
-        size = max(len(each) for each in (left, right) if hasattr(each, "__len__"))
+        size = max((len(each) for each in (left, right) if hasattr(each, "__len__")), default=0)
         times = next((each for each in (left, right) if isinstance(each, int)), 0)
         if size * times > _LONGEST:
             return UNKNOWN

@@ -107,7 +107,7 @@ def _data_parallel(launch: Launch, facts: Sequence[Fact]) -> Iterator[Refusal]:
                 continue
             ids = fact["ids"]
             first = ids[0] if isinstance(ids, (list, tuple)) and ids and isinstance(ids[0], int) else 0 if ids is None else None
-            if placement.kind == "device" and first is not None and placement.devices[0] != f"cuda:{first}":
+            if placement.kind == "device" and first is not None and fact["world"] == 1 and placement.devices[0] != f"cuda:{first}":
                 values = {"device": placement.devices[0], "first": f"cuda:{first}"}
                 yield _refusal("data-parallel-replica-device", fact, ("wrapped-elsewhere", values), "")
 
