@@ -8,6 +8,7 @@ decompositions ask tensors for their device.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -221,6 +222,9 @@ class Engine:
             result = self._calculation.results(call, force=not known)
             if result is not NotImplemented:
                 return result
+        if _asks_if_finite(call, self.books.value_limit):
+            answer = torch.ones(call.tensors[0].size(), dtype=torch.bool)
+            return self.books.with_value(answer, call.target, self.books.site(), assumed=True)
         return self._fresh(call)
 
     def _grows(self, call: Call) -> bool:
@@ -369,6 +373,15 @@ def _known(call: Call, value_limit: int) -> bool:
             if dtype.is_floating_point or dtype.is_complex or tensor.numel() * dtype.itemsize > value_limit:
                 return False
     return not call.op.factory or call.op.factory_numel(call.args) * _itemsize(call.kwargs, call.tensors) <= value_limit
+
+
+def _asks_if_finite(call: Call, value_limit: int) -> bool:
+    """Whether this is half of `isfinite` (`x == x`, `abs(x) != inf`): what is not known is assumed finite, or no step would count."""
+    if call.op.name == "aten.eq.Tensor":
+        asks = call.args[0] is call.args[1]
+    else:
+        asks = call.op.name == "aten.ne.Scalar" and call.args[1] == math.inf
+    return asks and call.tensors[0].numel() <= value_limit
 
 
 def _small(call: Call, value_limit: int) -> bool:
