@@ -573,6 +573,15 @@ MESSAGES: dict[str, Message] = {
     ),
     "preflight.launcher": Message("the launcher {given} is none of {known}", "启动器 {given} 不在 {known} 之中"),
     "preflight.count": Message("the number of processes must be at least 1", "进程数至少为 1"),
+    "preflight.in-the-way": Message("{path} is there already, with another content", "{path} 已经存在，内容不同"),
+    "preflight.mode": Message("the mode {given} is none of {known}", "模式 {given} 不在 {known} 之中"),
+    "preflight.asked-mode": Message("{mode} was asked for", "按要求使用 {mode}"),
+    "preflight.no-fit": Message("nothing that keeps {mode} fits on {machine}", "在 {machine} 上，保持 {mode} 的任何方式都放不下"),
+    "preflight.no-model": Message(
+        "to write a launch, its model must be known: --model FOLDER with a config.json",
+        "要写出启动配置，需要知道模型：--model 指向含 config.json 的目录",
+    ),
+    "preflight.written": Message("wrote {files}", "已写出 {files}"),
     "preflight.unlike": Message(
         "the GPUs are not alike ({kinds}); each process gets the same share, so {least} sets the limit",
         "GPU 型号不同（{kinds}）；各进程的份额相同，因此上限由 {least} 决定",

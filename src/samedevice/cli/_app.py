@@ -237,6 +237,18 @@ def preflight(
     nproc: Annotated[
         int | None, typer.Option(metavar="N", help="Processes per machine; default: one for each visible GPU.", show_default=False)
     ] = None,
+    write: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write the files of a launch that fits the machine.", show_default=False)
+    ] = None,
+    model: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="For --write: the model's folder, with its config.json.", show_default=False)
+    ] = None,
+    batch: Annotated[int, typer.Option(metavar="N", help="For --write: samples of one step over all GPUs.")] = 1,
+    context: Annotated[int, typer.Option(metavar="N", help="For --write: tokens of one sample.")] = 2048,
+    mode: Annotated[
+        str | None, typer.Option(metavar="NAME", help="For --write: ddp, fsdp, zero2 or zero3 instead of a choice.", show_default=False)
+    ] = None,
+    sharding: Annotated[str, typer.Option(metavar="NAME", help="For --write: fsdp or deepspeed where replicas do not fit.")] = "fsdp",
     config: Annotated[
         Path | None, typer.Option(metavar="FILE", help="accelerate's or DeepSpeed's configuration of the launch.", show_default=False)
     ] = None,
@@ -251,9 +263,12 @@ def preflight(
     Says which kind of parallelism will result, and refuses what would fail once the GPUs are there: a device_map under a launcher, ranks
     that share a GPU, a configuration that contradicts its command. Nothing is run, no weight is read, and torch is not imported.
     """
-    from samedevice.cli._preflight import Options, judge_launch
+    from samedevice.cli._preflight import Options, Writing, judge_launch
 
-    raise typer.Exit(judge_launch(Options(target, tuple(arguments or ()), machine, launcher, nproc, config, json, _language(lang))))
+    writing = Writing(write, model, batch, context, mode, sharding) if write is not None else None
+    raise typer.Exit(
+        judge_launch(Options(target, tuple(arguments or ()), machine, launcher, nproc, config, json, _language(lang), writing))
+    )
 
 
 def _language(lang: str | None) -> Language | None:

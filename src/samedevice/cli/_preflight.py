@@ -12,10 +12,22 @@ from pathlib import Path
 from samedevice.errors import UsageError
 from samedevice.machines import parse_machine
 from samedevice.messages import Language, language_of, say
-from samedevice.preflight import LAUNCHERS, Judgement, Request, preflight
-from samedevice.report import open_console, print_preflight, readable_language
+from samedevice.preflight import LAUNCHERS, SHARDINGS, Judgement, Request, Wanted, WrittenLaunch, preflight, write_launch
+from samedevice.report import open_console, print_preflight, print_written, readable_language
 
 PASSED, REFUSED, WRONG_USAGE = 0, 1, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """What the command line asks to be written."""
+
+    folder: Path
+    model: Path | None
+    batch: int
+    context: int
+    mode: str | None
+    sharding: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +42,7 @@ class Options:
     configuration: Path | None
     json: Path | None
     language: Language | None
+    writing: Writing | None = None
 
 
 def judge_launch(options: Options) -> int:
@@ -40,6 +53,7 @@ def judge_launch(options: Options) -> int:
         judgements = preflight(request, language)
         if options.json is not None:
             _write(options.json, judgements, request, language)
+        written = _write_launch(options.writing, judgements[0], request, language) if options.writing is not None else None
     except UsageError as error:
         print(f"samedevice: {error}", file=sys.stderr)
         return WRONG_USAGE
@@ -56,6 +70,9 @@ def judge_launch(options: Options) -> int:
                 machine=request.machine.spec,
                 language=language,
             )
+        if written is not None:
+            console.print()
+            print_written(console, [*written.why, say("preflight.written", language, files=", ".join(map(str, written.files)))])
         sys.stdout.flush()
     return REFUSED if any(judgement.findings for judgement in judgements) else PASSED
 
@@ -73,6 +90,20 @@ def _request(options: Options, language: Language) -> Request:
         configuration=options.configuration,
         arguments=options.arguments,
     )
+
+
+def _write_launch(writing: Writing, judgement: Judgement, request: Request, language: Language) -> WrittenLaunch:
+    """The files of a launch that fits; the model is the one that was named, or the one that the script loads from a folder."""
+    model = writing.model or judgement.model
+    if model is None:
+        raise UsageError(say("preflight.no-model", language))
+    sharding = next((each for each in SHARDINGS if each == writing.sharding), None)
+    if sharding is None:
+        raise UsageError(say("preflight.mode", language, given=writing.sharding, known=", ".join(SHARDINGS)))
+    if min(writing.batch, writing.context) < 1:
+        raise UsageError(say("preflight.count", language))
+    wanted = Wanted(model, writing.batch, writing.context, writing.mode, sharding)
+    return write_launch(writing.folder, wanted, request.machine, judgement.launch.script, judgement.launch.arguments, language)
 
 
 def _write(path: Path, judgements: tuple[Judgement, ...], request: Request, language: Language) -> None:

@@ -5,5 +5,19 @@ from __future__ import annotations
 from samedevice.preflight._launch import LAUNCHERS, Launch
 from samedevice.preflight._mode import Mode
 from samedevice.preflight._preflight import Judgement, Request, preflight
+from samedevice.preflight._write import MODES, SHARDINGS, Wanted, WrittenLaunch, launch_files, write_launch
 
-__all__ = ["LAUNCHERS", "Judgement", "Launch", "Mode", "Request", "preflight"]
+__all__ = [
+    "LAUNCHERS",
+    "MODES",
+    "SHARDINGS",
+    "Judgement",
+    "Launch",
+    "Mode",
+    "Request",
+    "Wanted",
+    "WrittenLaunch",
+    "launch_files",
+    "preflight",
+    "write_launch",
+]

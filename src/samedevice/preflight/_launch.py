@@ -13,8 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from samedevice.errors import UsageError
-from samedevice.messages import Language, say
+from samedevice.messages import Language
 from samedevice.preflight._settings import Settings, read_settings
 from samedevice.preflight._shell import UNTOLD, Command
 from samedevice.preflight._tools import TOOLS, Tool
@@ -60,6 +59,8 @@ class Launch:
     cluster: bool = False
     """The environment that a cluster gave makes each process part of a group (`RANK`, `WORLD_SIZE`)."""
     unexported: dict[str, tuple[int, str]] = field(default_factory=dict)
+    missing: str = ""
+    """A configuration that the command names and that is not there."""
     asked: int | None = None
     """What the command itself says of the number of processes."""
 
@@ -206,7 +207,7 @@ def _with_deepspeed(launch: Launch, settings: Settings, language: Language) -> L
         return launch
     stage = inline.get("zero_stage", 2)
     if isinstance(file := inline.get("deepspeed_config_file"), str):
-        path = _beside(settings.file.parent, file)
+        path = _beside(Path.cwd(), file) or _beside(settings.file.parent, file)
         if path is not None:
             found = read_settings(path, language)
             stage = found.get("zero_optimization.stage", 0)
@@ -355,7 +356,7 @@ def _accelerate(base: Launch, words: list[Text], folder: Path, language: Languag
     if path is not None:
         launch = with_configuration(launch, read_settings(path, language), asked, language)
     elif isinstance(file, str):
-        raise UsageError(say("preflight.no-file", language, path=file))
+        launch = replace(launch, missing=str(file))
     else:
         several = len(base.visible) > 1 and asked != 1 and not options.get("cpu")
         launch = replace(

@@ -184,6 +184,7 @@ def loaded(reader: Interpreter, owner: str, how: str, call: Call) -> Any:
             map=device_map,
             placement=placement,
             owner=owner,
+            name=call[0][0] if call[0] else keywords.get("pretrained_model_name_or_path"),
             bits=bits,
             zero3=process.zero3,
             sharded=sharded,

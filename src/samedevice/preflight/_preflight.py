@@ -62,6 +62,8 @@ class Judgement:
     mode: Mode
     findings: tuple[Finding, ...]
     notes: tuple[str, ...]
+    model: Path | None = None
+    """The folder that the script loads its first model from, where there is one."""
 
     def as_json(self, machine: Mapping[str, Any], language: Language) -> dict[str, Any]:
         """The document that `preflight --json` writes."""
@@ -109,8 +111,10 @@ def _launches(request: Request, language: Language) -> list[Launch]:
         for command in commands_in(source, target, gpus, kept):
             for folder in (target.resolve().parent, Path.cwd(), *target.resolve().parents[1:3]):
                 launch = launch_of_command(command, folder, gpus, language)
-                if launch is not None and (launch.script is not None or launch.tool is not None):
+                if launch is not None and (launch.script is not None or launch.tool is not None) and not launch.missing:
                     break
+            if launch is not None and launch.missing:
+                raise UsageError(say("preflight.no-file", language, path=launch.missing))
             if launch is not None:
                 found.append(replace(launch, asked=launch.asked if launch.asked is not None else request.processes))
         if not found:
@@ -153,7 +157,15 @@ def _judge(launch: Launch, machine: Machine, language: Language) -> Judgement:
     found = refusals(launch, ranks)
     facts = ranks[-1] if ranks else []
     findings = tuple(_finding(each, launch, language) for each in found)
-    return Judgement(launch, mode_of(launch, facts), findings, tuple(_notes(launch, machine, facts, language)))
+    return Judgement(launch, mode_of(launch, facts), findings, tuple(_notes(launch, machine, facts, language)), _model(facts))
+
+
+def _model(facts: Sequence[Fact]) -> Path | None:
+    for fact in facts:
+        name = fact["name"]
+        if fact.kind == "load" and isinstance(name, str) and (Path(name) / "config.json").is_file():
+            return Path(name)
+    return None
 
 
 def _read(launch: Launch, rank: int, script: Path, last: bool = False) -> list[Fact]:

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from samedevice.report._traceback import raised_by_us, trim, without_ours
 from samedevice.report._words import bytes_text
-from samedevice.report.terminal import finding_text, open_console, print_finding, print_preflight, print_run, readable_language
+from samedevice.report.terminal import (
+    finding_text,
+    open_console,
+    print_finding,
+    print_preflight,
+    print_run,
+    print_written,
+    readable_language,
+)
 
 __all__ = [
     "bytes_text",
@@ -13,6 +21,7 @@ __all__ = [
     "print_finding",
     "print_preflight",
     "print_run",
+    "print_written",
     "raised_by_us",
     "readable_language",
     "trim",

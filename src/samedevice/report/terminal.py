@@ -133,6 +133,12 @@ def print_preflight(
     _put(console, 0, Text.assemble(("samedevice", "bold"), f": {say(key, language, count=len(findings), machine=harmless(machine))}"))
 
 
+def print_written(console: Console, lines: Sequence[str]) -> None:
+    """Why a written launch is as it is, and where it is."""
+    for line in lines:
+        _put(console, 0, Text.assemble(("samedevice", "bold"), f": {harmless(line)}"))
+
+
 def _machine(machine: Mapping[str, Any]) -> str:
     spec, name = str(machine.get("spec", "?")), machine.get("name")
     return f"{name} ({spec})" if name and name != spec else spec

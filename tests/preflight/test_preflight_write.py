@@ -1,0 +1,149 @@
+"""Written launches: accelerate's own loader and command read them, DeepSpeed's own configuration class too, and preflight passes them."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from samedevice.errors import UsageError
+from samedevice.machines import parse_machine
+from samedevice.planner import Training
+from samedevice.preflight import MODES, Request, Wanted, launch_files, preflight, write_launch
+
+CONFIG = {
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "hidden_size": 256,
+    "intermediate_size": 512,
+    "num_attention_heads": 4,
+    "num_hidden_layers": 4,
+    "vocab_size": 1000,
+}
+SEVEN = {**CONFIG, "hidden_size": 4096, "intermediate_size": 11008, "num_attention_heads": 32, "num_hidden_layers": 32, "vocab_size": 32000}
+
+
+@pytest.fixture
+def written(tmp_path, monkeypatch):
+    """Write a launch into a folder `out` of an empty working folder."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text(
+        'from accelerate import Accelerator\nfrom transformers import AutoModel\nAutoModel.from_pretrained("m")\n'
+    )
+
+    def write(config=CONFIG, machine="4xA100-80G", **wanted):
+        (tmp_path / "model").mkdir(exist_ok=True)
+        (tmp_path / "model" / "config.json").write_text(json.dumps(config))
+        return write_launch(Path("out"), Wanted(Path("model"), **wanted), parse_machine(machine), Path("train.py"), ["--epochs", "1"])
+
+    return write
+
+
+def accelerate_arguments(path):
+    """What `accelerate launch --config_file PATH train.py` makes of the file."""
+    from accelerate.commands.launch import _validate_launch_command, launch_command_parser
+
+    arguments = launch_command_parser().parse_args(["--config_file", str(path), "train.py"])
+    return _validate_launch_command(arguments)[0]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_accelerate_reads_it(mode, written, monkeypatch):
+    from accelerate.commands.config.config_args import load_config_from_file
+
+    launch = written(mode=mode, batch=16)
+    assert len(launch.why) == 3
+    config = load_config_from_file("out/accelerate.yaml")
+    assert config.num_processes == 4
+    kinds = {"ddp": "MULTI_GPU", "fsdp": "FSDP", "zero2": "DEEPSPEED", "zero3": "DEEPSPEED"}
+    assert config.distributed_type == kinds[mode]
+    arguments = accelerate_arguments("out/accelerate.yaml")
+    assert (arguments.multi_gpu, arguments.use_fsdp, arguments.use_deepspeed) == (mode == "ddp", mode == "fsdp", mode.startswith("zero"))
+    if mode == "fsdp":
+        from accelerate.utils import FullyShardedDataParallelPlugin
+        from accelerate.utils.launch import prepare_multi_gpu_env
+
+        for name, value in prepare_multi_gpu_env(arguments).items():
+            if name.startswith(("FSDP", "ACCELERATE")):
+                monkeypatch.setenv(name, value)
+        plugin = FullyShardedDataParallelPlugin()
+        assert plugin.fsdp_version == 2
+        assert plugin.reshard_after_forward is True
+        for name in [name for name in os.environ if name.startswith(("FSDP", "ACCELERATE"))]:
+            monkeypatch.delenv(name)
+
+
+@pytest.mark.parametrize("offload", ["none", "optimizer", "parameters"])
+@pytest.mark.parametrize("mode", ["zero2", "zero3"])
+def test_deepspeed_reads_it(mode, offload, tmp_path, monkeypatch):
+    deepspeed = pytest.importorskip("deepspeed")
+    from accelerate.utils import DeepSpeedPlugin
+    from deepspeed.runtime.config import DeepSpeedConfig
+
+    monkeypatch.chdir(tmp_path)
+    training = Training(mode=mode, offload=offload, micro_batch=2, accumulation=4)
+    files = launch_files(training, 2, Path(), Path("train.py"))
+    for name, text in files.items():
+        Path(name).write_text(text)
+    assert deepspeed.__version__
+    config = DeepSpeedConfig("deepspeed.json")
+    assert config.zero_optimization_stage == int(mode[-1])
+    assert (config.train_micro_batch_size_per_gpu, config.gradient_accumulation_steps) == (2, 4)
+    assert (config.zero_config.offload_optimizer is not None) == (offload != "none")
+    assert (config.zero_config.offload_param is not None) == (offload == "parameters")
+    plugin = DeepSpeedPlugin(hf_ds_config="deepspeed.json")
+    assert plugin.zero_stage == int(mode[-1])
+    assert accelerate_arguments("accelerate.yaml").deepspeed_config_file == "deepspeed.json"
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_preflight_passes_it(mode, written, tmp_path):
+    written(mode=mode)
+    for target in ("out/launch.sh", "out/accelerate.yaml"):
+        (judgement,) = preflight(Request(Path(target), parse_machine("4xA100-80G"), environment={}))
+        assert judgement.findings == ()
+    assert judgement.mode.name == {"ddp": "ddp", "fsdp": "fsdp2", "zero2": "zero-2", "zero3": "zero-3"}[mode]
+
+
+def test_the_numbers_agree(written):
+    import yaml
+
+    launch = written(mode="zero3", batch=64)
+    engine = json.loads(Path("out/deepspeed.json").read_text())
+    arguments = yaml.safe_load(Path("out/training.yaml").read_text())
+    assert engine["train_micro_batch_size_per_gpu"] == arguments["per_device_train_batch_size"] == launch.training.micro_batch
+    assert engine["gradient_accumulation_steps"] == arguments["gradient_accumulation_steps"] == launch.training.accumulation
+    assert launch.training.micro_batch * launch.training.accumulation * 4 >= 64
+    assert engine["bf16"]["enabled"] is arguments["bf16"] is True
+
+
+def test_the_choice_depends_on_the_machine(written):
+    assert written(CONFIG).training.mode == "ddp"
+    Path("out/accelerate.yaml").unlink()
+    Path("out/training.yaml").unlink()
+    assert written(SEVEN, sharding="deepspeed").training.mode in ("zero2", "zero3")
+    with pytest.raises(UsageError, match="does not fit"):
+        written({**SEVEN, "num_hidden_layers": 320}, machine="1x8GB")
+    with pytest.raises(UsageError, match="nothing that keeps ddp fits"):
+        written(SEVEN, mode="ddp", machine="2x24GB")
+
+
+def test_nothing_is_overwritten(written):
+    launch = written(mode="ddp")
+    assert written(mode="ddp").files == launch.files
+    with pytest.raises(UsageError, match="there already"):
+        written(mode="fsdp")
+
+
+def test_wrong_modes(written):
+    with pytest.raises(UsageError, match="none of ddp"):
+        written(mode="zero9")
+
+
+def test_single_gpu_files():
+    files = launch_files(replace(Training(), mode="single"), 1, Path("out"), None)
+    assert "distributed_type: 'NO'" in files["accelerate.yaml"]
+    assert files["launch.sh"].endswith("train.py\n")
