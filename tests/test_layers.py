@@ -15,7 +15,7 @@ ROWS = (
     {"diagnosis", "doctor", "lint", "planner"},
     {"guards", "preflight", "ranks"},
     {"catalog", "report"},
-    {"_api", "cli", "pytest_plugin"},
+    {"_api", "cli", "integrations", "pytest_plugin"},
     {"__init__", "__main__"},
 )
 ROW_OF = {name: number for number, row in enumerate(ROWS) for name in row}

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 __all__ = ["__version__", "align", "check", "explain", "guard", "guard_cache", "heal", "machine", "placement"]
 
 _OF_API = ("explain", "guard", "machine")
+_OF_NOTEBOOK = ("load_ipython_extension", "unload_ipython_extension")
+"""What IPython asks for at `%load_ext samedevice`."""
 _OF_GUARD = ("align", "check", "guard_cache", "heal", "placement")
 
 
@@ -29,6 +31,8 @@ def __getattr__(name: str) -> Any:
             return "0+unknown"
     if name in _OF_API:
         from samedevice import _api as home
+    elif name in _OF_NOTEBOOK:
+        from samedevice.integrations import _notebook as home  # type: ignore[no-redef]
     elif name in _OF_GUARD:
         import samedevice.guards as home  # type: ignore[no-redef]
     else:

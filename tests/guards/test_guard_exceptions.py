@@ -11,7 +11,6 @@ import torch
 from torch import nn
 
 import samedevice as sd
-from samedevice.guards._guard import is_first
 
 SOURCES = str(Path(__file__).parents[2] / "src")
 
@@ -130,28 +129,6 @@ def test_the_hook_of_uncaught_exceptions(model, monkeypatch):
     assert shown[0].finding.code == "SD101"
     remove()
     assert sys.excepthook is before
-
-
-def test_one_rank_speaks():
-    store = torch.distributed.HashStore()
-    (finding,) = sd.explain("RuntimeError: Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu!")
-    assert is_first(store, finding)
-    assert not is_first(store, finding)
-
-
-def test_ranks_of_a_job_agree(model, tmp_path):
-    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
-    try:
-        notes = []
-        for _ in range(2):
-            with pytest.raises(RuntimeError) as caught, sd.guard(model):
-                fail(model)
-            notes.append(caught.value.__notes__[0])
-    finally:
-        torch.distributed.destroy_process_group()
-    assert notes[0].startswith("SD101")
-    assert "\n" in notes[0]
-    assert "another rank of this job tells it whole" in notes[1]
 
 
 SCRIPT = """

@@ -7,6 +7,7 @@ from samedevice.guards._cache import CacheGuard, guard_cache
 from samedevice.guards._finding import findings_of
 from samedevice.guards._guard import Guard
 from samedevice.guards._heal import Healing, heal
+from samedevice.guards._layers import add_layer
 from samedevice.guards._live import event_of
 from samedevice.guards._placement import Placement, placement
 
@@ -16,6 +17,7 @@ __all__ = [
     "Guard",
     "Healing",
     "Placement",
+    "add_layer",
     "align",
     "check",
     "event_of",

@@ -7,15 +7,16 @@ costs the diagnosis and nothing else; a second guard around the first adds nothi
 from __future__ import annotations
 
 import functools
-import hashlib
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar
 
 from samedevice.findings import Finding
 from samedevice.guards._finding import device_finding
+from samedevice.guards._ranks import agree
 from samedevice.messages import Language, say
 
 if TYPE_CHECKING:
@@ -69,44 +70,32 @@ class Guard:
         return None
 
     def install(self) -> Callable[[], None]:
-        """Explain what nobody catches, before `sys.excepthook` shows it. Returns what takes the guard out again."""
-        before = sys.excepthook
+        """Explain what nobody catches, in threads too, before `sys.excepthook` shows it. Returns what takes the guard out again."""
+        before, before_in_thread = sys.excepthook, threading.excepthook
 
         def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
             self.explain(error)
             before(kind, error, trace)
 
+        def hook_in_thread(given: threading.ExceptHookArgs) -> None:
+            if given.exc_value is not None:
+                self.explain(given.exc_value)
+            before_in_thread(given)
+
         def remove() -> None:
             if sys.excepthook is hook:
                 sys.excepthook = before
+            if threading.excepthook is hook_in_thread:
+                threading.excepthook = before_in_thread
 
-        sys.excepthook = hook
+        sys.excepthook, threading.excepthook = hook, hook_in_thread
         return remove
 
     def _note(self, finding: Finding) -> str:
-        if (store := _job_store()) is not None and not is_first(store, finding):
+        agreed = agree(finding)
+        if not agreed.speaks:
             return say("guard.other-rank", self._language, code=finding.code, cause=finding.cause)
-        return self._describe(finding, self._language).rstrip()
-
-
-class Store(Protocol):
-    """A process group's store, as far as ranks need it to agree on who speaks."""
-
-    def add(self, key: str, amount: int) -> int: ...
-
-
-def is_first(store: Store, finding: Finding) -> bool:
-    """Whether no other rank of the job has told this finding yet."""
-    line = finding.at and f"{finding.at.file}:{finding.at.line}"
-    told = hashlib.sha256(f"{finding.code} {finding.cause} {line}".encode()).hexdigest()[:16]
-    return store.add(f"samedevice/told/{told}", 1) == 1
-
-
-def _job_store() -> Any:
-    """The store of the running job; None without one, or when it cannot be reached."""
-    distributed = sys.modules.get("torch.distributed")
-    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
-        return None
-    with suppress(Exception):
-        return distributed.distributed_c10d._get_default_store()
-    return None
+        text = self._describe(finding, self._language).rstrip()
+        if len(agreed.ranks) > 1:
+            text += "\n  " + say("note.ranks", self._language, ranks=", ".join(map(str, agreed.ranks)))
+        return text

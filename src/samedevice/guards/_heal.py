@@ -15,7 +15,6 @@ Must guarantee: a move changes no number; where one would hide a wrong result it
 
 from __future__ import annotations
 
-import functools
 import logging
 import os
 import sys
@@ -32,6 +31,7 @@ from samedevice.findings import Finding
 from samedevice.guards._align import rebuilt
 from samedevice.guards._boundary import Boundary, Producers, taken_by
 from samedevice.guards._hooks import device_map_of
+from samedevice.guards._layers import add_layer
 from samedevice.guards._live import event_of
 from samedevice.guards._placement import amount
 from samedevice.guards._stale import is_one_step, named_tensors, operator_name, target_of, written_to
@@ -151,22 +151,14 @@ class Healing:
 
     def _wrap(self, module: torch.nn.Module, name: str, around: Callable[..., Any]) -> None:
         """Put `around` in place of a method of one module."""
-        before = module.__dict__.get(name)
-        method = getattr(module, name)
 
-        @functools.wraps(method)
-        def wrapped(*args: Any, **kwargs: Any) -> Any:
-            return around(name, method, args, kwargs)
+        def layer(method: Callable[..., Any]) -> Callable[..., Any]:
+            def call(*args: Any, **kwargs: Any) -> Any:
+                return around(name, method, args, kwargs)
 
-        def undo() -> None:
-            if module.__dict__.get(name) is wrapped:
-                if before is None:
-                    del module.__dict__[name]
-                else:
-                    module.__dict__[name] = before
+            return call
 
-        module.__dict__[name] = wrapped
-        self._undo.append(undo)
+        self._undo.append(add_layer(module, name, layer))
 
     def _around(self, name: str, method: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         assert self._model is not None

@@ -1,0 +1,51 @@
+"""`%load_ext samedevice`: device errors of notebook cells, explained below their traceback."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+from samedevice.guards import Guard
+from samedevice.messages import Language
+from samedevice.report import finding_text
+
+
+def guard_notebook(shell: Any, replay: bool = False, language: Language = "en") -> Callable[[], None]:
+    """Explain the device errors of an IPython shell's cells; returns what takes the guard out again.
+
+    `%load_ext samedevice` calls it, `%unload_ext samedevice` takes it out. `shell` is what `get_ipython()` gives. A handler that is there
+    already stays, and gets the exception with its finding.
+    """
+    guard = Guard(None, finding_text, language, replay)
+    kinds, before = shell.custom_exceptions, shell.CustomTB
+
+    def handler(own: Any, kind: type[Exception], error: Exception, trace: TracebackType | None, tb_offset: int | None = None) -> Any:
+        guard.explain(error)
+        if kinds and issubclass(kind, kinds):
+            return before(kind, error, trace, tb_offset)
+        own.showtraceback((kind, error, trace), tb_offset=tb_offset)
+        return None
+
+    shell.set_custom_exc((Exception,), handler)
+    installed = shell.CustomTB
+
+    def remove() -> None:
+        if shell.CustomTB == installed:
+            shell.custom_exceptions, shell.CustomTB = kinds, before
+
+    return remove
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """`%load_ext samedevice`."""
+    unload_ipython_extension(shell)
+    _removers[id(shell)] = guard_notebook(shell)
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """`%unload_ext samedevice`."""
+    _removers.pop(id(shell), lambda: None)()
+
+
+_removers: dict[int, Callable[[], None]] = {}
