@@ -25,6 +25,7 @@ import torch
 import torch.distributed as dist
 
 from samedevice.errors import UnsupportedFeatureError
+from samedevice.runtime import _plain as plain
 from samedevice.runtime._books import Books, caller
 from samedevice.runtime._memory import Memory, carrier, memory_of, storage_of, tensors_in, value_of
 from samedevice.runtime._operators import Operator
@@ -228,7 +229,7 @@ class Collectives:
         rows = list(out_of) or [given.size(0) // size] * size
         pieces = self._everyone(op, call, [given], [given, output], lengths=[row * width for row in rows])
         wanted = list(into) or [output.size(0) // size] * size
-        flat = torch.empty(output.size(), dtype=output.dtype) if _sent(output, self._books.value_limit) else None
+        flat = plain.empty(output.size(), dtype=output.dtype) if _sent(output, self._books.value_limit) else None
         known = list(pieces)
         for source, part in enumerate(torch.split(flat, wanted) if flat is not None else ()):
             found = _sent_to(pieces[source], rank, size, part)
@@ -270,7 +271,7 @@ class Collectives:
         exchange = self._joined(op, call, tensors)
         for tensor in tensors:
             values, known, assumed = self._bytes([tensor])
-            flags = torch.tensor([known, assumed], dtype=torch.uint8)
+            flags = plain.tensor([known, assumed], dtype=torch.uint8)
             exchange.send(flags if values is None else torch.cat([flags, values]), call["dst"], call["tag"])
         return done(tensors)
 
@@ -280,7 +281,7 @@ class Collectives:
         waits = []
         for tensor in tensors:
             length = _nbytes(tensor) if _sent(tensor, self._books.value_limit) else 0
-            data = torch.zeros(length + 2, dtype=torch.uint8)
+            data = plain.zeros(length + 2, dtype=torch.uint8)
             waits.append((tensor, data, exchange.receive(data, call["src"], call["tag"])))
 
         def wait(*_: Any) -> bool:
@@ -420,7 +421,7 @@ class Collectives:
         small = all(_sent(tensor, self._books.value_limit) for tensor in (given if sized is None else sized))
         data, known, assumed = self._bytes(given) if small and give else (None, _all_known(given), _any_assumed(given))
         if data is not None and lengths is not None:
-            data = torch.cat([torch.tensor(list(lengths), dtype=torch.int64).view(torch.uint8), data])
+            data = torch.cat([plain.tensor(list(lengths), dtype=torch.int64).view(torch.uint8), data])
         place = _physical(self._books, device)
         header = [-1 if data is None else data.numel(), int(known), int(assumed), place]
         answers = exchange.everyone(header, data)
@@ -452,9 +453,9 @@ class Collectives:
         for tensor in tensors:
             if not _sent(tensor, self._books.value_limit):
                 return None, False, True
-            parts.append(_flat(_values(tensor)).view(torch.uint8) if tensor.numel() else torch.empty(0, dtype=torch.uint8))
+            parts.append(_flat(_values(tensor)).view(torch.uint8) if tensor.numel() else plain.empty(0, dtype=torch.uint8))
         if not parts:
-            return torch.empty(0, dtype=torch.uint8), True, False
+            return plain.empty(0, dtype=torch.uint8), True, False
         return (parts[0] if len(parts) == 1 else torch.cat(parts)), known, assumed
 
     def _reduced(self, how: Any, pieces: Sequence[Piece], like: Sequence[torch.Tensor]) -> list[torch.Tensor | None]:
@@ -499,7 +500,7 @@ class Collectives:
 
     def _fresh(self, like: torch.Tensor, size: Sequence[int]) -> torch.Tensor:
         shape = tuple(size)
-        strides = torch.empty(shape, device="meta").stride()
+        strides = plain.empty(shape, device="meta").stride()
         return self._books.adopt(carrier(shape, strides, like.dtype), device_seen(like), self._books.site())
 
 

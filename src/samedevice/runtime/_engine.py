@@ -16,6 +16,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from samedevice.runtime import _plain as plain
 from samedevice.runtime._accumulation import alone, may_add_in_place
 from samedevice.runtime._books import Books
 from samedevice.runtime._calculation import Calculation
@@ -223,7 +224,7 @@ class Engine:
             if result is not NotImplemented:
                 return result
         if _asks_if_finite(call, self.books.value_limit):
-            answer = torch.ones(call.tensors[0].size(), dtype=torch.bool)
+            answer = plain.ones(call.tensors[0].size(), dtype=torch.bool)
             return self.books.with_value(answer, call.target, self.books.site(), assumed=True)
         return self._fresh(call)
 

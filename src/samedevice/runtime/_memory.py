@@ -23,6 +23,7 @@ import torch
 
 from samedevice.errors import UsageError
 from samedevice.provenance import Site
+from samedevice.runtime import _plain as plain
 from samedevice.runtime._ledger import DeviceLedger
 from samedevice.runtime._state import CPU, META
 
@@ -47,7 +48,7 @@ raw_data_ptr: Any = _TensorBase.data_ptr
 storage_of: Any = _TensorBase.untyped_storage
 Tensor = torch.Tensor
 _empty_strided = torch.empty_strided
-_empty = torch.empty
+_empty = plain.empty
 
 
 class _Engine(threading.local):
@@ -177,8 +178,8 @@ def over(storage: torch.UntypedStorage, like: torch.Tensor) -> torch.Tensor:
 def assumed_values(like: torch.Tensor) -> torch.Tensor:
     """What unknown values read as."""
     if like.dtype.is_floating_point or like.dtype.is_complex:
-        return torch.full(like.size(), ASSUMED_FLOAT, dtype=like.dtype)
-    return torch.zeros(like.size(), dtype=like.dtype)
+        return plain.full(like.size(), ASSUMED_FLOAT, dtype=like.dtype)
+    return plain.zeros(like.size(), dtype=like.dtype)
 
 
 def carrier(size: Iterable[int], stride: Iterable[int], dtype: torch.dtype) -> torch.Tensor:

@@ -17,6 +17,7 @@ import torch.distributed.constants
 import torch.distributed.distributed_c10d as c10d
 
 from samedevice.errors import UnsupportedFeatureError
+from samedevice.runtime import _plain as plain
 from samedevice.runtime._collectives import Exchange
 from samedevice.runtime._memory import engine
 from samedevice.runtime._patches import Patches
@@ -37,14 +38,14 @@ class GlooExchange:
 
     def everyone(self, header: list[int], data: torch.Tensor | None) -> list[tuple[list[int], torch.Tensor | None]]:
         """Header and bytes of each rank."""
-        headers = self._gather(torch.tensor(header, dtype=torch.int64))
+        headers = self._gather(plain.tensor(header, dtype=torch.int64))
         lengths = [int(told[0]) for told in headers]
         longest = max(lengths)
         if longest <= 0:
-            empty = torch.empty(0, dtype=torch.uint8)
+            empty = plain.empty(0, dtype=torch.uint8)
             return [(told.tolist(), None if length < 0 else empty) for told, length in zip(headers, lengths, strict=True)]
         givers = [rank for rank, length in enumerate(lengths) if length > 0]
-        own = torch.zeros(longest, dtype=torch.uint8)
+        own = plain.zeros(longest, dtype=torch.uint8)
         if data is not None:
             own[: data.numel()] = data
         parts = self._gather(own) if len(givers) > 1 else self._spread(own, givers[0])

@@ -15,6 +15,7 @@ import torch
 
 from samedevice.errors import UnsupportedFeatureError
 from samedevice.provenance import Site
+from samedevice.runtime import _plain as plain
 from samedevice.runtime._books import Books
 from samedevice.runtime._engine import Engine
 from samedevice.runtime._memory import VALUE_LIMIT, Memory, carrier, engine, raw_is_meta, storage_of
@@ -74,7 +75,7 @@ def host_bytes(storage: torch.UntypedStorage, limit: int = HOST_LIMIT) -> torch.
 def zeros(size: int) -> torch.UntypedStorage:
     """A CPU storage full of zeros."""
     with as_engine():
-        made: torch.UntypedStorage = storage_of(torch.zeros(size, dtype=torch.uint8))
+        made: torch.UntypedStorage = storage_of(plain.zeros(size, dtype=torch.uint8))
     return made
 
 

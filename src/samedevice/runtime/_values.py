@@ -8,6 +8,7 @@ from typing import Any
 import torch
 import torch._meta_registrations as meta
 
+from samedevice.runtime import _plain as plain
 from samedevice.runtime._memory import (
     ASSUMED_FLOAT,
     VALUE_LIMIT,
@@ -46,7 +47,7 @@ def to_value(value: Any) -> Any:
         if not record.virtual:
             return value
         if value.layout != torch.strided:
-            return torch.zeros(value.size(), dtype=value.dtype, layout=value.layout)
+            return plain.zeros(value.size(), dtype=value.dtype, layout=value.layout)
         known = value_of(value, record)
         return stand_in(value) if known is None else known
     if isinstance(value, (list, tuple)) and any(isinstance(part, Tensor) for part in value):
@@ -60,7 +61,7 @@ def stand_in(like: torch.Tensor) -> torch.Tensor:
     if like.numel() * like.element_size() <= VALUE_LIMIT:
         dense = torch.empty_strided(like.size(), like.stride(), dtype=like.dtype)
         return dense.fill_(fill)
-    return torch.full((), fill, dtype=like.dtype).expand(like.size())
+    return plain.full((), fill, dtype=like.dtype).expand(like.size())
 
 
 def as_dtype(value: Any, dtype: torch.dtype) -> Any:
@@ -73,7 +74,7 @@ def give_shadow(tensor: torch.Tensor) -> None:
     storage = storage_of(tensor)
     record = storage._sd
     if record.__class__ is Memory and record.virtual and record.shadow is None:
-        record.shadow = torch.zeros(storage.nbytes(), dtype=torch.uint8).untyped_storage()
+        record.shadow = plain.zeros(storage.nbytes(), dtype=torch.uint8).untyped_storage()
         record.assumed = False
 
 
