@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, get_args
 
 import pytest
@@ -13,6 +15,7 @@ from samedevice.errors import MachineSpecError
 from samedevice.events import DeviceMemory
 from samedevice.findings import Finding
 from samedevice.machines import parse_machine
+from samedevice.ranks import Family, Member, Reporter, together
 
 if TYPE_CHECKING:
     from samedevice.runtime import VirtualMachine
@@ -35,17 +38,27 @@ class SuiteMachine:
 
         self.spec = spec
         self.on_mismatch = on_mismatch
-        self._engine: VirtualMachine = VirtualMachine(machine, on_mismatch=on_mismatch)
+        self._family = Family(spec, on_mismatch, None)
+        self._reporter = Reporter(str(self._family.folder))
+        self._engine: VirtualMachine = VirtualMachine(machine, on_mismatch=on_mismatch, observer=self._reporter.note_in_forks)
+        self._reporter.attach(self._engine)
 
     @property
     def findings(self) -> list[Finding]:
-        """What was found in this test so far, each distinct statement once."""
-        return [judge(event, count) for event, count in zip(self._engine.events, self._engine.event_counts, strict=True)]
+        """What was found in this test so far, in processes that it started too, each distinct statement once."""
+        return [replace(judge(seen.event, seen.count), ranks=tuple(seen.ranks)) for seen in together(self._members())]
 
     @property
     def found(self) -> int:
         """Number of `findings`."""
-        return len(self._engine.events)
+        return len(together(self._members()))
+
+    def _members(self) -> list[Member]:
+        engine = self._engine
+        own = Member(
+            None, os.getpid(), "running", tuple(engine.events), tuple(engine.event_counts), engine.memory(), engine.physical()
+        )
+        return [own, *self._family.members()]
 
     def memory(self) -> dict[str, DeviceMemory]:
         """Bytes held on each device, with the peaks of this test."""
@@ -54,8 +67,11 @@ class SuiteMachine:
     @contextmanager
     def entered(self) -> Iterator[None]:
         """Enter the machine and leave it."""
-        with self._engine:
-            yield
+        try:
+            with self._family.adopted(), self._engine:
+                yield
+        finally:
+            self._family.close()
 
     def isolated(self) -> AbstractContextManager[None]:
         """What is set inside holds only inside."""
@@ -63,6 +79,7 @@ class SuiteMachine:
 
     def start_over(self) -> None:
         """Forget what was found, and free what nothing needs any more."""
+        self._family.forget()
         self._engine.start_over()
 
 
