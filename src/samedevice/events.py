@@ -28,6 +28,8 @@ class EventKind(Enum):
     """A library picked a device from an unordered set: another run may pick another one."""
     DUPLICATE_GPU = "duplicate-gpu"
     """Two ranks of one process group use the same GPU: NCCL refuses to make a communicator."""
+    LAUNCH_CONFLICT = "launch-conflict"
+    """A library is asked for a placement that the launch forbids: a map over several GPUs in one of several ranks, any map under ZeRO-3."""
 
 
 @dataclass(frozen=True, slots=True)

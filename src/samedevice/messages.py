@@ -63,11 +63,16 @@ MESSAGES: dict[str, Message] = {
     "title.unchecked-kernel": Message("{op} checks nothing and got tensors on {devices}", "{op} 不做任何检查，却收到了 {devices} 上的张量"),
     "title.device-from-unordered-set": Message("a device was picked from an unordered set", "设备是从无序集合中选出的，每次运行可能不同"),
     "title.ranks-share-a-gpu": Message("two ranks of a process group use the same GPU", "同一进程组的两个 rank 使用同一块 GPU"),
+    "title.launch-conflict": Message("{op} is asked for a map that this launch forbids", "{op} 被要求使用这种启动方式不允许的 device_map"),
     "title.devices-met": Message("tensors on {devices} met", "{devices} 上的张量相遇"),
     # Reasons: why real hardware refuses it.
     "why.cross-device-operands": Message(
         "{op} needs all operands on one device; CUDA moves none of them there by itself",
         "{op} 要求所有操作数在同一设备上；CUDA 不会自动移动它们",
+    ),
+    "why.launch-conflict": Message(
+        "the launcher gives each process one GPU and shards by itself; a map over several GPUs fights with that",
+        "启动器给每个进程一块 GPU，并自行切分；铺到多块 GPU 的 device_map 与之冲突",
     ),
     "why.cross-device-index": Message(
         "the index may be on the cpu or with the indexed tensor, not on another GPU",
@@ -452,6 +457,9 @@ MESSAGES: dict[str, Message] = {
         "单进程、{gpus} 块可见 GPU，运行之前无法得知模型的 device_map",
     ),
     "parallel-because.one-process": Message("one process, and the model is on one GPU", "单进程，模型在一块 GPU 上"),
+    "because.asked-for-map": Message(
+        "a map is asked for in a launch of {processes} processes", "{processes} 个进程的启动中要求使用 device_map"
+    ),
     "because.map-launched": Message(
         "each of {processes} processes would spread the model over {devices}: {map}",
         "{processes} 个进程中的每一个都会把模型铺到 {devices} 上：{map}",

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from samedevice.diagnosis.fixes import Script, with_keyword
+from samedevice.diagnosis.fixes import RANK_MAP, Script, with_import, with_keyword
 from samedevice.findings import Fix, Safety
 from samedevice.messages import Language, say
 from samedevice.preflight._launch import Launch
@@ -17,7 +17,6 @@ from samedevice.preflight._values import Origin, Table, Text
 
 _COUNTS = ("nproc_per_node[= ]", "nproc-per-node[= ]", "num_processes[= ]", "num_gpus[= ]", "num_processes: ", "NPROC_PER_NODE=")
 """Where launchers and their files have the number of processes."""
-RANK_MAP = '{"": int(os.environ.get("LOCAL_RANK", "0"))}'
 
 
 def fixes_of(refusal: Refusal, launch: Launch, language: Language) -> tuple[Fix, ...]:
@@ -57,21 +56,7 @@ def _swap_map(refusal: Refusal, script: Script | None, text: str) -> str | None:
     if script is None or node is None:
         return None
     changed = script.swapped(node, text)
-    return script.diff(_with_import(changed, "os") if text == RANK_MAP else changed)
-
-
-def _with_import(source: str, module: str) -> str:
-    """The source with an import, if it has none yet."""
-    tree = ast.parse(source)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import) and any(alias.name == module and alias.asname is None for alias in node.names):
-            return source
-    lines = source.splitlines(keepends=True)
-    first = next(
-        (node for node in tree.body if isinstance(node, (ast.Import, ast.ImportFrom)) and getattr(node, "module", "") != "__future__"), None
-    )
-    at = first.lineno - 1 if first is not None else 0
-    return "".join([*lines[:at], f"import {module}\n", *lines[at:]])
+    return script.diff(with_import(changed, "os") if text == RANK_MAP else changed)
 
 
 def _keyword(node: ast.AST | None, name: str) -> ast.expr | None:
@@ -116,7 +101,7 @@ def _set_device(refusal: Refusal, launch: Launch, script: Script | None, languag
         indent = re.match(r"\s*", lines[anchor.lineno - 1])
         added = f'{indent[0] if indent else ""}torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))\n'
         changed = "".join([*lines[: anchor.lineno - 1], added, *lines[anchor.lineno - 1 :]])
-        diff = script.diff(_with_import(_with_import(changed, "os"), "torch"))
+        diff = script.diff(with_import(with_import(changed, "os"), "torch"))
     return [_fix("set-device", "safe", language, diff)]
 
 
@@ -124,7 +109,7 @@ def _rank_device(refusal: Refusal, launch: Launch, script: Script | None, langua
     node, diff = refusal.node, None
     if script is not None and isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
         changed = script.swapped(node.args[0], """f"cuda:{os.environ['LOCAL_RANK']}\"""")
-        diff = script.diff(_with_import(changed, "os"))
+        diff = script.diff(with_import(changed, "os"))
     return [_fix("rank-device", "check", language, diff)]
 
 

@@ -39,9 +39,8 @@ class _Finder(importlib.abc.MetaPathFinder):
         hook = self._hooks.get(fullname)
         if hook is None:
             return None
-        for finder in sys.meta_path:
-            if finder is self:
-                continue
+        # Those before were asked already; one of them may be ours as well and ask us.
+        for finder in sys.meta_path[sys.meta_path.index(self) + 1 :]:
             spec = finder.find_spec(fullname, path, target)
             if spec is not None:
                 if spec.loader is not None:

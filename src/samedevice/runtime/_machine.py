@@ -21,6 +21,7 @@ from samedevice.runtime._accelerator import install_accelerator
 from samedevice.runtime._attention import install_attention
 from samedevice.runtime._autocast import install_autocast
 from samedevice.runtime._compile import install_compile
+from samedevice.runtime._conflicts import install_conflicts
 from samedevice.runtime._cuda import install_cuda
 from samedevice.runtime._device_checks import install_device_checks
 from samedevice.runtime._dropout import install_dropout
@@ -199,6 +200,7 @@ class VirtualMachine:
         install_gradients(patches)
         self._engine.settling.gradient_back = send_gradient_back
         self._stack.callback(install_ghosts(patches, self._engine).close)
+        install_conflicts(patches, self._recorder)
 
     def __exit__(
         self,

@@ -83,6 +83,11 @@ class Recorder:
         if self.on_mismatch == "raise":
             raise _as_raised(torch.distributed.DistBackendError(message), event)
 
+    def launch_conflict(self, what: str, message: str, frame: FrameType) -> None:
+        """A library was asked for a placement that the launch forbids; the library itself refuses it sooner or later."""
+        asked = next((each for each in _outwards(frame) if self.filter.of_user(each.f_code.co_filename)), frame)
+        self._note(EventKind.LAUNCH_CONFLICT, what, message, [], [], asked)
+
     def generator(self, op: Operator, message: str, own: torch.device, target: torch.device, frame: FrameType) -> None:
         """A random operator got a generator of another device type than the tensor that it fills."""
         event = self._note(EventKind.GENERATOR, op.name, message, [], [], frame, bare=(("self", target), ("generator", own)))

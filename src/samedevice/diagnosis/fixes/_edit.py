@@ -15,6 +15,8 @@ from samedevice.events import Place
 _LARGEST = 1_000_000
 FACTORIES = frozenset("arange as_tensor empty eye full linspace logspace ones rand randint randn randperm tensor zeros Generator".split())
 """Functions of torch that take `device=`."""
+RANK_MAP = '{"": int(os.environ.get("LOCAL_RANK", "0"))}'
+"""The map that puts the model of each rank on its own GPU."""
 
 
 @dataclass(frozen=True)
@@ -133,6 +135,20 @@ def with_keyword(script: Script, call: ast.Call, name: str, value: str) -> str:
     """A call with one keyword argument more."""
     inside = script.text(call)[:-1].rstrip().removesuffix(",")
     return f"{inside}{', ' if call.args or call.keywords else ''}{name}={value})"
+
+
+def with_import(source: str, module: str) -> str:
+    """The source with an import, if it has none yet."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import) and any(alias.name == module and alias.asname is None for alias in node.names):
+            return source
+    lines = source.splitlines(keepends=True)
+    first = next(
+        (node for node in tree.body if isinstance(node, (ast.Import, ast.ImportFrom)) and getattr(node, "module", "") != "__future__"), None
+    )
+    at = first.lineno - 1 if first is not None else 0
+    return "".join([*lines[:at], f"import {module}\n", *lines[at:]])
 
 
 def called(call: ast.Call) -> str:

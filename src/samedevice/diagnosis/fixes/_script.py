@@ -9,7 +9,7 @@ from pathlib import Path
 
 from samedevice.diagnosis._scene import Scene
 from samedevice.diagnosis._weigh import Verdict
-from samedevice.diagnosis.fixes._edit import Script, called, relocated, with_keyword
+from samedevice.diagnosis.fixes._edit import RANK_MAP, Script, called, relocated, with_import, with_keyword
 from samedevice.diagnosis.paste import short_file
 from samedevice.events import Event, EventKind, Operand, Place
 from samedevice.findings import Fix, Safety
@@ -382,7 +382,20 @@ def _map_literal(script: Script, scene: Scene) -> ast.expr | None:
     return _map_argument(script)
 
 
+def _ranked(scene: Scene, script: Script | None, guilty: Operand | None, language: Language) -> list[Fix]:
+    """The rank's own GPU as its map, or none where ZeRO-3 shards."""
+    if scene.event.kind is not EventKind.LAUNCH_CONFLICT:
+        return []
+    zero3 = "Zero-3" in scene.event.message
+    found = _map_argument(script) if script is not None else None
+    diff = None
+    if script is not None and found is not None:
+        diff = script.diff(script.swapped(found, "None") if zero3 else with_import(script.swapped(found, RANK_MAP), "os"))
+    return [_fix("no-map", "safe", language, diff) if zero3 else _fix("rank-map", "check", language, diff)]
+
+
 _REPAIRS: dict[str, tuple[Repair, ...]] = {
+    "device-map-in-multi-process-launch": (_ranked,),
     "input-not-on-embedding-device": (_inputs,),
     "lm-head-or-tied-weight-split": (_inputs, _together),
     "extra-input-on-wrong-device": (_extra, _library),

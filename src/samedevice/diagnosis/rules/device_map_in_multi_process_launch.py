@@ -42,11 +42,14 @@ from __future__ import annotations
 
 from samedevice.diagnosis._rule import Hint, Rule, anywhere, because, inside, said, sign
 from samedevice.diagnosis._scene import Scene
+from samedevice.events import EventKind
 from samedevice.messages import Message
 
 
 def _detect(scene: Scene) -> Hint | None:
     processes = scene.event.processes
+    if scene.event.kind is EventKind.LAUNCH_CONFLICT:
+        return Hint(9, because("asked-for-map", processes=str(processes)), certain=True)
     if not scene.mismatch or processes < 2 or not scene.dispatched:
         return None
     odd = scene.odd(*scene.event.operands)

@@ -1,0 +1,63 @@
+"""A library is asked for a placement that the launch forbids.
+
+## What happens
+
+One of several ranks loads a model with a map over several GPUs, or a model is loaded with any map while ZeRO-3 is on.
+
+## Why it fails
+
+Each rank has one GPU, and the launcher's own sharding decides what is there. accelerate refuses to prepare such a model,
+transformers refuses to load it under ZeRO-3, DDP refuses to wrap it.
+
+## Example
+
+```python
+# torchrun --nproc_per_node 8
+model = AutoModelForCausalLM.from_pretrained(name, device_map="auto")
+```
+
+## Use instead
+
+```python
+model = AutoModelForCausalLM.from_pretrained(name, device_map={"": int(os.environ["LOCAL_RANK"])})
+```
+
+## Fix safety
+
+Each rank now needs the whole model on its GPU. With FSDP or ZeRO-3 give no map at all.
+
+## Known limits
+
+It is told when the model is loaded; a script that never trains, and whose ranks do not meet, may work all the same.
+
+## References
+
+- [accelerate: `Accelerator.prepare`](https://huggingface.co/docs/accelerate/package_reference/accelerator)
+"""
+
+# ruff: noqa: RUF001 # sentences are whole lines, and Chinese has its own punctuation
+
+from __future__ import annotations
+
+from samedevice.diagnosis._rule import Rule
+from samedevice.events import EventKind
+from samedevice.messages import Message
+
+RULE = Rule(
+    code="SD108",
+    name="launch-conflict",
+    title=Message(
+        "the launch forbids this placement",
+        "这种启动方式不允许这样放置模型",
+    ),
+    meaning=Message(
+        "one of several ranks asks for a map over several GPUs, or for any map under ZeRO-3",
+        "多个进程之一要求把模型铺到多块 GPU 上，或在 ZeRO-3 下使用了 device_map",
+    ),
+    cure=Message(
+        'give each rank its own GPU, {"": local_rank}, or no map at all',
+        '让每个进程使用自己的 GPU（{"": local_rank}），或者不用 device_map',
+    ),
+    page=__doc__ or "",
+    kind=EventKind.LAUNCH_CONFLICT,
+)
