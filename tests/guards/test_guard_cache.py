@@ -51,6 +51,65 @@ def serve_pair(block, home):
     return answers
 
 
+class PetalsBlock(nn.Module):
+    """Petals' layout: keys are [heads, head size, length], values [heads, length, head size], and a step writes them back."""
+
+    def __init__(self):
+        super().__init__()
+        self.key, self.value = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x, layer_past=None, use_cache=False):
+        key, value = self.key(x).transpose(1, 2), self.value(x)
+        key, value = torch.cat([layer_past[0], key], dim=2), torch.cat([layer_past[1], value], dim=1)
+        return torch.softmax(x @ key, -1) @ value, (key, value)
+
+
+class Sharded(nn.Module):
+    """`tensor_parallel.TensorParallel`, as far as a server uses it: it calls `forward` itself, so no hook of the wrapper runs."""
+
+    def __init__(self, *shards):
+        super().__init__()
+        self.module_shards = nn.ModuleList(shards)
+
+    def forward(self, x, layer_past):
+        found = [shard(x.to(shard.key.weight.device), layer_past=past) for shard, past in zip(self.module_shards, layer_past, strict=True)]
+        return sum(answer.to("cuda:0") for answer, _ in found), [present for _, present in found]
+
+
+def serve_petals(block, homes):
+    """Three steps as `TransformerBackend.inference_step` makes them, over caches allocated at once on `homes`."""
+    torch.manual_seed(1)
+    caches = [(torch.zeros(2, 4, 16, device=home), torch.zeros(2, 16, 4, device=home)) for home in homes]
+    answers, length = [], 0
+    with torch.inference_mode():
+        for tokens in (3, 1, 1):
+            past = [(key[:, :, :length], value[:, :length]) for key, value in caches]
+            answer, presents = block.forward(torch.randn(2, tokens, 4).to("cuda:0"), layer_past=past)
+            for (key, value), (new_key, new_value) in zip(caches, presents, strict=True):
+                key[:, :, length : length + tokens] = new_key[:, :, length:]
+                value[:, length : length + tokens] = new_value[:, length:]
+            length += tokens
+            answers.append(answer.cpu())
+    return answers
+
+
+def test_the_shards_of_a_served_block_keep_their_own_parts(caplog):
+    torch.manual_seed(0)
+    block = Sharded(PetalsBlock().to("cuda:0"), PetalsBlock().to("cuda:1")).eval()
+    expected = serve_petals(block, ("cuda:0", "cuda:1"))
+    with pytest.raises(RuntimeError, match="same device"):
+        serve_petals(block, ("cpu", "cpu"))
+    guard = sd.guard_cache(block)
+    assert all(map(torch.equal, serve_petals(block, ("cuda:0", "cuda:1")), expected))
+    assert guard.moves == {}
+    assert all(map(torch.equal, serve_petals(block, ("cpu", "cpu")), expected))
+    assert guard.moves == {"layer_past[0]": 6, "layer_past[1]": 6}
+    assert "layer_past[0] of PetalsBlock is on cpu while the block is on cuda:0" in caplog.text
+    guard.remove()
+    with pytest.raises(RuntimeError, match="same device"):
+        serve_petals(block, ("cpu", "cpu"))
+
+
 def test_a_pair_on_the_host(caplog):
     torch.manual_seed(0)
     block = Attention().to("cuda:0").eval()

@@ -44,9 +44,7 @@ EXPECTED = [[0, 1, 2, 3], [4, 5, 6, 7]]
 @pytest.mark.parametrize("pin_memory", [False, True])
 @pytest.mark.parametrize("persistent", [False, True])
 def test_batches(workers, pin_memory, persistent):
-    loader = DataLoader(
-        Numbers(), 4, num_workers=workers, pin_memory=pin_memory, persistent_workers=persistent and workers > 0
-    )
+    loader = DataLoader(Numbers(), 4, num_workers=workers, pin_memory=pin_memory, persistent_workers=persistent and workers > 0)
     for _ in range(2):
         assert batches(loader) == EXPECTED
         for batch in loader:
@@ -127,6 +125,27 @@ def test_queues_and_shared_memory():
     assert x.share_memory_() is x
     with pytest.raises(UnsupportedFeatureError, match="another process"):
         torch.multiprocessing.get_context("spawn").Process(target=print, args=(x,)).start()
+
+
+@pytest.mark.parametrize("rows", [4, 600])  # 600 rows are too large to hold values; they arrive as zeros
+def test_a_server_answers_its_forked_handlers_through_shared_memory(rows):
+    context = torch.multiprocessing.get_context("fork")
+    weight = torch.full((1024,), 3.0, device="cuda:1")
+    tasks, answers, seen = context.SimpleQueue(), context.SimpleQueue(), context.SimpleQueue()
+
+    def handler():
+        tasks.put(torch.ones(rows, 1024).share_memory_())
+        answer = answers.get()
+        seen.put((str(answer.device), tuple(answer.shape), answer[0, 0].item(), answer.is_shared()))
+
+    process = context.Process(target=handler, daemon=True)
+    process.start()
+    result = (tasks.get().to("cuda:1") * weight).to("cpu").share_memory_()
+    assert result.is_shared()
+    answers.put(result)
+    assert seen.get() == ("cpu", (rows, 1024), 3.0 if rows == 4 else 0.0, True)
+    process.join()
+    assert process.exitcode == 0
 
 
 def test_the_parent_may_go_on_after_a_fork():

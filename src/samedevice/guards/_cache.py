@@ -29,15 +29,16 @@ class CacheParted(RuntimeError):
 class CacheGuard:
     """What `sd.guard_cache` returns: `remove()` takes it off again."""
 
-    def __init__(self, handle: Any, block: str) -> None:
-        self._handle = handle
+    def __init__(self, block: str) -> None:
+        self.handles: list[Any] = []
         self.block = block
         self.moves: dict[str, int] = {}
         """How often each part of the cache was moved, by its path."""
 
     def remove(self) -> None:
         """Take the guard off the block."""
-        self._handle.remove()
+        for handle in self.handles:
+            handle.remove()
 
 
 def guard_cache(block: torch.nn.Module, on_parted: Literal["move", "raise"] = "move") -> CacheGuard:
@@ -66,13 +67,18 @@ def guard_cache(block: torch.nn.Module, on_parted: Literal["move", "raise"] = "m
     tuples, dictionaries and cache objects, static, hybrid and quantized ones as far as their parts are tensors. What is elsewhere
     is moved (inside a cache object in place, so the cache stays there) and logged on `samedevice` once for each path. With
     `on_parted="raise"` it raises a RuntimeError that names the part instead.
+
+    A block of `tensor_parallel`, which is what Petals serves (`backend.module`), is guarded shard by shard, each with the part of
+    the cache that is its own.
     """
     if on_parted not in ("move", "raise"):
         raise ValueError(f'on_parted is "move" or "raise", not {on_parted!r}')
     import inspect
 
-    names = tuple(inspect.signature(block.forward).parameters)
-    name = type(block).__name__
+    # A server calls the forward of the wrapper, which runs no hook; the wrapper calls its shards.
+    shards: list[torch.nn.Module] = list(getattr(block, "module_shards", ())) or [block]
+    guard = CacheGuard(type(shards[0]).__name__)
+    names = tuple(inspect.signature(shards[0].forward).parameters)
 
     def keep(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
         device = device_of_block(module)
@@ -82,7 +88,7 @@ def guard_cache(block: torch.nn.Module, on_parted: Literal["move", "raise"] = "m
         named = {key: _kept(guard, on_parted, device, key, value) for key, value in kwargs.items()}
         return positional, named
 
-    guard = CacheGuard(block.register_forward_pre_hook(keep, with_kwargs=True, prepend=True), name)
+    guard.handles = [shard.register_forward_pre_hook(keep, with_kwargs=True, prepend=True) for shard in shards]
     return guard
 
 

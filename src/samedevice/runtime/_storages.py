@@ -266,21 +266,30 @@ class _Storages:
             _Base.__setitem__(record.shadow, index, value)
 
     def is_shared(self, storage: torch.UntypedStorage) -> bool:
-        return storage.device.type == "cuda" or bool(_Base.is_shared(storage))
+        if storage.device.type == "cuda":
+            return True
+        own = known_bytes(storage)
+        return own is not None and bool(_Base.is_shared(own))
 
     def share_memory(self, storage: torch.UntypedStorage, *args: Any, **kwargs: Any) -> torch.UntypedStorage:
-        if record_of(storage) is None:
+        record = record_of(storage)
+        if record is None:
             _original["share_memory_"](storage, *args, **kwargs)
+        elif record.device.type == "cpu":
+            _original["share_memory_"](_real_bytes(storage, record), *args, **kwargs)
         return storage
 
-    def refuse_sharing(self, name: str) -> Callable[..., Any]:
+    def sharing(self, name: str) -> Callable[..., Any]:
         original: Any = getattr(Storage, name)
 
         @functools.wraps(original)
         def share(storage: torch.UntypedStorage, *args: Any, **kwargs: Any) -> Any:
-            if record_of(storage) is not None:
+            record = record_of(storage)
+            if record is None:
+                return original(storage, *args, **kwargs)
+            if record.device.type != "cpu":
                 raise UnsupportedFeatureError(_NO_IPC)
-            return original(storage, *args, **kwargs)
+            return original(_real_bytes(storage, record), *args, **kwargs)
 
         return share
 
@@ -308,6 +317,14 @@ class _Storages:
                 with as_engine():
                     record.shadow.copy_(storage_of(torch.frombuffer(bytearray(file.read(size)), dtype=torch.uint8)))
         return storage
+
+
+def _real_bytes(storage: torch.UntypedStorage, record: Memory) -> torch.UntypedStorage:
+    """The bytes of a large host storage, from now on also its own: another process can only get memory that is there."""
+    if record.shadow is None:
+        record.shadow = zeros(storage.nbytes())
+        record.assumed = True
+    return record.shadow
 
 
 def _copy_bytes(target: torch.UntypedStorage, source: torch.UntypedStorage | None, size: int) -> None:
@@ -392,6 +409,6 @@ def install_storages(patches: Patches, machine_engine: Engine) -> None:
     for name, function in replaced.items():
         patches.attribute(Storage, name, method(function, name))
     for name in ("_share_cuda_", "_share_fd_cpu_", "_share_filename_cpu_"):
-        patches.attribute(Storage, name, storages.refuse_sharing(name))
+        patches.attribute(Storage, name, storages.sharing(name))
     patches.attribute(torch.Tensor, "set_", set_storage)
     patches.attribute(torch.Tensor, "__deepcopy__", _deepcopy)

@@ -346,7 +346,7 @@ _base_setitem: Any = _Base.__setitem__
 
 
 def _share_memory(self: torch.Tensor) -> torch.Tensor:
-    return self if is_virtual(self) else _original_share_memory(self)
+    return self if seen_device(self).type == "cuda" else _original_share_memory(self)
 
 
 def _record_stream(self: torch.Tensor, stream: Any) -> None:
