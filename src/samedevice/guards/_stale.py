@@ -1,7 +1,8 @@
 """Which tensors of a refused call are to be moved, and where.
 
 Must guarantee: a tensor that the call writes to is never moved, since the write would be lost; weights stay where they are unless
-two of them meet; where the diagnosis does not tell, the first GPU takes all: numbers do not depend on which.
+two of them meet; the host computes only where a weight is there or is written to; where the diagnosis does not tell, the first GPU
+takes all: numbers do not depend on which.
 """
 
 from __future__ import annotations
@@ -120,6 +121,17 @@ def target_of(
 
     if written:
         return written[0].device if len({tensor.device for tensor in written}) == 1 else None
+    target = _where_it_belongs(finding, event, named)
+    weighs = any(isinstance(tensor, torch.nn.Parameter) and tensor.device == target for _, tensor in named)
+    if target is None or (target.type == "cpu" and not weighs):
+        return next((tensor.device for _, tensor in named if tensor.device.type != "cpu"), None)  # any GPU gives the same numbers
+    return target
+
+
+def _where_it_belongs(finding: Finding, event: Event, named: Sequence[tuple[str, torch.Tensor]]) -> torch.device | None:
+    """The device that the evidence points at, if any."""
+    import torch
+
     guilty = _guilty(finding, named)
     if guilty is not None:
         if isinstance(guilty, torch.nn.Parameter):
@@ -134,7 +146,7 @@ def target_of(
     home = next((device for each in event.running if (device := _home(each)) is not None), None)
     if home is not None and any(str(tensor.device) == home for _, tensor in named):
         return torch.device(home)
-    return next((tensor.device for _, tensor in named if tensor.device.type != "cpu"), None)  # any GPU gives the same numbers
+    return None
 
 
 def _home(module: Running) -> str | None:
