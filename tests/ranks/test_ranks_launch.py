@@ -2,9 +2,13 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
+
+import pytest
 
 SCRIPTS = Path(__file__).parent / "scripts"
 SOURCES = Path(__file__).parents[2] / "src"
@@ -34,3 +38,57 @@ def test_collectives_and_ddp_agree_with_gloo(tmp_path):
     ranks = {each["rank"]: each["memory"] for each in document["ranks"]}
     assert ranks[0]["cuda:0"]["peak_allocated"] > 0 and ranks[1]["cuda:1"]["peak_allocated"] > 0
     assert document["memory"]["cuda:1"]["peak_allocated"] >= ranks[1]["cuda:1"]["peak_allocated"]
+
+
+def test_other_children_inherit_the_machine(tmp_path):
+    code, _, error = run(tmp_path, "--machine", "2x24GB", "--json", "found.json", SCRIPTS / "family.py", "spawn", "fork")
+    document = json.loads((tmp_path / "found.json").read_text())
+    assert (code, document["status"]) == (1, "completed"), error
+    counts = sorted(finding["count"] for finding in document["findings"])
+    assert sum(counts) == 3, error  # one for each child, the same statement once
+    held = [set(device for device, own in each["memory"].items() if own["peak_allocated"]) for each in document["ranks"]]
+    assert sorted(map(len, held)) == [0, 1, 1, 1]  # the script itself holds nothing
+    assert document["memory"]["cuda:1"]["peak_allocated"] > 0  # the child that sees GPU 1 alone calls it cuda:0
+
+
+@pytest.mark.parametrize(("words", "status"), [(("--fail",), 3), (("--forget",), 1)])
+def test_exit_status(tmp_path, words, status):
+    launch = ("--machine", "2x24GB", "--json", "found.json", "--launcher", "torchrun", "--nproc", 2)
+    code, _, error = run(tmp_path, *launch, SCRIPTS / "ends.py", *words)
+    document = json.loads((tmp_path / "found.json").read_text())
+    assert code == status, error
+    if status == 3:
+        assert (document["status"], document["findings"]) == ("script-error", [])
+        assert "ValueError: rank 1 gives up" in error
+    else:
+        (finding,) = document["findings"]
+        assert (finding["code"], finding["cause"], finding["ranks"]) == ("SD107", "hard-coded-device", [0, 1])
+        assert "Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 10000" in finding["message"]
+
+
+def test_interrupt_leaves_nothing_behind(tmp_path):
+    launch = ("--machine", "2x24GB", "--json", "found.json", "--launcher", "torchrun", "--nproc", 2)
+    process = start(tmp_path, *launch, SCRIPTS / "ends.py", "--sleep")
+    while process.poll() is None and len(list(tmp_path.glob("*.pid"))) < 2:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == 130, error
+    assert json.loads((tmp_path / "found.json").read_text())["status"] == "interrupted"
+    for file in tmp_path.glob("*.pid"):
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(file.stem), 0)
+
+
+def test_one_rank_stands_for_eight(tmp_path):
+    launch = ("--machine", "8xA100-80G", "--json", "found.json", "--launcher", "torchrun", "--nproc", 8, "--ranks", "one")
+    code, out, error = run(tmp_path, *launch, SCRIPTS / "one_rank.py")
+    assert (code, out) == (0, "0 of 8\n"), error
+    ((rank, memory),) = ((each["rank"], each["memory"]) for each in json.loads((tmp_path / "found.json").read_text())["ranks"])
+    assert rank == 0 and [device for device, own in memory.items() if own["peak_allocated"]] == ["cuda:0"]
+
+
+@pytest.mark.parametrize("words", [("--nproc", "2"), ("--launcher", "mpirun"), ("--launcher", "torchrun", "--ranks", "two")])
+def test_wrong_usage(tmp_path, words):
+    code, _, error = run(tmp_path, *words, "script.py")
+    assert code == 2 and words[-2] in error

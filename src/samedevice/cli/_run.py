@@ -163,7 +163,7 @@ def _conclude(
     own: list[Member], family: Family, machine: Described, ending: _Ending, document: TextIO | None, stream: TextIO, language: Language
 ) -> int:
     """Tell what all processes saw, and return the exit status."""
-    members = [*own, *family.members()]
+    members = [*own, *(member for member in family.members() if member.concerned)]
     findings = [replace(judge(seen.event, seen.count, language), ranks=tuple(seen.ranks)) for seen in together(members)]
     alone = len(members) == len(own)
     memory = own[0].memory if own and alone else memory_by_gpu(members)

@@ -38,6 +38,11 @@ class Member:
     """Position in the machine of each of its devices."""
     operators: int = 0
 
+    @property
+    def concerned(self) -> bool:
+        """Whether it is a rank or used a GPU: a launcher's own process, which only asks how many there are, is neither."""
+        return self.rank is not None or bool(self.events) or any(own.peak_allocated for own in self.memory.values())
+
 
 @dataclass(slots=True)
 class Seen:

@@ -1,4 +1,4 @@
-"""Every collective and DistributedDataParallel, on the GPUs of a machine and on the host over gloo: both must agree."""
+"""Every collective, DistributedDataParallel and FSDP, on the GPUs of a machine and on the host over gloo: both must agree."""
 
 import os
 import sys
@@ -8,6 +8,10 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch.distributed import _functional_collectives as functional
+from torch.distributed.checkpoint import load, save
+from torch.distributed.checkpoint.state_dict import get_model_state_dict
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 
 RANK, SIZE = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 GPU, CPU = torch.device("cuda", int(os.environ["LOCAL_RANK"])), torch.device("cpu")
@@ -159,6 +163,36 @@ def ddp(device):
     yield from train(device, static_graph=True)
 
 
+def fsdp(device):
+    torch.manual_seed(0)
+    blocks = [nn.Sequential(nn.LayerNorm(16), nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 16)) for _ in range(2)]
+    model = nn.Sequential(nn.Embedding(20, 16), *blocks, nn.Linear(16, 20)).to(device)
+    mesh = init_device_mesh(device.type, (SIZE,))
+    for block in (*blocks, model):
+        fully_shard(block, mesh=mesh)
+    optimizer = torch.optim.AdamW(model.parameters(), 1e-2)
+    for step in range(2):
+        generator = torch.Generator().manual_seed(100 * step + RANK)
+        x, y = torch.randint(0, 20, (2, 4, 6), generator=generator).to(device)
+        nn.functional.cross_entropy(model(x).flatten(0, 1), y.flatten()).backward()
+        yield nn.utils.clip_grad_norm_(model.parameters(), 1.0).full_tensor()
+        optimizer.step()
+        optimizer.zero_grad()
+    parameter = next(model.parameters())
+    assert parameter.device == device == parameter.to_local().device
+    checkpoint = {"model": get_model_state_dict(model)}
+    kept = {name: value.full_tensor().clone() for name, value in checkpoint["model"].items()}
+    folder = Path(sys.argv[1], device.type)
+    save(checkpoint, checkpoint_id=folder)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.zero_()
+    load(checkpoint, checkpoint_id=folder)
+    for name, value in get_model_state_dict(model).items():
+        assert torch.equal(value.full_tensor(), kept[name]), name
+        yield kept[name]
+
+
 def refused():
     """What real torch says, in its words."""
     group = dist.new_group(backend="nccl")
@@ -199,7 +233,7 @@ torch.cuda.set_device(GPU)
 dist.init_process_group("cpu:gloo,cuda:nccl")
 assert dist.get_backend() == "cpu:gloo,cuda:nccl" and torch.cuda.device_count() == 2
 CASES = [all_reduce, broadcast, reduce, all_gather, reduce_scatter, all_to_all, gather_and_scatter, point_to_point, coalesced]
-for case in [*CASES, functional_ones, subgroup, objects, ddp]:
+for case in [*CASES, functional_ones, subgroup, objects, ddp, fsdp]:
     there, here = list(case(GPU)), list(case(CPU))
     assert len(there) == len(here), case.__name__
     for one, other in zip(there, here, strict=True):

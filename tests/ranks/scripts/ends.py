@@ -1,0 +1,22 @@
+"""A launch that ends badly: a rank fails, ranks share a GPU, or nobody comes to an end."""
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+rank = int(os.environ["RANK"])
+if "--forget" not in sys.argv:
+    torch.cuda.set_device(rank)
+dist.init_process_group("nccl")
+dist.all_reduce(torch.ones(2, device="cuda"))
+if "--fail" in sys.argv and rank == 1:
+    raise ValueError("rank 1 gives up")
+if "--sleep" in sys.argv:
+    Path(f"{os.getpid()}.pid").write_text("")
+    time.sleep(100)
+dist.barrier()
+dist.destroy_process_group()
