@@ -3,6 +3,7 @@
     python examples/petals_swarm.py model FOLDER                  # make the model; its tokens on the CPU
     samedevice run --machine 1x24GB examples/petals_swarm.py serve FOLDER [--cache cpu] [--guard move]
     python examples/petals_swarm.py ask FOLDER ADDRESS            # the tokens by way of the swarm; the server printed its address
+    samedevice run --machine 1x24GB examples/petals_swarm.py measure FOLDER     # the throughput test that a server begins with
 
 It wants petals 2.2.0.post1 and its old companions: `python -m tools.petals_proof` builds them beside the installed packages and
 runs all of this.
@@ -110,10 +111,22 @@ def serve(folder, cache, guard):
     petals.cli.run_server.main()
 
 
+def measure(folder):
+    fit_petals_to_new_torch()
+    from petals.server.throughput import measure_compute_rps
+    from petals.utils.auto_config import AutoDistributedConfig
+    from petals.utils.convert_block import QuantType
+
+    config = AutoDistributedConfig.from_pretrained(folder, dht_prefix=PREFIX)
+    options = {"quant_type": QuantType.NONE, "tensor_parallel_devices": (), "n_tokens": 1, "n_steps": 4, "inference": True}
+    measure_compute_rps(config, torch.device("cuda:0"), torch.float32, **options)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     roles = parser.add_subparsers(dest="role", required=True)
-    roles.add_parser("model").add_argument("folder")
+    for role in ("model", "measure"):
+        roles.add_parser(role).add_argument("folder")
     client = roles.add_parser("ask")
     client.add_argument("folder")
     client.add_argument("address")
@@ -122,7 +135,7 @@ def main():
     server.add_argument("--cache", metavar="DEVICE", help="the fault: caches are allocated there, whatever the block's device is")
     server.add_argument("--guard", choices=("move", "raise"), help="what sd.guard_cache does with a cache that left its block")
     arguments = vars(parser.parse_args())
-    role = {"model": make_model, "ask": ask, "serve": serve}[arguments.pop("role")]
+    role = {"model": make_model, "ask": ask, "serve": serve, "measure": measure}[arguments.pop("role")]
     tokens = role(**arguments)
     if tokens is not None:
         print(json.dumps(tokens[0].tolist()))

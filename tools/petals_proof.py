@@ -6,6 +6,7 @@ tiny random Llama, made on the spot. What a run must show is compared with what 
 
     python -m tools.petals_proof              # about three minutes; builds the overlays the first time (some 200 MB from PyPI)
     python -m tools.petals_proof --logs DIR   # keeps what each process printed
+    python -m tools.petals_proof --checkout DIR    # the throughput test of two commits of a clone of Petals: issue 575, and repaired
 
 Petals pins hivemind 1.1.10.post2, which PyPI has as a source that fetches its daemon from GitHub when it is built. The overlay is
 1.1.9, whose wheel carries the daemon; of their Python, `dht.py` differs in one base class (a process that is forked, the default
@@ -45,6 +46,9 @@ PINS = overlays.parse_pins(
     requests==2.32.5 urllib3==2.8.0 certifi==2026.10.18 idna==3.20 charset-normalizer==3.5.2
     """.split()
 )
+LATER_PINS = {**PINS, **overlays.parse_pins(["transformers==4.38.2", "tokenizers==0.15.2", "huggingface-hub==0.36.2"])}
+"""What Petals wanted in April 2024; Petals itself comes from a checkout and hides the release."""
+BAD, GOOD = "d6f4f80f3f524dd7d961f409ed3d5b0c8bc957e9", "30f522d1a0646593842733037f1b278ea0f1fe7a"
 _ADDRESS = re.compile(r"Running a server on \['([^']+)'")
 _START, _ANSWER, _END = 90, 90, 30
 """Seconds that a server gets to start, a client to answer, a server to end."""
@@ -62,11 +66,10 @@ class Result:
     log: str = ""
 
 
-def variables() -> dict[str, str]:
-    """The environment of every process."""
-    environment = overlays.environment(PINS)
-    paths = [environment["PYTHONPATH"].removesuffix(os.environ.get("PYTHONPATH", "")).rstrip(os.pathsep), str(ROOT / "src")]
-    return {**environment, "PYTHONPATH": os.pathsep.join(paths), "HF_HUB_OFFLINE": "1", "PYTHONHASHSEED": "0"}
+def variables(pins: dict[str, str] = PINS, *sources: Path) -> dict[str, str]:
+    """The environment of every process; `sources` come before the overlays."""
+    paths = os.pathsep.join(map(str, [*sources, *overlays.ensure(pins), ROOT / "src"]))
+    return {**os.environ, "PYTHONPATH": paths, "HF_HUB_OFFLINE": "1", "PYTHONHASHSEED": "0"}
 
 
 def make_model(folder: Path, environment: dict[str, str]) -> list[int]:
@@ -147,26 +150,37 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the proof and print its table."""
     parser = argparse.ArgumentParser(prog="python -m tools.petals_proof", description=main.__doc__)
     parser.add_argument("--logs", type=Path, metavar="DIR", help="keep what each process printed, and the findings as JSON")
+    parser.add_argument("--checkout", type=Path, metavar="DIR", help="a clone of Petals: run two of its commits instead of the release")
     options = parser.parse_args(arguments)
     work = options.logs or Path(tempfile.mkdtemp(prefix="petals-"))
     work.mkdir(parents=True, exist_ok=True)
     try:
-        return _prove(work)
+        checks = Checks()
+        if options.checkout is None:
+            _prove(work, checks)
+        else:
+            _prove_commits(options.checkout, work, checks)
+        return min(checks.wrong, 1)
     finally:
         if options.logs is None:
             shutil.rmtree(work, ignore_errors=True)
 
 
-def _prove(work: Path) -> int:
+class Checks:
+    """Prints what was seen, and counts what is not as it must be."""
+
+    def __init__(self) -> None:
+        self.wrong = 0
+
+    def __call__(self, text: str, good: bool) -> None:
+        self.wrong += not good
+        print(f"  {'ok   ' if good else 'WRONG'} {text}", flush=True)
+
+
+def _prove(work: Path, check: Checks) -> None:
     environment = variables()
     tokens = make_model(work / "model", environment)
     print(f"the model on the CPU: {tokens}\n")
-    wrong = 0
-
-    def check(text: str, good: bool) -> None:
-        nonlocal wrong
-        wrong += not good
-        print(f"  {'ok   ' if good else 'WRONG'} {text}", flush=True)
 
     def run(name: str, *given: str, unguard: bool = False) -> Result:
         result = observe(name, *given, unguard, work=work, environment=environment)
@@ -199,7 +213,24 @@ def _prove(work: Path) -> int:
     named = "layer_past[0], the cache of WrappedLlamaBlock, is on cpu while the block is on cuda:0"
     check(f"the client gets: {refused.answers[0]}", named in str(refused.answers[0]))
     check(f"{len(refused.findings)} findings", not refused.findings)
-    return min(wrong, 1)
+
+
+def _prove_commits(checkout: Path, work: Path, check: Checks) -> None:
+    make_model(work / "model", variables())
+    for commit, expected in ((BAD, 2), (GOOD, 0)):
+        source, report = work / commit, work / f"{commit}.json"
+        source.mkdir(exist_ok=True)
+        archive = subprocess.run(["git", "-C", str(checkout), "archive", commit, "src"], stdout=subprocess.PIPE, check=True)
+        subprocess.run(["tar", "-x", "-C", str(source)], input=archive.stdout, check=True)
+        command = [sys.executable, "-m", "samedevice", "run", "--machine", "1x24GB", "--json", str(report)]
+        command += [str(SCRIPT), "measure", str(work / "model")]
+        with (work / f"{commit}.log").open("w") as log:
+            subprocess.run(command, env=variables(LATER_PINS, source / "src"), stdout=log, stderr=subprocess.STDOUT, check=False)
+        document = json.loads(report.read_text())
+        print(f"Petals at {commit[:7]}: {document['status']}")
+        for finding in document["findings"]:
+            check(told(finding), is_cache(finding, made="misc.py"))
+        check(f"{len(document['findings'])} findings", document["status"] == "completed" and len(document["findings"]) == expected)
 
 
 def is_situation(answer: object) -> bool:
@@ -207,13 +238,13 @@ def is_situation(answer: object) -> bool:
     return bool(re.match(r"Expected all tensors to be on the same device.*cpu.*wrapper_CUDA_cat\)", str(answer)))
 
 
-def is_cache(finding: dict[str, Any]) -> bool:
-    """Whether a finding blames the cache, at the statement of the block."""
+def is_cache(finding: dict[str, Any], made: str = "tensor_descr.py") -> bool:
+    """Whether a finding blames the cache, at the statement of the block, and knows the file that made it."""
     stale = finding["operands"][0]
     return (
         finding["cause"] == "cache-or-beam-state-on-wrong-device"
         and finding["at"]["file"].endswith("petals/models/llama/block.py")
-        and (stale["device"], stale["local"][:14], stale["made"]["function"]) == ("cpu", "past_key_value", "make_zeros")
+        and (stale["device"], stale["local"][:14], Path(stale["made"]["file"]).name) == ("cpu", "past_key_value", made)
     )
 
 

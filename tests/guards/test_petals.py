@@ -20,9 +20,10 @@ def test_the_proof_can_fail():
     assert petals_proof.is_situation(f"{told} (when checking argument in method wrapper_CUDA_cat)")
     assert not petals_proof.is_situation(f"{told} (when checking argument in method wrapper_CUDA_mm)")
     assert not petals_proof.is_situation([1, 5])
-    stale = {"device": "cpu", "local": "past_key_value[0]", "made": {"function": "make_zeros"}}
+    stale = {"device": "cpu", "local": "past_key_value[0]", "made": {"file": "/x/hivemind/utils/tensor_descr.py"}}
     at = {"file": "/x/petals/models/llama/block.py"}
     finding = {"cause": "cache-or-beam-state-on-wrong-device", "at": at, "operands": [stale]}
     assert petals_proof.is_cache(finding)
     assert not petals_proof.is_cache({**finding, "cause": "undetermined"})
+    assert not petals_proof.is_cache(finding, made="misc.py")
     assert not petals_proof.is_cache({**finding, "operands": [{**stale, "device": "cuda:0"}]})
