@@ -49,6 +49,8 @@ class LayerMemory:
 
     kept: int
     """Everything that autograd keeps."""
+    early: int
+    """Of it, what is left when the backward has come through the MLP."""
     boundary: int
     """The layer's input, all that checkpointing keeps."""
     working: int
@@ -61,10 +63,11 @@ def layer_memory(sizes: Dimensions, numbers: Arithmetic, tuning: Tuning, context
     `context` matters to attention that is written out: its scores are kept. `efficient`: the memory-efficient kernel runs, as for fp32.
     """
     reader = _Reader(sizes, numbers, tuning)
-    kept = reader.norms() + reader.attention(context) + reader.mlp() + reader.dropouts()
+    mlp = reader.mlp()
+    kept = reader.norms() + reader.attention(context) + mlp + reader.dropouts()
     widest = max(sizes.inner, sizes.shared_inner, sizes.chosen * sizes.expert_inner)
     working = numbers.stream * sizes.hidden + 2 * numbers.compute * widest
-    return LayerMemory(kept, numbers.stream * sizes.hidden, working)
+    return LayerMemory(kept, kept - mlp, numbers.stream * sizes.hidden, working)
 
 
 class _Reader:

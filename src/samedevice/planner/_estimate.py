@@ -36,13 +36,26 @@ ZERO3_LIVE = 1_000_000_000
 """Elements of `stage3_max_live_parameters`, by default."""
 
 
+MOMENTS = {
+    "gather": "the first layer's weights have come",
+    "forward": "the loss is computed",
+    "loss": "it goes backward",
+    "head": "the backward is in the head",
+    "layer": "in the last layer",
+    "reduce": "in a layer whose neighbour's gradients are on their way",
+    "first": "in the first layer",
+    "backward": "it ends",
+    "step": "the optimizer works",
+}
+"""Moments of a training step, in order."""
+
+
 @dataclass(frozen=True, slots=True)
 class Moment:
     """What one GPU holds at one moment of a step, in bytes."""
 
     name: str
-    """`forward`: the loss is computed; `loss`: it goes backward; `head`, `layer`, `first`: the backward is in the head, the last layer,
-    the first layer; `backward`: it ends; `step`: the optimizer works."""
+    """One of `MOMENTS`."""
     weights: int
     gradients: int
     optimizer: int
@@ -108,6 +121,10 @@ class _Bytes:
     arithmetic: Arithmetic
 
 
+_Row = tuple[str, int, int, int, int, int]
+"""Moment, gradients, activations, copies of weights, buckets, working."""
+
+
 class _Estimator:
     def __init__(self, shape: TrainingShape, machine: Machine, training: Training) -> None:
         if shape.dimensions is None:
@@ -124,6 +141,7 @@ class _Estimator:
         self.shards = self._shards()
         self.lora = training.tuning if isinstance(training.tuning, Lora) else None
         self.size = self._sizes()
+        self.adapters = self._adapters()
 
     def _shards(self) -> int:
         """Over how many GPUs the weights are spread."""
@@ -172,7 +190,7 @@ class _Estimator:
         return made
 
     def _trained(self) -> tuple[Weight, ...]:
-        return self.shape.weights if self.lora is None else tuple(self._adapters())
+        return self.shape.weights if self.lora is None else tuple(self.adapters)
 
     def _frozen_bytes(self) -> int:
         """Bytes of what is not trained, before it is spread."""
@@ -221,6 +239,8 @@ class _Estimator:
         weights = (count * size.weight + self._frozen_bytes()) // self.shards
         spread_gradients = self.ranks if self.mode in ("zero2", "zero3") else self.shards
         gradients = count * size.gradient // spread_gradients
+        if self.mode == "ddp" and training.bucket_view:
+            gradients = 0  # they are views of the buckets
         optimizer = (self._states(trained) + count * size.master) // spread_states
         step_working = self._step_working(trained) // spread_states
         host = 0
@@ -235,9 +255,9 @@ class _Estimator:
                 gradients = 0
 
         buckets = self._buckets(count)
+        along = self._along_shards(gradients) if self._gathers else self._along(gradients, buckets)
         moments = [
-            Moment(name, weights, held, optimizer, kept, copies, buckets, working)
-            for name, held, kept, copies, working in self._along(gradients)
+            Moment(name, weights, held, optimizer, kept, copies, copied, working) for name, held, kept, copies, copied, working in along
         ]
         stays = buckets if self.mode == "ddp" else 0
         if self.mode.startswith("zero") and training.offload == "none" and size.master:
@@ -245,16 +265,67 @@ class _Estimator:
         moments.append(Moment("step", weights, gradients, optimizer, 0, 0, stays, step_working))
         return MemoryEstimate(training, self.ranks, tuple(moments), host)
 
-    def _gathered(self) -> int:
-        """Weights of other ranks that are here at once while layers run."""
-        shape, compute = self.shape, self.size.arithmetic.compute
-        if self.mode in ("fsdp", "hybrid") and self.shards > 1:
-            block = max(shape.blocks.values(), default=0)
-            outside = sum(weight.count for weight in shape.outside)
-            return (outside + 3 * block) * compute
-        if self.mode == "zero3":
-            return min(shape.count, ZERO3_LIVE) * compute
-        return 0
+    @property
+    def _gathers(self) -> bool:
+        """Whether FSDP2 gathers layers."""
+        return self.mode in ("fsdp", "hybrid") and self.shards > 1
+
+    def _along_shards(self, gradients: int) -> list[_Row]:
+        """The same as `_along` for FSDP2, one group for each layer and one for everything outside.
+
+        The buffer that the outside was gathered into stays until the first layer has come.
+        The outside stays gathered from its forward to the end of the backward, and so does the last layer. While a layer goes backward,
+        the next one is being gathered into a buffer and the reduce-scatter of the one before still has its input.
+        """
+        training, sizes, arithmetic, shape = self.training, self.sizes, self.size.arithmetic, self.shape
+        layer = layer_memory(sizes, arithmetic, training.tuning, training.context)
+        end = end_memory(sizes, arithmetic, training.tuning)
+        tokens = training.micro_batch * training.context
+        one, working = layer.kept * tokens, layer.working * tokens
+        boundary = layer.boundary * tokens if training.checkpointing else one
+        layers = sizes.layers * boundary
+        kept = layers + end.kept * tokens
+
+        share = self._layer_gradient()  # of a layer's gradients, in the compute type
+        whole = sum(weight.count for weight in shape.outside)
+        outside, block = whole * arithmetic.compute, max(shape.blocks.values(), default=0) * arithmetic.compute
+        head = self._head_gradient() // self.size.gradient * arithmetic.compute
+        reduce = FP32 // arithmetic.compute if training.precision.endswith("-mixed") else 1
+        stays = gradients if training.accumulation > 1 else 0
+        inside = stays or gradients - (
+            0 if self.lora is not None or training.offload != "none" else whole * self.size.gradient // self.shards
+        )
+        outer = outside if self.lora is None else 0
+        grad, sent = share, share * reduce
+        shard = 0 if training.offload != "none" else share // arithmetic.compute * self.size.gradient // self.shards
+        return [
+            ("gather", stays, boundary, 2 * (outside + block), 0, 0),
+            ("forward", stays, kept, outside + block, 0, end.forward_peak * tokens),
+            ("loss", stays, kept, outside + block, 0, end.backward_peak * tokens),
+            ("head", stays, kept, outside + block, 0, end.logits * tokens + head),
+            ("layer", stays, layers - boundary + (one if training.checkpointing else 0), outside + 2 * block, sent + head, working),
+            *(
+                ("reduce", before, left + rest, outside + 2 * block, sent + head + ready, working)
+                for before, left in ((stays, layers - 2 * boundary), (max(stays, inside - 2 * shard), boundary))
+                for rest, ready in ((0, grad), (layer.early * tokens, int(grad * self._mlp_share())))
+            ),
+            ("first", inside, one, outside + block, sent + head, working),
+            ("backward", inside, 0, 0, outer + outer * reduce, 0),
+        ]
+
+    def _mlp_share(self) -> float:
+        """How much of a layer's weights is the MLP's."""
+        block = [weight for weight in self.shape.weights if weight.name.startswith(next(iter(self.shape.blocks), "-"))]
+        widths = {self.sizes.inner, self.sizes.expert_inner, 2 * self.sizes.inner, 2 * self.sizes.expert_inner, self.sizes.shared_inner} - {
+            0
+        }
+        return sum(weight.count for weight in block if widths & set(weight.shape)) / max(1, sum(weight.count for weight in block))
+
+    def _layer_gradient(self) -> int:
+        """Bytes of the gradients of one layer in the compute type."""
+        if self.lora is None:
+            return max(self.shape.blocks.values(), default=0) * self.size.arithmetic.compute
+        return sum(weight.count for weight in self.adapters) // max(self.sizes.layers, 1) * self.size.gradient
 
     def _casts(self) -> tuple[int, int]:
         """Bytes of autocast's copies of weights: of one layer, and of the head."""
@@ -268,16 +339,13 @@ class _Estimator:
     def _buckets(self, count: int) -> int:
         size, training = self.size, self.training
         if self.mode == "ddp":
-            return 0 if training.bucket_view else count * size.gradient
+            return count * size.gradient
         if self.mode in ("zero1", "zero2", "zero3"):
             return min(count, ZERO_BUCKET) * size.gradient
-        if self.mode in ("fsdp", "hybrid") and self.shards > 1:
-            block = max(self.shape.blocks.values(), default=0)
-            return min(count, block) * (size.arithmetic.compute + FP32)
         return 0
 
-    def _along(self, gradients: int) -> list[tuple[str, int, int, int, int]]:
-        """(moment, gradients, activations, copies of weights, working) along forward and backward.
+    def _along(self, gradients: int, buckets: int) -> list[_Row]:
+        """What is held along forward and backward.
 
         Activations go while gradients come, both layer by layer, so the worst is at one of the ends.
         """
@@ -286,7 +354,7 @@ class _Estimator:
         layer = layer_memory(sizes, arithmetic, training.tuning, training.context)
         end = end_memory(sizes, arithmetic, training.tuning)
         cast_layer, cast_head = self._casts()
-        gathered = self._gathered()
+        gathered = min(self.shape.count, ZERO3_LIVE) * arithmetic.compute if self.mode == "zero3" else 0
 
         one = layer.kept * tokens
         layers = sizes.layers * (layer.boundary * tokens if training.checkpointing else one)
@@ -306,12 +374,12 @@ class _Estimator:
         # A tied matrix has two, and torch adds them into a third where the first is a view (a `linear` without a cast).
         twice = embedding * ((1 if stays else 0) + ((1 if cast_head else 2) if self.shape.tied else 0))
         return [
-            ("forward", stays, kept, gathered + casts, end.forward_peak * tokens),
-            ("loss", stays, kept, gathered + casts_kept, end.backward_peak * tokens),
-            ("head", stays, kept, gathered + casts_kept, end.logits * tokens + head + (cast_head if cast_head else 0)),
-            ("layer", stays + done, layers, gathered + last, again + working),
-            ("first", stays + above, one, gathered + cast_layer, working),
-            ("backward", gradients, 0, gathered, twice),
+            ("forward", stays, kept, gathered + casts, buckets, end.forward_peak * tokens),
+            ("loss", stays, kept, gathered + casts_kept, buckets, end.backward_peak * tokens),
+            ("head", stays, kept, gathered + casts_kept, buckets, end.logits * tokens + head + cast_head),
+            ("layer", stays + done, layers, gathered + last, buckets, again + working),
+            ("first", stays + above, one, gathered + cast_layer, buckets, working),
+            ("backward", gradients, 0, gathered, buckets, twice),
         ]
 
     def _spread(self) -> int:

@@ -47,7 +47,7 @@ class MeasuredStep:
 def measure_step(config: Mapping[str, Any] | str | Path, machine: Machine, training: Training, steps: int = 2) -> MeasuredStep:
     """Take `steps` training steps of the model that a transformers configuration describes, and read the ledger of rank 0.
 
-    Ranks other than 0 are not run: collectives end at once (torch's fake process group), with the same sizes.
+    Ranks other than 0 are not run: they are assumed to do what rank 0 does, and collectives have their sizes.
 
     Raises torch.OutOfMemoryError where the step does not fit, and UsageError for what cannot run here: kernels of other libraries (8-bit
     optimizers, 4-bit weights), DeepSpeed.
@@ -59,26 +59,26 @@ def measure_step(config: Mapping[str, Any] | str | Path, machine: Machine, train
     from samedevice.runtime import VirtualMachine
 
     values = configuration(config)
-    with VirtualMachine(machine, on_mismatch="raise"), _processes(machine, training) as ranks:
+    ranks = 1 if training.mode == "single" else training.chosen_ranks or len(machine.gpus)
+    with VirtualMachine(machine, on_mismatch="raise", assumed_ranks=None if ranks == 1 else ranks), _process_group(ranks):
         return _Run(values, training, ranks).measure(steps)
 
 
 @contextlib.contextmanager
-def _processes(machine: Machine, training: Training) -> Iterator[int]:
-    if training.mode == "single":
-        yield 1
+def _process_group(ranks: int) -> Iterator[None]:
+    """A process group of that many ranks, of which this process is the first and the others are assumed."""
+    if ranks == 1:
+        yield
         return
-    import torch.distributed
-    from torch.testing._internal.distributed.fake_pg import FakeStore
+    import torch.distributed as dist
 
-    ranks = training.chosen_ranks or len(machine.gpus)
-    if torch.distributed.is_initialized():
-        raise UsageError("a process group exists already; a step is measured in a process of its own")
-    torch.distributed.init_process_group("fake", rank=0, world_size=ranks, store=FakeStore())
+    if dist.is_initialized():
+        raise UsageError("a process group exists already; a step is measured where there is none")
+    dist.init_process_group("nccl", rank=0, world_size=ranks, store=dist.HashStore())  # type: ignore[attr-defined] # torch does not export it
     try:
-        yield ranks
+        yield
     finally:
-        torch.distributed.destroy_process_group()
+        dist.destroy_process_group()
 
 
 class _Run:
@@ -181,7 +181,9 @@ class _Run:
                     loss.backward()  # type: ignore[no-untyped-call] # torch has no types there
                 del loss
             with _peak(peaks, "step"):
-                self.optimizer.step()
+                # An offloaded state steps on the host, which holds nothing on the GPU and here would only cost the host's time.
+                if training.offload == "none":
+                    self.optimizer.step()
             self.optimizer.zero_grad()
         reserved = torch.cuda.max_memory_reserved()
         return MeasuredStep(training, self.ranks, built, peaks["forward"], peaks["backward"], peaks["step"], reserved)

@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,14 +26,14 @@ _HEADER_LIMIT = 100 << 20
 """Bytes: what the safetensors format itself allows for a header."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: what is counted once is kept
 class Weight:
     """One parameter; tied ones are listed once, under their first name."""
 
     name: str
     shape: tuple[int, ...]
 
-    @property
+    @cached_property
     def count(self) -> int:
         """Elements."""
         total = 1
@@ -47,7 +48,7 @@ class Weight:
         return parts[-2] if len(parts) > 1 else ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots, as above
 class TrainingShape:
     """The weights of a model and the dimensions of its layers.
 
@@ -88,12 +89,12 @@ class TrainingShape:
         values = config.to_dict() if hasattr(config, "to_dict") else None
         return cls(name or type(module).__name__, _weights_of(module), None if values is None else dimensions_of(values))
 
-    @property
+    @cached_property
     def count(self) -> int:
         """Parameters."""
         return sum(weight.count for weight in self.weights)
 
-    @property
+    @cached_property
     def blocks(self) -> dict[str, int]:
         """Parameters of each repeated layer, by its prefix (`model.layers.3.`): the units that FSDP and ZeRO-3 gather."""
         found: dict[str, int] = {}
@@ -103,7 +104,7 @@ class TrainingShape:
                 found[match.group(0)] = found.get(match.group(0), 0) + weight.count
         return found
 
-    @property
+    @cached_property
     def outside(self) -> tuple[Weight, ...]:
         """Weights that belong to no repeated layer: embedding, last norm, head."""
         return tuple(weight for weight in self.weights if _LAYER.match(weight.name) is None)
@@ -113,13 +114,13 @@ class TrainingShape:
         """Whether the head is the embedding."""
         return self.head is None
 
-    @property
+    @cached_property
     def embedding(self) -> Weight | None:
         """The largest matrix outside the layers."""
         matrices = [weight for weight in self.outside if len(weight.shape) == 2]
         return max(matrices, key=lambda weight: weight.count, default=None)
 
-    @property
+    @cached_property
     def head(self) -> Weight | None:
         """The output matrix, where it is one of its own."""
         embedding = self.embedding
@@ -128,7 +129,7 @@ class TrainingShape:
                 return weight
         return None
 
-    @property
+    @cached_property
     def matrices(self) -> tuple[Weight, ...]:
         """Two-dimensional weights of the repeated layers: what adapters and 4-bit quantisation work on."""
         return tuple(weight for weight in self.weights if len(weight.shape) == 2 and _LAYER.match(weight.name) is not None)
@@ -155,7 +156,7 @@ def parsed_config(values: Mapping[str, Any]) -> Any:
         return AutoConfig.for_model(str(values.get("model_type")), **kept)
     except ImportError as error:
         raise UsageError(f"transformers is needed to tell the shapes of a model without weights: {error}") from None
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except Exception as error:  # every configuration class refuses what it does not like in its own way
         raise UsageError(f"transformers cannot read a configuration of type {values.get('model_type')!r}: {error}") from None
 
 
@@ -168,7 +169,7 @@ def build_on_meta(values: Mapping[str, Any]) -> torch.nn.Module:
     try:
         with torch.device("meta"):
             model: torch.nn.Module = AutoModelForCausalLM.from_config(config)  # type: ignore[no-untyped-call] # transformers has no types
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except Exception as error:  # likewise
         raise UsageError(f"transformers cannot build a model of type {values.get('model_type')!r}: {error}") from None
     return model
 

@@ -140,6 +140,8 @@ class Engine:
             return self.composites.on_meta(op, args, kwargs, tensors, records)
         if target is not None and target.type == "meta":
             return self.composites.like(op, call.args, call.kwargs)
+        if home.type == "meta" and target == CPU and op.form is Form.FRESH and _small(call, self.books.value_limit):
+            return self._on_host(op, args, kwargs)  # as small copies to the host: scripts hand them to code that is not torch
         call.home = home
         call.target = target or home
         if generator is not None:

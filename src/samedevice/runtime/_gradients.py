@@ -43,6 +43,8 @@ def _before_forward(module: torch.nn.Module, args: tuple[Any, ...]) -> None:
         for parameter in module._parameters.values():
             if parameter is None or not parameter.requires_grad or raw_is_meta(parameter):
                 continue
+            if hasattr(parameter, "__tensor_flatten__"):
+                continue  # a part of a sharded parameter, which is gathered on the GPU before the module runs
             if not args or any(isinstance(value, torch.Tensor) and seen_device(value).type == "cuda" for value in args):
                 _make_carrier(parameter)
 
