@@ -337,7 +337,7 @@ class _Estimator:
         return used * compute, 0 if head is None else head.count * compute
 
     def _buckets(self, count: int) -> int:
-        size, training = self.size, self.training
+        size = self.size
         if self.mode == "ddp":
             return count * size.gradient
         if self.mode in ("zero1", "zero2", "zero3"):
