@@ -92,3 +92,13 @@ def test_one_rank_stands_for_eight(tmp_path):
 def test_wrong_usage(tmp_path, words):
     code, _, error = run(tmp_path, *words, "script.py")
     assert code == 2 and words[-2] in error
+
+
+def test_asking_for_torch_is_not_importing_it(tmp_path):
+    """transformers asks for torch's spec long before it imports it; the machine must be there after the import all the same."""
+    (tmp_path / "child.py").write_text(
+        "import importlib.util\nassert importlib.util.find_spec('torch') is not None\nimport torch\nprint(torch.cuda.device_count())\n"
+    )
+    (tmp_path / "parent.py").write_text("import subprocess, sys\nsys.exit(subprocess.run([sys.executable, 'child.py']).returncode)\n")
+    code, out, error = run(tmp_path, "--machine", "3x24GB", "parent.py")
+    assert (code, out) == (0, "3\n"), error

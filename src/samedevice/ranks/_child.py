@@ -27,28 +27,39 @@ def wait_for_torch(inherited: dict[str, Any]) -> None:
 
 
 class _AfterTorch(importlib.abc.MetaPathFinder):
-    """Lets torch be found as always, and calls back once when its import is done."""
+    """Lets torch be found as always, and calls back once when its import is done.
+
+    Libraries ask for torch's spec only to see whether it is installed, so being asked does not mean that it is imported.
+    """
 
     def __init__(self, then: Callable[[], None]) -> None:
         self._then = then
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-        if fullname != "torch":
+        if fullname != "torch" or self not in sys.meta_path:
             return None
-        if self in sys.meta_path:
-            sys.meta_path.remove(self)
-        spec = importlib.util.find_spec("torch")
-        if spec is not None and spec.loader is not None:
-            loader = spec.loader
-            run = loader.exec_module
+        for finder in sys.meta_path[sys.meta_path.index(self) + 1 :]:
+            spec = finder.find_spec(fullname, path, target)
+            if spec is not None:
+                self._call_back(spec)
+                return spec
+        return None
 
-            def exec_module(module: ModuleType) -> None:
-                vars(loader).pop("exec_module", None)
-                run(module)
-                self._then()
+    def _call_back(self, spec: ModuleSpec) -> None:
+        """Have the loader of `spec` call back when it is used."""
+        if spec.loader is None:
+            return
+        loader = spec.loader
+        run = loader.exec_module
 
-            loader.exec_module = exec_module  # type: ignore[method-assign]  # of this loader, once
-        return spec
+        def exec_module(module: ModuleType) -> None:
+            vars(loader).pop("exec_module", None)
+            if self in sys.meta_path:
+                sys.meta_path.remove(self)
+            run(module)
+            self._then()
+
+        loader.exec_module = exec_module  # type: ignore[method-assign]  # of this loader, once
 
 
 class Reporter:

@@ -1,6 +1,6 @@
 """Patches for packages that a script may import later.
 
-A patch runs at once when its package is loaded, else right after the package's module was executed for the first time.
+A patch runs at once when its package is loaded, else right after its module was executed for the first time.
 """
 
 from __future__ import annotations
@@ -20,22 +20,34 @@ Hook = Callable[[ModuleType], None]
 
 def when_imported(patches: Patches, hooks: dict[str, Hook]) -> None:
     """Run each hook on its module, now or after its import."""
+    begun: dict[str, Hook] = {}
     for name, hook in hooks.items():
         module = sys.modules.get(name)
-        if module is not None:
+        if module is not None and _begun(module):
+            begun[name] = hook
+        elif module is not None:
             hook(module)
-    finder = _Finder({name: hook for name, hook in hooks.items() if name not in sys.modules})
+    finder = _Finder({name: hook for name, hook in hooks.items() if name not in sys.modules}, begun)
     # A new list in place of the old one would be missed by code that holds it: insert, and take out on undo.
     patches.call(lambda: sys.meta_path.insert(0, finder), lambda: sys.meta_path.remove(finder), "sys.meta_path")
 
 
+def _begun(module: ModuleType | None) -> bool:
+    """Whether a module's import is still under way: torch may be imported, and a machine entered, in the middle of it."""
+    return module is None or bool(getattr(getattr(module, "__spec__", None), "_initializing", False))
+
+
 class _Finder(importlib.abc.MetaPathFinder):
-    def __init__(self, hooks: dict[str, Hook]) -> None:
+    def __init__(self, hooks: dict[str, Hook], begun: dict[str, Hook]) -> None:
         self._hooks = hooks
+        self._begun = begun
+        """Of modules whose import was under way; it is over by the time that what builds on them is imported."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
+        for name in [name for name in self._begun if not _begun(sys.modules.get(name))]:
+            self._begun.pop(name)(sys.modules[name])
         hook = self._hooks.get(fullname)
         if hook is None:
             return None
