@@ -276,7 +276,7 @@ def main() -> int:
             print(f"    {key}: {hardware} {found.diagnosis.get(key)!r}, virtual machine {expected[name][key]!r}")
         for line in found.statements:
             print(f"    {line}")
-    results["cost"] = cost(HOST if chosen.self_check else GPU, 20)
+    results["cost"] = cost(HOST if chosen.self_check else GPU, 50)
     print(*results["cost"], sep="\n")
     if chosen.json:
         chosen.json.write_text(json.dumps(results, indent=2) + "\n", "utf-8")

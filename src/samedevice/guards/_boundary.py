@@ -9,6 +9,7 @@ caches are never taken apart: what is in them is moved inside.
 from __future__ import annotations
 
 import inspect
+import sys
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from samedevice.guards._align import with_parts
 from samedevice.guards._hooks import hook_device
+from samedevice.guards._layers import Layer, add_layer
 from samedevice.provenance import variables_of
 
 if TYPE_CHECKING:
@@ -42,20 +44,10 @@ class Boundary:
         return self.argument + "".join(f"[{key!r}]" for key in self.path)
 
     def install(self, target: torch.device) -> Callable[[], None]:
-        """Put the hooks on the module; returns what takes them off."""
+        """Put the move on the module; returns what takes it off."""
         if self.kind == "output":
             return self.module.register_forward_hook(_output_mover(self.path, target)).remove
-        lender = _Lender(self, target)
-        handles = [
-            self.module.register_forward_pre_hook(lender.lend, with_kwargs=True),
-            self.module.register_forward_hook(lender.take_back, prepend=True, always_call=True),
-        ]
-
-        def remove() -> None:
-            for handle in handles:
-                handle.remove()
-
-        return remove
+        return add_layer(self.module, "forward", _lender(self, target))
 
 
 class Producers:
@@ -185,60 +177,38 @@ def _with(value: Any, path: Path, new: torch.Tensor, in_place: bool) -> Any:
     return value
 
 
-@dataclass(slots=True)
-class _Loan:
-    """A copy that a module has while it runs."""
-
-    argument: Any
-    original: torch.Tensor
-    copy: torch.Tensor
-    version: int
-
-
-class _Lender:
+def _lender(boundary: Boundary, target: torch.device) -> Layer:
     """Lends a module a copy of what it takes on its own device; see Note [What is lent comes back]."""
+    import torch
 
-    def __init__(self, boundary: Boundary, target: torch.device) -> None:
-        names = list(inspect.signature(type(boundary.module).forward).parameters)[1:]
-        self._name = boundary.argument
-        self._index = names.index(self._name) if self._name in names else None
-        self._path = boundary.path
-        self._target = target
-        self._loans: list[_Loan | None] = []
-        """One for each call that is running: a module may call itself."""
+    argument, path = boundary.argument, boundary.path
+    names = list(inspect.signature(type(boundary.module).forward).parameters)[1:]
+    index = names.index(argument) if argument in names else sys.maxsize
 
-    def lend(self, _: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
-        import torch
+    def layer(forward: Callable[..., Any]) -> Callable[..., Any]:
+        def lend(*args: Any, **kwargs: Any) -> Any:
+            value = args[index] if index < len(args) else kwargs.get(argument)
+            original = _at(value, path) if path else value
+            if not isinstance(original, torch.Tensor) or original.device == target:
+                return forward(*args, **kwargs)
+            copied = _copy(original, target)
+            version = copied._version
+            new = _with(value, path, copied, in_place=True)
+            if index < len(args):
+                args = (*args[:index], new, *args[index + 1 :])
+            else:
+                kwargs[argument] = new
+            try:
+                return forward(*args, **kwargs)
+            finally:
+                if copied._version != version:
+                    original.copy_(copied)
+                if path and _at(value, path) is copied:
+                    _with(value, path, original, in_place=True)
 
-        self._loans.append(None)
-        index = self._index
-        if self._name in kwargs:
-            value = kwargs[self._name]
-        elif index is not None and index < len(args):
-            value = args[index]
-        else:
-            return None
-        original = _at(value, self._path) if self._path else value
-        if not isinstance(original, torch.Tensor) or original.device == self._target:
-            return None
-        copied = _copy(original, self._target)
-        self._loans[-1] = _Loan(value, original, copied, copied._version)
-        new = _with(value, self._path, copied, in_place=True)
-        if new is value:
-            return None
-        if self._name in kwargs:
-            return args, {**kwargs, self._name: new}
-        assert index is not None
-        return (*args[:index], new, *args[index + 1 :]), kwargs
+        return lend
 
-    def take_back(self, _: torch.nn.Module, __: Any, ___: Any) -> None:
-        loan = self._loans.pop() if self._loans else None
-        if loan is None:
-            return
-        if loan.copy._version != loan.version:
-            loan.original.copy_(loan.copy)
-        if self._path and _at(loan.argument, self._path) is loan.copy:
-            _with(loan.argument, self._path, loan.original, in_place=True)
+    return layer
 
 
 def _copy(tensor: torch.Tensor, target: torch.device) -> torch.Tensor:

@@ -15,6 +15,7 @@ Must guarantee: a move changes no number; where one would hide a wrong result it
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 import sys
@@ -31,7 +32,7 @@ from samedevice.findings import Finding
 from samedevice.guards._align import rebuilt
 from samedevice.guards._boundary import Boundary, Producers, taken_by
 from samedevice.guards._hooks import device_map_of
-from samedevice.guards._layers import add_layer
+from samedevice.guards._layers import Layer, add_layer
 from samedevice.guards._live import event_of
 from samedevice.guards._placement import amount
 from samedevice.guards._stale import is_one_step, named_tensors, operator_name, target_of, written_to
@@ -113,9 +114,9 @@ class Healing:
         self._block: list[Any] = []
         """The modes of the blocks that are entered."""
         if model is not None:
-            self._wrap(model, "forward", self._around)
-            if callable(getattr(model, "generate", None)):
-                self._wrap(model, "generate", self._around)
+            for name in ("forward", "generate"):
+                if callable(getattr(model, name, None)):
+                    self._undo.append(add_layer(model, name, self._watched(name)))
 
     def __enter__(self) -> Self:
         self._block.append(self._mode())
@@ -149,31 +150,33 @@ class Healing:
 
     # -- calls -------------------------------------------------------------------------------------------------------
 
-    def _wrap(self, module: torch.nn.Module, name: str, around: Callable[..., Any]) -> None:
-        """Put `around` in place of a method of one module."""
+    def _watched(self, name: str) -> Layer:
+        """A layer that learns calls; what every learned call pays stands here."""
+        import torch
+
+        model, settled = self._model, self._settled
+        assert model is not None
+        kind_of = functools.partial(_kind, torch.Tensor)
 
         def layer(method: Callable[..., Any]) -> Callable[..., Any]:
             def call(*args: Any, **kwargs: Any) -> Any:
-                return around(name, method, args, kwargs)
+                kind: tuple[Any, ...] = (name, model.training, *map(kind_of, args))
+                if kwargs:
+                    kind += tuple((key, kind_of(value)) for key, value in kwargs.items())
+                if kind in settled:
+                    try:
+                        return method(*args, **kwargs)
+                    except Exception as error:
+                        if event_of(error, model) is None:
+                            raise
+                        if not settled.pop(kind, True):  # a branch that was not seen yet: the next call of this kind learns it
+                            error.add_note(say("heal.next-call", "en"))
+                            raise
+                return self._learn(kind, method, args, kwargs)
 
             return call
 
-        self._undo.append(add_layer(module, name, layer))
-
-    def _around(self, name: str, method: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        assert self._model is not None
-        kind = (name, self._model.training, *map(_kind, args), *((key, _kind(value)) for key, value in kwargs.items()))
-        if kind not in self._settled:
-            return self._learn(kind, method, args, kwargs)
-        try:
-            return method(*args, **kwargs)
-        except Exception as error:
-            if event_of(error, self._model) is None:
-                raise
-            if not self._settled.pop(kind, True):  # a branch that was not seen yet: the next call of this kind learns it
-                error.add_note(say("heal.next-call", "en"))
-                raise
-        return self._learn(kind, method, args, kwargs)
+        return layer
 
     def _learn(self, kind: Any, method: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         assert self._model is not None
@@ -225,9 +228,14 @@ class Healing:
 
         return Heals()
 
-    def _within(self, _: str, method: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        with self._mode():
-            return method(*args, **kwargs)
+    def _within(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        """A layer under which the mode is there."""
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            with self._mode():
+                return method(*args, **kwargs)
+
+        return call
 
     # -- repairs -----------------------------------------------------------------------------------------------------
 
@@ -333,7 +341,7 @@ class Healing:
                 self._in_generate = True
             elif id(running) not in self._inside:
                 self._inside.add(id(running))
-                self._wrap(running, "forward", self._within)
+                self._undo.append(add_layer(running, "forward", self._within))
         else:
             tried.append(boundaries[0].kind)
             for boundary in boundaries:
@@ -468,13 +476,13 @@ def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
         frame = frame.f_back
 
 
-def _kind(value: Any) -> Any:
+def _kind(tensor: Any, value: Any) -> Any:
     """What of an argument may send a call through other statements; cheap, since every call pays for it."""
-    shape = getattr(value, "shape", None)
-    if shape is not None:
-        return (value.device, len(shape), bool(shape) and shape[-1] == 1)
+    if isinstance(value, tensor):
+        shape = value.shape
+        return (value.get_device(), len(shape), bool(shape) and shape[-1] == 1)
     if isinstance(value, (list, tuple)):
-        return (type(value), *map(_kind, value)) if len(value) < 8 else (type(value), len(value))
+        return (type(value), *(_kind(tensor, part) for part in value)) if len(value) < 8 else (type(value), len(value))
     if value is None or isinstance(value, (bool, str)):
         return value
     return (type(value), value == 0) if isinstance(value, int) else type(value)  # a step's number is not a kind of its own
