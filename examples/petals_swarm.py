@@ -138,7 +138,9 @@ def main():
     role = {"model": make_model, "ask": ask, "serve": serve, "measure": measure}[arguments.pop("role")]
     tokens = role(**arguments)
     if tokens is not None:
-        print(json.dumps(tokens[0].tolist()))
+        print(json.dumps(tokens[0].tolist()), flush=True)
+    if arguments.get("address"):
+        os._exit(0)  # threads of a client's peer-to-peer layer keep the interpreter from ending now and then
 
 
 if __name__ == "__main__":

@@ -425,6 +425,23 @@ def test_multiprocessing_fork_inside_a_machine():
 
 
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded")
+def test_what_a_fork_inherits_counts_for_its_parent():
+    with enter() as machine:
+        held = torch.ones(1024, device="cuda")
+        read, write = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            os.write(write, str([own.peak_allocated for own in machine.memory().values()]).encode())
+            os._exit(0)
+        os.close(write)
+        os.waitpid(pid, 0)
+        answer = os.read(read, 10_000).decode()
+        os.close(read)
+        assert machine.memory()["cuda:0"].peak_allocated == held.nbytes
+    assert answer == "[0, 0]"
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded")
 def test_cuda_refuses_a_fork_after_its_start():
     with enter():
         torch.ones(1, device="cuda")

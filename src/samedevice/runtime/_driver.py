@@ -6,7 +6,6 @@ machine was entered works too, since both end here. CPU builds lack most of thes
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Mapping
 from enum import IntEnum
@@ -50,8 +49,7 @@ def _settings() -> _Settings:
 
 def is_in_bad_fork() -> bool:
     """Whether CUDA was initialized before this process was forked off."""
-    state = current_state()
-    return state.initialized and os.getpid() != state.pid
+    return current_state().in_bad_fork()
 
 
 def get_device() -> int:

@@ -115,7 +115,12 @@ class VirtualMachine:
         return self._patches.names()
 
     def memory(self) -> dict[str, DeviceMemory]:
-        """Ledger of each visible device, with the peaks of the whole run; also after the machine was left."""
+        """Ledger of each visible device, with the peaks of the whole run; also after the machine was left.
+
+        All zeros in a process that was forked after CUDA's start: what it inherited is its parent's, and it cannot use GPUs.
+        """
+        if self.state.in_bad_fork():
+            return {device: DeviceMemory(0, 0, 0, 0, ledger.total) for device, ledger in self.state.ledgers().items()}
         return {device: ledger.snapshot() for device, ledger in self.state.ledgers().items()}
 
     def physical(self) -> dict[str, int]:

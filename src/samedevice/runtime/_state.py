@@ -64,6 +64,10 @@ class MachineState:
         if os.getpid() != self.pid:
             raise RuntimeError(_FORKED)
 
+    def in_bad_fork(self) -> bool:
+        """Whether CUDA was initialized before this process was forked off."""
+        return self.initialized and os.getpid() != self.pid
+
     def device_count(self) -> int:
         """Number of visible GPUs."""
         self.refresh_visible()
