@@ -226,7 +226,7 @@ MESSAGES: dict[str, Message] = {
     "label.note": Message("note", "备注"),
     "label.fix": Message("fix", "修复"),
     "label.count": Message("count", "次数"),
-    "label.ranks": Message("ranks", "进程号"),
+    "label.ranks": Message("ranks", "rank"),
     "times": Message("{count} times", "{count} 次"),
     "at": Message("{place} in {function}", "{place}，{function} 中"),
     "assumed": Message("values assumed", "数值为假定"),

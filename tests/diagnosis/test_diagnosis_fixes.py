@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 
 import samedevice as sd
+from samedevice.diagnosis import judge
 from samedevice.diagnosis.fixes._releases import numbers, releases
+from samedevice.machines import parse_machine
+from samedevice.runtime import VirtualMachine
 
 ROOT = Path(__file__).parents[2]
 MODEL = """\
@@ -118,6 +121,30 @@ def test_the_repaired_script_is_clean(name, tmp_path):
     path = tmp_path / "repaired.py"
     path.write_text(repaired, "utf-8")
     assert findings_of(path) == []
+
+
+RANKS = {
+    "rank = int(os.environ['LOCAL_RANK'])": 'f"cuda:{rank}"',
+    "import os": """f"cuda:{os.environ['LOCAL_RANK']}\"""",
+    "": '"cuda"',
+}
+
+
+@pytest.mark.parametrize("head", RANKS)
+def test_the_change_is_right_on_every_rank(head, tmp_path, monkeypatch):
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    path = tmp_path / "script.py"
+    path.write_text(
+        f"import torch{', os' if 'LOCAL' in head else ''}\n{head}\nx = torch.ones(4, device='cuda:1')\nm = torch.ones(4)\nx * m\n", "utf-8"
+    )
+    with VirtualMachine(parse_machine("2x24GB"), on_mismatch="record") as engine:
+        exec(compile(path.read_text("utf-8"), str(path), "exec"), {"__name__": "__main__"})  # the test's own script
+    (event,) = engine.events
+    alone, launched = judge(event), judge(event, ranks=(1,))
+    assert 'device="cuda:1"' in alone.fixes[0].diff
+    assert f"device={RANKS[head]}" in launched.fixes[0].diff
+    assert "cuda:LOCAL_RANK" in launched.fixes[0].title
+    assert (alone.ranks, launched.ranks) == ((), (1,))
 
 
 def test_a_dispatched_model_is_not_moved(tmp_path):

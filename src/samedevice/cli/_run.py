@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any, Protocol, TextIO
@@ -164,7 +164,7 @@ def _conclude(
 ) -> int:
     """Tell what all processes saw, and return the exit status."""
     members = [*own, *(member for member in family.members() if member.concerned)]
-    findings = [replace(judge(seen.event, seen.count, language), ranks=tuple(seen.ranks)) for seen in together(members)]
+    findings = [judge(seen.event, seen.count, language, seen.ranks) for seen in together(members)]
     alone = len(members) == len(own)
     memory = own[0].memory if own and alone else memory_by_gpu(members)
     description = machine.describe()

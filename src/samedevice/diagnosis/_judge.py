@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from samedevice.diagnosis._codes import code_for
 from samedevice.diagnosis._scene import Scene
@@ -14,10 +15,10 @@ from samedevice.findings import Finding
 from samedevice.messages import Language, enumerate_words, say, short_operator
 
 
-def judge(event: Event, count: int = 1, language: Language = "en") -> Finding:
-    """The finding that `event` amounts to, seen `count` times, with its texts in `language`."""
+def judge(event: Event, count: int = 1, language: Language = "en", ranks: Sequence[int] = ()) -> Finding:
+    """The finding that `event` amounts to, seen `count` times, on `ranks` of a launch, with its texts in `language`."""
     row = code_for(event.kind)
-    scene = Scene(event)
+    scene = Scene(event, launched=bool(ranks))
     verdict = decide(weigh_event(scene))
     title = say(
         f"title.{row.name}",
@@ -47,6 +48,7 @@ def judge(event: Event, count: int = 1, language: Language = "en") -> Finding:
         reasons=tuple(reason.text(language) for reason in verdict.reasons),
         cure=cure_of(verdict, event.kind, language),
         versions=event.versions,
+        ranks=tuple(ranks),
     )
 
 

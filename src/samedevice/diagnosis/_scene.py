@@ -29,6 +29,8 @@ class Scene:
     """An event with what detectors ask of it."""
 
     event: Event
+    launched: bool = False
+    """Whether it was seen on a rank of a launch, where each process has a GPU of its own."""
 
     @cached_property
     def op(self) -> str:

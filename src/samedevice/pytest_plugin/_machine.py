@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, get_args
 
 import pytest
@@ -46,7 +45,7 @@ class SuiteMachine:
     @property
     def findings(self) -> list[Finding]:
         """What was found in this test so far, in processes that it started too, each distinct statement once."""
-        return [replace(judge(seen.event, seen.count), ranks=tuple(seen.ranks)) for seen in together(self._members())]
+        return [judge(seen.event, seen.count, ranks=seen.ranks) for seen in together(self._members())]
 
     @property
     def found(self) -> int:

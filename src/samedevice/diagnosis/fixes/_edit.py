@@ -44,6 +44,21 @@ class Script:
         """The syntax tree."""
         return ast.parse(self.source)
 
+    def imports(self, module: str) -> bool:
+        """Whether the script binds a module's own name at its top."""
+        return any(
+            isinstance(node, ast.Import) and any(each.name == module and not each.asname for each in node.names) for node in self.tree.body
+        )
+
+    @cached_property
+    def rank_name(self) -> str | None:
+        """The name to which the script, at its top, gives the launcher's `LOCAL_RANK`."""
+        for node in self.tree.body:
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                if any(isinstance(part, ast.Constant) and part.value == "LOCAL_RANK" for part in ast.walk(node.value)):
+                    return node.targets[0].id
+        return None
+
     def holds(self, place: Place | None) -> TypeGuard[Place]:
         """Whether a place is a line of this script as it stands now."""
         if place is None or place.file != self.file:

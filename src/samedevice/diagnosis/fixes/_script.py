@@ -41,6 +41,27 @@ def fix_at_use(event: Event, operand: str, language: Language = "en") -> Fix | N
     return next(iter(_at_use(Scene(event), script, stale, language)), None)
 
 
+def _own(device: str, scene: Scene) -> bool:
+    """Whether a device is the only GPU of a rank: on the other ranks it is another one."""
+    gpus = {each.device for each in scene.event.operands if each.device.startswith("cuda")}
+    return scene.launched and device.startswith("cuda") and len(gpus) == 1
+
+
+def _named(device: str, scene: Scene) -> str:
+    """A device as a title calls it."""
+    return "cuda:LOCAL_RANK" if _own(device, scene) else device
+
+
+def _code_of(device: str, scene: Scene, script: Script | None) -> str:
+    """A device as the script writes it; in a launch the GPU of the rank, whichever it is."""
+    if not _own(device, scene):
+        return f'"{device}"'
+    rank = script.rank_name if script is not None else None
+    if rank is not None:
+        return f'f"cuda:{{{rank}}}"'
+    return """f"cuda:{os.environ['LOCAL_RANK']}\"""" if script is not None and script.imports("os") else '"cuda"'
+
+
 def _fix(key: str, safety: Safety, language: Language, diff: str | None = None, **values: str) -> Fix:
     return Fix(say(f"fix.{key}", language, **values), safety, diff)
 
@@ -97,9 +118,9 @@ def _extra(scene: Scene, script: Script | None, guilty: Operand | None, language
         return []
     if scene.entry == guilty.device or "self.device" in scene.code:
         return _in_library(scene, guilty, language)  # whatever the script does, it would be brought back
-    diff = _move(scene, script, guilty, f'"{other.device}"', None)
+    diff = _move(scene, script, guilty, _code_of(other.device, scene, script), None)
     key = "input-to" if guilty.moved is not None or guilty.argument else "made-on"
-    return [_fix(key, "safe", language, diff, operand=guilty.argument or scene.written(guilty), device=other.device)]
+    return [_fix(key, "safe", language, diff, operand=guilty.argument or scene.written(guilty), device=_named(other.device, scene))]
 
 
 def _cache(scene: Scene, script: Script | None, guilty: Operand | None, language: Language) -> list[Fix]:
@@ -125,8 +146,8 @@ def _labels(scene: Scene, script: Script | None, guilty: Operand | None, languag
         if scene.entry == guilty.device and not scene.by_user(scene.event.at):
             return _in_library(scene, guilty, language)  # the outermost hook would bring it back
         placed = scene.placed_by_user(guilty)
-        diff = _move(scene, script, guilty, f'"{logits.device}"', None) if placed else None
-        fixes = [_fix("labels", "safe", language, diff, operand=name, device=logits.device)]
+        diff = _move(scene, script, guilty, _code_of(logits.device, scene, script), None) if placed else None
+        fixes = [_fix("labels", "safe", language, diff, operand=name, device=_named(logits.device, scene))]
     return fixes
 
 
@@ -141,10 +162,10 @@ def _generator(scene: Scene, script: Script | None, guilty: Operand | None, lang
         if len(made) == 1:
             old = made[0]
             given = next((keyword.value for keyword in old.keywords if keyword.arg == "device"), old.args[0] if old.args else None)
-            text = f'"{devices[0]}"'
+            text = _code_of(devices[0], scene, script)
             changed = script.swapped(given, text) if given else script.swapped(old, with_keyword(script, old, "device", text))
             diff = script.diff(changed)
-    return [_fix("generator", "check", language, diff, device=devices[0])]
+    return [_fix("generator", "check", language, diff, device=_named(devices[0], scene))]
 
 
 def _loaded(scene: Scene, script: Script | None, guilty: Operand | None, language: Language) -> list[Fix]:
@@ -155,9 +176,9 @@ def _loaded(scene: Scene, script: Script | None, guilty: Operand | None, languag
     if script is not None and script.holds(place):
         for call in script.find(place):
             if called(call) == "load" and not any(keyword.arg == "map_location" for keyword in call.keywords):
-                diff = script.diff(script.swapped(call, with_keyword(script, call, "map_location", f'"{other}"')))
+                diff = script.diff(script.swapped(call, with_keyword(script, call, "map_location", _code_of(other, scene, script))))
                 break
-    return [_fix("map-location", "safe", language, diff, device=other)]
+    return [_fix("map-location", "safe", language, diff, device=_named(other, scene))]
 
 
 def _moved(scene: Scene, script: Script | None, guilty: Operand | None, language: Language) -> list[Fix]:
@@ -207,8 +228,8 @@ def _whole_model(scene: Scene, script: Script | None, guilty: Operand | None, la
         return []
     model, diff = _model_name(scene, script), None
     if script is not None and model is not None and (made := script.assignment(model)) is not None:
-        diff = script.diff(script.swapped(made.value, f'{script.text(made.value)}.to("{device}")'))
-    return [_fix("model-to", "check", language, diff, device=device)]
+        diff = script.diff(script.swapped(made.value, f"{script.text(made.value)}.to({_code_of(device, scene, script)})"))
+    return [_fix("model-to", "check", language, diff, device=_named(device, scene))]
 
 
 def _together(scene: Scene, script: Script | None, guilty: Operand | None, language: Language) -> list[Fix]:
@@ -277,7 +298,7 @@ def _at_use(scene: Scene, script: Script | None, guilty: Operand | None, languag
         target = f"{names[0]}.device"
     elif weights or any(each.device.startswith("cuda") for each in scene.event.operands if each.device != guilty.device):
         device = next(each.device for each in scene.event.operands if each.device != guilty.device)
-        target = f'"{device}"'
+        target = _code_of(device, scene, script)
     else:
         return []
     for node in ast.walk(statement):
