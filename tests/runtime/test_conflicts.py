@@ -56,6 +56,14 @@ def test_a_map_in_one_of_two_ranks(device_map, conflict, folder, monkeypatch):
         assert "in any distributed mode" in finding.message
 
 
+def test_one_process_of_deepspeed_may_not(folder, monkeypatch):
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    monkeypatch.setenv("ACCELERATE_USE_DEEPSPEED", "true")
+    with sd.machine("2x24GB", on_mismatch="record") as vm:
+        load(folder, device_map="auto")
+    assert [finding.code for finding in vm.findings] == ["SD108"]
+
+
 def test_one_process_may_spread(folder, monkeypatch):
     monkeypatch.delenv("WORLD_SIZE", raising=False)
     with sd.machine("2x24GB", on_mismatch="record") as vm:

@@ -12,7 +12,7 @@ from pathlib import Path
 from samedevice.errors import UsageError
 from samedevice.machines import parse_machine
 from samedevice.messages import Language, language_of, say
-from samedevice.preflight import LAUNCHERS, SHARDINGS, Judgement, Request, Wanted, WrittenLaunch, preflight, write_launch
+from samedevice.preflight import LAUNCHERS, SHARDINGS, Judgement, Request, Wanted, WrittenLaunch, preflight, without_option, write_launch
 from samedevice.report import open_console, print_preflight, print_written, readable_language
 
 PASSED, REFUSED, WRONG_USAGE = 0, 1, 2
@@ -103,7 +103,9 @@ def _write_launch(writing: Writing, judgement: Judgement, request: Request, lang
     if min(writing.batch, writing.context) < 1:
         raise UsageError(say("preflight.count", language))
     wanted = Wanted(model, writing.batch, writing.context, writing.mode, sharding)
-    return write_launch(writing.folder, wanted, request.machine, judgement.launch.script, judgement.launch.arguments, language)
+    return write_launch(
+        writing.folder, wanted, request.machine, judgement.launch.script, without_option(judgement.launch.arguments, "device_map"), language
+    )
 
 
 def _write(path: Path, judgements: tuple[Judgement, ...], request: Request, language: Language) -> None:

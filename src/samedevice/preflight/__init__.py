@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from samedevice.preflight._launch import LAUNCHERS, Launch
+from samedevice.preflight._launch import LAUNCHERS, Launch, without_option
 from samedevice.preflight._mode import Mode
 from samedevice.preflight._preflight import Judgement, Request, preflight
 from samedevice.preflight._write import MODES, SHARDINGS, Wanted, WrittenLaunch, launch_files, write_launch
@@ -19,5 +19,6 @@ __all__ = [
     "WrittenLaunch",
     "launch_files",
     "preflight",
+    "without_option",
     "write_launch",
 ]

@@ -293,6 +293,22 @@ def _clustered(command: Command) -> bool:
     return any(name in command.used and name not in command.unexported for name in ("RANK", "WORLD_SIZE"))
 
 
+def without_option(words: Sequence[str], name: str) -> tuple[str, ...]:
+    """Arguments without `--name value`."""
+    kept: list[str] = []
+    skip = False
+    for index, word in enumerate(words):
+        if skip:
+            skip = False
+            continue
+        head, has_value, _ = word.partition("=")
+        if head in (f"--{name}", f"--{name.replace('_', '-')}"):
+            skip = not has_value and index + 1 < len(words) and not words[index + 1].startswith("-")
+            continue
+        kept.append(str(word))
+    return tuple(kept)
+
+
 def _beside(folder: Path, name: str) -> Path | None:
     if UNTOLD in name:
         return None

@@ -6,6 +6,7 @@ Must guarantee: only what is asked for is looked at, nothing is changed, and wha
 from __future__ import annotations
 
 import functools
+import os
 import sys
 import threading
 from collections.abc import Mapping
@@ -49,7 +50,7 @@ def _watch_loads(patches: Patches, recorder: Recorder, module: ModuleType) -> No
         if device_map is not None and kwargs.get("tp_plan") is None and not getattr(_loading, "inside", False):
             if _zero3():
                 recorder.launch_conflict("from_pretrained", ZERO3, sys._getframe(1))
-            elif processes() > 1 and _spreads(device_map):
+            elif _grouped() and _spreads(device_map):
                 recorder.launch_conflict("from_pretrained", DISTRIBUTED, sys._getframe(1))
         before, _loading.inside = getattr(_loading, "inside", False), True
         try:
@@ -66,7 +67,7 @@ def _watch_dispatch(patches: Patches, recorder: Recorder, module: ModuleType) ->
 
     @functools.wraps(original)
     def check_device_map(model: Any, device_map: Any) -> Any:
-        if processes() > 1 and not getattr(_loading, "inside", False) and _spreads(device_map):
+        if _grouped() and not getattr(_loading, "inside", False) and _spreads(device_map):
             recorder.launch_conflict("dispatch_model", DISTRIBUTED, sys._getframe(1))
         return original(model, device_map)
 
@@ -81,6 +82,11 @@ def _spreads(device_map: Any) -> bool:
         gpus = {str(value) for value in device_map.values() if str(value) not in ("cpu", "disk", "meta")}
         return len(gpus) > 1
     return False
+
+
+def _grouped() -> bool:
+    """Whether accelerate counts this process as one of a group: of several, or DeepSpeed's, even alone."""
+    return processes() > 1 or os.environ.get("ACCELERATE_USE_DEEPSPEED") == "true"
 
 
 def _zero3() -> bool:

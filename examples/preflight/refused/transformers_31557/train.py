@@ -1,5 +1,6 @@
 """A notebook's training cell: each process that the launcher starts spreads the model over all GPUs."""
 
+import os
 import sys
 
 import torch
@@ -21,4 +22,4 @@ def training_loop(name):
 
 
 if __name__ == "__main__":
-    notebook_launcher(training_loop, (sys.argv[1],), num_processes=2)
+    notebook_launcher(training_loop, (sys.argv[1],), num_processes=2, use_port=os.environ.get("PORT", "29500"))
