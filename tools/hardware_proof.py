@@ -52,6 +52,8 @@ class Shown:
     """What one situation showed."""
 
     diagnosis: dict[str, Any] = field(default_factory=dict)
+    birthplaces: list[str] = field(default_factory=list)
+    """What a replay on a virtual machine adds: operands that the failing call made, or why there was no replay; not compared."""
     healed_equal: bool = False
     statements: list[str] = field(default_factory=list)
 
@@ -194,9 +196,24 @@ def diagnose(name: str) -> dict[str, Any]:
 
 
 @torch.no_grad()
+def birthplaces(name: str) -> list[str]:
+    """Where a replay says that the operands were made."""
+    broken = SITUATIONS[name]()
+    try:
+        with sd.guard(broken.model, replay=True):
+            broken.call()
+    except Exception as error:
+        finding = getattr(error, "finding", None)
+        if finding is not None:
+            made = [f"{each.name} made at {Path(each.made.file).name}:{each.made.line}" for each in finding.operands if each.made]
+            return [*made, *finding.notes]
+    return []
+
+
+@torch.no_grad()
 def show(name: str) -> Shown:
     """Diagnose the broken run, then heal it and compare its numbers."""
-    found = Shown(diagnose(name))
+    found = Shown(diagnose(name), birthplaces(name))
     whole = SITUATIONS[name]()
     whole.repair()
     expected = whole.call()
@@ -274,7 +291,7 @@ def main() -> int:
         print(f"{name}: diagnosis equal {same}, healed equal {found.healed_equal} ({found.diagnosis.get('cause')})")
         for key in [key for key in expected[name] if found.diagnosis.get(key) != expected[name][key]]:
             print(f"    {key}: {hardware} {found.diagnosis.get(key)!r}, virtual machine {expected[name][key]!r}")
-        for line in found.statements:
+        for line in (*found.birthplaces, *found.statements):
             print(f"    {line}")
     results["cost"] = cost(HOST if chosen.self_check else GPU, 50)
     print(*results["cost"], sep="\n")
