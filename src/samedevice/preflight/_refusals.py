@@ -237,11 +237,11 @@ def _lost(launch: Launch) -> list[str]:
     """Variables that the started program itself would read, that the script sets, and that never reach it; harmless ones left out."""
     read = _READ_BY_TOOLS if launch.tool is not None else ("CUDA_VISIBLE_DEVICES",)
     found = [name for name in read if name in launch.unexported]
-    if (
-        "CUDA_VISIBLE_DEVICES" in found
-        and visible_devices(launch.unexported["CUDA_VISIBLE_DEVICES"][1], len(launch.visible)) == launch.visible
-    ):
-        found.remove("CUDA_VISIBLE_DEVICES")
+    if "CUDA_VISIBLE_DEVICES" in found:
+        meant = visible_devices(launch.unexported["CUDA_VISIBLE_DEVICES"][1], len(launch.visible))
+        used = launch.processes if launch.processes > 1 else len(launch.visible)  # each of several ranks takes the GPU of its number
+        if meant[:used] == launch.visible[:used]:
+            found.remove("CUDA_VISIBLE_DEVICES")
     return found
 
 
