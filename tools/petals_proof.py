@@ -10,7 +10,8 @@ tiny random Llama, made on the spot. What a run must show is compared with what 
 
 Petals pins hivemind 1.1.10.post2, which PyPI has as a source that fetches its daemon from GitHub when it is built. The overlay is
 1.1.9, whose wheel carries the daemon; of their Python, `dht.py` differs in one base class (a process that is forked, the default
-here anyway) and `runtime.py` in a method that was split off. What else is adapted is in `examples/petals_swarm.py`.
+here anyway) and `runtime.py` in a method that was split off. What else is adapted is in `examples/petals_swarm.py`. The old wheels
+are there for Python 3.11 on Linux (x86-64).
 """
 
 from __future__ import annotations
