@@ -32,6 +32,8 @@ RESERVE = 2 << 30
 
 ZERO_BUCKET = 500_000_000
 """Elements of DeepSpeed's `reduce_bucket_size` and `allgather_bucket_size`, by default."""
+ZERO3_GROUP = 1_000_000_000
+"""Elements of `sub_group_size`, by default: so many of a rank's weights are stepped at once."""
 ZERO3_LIVE = 1_000_000_000
 """Elements of `stage3_max_live_parameters`, by default."""
 
@@ -261,7 +263,8 @@ class _Estimator:
         ]
         stays = buckets if self.mode == "ddp" else 0
         if self.mode.startswith("zero") and training.offload == "none" and size.master:
-            step_working += count * FP32 // self.ranks  # gradients of this rank's part, in fp32
+            part = -(-count // self.ranks)  # of the gradients; in fp32 for the step, at ZeRO-3 group by group
+            step_working += (min(part, ZERO3_GROUP) if self.mode == "zero3" else part) * FP32
         moments.append(Moment("step", weights, gradients, optimizer, 0, 0, stays, step_working))
         return MemoryEstimate(training, self.ranks, tuple(moments), host)
 
