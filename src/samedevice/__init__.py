@@ -8,14 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from samedevice._api import explain, guard, machine
+    from samedevice._api import explain, guard, machine, monitor
     from samedevice.guards import align, check, guard_cache, heal, placement
 
     __version__: str
 
-__all__ = ["__version__", "align", "check", "explain", "guard", "guard_cache", "heal", "machine", "placement"]
+__all__ = ["__version__", "align", "check", "explain", "guard", "guard_cache", "heal", "machine", "monitor", "placement"]
 
-_OF_API = ("explain", "guard", "machine")
+_OF_API = ("explain", "guard", "machine", "monitor")
 _OF_NOTEBOOK = ("load_ipython_extension", "unload_ipython_extension")
 """What IPython asks for at `%load_ext samedevice`."""
 _OF_GUARD = ("align", "check", "guard_cache", "heal", "placement")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     import torch
 
     from samedevice.machines import Machine
+    from samedevice.planner import MemoryEstimate, Monitor
     from samedevice.runtime import VirtualMachine
 
 
@@ -126,3 +128,24 @@ def guard(model: torch.nn.Module | None = None, language: Language = "en", repla
     is none, the finding says why.
     """
     return Guard(model, finding_text, language, replay)
+
+
+def monitor(
+    predicted: MemoryEstimate | int | None = None, every: int = 1, write: Callable[[str], object] = print, language: Language = "en"
+) -> Monitor:
+    """Each GPU's peak memory beside the prediction, every so many steps; see `samedevice.planner.Monitor`.
+
+    ```python
+    import torch
+    import samedevice as sd
+
+    with sd.machine("1x24GB"), sd.monitor(predicted=1 << 30) as watch:
+        torch.zeros(1 << 28, device="cuda")
+        watch.step()  # step 1  cuda:0  peak 1.0 GiB, reserved 1.0 GiB; predicted 1.0 GiB (+0.0%)
+    ```
+
+    Nothing is hooked: call `step()` after each optimizer step, or give transformers' Trainer the `callback()`.
+    """
+    from samedevice.planner import Monitor
+
+    return Monitor(predicted, every, write, language)

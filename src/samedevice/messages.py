@@ -377,6 +377,15 @@ MESSAGES: dict[str, Message] = {
         "internal error: {reason}. This is our bug, please report it; SAMEDEVICE_DEBUG=1 shows the traceback",
         "内部错误：{reason}。这是我们的缺陷，请告知我们；设置 SAMEDEVICE_DEBUG=1 可查看调用栈",
     ),
+    # The monitor.
+    "monitor.line": Message(
+        "step {step}  {device}  peak {peak}, reserved {reserved}",
+        "第 {step} 步  {device}  峰值 {peak}，保留 {reserved}",
+    ),
+    "monitor.compared": Message(
+        "step {step}  {device}  peak {peak}, reserved {reserved}; predicted {predicted} ({error})",
+        "第 {step} 步  {device}  峰值 {peak}，保留 {reserved}；预测 {predicted}（{error}）",
+    ),
     # Launch plans.
     "plan.what": Message(
         "{way}: micro-batch {micro} on each of {ranks} GPUs, {accumulation} of them a step, {batch} samples in all",

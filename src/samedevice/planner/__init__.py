@@ -4,13 +4,15 @@ Two ways to one number: `training_memory` adds up formulas, `measure_step` runs 
 """
 
 from samedevice.planner._choose import Attempt, LaunchPlan, Sharding, choose_launch, describe, gib, largest_micro_batch, levers
-from samedevice.planner._estimate import RESERVE, MemoryEstimate, Moment, capacity, training_memory
-from samedevice.planner._measure import MeasuredStep, measure_step
+from samedevice.planner._estimate import MOMENTS, RESERVE, MemoryEstimate, Moment, capacity, training_memory
+from samedevice.planner._measure import MeasuredStep, measure_step, step_here
+from samedevice.planner._monitor import Monitor, Reading
 from samedevice.planner._settings import ATTENTION, Full, Lora, Mode, Offload, Optimizer, Precision, Training, Tuning
 from samedevice.planner._shape import TrainingShape, Weight
 
 __all__ = [
     "ATTENTION",
+    "MOMENTS",
     "RESERVE",
     "Attempt",
     "Full",
@@ -20,9 +22,11 @@ __all__ = [
     "MemoryEstimate",
     "Mode",
     "Moment",
+    "Monitor",
     "Offload",
     "Optimizer",
     "Precision",
+    "Reading",
     "Sharding",
     "Training",
     "TrainingShape",
@@ -35,5 +39,6 @@ __all__ = [
     "largest_micro_batch",
     "levers",
     "measure_step",
+    "step_here",
     "training_memory",
 ]

@@ -64,6 +64,16 @@ def measure_step(config: Mapping[str, Any] | str | Path, machine: Machine, train
         return _Run(values, training, ranks).measure(steps)
 
 
+def step_here(config: Mapping[str, Any] | str | Path, training: Training, steps: int = 2) -> MeasuredStep:
+    """The same on the first GPU of this computer (or of the virtual machine that is entered), in this process alone.
+
+    Raises UsageError for a mode of several processes, and torch.OutOfMemoryError where the step does not fit.
+    """
+    if training.mode != "single":
+        raise UsageError(f"one process takes steps of the mode single, not {training.mode}")
+    return _Run(configuration(config), training, 1).measure(steps)
+
+
 @contextlib.contextmanager
 def _process_group(ranks: int) -> Iterator[None]:
     """A process group of that many ranks, of which this process is the first and the others are assumed."""
