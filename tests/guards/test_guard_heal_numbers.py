@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+from contextlib import suppress
+
 import pytest
 import torch
 from torch import nn
@@ -267,6 +271,46 @@ def test_a_call_that_draws_random_numbers_is_not_made_twice():
     model.late = True
     with pytest.raises(RuntimeError, match="same device"):
         model(x)
+
+
+@torch.no_grad()
+def test_watching_keeps_no_tensor_alive():
+    """A cache that grows by making new tensors must not be held twice."""
+
+    class Grows(nn.Module):
+        def forward(self, cache):
+            old = weakref.ref(cache.keys)
+            cache.keys = torch.cat([cache.keys, cache.keys])
+            return old() is None
+
+    class Cache:
+        keys = None
+
+    cache, model = Cache(), Grows()
+    cache.keys = ones(2)
+    sd.heal(model)
+    assert model(cache)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("heals", [True, False])
+def test_a_refused_call_keeps_no_tensor_alive(heals):
+    """Neither healed nor not: a cycle would hold the operands until the garbage collector comes."""
+    kept = []
+    gc.disable()
+    try:
+        with sd.heal():
+            x = ones(3)
+            kept.append(weakref.ref(x))
+            if heals:
+                x * torch.arange(3.0)
+            else:
+                with suppress(RuntimeError):
+                    torch.randn(3, device=GPU, generator=torch.Generator(), out=x)
+        del x
+        assert kept[0]() is None
+    finally:
+        gc.enable()
 
 
 class Scales(torch.nn.Module):

@@ -224,7 +224,10 @@ class Healing:
                     return func(*args, **(kwargs or {}))
                 except (RuntimeError, NotImplementedError) as error:
                     refused = error
-                return healing._again(refused, func, args, kwargs or {}, sys._getframe(1))
+                try:
+                    return healing._again(refused, func, args, kwargs or {}, sys._getframe(1))
+                finally:
+                    del refused  # it holds this frame, which would hold it, and the operands with them
 
         return Heals()
 
@@ -244,7 +247,10 @@ class Healing:
         named = named_tensors(function, args, kwargs)
         target = self._target(error, function, args, kwargs, named, frame)
         if target is None:
-            raise error
+            try:
+                raise error
+            finally:
+                del error
         stale = [tensor for _, tensor in named if tensor.device != target]
         # CUDA takes numbers from the host, and computes with them otherwise than with a tensor of its own type.
         numbers = {id(tensor) for tensor in stale if tensor.device.type == "cpu" and tensor.dim() == 0}

@@ -6,6 +6,7 @@ A call that leaves nothing may be made again and gives the same numbers. Must gu
 from __future__ import annotations
 
 import sys
+import weakref
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -46,10 +47,12 @@ def _marks(value: Any, depth: int) -> Iterator[Any]:
     """The value itself and what shows that it was written to."""
     import torch
 
-    yield value
     if isinstance(value, torch.Tensor):
+        yield weakref.ref(value)  # the same object as long as the tensor lives, and no reason for it to live longer
         yield None if value.is_inference() else value._version
-    elif isinstance(value, (list, tuple, dict, set)):
+        return
+    yield value
+    if isinstance(value, (list, tuple, dict, set)):
         yield len(value)
         if depth:
             for part in list(value.values() if isinstance(value, dict) else value)[:_ITEMS]:
