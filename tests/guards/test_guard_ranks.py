@@ -116,14 +116,14 @@ def environment():
 
 def test_under_torchrun(tmp_path):
     (tmp_path / "job.py").write_text(JOB)
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "3", "job.py"]
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "job.py"]
     done = subprocess.run(command, cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=180, check=False)
     assert done.returncode != 0
     assert done.stdout.split("ALONE ")[1].split()[1:3] == ["1", "False"]
     assert int(done.stdout.split("ALONE ")[1].split()[0]) <= _ranks.LISTENS + 5
     assert done.stderr.count("SD102 unmaterialized-weights") == 1, done.stderr
-    assert done.stderr.count("seen on ranks 0, 1, 2") == 1
-    assert done.stderr.count("another rank of this job tells it whole") == 2
+    assert done.stderr.count("seen on ranks 0, 1") == 1
+    assert done.stderr.count("another rank of this job tells it whole") == 1
 
 
 LONELY = """
