@@ -76,7 +76,7 @@ def main() -> int:
     """Measure and print."""
     arguments = argparse.ArgumentParser(description="What guard and heal cost a small model's step.")
     arguments.add_argument("--device", type=torch.device, default=torch.device("cpu"))
-    arguments.add_argument("--pairs", type=int, default=200)
+    arguments.add_argument("--pairs", type=int, default=400)
     chosen = arguments.parse_args()
     device: torch.device = chosen.device
     torch.manual_seed(0)

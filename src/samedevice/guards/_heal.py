@@ -317,8 +317,9 @@ class Healing:
             return say("heal.cause", "en", cause=finding.cause if refused else event.kind.value), None
         if not one_step:
             return say("heal.partly-done", "en"), None
-        if event.processes > 1 and len({device for each in event.running[-1:] for device in each.below}) > 1:
-            return say("heal.launcher", "en", model=event.running[-1].kind, world=str(event.processes)), None
+        world = max(event.processes, _world())
+        if world > 1 and len({device for each in event.running[-1:] for device in each.below}) > 1:
+            return say("heal.launcher", "en", model=event.running[-1].kind, world=str(world)), None
         met = {tensor.device for _, tensor in named}
         return say("heal.unclear", "en"), target_of(finding, event, named, written) if len(met) > 1 else None
 
