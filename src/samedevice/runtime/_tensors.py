@@ -50,8 +50,12 @@ def seen_device(tensor: torch.Tensor) -> torch.device:
         if hasattr(tensor, "__tensor_flatten__"):  # a wrapper, such as a DTensor, is where its parts are
             parts = [getattr(tensor, name, None) for name in tensor.__tensor_flatten__()[0]]
             return next((seen_device(part) for part in parts if isinstance(part, Tensor)), META)
-        if raw_is_meta(tensor):
-            return META
+        try:
+            if raw_is_meta(tensor):
+                return META
+        except RuntimeError:  # a ShardedTensor answers few questions; where it is, its shards tell
+            shards = getattr(tensor, "_local_shards", ())
+            return seen_device(shards[0].tensor) if shards else current_state().cuda(None)
     found: torch.device = raw_device(tensor)
     return found
 

@@ -1,0 +1,272 @@
+"""Train small models under real launchers, on a virtual machine and on the plain CPU over gloo, and compare every parameter.
+
+    python -m tools.launch_proof [KIND ...] [--ranks 2]
+
+Each kind trains three steps with clipped gradients, saves a checkpoint, overwrites its parameters, loads it again, and tells losses and
+parameters. The CPU runs the same script under the same launcher without samedevice. DeepSpeed's kinds need `deepspeed` (with
+`DS_BUILD_OPS=0` it builds nothing) and are left out where it is not installed. FSDP1 has no CPU run of its own in torch 2.13: it is
+compared with DDP's. Exit status: 0 all agree to 1e-6, 1 not so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+LAUNCHERS = {
+    "ddp": "torchrun", "fsdp1": "torchrun", "fsdp2": "torchrun", "trainer": "torchrun",
+    "accelerate-ddp": "accelerate", "accelerate-fsdp2": "accelerate",
+    "zero1": "deepspeed", "zero2": "deepspeed", "zero3": "deepspeed", "zero3-init-bf16": "deepspeed",
+}  # fmt: skip
+REFERENCE = {"fsdp1": "ddp", "accelerate-fsdp2": "accelerate-ddp"}
+OPTIONS = {"accelerate-fsdp2": "--use_fsdp --fsdp_version 2 --fsdp_auto_wrap_policy SIZE_BASED_WRAP --fsdp_min_num_params 50"}
+TOLERANCE = 1e-6
+
+
+# -- one rank ------------------------------------------------------------------------------------------------------------------------
+
+
+def rank_main(kind: str, out: Path) -> None:
+    """Train as one rank; rank 0 writes what came of it."""
+    import torch
+
+    train: Callable[..., tuple[list[float], dict[str, Any]]] = {
+        "ddp": _plain, "fsdp1": _plain, "fsdp2": _plain, "trainer": _trainer,
+        "accelerate-ddp": _accelerate, "accelerate-fsdp2": _accelerate,
+    }.get(kind, _deepspeed)  # fmt: skip
+    losses, parameters = train(kind, out)
+    if os.environ["RANK"] == "0":
+        told = {name: value.detach().cpu().double().flatten().tolist() for name, value in parameters.items()}
+        (out / "told.json").write_text(json.dumps({"losses": losses, "parameters": told}))
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
+
+
+def _device() -> Any:
+    import torch
+
+    return torch.device("cuda", int(os.environ["LOCAL_RANK"])) if torch.cuda.is_available() else torch.device("cpu")
+
+
+def _model() -> Any:
+    import torch
+    from torch import nn
+
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
+
+
+def _batch(step: int, device: Any) -> tuple[Any, Any]:
+    import torch
+
+    generator = torch.Generator().manual_seed(100 * step + int(os.environ["RANK"]))
+    return torch.randn(4, 8, generator=generator).to(device), torch.randint(0, 4, (4,), generator=generator).to(device)
+
+
+def _plain(kind: str, out: Path) -> tuple[list[float], dict[str, Any]]:
+    import torch
+    import torch.distributed as dist
+    from torch import nn
+    from torch.distributed.checkpoint import load, save
+    from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict, set_model_state_dict
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
+
+    device = _device()
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+    dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    model: Any = _model().to(device)
+    if kind == "ddp":
+        model = nn.parallel.DistributedDataParallel(model, device_ids=[device] if device.type == "cuda" else None)
+    elif kind == "fsdp1":
+        model = FullyShardedDataParallel(model, device_id=device, use_orig_params=True)
+    else:
+        mesh = init_device_mesh(device.type, (dist.get_world_size(),))
+        fully_shard(model[0], mesh=mesh)
+        fully_shard(model, mesh=mesh)
+    optimizer = torch.optim.AdamW(model.parameters(), 1e-2)
+    losses = []
+    for step in range(3):
+        x, y = _batch(step, device)
+        loss = nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        if kind == "fsdp1":
+            model.clip_grad_norm_(1.0)
+        else:
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.item())
+    checkpoint = {"model": get_model_state_dict(model)}
+    save(checkpoint, checkpoint_id=out / "checkpoint")
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.zero_()
+    load(checkpoint, checkpoint_id=out / "checkpoint")
+    set_model_state_dict(model, checkpoint["model"])
+    return losses, get_model_state_dict(model, options=StateDictOptions(full_state_dict=True))
+
+
+def _accelerate(kind: str, out: Path) -> tuple[list[float], dict[str, Any]]:
+    import torch
+    from accelerate import Accelerator
+
+    accelerator = Accelerator()
+    model = _model()
+    optimizer = torch.optim.AdamW(model.parameters(), 1e-2)
+    model, optimizer = accelerator.prepare(model, optimizer)
+    losses = []
+    for step in range(3):
+        x, y = _batch(step, accelerator.device)
+        loss = torch.nn.functional.cross_entropy(model(x), y)
+        accelerator.backward(loss)
+        accelerator.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.item())
+    accelerator.save_state(str(out / "state"))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.zero_()
+    accelerator.load_state(str(out / "state"))
+    found = accelerator.get_state_dict(model)
+    return losses, {name.removeprefix("module."): value for name, value in (found or {}).items()}
+
+
+def _trainer(kind: str, out: Path) -> tuple[list[float], dict[str, Any]]:
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM, Trainer, TrainingArguments, set_seed
+
+    set_seed(0)
+    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2}
+    model = LlamaForCausalLM(LlamaConfig(vocab_size=64, **sizes))
+    generator = torch.Generator().manual_seed(1)
+    data = [{"input_ids": ids, "labels": ids.clone()} for ids in torch.randint(0, 64, (64, 8), generator=generator)]
+
+    def trainer(steps: int) -> Any:
+        arguments = TrainingArguments(
+            output_dir=str(out / "trainer"), per_device_train_batch_size=4, max_steps=steps, logging_steps=1, save_steps=2,
+            learning_rate=1e-2, lr_scheduler_type="constant", report_to=[], disable_tqdm=True, use_cpu=not torch.cuda.is_available(),
+        )  # fmt: skip
+        return Trainer(model=model, args=arguments, train_dataset=data)
+
+    trainer(2).train()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.zero_()
+    again = trainer(4)
+    again.train(resume_from_checkpoint=True)
+    losses = [float(entry["loss"]) for entry in again.state.log_history if "loss" in entry]
+    return losses, model.state_dict()
+
+
+def _deepspeed(kind: str, out: Path) -> tuple[list[float], dict[str, Any]]:
+    import deepspeed  # type: ignore[import-not-found, unused-ignore]
+    import torch
+
+    half = kind.endswith("bf16")
+    zero = {"stage": int(kind[4]), "stage3_param_persistence_threshold": 0, "reduce_bucket_size": 1000, "allgather_bucket_size": 1000}
+    config = {
+        "train_micro_batch_size_per_gpu": 4,
+        "gradient_clipping": 1.0,
+        "zero_optimization": zero,
+        "optimizer": {"type": "AdamW", "params": {"lr": 1e-2, "torch_adam": True}},
+        "bf16": {"enabled": half},
+    }
+    deepspeed.init_distributed()
+    if "init" in kind:
+        with deepspeed.zero.Init(config_dict_or_path=config):
+            model = _model()
+    else:
+        model = _model()
+    engine, *_ = deepspeed.initialize(model=model, model_parameters=model.parameters(), config=config)
+    losses = []
+    for step in range(3):
+        x, y = _batch(step, engine.device)
+        loss = torch.nn.functional.cross_entropy(engine(x.bfloat16() if half else x).float(), y)
+        engine.backward(loss)
+        engine.step()
+        losses.append(loss.item())
+    engine.save_checkpoint(str(out / "zero"), "tag")
+    engine.load_checkpoint(str(out / "zero"), "tag")
+    with deepspeed.zero.GatheredParameters(list(engine.module.parameters())):
+        return losses, {name: value.detach().clone() for name, value in engine.module.named_parameters()}
+
+
+# -- all of them ---------------------------------------------------------------------------------------------------------------------
+
+
+def main() -> int:
+    """Run every kind both ways and print a table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("kinds", nargs="*", metavar="KIND", help=", ".join(LAUNCHERS))
+    parser.add_argument("--ranks", type=int, default=2)
+    given = parser.parse_args()
+    print(f"{'kind':18} {'launcher':10} {'parameters differ by':>20} {'losses by':>10} {'CPU s':>6} {'virtual s':>9}")
+    good = True
+    for kind in given.kinds or LAUNCHERS:
+        if LAUNCHERS[kind] == "deepspeed" and find_spec("deepspeed") is None:
+            print(f"{kind:18} deepspeed is not installed")
+            continue
+        here, seconds_here = _run(REFERENCE.get(kind, kind), given.ranks, virtual=False)
+        there, seconds_there = _run(kind, given.ranks, virtual=True)
+        names = {name: _plain_name(name) for name in there["parameters"]}
+        mine = {names[name]: values for name, values in there["parameters"].items()}
+        apart = max(_apart(values, mine[_plain_name(name)]) for name, values in here["parameters"].items())
+        lost = _apart(here["losses"], there["losses"])
+        good = good and max(apart, lost) <= TOLERANCE
+        print(f"{kind:18} {LAUNCHERS[kind]:10} {apart:20.2g} {lost:10.2g} {seconds_here:6.0f} {seconds_there:9.0f}", flush=True)
+    return 0 if good else 1
+
+
+def _plain_name(name: str) -> str:
+    return name.replace("_fsdp_wrapped_module.", "").removeprefix("module.")
+
+
+def _apart(one: list[float], other: list[float]) -> float:
+    assert len(one) == len(other), (len(one), len(other))
+    return max((abs(a - b) for a, b in zip(one, other, strict=True)), default=0.0)
+
+
+def _run(kind: str, ranks: int, *, virtual: bool) -> tuple[dict[str, Any], float]:
+    from samedevice.ranks import launch_command
+
+    script = str(Path(__file__).resolve())
+    launcher = LAUNCHERS[kind]
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.pathsep.join([str(ROOT / "src"), str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+        environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "DS_BUILD_OPS": "0"}
+        if virtual:
+            options = ["--launcher-args", OPTIONS[kind]] if kind in OPTIONS else []
+            head = [sys.executable, "-m", "samedevice", "run", "--machine", f"{ranks}x24GB", "--launcher", launcher, "--nproc", str(ranks)]
+            command = [*head, *options, script, "--rank", kind, folder]
+        else:  # no launcher but torchrun starts several processes on a CPU without more ado
+            environment["DS_ACCELERATOR"] = "cpu"
+            environment["ACCELERATE_USE_CPU"] = "true"
+            command = launch_command("torchrun", ranks, [], [script, "--rank", kind, folder], module=False)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        told = Path(folder) / "told.json"
+        if done.returncode != 0 or not told.is_file():
+            raise SystemExit(f"{kind} ({'virtual' if virtual else 'CPU'}) ended with {done.returncode}:\n{done.stderr[-6000:]}")
+        found: dict[str, Any] = json.loads(told.read_text())
+        return found, time.monotonic() - started
+
+
+if __name__ == "__main__":
+    if "--rank" in sys.argv:
+        place = sys.argv.index("--rank")
+        rank_main(sys.argv[place + 1], Path(sys.argv[place + 2]))
+    else:
+        sys.exit(main())
