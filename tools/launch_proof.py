@@ -136,6 +136,7 @@ def _accelerate(kind: str, out: Path) -> tuple[list[float], dict[str, Any]]:
         optimizer.zero_grad()
         losses.append(loss.item())
     accelerator.save_state(str(out / "state"))
+    accelerator.wait_for_everyone()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.zero_()
@@ -157,7 +158,7 @@ def _trainer(kind: str, out: Path) -> tuple[list[float], dict[str, Any]]:
     def trainer(steps: int) -> Any:
         arguments = TrainingArguments(
             output_dir=str(out / "trainer"), per_device_train_batch_size=4, max_steps=steps, logging_steps=1, save_steps=2,
-            learning_rate=1e-2, lr_scheduler_type="constant", report_to=[], disable_tqdm=True, use_cpu=not torch.cuda.is_available(),
+            learning_rate=1e-1, optim="sgd", lr_scheduler_type="constant", report_to=[], disable_tqdm=True, use_cpu=not torch.cuda.is_available(),
         )  # fmt: skip
         return Trainer(model=model, args=arguments, train_dataset=data)
 
