@@ -158,7 +158,8 @@ def _trainer(kind: str, out: Path) -> tuple[list[float], dict[str, Any]]:
     def trainer(steps: int) -> Any:
         arguments = TrainingArguments(
             output_dir=str(out / "trainer"), per_device_train_batch_size=4, max_steps=steps, logging_steps=1, save_steps=2,
-            learning_rate=1e-1, optim="sgd", lr_scheduler_type="constant", report_to=[], disable_tqdm=True, use_cpu=not torch.cuda.is_available(),
+            learning_rate=1e-1, optim="sgd", lr_scheduler_type="constant", report_to=[], disable_tqdm=True,
+            use_cpu=not torch.cuda.is_available(),
         )  # fmt: skip
         return Trainer(model=model, args=arguments, train_dataset=data)
 
