@@ -160,7 +160,6 @@ class Interpreter:
 
     def note(self, kind: str, node: ast.AST, frame: Frame, **values: Any) -> None:
         """Something happened."""
-        code = _line_of(frame.module.source, node)
         process = self.process
         placed = values.get("placement") if kind == "load" else None
         device = (
@@ -177,7 +176,7 @@ class Interpreter:
             values["own"] = process.own(device.index)
         if kind == "trainer":
             values["placement"] = placement_of(values.get("model"))
-        self.facts.append(Fact(kind, frame.module.file, node, values, self._maybe > 0, code))
+        self.facts.append(Fact(kind, frame.module.file, node, values, self._maybe > 0))
 
     # Statements
 
@@ -455,7 +454,7 @@ class Interpreter:
                 return self._unary(node, frame)
             case ast.BinOp():
                 left, right = self.value(node.left, frame), self.value(node.right, frame)
-                self._meet([left, right], node, frame)
+                self.meet([left, right], node, frame)
                 return binary(node.op, left, right)
             case ast.Compare():
                 left = self.value(node.left, frame)
@@ -744,7 +743,8 @@ class Interpreter:
 
     # Tensors that meet
 
-    def _meet(self, values: list[Any], node: ast.AST, frame: Frame, what: str = "operands") -> None:
+    def meet(self, values: list[Any], node: ast.AST, frame: Frame, what: str = "operands") -> None:
+        """Tensors of one operation: those whose GPUs are known must be together."""
         devices = {
             str(each.device) for each in values if isinstance(each, Tensor) and each.device is not None and each.device.index is not None
         }
@@ -757,10 +757,6 @@ class Interpreter:
                 what=what,
                 tensors=[each for each in values if isinstance(each, Tensor)],
             )
-
-    def meet(self, values: list[Any], node: ast.AST, frame: Frame, what: str) -> None:
-        """Tensors of one call: those whose GPUs are known must be together."""
-        self._meet(values, node, frame, what)
 
     def _step(self) -> None:
         self._steps += 1
@@ -820,9 +816,3 @@ def _roots(script: Path, package_root: Path | None) -> list[Path]:
         if each not in found and each.is_dir():
             found.append(each)
     return found
-
-
-def _line_of(source: str, node: ast.AST) -> str:
-    line = getattr(node, "lineno", 0)
-    lines = source.splitlines()
-    return lines[line - 1].strip() if 0 < line <= len(lines) else ""

@@ -90,14 +90,17 @@ def _locate(data: Any, prefix: str, source: str, start: int, lines: dict[str, in
 def _yaml(path: Path, source: str, language: Language) -> tuple[Any, dict[str, int]]:
     lines: dict[str, int] = {}
     try:
-        loader = yaml.SafeLoader(source)
-        count = 0
+        count = depth = 0
         for event in yaml.parse(source, Loader=yaml.SafeLoader):
             count += 1
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > _DEEPEST:
+                raise UsageError(say("preflight.too-deep", language, path=path))
             if isinstance(event, yaml.AliasEvent):
                 raise UsageError(say("preflight.aliases", language, path=path, line=event.start_mark.line + 1))
             if count > _MOST_NODES:
                 raise UsageError(say("preflight.too-large", language, path=path, most=_MOST_NODES))
+        loader = yaml.SafeLoader(source)
         node = loader.get_single_node()
         if node is None:
             return {}, lines

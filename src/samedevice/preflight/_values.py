@@ -33,7 +33,7 @@ class Origin:
     line: int
     node: ast.expr | None = None
     kind: str = "python"
-    """`python`, `default` (of an option or a field), `shell`, `argument`, `config`."""
+    """`python`, `default` (of an option or a field), `call` (computed), `shell`, `argument`, `config`."""
 
 
 class Text(str):
@@ -225,7 +225,6 @@ class Fact:
     values: dict[str, Any]
     maybe: bool = False
     """It stands under a condition that could not be told."""
-    source: str = ""
 
     def __getitem__(self, key: str) -> Any:
         return self.values.get(key)
