@@ -228,6 +228,27 @@ def test_a_map_from_the_command_line(codes):
     assert codes({**given, "train.py": script.format(default='"auto"'), "launch.sh": "torchrun --nproc_per_node 4 train.py\n"}) == ["SD132"]
 
 
+LOCAL_RANK = HEAD + (
+    'import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument("--local_rank", type=int, default=-1)\n'
+    "options = parser.parse_args()\ntorch.cuda.set_device(options.local_rank)\ndist.init_process_group('nccl')\n"
+    'model = DDP(AutoModelForCausalLM.from_pretrained("m").cuda())\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("command", "wanted"),
+    [
+        ("python -m torch.distributed.launch --nproc_per_node 4 train.py", []),
+        ("deepspeed --num_gpus 4 train.py", []),
+        ("python -m torch.distributed.launch --use_env --nproc_per_node 4 train.py", ["SD402"]),
+        ("torchrun --nproc_per_node 4 train.py", ["SD402"]),
+    ],
+)
+def test_local_rank_as_an_argument(command, wanted, codes):
+    """Only some launchers pass it; with the others -1 stays, which `set_device` takes as no change."""
+    assert codes({"launch.sh": command + "\n", "train.py": LOCAL_RANK}) == wanted
+
+
 def test_a_map_from_the_environment(codes):
     files = {
         "launch.sh": "export DEVICE_MAP=auto\ntorchrun --nproc_per_node 4 train.py\n",

@@ -74,6 +74,12 @@ class Launch:
         """Whether several processes train together."""
         return self.group > 1
 
+    @property
+    def passes_local_rank(self) -> bool:
+        """Whether the launcher adds `--local_rank` to the script's arguments: DeepSpeed's, and the old one of torch."""
+        old = "torch.distributed.launch" in self.words and not {"--use_env", "--use-env"} & set(self.words)
+        return self.launcher == "deepspeed" or old
+
     def rank_environment(self, rank: int) -> dict[str, str]:
         """What process `rank` of the last machine finds in `os.environ`, beside the rest."""
         found = dict(self.environment)

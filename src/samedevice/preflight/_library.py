@@ -319,7 +319,7 @@ def _set_device(reader: Interpreter, call: Call) -> Any:
     value = call[0][0] if call[0] else call[1].get("device")
     found = device_of(value)
     reader.process.placed_current = True
-    if found is not None and found.index is not None:
+    if found is not None and found.index is not None and found.index >= 0:  # torch takes a negative index as no change
         reader.process.current = found.index
     else:
         reader.process.current = reader.process.rank if value is UNKNOWN else reader.process.current
@@ -650,7 +650,7 @@ def _parser_method(reader: Interpreter, parser: Parser, name: str, call: Call) -
             else None
         )
         found = parser.parse(words if words is not None else reader.process.launch.arguments)
-        if reader.process.launch.launcher == "deepspeed" and "local_rank" in found.attributes:
+        if reader.process.launch.passes_local_rank and "local_rank" in found.attributes:
             found.attributes["local_rank"] = reader.process.rank
         return found if name == "parse_args" else (found, UNKNOWN)
     return UNKNOWN
