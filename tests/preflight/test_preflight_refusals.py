@@ -267,6 +267,54 @@ def test_a_map_in_training_arguments(codes):
     assert codes(files) == ["SD132"]
 
 
+TWO_HALVES = (
+    HEAD
+    + """
+class TwoHalves(nn.Module):
+    def __init__(self, first, second):
+        super().__init__()
+        self.devices = (first, second)
+        self.one = nn.Linear(8, 8).to(first)
+        self.two = nn.Linear(8, 8).to(second)
+
+    def forward(self, x):
+        hidden = self.one(x.to(self.devices[0])).relu()
+        return self.two(hidden.to(self.devices[1]))
+
+
+model = TwoHalves("cuda:0", "cuda:1")
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+{wrap}
+logits = model(torch.randn(4, 8))
+labels = torch.randn(4, 8).to("{device}")
+nn.MSELoss()(logits, labels).backward()
+"""
+)
+
+
+def test_a_model_split_by_hand(judged):
+    """The devices of its parts, and of what its forward gives, are followed."""
+    right = judged(TWO_HALVES.format(wrap="", device="cuda:1"), launcher="python")
+    assert (right.findings, right.mode.name) == ((), "naive-model-parallel")
+    wrong = judged(TWO_HALVES.format(wrap="", device="cuda:0"), launcher="python")
+    assert [finding.code for finding in wrong.findings] == ["SD130"]
+    assert "labels.to(logits.device)" in wrong.findings[0].fixes[0].diff
+    wrapped = judged(TWO_HALVES.format(wrap="nn.DataParallel(model)", device="cuda:1"), launcher="python")
+    assert [finding.code for finding in wrapped.findings] == ["SD131"]
+
+
+def test_processes_that_the_script_spawns(judged):
+    source = HEAD + (
+        "import torch.multiprocessing as mp\n"
+        "def work(rank, world):\n    dist.init_process_group('nccl', rank=rank, world_size=world)\n"
+        "    model = DDP(AutoModelForCausalLM.from_pretrained('m').to({device}))\n"
+        "mp.spawn(work, args=(torch.cuda.device_count(),), nprocs=torch.cuda.device_count())\n"
+    )
+    right = judged(source.format(device="rank"), launcher="python")
+    assert (right.findings, right.mode.name) == ((), "ddp")
+    assert [finding.code for finding in judged(source.format(device="'cuda'"), launcher="python").findings] == ["SD402"]
+
+
 def test_one_visible_gpu_makes_auto_harmless(codes):
     source = HEAD + 'model = AutoModelForCausalLM.from_pretrained("m", device_map="auto")\nmodel.to("cuda")'
     assert codes(source, machine="1x24GB", launcher="python") == []

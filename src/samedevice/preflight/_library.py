@@ -475,7 +475,7 @@ def _spawn(reader: Interpreter, call: Call) -> Any:
     count = keywords.get("nprocs", positional[2] if len(positional) > 2 else None)
     process = reader.process
     process.spawned = count if isinstance(count, int) else process.gpus
-    process.rank = min(max(0, (process.spawned or 1) - 1), max(0, len(process.launch.visible) - 1)) if process.rank else 0
+    process.rank = min(max(0, (process.spawned or 1) - 1), max(0, len(process.launch.visible) - 1)) if process.rank_is_last else 0
     if isinstance(function, Function):
         reader.call(function, [process.rank, *(arguments if isinstance(arguments, (list, tuple)) else ())], {}, node, frame)
     process.spawned = None

@@ -57,7 +57,8 @@ def _one_process(launch: Launch, told: Sequence[Fact], facts: Sequence[Fact], wr
     if "DataParallel" in wraps:
         return _mode("data-parallel", "wrapped", values)
     placements = [fact["placement"] for fact in told if fact.kind == "load"] or [fact["placement"] for fact in facts if fact.kind == "load"]
-    placements += [fact["placement"] for fact in told if fact.kind in ("wrap", "trainer") and isinstance(fact["model"], (Model, Instance))]
+    holders = [fact for fact in told if fact.kind in ("wrap", "trainer", "optimizer")]
+    placements += [fact["placement"] for fact in holders if isinstance(fact["model"], (Model, Instance))]
     if any(each.kind == "split" for each in placements) or (launch.tool is not None and launch.tool.maps_alone and len(launch.visible) > 1):
         return _mode("naive-model-parallel", "spread", values)
     if any(each.kind == "unknown" for each in placements) and len(launch.visible) > 1:
