@@ -6,6 +6,7 @@ Must guarantee: torch's own Python makes, names and checks the groups; only the 
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -28,13 +29,17 @@ _TIMEOUT = timedelta(minutes=10)
 
 
 class GlooExchange:
-    """Exchanges bytes over a gloo backend."""
+    """Exchanges bytes over a gloo backend, which is connected at the first exchange: NCCL meets the others no sooner either."""
 
     assumes = False
 
-    def __init__(self, backend: Any) -> None:
-        self._backend = backend
+    def __init__(self, connect: Callable[[], Any]) -> None:
+        self._connect = connect
         self._sent: list[tuple[Any, torch.Tensor]] = []
+
+    @functools.cached_property
+    def _backend(self) -> Any:
+        return self._connect()
 
     def everyone(self, header: list[int], data: torch.Tensor | None) -> list[tuple[list[int], torch.Tensor | None]]:
         """Header and bytes of each rank."""
@@ -153,18 +158,16 @@ class _AssumedGloo(_Gloo):  # type: ignore[misc]  # torch's class is Any here
 
 
 def _init_gloo(backend: Any, store: Any, rank: int, size: int, timeout: timedelta) -> None:
+    """Make the shell that torch sees, and how it will reach the other ranks."""
     options = _Gloo._Options()
     options._devices = [_Gloo.create_device(hostname="127.0.0.1")]
     options._timeout = timeout
     before, engine.raw = engine.raw, True
     try:
-        if _assumed_ranks() is None:
-            _Gloo.__init__(backend, store, rank, size, options)
-        else:
-            _Gloo.__init__(backend, _c10d.HashStore(), 0, 1, options)
-            _exchanges[id(backend)] = AssumedExchange(size)
+        _Gloo.__init__(backend, _c10d.HashStore(), 0, 1, options)
     finally:
         engine.raw = before
+    _exchanges[id(backend)] = GlooExchange(lambda: _Gloo(store, rank, size, options)) if _assumed_ranks() is None else AssumedExchange(size)
 
 
 _kept: list[Any] = []
@@ -183,7 +186,7 @@ def exchange_for(backend: Any) -> Exchange:
         if not isinstance(backend, _Gloo):
             raise UnsupportedFeatureError(f"Tensors of a virtual machine in a process group of {type(backend).__name__} are not supported.")
         _keep(backend)
-        found = _exchanges[id(backend)] = GlooExchange(backend)
+        found = _exchanges[id(backend)] = GlooExchange(lambda: backend)
     return found  # type: ignore[no-any-return]  # looked up in a dict of Any
 
 
@@ -223,7 +226,11 @@ def install_process_groups(patches: Patches, assumed_ranks: int | None = None) -
 
     def destroy_process_group(group: Any = None) -> None:
         _flush()
+        everything = group is None or group is dist.group.WORLD
         destroy(group)
+        if everything:
+            _exchanges.clear()
+            _kept.clear()
 
     for owner in (c10d, dist):
         patches.attribute(owner, "destroy_process_group", destroy_process_group)
