@@ -165,7 +165,9 @@ class _Reader:
         if self.family.router_keeps:
             total += FP32 + FP32 * rows
         total += (FP32 if self.family.router_keeps else self.compute) * rows
-        total += rows * size * (2 * sizes.hidden + 4 * sizes.expert_inner)  # inputs, gate and up, activation, product, results
+        total += rows * size * (sizes.hidden + 3 * sizes.expert_inner)  # gate and up, activation, results
+        if self.lora is None:
+            total += rows * size * (sizes.hidden + sizes.expert_inner)  # inputs of the products, for the gradients of their weights
         if sizes.shared_inner:
             total += self.inputs(sizes.hidden, ("gate", "up"))
             total += self.compute * (3 * sizes.shared_inner + sizes.hidden + 1)
