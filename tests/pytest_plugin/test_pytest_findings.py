@@ -25,6 +25,22 @@ def test_clean():
 """
 HEADLINE = "SD101 cross-device-operands: mul got operands on cuda:0 and cuda:1"
 
+CHILD = """
+import subprocess, sys
+
+def test_child():
+    subprocess.run([sys.executable, "-c", "import torch; torch.ones(2, device='cuda') * torch.ones(2)"], check=True)
+
+def test_clean():
+    pass
+"""
+
+
+def test_what_a_child_finds_counts_for_its_test(suite):
+    result = suite(CHILD, "--machine=2x24GB", "--on-mismatch=record")
+    result.assert_outcomes(failed=1, passed=1)
+    result.stdout.fnmatch_lines(["SD101 cross-device-operands: mul got operands on cuda:0 and cpu*", "  in test_it.py::test_child"])
+
 
 def test_findings_are_listed_once_with_their_tests(suite):
     result = suite(SUITE, "--machine=2x24GB")
