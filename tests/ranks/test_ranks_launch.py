@@ -88,6 +88,16 @@ def test_one_rank_stands_for_eight(tmp_path):
     assert rank == 0 and [device for device, own in memory.items() if own["peak_allocated"]] == ["cuda:0"]
 
 
+@pytest.mark.parametrize(("backend", "assumed"), [("cpu:gloo,cuda:nccl", False), ("nccl", True)])
+def test_groups_bound_to_a_device_split(tmp_path, backend, assumed):
+    """A mesh over such groups is split from the whole launch, as tensor parallelism in transformers does with `device_id=`."""
+    launch = ("--machine", "4x24GB", "--launcher", "torchrun", "--nproc", 4, *(["--ranks", "one"] if assumed else []))
+    code, out, error = run(tmp_path, *launch, SCRIPTS / "splits.py", backend, *(["--assumed"] if assumed else []))
+    assert (code, sorted(out.split())) == (0, sorted((["0"] if assumed else ["0", "1", "2", "3"]) + ["split"] * (1 if assumed else 4))), (
+        error
+    )
+
+
 @pytest.mark.parametrize("words", [("--nproc", "2"), ("--launcher", "mpirun"), ("--launcher", "torchrun", "--ranks", "two")])
 def test_wrong_usage(tmp_path, words):
     code, _, error = run(tmp_path, *words, "script.py")

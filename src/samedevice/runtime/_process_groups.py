@@ -128,11 +128,12 @@ class ProcessGroupNCCL(_Gloo):  # type: ignore[misc]  # torch's class is Any her
 
     Options = _Options
     NCCLConfig = _Config
-    supports_splitting = False
+    supports_splitting = True
     supports_coalescing = False
 
     def __init__(self, store: Any, rank: int, size: int, options: Any = None, timeout: Any = None) -> None:
         self.nccl_options = _Options() if options is None else options
+        self._splits = 0
         _init_gloo(self, store, rank, size, getattr(self.nccl_options, "_timeout", None) or timeout or _TIMEOUT)
         _keep(self)
 
@@ -145,8 +146,15 @@ class ProcessGroupNCCL(_Gloo):  # type: ignore[misc]  # torch's class is Any her
         return True
 
     def comm_split_count(self) -> int:
-        """Communicators that were split from this one: none."""
-        return 0
+        """Communicators that were split from this one."""
+        return self._splits
+
+    def perform_nocolor_split(self, device: torch.device) -> None:
+        """Take part in a split as a rank that is in none of the new groups."""
+        self._splits += 1
+
+    def eager_connect_single_device(self, device: torch.device | None = None) -> None:
+        """A group that is bound to a device connects at once; this one may wait until the first exchange."""
 
 
 class _AssumedGloo(_Gloo):  # type: ignore[misc]  # torch's class is Any here
@@ -222,6 +230,7 @@ def install_process_groups(patches: Patches, assumed_ranks: int | None = None) -
     for owner in (c10d, torch.distributed.constants):
         patches.attribute(owner, "default_pg_nccl_timeout", _TIMEOUT)
     _install_coalescing(patches)
+    _install_splitting(patches)
     destroy = c10d.destroy_process_group
 
     def destroy_process_group(group: Any = None) -> None:
@@ -245,6 +254,65 @@ def _install_coalescing(patches: Patches) -> None:
     group: Any = dist.ProcessGroup
     for name in ("_start_coalescing", "_end_coalescing"):
         patches.attribute(group, name, _unless_ours(getattr(group, name)))
+
+
+def _install_splitting(patches: Patches) -> None:
+    """`ProcessGroup.split_group`, which in C++ would split the shell of a backend and not our half of it."""
+    original = getattr(dist.ProcessGroup, "split_group", None)
+    if original is None:
+        return
+
+    def split_group(
+        parent: Any,
+        new_ranks: list[int],
+        timeout: timedelta | None = None,
+        opts: Any = None,
+        group_name: str | None = None,
+        group_desc: str | None = None,
+        device_types: list[torch.device] | None = None,
+    ) -> Any:
+        backends = {device: parent._get_backend(device) for device in parent._device_types}
+        if not any(isinstance(backend, ProcessGroupNCCL) for backend in backends.values()):
+            return original(parent, new_ranks, timeout, opts, group_name, group_desc, device_types)
+        kept = {device.type for device in device_types or backends}
+        backends = {device: backend for device, backend in backends.items() if device.type in kept}
+        return _split(parent, backends, sorted(new_ranks), timeout, opts, group_name, group_desc)
+
+    patches.attribute(dist.ProcessGroup, "split_group", split_group)
+
+
+def _split(
+    parent: Any,
+    backends: dict[torch.device, Any],
+    ranks: list[int],
+    timeout: timedelta | None,
+    options: Any,
+    name: str | None,
+    description: str | None,
+) -> Any:
+    """The group of `ranks` of `parent`, with a backend of the same kind for each of `backends`; None where this rank is not among them."""
+    for backend in {id(each): each for each in backends.values() if isinstance(each, ProcessGroupNCCL)}.values():
+        backend.perform_nocolor_split(torch.device("cuda"))
+    if parent.rank() not in ranks:
+        return None
+    name = name or f"{parent.group_name}:split:{ranks}"
+    rank, store = ranks.index(parent.rank()), _c10d.PrefixStore(f"{name}/", parent.get_group_store())
+    group: Any = dist.ProcessGroup(store, rank, len(ranks))
+    kinds = dist.ProcessGroup.BackendType
+    made: dict[int, Any] = {}
+    for device, backend in backends.items():
+        ours = isinstance(backend, ProcessGroupNCCL)
+        if id(backend) not in made:
+            place = (_c10d.PrefixStore(f"{device.type}/", store), rank, len(ranks))
+            made[id(backend)] = (
+                ProcessGroupNCCL(*place, options, timeout) if ours else c10d.ProcessGroupGloo(*place, timeout=timeout or _TIMEOUT)
+            )
+        group._register_backend(device, kinds.NCCL if ours else kinds.GLOO, made[id(backend)])
+        if device.type == "cuda" or len(backends) == 1:
+            group._set_default_backend(kinds.NCCL if ours else kinds.GLOO)
+    group._set_group_name(name)
+    group._set_group_desc(description or "undefined")
+    return group
 
 
 def _unless_ours(original: Any) -> Callable[..., Any]:
