@@ -287,6 +287,17 @@ def test_machines_of_other_specs_nest():
         assert kept.device == torch.device("cuda:3")
 
 
+def test_leaving_an_inner_machine_leaves_the_outer_one_whole():
+    """`torch.tensor` under a device context needs what a machine switches in C++: an inner one must not switch it off."""
+    with enter("2x24GB"):
+        with torch.device("cuda:1"):
+            with enter("4x24GB"), torch.device("cuda:3"):
+                assert torch.tensor([1.0]).device == torch.device("cuda:3")
+            assert torch.tensor([1.0]).device == torch.device("cuda:1")
+        assert torch.tensor([1.0], device="cuda").device == torch.device("cuda:0")
+    assert not torch._C._only_lift_cpu_tensors()
+
+
 def test_the_innermost_machine_records():
     with enter("2x24GB") as outer, enter("2x24GB") as inner:
         torch.ones(2, device="cuda:0") + torch.ones(2, device="cuda:1")

@@ -167,8 +167,8 @@ class VirtualMachine:
                 torch.set_num_threads(1)
                 stack.callback(torch.set_num_threads, threads)
                 # Lets `torch.tensor(..., device="cuda")` reach the mode.
+                stack.callback(torch._C._set_only_lift_cpu_tensors, torch._C._only_lift_cpu_tensors())
                 torch._C._set_only_lift_cpu_tensors(True)
-                stack.callback(torch._C._set_only_lift_cpu_tensors, False)
                 stack.enter_context(VirtualDeviceMode(self._engine))
                 _inside.append(self)
                 stack.callback(_inside.remove, self)
