@@ -12,6 +12,7 @@ pytest says of the test, for all tests of which it says that.
 from __future__ import annotations
 
 import argparse
+import ast
 import importlib.metadata
 import json
 import os
@@ -24,12 +25,13 @@ import tarfile
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from xml.etree import ElementTree
 
+from tools import stand_ins
 from tools.overlays import OverlayError, cache_folder, environment
 
 _REPOSITORY = Path(__file__).resolve().parent.parent
@@ -51,22 +53,64 @@ class Peer:
     """What its tests import besides our own dependencies."""
     options: tuple[str, ...] = ()
     """What pytest is told besides."""
-    two: str = "multiple"
-    """What is said of a test that is skipped because it wants two devices."""
+    more: tuple[str, ...] = ()
+    """Patterns of files of tests that only a checkout has."""
+    supplies: tuple[str, ...] = ()
+    """Folders that tests read and only a checkout has."""
 
+
+_SUITE = {
+    "aiohappyeyeballs": "2.7.1",
+    "aiohttp": "3.14.5",
+    "aiosignal": "1.4.0",
+    "attrs": "26.1.0",
+    "bitsandbytes": "0.50.2",
+    "certifi": "2026.10.18",
+    "charset-normalizer": "3.5.2",
+    "datasets": "5.2.0",
+    "dill": "0.4.1",
+    "evaluate": "0.4.6",
+    "frozenlist": "1.8.0",
+    "joblib": "1.6.0",
+    "multidict": "7.2.1",
+    "multiprocess": "0.70.19",
+    "narwhals": "2.28.0",
+    "pandas": "3.1.1",
+    "parameterized": "0.9.0",
+    "propcache": "0.5.4",
+    "pyarrow": "26.0.1",
+    "python-dateutil": "4.0.0",
+    "requests": "2.32.5",
+    "scikit-learn": "1.9.1",
+    "scipy": "1.17.1",
+    "threadpoolctl": "3.8.0",
+    "torchao": "0.18.0",
+    "torchvision": "0.28.0",
+    "tzdata": "2026.6",
+    "urllib3": "2.8.0",
+    "xxhash": "4.1.0",
+    "yarl": "1.25.1",
+}
+"""What the tests of several peers import besides our own dependencies."""
 
 PEERS = {
     "accelerate": Peer(
         version="1.15.0",
         tests=("tests/test_*.py",),
+        more=("tests/deepspeed/test_*.py", "tests/fsdp/test_*.py", "tests/tp/test_*.py"),
+        supplies=("examples",),
         machine="2x24GB",
         pins={
-            "certifi": "2026.10.18",
-            "charset-normalizer": "3.5.2",
-            "parameterized": "0.9.0",
-            "requests": "2.32.5",
+            **_SUITE,
+            "absl-py": "2.5.1",
+            "grpcio": "1.85.1",
+            "markdown": "3.11.3",
+            "protobuf": "7.36.2",
+            "tensorboard": "2.21.0",
+            "tensorboard-data-server": "0.7.2",
+            "timm": "1.0.31",
             "torchdata": "0.11.0",
-            "urllib3": "2.8.0",
+            "werkzeug": "3.1.9",
         },
     ),
     "peft": Peer(
@@ -81,29 +125,24 @@ PEERS = {
             "tests/test_tuners_utils.py",
         ),
         machine="2x24GB",
-        pins={
-            "datasets": "5.2.0",
-            "diffusers": "0.38.0",
-            "dill": "0.4.1",
-            "importlib-metadata": "10.2.0",
-            "multiprocess": "0.70.19",
-            "pandas": "3.1.1",
-            "parameterized": "0.9.0",
-            "pyarrow": "26.0.1",
-            "python-dateutil": "4.0.0",
-            "requests": "2.32.5",
-            "certifi": "2026.10.18",
-            "charset-normalizer": "3.5.2",
-            "urllib3": "2.8.0",
-            "zipp": "4.1.2",
-            "scipy": "1.17.1",
-            "tzdata": "2026.6",
-            "xxhash": "4.1.0",
-        },
-        # Its ini file wants a plugin that measures coverage; its distribution lacks `tests/__init__.py`.
-        options=("-o", "addopts=", "-o", "pythonpath=.", "-o", "consider_namespace_packages=true", "--import-mode=importlib"),
+        pins={**_SUITE, "diffusers": "0.38.0", "importlib-metadata": "10.2.0", "zipp": "4.1.2"},
+        # Its ini file wants a plugin that measures coverage, and makes errors of what a newer transformers deprecates; its
+        # distribution lacks `tests/__init__.py`.
+        options=(
+            "-o",
+            "addopts=",
+            "-o",
+            "pythonpath=.",
+            "-o",
+            "consider_namespace_packages=true",
+            "--import-mode=importlib",
+            "-W",
+            "ignore::FutureWarning",
+        ),
     ),
 }
+_WANTS_SEVERAL = re.compile(r"require_(torch_)?multi_")
+"""Decorators of tests and of their classes that ask for more than one device."""
 _PATIENCE = 1800.0
 """Seconds for one file."""
 
@@ -114,6 +153,8 @@ class Outcome:
 
     outcome: str
     reason: str
+    stand_in: bool = False
+    """Whether it opened a stand-in."""
 
 
 class PeerError(Exception):
@@ -143,37 +184,74 @@ def source_folder(name: str, version: str) -> Path:
     return folder
 
 
+@contextmanager
+def workplace(name: str, checkout: Path | None = None) -> Iterator[Path]:
+    """A folder with the files of the peer's source distribution and what it leaves out, for as long as tests run in it."""
+    peer = PEERS[name]
+    with tempfile.TemporaryDirectory(prefix=f"{name}-") as temporary:
+        folder = Path(temporary)
+        if peer.tests:
+            shutil.copytree(source_folder(name, peer.version), folder, ignore=shutil.ignore_patterns("src"), dirs_exist_ok=True)
+        for part in ("tests", *peer.supplies) if checkout else ():
+            for file in sorted((checkout / part).rglob("*")):  # type: ignore[operator]
+                place = folder / file.relative_to(checkout)  # type: ignore[arg-type]
+                if file.is_file() and not place.exists():
+                    place.parent.mkdir(parents=True, exist_ok=True)
+                    shutil.copyfile(file, place)
+        stand_ins.write_data(folder)
+        yield folder
+
+
 def files_of(peer: Peer, folder: Path) -> list[str]:
     """The files of tests, sorted."""
-    return sorted({str(path.relative_to(folder)) for pattern in peer.tests for path in folder.glob(pattern)})
+    return sorted({str(path.relative_to(folder)) for pattern in (*peer.tests, *peer.more) for path in folder.glob(pattern)})
 
 
-def run_tests(name: str, machine: str, only: Sequence[str] = (), options: Sequence[str] = ()) -> dict[str, Outcome]:
+def run_tests(
+    name: str, machine: str, only: Sequence[str] = (), options: Sequence[str] = (), checkout: Path | None = None
+) -> dict[str, Outcome]:
     """Outcome of each test by its id; an empty `machine` means the plain CPU."""
     peer = PEERS[name]
-    folder = source_folder(name, peer.version)
-    variables = _environment(name, peer)
+    variables = _environment(name, peer, checkout)
     # By its module and not by an installed samedevice's entry point, which need not be there.
     plugin = ["-p", "no:samedevice", "-p", "samedevice.pytest_plugin", f"--machine={machine}"] if machine else []
-    plugin += peer.options
+    plugin += ["-p", "tools.stand_in_use", *peer.options]
     outcomes: dict[str, Outcome] = {}
-    for file in files_of(peer, folder):
-        if only and not any(word in file for word in only):
-            continue
-        with tempfile.TemporaryDirectory() as scratch:
-            report = Path(scratch) / "report.xml"
-            fixed = ["-q", "-p", "no:cacheprovider", "-o", "junit_family=xunit1", f"--junit-xml={report}", file]
-            started = time.monotonic()
-            status, said = _pytest([*plugin, *fixed, *options], folder, {**variables, "TMPDIR": scratch})
-            if options:
-                print(said)
-            if not report.is_file() or status not in _ENDED:
-                raise PeerError(f"pytest did not come to an end in {file} (exit status {status}):\n{said[-_SAID_ON_FAILURE:]}")
-            found = read_report(report, file)
-        last = (said.strip().splitlines() or [""])[-1]
-        print(f"{machine or 'plain CPU':10} {time.monotonic() - started:6.0f} s  {file}: {last}", file=sys.stderr, flush=True)
-        outcomes.update(found)
+    with workplace(name, checkout) as folder:
+        for file in files_of(peer, folder):
+            if only and not any(word in file for word in only):
+                continue
+            with tempfile.TemporaryDirectory() as scratch:
+                report = Path(scratch) / "report.xml"
+                fixed = ["-q", "-p", "no:cacheprovider", "-o", "junit_family=xunit1", f"--junit-xml={report}", file]
+                started = time.monotonic()
+                status, said = _pytest(
+                    [*plugin, *fixed, *options], folder, {**variables, "TMPDIR": scratch, "HF_HOME": f"{scratch}/huggingface"}
+                )
+                if options:
+                    print(said)
+                if not report.is_file() or status not in _ENDED:
+                    raise PeerError(f"pytest did not come to an end in {file} (exit status {status}):\n{said[-_SAID_ON_FAILURE:]}")
+                found = read_report(report, file)
+            last = (said.strip().splitlines() or [""])[-1]
+            print(f"{machine or 'plain CPU':10} {time.monotonic() - started:6.0f} s  {file}: {last}", file=sys.stderr, flush=True)
+            outcomes.update(found)
     return outcomes
+
+
+def wanting_several(folder: Path, files: Iterable[str]) -> set[str]:
+    """The tests that ask for more than one device by a decorator, their own or their class's; as ids without parameters."""
+    found: set[str] = set()
+    for file in files:
+        for item in ast.parse((folder / file).read_text(encoding="utf-8")).body:
+            inside = item.body if isinstance(item, ast.ClassDef) else [item]
+            path = f"{file}::{item.name}::" if isinstance(item, ast.ClassDef) else f"{file}::"
+            for test in inside:
+                if isinstance(test, ast.FunctionDef) and test.name.startswith("test"):
+                    decorators = [*test.decorator_list, *(item.decorator_list if isinstance(item, ast.ClassDef) else ())]
+                    if any(_WANTS_SEVERAL.search(ast.unparse(decorator)) for decorator in decorators):
+                        found.add(path + test.name)
+    return found
 
 
 _ENDED = (0, 1, 2, 5)
@@ -208,6 +286,8 @@ def read_report(report: Path, file: str) -> dict[str, Outcome]:
                 outcome = Outcome("failed", entry.text if entry.get("message") == "collection failure" else entry.get("message", ""))
             elif entry.tag == "skipped" and outcome.outcome == "passed":
                 outcome = Outcome("skipped", entry.get("message", ""))
+        opened = any(entry.get("name") == "stand_in" for entry in case.iter("property"))
+        outcome = replace(outcome, stand_in=opened or (test in found and found[test].stand_in))
         if test not in found or _WORSE.index(outcome.outcome) > _WORSE.index(found[test].outcome):
             found[test] = outcome
     return found
@@ -216,18 +296,23 @@ def read_report(report: Path, file: str) -> dict[str, Outcome]:
 _WORSE = ("passed", "skipped", "failed")
 
 
-def _environment(name: str, peer: Peer) -> dict[str, str]:
-    pins = {pin: version for pin, version in {name: peer.version, **peer.pins}.items() if _installed(pin) != version}
+def _environment(name: str, peer: Peer, checkout: Path | None) -> dict[str, str]:
+    own = {name: peer.version} if peer.tests else {}
+    pins = {pin: version for pin, version in {**own, **peer.pins}.items() if _installed(pin) != version}
     variables = environment(pins)
-    variables["PYTHONPATH"] = os.pathsep.join([*filter(None, [variables.get("PYTHONPATH")]), str(_REPOSITORY / "src")])
+    variables["PYTHONPATH"] = os.pathsep.join([*filter(None, [variables.get("PYTHONPATH")]), str(_REPOSITORY / "src"), str(_REPOSITORY)])
+    if not peer.tests and checkout:
+        variables["PYTHONPATH"] = os.pathsep.join([str(checkout.resolve() / "src"), variables["PYTHONPATH"]])
     # Tests start `accelerate`, `torchrun` and `python`.
     variables["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), variables.get("PATH", os.defpath)])
     # accelerate takes `list(set(devices))[0]` as a model's main device, and strings hash by the seed.
     variables["PYTHONHASHSEED"] = "0"
     # Two of accelerate's tests compare what weights of 95 MiB compute; the machine's habit is values of a megabyte.
     variables["SAMEDEVICE_VALUE_LIMIT"] = str(_VALUE_LIMIT)
-    # Without a network a model of the hub is a failure at once, with one, a download of some gigabytes.
-    variables.setdefault("HF_HUB_OFFLINE", "1")
+    # accelerate and transformers call slow what loads a model of the hub; a stand-in is loaded in no time.
+    variables["RUN_SLOW"] = "1"
+    variables["HF_HUB_CACHE"] = str(stand_ins.ensure())
+    variables.update(HF_HUB_OFFLINE="1", HF_DATASETS_OFFLINE="1", HF_EVALUATE_OFFLINE="1", WANDB_MODE="offline")
     return variables
 
 
@@ -238,28 +323,35 @@ def _installed(package: str) -> str | None:
         return None
 
 
-def reasons(name: str) -> dict[str, str]:
+def reasons(name: str, checkout: bool = False) -> dict[str, str]:
     """Why tests of a peer do not pass on the machine, by test."""
     found: dict[str, dict[str, str]] = json.loads(_REASONS.read_text(encoding="utf-8"))
-    return found.get(name, {})
+    return {**found.get(name, {}), **found.get(f"{name} {'+' if checkout else '-'} checkout", {})}
 
 
-def table(plain: Mapping[str, Outcome], machine: Mapping[str, Outcome], specification: str, two: str) -> list[str]:
-    """The two runs, one line each, and what became of the tests that want two devices."""
-    lines = [f"{'':14}{'tests':>7}{'passed':>8}{'failed':>8}{'skipped':>9}"]
+def table(plain: Mapping[str, Outcome], machine: Mapping[str, Outcome], specification: str, several: Iterable[str]) -> list[str]:
+    """The two runs, one line each, and what became of the tests that ask for several devices."""
+    lines = [f"{'':14}{'tests':>7}{'passed':>8}{'of those with a stand-in':>26}{'failed':>8}{'skipped':>9}"]
     for label, outcomes in (("plain CPU", plain), (specification, machine)):
         counts = Counter(outcome.outcome for outcome in outcomes.values())
-        lines.append(f"{label:14}{len(outcomes):>7}{counts['passed']:>8}{counts['failed']:>8}{counts['skipped']:>9}")
-    wanting = [test for test, outcome in plain.items() if outcome.outcome == "skipped" and two in outcome.reason]
-    through = sum(test in machine and machine[test].outcome == "passed" for test in wanting)
+        with_one = sum(outcome.stand_in for outcome in outcomes.values() if outcome.outcome == "passed")
+        lines.append(f"{label:14}{len(outcomes):>7}{counts['passed']:>8}{with_one:>26}{counts['failed']:>8}{counts['skipped']:>9}")
+    tests = {wanted: [outcome for test, outcome in machine.items() if _without_parameters(test, wanted)] for wanted in several}
+    through = [found for found in tests.values() if found and all(outcome.outcome == "passed" for outcome in found)]
+    with_one = sum(any(outcome.stand_in for outcome in found) for found in through)
     opened = sum(plain[test].outcome != "passed" for test, outcome in machine.items() if test in plain and outcome.outcome == "passed")
     lost = [test for test, outcome in plain.items() if outcome.outcome == "passed" and machine.get(test, _GONE).outcome != "passed"]
-    lines.append(f"of those that the plain CPU skips for want of a second device, {through} of {len(wanting)} pass on the machine")
+    lines.append(f"of the tests whose decorators ask for several devices, {len(through)} of {len(tests)} pass, {with_one} with a stand-in")
     lines.append(f"{opened} pass on the machine only, {len(lost)} on the plain CPU only")
     return lines
 
 
 _GONE = Outcome("missing", "")
+
+
+def _without_parameters(test: str, wanted: str) -> bool:
+    """Whether a test is the wanted one; `parameterized` appends a number to the name, pytest its parameters in brackets."""
+    return re.fullmatch(re.escape(wanted) + r"(_\d+.*|\[.*)?", test, re.DOTALL) is not None
 
 
 def explained(test: str, outcome: Outcome, known: Iterable[str]) -> str | None:
@@ -276,8 +368,8 @@ def _speaks_of(key: str, test: str, outcome: Outcome) -> bool:
     return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), text, re.DOTALL) is not None
 
 
-def unaccounted(machine: Mapping[str, Outcome], known: Mapping[str, str]) -> list[str]:
-    """What the file of reasons does not say rightly."""
+def unaccounted(machine: Mapping[str, Outcome], known: Mapping[str, str], whole: bool = True) -> list[str]:
+    """What the file of reasons does not say rightly; a reason without a test is wrong only after a `whole` run."""
     open_tests = {test: outcome for test, outcome in machine.items() if outcome.outcome != "passed"}
     used = {test: explained(test, outcome, known) for test, outcome in open_tests.items()}
     lines = [
@@ -285,7 +377,8 @@ def unaccounted(machine: Mapping[str, Outcome], known: Mapping[str, str]) -> lis
         for test in sorted(used)
         if not used[test]
     ]
-    return lines + [f"a reason is given, but no such test is left: {key}" for key in sorted(set(known) - set(used.values()))]
+    idle = sorted(set(known) - set(used.values())) if whole else []
+    return lines + [f"a reason is given, but no such test is left: {key}" for key in idle]
 
 
 def _squeezed(text: str) -> str:
@@ -297,11 +390,16 @@ def _one_line(text: str) -> str:
     return line if len(line) <= _SAID_AT_MOST else line[: _SAID_AT_MOST - 1] + "…"
 
 
-def show(name: str, plain: Mapping[str, Outcome], machine: Mapping[str, Outcome]) -> list[str]:
+def show(
+    name: str, plain: Mapping[str, Outcome], machine: Mapping[str, Outcome], checkout: Path | None = None, whole: bool = True
+) -> list[str]:
     """Print the table and the reasons; returns what is not accounted for."""
-    peer, known = PEERS[name], reasons(name)
-    print(f"{name} {peer.version}: {' '.join(peer.tests)}")
-    print("\n".join(table(plain, machine, peer.machine, peer.two)))
+    peer, known = PEERS[name], reasons(name, checkout is not None)
+    ran = {test.split("::")[0] for test in machine}
+    with workplace(name, checkout) as folder:
+        several = wanting_several(folder, (file for file in files_of(peer, folder) if file in ran))
+    print(f"{name} {peer.version}{' and a checkout' if checkout else ''}: {len(ran)} files")
+    print("\n".join(table(plain, machine, peer.machine, several)))
     rows: dict[str, list[str]] = {}
     for test, outcome in machine.items():
         if outcome.outcome != "passed" and (key := explained(test, outcome, known)):
@@ -309,7 +407,7 @@ def show(name: str, plain: Mapping[str, Outcome], machine: Mapping[str, Outcome]
     for reason, outcomes in rows.items():
         counts = Counter(outcomes)
         print(f"{counts['failed']:>4} failed {counts['skipped']:>4} skipped  {reason}")
-    problems = unaccounted(machine, known)
+    problems = unaccounted(machine, known, whole)
     print("\n".join(problems), end="\n" if problems else "")
     return problems
 
@@ -320,21 +418,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("peers", nargs="+", choices=sorted(PEERS), metavar="PEER", help=", ".join(sorted(PEERS)))
     parser.add_argument("-k", metavar="EXPRESSION", help="run these tests on the machine only and show what pytest says")
     parser.add_argument("--file", action="append", default=[], metavar="WORD", help="only files with this word in their path")
+    parser.add_argument(
+        "--checkout", type=Path, metavar="FOLDER", help="the peer's repository, for what its source distribution leaves out"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every outcome there, too")
     given = parser.parse_args(arguments)
+    if given.checkout and (len(given.peers) != 1 or not (given.checkout / "tests").is_dir()):
+        parser.error("--checkout wants one peer and a folder with its tests")
     outcomes: dict[str, dict[str, dict[str, Outcome]]] = {}
     problems: list[str] = []
     try:
         for name in given.peers:
             peer = PEERS[name]
+            if not peer.tests and not given.checkout:
+                raise PeerError(f"the source distribution of {name} has no tests: give a --checkout of its repository")
             if given.k:
-                found = run_tests(name, peer.machine, given.file, ["-k", given.k])
+                found = run_tests(name, peer.machine, given.file, ["-k", given.k], given.checkout)
                 problems += [test for test, outcome in found.items() if outcome.outcome == "failed"]
                 continue
-            plain = run_tests(name, "", given.file)
-            machine = run_tests(name, peer.machine, given.file)
+            plain = run_tests(name, "", given.file, checkout=given.checkout)
+            machine = run_tests(name, peer.machine, given.file, checkout=given.checkout)
             outcomes[name] = {"plain CPU": plain, peer.machine: machine}
-            problems += show(name, plain, machine)
+            problems += show(name, plain, machine, given.checkout, whole=not given.file)
     except (OverlayError, PeerError, subprocess.TimeoutExpired) as error:
         print(error, file=sys.stderr)
         return 2
