@@ -66,6 +66,8 @@ def test_arguments_behind_the_dashes(tmp_path):
         (["launch.sh", "--machine", "nonsense"], "machine specification"),
         (["launch.sh", "--nproc", "0"], "at least 1"),
         (["train.py", "--launcher", "slurm"], "none of python, torchrun"),
+        (["launch.sh", "--memory", "--method", "dora"], "none of full, lora, qlora"),
+        (["launch.sh", "--memory", "--context", "0"], "at least 1"),
         (["launch.sh", "--lang", "de"], "'en', 'zh'"),
         (["launch.sh", "--json", "/none/such/file"], "cannot be"),
     ],
@@ -74,6 +76,27 @@ def test_wrong_usage(words, complaint):
     done = preflight(REFUSED, *words)
     assert done.returncode == 2
     assert complaint in done.stderr
+
+
+def test_the_memory_is_what_the_page_of_s4_shows(tmp_path):
+    page = (ROOT / "docs" / "situations" / "s4.md").read_text("utf-8")
+    ((options, script, expected),) = re.findall(r"^\$ samedevice preflight (.* --memory .*) -- (.*)\n((?:.*\n)*?)```$", page, re.MULTILINE)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    (tmp_path / "Qwen1.5-7B-Chat").mkdir()
+    models = json.loads((ROOT / "examples" / "models.json").read_text("utf-8"))
+    (tmp_path / "Qwen1.5-7B-Chat" / "config.json").write_text(json.dumps(models["qwen1.5-7b-chat"]["config"]))
+    done = preflight(tmp_path, *options.split(), "--json", "found.json", "--", *script.split())
+    assert done.stdout == expected
+    assert done.returncode == 0, done.stderr
+    memory = json.loads((tmp_path / "found.json").read_text())["memory"]
+    assert [way["largest_micro_batch"] for way in memory["ways"]] == [0, 0]
+    assert (memory["plan"]["mode"], memory["plan"]["fits"]) == ("fsdp", True)
+
+
+def test_the_memory_in_chinese_and_without_a_model():
+    done = preflight(CORRECT, "launch.sh", "--machine", "4xA100-80G", "--memory", "--lang", "zh")
+    assert "未估算显存" in done.stdout
+    assert done.returncode == 0
 
 
 def test_the_page_shows_what_is_printed(tmp_path):

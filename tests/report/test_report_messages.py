@@ -28,7 +28,7 @@ def test_languages_carry_the_same_values(key):
 
 def test_every_message_is_used():
     text = "".join(path.read_text(encoding="utf-8") for path in SOURCES.rglob("*.py") if path.name != "messages.py")
-    families = {"title", "why", "safety", "confidence", "status", "label", "memory", "mode", "moment", "offload"}
+    families = {"title", "why", "safety", "confidence", "status", "label", "memory", "mode", "moment", "offload", "part"}
     families |= {"parallel", "parallel-because"}
     short = {"because", "fix", "placement", "heal"}  # named by the rest of their key
     unused = {

@@ -240,15 +240,22 @@ def preflight(
     write: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write the files of a launch that fits the machine.", show_default=False)
     ] = None,
+    memory: Annotated[
+        bool, typer.Option("--memory", help="Also show what a training step needs of each GPU, and the largest micro-batch that fits.")
+    ] = False,
     model: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="For --write: the model's folder, with its config.json.", show_default=False)
+        Path | None,
+        typer.Option(metavar="DIR", help="For --write and --memory: the model's folder, with its config.json.", show_default=False),
     ] = None,
-    batch: Annotated[int, typer.Option(metavar="N", help="For --write: samples of one step over all GPUs.")] = 1,
-    context: Annotated[int, typer.Option(metavar="N", help="For --write: tokens of one sample.")] = 2048,
+    batch: Annotated[int, typer.Option(metavar="N", help="For both: samples of one step over all GPUs.")] = 1,
+    context: Annotated[int, typer.Option(metavar="N", help="For both: tokens of one sample.")] = 2048,
     mode: Annotated[
-        str | None, typer.Option(metavar="NAME", help="For --write: ddp, fsdp, zero2 or zero3 instead of a choice.", show_default=False)
+        str | None, typer.Option(metavar="NAME", help="For both: ddp, fsdp, zero2 or zero3 instead of a choice.", show_default=False)
     ] = None,
-    sharding: Annotated[str, typer.Option(metavar="NAME", help="For --write: fsdp or deepspeed where replicas do not fit.")] = "fsdp",
+    sharding: Annotated[str, typer.Option(metavar="NAME", help="For both: fsdp or deepspeed where replicas do not fit.")] = "fsdp",
+    method: Annotated[
+        str, typer.Option(metavar="NAME", help="For both: full, lora or qlora; what is trained, 16 as the rank of adapters.")
+    ] = "full",
     config: Annotated[
         Path | None, typer.Option(metavar="FILE", help="accelerate's or DeepSpeed's configuration of the launch.", show_default=False)
     ] = None,
@@ -263,12 +270,11 @@ def preflight(
     Says which kind of parallelism will result, and refuses what would fail once the GPUs are there: a device_map under a launcher, ranks
     that share a GPU, a configuration that contradicts its command. Nothing is run, no weight is read, and torch is not imported.
     """
-    from samedevice.cli._preflight import Options, Writing, judge_launch
+    from samedevice.cli._preflight import Asked, Options, judge_launch
 
-    writing = Writing(write, model, batch, context, mode, sharding) if write is not None else None
-    raise typer.Exit(
-        judge_launch(Options(target, tuple(arguments or ()), machine, launcher, nproc, config, json, _language(lang), writing))
-    )
+    asked = Asked(model, batch, context, mode, sharding, method)
+    options = Options(target, tuple(arguments or ()), machine, launcher, nproc, config, json, _language(lang), asked, write, memory)
+    raise typer.Exit(judge_launch(options))
 
 
 def _language(lang: str | None) -> Language | None:

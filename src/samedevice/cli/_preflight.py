@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,22 +13,35 @@ from pathlib import Path
 from samedevice.errors import UsageError
 from samedevice.machines import parse_machine
 from samedevice.messages import Language, language_of, say
-from samedevice.preflight import LAUNCHERS, SHARDINGS, Judgement, Request, Wanted, WrittenLaunch, preflight, without_option, write_launch
-from samedevice.report import open_console, print_preflight, print_written, readable_language
+from samedevice.preflight import (
+    LAUNCHERS,
+    METHODS,
+    SHARDINGS,
+    Judgement,
+    LaunchMemory,
+    Request,
+    Wanted,
+    WrittenLaunch,
+    launch_memory,
+    preflight,
+    without_option,
+    write_launch,
+)
+from samedevice.report import Needs, open_console, print_preflight, print_written, readable_language
 
 PASSED, REFUSED, WRONG_USAGE = 0, 1, 2
 
 
 @dataclass(frozen=True, slots=True)
-class Writing:
-    """What the command line asks to be written."""
+class Asked:
+    """How the command line wants a model to be trained."""
 
-    folder: Path
     model: Path | None
     batch: int
     context: int
     mode: str | None
     sharding: str
+    method: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +56,9 @@ class Options:
     configuration: Path | None
     json: Path | None
     language: Language | None
-    writing: Writing | None = None
+    asked: Asked
+    write: Path | None = None
+    memory: bool = False
 
 
 def judge_launch(options: Options) -> int:
@@ -51,9 +67,10 @@ def judge_launch(options: Options) -> int:
     try:
         request = _request(options, language)
         judgements = preflight(request, language)
+        memories = [_memory(options.asked, judgement, request, language) for judgement in judgements] if options.memory else []
         if options.json is not None:
-            _write(options.json, judgements, request, language)
-        written = _write_launch(options.writing, judgements[0], request, language) if options.writing is not None else None
+            _write(options.json, judgements, memories, request, language)
+        written = _write_launch(options.write, options.asked, judgements[0], request, language) if options.write is not None else None
     except UsageError as error:
         print(f"samedevice: {error}", file=sys.stderr)
         return WRONG_USAGE
@@ -68,6 +85,7 @@ def judge_launch(options: Options) -> int:
                 findings=judgement.findings,
                 notes=judgement.notes,
                 machine=request.machine.spec,
+                needs=_needs(memories[number], language) if memories else None,
                 language=language,
             )
         if written is not None:
@@ -92,25 +110,43 @@ def _request(options: Options, language: Language) -> Request:
     )
 
 
-def _write_launch(writing: Writing, judgement: Judgement, request: Request, language: Language) -> WrittenLaunch:
-    """The files of a launch that fits; the model is the one that was named, or the one that the script loads from a folder."""
-    model = writing.model or judgement.model
-    if model is None:
-        raise UsageError(say("preflight.no-model", language))
-    sharding = next((each for each in SHARDINGS if each == writing.sharding), None)
+def _wanted(asked: Asked, judgement: Judgement, language: Language) -> Wanted | None:
+    """What is to be trained; None without a model: it is the one that was named, or the one that the script loads from a folder."""
+    sharding = next((each for each in SHARDINGS if each == asked.sharding), None)
     if sharding is None:
-        raise UsageError(say("preflight.mode", language, given=writing.sharding, known=", ".join(SHARDINGS)))
-    if min(writing.batch, writing.context) < 1:
-        raise UsageError(say("preflight.count", language))
-    wanted = Wanted(model, writing.batch, writing.context, writing.mode, sharding)
+        raise UsageError(say("preflight.mode", language, given=asked.sharding, known=", ".join(SHARDINGS)))
+    tuning = METHODS.get(asked.method)
+    if tuning is None:
+        raise UsageError(say("preflight.method", language, given=asked.method, known=", ".join(METHODS)))
+    if min(asked.batch, asked.context) < 1:
+        raise UsageError(say("preflight.samples", language))
+    model = asked.model or judgement.model
+    return None if model is None else Wanted(model, asked.batch, asked.context, asked.mode, sharding, tuning)
+
+
+def _memory(asked: Asked, judgement: Judgement, request: Request, language: Language) -> LaunchMemory:
+    return launch_memory(judgement, request.machine, _wanted(asked, judgement, language), language)
+
+
+def _needs(memory: LaunchMemory, language: Language) -> Needs:
+    return Needs(memory.headline(language), memory.table(language), memory.notes, memory.why, memory.fits)
+
+
+def _write_launch(folder: Path, asked: Asked, judgement: Judgement, request: Request, language: Language) -> WrittenLaunch:
+    """The files of a launch that fits."""
+    wanted = _wanted(asked, judgement, language)
+    if wanted is None:
+        raise UsageError(say("preflight.no-model", language))
     return write_launch(
-        writing.folder, wanted, request.machine, judgement.launch.script, without_option(judgement.launch.arguments, "device_map"), language
+        folder, wanted, request.machine, judgement.launch.script, without_option(judgement.launch.arguments, "device_map"), language
     )
 
 
-def _write(path: Path, judgements: tuple[Judgement, ...], request: Request, language: Language) -> None:
+def _write(path: Path, judgements: tuple[Judgement, ...], memories: Sequence[LaunchMemory], request: Request, language: Language) -> None:
     """One launch as it is; of several the first whole, with the others under `launches`."""
     documents = [judgement.as_json(request.machine.describe(), language) for judgement in judgements]
+    for document, memory in zip(documents, memories, strict=False):  # none where they were not asked for
+        document["memory"] = memory.as_json()
     content = documents[0] if len(documents) == 1 else {**_joined(documents), "launches": documents}
     try:
         path.write_text(json.dumps(content, indent=1, ensure_ascii=True) + "\n", "utf-8")

@@ -129,6 +129,15 @@ class Dimensions:
         return self.kv_heads * self.head_dim
 
 
+def estimated_type(config: Mapping[str, Any]) -> str | None:
+    """The model type whose formula holds: the configuration's own or that of its `text_config`; None where neither has a row."""
+    kind = config.get("model_type")
+    if kind in FAMILIES:
+        return str(kind)
+    inside = config.get("text_config")
+    return estimated_type(inside) if isinstance(inside, Mapping) else None
+
+
 def dimensions_of(config: Mapping[str, Any]) -> Dimensions | None:
     """The sizes in a transformers configuration; None for a model type without a row."""
     inside = config.get("text_config")

@@ -21,10 +21,23 @@ class Mode:
     reason: str
     values: tuple[tuple[str, str], ...] = ()
 
+    @property
+    def processes(self) -> int:
+        """All processes that train, those that the script itself starts included."""
+        return int(dict(self.values).get("processes", "1"))
+
+    def title(self, language: Language) -> str:
+        """`DDP`."""
+        return say(f"parallel.{'zero' if self.name.startswith('zero-') else self.name}", language, stage=self.name[-1])
+
     def text(self, language: Language) -> str:
         """`DDP: torchrun starts 8 processes ...`."""
-        name = say(f"parallel.{'zero' if self.name.startswith('zero-') else self.name}", language, stage=self.name[-1])
-        return say("parallel.line", language, name=name, reason=say(f"parallel-because.{self.reason}", language, **dict(self.values)))
+        return say(
+            "parallel.line",
+            language,
+            name=self.title(language),
+            reason=say(f"parallel-because.{self.reason}", language, **dict(self.values)),
+        )
 
 
 def mode_of(launch: Launch, facts: Sequence[Fact]) -> Mode:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -18,10 +18,14 @@ from samedevice.errors import UsageError
 from samedevice.machines import Machine
 from samedevice.messages import Language, say
 from samedevice.planner import (
+    ATTENTION,
+    Full,
+    Lora,
     Mode,
     Sharding,
     Training,
     TrainingShape,
+    Tuning,
     capacity,
     choose_launch,
     describe,
@@ -45,6 +49,7 @@ class Wanted:
     context: int = 2048
     mode: str | None = None
     sharding: Sharding = "fsdp"
+    tuning: Tuning = field(default_factory=Full)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +96,17 @@ def launch_files(
     return found
 
 
+def wanted_training(wanted: Wanted, shape: TrainingShape) -> Training:
+    """What is asked of the planner; adapters of a model with experts are on its attention."""
+    tuning = wanted.tuning
+    if isinstance(tuning, Lora) and shape.dimensions is not None and shape.dimensions.experts:
+        tuning = replace(tuning, targets=ATTENTION)
+    return Training(context=wanted.context, tuning=tuning)
+
+
 def _chosen(wanted: Wanted, machine: Machine, language: Language) -> tuple[Training, tuple[str, ...]]:
     shape = TrainingShape.from_folder(wanted.model)
-    basis = Training(context=wanted.context)
+    basis = wanted_training(wanted, shape)
     if wanted.mode is None:
         plan = choose_launch(shape, machine, basis, global_batch=wanted.batch, sharding=wanted.sharding)
         if not plan.fits:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from samedevice.report._traceback import raised_by_us, trim, without_ours
 from samedevice.report._words import bytes_text
 from samedevice.report.terminal import (
+    Needs,
     finding_text,
     open_console,
     print_finding,
@@ -15,6 +16,7 @@ from samedevice.report.terminal import (
 )
 
 __all__ = [
+    "Needs",
     "bytes_text",
     "finding_text",
     "open_console",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from io import StringIO
 from typing import Any, TextIO
 
@@ -117,20 +118,54 @@ def print_run(
     _memory(console, memory, language)
 
 
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What a launch needs of each GPU, as text. The table's first row and first column are heads."""
+
+    headline: str
+    table: Sequence[Sequence[str]]
+    notes: Sequence[str]
+    advice: Sequence[str]
+    fits: bool
+
+
 def print_preflight(
-    console: Console, *, mode: str, findings: Sequence[Finding], notes: Sequence[str], machine: str, language: Language = "en"
+    console: Console,
+    *,
+    mode: str,
+    findings: Sequence[Finding],
+    notes: Sequence[str],
+    machine: str,
+    needs: Needs | None = None,
+    language: Language = "en",
 ) -> None:
-    """The parallel mode of a launch, what it is refused for, and what could not be told."""
+    """The parallel mode of a launch, what could not be told, its memory where asked for, and what it is refused for."""
     _labelled(console, "mode", Text(harmless(mode)), language)
     for note in notes:
         _labelled(console, "note", Text(harmless(note)), language)
+    if needs is not None:
+        _needs(console, needs, language)
     for finding in findings:
         console.print()
         print_finding(console, finding, language)
     if findings:
         console.print()
-    key = {0: "preflight.passed", 1: "preflight.refused-one"}.get(len(findings), "preflight.refused")
+    passed = "preflight.passed" if needs is None or needs.fits else "preflight.unfit"
+    key = {0: passed, 1: "preflight.refused-one"}.get(len(findings), "preflight.refused")
     _put(console, 0, Text.assemble(("samedevice", "bold"), f": {say(key, language, count=len(findings), machine=harmless(machine))}"))
+
+
+def _needs(console: Console, needs: Needs, language: Language) -> None:
+    if needs.headline:
+        _labelled(console, "memory", Text(harmless(needs.headline)), language)
+    widths = [max(Text(cell).cell_len for cell in column) for column in zip(*needs.table, strict=True)]
+    for number, row in enumerate(needs.table):
+        cells = [_padded(cell, width, right=column > 0) for column, (cell, width) in enumerate(zip(row, widths, strict=True))]
+        _put(console, 2 + _LABEL, Text("  ".join(cells).rstrip(), "dim" if number == 0 else ""))
+    for note in needs.notes:
+        _labelled(console, "note", Text(harmless(note)), language)
+    for line in needs.advice:
+        _labelled(console, "next", Text(harmless(line)), language)
 
 
 def print_written(console: Console, lines: Sequence[str]) -> None:
