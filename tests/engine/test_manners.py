@@ -298,6 +298,13 @@ def test_leaving_an_inner_machine_leaves_the_outer_one_whole():
     assert not torch._C._only_lift_cpu_tensors()
 
 
+def test_values_are_read_under_a_device_context():
+    with enter("2x24GB"), torch.device("cuda:1"):
+        assert repr(torch.ones(2)) == "tensor([1., 1.], device='cuda:1')"
+        assert torch.ones(2).cpu().tolist() == [1.0, 1.0]
+        assert len(torch.empty(1 << 20).tolist()) == 1 << 20  # too large for values: assumed
+
+
 def test_the_innermost_machine_records():
     with enter("2x24GB") as outer, enter("2x24GB") as inner:
         torch.ones(2, device="cuda:0") + torch.ones(2, device="cuda:1")

@@ -166,7 +166,7 @@ def value_of(tensor: torch.Tensor, record: Memory) -> torch.Tensor | None:
 
 def over(storage: torch.UntypedStorage, like: torch.Tensor) -> torch.Tensor:
     """A CPU tensor over `storage` with the geometry of `like`."""
-    value = _empty(0, dtype=like.dtype)
+    value = _empty(0, dtype=like.dtype, device="cpu")  # also inside `with torch.device(...)`
     value.set_(storage, like.storage_offset(), like.size(), like.stride())
     if like.is_conj():
         value = value.conj()
@@ -178,8 +178,8 @@ def over(storage: torch.UntypedStorage, like: torch.Tensor) -> torch.Tensor:
 def assumed_values(like: torch.Tensor) -> torch.Tensor:
     """What unknown values read as."""
     if like.dtype.is_floating_point or like.dtype.is_complex:
-        return plain.full(like.size(), ASSUMED_FLOAT, dtype=like.dtype)
-    return plain.zeros(like.size(), dtype=like.dtype)
+        return plain.full(like.size(), ASSUMED_FLOAT, dtype=like.dtype, device="cpu")
+    return plain.zeros(like.size(), dtype=like.dtype, device="cpu")
 
 
 def carrier(size: Iterable[int], stride: Iterable[int], dtype: torch.dtype) -> torch.Tensor:
