@@ -66,6 +66,28 @@ def test_exit_status(tmp_path, words, status):
         assert "Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 10000" in finding["message"]
 
 
+def test_a_rank_that_exits_with_a_status_is_a_script_error(tmp_path):
+    """A process cannot see the status that it ends with: who waited for it tells."""
+    (tmp_path / "family.py").write_text(
+        "import multiprocessing, subprocess, sys, torch\n"
+        "def child(status):\n    torch.ones(1, device='cuda')\n    sys.exit(status)\n"
+        "if __name__ == '__main__':\n"
+        "    for status in (0, 3):\n"
+        "        fork = multiprocessing.get_context('fork').Process(target=child, args=(status,))\n"
+        "        fork.start()\n        fork.join()\n"
+        "        subprocess.run([sys.executable, '-c', f'from family import child; child({status})'])\n"
+    )
+    code, _, error = run(tmp_path, "--machine", "2x24GB", "--json", "found.json", "family.py")
+    document = json.loads((tmp_path / "found.json").read_text())
+    assert (code, document["status"]) == (0, "completed"), error
+    assert sorted(each["status"] for each in document["ranks"]) == ["completed"] * 3 + ["script-error"] * 2  # the script itself is one
+    launch = ("--machine", "2x24GB", "--json", "found.json", "--launcher", "torchrun", "--nproc", 2)
+    code, _, error = run(tmp_path, *launch, SCRIPTS / "ends.py", "--exit")
+    document = json.loads((tmp_path / "found.json").read_text())
+    assert (code, document["status"]) == (3, "script-error"), error
+    assert {each["rank"]: each["status"] for each in document["ranks"]}[1] == "script-error"
+
+
 def test_interrupt_leaves_nothing_behind(tmp_path):
     launch = ("--machine", "2x24GB", "--json", "found.json", "--launcher", "torchrun", "--nproc", 2)
     process = start(tmp_path, *launch, SCRIPTS / "ends.py", "--sleep")

@@ -7,6 +7,8 @@ disk whenever something new was seen, because a rank may be killed; helpers of a
 from __future__ import annotations
 
 import atexit
+import contextlib
+import functools
 import importlib.abc
 import importlib.util
 import os
@@ -130,12 +132,42 @@ def _enter(inherited: dict[str, Any]) -> None:
     )
     machine.__enter__()
     reporter.attach(machine)
+    note_exits(inherited["folder"])
 
     def leave() -> None:  # exit handlers of the script have run
         reporter.write(_status())
         machine.__exit__(None, None, None)
 
     atexit.register(leave)
+
+
+def note_exits(folder: str) -> Callable[[], None]:
+    """Note each child that this process sees end with a status above 0: none can tell its own status. What is returned stops it."""
+    import subprocess
+    from multiprocessing import popen_fork  # popen_spawn_posix builds on it
+
+    methods = [(subprocess.Popen, "poll"), (subprocess.Popen, "wait"), (popen_fork.Popen, "poll")]
+    originals = [(owner, name, vars(owner)[name]) for owner, name in methods]
+    for owner, name, original in originals:
+        setattr(owner, name, _noting(original, folder))
+
+    def stop() -> None:
+        for owner, name, original in originals:
+            setattr(owner, name, original)
+
+    return stop
+
+
+def _noting(original: Callable[..., Any], folder: str) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def method(child: Any, *args: Any, **kwargs: Any) -> Any:
+        result = original(child, *args, **kwargs)
+        if (child.returncode or 0) > 0:
+            with contextlib.suppress(OSError):  # the parent is gone, and its folder with it
+                open(os.path.join(folder, f"{child.pid}.failed"), "w").close()  # noqa: PTH118, PTH123  # pathlib costs a start-up 10 ms
+        return result
+
+    return method
 
 
 def _import_ours(package: str) -> None:
@@ -154,7 +186,7 @@ def _import_ours(package: str) -> None:
 
 
 def _status() -> str:
-    """How the script ended, as far as a process can tell of itself."""
+    """How the script ended, as far as a process can tell of itself; see `note_exits`."""
     error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
     if error is None:
         return "completed"

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from samedevice.events import DeviceMemory, Event
+from samedevice.ranks._child import note_exits
 
 VARIABLE = "SAMEDEVICE_MACHINE_OF_PARENT"
 _PACKAGE = Path(__file__).parents[1]
@@ -80,9 +81,11 @@ class Family:
         """Children that start inside inherit the machine."""
         before = {name: os.environ.get(name) for name in (VARIABLE, "PYTHONPATH")}
         os.environ.update(self.environment())
+        stop = note_exits(str(self.folder))
         try:
             yield self
         finally:
+            stop()
             for name, value in before.items():
                 if value is None:
                     os.environ.pop(name, None)
@@ -95,12 +98,14 @@ class Family:
         for path in self.folder.glob("*.pickle"):
             with suppress(OSError, EOFError, pickle.UnpicklingError), path.open("rb") as file:
                 told: dict[str, Any] = pickle.load(file)  # our own processes wrote it, into a folder of this user alone
+                if told["status"] == "completed" and path.with_suffix(".failed").exists():
+                    told["status"] = "script-error"  # `sys.exit(1)`
                 found.append(Member(**{**told, "events": tuple(told["events"]), "counts": tuple(told["counts"])}))
         return sorted(found, key=lambda member: (member.rank is None, member.rank or 0, member.pid))
 
     def forget(self) -> None:
         """Forget what was told."""
-        for path in self.folder.glob("*.pickle"):
+        for path in self.folder.iterdir():
             path.unlink(missing_ok=True)
 
     def close(self) -> None:

@@ -15,8 +15,11 @@ dist.init_process_group("nccl")
 dist.all_reduce(torch.ones(2, device="cuda"))
 if "--fail" in sys.argv and rank == 1:
     raise ValueError("rank 1 gives up")
+if "--exit" in sys.argv and rank == 1:
+    raise SystemExit(5)
 if "--sleep" in sys.argv:
     Path(f"{os.getpid()}.pid").write_text("")
     time.sleep(100)
-dist.barrier()
+if "--exit" not in sys.argv:
+    dist.barrier()
 dist.destroy_process_group()
