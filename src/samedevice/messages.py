@@ -177,6 +177,10 @@ MESSAGES: dict[str, Message] = {
     ),
     "fix.input-to": Message("send {operand} to {device} like the other inputs", "把 {operand} 与其他输入一样移到 {device}"),
     "fix.made-on": Message("make {operand} on {device}", "在 {device} 上创建 {operand}"),
+    "fix.guard-cache": Message(
+        "where the cache comes from a server: sd.guard_cache(block) once for the served {block} moves it there at every step",
+        "缓存由服务端提供时：对所服务的 {block} 调用一次 sd.guard_cache(block)，每一步都会把缓存移到该块所在的设备",
+    ),
     "fix.labels": Message("send {operand} to the device of the logits, {device}", "把 {operand} 移到 logits 所在的设备 {device}"),
     "fix.at-use": Message("move {operand} where it is used: {operand}.to({target})", "在使用处移动 {operand}：{operand}.to({target})"),
     "fix.one-device": Message(

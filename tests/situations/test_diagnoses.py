@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -80,6 +81,21 @@ def test_cause_and_what_to_do(name):
     assert found.confidence == "likely"
     assert found.guilty
     assert found.fixes
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_only_a_served_block_is_offered_a_guard_for_its_cache(language):
+    """A whole model makes its own cache; a block that is called by itself gets one from outside."""
+    document = json.loads((FOLDER / "s5_server_block.json").read_text("utf-8"))
+    served = event(document["event"])
+    block = served.running[-1]
+    offered = [fix.title for fix in judge(served, 1, language).fixes if "sd.guard_cache(block)" in fix.title]
+    assert len(offered) == 1 and block.kind in offered[0]
+    for changed in (
+        replace(served, running=(*served.running, replace(block, name="LlamaForCausalLM", kind="LlamaForCausalLM"))),
+        replace(served, operands=tuple(replace(each, holder=None) for each in served.operands)),
+    ):
+        assert not any("guard_cache" in fix.title for fix in judge(changed, 1, language).fixes)
 
 
 if __name__ == "__main__":

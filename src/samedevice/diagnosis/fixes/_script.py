@@ -18,6 +18,10 @@ from samedevice.messages import Language, say
 Repair = Callable[[Scene, Script | None, Operand | None, Language], list[Fix]]
 
 
+_CACHE = re.compile(r"\A(?:past_key_values?|layer_past|past|cache|cache_params|kv_cache|\w*Cache\w*)\Z")
+"""What holds a cache that `sd.guard_cache` looks after."""
+
+
 def script_fixes(scene: Scene, verdict: Verdict, language: Language) -> tuple[Fix, ...]:
     """What can be changed in the script, or in the map, for this cause."""
     user = scene.event.user_at
@@ -126,11 +130,19 @@ def _extra(scene: Scene, script: Script | None, guilty: Operand | None, language
 def _cache(scene: Scene, script: Script | None, guilty: Operand | None, language: Language) -> list[Fix]:
     """The cache itself to the layer that uses it; an index that serves caches on several GPUs stays on the host, or is library code."""
     if guilty is None or guilty.holder is not None:
-        return _extra(scene, script, guilty, language)
+        return [*_extra(scene, script, guilty, language), *_guarded(scene, guilty, language)]
     if scene.op == "index" and scene.placed_by_user(guilty):
         diff = _move(scene, script, guilty, '"cpu"', None)
         return [_fix("made-on", "safe", language, diff, operand=guilty.argument or scene.written(guilty), device="cpu")]
     return _in_library(scene, guilty, language)
+
+
+def _guarded(scene: Scene, guilty: Operand | None, language: Language) -> list[Fix]:
+    """A block that is called by itself, as a server does, and got the cache as an argument: a guard on the block."""
+    outermost = scene.event.running[-1].kind if scene.event.running else ""
+    if guilty is None or not re.search(r"Block|Layer|Attention", outermost) or not _CACHE.search(guilty.holder or ""):
+        return []
+    return [_fix("guard-cache", "safe", language, block=outermost)]
 
 
 def _labels(scene: Scene, script: Script | None, guilty: Operand | None, language: Language) -> list[Fix]:

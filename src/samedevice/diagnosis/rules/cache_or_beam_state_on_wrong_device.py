@@ -24,6 +24,12 @@ states = [torch.zeros(batch, size, device=device_of_layer[i]) for i in range(lay
 past.index_select(0, beam_idx.to(past.device))
 ```
 
+A server that hands a cache to a served block, and cannot be changed where it allocates:
+
+```python
+guard = sd.guard_cache(block)  # the cache goes to the block's device at every step; guard.remove() ends it
+```
+
 ## Fix safety
 
 Safe: where the state is does not change its values. `use_cache=False` avoids the bug at the price of speed.
@@ -96,8 +102,8 @@ RULE = Rule(
         "KV 缓存、循环状态或 beam 索引不在使用它的层所在的设备上",
     ),
     cure=Message(
-        "keep each layer's part of the cache on the device of that layer, and move the beam index to it; use_cache=False shows whether it is the cache",
-        "让每层的缓存位于该层所在的设备，并把 beam 索引移过去；用 use_cache=False 可以验证是否是缓存的问题",
+        "keep each layer's part of the cache on the device of that layer, and move the beam index to it; a served block is looked after by sd.guard_cache(block); use_cache=False shows whether it is the cache",
+        "让每层的缓存位于该层所在的设备，并把 beam 索引移过去；服务端的块可用 sd.guard_cache(block) 看护；用 use_cache=False 可以验证是否是缓存的问题",
     ),
     page=__doc__ or "",
     common=0.35,
