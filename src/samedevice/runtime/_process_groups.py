@@ -170,6 +170,7 @@ def _init_gloo(backend: Any, store: Any, rank: int, size: int, timeout: timedelt
     options = _Gloo._Options()
     options._devices = [_Gloo.create_device(hostname="127.0.0.1")]
     options._timeout = timeout
+    store = _c10d.PrefixStore(f"{_launches[0]}/", store)  # or addresses of groups that were destroyed would be found in it
     before, engine.raw = engine.raw, True
     try:
         _Gloo.__init__(backend, _c10d.HashStore(), 0, 1, options)
@@ -181,6 +182,8 @@ def _init_gloo(backend: Any, store: Any, rank: int, size: int, timeout: timedelt
 _kept: list[Any] = []
 """Backends whose Python half must live as long as the process: C++ holds the other half alone."""
 _exchanges: dict[int, Any] = {}
+_launches = [0]
+"""How often this process has destroyed all groups: every rank as often, and torch gives the next ones the same names."""
 
 
 def _keep(backend: Any) -> None:
@@ -240,6 +243,7 @@ def install_process_groups(patches: Patches, assumed_ranks: int | None = None) -
         if everything:
             _exchanges.clear()
             _kept.clear()
+            _launches[0] += 1
 
     for owner in (c10d, dist):
         patches.attribute(owner, "destroy_process_group", destroy_process_group)

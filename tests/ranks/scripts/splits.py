@@ -35,4 +35,9 @@ if pair is not None:
         assert host.tolist() == [2, 2]
 dist.barrier()
 dist.destroy_process_group()
+dist.init_process_group("nccl", device_id=device)  # groups of the same names once more
+x = torch.ones(2, device=device)
+dist.all_reduce(x)
+assert x.tolist() == [size, size]
+dist.destroy_process_group()
 print(f"{rank} split\n", end="")
