@@ -1,6 +1,6 @@
 """Run every benchmark, each in a process of its own, one after the other.
 
-    python benchmarks/run.py [NAME ...]
+python benchmarks/run.py [NAME ...]
 """
 
 from __future__ import annotations

@@ -72,9 +72,7 @@ class Row:
 def cases() -> list[Case]:
     """All cases, in the order of the index."""
     entries = json.loads((ZOO / "index.json").read_text(encoding="utf-8"))
-    return [
-        Case(entry["id"], {"bad": entry["bad"], "good": entry["good"]}, entry["machine"], entry["expect"]) for entry in entries
-    ]
+    return [Case(entry["id"], {"bad": entry["bad"], "good": entry["good"]}, entry["machine"], entry["expect"]) for entry in entries]
 
 
 def sample(everything: Sequence[Case], size: int) -> list[Case]:

@@ -165,9 +165,7 @@ def test_exit_handlers_and_threads_still_see_the_machine(shell):
 
 
 def test_forked_child_reports_nothing(shell):
-    shell.write(
-        "script.py", "import os, sys\nif os.fork() == 0:\n    sys.exit(7)\nprint(os.waitstatus_to_exitcode(os.wait()[1]))\n"
-    )
+    shell.write("script.py", "import os, sys\nif os.fork() == 0:\n    sys.exit(7)\nprint(os.waitstatus_to_exitcode(os.wait()[1]))\n")
     got = shell.run("--json", "out.json", "script.py")
     assert (got.stdout, got.returncode) == ("7\n", 0)
     assert got.stderr.count("samedevice:") == 1

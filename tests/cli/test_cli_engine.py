@@ -68,8 +68,7 @@ def test_out_of_memory(shell):
 def test_out_of_memory_that_the_script_survives(shell):
     shell.write(
         "script.py",
-        "import torch\ntry:\n    torch.empty(30 << 30, dtype=torch.uint8, device='cuda')\n"
-        "except torch.OutOfMemoryError:\n    pass\n",
+        "import torch\ntry:\n    torch.empty(30 << 30, dtype=torch.uint8, device='cuda')\nexcept torch.OutOfMemoryError:\n    pass\n",
     )
     got = real(shell, "--json", "out.json", "script.py")
     assert got.returncode == 1

@@ -89,9 +89,7 @@ def test_streams_are_the_same_objects_afterwards(shell):
 def test_no_status_line_on_a_dumb_terminal(shell):
     shell.write("script.py", "import time; time.sleep(0.5)")
     leader, follower = pty.openpty()
-    got = subprocess.run(
-        [*RUN, "script.py"], cwd=shell.folder, env=environment(TERM="dumb"), stderr=follower, stdout=follower, check=False
-    )
+    got = subprocess.run([*RUN, "script.py"], cwd=shell.folder, env=environment(TERM="dumb"), stderr=follower, stdout=follower, check=False)
     os.close(follower)
     shown = os.read(leader, 65536)
     os.close(leader)

@@ -39,8 +39,6 @@ def applying(kind, step=1):
     return [name for name in CHOICE if name in op_cases.operators() and op_cases.applies(op_cases.operators()[name], kind)][::step]
 
 
-
-
 @pytest.mark.parametrize("name", sorted(applying("backward", 2)))
 def test_backward(name):
     outcome = op_cases.check(op_cases.operators()[name], "backward", 1)

@@ -146,9 +146,7 @@ VALUES = st.recursive(
 LINES = st.one_of(
     st.sampled_from(["[[gpu]]", "[host]", "[link]"]),
     st.tuples(
-        st.sampled_from(
-            "model count name memory total_memory capability sm_count bandwidth_gbps kind gbps pairs cores".split()
-        ),
+        st.sampled_from("model count name memory total_memory capability sm_count bandwidth_gbps kind gbps pairs cores".split()),
         VALUES,
     ).map(" = ".join),
 )

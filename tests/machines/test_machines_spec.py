@@ -104,9 +104,7 @@ def test_specification_of_another_type():
 
 
 NEAR_MISSES = st.lists(
-    st.sampled_from(
-        ["2", "x", "+", "24", "GB", "A100", "-80G", " ", "RTX", "4090", "0", ".", "XB", "MiB", "Ti", "PCIe", "h100"]
-    ),
+    st.sampled_from(["2", "x", "+", "24", "GB", "A100", "-80G", " ", "RTX", "4090", "0", ".", "XB", "MiB", "Ti", "PCIe", "h100"]),
     max_size=8,
 ).map("".join)
 

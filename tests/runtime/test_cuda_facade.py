@@ -40,9 +40,7 @@ USES = {
     "caching_allocator_alloc": lambda thing: thing(1024),
     "caching_allocator_delete": lambda thing: thing(0),
     "change_current_allocator": lambda thing: thing(None),
-    "jiterator": lambda thing: thing._create_jit_fn("template <typename T> T f(T x) { return x; }")(
-        torch.ones(1, device="cuda")
-    ),
+    "jiterator": lambda thing: thing._create_jit_fn("template <typename T> T f(T x) { return x; }")(torch.ones(1, device="cuda")),
     "tunable": lambda thing: thing.enable(),
     "use_mem_pool": lambda thing: thing(None),
 }
@@ -102,11 +100,7 @@ def test_emulated_names_can_be_called(name):
 
 
 def snapshot():
-    watched = [
-        module
-        for path, module in sys.modules.items()
-        if path.startswith(("torch.cuda", "torch.accelerator", "torch.nn.parallel"))
-    ]
+    watched = [module for path, module in sys.modules.items() if path.startswith(("torch.cuda", "torch.accelerator", "torch.nn.parallel"))]
     watched += [torch, torch._C, torch.version, torch.profiler, torch.autograd, torch.autograd.profiler]
     return {(module.__name__, name): id(value) for module in watched for name, value in vars(module).items()}
 

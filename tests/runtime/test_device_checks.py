@@ -35,8 +35,10 @@ def test_refused_in_torchs_words(name, other):
     with VirtualMachine(parse_machine("2x24GB")) as machine:
         found = function(torch.ones(4, 4, device="cuda:0"), torch.ones(4, 4, device=other))
         assert str(found.device) == "cuda:0"
-        assert torch.equal(torch.view_as_real(found.cpu()) if found.is_complex() else found.cpu(),
-                           torch.view_as_real(expected) if expected.is_complex() else expected)
+        assert torch.equal(
+            torch.view_as_real(found.cpu()) if found.is_complex() else found.cpu(),
+            torch.view_as_real(expected) if expected.is_complex() else expected,
+        )
     assert [event.message for event in machine.events] == [text.format(other)]
 
 

@@ -49,9 +49,7 @@ def round_trip(value, *, legacy=False, **load):
 
 def plainly(script, *arguments):
     """Run a script under Python without samedevice."""
-    done = subprocess.run(
-        [sys.executable, "-c", script, *map(str, arguments)], capture_output=True, text=True, check=False, timeout=120
-    )
+    done = subprocess.run([sys.executable, "-c", script, *map(str, arguments)], capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -54,9 +54,7 @@ class SuiteMachine:
 
     def _members(self) -> list[Member]:
         engine = self._engine
-        own = Member(
-            None, os.getpid(), "running", tuple(engine.events), tuple(engine.event_counts), engine.memory(), engine.physical()
-        )
+        own = Member(None, os.getpid(), "running", tuple(engine.events), tuple(engine.event_counts), engine.memory(), engine.physical())
         return [own, *self._family.members()]
 
     def memory(self) -> dict[str, DeviceMemory]:
