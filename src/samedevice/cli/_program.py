@@ -45,6 +45,8 @@ class Program:
             main.__annotations__ = {}
         sys.argv = list(self.argv)
         sys.modules["__main__"] = main
+        if "multiprocessing" in sys.modules:  # imported by us, it named our own main module so; spawned workers send back classes of it
+            sys.modules["__mp_main__"] = main
         if self.parent:
             __import__(self.parent)  # not importlib.import_module: that would add a frame to its tracebacks
         exec(self.load(), vars(main))
