@@ -154,3 +154,11 @@ def test_a_real_chat_model_answers_like_on_one_device():
             language(**encoded)
         logits = language(**sd.align(encoded, language)).logits
     assert torch.equal(logits.cpu(), expected.cpu())
+
+
+def test_speaks_chinese(model):
+    told = []
+    sd.align(batch(), model, tell=told.append, language="zh")
+    assert "input_ids：cpu -> cuda:1，16 B，用于 embed" in told  # noqa: RUF001 # Chinese punctuation
+    with pytest.raises(UsageError, match="没有数值"):
+        sd.check({"input_ids": torch.ones(1, 2, device="meta")}, model, language="zh")

@@ -190,3 +190,11 @@ def test_cache_objects(kind):
     found = serve_cache(block, rotary, cached(kind, config), to_host)
     assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))
     assert guard.moves["past_key_values.layers[0].keys"] == 2
+
+
+def test_speaks_chinese(caplog):
+    block = Attention().to("cuda:0")
+    sd.guard_cache(block, language="zh")
+    with caplog.at_level(logging.WARNING, logger="samedevice"):
+        block(torch.ones(2, 4, device="cuda:0"), layer_past=(torch.ones(1, 4), torch.ones(1, 4)))
+    assert "Attention 的 layer_past[0] 在 cpu 上，而该块在 cuda:0 上" in caplog.records[0].getMessage()  # noqa: RUF001 # Chinese punctuation

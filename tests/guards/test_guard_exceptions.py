@@ -170,7 +170,7 @@ import samedevice as sd
 from samedevice.cli._guard import guard_script
 
 with sd.machine("2x24GB"):
-    sys.exit(guard_script(("script.py",), "en", heal={heal}))
+    sys.exit(guard_script(("script.py",), {language!r}, heal={heal}))
 """
 BROKEN = """
 import torch
@@ -181,15 +181,15 @@ for _ in range(2):
 """
 
 
-@pytest.mark.parametrize("heal", [False, True])
-def test_the_command_heals_on_request(tmp_path, heal):
+@pytest.mark.parametrize(("heal", "language"), [(False, "en"), (True, "zh")])
+def test_the_command_heals_on_request(tmp_path, heal, language):
     (tmp_path / "script.py").write_text(BROKEN)
-    command = [sys.executable, "-c", ON_A_MACHINE.format(heal=heal)]
+    command = [sys.executable, "-c", ON_A_MACHINE.format(heal=heal, language=language)]
     done = subprocess.run(command, cwd=tmp_path, env={"PYTHONPATH": SOURCES}, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == (0 if heal else 1), done.stderr
     assert done.stdout == "[0.0, 1.0, 2.0]\n" * 2 * heal
     if heal:
-        assert done.stderr.count("script.py:6: other cpu -> cuda:0, 12 B (") == 1
+        assert done.stderr.count("script.py:6：other cpu -> cuda:0，12 B（") == 1  # noqa: RUF001 # Chinese punctuation
         assert done.stderr.count("\n") == 1
     else:
         assert "SD101 cross-device-operands" in done.stderr

@@ -406,3 +406,31 @@ def test_numbers_of_steps_are_no_kinds_of_their_own():
     for step in range(5):
         model(x, step)
     assert len(healing._settled) == 2
+
+
+class MeetsMeta(nn.Module):
+    def forward(self, x):
+        return x + torch.ones(2, device="meta")
+
+
+@pytest.mark.parametrize(
+    ("language", "moved", "kept"),
+    [
+        ("en", "from now on moved where Embedding takes input", "not healed: "),
+        ("zh", "此后在 Embedding 接收 input 时移动", "未修复："),  # noqa: RUF001 # Chinese punctuation
+    ],
+)
+def test_speaks_both_languages(language, moved, kept, caplog, monkeypatch):
+    model = nn.Embedding(8, 4, device="cuda:1")
+    with caplog.at_level(logging.WARNING, logger="samedevice"):
+        sd.heal(model, language=language)
+        model(ids())
+    assert [moved in record.getMessage() for record in caplog.records] == [True]
+    broken = MeetsMeta()
+    sd.heal(broken, language=language)
+    with pytest.raises(RuntimeError) as caught:
+        broken(torch.ones(2, device="cuda:0"))
+    assert any(note.startswith(kept) for note in caught.value.__notes__)
+    with pytest.raises(UsageError) as refused:
+        sd.heal(nn.DataParallel(model), language=language)
+    assert ("副本" in str(refused.value)) == (language == "zh")

@@ -34,7 +34,7 @@ def guard_script(words: tuple[str, ...], chosen: Language | None, heal: bool = F
     enter_path(program.path_entry)
     Guard(None, finding_text, language, replay).install()
     try:
-        with healing() if heal else nullcontext():
+        with healing(language=language) if heal else nullcontext():
             program.run()
     except Exception as error:
         failure = error

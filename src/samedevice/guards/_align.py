@@ -85,7 +85,7 @@ class Alignment:
         return {"schema": 1, "model": self.model, "tensors": self.tensors, "moves": [dataclasses.asdict(move) for move in self.moves]}
 
 
-def check(batch: Any, model: torch.nn.Module) -> Alignment:
+def check(batch: Any, model: torch.nn.Module, language: Language = "en") -> Alignment:
     """Which tensors of `batch` are not where `model` wants them; moves nothing.
 
     ```python
@@ -98,13 +98,13 @@ def check(batch: Any, model: torch.nn.Module) -> Alignment:
 
     Raises `samedevice.errors.UsageError` when a tensor, or the model's entry, is on meta.
     """
-    entries = Entries(model)
+    entries = Entries(model, language)
     found = [(path, tensor, *entries.wanted(path, name)) for path, name, tensor in tensors_of(batch)]
-    moves = tuple(_move(path, tensor, target, entry) for path, tensor, target, entry in found if _misplaced(tensor, target))
+    moves = tuple(_move(path, tensor, target, entry, language) for path, tensor, target, entry in found if _misplaced(tensor, target))
     return Alignment(entries.kind, len(found), moves)
 
 
-def align(batch: _Batch, model: torch.nn.Module, tell: Callable[[str], object] | None = None) -> _Batch:
+def align(batch: _Batch, model: torch.nn.Module, tell: Callable[[str], object] | None = None, language: Language = "en") -> _Batch:
     """`batch` with every tensor where `model` wants it: ids with the embedding, pixels with the vision tower, labels with the logits.
 
     ```python
@@ -121,21 +121,21 @@ def align(batch: _Batch, model: torch.nn.Module, tell: Callable[[str], object] |
 
     Raises `samedevice.errors.UsageError` when a tensor, or the model's entry, is on meta.
     """
-    entries = Entries(model)
+    entries = Entries(model, language)
     speak = tell or logging.getLogger("samedevice").info
     for path, name, tensor in tensors_of(batch):
         entries.wanted(path, name)  # refuse before anything is moved
         if str(tensor.device) == "meta":
-            raise AlignError(say("align.meta", "en", path=path))
+            raise AlignError(say("align.meta", language, path=path))
 
     def place(path: str, name: str, tensor: torch.Tensor) -> torch.Tensor:
         target, entry = entries.wanted(path, name)
         if not _misplaced(tensor, target):
             return tensor
         assert target is not None
-        move = _move(path, tensor, target, entry)
+        move = _move(path, tensor, target, entry, language)
         speak(
-            say("align.moved", "en", path=path, source=move.source, target=move.target, amount=amount(move.nbytes), reason=entry),
+            say("align.moved", language, path=path, source=move.source, target=move.target, amount=amount(move.nbytes), reason=entry),
         )
         return tensor.to(target)
 
@@ -146,7 +146,8 @@ def align(batch: _Batch, model: torch.nn.Module, tell: Callable[[str], object] |
 class Entries:
     """The entry points of a model and the device of each."""
 
-    def __init__(self, model: torch.nn.Module) -> None:
+    def __init__(self, model: torch.nn.Module, language: Language = "en") -> None:
+        self._language = language
         self._model = unwrapped(model)
         self.kind = type(self._model).__name__
         self._known: dict[str, tuple[str | None, str]] = {}
@@ -160,7 +161,7 @@ class Entries:
             self._known[entry] = self._find(entry, modules)
         device, module = self._known[entry]
         if device == "meta":
-            raise AlignError(say("align.meta-model", "en", reason=module, model=self.kind))
+            raise AlignError(say("align.meta-model", self._language, reason=module, model=self.kind))
         return device, module
 
     def _find(self, entry: str, pattern: re.Pattern[str] | None) -> tuple[str | None, str]:
@@ -196,9 +197,9 @@ def _misplaced(tensor: torch.Tensor, target: str | None) -> bool:
     return target is not None and str(tensor.device) != target
 
 
-def _move(path: str, tensor: torch.Tensor, target: str | None, entry: str) -> Move:
+def _move(path: str, tensor: torch.Tensor, target: str | None, entry: str, language: Language) -> Move:
     if str(tensor.device) == "meta":
-        raise AlignError(say("align.meta", "en", path=path))
+        raise AlignError(say("align.meta", language, path=path))
     return Move(path, str(tensor.device), str(target), tensor.numel() * tensor.element_size(), entry)
 
 

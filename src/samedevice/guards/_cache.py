@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from samedevice.guards._hooks import hook_device
 from samedevice.guards._placement import amount
-from samedevice.messages import say
+from samedevice.messages import Language, say
 
 if TYPE_CHECKING:
     import torch
@@ -29,9 +29,10 @@ class CacheParted(RuntimeError):
 class CacheGuard:
     """What `sd.guard_cache` returns: `remove()` takes it off again."""
 
-    def __init__(self, block: str) -> None:
+    def __init__(self, block: str, language: Language = "en") -> None:
         self.handles: list[Any] = []
         self.block = block
+        self.language = language
         self.moves: dict[str, int] = {}
         """How often each part of the cache was moved, by its path."""
 
@@ -41,7 +42,7 @@ class CacheGuard:
             handle.remove()
 
 
-def guard_cache(block: torch.nn.Module, on_parted: Literal["move", "raise"] = "move") -> CacheGuard:
+def guard_cache(block: torch.nn.Module, on_parted: Literal["move", "raise"] = "move", language: Language = "en") -> CacheGuard:
     """Keep the cache that `block` is called with on the device of the block.
 
     ```python
@@ -77,7 +78,7 @@ def guard_cache(block: torch.nn.Module, on_parted: Literal["move", "raise"] = "m
 
     # A server calls the forward of the wrapper, which runs no hook; the wrapper calls its shards.
     shards: list[torch.nn.Module] = list(getattr(block, "module_shards", ())) or [block]
-    guard = CacheGuard(type(shards[0]).__name__)
+    guard = CacheGuard(type(shards[0]).__name__, language)
     names = tuple(inspect.signature(shards[0].forward).parameters)
 
     def keep(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
@@ -114,7 +115,7 @@ def _placed(guard: CacheGuard, on_parted: str, device: str, path: str, value: An
         if source in (device, "meta"):
             return value
         if on_parted == "raise":
-            raise CacheParted(say("cache.parted", "en", path=path, block=guard.block, source=source, target=device))
+            raise CacheParted(say("cache.parted", guard.language, path=path, block=guard.block, source=source, target=device))
         _tell(guard, path, value, device)
         return value.to(device)
     if depth == 0 or isinstance(value, torch.nn.Module):
@@ -145,5 +146,5 @@ def _tell(guard: CacheGuard, path: str, value: torch.Tensor, device: str) -> Non
     guard.moves[path] = guard.moves.get(path, 0) + 1
     if guard.moves[path] == 1:
         held = amount(value.numel() * value.element_size())
-        text = say("cache.moved", "en", path=path, block=guard.block, source=str(value.device), target=device, amount=held)
+        text = say("cache.moved", guard.language, path=path, block=guard.block, source=str(value.device), target=device, amount=held)
         logging.getLogger("samedevice").warning("%s", text)

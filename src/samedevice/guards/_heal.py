@@ -37,7 +37,7 @@ from samedevice.guards._live import event_of
 from samedevice.guards._placement import amount
 from samedevice.guards._stale import is_one_step, named_tensors, operator_name, target_of, written_to
 from samedevice.guards._traces import Traces
-from samedevice.messages import say
+from samedevice.messages import Language, say
 from samedevice.provenance import FrameFilter, variables_of
 
 if TYPE_CHECKING:
@@ -83,10 +83,11 @@ class Repair:
 class Healing:
     """What `sd.heal` returns: what was repaired, and `remove()`."""
 
-    def __init__(self, model: torch.nn.Module | None) -> None:
+    def __init__(self, model: torch.nn.Module | None, language: Language = "en") -> None:
         import torch
 
         self._model = model
+        self._language = language
         modules = model.named_modules() if model is not None else ()
         self._names = {id(module): name or type(module).__name__ for name, module in modules}
         self._members = set(self._names)
@@ -170,7 +171,7 @@ class Healing:
                         if event_of(error, model) is None:
                             raise
                         if not settled.pop(kind, True):  # a branch that was not seen yet: the next call of this kind learns it
-                            error.add_note(say("heal.next-call", "en"))
+                            error.add_note(say("heal.next-call", self._language))
                             raise
                 return self._learn(kind, method, args, kwargs)
 
@@ -292,7 +293,7 @@ class Healing:
         if target is None:
             if not hasattr(error, "finding"):
                 error.finding = finding  # type: ignore[attr-defined] # ours, on torch's own exception
-                error.add_note(say("heal.not-healed", "en", reason=reason))
+                error.add_note(say("heal.not-healed", self._language, reason=reason))
             return None
         stale = [name for name, tensor in named if tensor.device != target]
         if not any(fix.diff for fix in finding.fixes):
@@ -314,14 +315,14 @@ class Healing:
         """Where the call is to run, or why it is not made again."""
         meta = any(each.device.type == "meta" for _, each in named)
         if refused or event.kind is not EventKind.MISMATCH or meta:
-            return say("heal.cause", "en", cause=finding.cause if refused else event.kind.value), None
+            return say("heal.cause", self._language, cause=finding.cause if refused else event.kind.value), None
         if not one_step:
-            return say("heal.partly-done", "en"), None
+            return say("heal.partly-done", self._language), None
         world = max(event.processes, _world())
         if world > 1 and len({device for each in event.running[-1:] for device in each.below}) > 1:
-            return say("heal.launcher", "en", model=event.running[-1].kind, world=str(world)), None
+            return say("heal.launcher", self._language, model=event.running[-1].kind, world=str(world)), None
         met = {tensor.device for _, tensor in named}
-        return say("heal.unclear", "en"), target_of(finding, event, named, written) if len(met) > 1 else None
+        return say("heal.unclear", self._language), target_of(finding, event, named, written) if len(met) > 1 else None
 
     def _remember(
         self,
@@ -385,7 +386,7 @@ class Healing:
         chosen = boundaries[0] if boundaries else None
         kind = chosen.kind if chosen else "inside"
         where = self._names.get(id(chosen.module if chosen else module)) or finding.module or (finding.at.function if finding.at else "?")
-        text = say(f"heal.{kind}", "en", module=where, path=chosen.spelled() if chosen else "")
+        text = say(f"heal.{kind}", self._language, module=where, path=chosen.spelled() if chosen else "")
         held = sum(tensor.numel() * tensor.element_size() for _, tensor in stale)
         operand = ", ".join(name for name, _ in stale)
         source = ", ".join(dict.fromkeys(str(tensor.device) for _, tensor in stale))
@@ -398,7 +399,7 @@ class Healing:
         line = f"{at.file}:{at.line}" if at else "?"
         told = say(
             "heal.moved",
-            "en",
+            self._language,
             at=line,
             operand=operand,
             source=source,
@@ -427,7 +428,7 @@ class Healing:
                     yield owner, code.co_name  # type: ignore[misc] # a member is a module
 
 
-def heal(model: torch.nn.Module | None = None) -> Healing:
+def heal(model: torch.nn.Module | None = None, language: Language = "en") -> Healing:
     """Repair device mismatches of `model` while it runs: opt-in, logged, removable, and never at the price of other numbers.
 
     ```python
@@ -451,14 +452,14 @@ def heal(model: torch.nn.Module | None = None) -> Healing:
     comes out, with the finding and the reason on it.
     """
     if model is None:
-        return Healing(None)
+        return Healing(None, language)
     kind = type(model).__name__
     if kind in _REPLICAS or getattr(model, "_is_replica", False):
-        raise HealRefusedError(say("heal.replicas", "en", model=kind))
+        raise HealRefusedError(say("heal.replicas", language, model=kind))
     world = _world()
     if world > 1 and (len(set(device_map_of(model).values())) > 1 or len({str(each.device) for each in model.parameters()}) > 1):
-        raise HealRefusedError(say("heal.launcher", "en", model=kind, world=world))
-    return Healing(model)
+        raise HealRefusedError(say("heal.launcher", language, model=kind, world=world))
+    return Healing(model, language)
 
 
 def _world() -> int:

@@ -77,21 +77,21 @@ class Placement:
 
         return placement_table(self)
 
-    def lines(self) -> list[str]:
+    def lines(self, language: Language = "en") -> list[str]:
         """One line for each device: its bytes and what it holds."""
         found = []
         for device, nbytes in self.devices.items():
             names = ", ".join(part.module for part in self.parts if part.device == device)
-            found.append(say("placement.line", "en", model=self.model, device=device, amount=amount(nbytes), modules=names))
+            found.append(say("placement.line", language, model=self.model, device=device, amount=amount(nbytes), modules=names))
         return found
 
-    def log(self, logger: logging.Logger | None = None, level: int = logging.INFO) -> None:
+    def log(self, logger: logging.Logger | None = None, level: int = logging.INFO, language: Language = "en") -> None:
         """Log one line for each device, and each warning as a warning; on the logger `samedevice` unless another is given."""
         chosen = logger or logging.getLogger("samedevice")
-        for line in self.lines():
+        for line in self.lines(language):
             chosen.log(level, "%s", line)
         for warned in self.warnings:
-            chosen.warning("%s", warned.text())
+            chosen.warning("%s", warned.text(language))
 
     def as_json(self) -> dict[str, Any]:
         """The placement as a JSON object."""

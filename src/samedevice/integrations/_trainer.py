@@ -29,7 +29,7 @@ class GuardCallback(TrainerCallback):
     def __init__(self, healing: bool = False, replay: bool = False, language: Language = "en") -> None:
         self._guard = Guard(None, finding_text, language, replay)
         self._methods = GuardedMethods(self._guard)
-        self._heals = healing
+        self._heals, self._language = healing, language
         self._uninstall: Callable[[], None] | None = None
         self.healing: Healing | None = None
         """What `samedevice.heal` returned, while a training runs that is healed."""
@@ -38,7 +38,7 @@ class GuardCallback(TrainerCallback):
         """Guard the model's forward and the optimizer's step."""
         self.remove()
         if self._heals:
-            self.healing = heal(model)
+            self.healing = heal(model, self._language)
         self._methods.add(model, "forward")
         if optimizer is not None:
             self._methods.add(optimizer, "step")
