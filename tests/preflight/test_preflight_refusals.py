@@ -352,3 +352,79 @@ def test_modes(source, options, mode, judged):
     judgement = judged(HEAD + source, **options)
     assert judgement.mode.name == mode
     assert judgement.mode.text("en") != judgement.mode.text("zh")
+
+
+def test_gpus_that_are_computed_from_the_rank(judged):
+    """Two GPUs for each rank are no mistake, and neither is another order; a GPU that all ranks name is."""
+    source = HEAD + (
+        'dist.init_process_group("nccl")\nrank = int(os.environ["LOCAL_RANK"])\n'
+        "first, second = nn.Linear(2, 2).to({first}), nn.Linear(2, 2).to({second})\nmodel = DDP(nn.Sequential(first, second))\n"
+    )
+    for first, second in (("2 * rank", "2 * rank + 1"), ("3 - rank", "3 - rank")):
+        assert judged(source.format(first=first, second=second), launcher="torchrun", processes=2).findings == ()
+    (finding,) = judged(source.format(first="rank", second="1"), launcher="torchrun", processes=2).findings
+    assert "cuda:1 is written down for all" in finding.reasons[0]
+
+
+ZERO = '{{"zero_optimization": {{"stage": {stage}}}, "train_batch_size": "auto"}}'
+
+
+@pytest.mark.parametrize(
+    ("given", "mode", "reason"),
+    [
+        ("deepspeed='ds.json'", "zero-3", "ZeRO-3 partitions"),
+        ("deepspeed={'zero_optimization': {'stage': 3}}", "zero-3", "ZeRO-3 partitions"),
+        ("fsdp='full_shard auto_wrap'", "fsdp", "FSDP shards"),
+        ("fsdp='full_shard', fsdp_config={'version': 2}", "fsdp2", "FSDP shards"),
+    ],
+)
+def test_sharding_that_the_script_asks_for(given, mode, reason, judged):
+    """As `TrainingArguments` have it, in the script itself: the mode, the refusal and a repair that is right for it."""
+    source = HEAD + (
+        f"arguments = TrainingArguments('out', {given})\n"
+        "model = AutoModelForCausalLM.from_pretrained('m', device_map={'': int(os.environ['LOCAL_RANK'])})\n"
+    )
+    source = source if mode.startswith("zero") else source.replace("{'': int(os.environ['LOCAL_RANK'])}", "'auto'")
+    files = {"train.py": source + "Trainer(model, arguments).train()\n", "ds.json": ZERO.format(stage=3)}
+    judgement = judged(files, launcher="torchrun")
+    (finding,) = judgement.findings
+    assert (judgement.mode.name, finding.code) == (mode, "SD132")
+    assert reason in finding.reasons[0]
+    repaired = patched(files["train.py"], finding.fixes[0].diff)
+    assert "device_map=None" in repaired
+    assert judged({**files, "train.py": repaired}, launcher="torchrun").findings == ()
+
+
+def test_a_stage_that_replicates_keeps_the_ranks_own_map(judged):
+    source = HEAD + (
+        "arguments = TrainingArguments('out', deepspeed='ds.json')\n"
+        "model = AutoModelForCausalLM.from_pretrained('m', device_map={'': int(os.environ['LOCAL_RANK'])})\n"
+        "Trainer(model, arguments).train()\n"
+    )
+    judgement = judged({"train.py": source, "ds.json": ZERO.format(stage=2)}, launcher="deepspeed")
+    assert (judgement.findings, judgement.mode.name) == ((), "zero-2")
+
+
+def test_statements_that_a_repair_leaves_without_use_go(judged):
+    """`model = DataParallel(model)` and `model.to(...)` go whole, and a block that has nothing else keeps a `pass`."""
+    head = HEAD + 'model = AutoModelForCausalLM.from_pretrained("m", device_map="auto")\n'
+    (wrapped,) = judged(head + "if torch.cuda.device_count() > 1:\n    model = nn.DataParallel(model)\n").findings
+    assert "+    pass" in wrapped.fixes[0].diff
+    (moved,) = judged(head + 'model.to("cuda")\nmodel.eval()\n').findings
+    assert [line for line in moved.fixes[0].diff.splitlines()[2:] if line.startswith(("+", "-"))] == ['-model.to("cuda")']
+    source = head + 'model.to("cuda"); model.eval()\n'
+    (beside,) = judged(source).findings
+    assert "pass; model.eval()" in patched(source, beside.fixes[0].diff)
+
+
+def test_a_section_that_nothing_reads_is_put_to_use(judged):
+    text = ACCELERATE.format(kind="MULTI_GPU", count=4) + "fsdp_config:\n  fsdp_version: 2\n"
+    (finding,) = judged({"config.yaml": text}).findings
+    judgement = judged({"config.yaml": patched(text, finding.fixes[0].diff)})
+    assert (judgement.findings, judgement.mode.name) == ((), "fsdp2")
+
+
+def test_a_repaired_json_is_json(judged):
+    text = '{\n  "compute_environment": "LOCAL_MACHINE",\n  "distributed_type": "NO",\n  "num_machines": 1,\n  "num_processes": 4\n}\n'
+    (finding,) = judged({"config.json": text}).findings
+    assert judged({"config.json": patched(text, finding.fixes[0].diff)}).findings == ()

@@ -173,7 +173,7 @@ class Interpreter:
         values["spawned"] = process.spawned
         values["gpus"] = process.gpus
         if isinstance(device, Device) and device.type == "cuda" and process.world > 1:
-            values["own"] = process.own(device.index)
+            values["own"], values["gpu"] = process.own(device.index), process.gpu(device.index)
         if kind == "trainer":
             values["placement"] = placement_of(values.get("model"))
         self.facts.append(Fact(kind, frame.module.file, node, values, self._maybe > 0))

@@ -127,7 +127,7 @@ def _external(reader: Interpreter, function: External, call: Call) -> Any:
         return _accelerator(reader, function, call)
     if last.endswith(("TrainingArguments", "SFTConfig", "DPOConfig")):
         made = Instance(function, {key: value for key, value in keywords.items() if key != "**"})
-        _arguments_made(reader, made)
+        _arguments_made(reader, made, node, frame)
         return made
     if last in ("HfArgumentParser", "TrlParser", "H4ArgumentParser"):
         return Instance(function, {"kinds": first if isinstance(first, (list, tuple)) else [first]})
@@ -264,35 +264,33 @@ def _accelerator(reader: Interpreter, function: External, call: Call) -> Any:
     return Instance(function)
 
 
-def _arguments_made(reader: Interpreter, made: Instance) -> None:
-    """`TrainingArguments` chooses the device and switches ZeRO-3 on."""
+def _arguments_made(reader: Interpreter, made: Instance, node: ast.AST, frame: Frame) -> None:
+    """`TrainingArguments` chooses the device, and DeepSpeed or FSDP where it is told to."""
     process = reader.process
     if process.world > 1:
         process.placed_current = True
         process.current = process.rank
-    value = made.attributes.get("deepspeed")
-    stage = (
-        value.get("zero_optimization", {}).get("stage")
-        if isinstance(value, dict) and isinstance(value.get("zero_optimization"), dict)
-        else None
-    )
-    if (
-        stage == 3
-        or (process.launch.zero_stage == 3 and value is not None)
-        or (process.launch.zero_stage == 3 and process.launch.launcher == "accelerate")
-    ):
+    asked, fsdp = made.attributes.get("deepspeed"), made.attributes.get("fsdp")
+    stage = process.stage_of(asked)
+    if asked and asked is not UNKNOWN:
+        reader.note("sharding", node, frame, by="DeepSpeed", stage=stage)
+    elif process.world > 1 and (fsdp is True or (isinstance(fsdp, (str, list, tuple)) and fsdp)):
+        options = made.attributes.get("fsdp_config")
+        versions = [options.get(key) for key in ("version", "fsdp_version")] if isinstance(options, dict) else []
+        reader.note("sharding", node, frame, by="FSDP2" if 2 in versions else "FSDP")
+    if stage == 3 or (process.launch.zero_stage == 3 and (asked is not None or process.launch.launcher == "accelerate")):
         process.zero3 = True
 
 
 def _local_class(reader: Interpreter, kind: Class, call: Call) -> Any:
     """A class of the user's own that derives from one that matters."""
-    positional, keywords, _node, _frame = call
+    positional, keywords, node, frame = call
     if kind.derives("Trainer"):
         return _trainer(reader, kind, call)
     if kind.derives("TrainingArguments") or kind.derives("SFTConfig"):
         made = Instance(kind)
         Arguments.fill(made, kind, positional, keywords)
-        _arguments_made(reader, made)
+        _arguments_made(reader, made, node, frame)
         return made
     return UNKNOWN
 
@@ -400,10 +398,8 @@ def _deepspeed_initialize(reader: Interpreter, call: Call) -> Any:
     keywords = call[1]
     model = keywords.get("model", call[0][1] if len(call[0]) > 1 else None)
     config = keywords.get("config", keywords.get("config_params"))
-    stage = None
-    if isinstance(config, dict) and isinstance(config.get("zero_optimization"), dict):
-        stage = config["zero_optimization"].get("stage")
-    stage = stage if isinstance(stage, int) else reader.process.launch.zero_stage
+    stage = reader.process.stage_of(config)
+    stage = stage if stage is not None else reader.process.launch.zero_stage
     reader.note(
         "wrap", call[2], call[3], by="DeepSpeed", model=model, stage=stage, placement=placement_of(model), current=reader.process.current
     )
@@ -412,11 +408,8 @@ def _deepspeed_initialize(reader: Interpreter, call: Call) -> Any:
 
 def _hf_deepspeed(reader: Interpreter, call: Call) -> Any:
     config = call[0][0] if call[0] else call[1].get("config_file_or_dict")
-    if isinstance(config, dict):
-        zero = config.get("zero_optimization")
-        reader.process.zero3 = isinstance(zero, dict) and zero.get("stage") == 3
-    elif reader.process.launch.zero_stage == 3:
-        reader.process.zero3 = True
+    stage = reader.process.stage_of(config)
+    reader.process.zero3 = (stage if stage is not None else reader.process.launch.zero_stage) == 3
     return Instance(External("transformers.integrations.HfDeepSpeedConfig"))
 
 
@@ -661,7 +654,7 @@ def _object_method(reader: Interpreter, owner: Model | Instance, name: str, call
     if isinstance(owner, Instance) and isinstance(owner.kind, External):
         last = owner.kind.last
         if "kinds" in owner.attributes and name.startswith("parse_"):
-            return _parsed(reader, owner, name)
+            return _parsed(reader, owner, name, call)
         if last in ("Accelerator",) and name == "prepare":
             return _prepare(reader, call)
         if last in ("Accelerator",) and name in ("prepare_model",):
@@ -693,11 +686,11 @@ def _object_method(reader: Interpreter, owner: Model | Instance, name: str, call
     return UNKNOWN
 
 
-def _parsed(reader: Interpreter, owner: Instance, name: str) -> Any:
+def _parsed(reader: Interpreter, owner: Instance, name: str, call: Call) -> Any:
     found = Arguments.parsed(owner.attributes["kinds"], reader.process.launch)
     for made in found:
         if isinstance(made, Instance) and _training(made):
-            _arguments_made(reader, made)
+            _arguments_made(reader, made, call[2], call[3])
     if owner.kind.last == "HfArgumentParser" if isinstance(owner.kind, External) else False:
         return tuple(found) if len(found) > 1 or name != "parse" else found[0]
     return tuple(found)

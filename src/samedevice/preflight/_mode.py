@@ -45,7 +45,7 @@ def mode_of(launch: Launch, facts: Sequence[Fact]) -> Mode:
     told = [fact for fact in facts if not fact.maybe] or list(facts)
     count = max([launch.processes * launch.nodes, *(fact["spawned"] or 0 for fact in told)])
     values: dict[str, str] = {"processes": str(count), "gpus": str(len(launch.visible)), "launcher": launch.launcher}
-    wraps = {fact["by"]: fact for fact in told if fact.kind == "wrap"}
+    wraps = {fact["by"]: fact for fact in told if fact.kind in ("wrap", "sharding")}
     trains = any(fact.kind in ("trainer", "prepare") for fact in told) or launch.training is not None or launch.tool is not None
     if any(fact.kind == "load" and fact["sharded"] for fact in told):
         return _mode("tensor-parallel", "plan", values)

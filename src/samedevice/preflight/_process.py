@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+from samedevice.errors import UsageError
 from samedevice.preflight._launch import Launch
+from samedevice.preflight._settings import read_settings
 from samedevice.preflight._values import ANYWHERE, HOST, SPREADING, UNKNOWN, Device, External, Instance, Model, Placement, device_of
 
 _TOLD = ("LOCAL_RANK", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK", "GROUP_RANK", "NPROC_PER_NODE", "CUDA_VISIBLE_DEVICES")
@@ -68,12 +71,16 @@ class Process:
             return Device("cuda", self.current)
         return found
 
+    def gpu(self, index: int | None) -> int | None:
+        """The machine's number of a visible index; None where it cannot be told, or there is no such GPU."""
+        return self.visible[index] if self.visible is not None and index is not None and index < len(self.visible) else None
+
     def own(self, index: int | None) -> bool:
         """Whether a visible index is this rank's own GPU."""
         if self.visible is None or index is None or index >= len(self.visible):
             return self.visible is None
         expected = self.launch.visible[self.rank] if self.rank < len(self.launch.visible) else None
-        return expected is None or self.visible[index] == expected
+        return expected is None or self.gpu(index) == expected
 
     def placement(self, device_map: Any, limits: Any = None) -> Placement:
         """Where `from_pretrained(device_map=...)` puts a model."""
@@ -126,6 +133,21 @@ class Process:
         return Placement("device", tuple(gpus)) if gpus else HOST
 
     # Libraries' objects
+
+    def stage_of(self, configuration: Any) -> int | None:
+        """The ZeRO stage of a configuration of DeepSpeed: a dictionary, or a file beside the script or in the working folder."""
+        if isinstance(configuration, str):
+            folders = [Path.cwd(), *([self.launch.script.parent] if self.launch.script is not None else [])]
+            file = next((each / configuration for each in folders if (each / configuration).is_file()), None)
+            try:
+                configuration = read_settings(file).data if file is not None else None
+            except UsageError:
+                return None
+        if not isinstance(configuration, dict):
+            return None
+        zero = configuration.get("zero_optimization", {})
+        stage = zero.get("stage", 0) if isinstance(zero, dict) else None
+        return stage if isinstance(stage, int) else None
 
     def model_attribute(self, model: Model, name: str, value: Any) -> None:
         """`model.name = value`, where the Trainer looks at it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -35,8 +35,9 @@ class Refusal:
 def refusals(launch: Launch, ranks: Sequence[Sequence[Fact]]) -> list[Refusal]:
     """Every refusal of a launch, once each; what stands under a condition that could not be told is left out."""
     found = list(_of_settings(launch))
+    shared = _shared(ranks)
     for facts in ranks:
-        told = [fact for fact in facts if not fact.maybe]
+        told = [_with_sharing(fact, shared) for fact in facts if not fact.maybe]
         for check in (_maps, _data_parallel, _moves, _current_device, _optimizers, _checkpoints, _losses, _trainers):
             found += check(launch, told)
     found += _of_launch(launch)
@@ -44,6 +45,19 @@ def refusals(launch: Launch, ranks: Sequence[Sequence[Fact]]) -> list[Refusal]:
     for each in found:
         unique.setdefault((each.rule, each.file, each.line), each)
     return list(unique.values())
+
+
+def _shared(ranks: Sequence[Sequence[Fact]]) -> set[tuple[int, int | None]]:
+    """Places of the program and the GPU that every rank means there. A device that is computed from the rank is not among them."""
+    meant = [{(id(fact.node), fact["gpu"]) for fact in facts if fact["own"] is not None} for facts in ranks]
+    return set.intersection(*[each for each in meant if each]) if any(meant) else set()
+
+
+def _with_sharing(fact: Fact, shared: set[tuple[int, int | None]]) -> Fact:
+    """The fact, which does not count as another rank's GPU unless all ranks mean the same one there."""
+    if fact["own"] is not False or (id(fact.node), fact["gpu"]) in shared:
+        return fact
+    return replace(fact, values=fact.values | {"own": None})
 
 
 def shards(launch: Launch) -> bool:
@@ -56,6 +70,9 @@ def shards(launch: Launch) -> bool:
 
 def _maps(launch: Launch, facts: Sequence[Fact]) -> Iterator[Refusal]:
     trained = {id(fact["model"]) for fact in facts if fact.kind in ("prepare", "trainer", "wrap")}
+    asked = {fact["by"]: fact for fact in facts if fact.kind == "sharding"}
+    deepspeed, fsdp = shards(launch) or "DeepSpeed" in asked, launch.distributed_type == "FSDP" or bool({"FSDP", "FSDP2"} & asked.keys())
+    zero3 = 3 in (launch.zero_stage, *(fact["stage"] for fact in asked.values()))
     for fact in facts:
         if fact.kind != "load" or fact["sharded"]:
             continue
@@ -70,13 +87,11 @@ def _maps(launch: Launch, facts: Sequence[Fact]) -> Iterator[Refusal]:
         elif fact["zero3"] and fact["low_memory"] is True and _transformers_before_5():
             yield _refusal("device-map-in-multi-process-launch", fact, ("low-memory-zero3", where), "no-low-memory")
         elif placement.kind == "split" and several:
-            key = "map-quantized" if fact["bits"] in (4, 8) else "map-fsdp" if launch.distributed_type == "FSDP" else "map-launched"
-            zero3 = launch.zero_stage == 3 and not fact["bits"]
-            yield _refusal("device-map-in-multi-process-launch", fact, (key, where), "no-map" if zero3 or key == "map-fsdp" else "rank-map")
-        elif placement.kind == "split" and shards(launch) and id(fact["model"]) in trained:
-            yield _refusal(
-                "device-map-in-multi-process-launch", fact, ("map-deepspeed", where), "no-map" if launch.zero_stage == 3 else "rank-map"
-            )
+            key = "map-quantized" if fact["bits"] in (4, 8) else "map-fsdp" if fsdp else "map-launched"
+            no_map = (zero3 and not fact["bits"]) or key == "map-fsdp"
+            yield _refusal("device-map-in-multi-process-launch", fact, (key, where), "no-map" if no_map else "rank-map")
+        elif placement.kind == "split" and deepspeed and id(fact["model"]) in trained:
+            yield _refusal("device-map-in-multi-process-launch", fact, ("map-deepspeed", where), "no-map" if zero3 else "rank-map")
         elif placement.kind == "device" and several and fact["map"] is not None and _one_gpu_for_all(launch, fact):
             yield _refusal("device-map-in-multi-process-launch", fact, ("map-same-gpu", where), "rank-map")
 
@@ -269,10 +284,12 @@ def _of_accelerate(launch: Launch) -> Iterator[Refusal]:
                 settings, f"deepspeed_config.{extra[0]}", ("keys-twice", values), remove=tuple(f"deepspeed_config.{key}" for key in extra)
             )
     if kind not in ("DEEPSPEED",) and isinstance(inline, dict) and inline and kind in ("NO", "MULTI_GPU"):
-        yield _contradiction(settings, "deepspeed_config", ("section-unused", {"section": "deepspeed_config", "kind": kind}), value="")
+        unused = ("section-unused", {"section": "deepspeed_config", "kind": kind})
+        yield _contradiction(settings, "deepspeed_config", unused, set="distributed_type", value="DEEPSPEED")
     fsdp = settings.get("fsdp_config")
     if kind in ("NO", "MULTI_GPU") and isinstance(fsdp, dict) and fsdp:
-        yield _contradiction(settings, "fsdp_config", ("section-unused", {"section": "fsdp_config", "kind": kind}), value="")
+        unused = ("section-unused", {"section": "fsdp_config", "kind": kind})
+        yield _contradiction(settings, "fsdp_config", unused, set="distributed_type", value="FSDP")
     if launch.launcher in ("torchrun", "deepspeed"):
         yield _contradiction(settings, "distributed_type", ("not-read", {"launcher": launch.launcher}), value="")
 

@@ -76,7 +76,10 @@ def _unwrap(refusal: Refusal, launch: Launch, script: Script | None, language: L
     if script is not None and isinstance(node, ast.Call):
         inner = node.args[0] if node.args else _keyword(node, "module")
         if inner is not None:
-            diff = script.diff(script.swapped(node, script.text(inner)))
+            statement, kept = _statement(script, node), script.text(inner)
+            again = isinstance(statement, ast.Assign) and [script.text(each) for each in statement.targets] == [kept]
+            whole = again and isinstance(statement, ast.Assign) and _span(statement.value) == _span(node)
+            diff = script.diff(_dropped(script, statement) if whole and statement is not None else script.swapped(node, kept))
     return [_fix("unwrap", "safe", language, diff)]
 
 
@@ -84,8 +87,8 @@ def _no_move(refusal: Refusal, launch: Launch, script: Script | None, language: 
     node, diff = refusal.node, None
     if script is not None and isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
         statement = _statement(script, node)
-        if isinstance(statement, ast.Expr) and statement.value is node:
-            diff = script.diff(script.without(statement))
+        if isinstance(statement, ast.Expr) and _span(statement.value) == _span(node) and isinstance(node.func.value, ast.Name):
+            diff = script.diff(_dropped(script, statement))
         else:
             diff = script.diff(script.swapped(node, script.text(node.func.value)))
     return [_fix("no-move", "safe", language, diff, where=f"{refusal.file.name}:{refusal.line}")]
@@ -173,7 +176,7 @@ def _export(refusal: Refusal, launch: Launch, script: Script | None, language: L
 
 
 def _setting(refusal: Refusal, launch: Launch, script: Script | None, language: Language) -> list[Fix]:
-    settings, key, value = refusal.detail["settings"], refusal.detail["key"], refusal.detail.get("value")
+    settings, key, value = refusal.detail["settings"], refusal.detail.get("set", refusal.detail["key"]), refusal.detail.get("value")
     lines = settings.source.splitlines(keepends=True)
     if remove := refusal.detail.get("remove"):
         gone = {settings.line(each) for each in remove}
@@ -185,7 +188,11 @@ def _setting(refusal: Refusal, launch: Launch, script: Script | None, language: 
     index = settings.line(key) - 1
     if index >= len(lines):
         return []
-    lines[index] = re.sub(r":.*", f": {value}", lines[index].rstrip("\n")) + "\n"
+    if settings.file.suffix.lower() == ".json":
+        plain = str(value).strip("'")
+        lines[index] = re.sub(r':\s*("[^"]*"|[^,\s}]+)', lambda _: f': "{plain}"', lines[index], count=1)
+    else:
+        lines[index] = re.sub(r":.*", f": {value}", lines[index].rstrip("\n")) + "\n"
     return [
         _fix("setting", "check", language, _diff(settings.file, settings.source, "".join(lines)), name=key, value=str(value).strip("'"))
     ]
@@ -206,13 +213,28 @@ def _statement(script: Script | None, node: ast.AST | None) -> ast.stmt | None:
     """The innermost statement around a node."""
     if script is None or node is None:
         return None
-    line, end = getattr(node, "lineno", 0), getattr(node, "end_lineno", 0)
+    span = _span(node)
     found: ast.stmt | None = None
     for each in ast.walk(script.tree):
-        if isinstance(each, ast.stmt) and each.lineno <= line and (each.end_lineno or 0) >= end:
+        if isinstance(each, ast.stmt) and _span(each)[0] <= span[0] and _span(each)[1] >= span[1]:
             if found is None or (each.lineno, -(each.end_lineno or 0)) >= (found.lineno, -(found.end_lineno or 0)):
                 found = each
     return found
+
+
+def _span(node: ast.AST) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Line and column of a node's start and end."""
+    line, column = getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
+    return (line, column), (getattr(node, "end_lineno", None) or line, getattr(node, "end_col_offset", None) or column)
+
+
+def _dropped(script: Script, statement: ast.stmt) -> str:
+    """The source without a statement, or with `pass` for it where a block has nothing else."""
+    blocks = (getattr(each, name, []) for each in ast.walk(script.tree) for name in ("body", "orelse", "finalbody"))
+    alone = any(isinstance(block, list) and len(block) == 1 and block[0] is statement for block in blocks)
+    lines = script.source.splitlines()[statement.lineno - 1 : statement.end_lineno]
+    shared = "\n".join(lines).partition("#")[0].strip() != script.text(statement).partition("#")[0].strip()  # `a(); b()` in one line
+    return script.swapped(statement, "pass") if alone or shared else script.without(statement)
 
 
 def _lines_diff(file: Path, line: int, pattern: str, text: str, span: int = 1) -> str | None:
