@@ -30,6 +30,8 @@ class EventKind(Enum):
     """Two ranks of one process group use the same GPU: NCCL refuses to make a communicator."""
     LAUNCH_CONFLICT = "launch-conflict"
     """A library is asked for a placement that the launch forbids: a map over several GPUs in one of several ranks, any map under ZeRO-3."""
+    COLLECTIVE = "collective"
+    """A collective got a tensor that is not on the GPU of its process group; the operand `group` names that GPU."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,6 +64,10 @@ MESSAGES: dict[str, Message] = {
     "title.device-from-unordered-set": Message("a device was picked from an unordered set", "设备是从无序集合中选出的，每次运行可能不同"),
     "title.ranks-share-a-gpu": Message("two ranks of a process group use the same GPU", "同一进程组的两个 rank 使用同一块 GPU"),
     "title.launch-conflict": Message("{op} is asked for a map that this launch forbids", "{op} 被要求使用这种启动方式不允许的 device_map"),
+    "title.collective-off-its-gpu": Message(
+        "{op} got a tensor on {devices}, and its process group works on {home}",
+        "{op} 收到了 {devices} 上的张量，而它的进程组在 {home} 上工作",
+    ),
     "title.devices-met": Message("tensors on {devices} met", "{devices} 上的张量相遇"),
     # Reasons: why real hardware refuses it.
     "why.cross-device-operands": Message(
@@ -101,6 +105,14 @@ MESSAGES: dict[str, Message] = {
     "why.ranks-share-a-gpu": Message(
         "NCCL makes a communicator with one rank per GPU; every process begins on cuda:0 until it chooses another",
         "NCCL 的通信组要求每块 GPU 只有一个 rank；进程若不自行选择，都从 cuda:0 开始",
+    ),
+    "why.collective-off-its-gpu": Message(
+        "each rank of a process group takes part with one GPU, and {op} moves no tensor there",
+        "进程组的每个 rank 只用一块 GPU 参与通信，{op} 不会把张量移过去",
+    ),
+    "why.collective-waits": Message(
+        "the group has a communicator on another GPU of this rank; NCCL asks for a new one, and all ranks wait until the timeout",
+        "该进程组在这个 rank 的另一块 GPU 上已有通信组；NCCL 会请求新建一个，所有 rank 一直等到超时",
     ),
     # Reasons: why a cause was thought of.
     "record-next": Message(

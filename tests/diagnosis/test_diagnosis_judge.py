@@ -29,7 +29,7 @@ def tensor(name="indices", device="cuda:0", **more):
 
 
 def test_codes_are_unique_and_found():
-    assert [row.code for row in CODES] == ["SD101", "SD102", "SD103", "SD104", "SD105", "SD106", "SD107", "SD108"]
+    assert [row.code for row in CODES] == ["SD101", "SD102", "SD103", "SD104", "SD105", "SD106", "SD107", "SD108", "SD109"]
     assert code_of("SD104").kind is EventKind.OUT_OF_MEMORY
 
 
@@ -59,6 +59,11 @@ def test_codes_are_unique_and_found():
             "foo checks nothing and got tensors on cuda:0 and cuda:1",
         ),
         (event(kind=EventKind.NONDETERMINISTIC_DEVICE), "SD106", "a device was picked from an unordered set"),
+        (
+            event("c10d.allreduce_.default", tensor("tensor", "cpu"), Operand("group", "cuda:1", (), ""), kind=EventKind.COLLECTIVE),
+            "SD109",
+            "c10d.allreduce_ got a tensor on cpu, and its process group works on cuda:1",
+        ),
         (event(kind=EventKind.DUPLICATE_GPU), "SD107", "two ranks of a process group use the same GPU"),
     ],
 )

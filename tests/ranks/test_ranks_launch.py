@@ -66,6 +66,41 @@ def test_exit_status(tmp_path, words, status):
         assert "Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 10000" in finding["message"]
 
 
+def test_tensors_of_collectives_that_are_not_on_the_gpu_of_their_group(tmp_path):
+    launch = ("--machine", "2x24GB", "--json", "found.json", "--launcher", "torchrun", "--nproc", 2)
+    code, _, error = run(tmp_path, *launch, SCRIPTS / "astray.py")
+    document = json.loads((tmp_path / "found.json").read_text())
+    assert (code, document["status"]) == (1, "completed"), error
+    assert len(document["findings"]) == 8  # the model on the host twice: its shapes are compared, then its values sent
+    seen = {each["user_at"]["function"]: each for each in reversed(document["findings"])}
+    assert {name: (each["code"], each["cause"], each["guilty"], each["ranks"]) for name, each in seen.items()} == {
+        "on_the_host": ("SD109", "tensor-created-on-wrong-device", "tensor", [0, 1]),
+        "moved_to_the_host": ("SD109", "hard-coded-device", "tensor", [0, 1]),
+        "outputs_on_the_host": ("SD109", "tensor-created-on-wrong-device", "output_tensors[0]", [0, 1]),
+        "coalesced_on_two_gpus": ("SD109", "hard-coded-device", "tensors[1]", [0, 1]),
+        "on_two_gpus": ("SD105", "hard-coded-device", "output_tensor", [1]),
+        "all_on_one_gpu": ("SD109", "hard-coded-device", "tensor", [1]),
+        "model_on_the_host": ("SD109", "module-left-on-other-device", "input_tensor", [0, 1]),
+    }
+    texts = {name: each["message"] for name, each in seen.items() if each["code"] == "SD109"}
+    assert texts.pop("all_on_one_gpu") is None  # NCCL raises nothing: everyone waits
+    assert texts == {
+        "on_the_host": "No backend type associated with device type cpu",
+        "moved_to_the_host": "No backend type associated with device type cpu",
+        "outputs_on_the_host": "Tensors must be CUDA and dense",
+        "coalesced_on_two_gpus": "Expected list of tensors on the same device",
+        "model_on_the_host": "No backend type associated with device type cpu",
+    }
+    operands = seen["on_the_host"]["operands"]
+    assert [(each["name"], each["device"]) for each in operands] == [("tensor", "cpu"), ("group", "cuda:0")]
+    assert operands[0]["made"]["function"] == "on_the_host" and seen["model_on_the_host"]["operands"][0]["parameter"] == "module.weight"
+    (fix,) = seen["on_the_host"]["fixes"]  # good on every rank
+    assert '+    seen = torch.tensor(float(local_rank + 1), device=f"cuda:{local_rank}")' in fix["diff"]
+    assert not any(
+        ".to(" in line for each in seen.values() for fix in each["fixes"] for line in (fix["diff"] or "").splitlines() if "dist." in line
+    )
+
+
 def test_a_rank_that_exits_with_a_status_is_a_script_error(tmp_path):
     """A process cannot see the status that it ends with: who waited for it tells."""
     (tmp_path / "family.py").write_text(

@@ -28,6 +28,7 @@ _HAPPENED = {
     "generator-device": "SD103",
     "out-of-memory": "SD104",
     "illegal-access": "SD105",
+    "collective-device": "SD109",
 }
 """What happened, where the message says so; else the code of a finding is that of its cause."""
 _APP_FOLDERS = ("/", "~", "<", "script.py", ".")

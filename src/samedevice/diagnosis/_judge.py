@@ -25,6 +25,7 @@ def judge(event: Event, count: int = 1, language: Language = "en", ranks: Sequen
         language,
         op=short_operator(event.op),
         devices=enumerate_words(_devices(event), language),
+        home=scene.group.device if scene.group is not None else "",
         amount=_amount(event),
         names=enumerate_words(_unmaterialized(event), language),
     )
@@ -33,7 +34,7 @@ def judge(event: Event, count: int = 1, language: Language = "en", ranks: Sequen
         cause=verdict.cause,
         confidence=verdict.confidence,
         title=title,
-        message=event.message,
+        message=event.message or None,
         op=event.op,
         at=event.at,
         user_at=event.user_at,
@@ -54,7 +55,7 @@ def judge(event: Event, count: int = 1, language: Language = "en", ranks: Sequen
 
 def cure_of(verdict: Verdict, kind: EventKind | None, language: Language) -> str | None:
     """What to do about it in general; for an unknown cause of a mismatch, what to record next."""
-    if kind is EventKind.DUPLICATE_GPU:
+    if kind is EventKind.DUPLICATE_GPU or (kind is EventKind.COLLECTIVE and verdict.cause == UNDETERMINED):
         own = code_for(kind).cure
         return own.zh if language == "zh" else own.en
     if verdict.cause == UNDETERMINED and kind not in (EventKind.MISMATCH, EventKind.UNMATERIALIZED, None):
@@ -69,7 +70,8 @@ def cure_of(verdict: Verdict, kind: EventKind | None, language: Language) -> str
 def _devices(event: Event) -> list[str]:
     if event.kind is EventKind.OUT_OF_MEMORY and (named := re.search(r"\bGPU (\d+)\b", event.message)):
         return [f"cuda:{named[1]}"]
-    return list(dict.fromkeys(operand.device for operand in event.operands)) or ["cuda"]
+    operands = event.operands[:-1] if event.kind is EventKind.COLLECTIVE else event.operands  # the last one is the group
+    return list(dict.fromkeys(operand.device for operand in operands)) or ["cuda"]
 
 
 def _amount(event: Event) -> str:

@@ -43,6 +43,18 @@ class Scene:
         return self.event.kind in (EventKind.MISMATCH, EventKind.UNCHECKED)
 
     @cached_property
+    def group(self) -> Operand | None:
+        """Of a collective with a tensor that is not where its process group works: the group, on its GPU."""
+        last = self.event.operands[-1] if self.event.operands else None
+        return last if last is not None and last.name == "group" and not last.dtype else None
+
+    @cached_property
+    def astray(self) -> tuple[Operand, ...]:
+        """The tensors of a collective that are not on the GPU of its process group."""
+        group = self.group
+        return () if group is None else tuple(each for each in self.event.operands if each.device != group.device)
+
+    @cached_property
     def code(self) -> str:
         """The failing statement."""
         at = self.event.at

@@ -17,6 +17,8 @@ Site = tuple[CodeType, int]
 """A code object and the offset of the instruction in it (`f_lasti`)."""
 
 _STANDARD_LIBRARY_PLUMBING = ("contextlib.py", "functools.py", "threading.py", "runpy.py")
+_WRAPPERS = ("accelerate/hooks.py", "accelerate/utils/operations.py", "/typing_extensions.py")
+"""Of other packages; typing_extensions wraps what is deprecated."""
 
 
 class FrameFilter:
@@ -36,7 +38,7 @@ class FrameFilter:
             known = self._internal[file] = (
                 file.startswith(self._folders)
                 or file.startswith("<frozen ")
-                or file.endswith(("accelerate/hooks.py", "accelerate/utils/operations.py"))
+                or file.endswith(_WRAPPERS)
                 or (file.endswith(_STANDARD_LIBRARY_PLUMBING) and "site-packages" not in file)
             )
         return known

@@ -186,6 +186,8 @@ def _why(finding: Finding, language: Language) -> str:
     name = rule.name
     if name == "cross-device-operands" and (finding.message or "").startswith("indices should be"):
         name = "cross-device-index"
+    if name == "collective-off-its-gpu" and finding.message is None:
+        name = "collective-waits"
     return say(f"why.{name}", language, op=short_operator(finding.op or "?"))
 
 

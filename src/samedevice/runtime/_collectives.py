@@ -8,8 +8,10 @@ no values here. Sends and receives are pairs of their own. A group of one proces
 differs in the exchange alone: everyone's bytes are one's own.
 
 Note [What NCCL says]
-Checks and their texts are those of `torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp`, and `Duplicate GPU detected` is NCCL's own
-(`src/init.cc`, when a communicator is made, which happens at a group's first collective on a device).
+Checks and their texts are those of `torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp` and `ProcessGroup.cpp`, and `Duplicate GPU
+detected` is NCCL's own (`src/init.cc`, when a communicator is made, which happens at a group's first collective on a device). A rank that
+comes with another GPU than before asks for a new communicator; where the others do not, all of them wait and nothing is said. Of the
+tensors of one call on several GPUs c10d compares only those of a coalesced one.
 """
 
 from __future__ import annotations
@@ -25,11 +27,13 @@ import torch
 import torch.distributed as dist
 
 from samedevice.errors import UnsupportedFeatureError
+from samedevice.events import EventKind
 from samedevice.runtime import _plain as plain
 from samedevice.runtime._books import Books, caller
 from samedevice.runtime._memory import Memory, carrier, memory_of, storage_of, tensors_in, value_of
 from samedevice.runtime._operators import Operator
 from samedevice.runtime._properties import pci_bus
+from samedevice.runtime._state import CPU
 from samedevice.runtime._values import device_seen, give_shadow, stand_in
 
 Tensor = torch.Tensor
@@ -50,6 +54,7 @@ _BY_NAME: dict[str, Any] = {
     "sum": _ReduceOp.SUM, "avg": _ReduceOp.AVG, "product": _ReduceOp.PRODUCT, "min": _ReduceOp.MIN,
     "max": _ReduceOp.MAX, "band": _ReduceOp.BAND, "bor": _ReduceOp.BOR, "bxor": _ReduceOp.BXOR,
 }  # fmt: skip
+_NOT_BOUND = "Attempt to perform collective on tensor not on device passed to init_process_group"
 _DUPLICATE = (
     "NCCL error in: ../torch/csrc/distributed/c10d/NCCLUtils.cpp, invalid usage (run with NCCL_DEBUG=WARN for details)\n"
     "ncclInvalidUsage: This usually reflects invalid usage of NCCL library.\n"
@@ -90,15 +95,19 @@ class Collectives:
 
     def __init__(self, books: Books) -> None:
         self._books = books
-        self._communicators: set[Any] = set()
-        """Groups and devices for which NCCL would have made a communicator."""
+        self._communicators: dict[str, list[tuple[int, ...]]] = {}
+        """For each group the physical GPUs of its ranks for which NCCL would have made a communicator, the first ones first."""
 
     def takes(self, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-        """Whether this call concerns the machine: some tensor of it is virtual, or the other ranks are assumed."""
+        """Whether this call concerns the machine: some tensor of it is virtual, the group takes no host tensors, or its other ranks are
+        assumed."""
         if any(_virtual(tensor) for value in (*args, *kwargs.values()) for tensor in _all_tensors(value)):
             return True
-        group = next((value for value in (*args, *kwargs.values()) if isinstance(value, torch.ScriptObject)), None)
-        return group is not None and _is_group(group) and exchange_of(_unboxed(group), torch.device("cpu"), op).assumes
+        bound = dict(zip(op.argument_names, args, strict=False)) | kwargs
+        if bound.keys().isdisjoint(("process_group", "group_name")):
+            return False
+        group = _group(op, bound)
+        return not takes_host(group) or _assumed(group)
 
     def run(self, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run one operator."""
@@ -260,7 +269,7 @@ class Collectives:
         return outputs, done(outputs)
 
     def _c10d_barrier(self, op: Operator, call: dict[str, Any]) -> Any:
-        self._everyone(op, call, [], [call["tensor"]])
+        self._everyone(op, call, [], [call["tensor"]], anywhere=True)
         return done([])
 
     def _c10d_check_for_nan(self, op: Operator, call: dict[str, Any]) -> Any:
@@ -268,7 +277,7 @@ class Collectives:
 
     def _c10d_send(self, op: Operator, call: dict[str, Any]) -> Any:
         tensors = call["tensors"]
-        exchange = self._joined(op, call, tensors)
+        exchange, _ = self._joined(op, call, tensors)
         for tensor in tensors:
             values, known, assumed = self._bytes([tensor])
             flags = plain.tensor([known, assumed], dtype=torch.uint8)
@@ -277,7 +286,7 @@ class Collectives:
 
     def _c10d_recv(self, op: Operator, call: dict[str, Any]) -> Any:
         tensors = call["tensors"]
-        exchange = self._joined(op, call, tensors)
+        exchange, _ = self._joined(op, call, tensors)
         waits = []
         for tensor in tensors:
             length = _nbytes(tensor) if _sent(tensor, self._books.value_limit) else 0
@@ -387,18 +396,47 @@ class Collectives:
     # -- the exchange --------------------------------------------------------------------------------------------------
 
     def _assumes(self, op: Operator, call: dict[str, Any], tensors: Sequence[torch.Tensor]) -> bool:
-        return exchange_of(_group(op, call), device_seen(tensors[0]), op).assumes
+        group, device = _group(op, call), device_seen(tensors[0])
+        return exchange_of(group, device if _no_backend(group, device) is None else CUDA).assumes
 
-    def _joined(self, op: Operator, call: dict[str, Any], tensors: Sequence[torch.Tensor]) -> Exchange:
-        """The exchange of the group, once the tensors are what its backend takes."""
+    def _joined(
+        self, op: Operator, call: dict[str, Any], tensors: Sequence[torch.Tensor], *, anywhere: bool = False
+    ) -> tuple[Exchange, torch.device]:
+        """The exchange of the group and where it happens; tensors that its backend does not take there are recorded."""
+        group = _group(op, call)
         devices = [device_seen(tensor) for tensor in tensors]
         gpu = next((device for device in devices if device.type == "cuda"), None)
-        if gpu is not None:
-            if any(device.type != "cuda" for device in devices):
-                raise ValueError("Tensors must be CUDA and dense")
-            if any(device != gpu for device in devices):
-                raise ValueError("Expected list of tensors on the same device")
-        return exchange_of(_group(op, call), gpu or devices[0], op)
+        if gpu is None and _no_backend(group, devices[0]) is None:
+            return exchange_of(group, devices[0]), devices[0]
+        if _no_backend(group, CUDA) is not None:
+            home = place = CPU
+        else:
+            current = self._books.state.cuda(None)
+            place = current if gpu is None or current in devices else gpu
+            home = getattr(group, "bound_device_id", None) or place
+        if not anywhere and any(device != home for device in devices):
+            self._astray(op, call, group, devices, home)
+        return exchange_of(group, home), place
+
+    def _astray(self, op: Operator, call: dict[str, Any], group: Any, devices: Sequence[torch.device], home: torch.device) -> None:
+        """Record tensors that are not all on `home`, with what c10d says of them."""
+        named = sorted(_one_of_each_device(call), key=lambda each: device_seen(each[1]) == home)
+        seen = [device_seen(tensor) for _, tensor, _ in named]
+        recorder, gpus = self._books.recorder, {device for device in devices if device.type == "cuda"}
+        if (error := _no_backend(group, CUDA if gpus else devices[0])) is not None:
+            recorder.astray(op, error, named, seen, home, caller())
+        elif dist.get_backend(group) == "gloo":
+            message = f"ProcessGroupGloo::{op.short.strip('_')}: tensors should be on the same device"
+            recorder.astray(op, RuntimeError(message), named, seen, home, caller())
+        elif len(gpus) < len(set(devices)):
+            recorder.astray(op, ValueError("Tensors must be CUDA and dense"), named, seen, home, caller())
+        elif len(gpus) > 1 and "coalesced" in op.short:
+            recorder.astray(op, ValueError("Expected list of tensors on the same device"), named, seen, home, caller())
+        elif devices[0] != home:
+            recorder.astray(op, torch.distributed.DistBackendError(_NOT_BOUND), named, seen, home, caller())
+        else:
+            message = f"NCCL reads and writes the tensors of {op.short} through the communicator of {home} and checks no device"
+            recorder.refused(EventKind.UNCHECKED, op.name, message, named, seen, caller(), bare=(("group", home),))
 
     def _everyone(
         self,
@@ -410,11 +448,12 @@ class Collectives:
         give: bool = True,
         lengths: Sequence[int] | None = None,
         sized: Sequence[torch.Tensor] | None = None,
+        anywhere: bool = False,
     ) -> list[Piece]:
-        """What each rank gave; `lengths` tells how many bytes of it go to which rank, `sized` what counts for its size."""
+        """What each rank gave; `lengths` tells how many bytes of it go to which rank, `sized` what counts for its size. `anywhere`: the
+        tensor is torch's own."""
         group = _group(op, call)
-        exchange = self._joined(op, call, concerned)
-        device = device_seen(concerned[0])
+        exchange, device = self._joined(op, call, concerned, anywhere=anywhere)
         if any(not tensor.is_contiguous() for tensor in given):
             if device.type == "cuda" and any(not _dense(tensor) for tensor in given):
                 raise ValueError("Tensors must be contiguous")
@@ -426,25 +465,36 @@ class Collectives:
         header = [-1 if data is None else data.numel(), int(known), int(assumed), place]
         answers = exchange.everyone(header, data)
         pieces = [Piece(told_data, bool(told[1]), bool(told[2]) or exchange.assumes, int(told[3])) for told, told_data in answers]
-        if device.type == "cuda" and not exchange.assumes:
-            self._make_communicator(op, group, device, pieces, concerned)
+        if device.type == "cuda" and not exchange.assumes and not (anywhere and group.group_name in self._communicators):
+            recorded = any(device_seen(tensor) != device for tensor in concerned)
+            self._make_communicator(op, call, group, device, tuple(piece.gpu for piece in pieces), recorded)
         return pieces
 
     def _make_communicator(
-        self, op: Operator, group: Any, device: torch.device, pieces: Sequence[Piece], concerned: Sequence[torch.Tensor]
+        self, op: Operator, call: dict[str, Any], group: Any, device: torch.device, gpus: tuple[int, ...], recorded: bool
     ) -> None:
-        key = (group.group_name, device.index)
-        if key in self._communicators or len(pieces) == 1 or dist.get_backend(group) == "gloo":
+        """Make a communicator for the ranks' GPUs if there is none yet, as NCCL would; what it would refuse or wait for is recorded."""
+        known = self._communicators.setdefault(group.group_name, [])
+        if gpus in known or len(gpus) == 1 or dist.get_backend(group) == "gloo":
             return
-        self._communicators.add(key)
+        known.append(gpus)
+        rank = group.rank()
+        if any(gpu in {each[place] for each in known[:-1]} for place, gpu in enumerate(gpus)):  # some rank has one and makes no other
+            if not recorded and gpus[rank] != known[0][rank] and (home := self._visible(known[0][rank])) is not None:
+                self._books.recorder.astray(op, None, _one_of_each_device(call), [device], home, caller())
+            return
         first: dict[int, int] = {}
-        for rank, piece in enumerate(pieces):
-            other = first.setdefault(piece.gpu, rank)
-            if other != rank and group.rank() in (rank, other):
-                message = _DUPLICATE.format(one=rank, other=other, bus=pci_bus(piece.gpu % _NODE) << 12)
-                named = [("tensor", tensor, False) for tensor in list(concerned)[:1]]
-                self._books.recorder.duplicate_gpu(op, message, named, [device], caller())
+        for place, gpu in enumerate(gpus):
+            other = first.setdefault(gpu, place)
+            if other != place and rank in (place, other):
+                message = _DUPLICATE.format(one=place, other=other, bus=pci_bus(gpu % _NODE) << 12)
+                self._books.recorder.duplicate_gpu(op, message, _one_of_each_device(call), [device], caller())
                 return
+
+    def _visible(self, physical: int) -> torch.device | None:
+        """The device of this process that is a physical GPU."""
+        devices = map(self._books.state.cuda, range(len(self._books.state.ledgers())))
+        return next((device for device in devices if _physical(self._books, device) == physical), None)
 
     def _bytes(self, tensors: Sequence[torch.Tensor]) -> tuple[torch.Tensor | None, bool, bool]:
         """The bytes of tensors one behind the other, whether they are known, and whether they were assumed."""
@@ -506,15 +556,48 @@ class Collectives:
 
 # -- groups --------------------------------------------------------------------------------------------------------------------------
 
+CUDA = torch.device("cuda")
 _NODE = 1 << 16
 """Physical GPUs of one node, in the numbers that tell GPUs of several nodes apart."""
 
 
-def exchange_of(group: Any, device: torch.device, op: Operator) -> Exchange:
+def exchange_of(group: Any, device: torch.device) -> Exchange:
     """How the ranks of a group exchange what is on `device`. Raises RuntimeError, as torch does, when the group takes no such tensors."""
     from samedevice.runtime._process_groups import exchange_for
 
     return exchange_for(group._get_backend(device))
+
+
+def takes_host(group: Any) -> bool:
+    """Whether a group has a backend for host tensors."""
+    return _no_backend(group, CPU) is None
+
+
+def _assumed(group: Any) -> bool:
+    """Whether there are no other processes behind the group's host tensors."""
+    from samedevice.runtime._process_groups import is_assumed
+
+    return is_assumed(group._get_backend(CPU))
+
+
+def _no_backend(group: Any, device: torch.device) -> RuntimeError | None:
+    """What torch raises where a group has no backend for such a device; None where it has one."""
+    try:
+        group._get_backend(device)
+    except RuntimeError as error:
+        return RuntimeError(str(error).partition("\n")[0])
+    return None
+
+
+def _one_of_each_device(call: dict[str, Any]) -> list[tuple[str, torch.Tensor, bool]]:
+    """The tensors of a call by the names of their arguments, the first one of each device."""
+    found: dict[torch.device, tuple[str, torch.Tensor, bool]] = {}
+    for name, value in sorted(call.items(), key=lambda argument: argument[0].startswith("output")):
+        tensors = _all_tensors(value)
+        for place, tensor in enumerate(tensors):
+            spelled = f"{name}[{place}]" if len(tensors) > 1 else name.removesuffix("s")
+            found.setdefault(device_seen(tensor), (spelled, tensor, False))
+    return list(found.values())
 
 
 def _physical(books: Books, device: torch.device) -> int:
@@ -522,10 +605,6 @@ def _physical(books: Books, device: torch.device) -> int:
         return -1
     node = os.environ.get("GROUP_RANK", "0")
     return books.state.physical_index(device.index) + (int(node) * _NODE if node.isdecimal() else 0)
-
-
-def _is_group(value: torch.ScriptObject) -> bool:
-    return str(value._type()).endswith("c10d.ProcessGroup")
 
 
 def _unboxed(group: Any) -> Any:

@@ -201,6 +201,11 @@ def exchange_for(backend: Any) -> Exchange:
     return found  # type: ignore[no-any-return]  # looked up in a dict of Any
 
 
+def is_assumed(backend: Any) -> bool:
+    """Whether a backend stands for ranks that are assumed."""
+    return isinstance(_exchanges.get(id(backend)), AssumedExchange)
+
+
 def _assumed_ranks() -> int | None:
     return _assumed[-1] if _assumed else None
 
@@ -330,4 +335,4 @@ def _unless_ours(original: Any) -> Callable[..., Any]:
     return bracket
 
 
-__all__ = ["AssumedExchange", "GlooExchange", "ProcessGroupNCCL", "exchange_for", "install_process_groups"]
+__all__ = ["AssumedExchange", "GlooExchange", "ProcessGroupNCCL", "exchange_for", "install_process_groups", "is_assumed"]

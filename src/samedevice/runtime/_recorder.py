@@ -22,6 +22,8 @@ from samedevice.runtime._surroundings import Names, device_map, identity, module
 
 OnMismatch = Literal["record", "raise"]
 Named = Sequence[tuple[str, torch.Tensor, bool]]
+Bare = Sequence[tuple[str, torch.device]]
+"""Operands that are no tensors: a generator, a process group."""
 
 _STACK_LIMIT = 60
 _Raised = TypeVar("_Raised", bound=Exception)
@@ -54,11 +56,12 @@ class Recorder:
         named: Named,
         devices: Sequence[torch.device],
         frame: FrameType,
+        bare: Bare = (),
     ) -> None:
         """An operator got tensors that CUDA refuses to mix. Raises RuntimeError with CUDA's text when asked to."""
         if self.events and torch._C._current_autograd_node() is not None:
             return  # backward through a forward operator that was refused: on real hardware it would never run
-        event = self._note(kind, op, message, named, devices, frame)
+        event = self._note(kind, op, message, named, devices, frame, bare=bare)
         if self.on_mismatch == "raise" and kind is not EventKind.UNCHECKED:
             raise _as_raised(RuntimeError(message), event)
 
@@ -82,6 +85,14 @@ class Recorder:
         event = self._note(EventKind.DUPLICATE_GPU, op.name, message, named, devices, frame)
         if self.on_mismatch == "raise":
             raise _as_raised(torch.distributed.DistBackendError(message), event)
+
+    def astray(
+        self, op: Operator, error: Exception | None, named: Named, devices: Sequence[torch.device], home: torch.device, frame: FrameType
+    ) -> None:
+        """A collective got tensors that are not on `home`, the GPU of its group; `error` is what c10d raises, None where NCCL waits."""
+        event = self._note(EventKind.COLLECTIVE, op.name, str(error or ""), named, devices, frame, bare=(("group", home),))
+        if self.on_mismatch == "raise" and error is not None:
+            raise _as_raised(error, event)
 
     def launch_conflict(self, what: str, message: str, frame: FrameType) -> None:
         """A library was asked for a placement that the launch forbids; the library itself refuses it sooner or later."""
@@ -122,7 +133,7 @@ class Recorder:
         devices: Sequence[torch.device],
         frame: FrameType,
         memory: Any = None,
-        bare: Sequence[tuple[str, torch.device]] = (),
+        bare: Bare = (),
     ) -> Event:
         site = self.filter.site(frame)
         quick = (kind, op, site)
@@ -130,7 +141,7 @@ class Recorder:
         event: Event | None = None
         if index is None or self.on_mismatch == "raise":  # an error carries its own event, also the second time
             event = self._event(kind, op, message, named, devices, frame, memory or {})
-            event = replace(event, operands=event.operands or tuple(Operand(n, str(d), (), "") for n, d in bare))
+            event = replace(event, operands=(*event.operands, *(Operand(n, str(d), (), "") for n, d in bare)))
         if index is None:
             assert event is not None
             # One statement may be reached through several instructions (a loop body that was unrolled, say).

@@ -15,6 +15,7 @@ import torch
 import torch.distributed as dist
 
 from samedevice.errors import UnsupportedFeatureError
+from samedevice.runtime._collectives import takes_host
 from samedevice.runtime._memory import is_virtual
 from samedevice.runtime._patches import Patches
 
@@ -505,7 +506,13 @@ def install_reducer(patches: Patches) -> None:
             original["_register_builtin_comm_hook"](of, kind)
 
     def verify(group: Any, params: Any, of: Any = None) -> None:
-        (_verify if any(map(is_virtual, params)) else original["_verify_params_across_processes"])(group, params, of)
+        if not any(map(is_virtual, params)):
+            if takes_host(group):
+                original["_verify_params_across_processes"](group, params, of)
+                return
+            sample = params[0].detach().reshape(-1)[:1]  # torch's own would be refused for a tensor that it makes itself
+            dist.all_gather([torch.empty_like(sample) for _ in range(group.size())], sample, group=group)
+        _verify(group, params, of)
 
     def broadcast(group: Any, tensors: Any, buffer_size: int, authoritative_rank: int = 0) -> None:
         (_broadcast if any(map(is_virtual, tensors)) else original["_broadcast_coalesced"])(group, tensors, buffer_size, authoritative_rank)

@@ -30,9 +30,10 @@ def script_fixes(scene: Scene, verdict: Verdict, language: Language) -> tuple[Fi
     fixes = []
     if scene.event.kind is EventKind.NONDETERMINISTIC_DEVICE:
         fixes.append(Fix(say("fix.sorted-devices", language), "safe"))
-    for repair in _REPAIRS.get(verdict.cause, ()):
+    for repair in (_extra,) if scene.group is not None else _REPAIRS.get(verdict.cause, ()):
         fixes += repair(scene, script, guilty, language)
-    if not any(fix.diff for fix in fixes) and verdict.cause not in ("dispatched-model-moved", "undetermined"):
+    received = scene.group is not None  # a copy made in the call would receive it, and be lost
+    if not received and not any(fix.diff for fix in fixes) and verdict.cause not in ("dispatched-model-moved", "undetermined"):
         fixes = [*_at_use(scene, script, guilty, language), *fixes]
     unique = {(fix.title, fix.diff): fix for fix in fixes}
     return tuple(unique.values())[:4]
@@ -47,6 +48,8 @@ def fix_at_use(event: Event, operand: str, language: Language = "en") -> Fix | N
 
 def _own(device: str, scene: Scene) -> bool:
     """Whether a device is the only GPU of a rank: on the other ranks it is another one."""
+    if scene.group is not None:
+        return scene.launched and device.startswith("cuda")
     gpus = {each.device for each in scene.event.operands if each.device.startswith("cuda")}
     return scene.launched and device.startswith("cuda") and len(gpus) == 1
 
@@ -117,7 +120,7 @@ def _extra(scene: Scene, script: Script | None, guilty: Operand | None, language
     """An input to the device of what it meets."""
     if guilty is None:
         return []
-    other = next((each for each in scene.event.operands if each.device != guilty.device), None)
+    other = scene.group or next((each for each in scene.event.operands if each.device != guilty.device), None)
     if other is None or not scene.placed_by_user(guilty):
         return []
     if scene.entry == guilty.device or "self.device" in scene.code:

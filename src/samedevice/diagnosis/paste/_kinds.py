@@ -185,6 +185,12 @@ KINDS: tuple[Kind, ...] = (
         r"Torch not compiled with CUDA enabled|not linked with support for cuda|Found no NVIDIA driver|No CUDA GPUs are available",
     ),
     _row("mps-placeholder", "placeholder storage", r"Placeholder storage has not been allocated on MPS device"),
+    _row(
+        "collective-device",
+        "no backend type associated|must be cuda and dense|list of tensors on the same|attempt to perform collective",
+        r"No backend type associated with device type (?P<d1>DEVICE)|Tensors must be CUDA and dense|Expected list of tensors on the same device|"
+        r"Attempt to perform collective on tensor not on device passed to init_process_group",
+    ),
     _row("metric-device", "metric calculation", r"Encountered different devices in metric calculation"),
     _row("numpy-conversion", "device type tensor to numpy", r"can'?t convert (?P<d1>DEVICE) device type tensor to numpy"),
     _row("cublaslt", "cublaslt", r"cublasLt ran into an error"),

@@ -54,6 +54,10 @@ from samedevice.messages import Message
 def _detect(scene: Scene) -> Hint | None:
     if scene.event.kind is EventKind.DUPLICATE_GPU:
         return Hint(5.0, because("ranks-share"))
+    for operand in scene.astray:
+        text = moved_text(operand) or made_text(operand)
+        if re.search(r"\.cpu\(\)|\.cuda\(\d*\)|['\"](?:cpu|cuda(?::\d+)?)['\"]", text):
+            return Hint(6, because("literal", operand=operand.local or operand.name, text=text[:60]), operand.name)
     if not scene.mismatch:
         return None
     for operand in scene.event.operands:

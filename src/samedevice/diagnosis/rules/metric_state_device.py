@@ -47,10 +47,10 @@ from samedevice.messages import Message
 
 
 def _detect(scene: Scene) -> Hint | None:
-    if not scene.mismatch:
+    if not (scene.mismatch or scene.astray):
         return None
     if re.search(r"torchmetrics|torcheval|/metrics?/", scene.where):
-        odd = scene.odd(*scene.event.operands)
+        odd = next(iter(scene.astray), None) or scene.odd(*scene.event.operands)
         return Hint(7.5, because("in-code", where=scene.where.rpartition("/")[2]), odd.name if odd else None)
     return None
 

@@ -42,12 +42,15 @@ A weight on the host may also be there on purpose (offload) and miss its hook, o
 
 from __future__ import annotations
 
-from samedevice.diagnosis._rule import Hint, Rule, anywhere, because, frameless, line, said, sign
+from samedevice.diagnosis._rule import Hint, Rule, anywhere, because, frameless, inside, line, said, sign
 from samedevice.diagnosis._scene import Scene
 from samedevice.messages import Message
 
 
 def _detect(scene: Scene) -> Hint | None:
+    stayed = next((each for each in scene.astray if each.role and each.device == "cpu"), None)
+    if stayed is not None:
+        return Hint(6, because("never-moved", operand=stayed.parameter or stayed.name), stayed.name)
     if not scene.mismatch:
         return None
     left = [each for each in scene.weights if each.device == "cpu"]
@@ -78,6 +81,8 @@ RULE = Rule(
     page=__doc__ or "",
     common=0.25,
     signs=(
+        sign(4.5, said("collective-device"), line(r"DistributedDataParallel\(|DDP\(")),
+        sign(2.0, said("collective-device"), inside(r"nn/parallel/distributed\.py")),
         sign(6, said("input-weight-type")),
         sign(2.2, said("same-device argument-device", op="convolution|conv", argument="weight", devices="host")),
         sign(2.6, said("same-device argument-device", op="addmm|mm|linear", argument="mat|weight", devices="host")),

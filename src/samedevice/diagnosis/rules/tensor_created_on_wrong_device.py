@@ -51,6 +51,10 @@ from samedevice.messages import Message
 
 
 def _detect(scene: Scene) -> Hint | None:
+    for operand in scene.astray:
+        if operand.device == "cpu" and operand.moved is None and not operand.role and FACTORY.search(made_text(operand)):
+            made = because("made-without-device", operand=operand.local or operand.name, text=_brief(made_text(operand)))
+            return Hint(6, made, operand.name)
     if not scene.mismatch:
         return None
     for operand in sorted(scene.plain, key=lambda each: each.device != "cpu"):
@@ -145,6 +149,7 @@ RULE = Rule(
             ),
         ),
         sign(2.2, said("mask-device")),
+        sign(2.2, said("collective-device")),
         sign(2.2, said("index-device")),
         sign(2.0, said("same-device argument-device index-device type-combination", devices="host"), framed()),
         sign(1.0, said("same-device argument-device", devices="gpus"), line(r"interpolat|position|mask|index|offset")),

@@ -1,0 +1,68 @@
+"""Collectives in one process whose other ranks are assumed: what c10d refuses, with its text and its type."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.distributed as dist
+
+import samedevice as sd
+
+
+@pytest.fixture
+def group(monkeypatch):
+    """Makes the default group on a machine of two GPUs, as rank 1 of 2."""
+    for name, value in {"RANK": "1", "LOCAL_RANK": "1", "WORLD_SIZE": "2"}.items():
+        monkeypatch.setenv(name, value)
+
+    def make(backend, on_mismatch="raise", **options):
+        vm = sd.machine("2x24GB", on_mismatch=on_mismatch, assumed_ranks=2)
+        vm.__enter__()
+        entered.append(vm)
+        torch.cuda.set_device(1)
+        dist.init_process_group(backend, **options)
+        return vm
+
+    entered: list = []
+    yield make
+    dist.destroy_process_group()
+    entered.pop().__exit__(None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("backend", "device", "error", "text"),
+    [
+        ("nccl", "cpu", RuntimeError, "No backend type associated with device type cpu"),
+        ("cpu:gloo", "cuda:1", RuntimeError, "No backend type associated with device type cuda"),
+        ("bound", "cuda:0", dist.DistBackendError, "Attempt to perform collective on tensor not on device passed to init_process_group"),
+        ("nccl", "cuda:1", None, None),
+        ("bound", "cuda:1", None, None),
+        ("cpu:gloo,cuda:nccl", "cpu", None, None),
+        ("gloo", "cpu", None, None),
+    ],
+)
+def test_what_c10d_raises(group, backend, device, error, text):
+    options = {"device_id": torch.device("cuda", 1)} if backend == "bound" else {}
+    vm = group("nccl" if backend == "bound" else backend, **options)
+    tensor = torch.ones(3, device=device)
+    if error is None:
+        dist.all_reduce(tensor)
+        assert tensor.tolist() == [2.0, 2.0, 2.0] and vm.findings == []
+        return
+    with pytest.raises(error) as raised:
+        dist.all_reduce(tensor)
+    assert str(raised.value) == text
+    assert raised.value.samedevice_event.operands[-1].name == "group"
+    (finding,) = vm.findings
+    assert (finding.code, finding.operands[0].device) == ("SD109", device)
+
+
+@pytest.mark.parametrize("backend", ["nccl", "cpu:gloo"])
+def test_recorded_calls_go_on(group, backend):
+    vm = group(backend, "record")
+    tensor = torch.ones(3, device="cpu" if backend == "nccl" else "cuda")
+    work = dist.all_reduce(tensor, async_op=True)
+    work.wait()
+    assert tensor.tolist() == [2.0, 2.0, 2.0]
+    (finding,) = vm.findings
+    assert finding.message.startswith("No backend type associated with device type ")
