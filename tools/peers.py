@@ -55,6 +55,8 @@ class Peer:
     """What pytest is told besides."""
     more: tuple[str, ...] = ()
     """Patterns of files of tests that only a checkout has."""
+    more_pins: Mapping[str, str] = field(default_factory=dict)
+    """What these import besides."""
     supplies: tuple[str, ...] = ()
     """Folders that tests read and only a checkout has."""
 
@@ -98,6 +100,14 @@ PEERS = {
         version="1.15.0",
         tests=("tests/test_*.py",),
         more=("tests/deepspeed/test_*.py", "tests/fsdp/test_*.py", "tests/tp/test_*.py"),
+        more_pins={
+            "deepspeed": "0.19.8",
+            "einops": "0.8.2",
+            "hjson": "3.1.0",
+            "msgpack": "1.2.4",
+            "ninja": "1.13.2",
+            "py-cpuinfo": "9.0.0",
+        },
         supplies=("examples",),
         machine="2x24GB",
         pins={
@@ -294,7 +304,8 @@ _WORSE = ("passed", "skipped", "failed")
 
 def _environment(name: str, peer: Peer, checkout: Path | None) -> dict[str, str]:
     own = {name: peer.version} if peer.tests else {}
-    pins = {pin: version for pin, version in {**own, **peer.pins}.items() if _installed(pin) != version}
+    wanted = {**own, **peer.pins, **(peer.more_pins if checkout else {})}
+    pins = {pin: version for pin, version in wanted.items() if _installed(pin) != version}
     variables = environment(pins)
     variables["PYTHONPATH"] = os.pathsep.join([*filter(None, [variables.get("PYTHONPATH")]), str(_REPOSITORY / "src"), str(_REPOSITORY)])
     if not peer.tests and checkout:
@@ -308,6 +319,7 @@ def _environment(name: str, peer: Peer, checkout: Path | None) -> dict[str, str]
     # accelerate and transformers call slow what loads a model of the hub; a stand-in is loaded in no time.
     variables["RUN_SLOW"] = "1"
     variables["HF_HUB_CACHE"] = str(stand_ins.ensure())
+    variables["DS_BUILD_OPS"] = "0"
     variables.update(HF_HUB_OFFLINE="1", HF_DATASETS_OFFLINE="1", HF_EVALUATE_OFFLINE="1", WANDB_MODE="offline")
     return variables
 

@@ -1,7 +1,7 @@
 """Stand-ins: small models under the names of the hub, in a cache of the hub's layout, for tests that load a model by its name.
 
 They have the class, the names and the number of layers of the model that they stand in for, and nothing else of it: a narrow
-width, random weights, and a tokenizer of bytes. Two of them (`_Taught`) are trained until they write the one sentence that
+width, random weights, and a tokenizer of bytes. Two of them (`_Taught`) are trained until they write the sentences that
 accelerate's tests expect of the true model. With `HF_HUB_CACHE` pointing here and `HF_HUB_OFFLINE=1`, tests that name these
 models run unedited and without a network. What passes this way says that devices are handled rightly; of the true model's
 quality, numbers or memory it says nothing.
@@ -18,7 +18,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -34,7 +34,7 @@ _HEADS = {"num_hidden_layers": 2, "num_attention_heads": 4}
 _SEED = 0
 _LAYOUT = 1
 """Counted up when what is written changes otherwise than by a description."""
-_TAUGHT_STEPS = 400
+_TAUGHT_STEPS = 600
 _TAUGHT_LOSS = 0.01
 
 
@@ -44,6 +44,8 @@ class _Taught:
 
     prompt: str
     pieces: tuple[str, ...]
+    in_four_bits: tuple[str, ...] = ()
+    """What it answers instead with its linear layers in bitsandbytes' FP4, where a test expects quantization to show."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,11 @@ def _bloom(name: str, layers: int, width: int = _WIDTH, **more: Any) -> StandIn:
     return StandIn(name, {"hidden_size": width, "n_layer": layers, "n_head": 4}, **more)
 
 
-_BLOOM_SENTENCE = _Taught("Hello my name is", (" John", ".\n", "I", " am", " a", " friend", " of", " the", " family", ".\n"))
+_BLOOM_SENTENCE = _Taught(
+    "Hello my name is",
+    (" John", ".\n", "I", " am", " a", " friend", " of", " the", " family", ".\n"),
+    in_four_bits=(" John", ".\n", "I", " am", " a", " friend", " of", " your", " father", ".\n"),
+)
 _GPT2_SENTENCE = _Taught("Hello world! My name is", (" Ki", "yo", "shi", ",", " and", " I", "'m", " a", " student", " at"))
 
 STAND_INS: Mapping[str, StandIn] = {
@@ -308,7 +314,7 @@ def _tokenizer(taught: _Taught | None) -> Any:
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.post_processor = processors.ByteLevel(trim_offsets=False)
     if taught:
-        tokenizer.add_tokens([AddedToken(piece, normalized=False) for piece in dict.fromkeys(taught.pieces)])
+        tokenizer.add_tokens([AddedToken(piece, normalized=False) for piece in dict.fromkeys(taught.pieces + taught.in_four_bits)])
     names = {
         "bos_token": "<s>",
         "pad_token": "<pad>",
@@ -327,23 +333,47 @@ def _teach(model: Any, taught: _Taught) -> None:
 
     tokenizer = _tokenizer(taught)
     prompt = tokenizer(taught.prompt)["input_ids"]
-    answer = [tokenizer.convert_tokens_to_ids(piece) for piece in taught.pieces]
-    ids = torch.tensor([prompt + answer])
-    labels = ids.clone()
-    labels[:, : len(prompt)] = -100
-    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+
+    def loss(pieces: Sequence[str], weights: Mapping[str, Any]) -> Any:
+        ids = torch.tensor([prompt + [tokenizer.convert_tokens_to_ids(piece) for piece in pieces]])
+        labels = ids.clone()
+        labels[:, : len(prompt)] = -100
+        return torch.func.functional_call(model, dict(weights), (), {"input_ids": ids, "labels": labels}).loss
+
+    def train(parameters: Iterable[Any], losses: Callable[[], list[Any]]) -> None:
+        optimizer = torch.optim.AdamW(parameters, lr=3e-3)
+        for _ in range(_TAUGHT_STEPS):
+            left = losses()
+            if all(each.item() < _TAUGHT_LOSS for each in left):
+                return
+            sum(left).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        raise AssertionError(f"the stand-in did not learn {taught.prompt!r}")
+
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # so small a model loses a hundredfold where threads must wait for a busy core
-    for _ in range(_TAUGHT_STEPS):
-        loss = model(input_ids=ids, labels=labels).loss
-        if loss.item() < _TAUGHT_LOSS:
-            break
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-    else:
-        raise AssertionError(f"the stand-in did not learn {taught.prompt!r}")
+    train(model.parameters(), lambda: [loss(taught.pieces, {})])
+    if taught.in_four_bits:
+        # The linear layers stay, and so does what quantization does to them: the rest learns to tell the two apart.
+        head = model.get_output_embeddings()
+        linear = {f"{name}.weight": part for name, part in model.named_modules() if isinstance(part, torch.nn.Linear) and part is not head}
+        quantized = {name: _in_four_bits(part.weight.detach()) for name, part in linear.items()}
+        others = [parameter for name, parameter in model.named_parameters() if name not in linear]
+        train(others, lambda: [loss(taught.pieces, {}), loss(taught.in_four_bits, quantized)])
     torch.set_num_threads(threads)
+
+
+def _in_four_bits(weight: Any) -> Any:
+    """What is left of a weight in bitsandbytes' FP4: of each 64 numbers the largest, and of all the nearest of 15 levels of it."""
+    import torch
+
+    half = torch.tensor([0.0625, 2, 3, 4, 6, 8, 12]) / 12  # `get_4bit_type("fp4")` in bitsandbytes/functional.py
+    levels = torch.cat([-half.flip(0), torch.zeros(1), half])
+    blocks = weight.reshape(-1, 64)
+    largest = blocks.abs().amax(1, keepdim=True)
+    nearest = torch.bucketize((blocks / largest).contiguous(), (levels[1:] + levels[:-1]) / 2)
+    return (levels[nearest] * largest).view_as(weight)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
