@@ -590,6 +590,13 @@ MESSAGES: dict[str, Message] = {
     "fix.setting": Message("set {name} to {value}", "把 {name} 设为 {value}"),
     "fix.remove-keys": Message("remove {keys}", "删除 {keys}"),
     "fix.no-option": Message("remove {name}", "去掉 {name}"),
+    "assumed-read": Message(
+        "values that nobody computed were read at {places}: tensors above SAMEDEVICE_VALUE_LIMIT (1 MiB unless set) have shapes and "
+        "devices only, so what hangs on such values may go another way on hardware",
+        "在 {places} 读取了没有计算过的值：超过 SAMEDEVICE_VALUE_LIMIT（默认 1 MiB）的张量只有形状和设备，"
+        "因此取决于这些值的结果在真实硬件上可能不同",
+    ),
+    "assumed-read.more": Message("{count} more", "其他 {count} 处"),
     "preflight.no-file": Message("there is no file {path}", "没有文件 {path}"),
     "preflight.too-large": Message("{path} is too large: at most {most} are read", "{path} 太大：最多读取 {most}"),
     "preflight.unreadable": Message("{path} cannot be read: {reason}", "无法读取 {path}：{reason}"),

@@ -34,6 +34,7 @@ class Engine:
         self.events = []
         self.event_counts = []
         self.operators = 0
+        self.assumed_reads = []
         self.inside = False
 
     def __enter__(self):

@@ -124,3 +124,12 @@ def test_public_names():
     assert set(sd.__all__) <= set(dir(sd))
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = sd.nothing
+
+
+def test_a_failure_after_assumed_values_says_so(shell):
+    shell.write("assumed.py", 'import torch\nlarge = torch.ones(1 << 20, device="cuda")\nassert large.sum() > 1\n')
+    done = shell.call([*REAL, "run", "assumed.py"])
+    assert done.returncode == 3
+    assert "samedevice: values that nobody computed were read at assumed.py:3: tensors above SAMEDEVICE_VALUE_LIMIT" in done.stderr
+    shell.write("known.py", 'import torch\nlarge = torch.ones(1 << 10, device="cuda")\nassert large.sum() < 1\n')
+    assert "nobody computed" not in shell.call([*REAL, "run", "known.py"]).stderr

@@ -295,3 +295,19 @@ def test_training_on_large_parameters_goes_on(machine):
     assert loss.item() == ASSUMED_FLOAT
     assert norm.item() == ASSUMED_FLOAT
     assert not known(layer.weight)
+
+
+def test_reads_of_assumed_values_are_known(machine):
+    """Where a program looks at what nobody computed, each line once; what is known is none of it."""
+    large, small = torch.ones(LARGE, device="cuda"), torch.ones(3, device="cuda")
+    assert [small.sum().item(), small.tolist(), bool(small.all()), float(small.cpu().numpy()[0])] == [3.0, [1.0] * 3, True, 1.0]
+    repr(large.sum())
+    assert machine.assumed_reads == []
+    for _ in range(2):
+        large.sum().item()
+    bool((large > 0).all().cpu())
+    large[:3].tolist()
+    large[:3].cpu().numpy()
+    assert [place.line - machine.assumed_reads[0].line for place in machine.assumed_reads] == [0, 1, 2, 3]
+    machine.start_over()
+    assert machine.assumed_reads == []

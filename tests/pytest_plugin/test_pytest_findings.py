@@ -165,3 +165,22 @@ def test_unittest(suite):
     result = suite(source, "--machine=2x24GB", "--device-findings=error")
     result.assert_outcomes(failed=2, xfailed=1, skipped=1)
     suite(source, "--machine=2x24GB").assert_outcomes(failed=1, passed=1, xfailed=1, skipped=1)
+
+
+ASSUMED = """
+import torch
+
+def test_large():
+    large = torch.ones(1 << 20, device="cuda")
+    torch.testing.assert_close(large, large.clone())
+
+def test_small():
+    assert torch.ones(2, device="cuda").sum() == 3
+"""
+
+
+def test_a_failure_says_which_values_were_assumed(suite):
+    result = suite(ASSUMED, "--machine=2x24GB")
+    result.assert_outcomes(failed=2)
+    result.stdout.fnmatch_lines(["*- Assumed values -*", "values that nobody computed were read at test_it.py:5: tensors above *"])
+    assert str(result.stdout).count("Assumed values") == 1

@@ -25,11 +25,11 @@ from samedevice.cli._progress import Progress
 from samedevice.cli._traceback import show_exception
 from samedevice.diagnosis import judge
 from samedevice.errors import UnsupportedFeatureError, UsageError
-from samedevice.events import DeviceMemory, Event
+from samedevice.events import DeviceMemory, Event, Place
 from samedevice.findings import Finding, Status, run_document
 from samedevice.messages import Language, language_of, say
 from samedevice.ranks import Family, Member, Reporter, launch, launch_command, memory_by_gpu, memory_by_rank, together
-from samedevice.report import open_console, print_run, raised_by_us, readable_language
+from samedevice.report import assumed_text, open_console, print_run, raised_by_us, readable_language
 
 NOTHING_FOUND, FOUND, WRONG_USAGE, SCRIPT_FAILED, INTERNAL_ERROR, INTERRUPTED = 0, 1, 2, 3, 70, 130
 _PATIENCE = 2.0
@@ -67,6 +67,8 @@ class Watcher(AbstractContextManager[Any], Protocol):
     def event_counts(self) -> list[int]: ...
     @property
     def operators(self) -> int: ...
+    @property
+    def assumed_reads(self) -> list[Place]: ...
     def memory(self) -> dict[str, DeviceMemory]: ...
     def physical(self) -> dict[str, int]: ...
 
@@ -136,6 +138,8 @@ def _run_here(
         return ending.python_code
     with suppress(ValueError):  # not the main thread
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if watcher is not None and ending.status == "script-error" and watcher.assumed_reads:
+        _tell(stream, assumed_text(watcher.assumed_reads, language))
     own = [_member(watcher, ending.status)] if watcher else []
     return _conclude(own, family, machine, ending, document, stream, language)
 

@@ -11,7 +11,7 @@ import pytest
 
 from samedevice.diagnosis import judge
 from samedevice.errors import MachineSpecError
-from samedevice.events import DeviceMemory
+from samedevice.events import DeviceMemory, Place
 from samedevice.findings import Finding
 from samedevice.machines import parse_machine
 from samedevice.ranks import Family, Member, Reporter, together
@@ -46,6 +46,11 @@ class SuiteMachine:
     def findings(self) -> list[Finding]:
         """What was found in this test so far, in processes that it started too, each distinct statement once."""
         return [judge(seen.event, seen.count, ranks=seen.ranks) for seen in together(self._members())]
+
+    @property
+    def assumed_reads(self) -> list[Place]:
+        """Where this test read values that nobody computed."""
+        return self._engine.assumed_reads
 
     @property
     def found(self) -> int:

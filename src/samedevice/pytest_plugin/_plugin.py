@@ -161,6 +161,11 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     """Attach the findings: to a failure as a section, to the last report of a test as data."""
     report: Any = yield
     machines = _machines(item)
+    reads = [place for machine in machines for place in machine.assumed_reads if "/_pytest/" not in place.file]
+    if report.failed and reads:
+        from samedevice.report import assumed_text
+
+        report.sections.append(("Assumed values", assumed_text(reads)))
     if not any(machine.found for machine in machines) and _BEFORE not in item.config.stash:
         return report
     from samedevice.pytest_plugin._summary import as_entries, as_text

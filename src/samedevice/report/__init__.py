@@ -6,6 +6,7 @@ from samedevice.report._traceback import raised_by_us, trim, without_ours
 from samedevice.report._words import bytes_text
 from samedevice.report.terminal import (
     Needs,
+    assumed_text,
     finding_text,
     open_console,
     print_finding,
@@ -17,6 +18,7 @@ from samedevice.report.terminal import (
 
 __all__ = [
     "Needs",
+    "assumed_text",
     "bytes_text",
     "finding_text",
     "open_console",

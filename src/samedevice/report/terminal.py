@@ -27,6 +27,9 @@ _LABEL = 9
 _LEAST_ORIGIN = 30
 """With fewer columns left beside it, an operand's origin goes on lines of its own."""
 
+_READS_SHOWN = 3
+"""Places that are named where a program read values that nobody computed."""
+
 _LEAST_TEXT = 10
 """Text is never squeezed into fewer columns than these."""
 
@@ -52,6 +55,14 @@ def finding_text(finding: Finding, language: Language = "en") -> str:
     stream = StringIO()
     print_finding(Console(file=stream, width=_UNLIMITED, highlight=False, markup=False, color_system=None), finding, language)
     return stream.getvalue()
+
+
+def assumed_text(reads: Sequence[Place], language: Language = "en") -> str:
+    """What to tell when a program failed that had read values which nobody computed; the last reads are named."""
+    named = [harmless(f"{short_path(place.file)}:{place.line}") for place in reads[-_READS_SHOWN:]][::-1]
+    if len(reads) > _READS_SHOWN:
+        named.append(say("assumed-read.more", language, count=len(reads) - _READS_SHOWN))
+    return say("assumed-read", language, places=enumerate_words(named, language))
 
 
 def print_finding(console: Console, finding: Finding, language: Language = "en") -> None:

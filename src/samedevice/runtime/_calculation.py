@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -85,6 +86,8 @@ class Calculation:
         """What `Tensor.item` reads."""
         tensor = args[0]
         record = memory_of(tensor)
+        if record is not None and (record.assumed or (record.virtual and record.shadow is None)):
+            self._books.recorder.read_assumed(sys._getframe(1))
         if record is None or not record.virtual:
             return op.func(tensor)
         value = value_of(tensor, record)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import torch
 
-from samedevice.events import DeviceMemory, Event
+from samedevice.events import DeviceMemory, Event, Place
 from samedevice.machines import Machine
 from samedevice.provenance import FrameFilter
 from samedevice.runtime._accelerator import install_accelerator
@@ -98,6 +98,11 @@ class VirtualMachine:
     def event_counts(self) -> list[int]:
         """How often each of `events` happened."""
         return self._recorder.counts
+
+    @property
+    def assumed_reads(self) -> list[Place]:
+        """Where the program read values that nobody computed: what it does with them may differ on hardware."""
+        return self._recorder.assumed_reads
 
     @property
     def operators(self) -> int:

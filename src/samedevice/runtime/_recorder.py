@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeVar
 import torch
 
 from samedevice.events import Event, EventKind, Operand, Place, Running
-from samedevice.provenance import FrameFilter, call_at, resolve
+from samedevice.provenance import FrameFilter, Site, call_at, resolve
 from samedevice.runtime._memory import Helper, Memory, engine, storage_of
 from samedevice.runtime._operators import Operator
 from samedevice.runtime._state import MachineState
@@ -26,6 +26,7 @@ Bare = Sequence[tuple[str, torch.device]]
 """Operands that are no tensors: a generator, a process group."""
 
 _STACK_LIMIT = 60
+_READS_LIMIT = 1000
 _Raised = TypeVar("_Raised", bound=Exception)
 
 
@@ -39,12 +40,26 @@ class Recorder:
         self.counts: list[int] = []
         self._observer = observer
         self._index: dict[Any, int] = {}
+        self._assumed: dict[Site, None] = {}
 
     def start_over(self) -> None:
         """Forget what was seen: the same statement is an event again."""
         self.events = []
         self.counts = []
         self._index = {}
+        self._assumed = {}
+
+    def read_assumed(self, frame: FrameType) -> None:
+        """The program reads a value that nobody computed."""
+        site = self.filter.site(frame)
+        if site is not None and len(self._assumed) < _READS_LIMIT:
+            self._assumed[site] = None
+
+    @property
+    def assumed_reads(self) -> list[Place]:
+        """Where `read_assumed` was told of, in order, each statement once."""
+        places = [place for place in map(resolve, self._assumed) if place is not None]
+        return list({(place.file, place.line): place for place in places}.values())
 
     # -- what the engine reports -----------------------------------------------------------------------------------
 

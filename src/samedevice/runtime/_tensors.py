@@ -8,6 +8,8 @@ and arrays become tensors before C++ sees them. A Python `__getitem__` also fill
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
@@ -218,6 +220,18 @@ def _tolist(self: torch.Tensor) -> Any:
     return _Base.tolist(host_copy(self.detach()) if is_virtual(self) else self)
 
 
+def _noted(read: Callable[..., Any], machine_engine: Engine) -> Callable[..., Any]:
+    """`read`, and a note where what it reads was computed by nobody."""
+
+    def noted(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        record = None if engine.raw else memory_of(self)
+        if record is not None and (record.assumed or (record.virtual and record.shadow is None)):
+            machine_engine.books.recorder.read_assumed(sys._getframe(1))
+        return read(self, *args, **kwargs)
+
+    return noted
+
+
 def _deepcopy(self: torch.Tensor, memo: dict[int, Any]) -> Any:
     if not is_virtual(self) or self.layout != torch.strided:
         return _original_deepcopy(self, memo)
@@ -413,8 +427,8 @@ def install_tensors(patches: Patches, machine_engine: Engine) -> None:
         "type_as": _type_as,
         "copy_": _copy_,
         "data_ptr": _data_ptr,
-        "numpy": _numpy,
-        "tolist": _tolist,
+        "numpy": _noted(_numpy, machine_engine),
+        "tolist": _noted(_tolist, machine_engine),
         "new": _new,
         "new_tensor": _new_tensor,
         "record_stream": _record_stream,
