@@ -32,6 +32,8 @@ class EventKind(Enum):
     """A library is asked for a placement that the launch forbids: a map over several GPUs in one of several ranks, any map under ZeRO-3."""
     COLLECTIVE = "collective"
     """A collective got a tensor that is not on the GPU of its process group; the operand `group` names that GPU."""
+    SHARED_GPU = "shared-gpu"
+    """Processes that ran at the same time needed more of one GPU than it has; each of them alone fits."""
 
 
 @dataclass(frozen=True, slots=True)

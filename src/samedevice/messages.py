@@ -68,6 +68,9 @@ MESSAGES: dict[str, Message] = {
         "{op} got a tensor on {devices}, and its process group works on {home}",
         "{op} 收到了 {devices} 上的张量，而它的进程组在 {home} 上工作",
     ),
+    "title.gpu-shared-beyond-its-memory": Message(
+        "processes that share {devices} need more memory than it has", "共用 {devices} 的进程需要的显存超过它的总量"
+    ),
     "title.devices-met": Message("tensors on {devices} met", "{devices} 上的张量相遇"),
     # Reasons: why real hardware refuses it.
     "why.cross-device-operands": Message(
@@ -107,12 +110,16 @@ MESSAGES: dict[str, Message] = {
         "NCCL 的通信组要求每块 GPU 只有一个 rank；进程若不自行选择，都从 cuda:0 开始",
     ),
     "why.collective-off-its-gpu": Message(
-        "each rank of a process group takes part with one GPU, and {op} moves no tensor there",
-        "进程组的每个 rank 只用一块 GPU 参与通信，{op} 不会把张量移过去",
+        "each rank of a process group takes part with one GPU, and the call moves no tensor there",
+        "进程组的每个 rank 只用一块 GPU 参与通信，调用不会把张量移过去",
     ),
     "why.collective-waits": Message(
         "the group has a communicator on another GPU of this rank; NCCL asks for a new one, and all ranks wait until the timeout",
         "该进程组在这个 rank 的另一块 GPU 上已有通信组；NCCL 会请求新建一个，所有 rank 一直等到超时",
+    ),
+    "why.gpu-shared-beyond-its-memory": Message(
+        "each process keeps what it held at its peak; on real hardware one of them runs out of memory",
+        "每个进程都保留自己峰值时的显存；在真实硬件上，其中一个进程会耗尽显存",
     ),
     # Reasons: why a cause was thought of.
     "record-next": Message(

@@ -29,7 +29,7 @@ def tensor(name="indices", device="cuda:0", **more):
 
 
 def test_codes_are_unique_and_found():
-    assert [row.code for row in CODES] == ["SD101", "SD102", "SD103", "SD104", "SD105", "SD106", "SD107", "SD108", "SD109"]
+    assert [row.code for row in CODES] == ["SD101", "SD102", "SD103", "SD104", "SD105", "SD106", "SD107", "SD108", "SD109", "SD110"]
     assert code_of("SD104").kind is EventKind.OUT_OF_MEMORY
 
 

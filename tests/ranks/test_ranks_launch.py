@@ -64,6 +64,7 @@ def test_exit_status(tmp_path, words, status):
         (finding,) = document["findings"]
         assert (finding["code"], finding["cause"], finding["ranks"]) == ("SD107", "hard-coded-device", [0, 1])
         assert "Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 10000" in finding["message"]
+        assert "GPU 0: rank 0 + rank 1" in error
 
 
 def test_tensors_of_collectives_that_are_not_on_the_gpu_of_their_group(tmp_path):

@@ -28,7 +28,7 @@ from samedevice.errors import UnsupportedFeatureError, UsageError
 from samedevice.events import DeviceMemory, Event, Place
 from samedevice.findings import Finding, Status, run_document
 from samedevice.messages import Language, language_of, say
-from samedevice.ranks import Family, Member, Reporter, launch, launch_command, memory_by_gpu, memory_by_rank, together
+from samedevice.ranks import Family, Member, Reporter, crowded, launch, launch_command, memory_by_gpu, memory_by_rank, together
 from samedevice.report import assumed_text, open_console, print_run, raised_by_us, readable_language
 
 NOTHING_FOUND, FOUND, WRONG_USAGE, SCRIPT_FAILED, INTERNAL_ERROR, INTERRUPTED = 0, 1, 2, 3, 70, 130
@@ -169,6 +169,7 @@ def _conclude(
     """Tell what all processes saw, and return the exit status."""
     members = [*own, *(member for member in family.members() if member.concerned)]
     findings = [judge(seen.event, seen.count, language, seen.ranks) for seen in together(members)]
+    findings += [judge(event, 1, language) for event in crowded(members)]
     alone = len(members) == len(own)
     memory = own[0].memory if own and alone else memory_by_gpu(members)
     description = machine.describe()

@@ -55,9 +55,10 @@ def judge(event: Event, count: int = 1, language: Language = "en", ranks: Sequen
 
 def cure_of(verdict: Verdict, kind: EventKind | None, language: Language) -> str | None:
     """What to do about it in general; for an unknown cause of a mismatch, what to record next."""
-    if kind is EventKind.DUPLICATE_GPU or (kind is EventKind.COLLECTIVE and verdict.cause == UNDETERMINED):
-        own = code_for(kind).cure
-        return own.zh if language == "zh" else own.en
+    own = (EventKind.COLLECTIVE, EventKind.SHARED_GPU)
+    if kind is EventKind.DUPLICATE_GPU or (kind in own and verdict.cause == UNDETERMINED):
+        happened = code_for(kind).cure
+        return happened.zh if language == "zh" else happened.en
     if verdict.cause == UNDETERMINED and kind not in (EventKind.MISMATCH, EventKind.UNMATERIALIZED, None):
         return None
     key = "record-next" if verdict.cause == UNDETERMINED and kind is not None else None
@@ -70,6 +71,8 @@ def cure_of(verdict: Verdict, kind: EventKind | None, language: Language) -> str
 def _devices(event: Event) -> list[str]:
     if event.kind is EventKind.OUT_OF_MEMORY and (named := re.search(r"\bGPU (\d+)\b", event.message)):
         return [f"cuda:{named[1]}"]
+    if event.kind is EventKind.SHARED_GPU:
+        return list(event.memory)
     operands = event.operands[:-1] if event.kind is EventKind.COLLECTIVE else event.operands  # the last one is the group
     return list(dict.fromkeys(operand.device for operand in operands)) or ["cuda"]
 

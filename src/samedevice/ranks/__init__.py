@@ -6,7 +6,19 @@ Nothing here imports torch; a child that imports it enters the machine by itself
 from __future__ import annotations
 
 from samedevice.ranks._child import Reporter
-from samedevice.ranks._family import Family, Member, Seen, memory_by_gpu, memory_by_rank, together
+from samedevice.ranks._family import Family, Member, Seen, crowded, memory_by_gpu, memory_by_rank, together
 from samedevice.ranks._launcher import LAUNCHERS, launch, launch_command
 
-__all__ = ["LAUNCHERS", "Family", "Member", "Reporter", "Seen", "launch", "launch_command", "memory_by_gpu", "memory_by_rank", "together"]
+__all__ = [
+    "LAUNCHERS",
+    "Family",
+    "Member",
+    "Reporter",
+    "Seen",
+    "crowded",
+    "launch",
+    "launch_command",
+    "memory_by_gpu",
+    "memory_by_rank",
+    "together",
+]

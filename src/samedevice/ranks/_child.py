@@ -14,6 +14,7 @@ import importlib.util
 import os
 import pickle
 import sys
+import time
 from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -71,6 +72,7 @@ class Reporter:
         self._folder = folder
         self._machine: Any = None
         self._owner = os.getpid()
+        self._began = time.time()
 
     def attach(self, machine: Any) -> None:
         """Report on `machine` from now on, also in processes that are forked from this one."""
@@ -84,6 +86,7 @@ class Reporter:
         from multiprocessing import util
 
         self._machine.forget()
+        self._began = time.time()
         util.Finalize(None, self.write, args=("completed",), exitpriority=0)
 
     def note_in_forks(self, event: Any) -> None:
@@ -107,6 +110,8 @@ class Reporter:
             "memory": machine.memory(),
             "gpus": machine.physical(),
             "operators": machine.operators,
+            "began": self._began,
+            "ended": time.time(),
         }
         path = os.path.join(self._folder, f"{os.getpid()}.pickle")  # noqa: PTH118  # pathlib costs a start-up 10 ms
         try:

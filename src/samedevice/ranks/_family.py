@@ -7,17 +7,18 @@ the ranks that ran into it.
 from __future__ import annotations
 
 import json
+import math
 import os
 import pickle
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from samedevice.events import DeviceMemory, Event
+from samedevice.events import DeviceMemory, Event, EventKind, Place
 from samedevice.ranks._child import note_exits
 
 VARIABLE = "SAMEDEVICE_MACHINE_OF_PARENT"
@@ -38,11 +39,20 @@ class Member:
     gpus: dict[str, int]
     """Position in the machine of each of its devices."""
     operators: int = 0
+    began: float = 0.0
+    """Seconds since the epoch; by default it was there all the time."""
+    ended: float = math.inf
+    """When it told this."""
 
     @property
     def concerned(self) -> bool:
         """Whether it is a rank or used a GPU: a launcher's own process, which only asks how many there are, is neither."""
         return self.rank is not None or bool(self.events) or any(own.peak_allocated for own in self.memory.values())
+
+    @property
+    def name(self) -> str:
+        """As a report calls it."""
+        return f"process {self.pid}" if self.rank is None else f"rank {self.rank}"
 
 
 @dataclass(slots=True)
@@ -127,29 +137,70 @@ def together(members: Sequence[Member]) -> list[Seen]:
 
 
 def memory_by_gpu(members: Sequence[Member]) -> dict[str, DeviceMemory]:
-    """What the processes held on each GPU of the machine; their peaks added up, which is what they held at most."""
-    found: dict[int, DeviceMemory] = {}
-    for member in members:
-        for device, own in member.memory.items():
-            before = found.get(member.gpus[device])
-            found[member.gpus[device]] = own if before is None else _sum(before, own)
-    return {f"cuda:{index}": found[index] for index in sorted(found)}
+    """What the processes held on each GPU of the machine: the peaks of those that were there at the same time, added up."""
+    used = _used(members)
+    total = {index: own.total for member in members for index, own in _held(member).items()}
+    nothing = DeviceMemory(0, 0, 0, 0, 0)
+    return {f"cuda:{index}": replace(_added(used.get(index, {}).values()) or nothing, total=total[index]) for index in sorted(total)}
 
 
 def memory_by_rank(members: Sequence[Member]) -> dict[str, DeviceMemory]:
-    """What each process held, where it held anything."""
-    return {f"{_who(member)} {device}": own for member in members for device, own in member.memory.items() if own.peak_allocated}
+    """What each process held, where it held anything, and the sum where several held something of one GPU."""
+    rows = {f"{member.name} {device}": own for member in members for device, own in member.memory.items() if own.peak_allocated}
+    for index, users in sorted(_used(members).items()):
+        if len(users) > 1 and (whole := _added(users.values())) is not None:
+            who = " + ".join(users) if len(users) <= _FEW else f"{len(users)} processes"
+            rows[f"GPU {index}: {who}"] = whole
+    return rows
 
 
-def _who(member: Member) -> str:
-    return f"process {member.pid}" if member.rank is None else f"rank {member.rank}"
+def crowded(members: Sequence[Member]) -> list[Event]:
+    """An event for each GPU of which the processes that shared it needed more than it has."""
+    events = []
+    for index, users in sorted(_used(members).items()):
+        whole = _added(users.values())
+        if len(users) > 1 and whole is not None and whole.peak_allocated > whole.total:
+            told = replace(whole, allocated=whole.peak_allocated, reserved=whole.peak_reserved)
+            notes = tuple(f"{name}: {own.peak_allocated / (1 << 30):.1f} GiB" for name, own in users.items())
+            nowhere = Place("", 0, "")
+            events.append(Event(EventKind.SHARED_GPU, "", "", nowhere, None, None, (), memory={f"cuda:{index}": told}, notes=notes))
+    return events
 
 
-def _sum(one: DeviceMemory, other: DeviceMemory) -> DeviceMemory:
+_FEW = 4
+"""Processes that a row of the table names one by one."""
+
+
+def _held(member: Member) -> dict[int, DeviceMemory]:
+    """What a process held, by the machine's own numbers of GPUs."""
+    return {member.gpus[device]: own for device, own in member.memory.items()}
+
+
+def _used(members: Sequence[Member]) -> dict[int, dict[str, DeviceMemory]]:
+    """For each GPU of the machine the processes that held something of it at the same time, those that together held most."""
+    found: dict[int, dict[str, DeviceMemory]] = {}
+    for last in members:
+        there = [member for member in members if member.began <= last.began <= member.ended]
+        for index in _held(last):
+            users = {member.name: own for member in there if (own := _held(member).get(index)) is not None and own.peak_allocated}
+            if _peak(users) > _peak(found.get(index, {})):
+                found[index] = users
+    return found
+
+
+def _peak(users: Mapping[str, DeviceMemory]) -> int:
+    return sum(own.peak_allocated for own in users.values())
+
+
+def _added(held: Iterable[DeviceMemory]) -> DeviceMemory | None:
+    """The sum over processes of one GPU; None for no process."""
+    parts = list(held)
+    if not parts:
+        return None
     return DeviceMemory(
-        one.allocated + other.allocated,
-        one.reserved + other.reserved,
-        one.peak_allocated + other.peak_allocated,
-        one.peak_reserved + other.peak_reserved,
-        one.total,
+        sum(own.allocated for own in parts),
+        sum(own.reserved for own in parts),
+        sum(own.peak_allocated for own in parts),
+        sum(own.peak_reserved for own in parts),
+        parts[0].total,
     )

@@ -42,7 +42,7 @@ A weight on the host may also be there on purpose (offload) and miss its hook, o
 
 from __future__ import annotations
 
-from samedevice.diagnosis._rule import Hint, Rule, anywhere, because, frameless, inside, line, said, sign
+from samedevice.diagnosis._rule import Hint, Rule, anywhere, because, frameless, inside, line, said, shown, sign
 from samedevice.diagnosis._scene import Scene
 from samedevice.messages import Message
 
@@ -81,7 +81,7 @@ RULE = Rule(
     page=__doc__ or "",
     common=0.25,
     signs=(
-        sign(4.5, said("collective-device"), line(r"DistributedDataParallel\(|DDP\(")),
+        sign(4.5, said("collective-device"), shown(r"DistributedDataParallel\(|DDP\(")),
         sign(2.0, said("collective-device"), inside(r"nn/parallel/distributed\.py")),
         sign(6, said("input-weight-type")),
         sign(2.2, said("same-device argument-device", op="convolution|conv", argument="weight", devices="host")),

@@ -32,7 +32,8 @@ Safe.
 
 ## Known limits
 
-Ranks are compared at a group's first collective, as NCCL does. Memory of ranks that share a GPU is counted for each rank alone.
+Ranks are compared at a group's first collective, as NCCL does. What they need of the GPU together is told by
+[SD110](SD110.md).
 
 ## References
 
