@@ -196,6 +196,7 @@ MESSAGES: dict[str, Message] = {
     ),
     "fix.input-to": Message("send {operand} to {device} like the other inputs", "把 {operand} 与其他输入一样移到 {device}"),
     "fix.made-on": Message("make {operand} on {device}", "在 {device} 上创建 {operand}"),
+    "fix.buffer": Message("make {operand} a buffer, which moves with its module", "把 {operand} 注册为 buffer，让它随模块一起移动"),
     "fix.guard-cache": Message(
         "where the cache comes from a server: sd.guard_cache(block) once for the served {block} moves it there at every step",
         "缓存由服务端提供时：对所服务的 {block} 调用一次 sd.guard_cache(block)，每一步都会把缓存移到该块所在的设备",

@@ -61,6 +61,18 @@ SCRIPTS = {
         "tensor-created-on-wrong-device",
         'import torch\nx = torch.ones(4, device="cuda:0")\nscale = torch.linspace(0.0, 1.0, 4)\ny = x * scale\n',
     ),
+    "a plain attribute that the module leaves behind": (
+        "tensor-created-on-wrong-device",
+        MODEL.replace("16, 8)", "16, 8)\n        self.scale = torch.ones(8)").replace("self.embed(ids)", "self.embed(ids) * self.scale")
+        + 'model = Model().to("cuda:1")\nmodel(torch.tensor([[1, 2]], device="cuda:1"))\n',
+    ),
+    "a plain attribute of a module that places its parts": (
+        "tensor-created-on-wrong-device",
+        MODEL.replace("16, 8)", '16, 8, device="cuda:0")\n        self.scale = torch.ones(8)')
+        .replace("self.embed(ids)", "self.embed(ids) * self.scale")
+        .replace("(8, 16)", '(8, 16, device="cuda:0")')
+        + 'Model()(torch.tensor([[1, 2]], device="cuda:0"))\n',
+    ),
     "split by hand": (
         "block-split-across-devices",
         MODEL.replace("return self.head(self.embed(ids))", "hidden = self.embed(ids)\n        return self.head(hidden)")
@@ -106,6 +118,19 @@ def apply(diff, text):
                 new.append(line[1:])
             position += 1
     return "".join(new + old[position:])
+
+
+def test_a_plain_attribute_becomes_a_buffer(tmp_path):
+    """Not a device in `__init__`, which would hold on one GPU alone; a module that is never moved as a whole has no use for a buffer."""
+    titles = {}
+    for name in SCRIPTS:
+        if name.startswith("a plain attribute"):
+            path = tmp_path / "script.py"
+            path.write_text(SCRIPTS[name][1], "utf-8")
+            titles[name] = findings_of(path)[0].fixes[0]
+    moved, placed = titles.values()
+    assert 'self.register_buffer("scale", torch.ones(8), persistent=False)' in moved.diff
+    assert 'torch.ones(8, device="cuda:0")' in placed.diff
 
 
 @pytest.mark.parametrize("name", SCRIPTS)

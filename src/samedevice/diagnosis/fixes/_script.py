@@ -9,7 +9,7 @@ from pathlib import Path
 
 from samedevice.diagnosis._scene import Scene
 from samedevice.diagnosis._weigh import Verdict
-from samedevice.diagnosis.fixes._edit import RANK_MAP, Script, called, relocated, with_import, with_keyword
+from samedevice.diagnosis.fixes._edit import FACTORIES, RANK_MAP, Script, called, relocated, with_import, with_keyword
 from samedevice.diagnosis.paste import short_file
 from samedevice.events import Event, EventKind, Operand, Place
 from samedevice.findings import Fix, Safety
@@ -125,9 +125,36 @@ def _extra(scene: Scene, script: Script | None, guilty: Operand | None, language
         return []
     if scene.entry == guilty.device or "self.device" in scene.code:
         return _in_library(scene, guilty, language)  # whatever the script does, it would be brought back
+    if guilty.moved is None and script is not None and (buffer := _as_buffer(script, guilty.made)) is not None:
+        return [_fix("buffer", "check", language, buffer, operand=scene.written(guilty))]
     diff = _move(scene, script, guilty, _code_of(other.device, scene, script), None)
     key = "input-to" if guilty.moved is not None or guilty.argument else "made-on"
     return [_fix(key, "safe", language, diff, operand=guilty.argument or scene.written(guilty), device=_named(other.device, scene))]
+
+
+def _as_buffer(script: Script, place: Place | None) -> str | None:
+    """A diff that makes a buffer of a tensor that a module's `__init__` keeps as a plain attribute, which `.to()` leaves behind.
+
+    None for a module that places its parts itself: there is no `.to()` that would take the buffer along.
+    """
+    if not script.holds(place):
+        return None
+    statement = script.statement(place)
+    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1 or not isinstance(statement.value, ast.Call):
+        return None
+    target = statement.targets[0]
+    if not (isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name)) or called(statement.value) not in FACTORIES:
+        return None
+    for home in ast.walk(script.tree):
+        if not isinstance(home, ast.ClassDef) or not any(script.text(base).endswith("Module") for base in home.bases):
+            continue
+        for method in home.body:
+            if isinstance(method, ast.FunctionDef) and method.name == "__init__" and statement in ast.walk(method):
+                if re.search(r"\.(?:to|cuda)\(|device", script.text(method)):
+                    return None
+                kept = f'{target.value.id}.register_buffer("{target.attr}", {script.text(statement.value)}, persistent=False)'
+                return script.diff(script.swapped(statement, kept))
+    return None
 
 
 def _cache(scene: Scene, script: Script | None, guilty: Operand | None, language: Language) -> list[Fix]:
