@@ -113,6 +113,16 @@ def test_an_unknown_float_reads_as_the_assumed_value(machine):
     assert float(unknown_float(1)) == ASSUMED_FLOAT
 
 
+def test_the_old_constructors_read_scalars(machine):
+    scalars = [torch.ones(2, device="cuda:0").sum(), torch.full((), 3.0, device="cuda:1").requires_grad_()]
+    made = torch.Tensor(scalars)
+    assert (made.device.type, made.tolist()) == ("cpu", [2, 3])
+    assert torch.Tensor([scalars, [1.0, 0.0]]).tolist() == [[2, 3], [1, 0]]
+    assert torch.LongTensor([scalar.long() for scalar in scalars]).tolist() == [2, 3]
+    with pytest.raises(ValueError, match="only one element tensors"):
+        torch.Tensor([torch.ones(2, device="cuda:0")])
+
+
 @pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.uint8])
 def test_an_unknown_integer_reads_as_zero(machine, dtype):
     part = torch.ones(4 * LARGE, dtype=dtype, device="cuda")[:3]

@@ -59,3 +59,7 @@ def test_accelerate_unwraps_a_compiled_model():
     unwrapped = accelerate_utils.extract_model_from_parallel(model)
     assert hasattr(unwrapped[1], "_orig_mod")
     assert unwrapped(torch.ones(1, 2, device=0)).device == torch.device("cuda", 0)
+
+
+def test_the_compiler_is_reset():
+    torch.compiler.reset()

@@ -42,6 +42,24 @@ def test_data_parallel_equals_the_host(device_ids, input_device):
         torch.testing.assert_close(theirs.grad.cpu(), ours.grad)
 
 
+@pytest.mark.parametrize("device_ids", [[0, 1], [1, 0]])
+def test_data_parallel_with_weights_that_are_not_trained(device_ids):
+    class Adapted(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.frozen = nn.Linear(4, 8).half().requires_grad_(False)
+            self.trained = nn.Linear(8, 2)
+
+        def forward(self, x):
+            return self.trained(self.frozen(x.half()).float())
+
+    model = Adapted().cuda(device_ids[0])
+    nn.DataParallel(model, device_ids=device_ids)(torch.ones(6, 4).cuda(device_ids[0])).sum().backward()
+    assert model.frozen.weight.grad is None
+    assert model.trained.weight.grad.device.index == device_ids[0]
+    assert model.trained.bias.grad.tolist() == [6, 6]
+
+
 def test_data_parallel_gathers_where_it_is_told():
     parallel = nn.DataParallel(small_model().cuda(), output_device=1)
     assert parallel(torch.randn(6, 4, device="cuda")).device == torch.device("cuda", 1)

@@ -166,6 +166,27 @@ def test_data_may_be_replaced(home, target, with_gradient):
         assert calls[-1] == parameter.device
 
 
+@pytest.mark.parametrize("home", ["cpu", "cuda:0"])
+def test_data_may_come_from_inference_mode_and_go_into_it(home):
+    parameter = nn.Parameter(torch.ones(2, device=home))
+    parameter.sum().backward()
+    with torch.inference_mode():
+        made = torch.full((3,), 3.0, dtype=torch.float64, device="cuda:0")[1:]
+        inside = torch.ones(2, device="cuda:0")
+    parameter.data = made  # as peft merges an adapter into a bias
+    assert (str(parameter.device), parameter.dtype, parameter.requires_grad) == ("cuda:0", torch.float64, True)
+    assert parameter.data_ptr() == made.data_ptr()
+    parameter.grad = None
+    (parameter * 2).sum().backward()
+    assert parameter.grad.tolist() == [2, 2]
+    with torch.no_grad():
+        parameter.mul_(2)
+    assert made.tolist() == [6, 6]
+    other = torch.zeros(4, device="cuda:0")
+    inside.data = other
+    assert inside.tolist() == other.tolist()
+
+
 @pytest.mark.parametrize("move", ["to", "cuda", "half", "to_half", "double"])
 def test_modules_keep_identity_ties_and_gradients(move):
     model = nn.Sequential(nn.Embedding(4, 3), nn.Linear(3, 4, bias=False))

@@ -290,3 +290,6 @@ def install_graphs(patches: Patches, machine_engine: Engine) -> None:
     patches.attribute(graphs, "_cuda_isCurrentStreamCapturing", is_capturing)
     patches.attribute(torch._C, "_cuda_isCurrentStreamCapturing", is_capturing)
     patches.attribute(graphs.graph, "default_capture_stream", None)
+    # torch's compiler imports them where CUDA is built in, also for `torch.compiler.reset`; nothing is compiled that would use them.
+    patches.attribute(torch._C, "_cuda_CUDAAllocator_AllocatorState", type("_cuda_CUDAAllocator_AllocatorState", (), {}))
+    patches.attribute(torch._C, "_set_cached_tensors_enabled", lambda enabled: None)

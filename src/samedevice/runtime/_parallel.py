@@ -110,6 +110,16 @@ def _gather_out(tensors: Sequence[torch.Tensor], out: torch.Tensor, dim: int) ->
     return out
 
 
+def _backward_of_broadcast(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Autograd's zeros stand for gradients that no replica gave; C++ makes them on the replica's GPU, and for it all carriers share one."""
+
+    def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
+        homes = [_gpu(index) for index in ctx.target_gpus for _ in range(ctx.num_inputs)]
+        return original(ctx, *[gradient.to(home) for gradient, home in zip(gradients, homes, strict=True)])
+
+    return backward
+
+
 _COMM: tuple[Callable[..., Any], ...] = (
     _broadcast,
     _broadcast_out,
@@ -133,6 +143,8 @@ def install_parallel(patches: Patches) -> None:
     """Give `torch.nn.parallel` its C++ functions, and `torch.cuda.nccl` honest answers."""
     for function in _COMM:
         patches.attribute(torch._C, function.__name__, function)
+    broadcast = torch.nn.parallel._functions.Broadcast
+    patches.attribute(broadcast, "backward", staticmethod(_backward_of_broadcast(broadcast.backward)))
     # Copy streams of another machine.
     patches.attribute(torch.nn.parallel._functions, "_streams", None)
     patches.attribute(torch.cuda.nccl, "is_available", lambda tensors: False)

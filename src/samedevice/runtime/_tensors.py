@@ -320,6 +320,21 @@ def _new_tensor(
     return torch.tensor(data, dtype=dtype or self.dtype, device=target, requires_grad=requires_grad)
 
 
+def _number(name: str, machine_engine: Engine) -> Callable[[torch.Tensor], Any]:
+    """`float(x)` and its siblings. `torch.Tensor([x, y])` asks below every mode, where C++ would read a carrier."""
+    original = getattr(_Base, name)
+    read = _noted(lambda tensor: original(host_copy(tensor)), machine_engine)
+
+    def number(self: torch.Tensor) -> Any:
+        below = torch._C._dispatch_tls_is_dispatch_key_excluded("Python")
+        return read(self) if below and is_virtual(self) else original(self)
+
+    return number
+
+
+_NUMBERS = ("__float__", "__int__", "__index__", "__complex__")
+
+
 def _index(value: Any) -> Any:
     """See Note [Lists as indices]. Source of the heuristic: python_variable_indexing.cpp, treatSequenceAsTuple."""
     if value.__class__ is list and len(value) < _SHORT and any(_makes_tuple(part) for part in value):
@@ -383,8 +398,16 @@ def _is_shared(self: torch.Tensor) -> bool:
 
 
 def _set_data(self: torch.Tensor, new: torch.Tensor) -> None:
-    """`x.data = y`; torch swaps the memory in place, also between CPU and CUDA, and keeps the Python object."""
-    if raw_is_meta(self) == raw_is_meta(new):
+    """`x.data = y`; torch swaps the memory in place, also between CPU and CUDA, and keeps the Python object.
+
+    For dense CPU and CUDA memory it is all the same whether inference mode made one of the two; for meta C++ refuses the mixture.
+    """
+    virtual = raw_is_meta(self), raw_is_meta(new)
+    if any(virtual) and self.is_inference() != new.is_inference():
+        with torch.inference_mode(self.is_inference()):
+            same = torch.empty(0, dtype=new.dtype, device=seen_device(new))
+            new = same.set_(storage_of(new), new.storage_offset(), new.size(), new.stride())
+    if virtual[0] == virtual[1]:
         _Base.data.__set__(self, new)  # type: ignore[attr-defined]  # a C setter
         return
     gradient = self.grad
@@ -440,6 +463,7 @@ def install_tensors(patches: Patches, machine_engine: Engine) -> None:
         "__deepcopy__": _deepcopy,
         "__repr__": _repr,
         "__format__": _format,
+        **{name: _number(name, machine_engine) for name in _NUMBERS},
     }
     for name, value in replaced.items():
         if isinstance(value, FunctionType):
