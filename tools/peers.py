@@ -131,7 +131,8 @@ PEERS = {
             "tests/test_gptqmodel.py",
         ),
         machine="2x24GB",
-        pins={**_SUITE, "diffusers": "0.38.0", "importlib-metadata": "10.2.0", "zipp": "4.1.2"},
+        # An older datasets imports from torchvision what is gone from it.
+        pins={**_SUITE, "datasets": "5.2.0", "pyarrow": "26.0.1", "diffusers": "0.38.0", "importlib-metadata": "10.2.0", "zipp": "4.1.2"},
         # Its ini file wants a plugin that measures coverage, and makes errors of what a newer transformers deprecates; its
         # distribution lacks `tests/__init__.py`.
         options=(
@@ -316,6 +317,8 @@ def _environment(name: str, peer: Peer, checkout: Path | None) -> dict[str, str]
     variables["PYTHONHASHSEED"] = "0"
     # Two of accelerate's tests compare what weights of 95 MiB compute; the machine's habit is values of a megabyte.
     variables["SAMEDEVICE_VALUE_LIMIT"] = str(_VALUE_LIMIT)
+    # Stand-ins are so small that threads only wait for each other.
+    variables["OMP_NUM_THREADS"] = "1"
     # accelerate and transformers call slow what loads a model of the hub; a stand-in is loaded in no time.
     variables["RUN_SLOW"] = "1"
     variables["HF_HUB_CACHE"] = str(stand_ins.ensure())
