@@ -377,6 +377,14 @@ MESSAGES: dict[str, Message] = {
         "not healed in this call: it was learned without this statement and changes state, so it is not made twice; the next one learns",
         "本次调用未修复：学习时没有遇到这条语句，而且调用会改变状态，因此不重复执行；下一次调用会学习它",
     ),
+    "heal.recorded": Message(
+        "not healed: a graph is recorded, and nothing is learned then; call the model once before it is exported or traced",
+        "未修复：正在录制计算图，此时不会学习；请在导出或 trace 之前先调用一次模型",
+    ),
+    "heal.full-graph": Message(
+        "{model}: what is healed breaks the one graph of fullgraph=True, so the model runs as it was written, not compiled",
+        "{model}：所做的修复会打断 fullgraph=True 要求的单一计算图，因此模型按原代码运行，不再编译",
+    ),
     "heal.not-healed": Message("not healed: {reason}", "未修复：{reason}"),
     "heal.cause": Message(
         "moving a tensor would hide a wrong result when the cause is {cause}", "原因是 {cause} 时，移动张量会掩盖错误的结果"

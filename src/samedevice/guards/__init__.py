@@ -8,7 +8,7 @@ from samedevice.guards._cache import CacheGuard, guard_cache
 from samedevice.guards._finding import findings_of
 from samedevice.guards._guard import Guard
 from samedevice.guards._heal import Healing, heal
-from samedevice.guards._layers import add_layer
+from samedevice.guards._layers import add_layer, called_method
 from samedevice.guards._live import event_of
 from samedevice.guards._placement import Placement, placement
 
@@ -21,6 +21,7 @@ __all__ = [
     "Placement",
     "add_layer",
     "align",
+    "called_method",
     "check",
     "event_of",
     "findings_of",

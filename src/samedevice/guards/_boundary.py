@@ -18,6 +18,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, Literal
 
 from samedevice.guards._align import with_parts
+from samedevice.guards._compiled import breaking, untraced
 from samedevice.guards._hooks import hook_device
 from samedevice.guards._layers import Layer, add_layer
 from samedevice.provenance import variables_of
@@ -53,24 +54,24 @@ class Boundary:
 class Producers:
     """Which module returned a tensor, known while it is watched."""
 
-    def __init__(self, members: set[int]) -> None:
-        self._members = members
+    def __init__(self, model: torch.nn.Module | None) -> None:
+        self._model = model
         self._known: dict[int, tuple[weakref.ref[torch.Tensor], torch.nn.Module, Path, int]] = {}
         self._watching = 0
 
     @contextmanager
     def watch(self) -> Iterator[None]:
-        """Note what modules return inside the block."""
-        from torch.nn.modules.module import register_module_forward_hook
-
+        """Note what modules return inside the block, before their other hooks change it."""
         self._watching += 1
-        handle = register_module_forward_hook(self._note) if self._watching == 1 else None
+        modules = self._model.modules() if self._model is not None and self._watching == 1 else ()
+        handles = [module.register_forward_hook(self._note, prepend=True) for module in modules]
         try:
             yield
         finally:
             self._watching -= 1
-            if handle is not None:
+            for handle in handles:
                 handle.remove()
+            if not self._watching:
                 self._known.clear()
 
     def of(self, tensor: torch.Tensor) -> tuple[Boundary, int] | None:
@@ -81,11 +82,10 @@ class Producers:
         return Boundary("output", known[1], path=known[2]), known[3]
 
     def _note(self, module: torch.nn.Module, _: Any, result: Any) -> None:
-        if id(module) in self._members:
-            for path, tensor in _paths(result, (), 2):
-                known = self._known.get(id(tensor))
-                if (known is None or known[0]() is not tensor) and not tensor.is_inference():
-                    self._known[id(tensor)] = (weakref.ref(tensor), module, path, tensor._version)
+        for path, tensor in _paths(result, (), 2):
+            known = self._known.get(id(tensor))
+            if (known is None or known[0]() is not tensor) and not tensor.is_inference():
+                self._known[id(tensor)] = (weakref.ref(tensor), module, path, tensor._version)
 
 
 def taken_by(tensor: torch.Tensor, frames: Iterator[FrameType], members: set[int], target: torch.device) -> Boundary | None:
@@ -181,6 +181,7 @@ def _lender(boundary: Boundary, target: torch.device) -> Layer:
     """Lends a module a copy of what it takes on its own device; see Note [What is lent comes back]."""
     import torch
 
+    untraced(_at, _with, _copy)
     argument, path = boundary.argument, boundary.path
     names = list(inspect.signature(type(boundary.module).forward).parameters)[1:]
     index = names.index(argument) if argument in names else sys.maxsize
@@ -206,7 +207,7 @@ def _lender(boundary: Boundary, target: torch.device) -> Layer:
                 if path and _at(value, path) is copied:
                     _with(value, path, original, in_place=True)
 
-        return lend
+        return breaking(lend)
 
     return layer
 
@@ -230,4 +231,5 @@ def _output_mover(path: Path, target: torch.device) -> Any:
             return None
         return _with(result, path, found.to(target), in_place=False)
 
+    untraced(move_output)
     return move_output

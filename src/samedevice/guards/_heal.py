@@ -20,6 +20,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType, TracebackType
@@ -31,8 +32,9 @@ from samedevice.events import Event, EventKind
 from samedevice.findings import Finding
 from samedevice.guards._align import rebuilt
 from samedevice.guards._boundary import Boundary, Producers, taken_by
+from samedevice.guards._compiled import as_written, breaking, breaks_a_full_graph, eagerly, is_recorded, untraced
 from samedevice.guards._hooks import device_map_of
-from samedevice.guards._layers import Layer, add_layer
+from samedevice.guards._layers import Layer, add_layer, called_method
 from samedevice.guards._live import event_of
 from samedevice.guards._placement import amount
 from samedevice.guards._stale import is_one_step, named_tensors, operator_name, target_of, written_to
@@ -89,9 +91,9 @@ class Healing:
         self._model = model
         self._language = language
         modules = model.named_modules() if model is not None else ()
-        self._names = {id(module): name or type(module).__name__ for name, module in modules}
+        self._names = {id(module): name.replace("_orig_mod.", "") or type(module).__name__ for name, module in modules}
         self._members = set(self._names)
-        self._producers = Producers(self._members)
+        self._producers = Producers(model)
         ours = (str(Path(torch.__file__).parent) + "/", str(Path(__file__).parent.parent) + "/")
         self._filter = FrameFilter(ours, None)
         self._settled: dict[Any, bool] = {}
@@ -109,23 +111,27 @@ class Healing:
         self._undo: list[Callable[[], None]] = []
         self._logged: set[Any] = set()
         self._fresh = 0
+        self._as_written = False
+        """Whether calls run as they were written, since the repairs break the one graph that the compiler was asked for."""
         self._in_generate = False
         """Whether a statement of `generate` itself needs the mode each time."""
         self.repairs: list[Repair] = []
-        self._block: list[Any] = []
-        """The modes of the blocks that are entered."""
+        self._block: list[ExitStack] = []
+        """What is entered with each block."""
         if model is not None:
-            for name in ("forward", "generate"):
+            for name in (called_method(model), "generate"):
                 if callable(getattr(model, name, None)):
                     self._undo.append(add_layer(model, name, self._watched(name)))
 
     def __enter__(self) -> Self:
-        self._block.append(self._mode())
-        self._block[-1].__enter__()
+        block = ExitStack()
+        block.enter_context(as_written())
+        block.enter_context(self._mode())
+        self._block.append(block)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._block.pop().__exit__(kind, error, trace)
+        self._block.pop().close()
         if not self._block:
             self.remove()
 
@@ -158,34 +164,54 @@ class Healing:
         model, settled = self._model, self._settled
         assert model is not None
         kind_of = functools.partial(_kind, torch.Tensor)
+        untraced(_kind, is_recorded, eagerly, Healing._may_be_learned, Healing._learn)
 
         def layer(method: Callable[..., Any]) -> Callable[..., Any]:
             def call(*args: Any, **kwargs: Any) -> Any:
                 kind: tuple[Any, ...] = (name, model.training, *map(kind_of, args))
                 if kwargs:
                     kind += tuple((key, kind_of(value)) for key, value in kwargs.items())
-                if kind in settled:
+                recorded = is_recorded()  # asked first: torch.jit.trace has stopped when a call of torch has raised
+                if recorded or kind in settled:
                     try:
-                        return method(*args, **kwargs)
+                        return (eagerly(method) if self._as_written else method)(*args, **kwargs)
                     except Exception as error:
-                        if event_of(error, model) is None:
-                            raise
-                        if not settled.pop(kind, True):  # a branch that was not seen yet: the next call of this kind learns it
-                            error.add_note(say("heal.next-call", self._language))
+                        if not self._may_be_learned(kind, error, recorded):
                             raise
                 return self._learn(kind, method, args, kwargs)
 
-            return call
+            return breaking(call)
 
         return layer
+
+    def _may_be_learned(self, kind: Any, error: Exception, recorded: bool) -> bool:
+        """Whether a call that failed is made again, learning; where a note on the error says why not, it is not."""
+        full = bool(self.repairs) and breaks_a_full_graph(error)
+        if not full and event_of(error, self._model) is None:
+            return False
+        if recorded:
+            self._say_recorded(error)
+            return False
+        if not self._settled.pop(kind, True):  # a branch that was not seen yet: the next call of this kind learns it
+            error.add_note(say("heal.next-call", self._language))
+            return False
+        if full:
+            self._as_written = True
+            logging.getLogger("samedevice").warning("%s", say("heal.full-graph", self._language, model=type(self._model).__name__))
+        return True
+
+    def _say_recorded(self, error: Exception) -> None:
+        note = say("heal.recorded", self._language)
+        if event_of(error, self._model) is not None and note not in getattr(error, "__notes__", ()):
+            error.add_note(note)
 
     def _learn(self, kind: Any, method: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         assert self._model is not None
         before = self._fresh
         traces = Traces(self._model, args, kwargs)
         try:
-            with self._mode(), self._producers.watch():
-                result = method(*args, **kwargs)
+            with self._producers.watch():
+                result = eagerly(self._within(method))(*args, **kwargs)
         finally:
             self._install()
         if self._fresh != before:
@@ -221,9 +247,13 @@ class Healing:
             """Makes a refused call of torch once more, with its stale operand moved."""
 
             def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+                recorded = is_recorded()
                 try:
                     return func(*args, **(kwargs or {}))
                 except (RuntimeError, NotImplementedError) as error:
+                    if recorded:
+                        healing._say_recorded(error)
+                        raise
                     refused = error
                 try:
                     return healing._again(refused, func, args, kwargs or {}, sys._getframe(1))
@@ -239,6 +269,15 @@ class Healing:
             with self._mode():
                 return method(*args, **kwargs)
 
+        return call
+
+    def _always_within(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        """A layer under which the mode is there, and nothing is compiled."""
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return eagerly(self._within(method))(*args, **kwargs)
+
+        untraced(call)
         return call
 
     # -- repairs -----------------------------------------------------------------------------------------------------
@@ -349,7 +388,7 @@ class Healing:
                 self._in_generate = True
             elif id(running) not in self._inside:
                 self._inside.add(id(running))
-                self._undo.append(add_layer(running, "forward", self._within))
+                self._undo.append(add_layer(running, "forward", self._always_within))
         else:
             tried.append(boundaries[0].kind)
             for boundary in boundaries:

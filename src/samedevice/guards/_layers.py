@@ -52,6 +52,11 @@ class _Layered:
         self.call = functools.reduce(lambda method, layer: layer(method), self._layers, self._method)
 
 
+def called_method(module: Any) -> str:
+    """The method that a call of the module runs: after `module.compile()` the compiled one, so that a layer is around the graph."""
+    return "_compiled_call_impl" if vars(module).get("_compiled_call_impl") else "forward"
+
+
 def add_layer(owner: Any, name: str, layer: Layer) -> Callable[[], None]:
     """Put a layer around `owner.name`; returns what takes it off."""
     layered = getattr(vars(owner).get(name), "_layered", None) or _Layered(owner, name)

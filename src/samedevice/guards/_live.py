@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
+import traceback
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +23,16 @@ from samedevice.provenance import call_at, variables_of
 if TYPE_CHECKING:
     import torch
 
-_DEVICE_WORDS = re.compile(r"same device|meta tensor|device meta|device type for generator|should be the same|indices should be", re.I)
+    from samedevice.provenance import FrameFilter
+
+_DEVICE_WORDS = re.compile(
+    r"same device|meta tensor|device meta|device type for generator|should be the same|indices should be|two different devices", re.I
+)
+_META = re.compile(r"\bmeta\b(?!-)")
+"""The device, and not torch's own address on the web."""
+_MET = re.compile(r"two (?:different )?devices,? (\w+(?::\d+)?)(?: and |, )(\w+(?::\d+)?)")
+"""How a compiler says which devices met: `at least two devices, cuda:0 and cpu`, before 2.13 `two different devices cuda:0, cpu`."""
+_TRACED = re.compile(r"call_(?:function|method) (?:<\S+(?: \S+)? )?(\w+)")
 _HELD_DEPTH = 3
 _RENAMED = {
     "embedding": {"input": "indices"},
@@ -70,13 +80,17 @@ def _event(
     frames = [*_outer(outer), *_frames(error.__traceback__)]  # oldest first
     keep = FrameFilter((str(Path(torch.__file__).parent) + "/", str(Path(__file__).parent.parent) + "/"), None)
     own = [(frame, lasti, line) for frame, lasti, line in frames if not keep.internal(frame.f_code.co_filename)]
+    modules = surroundings.modules_in([frame for frame, _, _ in reversed(frames)])
+    users = [entry for entry in own if keep.of_user(entry[0].f_code.co_filename)]
+    stack = tuple(_place(*entry) for entry in own)
+    if (traced := _traced(error, keep)) is not None:  # no statement ran: a compiler met the mismatch when it made a graph
+        places, op, operands = traced
+        return _made(error, op, (*stack, *places), users, modules, operands)
     if not own:
         return None
     inner = [entry for entry in frames[frames.index(own[-1]) :] if entry[0] is not own[-1][0]]
     at = _place(*own[-1])
-    users = [entry for entry in own if keep.of_user(entry[0].f_code.co_filename)]
     failing = own[-1][0]
-    modules = surroundings.modules_in([frame for frame, _, _ in reversed(frames)])
     names = surroundings.parameter_names(modules or ([model] if model is not None else []))
     spoken = surroundings.Names([frame for frame, _, _ in reversed(own)])
     function = next((frame.f_code.co_name for frame, _, _ in inner if frame.f_code.co_name in _OPERATORS), None)
@@ -92,21 +106,49 @@ def _event(
         )
         for name, tensor in tensors
     )
-    meta = any(operand.device == "meta" for operand in operands) or "meta" in str(error)
+    return _made(error, _operator(str(error), function, at), stack, users, modules, operands)
+
+
+def _made(
+    error: BaseException,
+    op: str,
+    stack: tuple[Place, ...],
+    users: list[tuple[FrameType, int, int]],
+    modules: list[torch.nn.Module],
+    operands: tuple[Operand, ...],
+) -> Event:
+    from samedevice.runtime import surroundings
+
+    meta = any(operand.device == "meta" for operand in operands) or bool(_META.search(str(error)))
     return Event(
         kind=EventKind.GENERATOR if "for generator" in str(error) else EventKind.UNMATERIALIZED if meta else EventKind.MISMATCH,
-        op=_operator(str(error), function, at),
+        op=op,
         message=str(error),
-        at=at,
+        at=stack[-1],
         user_at=_place(*users[-1]) if users else None,
         module=surroundings.name_of(modules),
         operands=operands,
-        stack=tuple(_place(*entry) for entry in own),
+        stack=stack,
         running=surroundings.running(modules),
         device_map=surroundings.device_map(modules),
         versions=surroundings.versions(),
         processes=surroundings.processes(),
     )
+
+
+def _traced(error: BaseException, keep: FrameFilter) -> tuple[tuple[Place, ...], str, tuple[Operand, ...]] | None:
+    """The statements that a compiler was tracing, what it called and the devices that met, as far as its error says so."""
+    traced, met = vars(error).get("real_stack"), _MET.search(str(error))
+    places = tuple(
+        Place(each.filename, each.lineno or 0, each.name, each.line or "", "")
+        for each in (traced if isinstance(traced, traceback.StackSummary) else ())
+        if not keep.internal(each.filename)
+    )
+    if not places or met is None:
+        return None
+    called = _TRACED.search(str(error))
+    name = called[1] if called else "?"
+    return places, f"aten.{name}.default", tuple(Operand("?", device, (), "") for device in met.groups())
 
 
 def _frames(trace: TracebackType | None) -> Iterator[tuple[FrameType, int, int]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from samedevice.guards import Guard, add_layer
+from samedevice.guards import Guard, add_layer, called_method
 
 
 class GuardedMethods:
@@ -17,7 +17,7 @@ class GuardedMethods:
 
     def add(self, owner: Any, name: str) -> None:
         """Guard `owner.name`."""
-        self.layer(owner, name, self._guard)
+        self.layer(owner, called_method(owner) if name == "forward" else name, self._guard)
 
     def layer(self, owner: Any, name: str, layer: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
         """Put any layer around `owner.name`."""
