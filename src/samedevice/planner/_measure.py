@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from samedevice.errors import UsageError
 from samedevice.planner._settings import Lora, Training
+from samedevice.planner._plausible import few_modules
 from samedevice.planner._shape import configuration, parsed_config
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ class _Run:
         before = torch.get_default_dtype()
         torch.set_default_dtype(torch.float32 if full or master else self.half)
         try:
-            with torch.device("meta" if self.sharded else self.device):
+            with torch.device("meta" if self.sharded else self.device), few_modules():
                 model: Any = AutoModelForCausalLM.from_config(parsed_config({**values, "use_cache": False}))  # type: ignore[no-untyped-call]
         finally:
             torch.set_default_dtype(before)

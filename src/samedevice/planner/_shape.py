@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from samedevice.errors import UsageError
 from samedevice.planner._families import Dimensions, dimensions_of
+from samedevice.planner._plausible import few_modules, plausible
 
 if TYPE_CHECKING:
     import torch
@@ -142,7 +143,7 @@ class TrainingShape:
 def configuration(source: Mapping[str, Any] | str | Path) -> Mapping[str, Any]:
     """What a `config.json`, a folder with one, or the values themselves hold. Raises UsageError for anything else."""
     if isinstance(source, Mapping):
-        return source
+        return plausible(source)
     path = Path(source)
     return _read_config(path / "config.json" if path.is_dir() else path)
 
@@ -167,7 +168,7 @@ def build_on_meta(values: Mapping[str, Any]) -> torch.nn.Module:
     from transformers import AutoModelForCausalLM
 
     try:
-        with torch.device("meta"):
+        with torch.device("meta"), few_modules():
             model: torch.nn.Module = AutoModelForCausalLM.from_config(config)  # type: ignore[no-untyped-call] # transformers has no types
     except Exception as error:  # likewise
         raise UsageError(f"transformers cannot build a model of type {values.get('model_type')!r}: {error}") from None
@@ -189,11 +190,14 @@ def _with_heads_of(dimensions: Dimensions | None, weights: tuple[Weight, ...]) -
 def _read_config(path: Path) -> Mapping[str, Any]:
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise UsageError(f"{path} cannot be read as a model's configuration: {error}") from None
     if not isinstance(config, dict):
         raise UsageError(f"{path} holds no JSON object")
-    return config
+    try:
+        return plausible(config)
+    except UsageError as error:
+        raise UsageError(f"{path}: {error}") from None
 
 
 def _read_header(path: Path) -> Iterable[Weight]:
