@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from samedevice.errors import UsageError
-from samedevice.planner._settings import Lora, Training
 from samedevice.planner._plausible import few_modules
+from samedevice.planner._settings import Lora, Training
 from samedevice.planner._shape import configuration, parsed_config
 
 if TYPE_CHECKING:
