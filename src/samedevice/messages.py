@@ -421,21 +421,21 @@ MESSAGES: dict[str, Message] = {
     # Launch plans.
     "plan.what": Message(
         "{way}: micro-batch {micro} on each of {ranks} GPUs, {accumulation} of them a step, {batch} samples in all",
-        "{way}：{ranks} 张 GPU 每张微批 {micro}，每步累积 {accumulation} 次，共 {batch} 个样本",
+        "{way}：{ranks} 块 GPU，每块的 micro-batch 为 {micro}，每步累积 {accumulation} 次，共 {batch} 个样本",
     ),
     "plan.needs": Message(
         "needs {peak} of {limit} on each GPU, most of it {moment}",
-        "每张 GPU 需要 {peak}，可用 {limit}，峰值出现在{moment}",
+        "每块 GPU 需要 {peak}，可用 {limit}，峰值出现在{moment}",
     ),
     "plan.too-much": Message(
         "does not fit: {peak} on each GPU, {moment}, where {limit} are free",
-        "放不下：每张 GPU 需要 {peak}（{moment}），可用只有 {limit}",
+        "放不下：每块 GPU 需要 {peak}（{moment}），而可用的只有 {limit}",
     ),
     "plan.host": Message(", and {host} on the host", "；主机需要 {host}"),
     "plan.first": Message("nothing that saves memory is needed", "不需要任何节省显存的手段"),
     "plan.before": Message(
         "{number} cheaper ways did not fit; the last one, {way}, needs {peak} on each GPU",
-        "更省事的 {number} 种方式放不下；其中最后一种（{way}）每张 GPU 需要 {peak}",
+        "更省事的 {number} 种方式放不下；其中最后一种（{way}）每块 GPU 需要 {peak}",
     ),
     "moment.gather": Message("while the first layer's weights are gathered", "收集第一层权重时"),
     "moment.forward": Message("while the loss is computed", "计算损失时"),
@@ -469,7 +469,7 @@ MESSAGES: dict[str, Message] = {
     "parallel.fsdp2": Message("FSDP2", "FSDP2"),
     "parallel.zero": Message("DeepSpeed ZeRO-{stage}", "DeepSpeed ZeRO-{stage}"),
     "parallel.tensor-parallel": Message("tensor parallel", "张量并行"),
-    "parallel.independent": Message("independent processes", "互不相干的多个进程"),
+    "parallel.independent": Message("independent processes", "彼此独立的进程"),
     "parallel.unknown": Message("cannot be told", "无法判断"),
     "parallel-because.plan": Message(
         "the model is loaded with a tensor-parallel plan in {processes} processes", "模型以张量并行方案加载，共 {processes} 个进程"
@@ -485,7 +485,7 @@ MESSAGES: dict[str, Message] = {
         "{launcher} starts {processes} processes on {gpus} visible GPUs, a replica in each",
         "{launcher} 在 {gpus} 块可见 GPU 上启动 {processes} 个进程，每个进程一份副本",
     ),
-    "parallel-because.nothing-joins": Message("{processes} processes, and nothing joins them", "{processes} 个进程，彼此没有关联"),
+    "parallel-because.nothing-joins": Message("{processes} processes, and nothing joins them", "{processes} 个进程，之间没有任何通信"),
     "parallel-because.from-cluster": Message(
         "a cluster's environment (RANK, WORLD_SIZE) makes each started process one of a group",
         "集群的环境变量（RANK、WORLD_SIZE）使每个启动的进程成为进程组的一员",
@@ -555,14 +555,14 @@ MESSAGES: dict[str, Message] = {
     ),
     "because.state-at-birth": Message(
         "{optimizer} makes its state when it is built, on the host; line {line} moves the model afterwards",
-        "{optimizer} 在创建时就在 CPU 上建立状态；第 {line} 行之后才移动模型",
+        "{optimizer} 在创建时就在 CPU 上建立状态，而模型到第 {line} 行才移动",
     ),
     "because.state-before-move": Message(
         "the state is loaded while the parameters are on the host; line {line} moves them afterwards and leaves the state there",
-        "加载状态时参数还在 CPU 上；第 {line} 行之后移动参数，状态却留在原处",
+        "加载状态时参数还在 CPU 上；参数到第 {line} 行才移动，状态却留在原处",
     ),
     "because.parameters-replaced": Message(
-        "line {line} shards the model afterwards, which replaces its parameters", "第 {line} 行之后才切分模型，会替换它的参数"
+        "line {line} shards the model afterwards, which replaces its parameters", "模型到第 {line} 行才切分，它的参数会被替换"
     ),
     "because.loaded-by-all": Message(
         "each of {processes} processes would load it to the GPU that it was saved from",
@@ -671,7 +671,7 @@ MESSAGES: dict[str, Message] = {
     "needs.full": Message("all weights trained, {way}", "全参数训练，{way}"),
     "needs.plain": Message("as it is", "原样"),
     "needs.checkpointing": Message("checkpointing", "激活检查点"),
-    "needs.plan": Message("next way", "下一个办法"),
+    "needs.plan": Message("next way", "备选方案"),
     "needs.micro-batch": Message("micro-batch", "micro-batch"),
     "part.weights": Message("weights", "权重"),
     "part.gradients": Message("gradients", "梯度"),
@@ -679,7 +679,7 @@ MESSAGES: dict[str, Message] = {
     "part.activations": Message("activations", "激活"),
     "part.gathered": Message("gathered, cast", "收集与转换"),
     "part.buckets": Message("buckets", "通信桶"),
-    "part.working": Message("working", "临时"),
+    "part.working": Message("working", "临时空间"),
     "needs.peak": Message("peak", "峰值"),
     "needs.total": Message("of", "总显存"),
     "needs.largest": Message("largest micro-batch", "最大 micro-batch"),
@@ -694,7 +694,7 @@ MESSAGES: dict[str, Message] = {
     ),
     "needs.no-mode": Message(
         "the memory of this mode ({mode}) has no formula; what follows is another way",
-        "这种并行方式（{mode}）没有显存公式；下面是另一种办法",
+        "这种并行方式（{mode}）没有显存公式；下面是另一种方案",
     ),
     "needs.text-only": Message("of {kind}, only the activations of its {text} part are counted", "{kind} 的激活只计入其中的 {text} 部分"),
     "needs.nodes": Message(

@@ -84,7 +84,7 @@ def test_what_does_not_fit_is_said_with_the_next_way(judged, model):
     assert memory.plan.estimate.training == plan.training
     assert memory.why == plan.explain()
     assert [len(row) for row in memory.table("en")] == [4] * len(memory.table("en"))
-    assert memory.table("zh")[0][1:] == ["原样", "激活检查点", "下一个办法"]
+    assert memory.table("zh")[0][1:] == ["原样", "激活检查点", "备选方案"]
     assert "全参数训练" in memory.headline("zh")
     assert memory.table("en")[-1][1:] == ["0", "0", str(memory.plan.largest)]
 

@@ -428,3 +428,58 @@ def test_a_repaired_json_is_json(judged):
     text = '{\n  "compute_environment": "LOCAL_MACHINE",\n  "distributed_type": "NO",\n  "num_machines": 1,\n  "num_processes": 4\n}\n'
     (finding,) = judged({"config.json": text}).findings
     assert judged({"config.json": patched(text, finding.fixes[0].diff)}).findings == ()
+
+
+def test_models_that_bitsandbytes_quantized_are_never_replicated(codes):
+    """transformers wraps no such model in DataParallel, so a Trainer that sees several GPUs trains it on its one GPU."""
+    source = (
+        HEAD + 'model = AutoModelForCausalLM.from_pretrained("m", {}device_map={{"": 0}})\nTrainer(model, TrainingArguments("out")).train()'
+    )
+    assert codes(source.format(""), **PYTHON) == ["SD401"]
+    assert codes(source.format("load_in_4bit=True, "), **PYTHON) == []
+
+
+LIGHTNING = """
+import os
+import lightning as L
+from lightning.pytorch.strategies import DeepSpeedStrategy
+from transformers import AutoModelForCausalLM
+
+
+class Lit(L.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.model = AutoModelForCausalLM.from_pretrained("m"{map})
+
+
+L.Trainer({options}).fit(Lit())
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "mode"),
+    [
+        ("devices=4, strategy='ddp'", "ddp"),
+        ("", "ddp"),
+        ("devices='0,2', strategy='fsdp'", "fsdp"),
+        ("devices=[0, 1], strategy='deepspeed_stage_3'", "zero-3"),
+        ("devices=-1, strategy=DeepSpeedStrategy(stage=1)", "zero-1"),
+        ("devices=1", "single-gpu"),
+        ("accelerator='cpu'", "single-gpu"),
+    ],
+)
+def test_processes_that_lightning_starts(options, mode, judged):
+    """A map over several GPUs is refused in each of them; the rank's own GPU is right, also in the process that Python started."""
+    judgement = judged(LIGHTNING.format(map="", options=options), **PYTHON)
+    assert (judgement.findings, judgement.mode.name) == ((), mode)
+    several = ["SD132"] if mode != "single-gpu" else []
+    spread = judged(LIGHTNING.format(map=", device_map='auto'", options=options), **PYTHON)
+    assert [finding.code for finding in spread.findings] == several
+    own = ", device_map={'': int(os.environ.get('LOCAL_RANK', 0))}"
+    assert judged(LIGHTNING.format(map=own, options=options), **PYTHON).findings == ()
+
+
+def test_lightning_under_a_launcher(judged):
+    judgement = judged(LIGHTNING.format(map="", options="devices=2"), **TORCHRUN)
+    assert (judgement.findings, judgement.mode.name, judgement.launch.launcher) == ((), "ddp", "torchrun")
+    assert [finding.code for finding in judged(LIGHTNING.format(map="", options="devices=8"), **PYTHON).findings] == ["SD404"]

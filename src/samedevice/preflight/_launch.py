@@ -85,7 +85,8 @@ class Launch:
         found = dict(self.environment)
         if len(self.visible) and "CUDA_VISIBLE_DEVICES" not in found and self.launcher == "deepspeed":
             found["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, self.visible))
-        if self.launcher in ("torchrun", "deepspeed") or (self.launcher == "accelerate" and self.processes * self.nodes > 1):
+        started = self.launcher == "lightning" and rank > 0  # rank 0 is the process that Python started
+        if self.launcher in ("torchrun", "deepspeed") or started or (self.launcher == "accelerate" and self.processes * self.nodes > 1):
             found |= {
                 "LOCAL_RANK": str(rank),
                 "RANK": str((self.nodes - 1) * self.processes + rank),

@@ -102,6 +102,8 @@ def _external(reader: Interpreter, function: External, call: Call) -> Any:
         return _load(reader, function, call)
     if last == "SentenceTransformer":
         return _load(reader, function, call)
+    if last in ("Trainer", "Fabric") and name.startswith(("lightning.", "pytorch_lightning.", "lightning_fabric.")):
+        return _lightning(reader, function, call)
     if last.endswith("Trainer") and last[:1].isupper():
         return _trainer(reader, function, call)
     if last in _OPTIMIZERS:
@@ -129,6 +131,8 @@ def _external(reader: Interpreter, function: External, call: Call) -> Any:
         made = Instance(function, {key: value for key, value in keywords.items() if key != "**"})
         _arguments_made(reader, made, node, frame)
         return made
+    if last in ("DDPStrategy", "FSDPStrategy", "DeepSpeedStrategy"):
+        return Instance(function, {key: value for key, value in keywords.items() if key != "**"})
     if last in ("HfArgumentParser", "TrlParser", "H4ArgumentParser"):
         return Instance(function, {"kinds": first if isinstance(first, (list, tuple)) else [first]})
     if last in ("Namespace", "SimpleNamespace", "EasyDict"):
@@ -174,7 +178,7 @@ def loaded(reader: Interpreter, owner: str, how: str, call: Call) -> Any:
     sharded = keywords.get("tp_plan") is not None or keywords.get("tp_size") is not None
     if sharded:
         placement = Placement("device", (f"cuda:{process.rank}",))
-    model = Model(placement, frame.module.file, _as_call(node), device_map, bool(bits), sharded=sharded)
+    model = Model(placement, frame.module.file, _as_call(node), device_map, bits, sharded=sharded)
     if how != "from_config":
         reader.note(
             "load",
@@ -211,6 +215,35 @@ def _trainer(reader: Interpreter, function: Any, call: Call) -> Any:
     name = function.last if isinstance(function, External) else function.node.name
     reader.note("trainer", node, frame, model=model, arguments=arguments, name=name)
     return Instance(function if isinstance(function, External) else External("transformers.Trainer"), {"model": model})
+
+
+def _lightning(reader: Interpreter, function: External, call: Call) -> Any:
+    """Lightning's `Trainer` starts the other processes itself, unless a launcher did; each runs the script from its top."""
+    _positional, keywords, node, frame = call
+    strategy, nodes = keywords.get("strategy", "auto"), keywords.get("num_nodes", 1)
+    options = strategy.attributes if isinstance(strategy, Instance) else {}
+    kind = strategy.kind.last.lower() if isinstance(strategy, Instance) and isinstance(strategy.kind, External) else str(strategy)
+    stage = options.get("stage", next((int(each) for each in kind if each.isdigit()), 2))  # `deepspeed_stage_3`
+    by = "FSDP" if "fsdp" in kind else "DeepSpeed" if "deepspeed" in kind else "DDP"
+    count = 1 if keywords.get("accelerator") in ("cpu", "mps", "tpu") or kind == "dp" else _counted(keywords.get("devices", "auto"))
+    count = reader.process.gpus if count == -1 else count
+    reader.note("lightning", node, frame, count=count, nodes=nodes if isinstance(nodes, int) else 1, by=by, stage=stage)
+    return Instance(function)
+
+
+def _counted(devices: Any) -> int | None:
+    """How many GPUs Lightning's `devices` means; -1 for all, None when it cannot be told."""
+    if isinstance(devices, (list, tuple)):
+        return len(devices)
+    if isinstance(devices, str):
+        return (
+            -1 if devices in ("auto", "-1") else len([each for each in devices.split(",") if each]) if "," in devices else _whole(devices)
+        )
+    return devices if isinstance(devices, int) and not isinstance(devices, bool) else None
+
+
+def _whole(text: str) -> int | None:
+    return int(text) if text.strip().isdigit() else None
 
 
 def _optimizer(reader: Interpreter, name: str, call: Call) -> Any:

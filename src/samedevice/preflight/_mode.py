@@ -45,8 +45,10 @@ def mode_of(launch: Launch, facts: Sequence[Fact]) -> Mode:
     told = [fact for fact in facts if not fact.maybe] or list(facts)
     count = max([launch.processes * launch.nodes, *(fact["spawned"] or 0 for fact in told)])
     values: dict[str, str] = {"processes": str(count), "gpus": str(len(launch.visible)), "launcher": launch.launcher}
-    wraps = {fact["by"]: fact for fact in told if fact.kind in ("wrap", "sharding")}
-    trains = any(fact.kind in ("trainer", "prepare") for fact in told) or launch.training is not None or launch.tool is not None
+    wraps = {fact["by"]: fact for fact in told if fact.kind in ("wrap", "sharding") or (fact.kind == "lightning" and count > 1)}
+    trains = (
+        any(fact.kind in ("trainer", "prepare", "lightning") for fact in told) or launch.training is not None or launch.tool is not None
+    )
     if any(fact.kind == "load" and fact["sharded"] for fact in told):
         return _mode("tensor-parallel", "plan", values)
     if "DeepSpeed" in wraps or (launch.distributed_type == "DEEPSPEED" and (trains or not told)):
@@ -77,7 +79,9 @@ def _one_process(launch: Launch, told: Sequence[Fact], facts: Sequence[Fact], wr
     if any(each.kind == "unknown" for each in placements) and len(launch.visible) > 1:
         return _mode("unknown", "untold", values)
     trainers = [fact for fact in told if fact.kind == "trainer"]
-    if trainers and len(launch.visible) > 1 and (trainers[0]["gpus"] or 0) > 1 and launch.launcher == "python":
+    model = trainers[0]["model"] if trainers else None
+    wrapped = trainers and (trainers[0]["gpus"] or 0) > 1 and not (isinstance(model, Model) and model.bits in (4, 8))
+    if wrapped and len(launch.visible) > 1 and launch.launcher == "python":
         return _mode("data-parallel", "trainer", values)
     return _mode("single-gpu", "one-process", values)
 

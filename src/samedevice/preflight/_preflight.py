@@ -148,16 +148,34 @@ def _check_python(path: Path, language: Language) -> None:
 
 
 def _judge(launch: Launch, machine: Machine, language: Language) -> Judgement:
-    ranks: list[list[Fact]] = []
-    if launch.script is not None:
-        for rank in sorted({0, max(0, launch.processes - 1)}):
-            ranks.append(_read(launch, min(rank, max(0, len(launch.visible) - 1)), launch.script))
-        if launch.processes == 1 and launch.distributed_type != "DEEPSPEED" and not launch.cluster:
-            ranks.append(_read(launch, 0, launch.script, last=True))
+    ranks = _read_ranks(launch)
+    if (again := _launched_by_itself(launch, ranks)) is not None:
+        launch, ranks = again, _read_ranks(again)
     found = refusals(launch, ranks)
     facts = ranks[-1] if ranks else []
     findings = tuple(_finding(each, launch, language) for each in found)
     return Judgement(launch, mode_of(launch, facts), findings, tuple(_notes(launch, machine, facts, language)), _model(facts))
+
+
+def _read_ranks(launch: Launch) -> list[list[Fact]]:
+    """The facts of the first and of the last rank."""
+    if launch.script is None:
+        return []
+    last = max(0, len(launch.visible) - 1)
+    ranks = [_read(launch, min(rank, last), launch.script) for rank in sorted({0, max(0, launch.processes - 1)})]
+    if launch.processes == 1 and launch.distributed_type != "DEEPSPEED" and not launch.cluster:
+        ranks.append(_read(launch, 0, launch.script, last=True))
+    return ranks
+
+
+def _launched_by_itself(launch: Launch, ranks: Sequence[Sequence[Fact]]) -> Launch | None:
+    """The launch that Lightning makes of a script which plain Python starts; None when it does not."""
+    if launch.launcher != "python" or launch.cluster or not ranks:
+        return None
+    asked = next((fact for fact in ranks[0] if fact.kind == "lightning" and not fact.maybe), None)
+    if asked is None or (asked["count"] or 1) * asked["nodes"] < 2:
+        return None
+    return replace(launch, launcher="lightning", processes=asked["count"] or 1, nodes=asked["nodes"])
 
 
 def _model(facts: Sequence[Fact]) -> Path | None:

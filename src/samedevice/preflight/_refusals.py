@@ -218,6 +218,8 @@ def _trainers(launch: Launch, facts: Sequence[Fact]) -> Iterator[Refusal]:
         given = arguments.attributes if isinstance(arguments, Instance) else {}
         if given.get("use_cpu") is True or given.get("no_cuda") is True or given.get("_n_gpu") == 1 or model.wrapped == "model-parallel":
             continue
+        if model.bits in (4, 8):
+            continue  # transformers wraps no such model (`Trainer._wrap_model`)
         if fact["placement"].kind in ("host", "device") and not model.sharded:
             values = {"gpus": str(fact["gpus"]), "trainer": str(fact["name"])}
             yield _refusal("trainer-chooses-data-parallel", fact, ("trainer-sees", values), "one-process-each")

@@ -32,7 +32,7 @@ def _fix(key: str, safety: Safety, language: Language, diff: str | None = None, 
 
 def _rank_map(refusal: Refusal, launch: Launch, script: Script | None, language: Language) -> list[Fix]:
     found = [_fix("rank-map", "check", language, _swap_map(refusal, script, RANK_MAP))]
-    if launch.launcher != "python":
+    if launch.launcher not in ("python", "lightning"):
         found.append(_fix("one-process", "check", language))
     return found
 

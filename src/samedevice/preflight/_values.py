@@ -152,7 +152,8 @@ class Model:
     file: Path
     node: ast.Call
     map: Any = None
-    quantized: bool = False
+    bits: int = 0
+    """4 or 8 when bitsandbytes quantized it, 1 for another quantization."""
     wrapped: str = ""
     sharded: bool = False
     """Tensor parallel: each rank holds a part by design."""
