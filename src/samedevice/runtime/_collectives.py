@@ -269,8 +269,16 @@ class Collectives:
         return outputs, done(outputs)
 
     def _c10d_barrier(self, op: Operator, call: dict[str, Any]) -> Any:
-        self._everyone(op, call, [], [call["tensor"]], anywhere=True)
+        self._everyone(op, call, [], [call["tensor"]], chosen=self._of_barrier(op, call))
         return done([])
+
+    def _of_barrier(self, op: Operator, call: dict[str, Any]) -> torch.device:
+        """The GPU on which NCCL waits, unless the group has used one: not the current one. Source: the note in `dist.barrier`."""
+        state = self._books.state
+        if call.get("device_ids"):
+            return state.cuda(call["device_ids"][0])
+        bound: torch.device | None = getattr(_group(op, call), "bound_device_id", None)
+        return bound or state.cuda(dist.get_rank() % state.device_count())
 
     def _c10d_check_for_nan(self, op: Operator, call: dict[str, Any]) -> Any:
         return None
@@ -400,7 +408,7 @@ class Collectives:
         return exchange_of(group, device if _no_backend(group, device) is None else CUDA).assumes
 
     def _joined(
-        self, op: Operator, call: dict[str, Any], tensors: Sequence[torch.Tensor], *, anywhere: bool = False
+        self, op: Operator, call: dict[str, Any], tensors: Sequence[torch.Tensor], *, chosen: torch.device | None = None
     ) -> tuple[Exchange, torch.device]:
         """The exchange of the group and where it happens; tensors that its backend does not take there are recorded."""
         group = _group(op, call)
@@ -412,9 +420,9 @@ class Collectives:
             home = place = CPU
         else:
             current = self._books.state.cuda(None)
-            place = current if gpu is None or current in devices else gpu
+            place = chosen or (current if gpu is None or current in devices else gpu)
             home = getattr(group, "bound_device_id", None) or place
-        if not anywhere and any(device != home for device in devices):
+        if chosen is None and any(device != home for device in devices):
             self._astray(op, call, group, devices, home)
         return exchange_of(group, home), place
 
@@ -448,12 +456,12 @@ class Collectives:
         give: bool = True,
         lengths: Sequence[int] | None = None,
         sized: Sequence[torch.Tensor] | None = None,
-        anywhere: bool = False,
+        chosen: torch.device | None = None,
     ) -> list[Piece]:
-        """What each rank gave; `lengths` tells how many bytes of it go to which rank, `sized` what counts for its size. `anywhere`: the
-        tensor is torch's own."""
+        """What each rank gave; `lengths` tells how many bytes of it go to which rank, `sized` what counts for its size. `chosen`: the
+        tensor is torch's own, and the group takes this GPU."""
         group = _group(op, call)
-        exchange, device = self._joined(op, call, concerned, anywhere=anywhere)
+        exchange, device = self._joined(op, call, concerned, chosen=chosen)
         if any(not tensor.is_contiguous() for tensor in given):
             if device.type == "cuda" and any(not _dense(tensor) for tensor in given):
                 raise ValueError("Tensors must be contiguous")
@@ -465,7 +473,7 @@ class Collectives:
         header = [-1 if data is None else data.numel(), int(known), int(assumed), place]
         answers = exchange.everyone(header, data)
         pieces = [Piece(told_data, bool(told[1]), bool(told[2]) or exchange.assumes, int(told[3])) for told, told_data in answers]
-        if device.type == "cuda" and not exchange.assumes and not (anywhere and group.group_name in self._communicators):
+        if device.type == "cuda" and not exchange.assumes and not (chosen and group.group_name in self._communicators):
             recorded = any(device_seen(tensor) != device for tensor in concerned)
             self._make_communicator(op, call, group, device, tuple(piece.gpu for piece in pieces), recorded)
         return pieces

@@ -9,9 +9,10 @@ import torch
 import torch.distributed as dist
 
 rank = int(os.environ["RANK"])
-if "--forget" not in sys.argv:
-    torch.cuda.set_device(rank)
 dist.init_process_group("nccl")
+if "--forget" not in sys.argv:
+    dist.barrier()  # of a group that has used no GPU yet: each rank waits on the GPU of its number, whatever the current one is
+    torch.cuda.set_device(rank)
 dist.all_reduce(torch.ones(2, device="cuda"))
 if "--fail" in sys.argv and rank == 1:
     raise ValueError("rank 1 gives up")
