@@ -499,6 +499,9 @@ MESSAGES: dict[str, Message] = {
         "one process with {gpus} visible GPUs, and the model's map is not known before it runs",
         "单进程、{gpus} 块可见 GPU，运行之前无法得知模型的 device_map",
     ),
+    "parallel-because.hidden": Message(
+        "one process with a Trainer, which decides by the number of visible GPUs", "单进程使用 Trainer，并行方式取决于可见 GPU 的数量"
+    ),
     "parallel-because.one-process": Message("one process, and the model is on one GPU", "单进程，模型在一块 GPU 上"),
     "because.asked-for-map": Message(
         "a map is asked for in a launch of {processes} processes", "{processes} 个进程的启动中要求使用 device_map"
@@ -645,6 +648,9 @@ MESSAGES: dict[str, Message] = {
     "preflight.unlike": Message(
         "the GPUs are not alike ({kinds}); each process gets the same share, so {least} sets the limit",
         "GPU 型号不同（{kinds}）；各进程的份额相同，因此上限由 {least} 决定",
+    ),
+    "preflight.visible-untold": Message(
+        "which GPUs CUDA_VISIBLE_DEVICES shows could not be told before it runs", "运行之前无法得知 CUDA_VISIBLE_DEVICES 会暴露哪些 GPU"
     ),
     "preflight.map-untold": Message(
         "{where}: the device_map could not be told before it runs; it was not judged", "{where}：运行之前无法得知 device_map，未作判断"

@@ -483,3 +483,41 @@ def test_lightning_under_a_launcher(judged):
     judgement = judged(LIGHTNING.format(map="", options="devices=2"), **TORCHRUN)
     assert (judgement.findings, judgement.mode.name, judgement.launch.launcher) == ((), "ddp", "torchrun")
     assert [finding.code for finding in judged(LIGHTNING.format(map="", options="devices=8"), **PYTHON).findings] == ["SD404"]
+
+
+@pytest.mark.parametrize(
+    ("shell", "wanted", "mode"),
+    [
+        ("for gpu in 0 1 2 3; do\n  CUDA_VISIBLE_DEVICES=$gpu python train.py > $gpu.log &\ndone\n", [], "single-gpu"),
+        ("for ((i=0; i<4; i++)); do CUDA_VISIBLE_DEVICES=${i} python train.py & done\n", [], "single-gpu"),
+        ("for pair in 0,1 2,3; do CUDA_VISIBLE_DEVICES=$pair python train.py; done\n", ["SD401"], "data-parallel"),
+        ("export CUDA_VISIBLE_DEVICES=$(python free_gpu.py)\npython train.py\n", [], "unknown"),
+        ("while read gpu; do CUDA_VISIBLE_DEVICES=$gpu python train.py; done < gpus.txt\n", [], "unknown"),
+        ("CUDA_VISIBLE_DEVICES=$1 torchrun --nproc_per_node 4 train.py\n", [], "ddp"),
+    ],
+)
+def test_gpus_that_a_shell_script_hands_out(shell, wanted, mode, judged):
+    """Nothing is refused for GPUs of which reading cannot tell whether they are visible; a note says so."""
+    source = HEAD + 'model = AutoModelForCausalLM.from_pretrained("m")\nTrainer(model, TrainingArguments("out")).train()\n'
+    judgement = judged({"sweep.sh": shell, "train.py": source})
+    assert ([finding.code for finding in judgement.findings], judgement.mode.name) == (wanted, mode)
+    assert ("CUDA_VISIBLE_DEVICES" in " ".join(judgement.notes)) == ("$(" in shell or "read" in shell or "$1" in shell)
+
+
+def test_gpus_that_cannot_be_told_excuse_no_map(judged):
+    source = (
+        HEAD + 'model = AutoModelForCausalLM.from_pretrained("m", device_map="auto")\nTrainer(model, TrainingArguments("out")).train()\n'
+    )
+    files = {"launch.sh": "CUDA_VISIBLE_DEVICES=$1 torchrun --nproc_per_node 4 train.py\n", "train.py": source}
+    assert [finding.code for finding in judged(files).findings] == ["SD132"]
+
+
+def test_a_repair_imports_what_it_needs(judged):
+    """An import inside a function is none for the others."""
+    source = (
+        "import torch\nimport torch.distributed as dist\nfrom torch.nn.parallel import DistributedDataParallel\n\n\n"
+        "def version():\n    import os\n\n    return os.environ['VERSION']\n\n\n"
+        "dist.init_process_group('nccl')\nmodel = DistributedDataParallel(torch.nn.Linear(2, 2).cuda())\n"
+    )
+    (finding,) = judged(source, **TORCHRUN).findings
+    assert patched(source, finding.fixes[0].diff).startswith("import os\n")

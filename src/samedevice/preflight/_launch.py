@@ -37,7 +37,7 @@ class Launch:
     processes: int
     """Per machine."""
     visible: tuple[int, ...]
-    """GPUs that the processes see, as the machine numbers them."""
+    """GPUs that the processes see, as the machine numbers them; all where `hidden` says that it cannot be told."""
     script: Path | None = None
     arguments: tuple[Text, ...] = ()
     nodes: int = 1
@@ -61,6 +61,8 @@ class Launch:
     unexported: dict[str, tuple[int, str]] = field(default_factory=dict)
     missing: str = ""
     """A configuration that the command names and that is not there."""
+    hidden: bool = False
+    """Whether CUDA_VISIBLE_DEVICES is set to something that only a run would tell."""
     asked: int | None = None
     """What the command itself says of the number of processes."""
 
@@ -107,9 +109,11 @@ def launch_of_command(command: Command, folder: Path, gpus: int, language: Langu
     """The launch that a command starts; None when it starts nothing of ours."""
     words = list(command.words)
     environment = dict(command.environment)
-    visible = visible_devices(environment.get("CUDA_VISIBLE_DEVICES"), gpus)
+    shown = environment.get("CUDA_VISIBLE_DEVICES")
+    visible = visible_devices(shown, gpus)
     origin = words[0].origin if words else None
     base = Launch("python", 1, visible, environment=environment, origin=origin, words=tuple(words), unexported=command.unexported)
+    base = replace(base, hidden=UNTOLD in (shown or ""))
     if _clustered(command):
         base = replace(base, cluster=True)
     name = Path(words[0]).name if words else ""

@@ -79,6 +79,8 @@ def _one_process(launch: Launch, told: Sequence[Fact], facts: Sequence[Fact], wr
     if any(each.kind == "unknown" for each in placements) and len(launch.visible) > 1:
         return _mode("unknown", "untold", values)
     trainers = [fact for fact in told if fact.kind == "trainer"]
+    if trainers and launch.hidden:
+        return _mode("unknown", "hidden", values)
     model = trainers[0]["model"] if trainers else None
     wrapped = trainers and (trainers[0]["gpus"] or 0) > 1 and not (isinstance(model, Model) and model.bits in (4, 8))
     if wrapped and len(launch.visible) > 1 and launch.launcher == "python":

@@ -245,6 +245,8 @@ def _notes(launch: Launch, machine: Machine, facts: Sequence[Fact], language: La
     if len(kinds) > 1 and launch.group > 1:
         least = min(seen, key=lambda gpu: gpu.total_memory)
         notes.append(say("preflight.unlike", language, kinds=", ".join(kinds), least=least.key))
+    if launch.hidden:
+        notes.append(say("preflight.visible-untold", language))
     for fact in facts:
         where = f"{fact.file.name}:{getattr(fact.node, 'lineno', 0)}"
         if fact.kind == "load" and fact["map"] is UNKNOWN:

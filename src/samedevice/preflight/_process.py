@@ -21,7 +21,7 @@ class Process:
         self.launch = launch
         self.rank = rank
         self.environment: dict[str, Any] = dict(launch.rank_environment(rank))
-        self.visible: tuple[int, ...] | None = launch.visible
+        self.visible: tuple[int, ...] | None = None if launch.hidden and launch.group == 1 else launch.visible
         self.current = 0
         self.placed_current = False
         """Something chose the current device for this rank."""

@@ -6,7 +6,7 @@ Control structures are read line by line, in order. What a command substitution 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -59,6 +59,12 @@ def commands_in(source: str, file: Path, gpus: int, environment: Mapping[str, st
                     (exported if name in exported else plain)[name] = value
                     set_at[name] = number
                 continue
+            if words[0] == "for" and len(words) > 1:
+                plain |= _first_turn(words)
+                continue
+            if words[0] == "read":
+                plain |= {word: UNTOLD for word in words[1:] if word.isidentifier()}
+                continue
             if words[0] in ("export", "declare", "typeset"):
                 for word in words[1:]:
                     name, has_value, value = word.partition("=")
@@ -73,6 +79,14 @@ def commands_in(source: str, file: Path, gpus: int, environment: Mapping[str, st
             hidden = {name: (line, plain[name]) for name, line in set_at.items() if name in plain and name not in own}
             found.append(Command(tuple(words), {**exported, **own}, number, hidden, frozenset(used)))
     return found
+
+
+def _first_turn(words: Sequence[Text]) -> dict[str, str]:
+    """The variable of a `for` and its first value."""
+    counted = re.fullmatch(r"\(\(\s*(\w+)\s*=\s*(\d+).*", "".join(words[1:]))
+    if counted:
+        return {counted[1]: counted[2]}
+    return {words[1]: words[3] if len(words) > 3 and words[2] == "in" else UNTOLD}
 
 
 def _logical_lines(source: str) -> list[tuple[int, str]]:

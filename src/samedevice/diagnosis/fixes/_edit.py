@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import difflib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -155,7 +155,7 @@ def with_keyword(script: Script, call: ast.Call, name: str, value: str) -> str:
 def with_import(source: str, module: str) -> str:
     """The source with an import, if it has none yet."""
     tree = ast.parse(source)
-    for node in ast.walk(tree):
+    for node in _at_top(tree.body):
         if isinstance(node, ast.Import) and any(alias.name == module and alias.asname is None for alias in node.names):
             return source
     lines = source.splitlines(keepends=True)
@@ -164,6 +164,15 @@ def with_import(source: str, module: str) -> str:
     )
     at = first.lineno - 1 if first is not None else 0
     return "".join([*lines[:at], f"import {module}\n", *lines[at:]])
+
+
+def _at_top(statements: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
+    """Statements that bind names of the module itself: also those under `if` and `try`, none of a function or class."""
+    for statement in statements:
+        yield statement
+        if isinstance(statement, (ast.If, ast.Try, ast.With)):
+            for block in ("body", "orelse", "finalbody"):
+                yield from _at_top(getattr(statement, block, []))
 
 
 def called(call: ast.Call) -> str:
