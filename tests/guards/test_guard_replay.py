@@ -58,6 +58,15 @@ def test_what_the_call_made():
     assert finding.notes == ()
 
 
+def test_a_program_that_sees_some_of_the_gpus(monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    with sd.machine("2x24GB"):
+        assert torch.cuda.device_count() == 1
+        finding = fails(Helper().to("cuda:0"), x())
+    assert all(operand.made for operand in finding.operands)
+    assert finding.notes == ()
+
+
 def test_a_spread_transformer():
     """S2: the rotary table is made on one GPU, and used in a layer on another."""
     transformers = pytest.importorskip("transformers")

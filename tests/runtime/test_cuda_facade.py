@@ -105,6 +105,14 @@ def snapshot():
     return {(module.__name__, name): id(value) for module in watched for name, value in vars(module).items()}
 
 
+@pytest.mark.skipif(torch.backends.cuda.is_built(), reason="this torch has CUDA")
+def test_leaving_lets_torch_initialize_the_real_cuda():
+    with enter():
+        torch.ones(1, device="cuda")
+    with pytest.raises(AssertionError, match="not compiled with CUDA enabled"):
+        torch.ones(1, device="cuda")
+
+
 def test_leaving_restores_every_name():
     before = snapshot()
     nvml = sys.modules.get("pynvml")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import faulthandler
+import gc
 import inspect
 import os
 import pickle
@@ -59,15 +60,19 @@ def replayed(error: BaseException, event: Event, language: Language = "en", seco
     """The event as a virtual machine sees it, with birthplaces. Raises `ReplayError` with the reason where there is none."""
     if not hasattr(os, "fork"):
         raise ReplayError(say("replay.no-fork", language))
+    import torch
+
     call = _failing_call(error)
     if call is None:
         raise ReplayError(say("replay.no-call", language))
     try:
         with _without_values():
+            # Not in the fork: where CUDA has started here, it cannot be asked anything there.
+            count = torch.cuda.device_count()
             outline = copy.deepcopy((call.module, call.method, call.args, call.kwargs))
     except Exception as failed:
         raise ReplayError(say("replay.no-copy", language, module=type(call.module).__name__, reason=_line(failed))) from failed
-    for found in _in_a_fork(outline, language, seconds, memory):
+    for found in _in_a_fork(outline, count, language, seconds, memory):
         if isinstance(found, str):
             raise ReplayError(found)
         # A module of torch that the script calls fails in the script's own statement, of which the fork knows the function only.
@@ -163,7 +168,7 @@ def _without_values() -> Iterator[None]:
 # -- the other process ---------------------------------------------------------------------------------------------
 
 
-def _in_a_fork(outline: Any, language: Language, seconds: float, memory: int) -> Iterator[Event | str]:
+def _in_a_fork(outline: Any, count: int, language: Language, seconds: float, memory: int) -> Iterator[Event | str]:
     """What the replay saw; a text is the reason why it saw nothing."""
     reader, writer = os.pipe()
     with warnings.catch_warnings():
@@ -171,7 +176,7 @@ def _in_a_fork(outline: Any, language: Language, seconds: float, memory: int) ->
         process = os.fork()
     if process == 0:
         os.close(reader)
-        _replay(outline, language, writer)
+        _replay(outline, count, language, writer)
     os.close(writer)
     try:
         content = _read(reader, process, time.monotonic() + seconds, memory)
@@ -217,7 +222,7 @@ def _resident(process: int) -> int:
         return 0
 
 
-def _replay(outline: Any, language: Language, writer: int) -> NoReturn:
+def _replay(outline: Any, count: int, language: Language, writer: int) -> NoReturn:
     """Make the call on a virtual machine, write what was seen, and end without touching anything of the parent's."""
     with contextlib.suppress(BaseException):
         faulthandler.disable()
@@ -231,8 +236,9 @@ def _replay(outline: Any, language: Language, writer: int) -> NoReturn:
         from samedevice.runtime import VirtualMachine
 
         torch.set_num_threads(1)  # threads do not survive a fork
-        count = max([torch.cuda.device_count(), 1, *_ordinals(outline)])
-        with VirtualMachine(parse_machine(f"{count}x1024GB"), on_mismatch="raise") as machine:
+        gc.freeze()  # what the parent holds on real GPUs is not freed here
+        os.environ.pop("CUDA_VISIBLE_DEVICES", None)  # the call's devices are numbered as the program sees them
+        with VirtualMachine(parse_machine(f"{max([count, 1, *_ordinals(outline)])}x1024GB"), on_mismatch="raise") as machine:
             module, method, args, kwargs = copy.deepcopy(outline)
             try:
                 getattr(module, method)(*args, **kwargs)

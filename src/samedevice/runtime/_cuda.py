@@ -3,12 +3,20 @@
 Must guarantee: every public name of `torch.cuda` is in exactly one of the three sets below; a test walks
 `torch.cuda.__all__`, so a name that a new torch adds is noticed. torch's own Python stays wherever it works on the
 functions that `_driver` answers.
+
+Note [The remembered initialization]
+A factory of torch asks `torch.cuda._lazy_init` before the first tensor on CUDA, and C++ remembers for the whole process that it was
+asked. Inside a machine that is the machine's. Without a reset a torch with CUDA would then make its first real tensor without its own
+initialization, and without the seeds that wait for it; a torch without CUDA would no longer say that it is one.
 """
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
@@ -26,7 +34,7 @@ from samedevice.runtime._patches import Patches
 from samedevice.runtime._properties import DeviceProperties, device_properties
 from samedevice.runtime._rebind import rebind
 from samedevice.runtime._state import current_state
-from samedevice.runtime._streams import install_streams
+from samedevice.runtime._streams import _CUDA_DEVICE_TYPE, install_streams
 
 EMULATED_NAMES = frozenset(
     """
@@ -60,6 +68,9 @@ UNSUPPORTED_NAMES = frozenset(
     """.split()
 )
 """Refused with `UnsupportedFeatureError` when they are called or made."""
+
+_REQUIRES_INIT = "_ZN5torch5utils24set_requires_device_initEN3c1010DeviceTypeEb"
+"""`torch::utils::set_requires_device_init(c10::DeviceType, bool)` of torch/csrc/utils/device_lazy_init.h, as Linux names it."""
 
 _REFUSED_FUNCTIONS = ("use_mem_pool", "change_current_allocator")
 _REFUSED_CLASSES = ("MemPool", "CUDAPluggableAllocator", "GreenContext")
@@ -172,6 +183,13 @@ def install_cuda(patches: Patches) -> None:
         if hasattr(cuda, name):
             rebind(patches, "torch.cuda", name, _refused_class(name))
     patches.attribute(cuda.FloatStorage.__mro__[1], "__new__", _refuse_storage)
+
+
+def forget_initialization() -> None:
+    """Let torch's C++ ask `torch.cuda._lazy_init` again; see Note [The remembered initialization]."""
+    library = Path(str(torch.__file__)).parent / "lib" / "libtorch_python.so"
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(str(library))[_REQUIRES_INIT](ctypes.c_int8(_CUDA_DEVICE_TYPE), ctypes.c_bool(True))
 
 
 def _supported_activities() -> set[Any]:

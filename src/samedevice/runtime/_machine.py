@@ -22,7 +22,7 @@ from samedevice.runtime._attention import install_attention
 from samedevice.runtime._autocast import install_autocast
 from samedevice.runtime._compile import install_compile
 from samedevice.runtime._conflicts import install_conflicts
-from samedevice.runtime._cuda import install_cuda
+from samedevice.runtime._cuda import forget_initialization, install_cuda
 from samedevice.runtime._device_checks import install_device_checks
 from samedevice.runtime._dropout import install_dropout
 from samedevice.runtime._engine import Engine, VirtualDeviceMode
@@ -164,6 +164,7 @@ class VirtualMachine:
             try:
                 push_state(self.state)
                 stack.callback(pop_state, self.state)
+                stack.callback(forget_initialization)
                 stack.callback(self._patches.undo)
                 stack.callback(setattr, self._engine, "left", True)
                 self._install()
