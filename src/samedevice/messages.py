@@ -58,6 +58,7 @@ MESSAGES: dict[str, Message] = {
     # Titles: what happened.
     "title.cross-device-operands": Message("{op} got operands on {devices}", "{op} 的操作数分别在 {devices} 上"),
     "title.unmaterialized-weights": Message("{op} met weights that were never loaded: {names}", "{op} 用到了从未加载的权重：{names}"),
+    "unnamed": Message("a tensor that has no name here", "一个此处没有名字的张量"),
     "title.generator-on-other-device": Message("{op} got a random generator of another device", "{op} 的随机数生成器在另一种设备上"),
     "title.out-of-memory": Message("{amount} more does not fit on {devices}", "{devices} 放不下再申请的 {amount}"),
     "title.unchecked-kernel": Message("{op} checks nothing and got tensors on {devices}", "{op} 不做任何检查，却收到了 {devices} 上的张量"),

@@ -45,6 +45,14 @@ SCRIPTS = {
         "input-not-on-embedding-device",
         MODEL + 'model = Model().to("cuda:1")\nids = torch.tensor(\n    [[1, 2]],\n)\nmodel(ids)\n',
     ),
+    "inputs of a module around a model of transformers": (
+        "input-not-on-embedding-device",
+        "import torch\nfrom transformers import LlamaConfig, LlamaForCausalLM\n\n"
+        "class Wrapper(torch.nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.base = LlamaForCausalLM(LlamaConfig(hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=1,"
+        " vocab_size=16))\n\n    def forward(self, ids):\n        return self.base(input_ids=ids).logits\n\n"
+        'model = Wrapper().to("cuda:1")\nmodel(torch.tensor([[1, 2]]).to("cuda:0"))\n',
+    ),
     "labels on the host": (
         "loss-or-label-on-other-device",
         MODEL

@@ -27,7 +27,7 @@ def judge(event: Event, count: int = 1, language: Language = "en", ranks: Sequen
         devices=enumerate_words(_devices(event), language),
         home=scene.group.device if scene.group is not None else "",
         amount=_amount(event),
-        names=enumerate_words(_unmaterialized(event), language),
+        names=enumerate_words(_unmaterialized(event) or [say("unnamed", language)], language),
     )
     return Finding(
         code=row.code,
@@ -84,4 +84,4 @@ def _amount(event: Event) -> str:
 
 
 def _unmaterialized(event: Event) -> list[str]:
-    return [operand.parameter or operand.name for operand in event.operands if operand.device == "meta"] or ["?"]
+    return [operand.parameter or operand.name for operand in event.operands if operand.device == "meta"]

@@ -78,18 +78,26 @@ def _inputs(scene: Scene, script: Script | None, guilty: Operand | None, languag
     weight = next((each for each in scene.weights if each.name == "weight"), None)
     if weight is None or guilty is None:
         return []
-    transformers = "/transformers/" in scene.event.at.file
+    transformers = "/transformers/" in scene.event.at.file and not _of_script(scene, script)
     key = "inputs-to-embedding" if transformers else "inputs-to-weight"
     model = _model_name(scene, script)
     target = None
     if model is not None:
-        target = f"{model}.get_input_embeddings().weight.device" if transformers else f"{model}.{weight.parameter}.device"
+        named = f"{model}.{weight.parameter}.device" if weight.parameter else None
+        target = f"{model}.get_input_embeddings().weight.device" if transformers else named
     ids = next((each for each in scene.event.operands if each.name == "indices"), guilty)
     diff = _move(scene, script, ids, target, model) or _move_batch(scene, script, target, model)
     fixes = [_fix(key, "safe", language, diff, weight=weight.parameter or "weight")]
     if weight.tied and transformers:
         fixes += [_one_device(script, language), _fix("one-visible", "check", language)]
     return fixes
+
+
+def _of_script(scene: Scene, script: Script | None) -> bool:
+    """Whether the outermost module is of a class of the script, which need not have the methods of a library's models."""
+    kind = scene.event.running[-1].kind if scene.event.running else ""
+    classes = (node for node in ast.walk(script.tree) if isinstance(node, ast.ClassDef)) if script is not None else ()
+    return any(node.name == kind for node in classes)
 
 
 def _move_batch(scene: Scene, script: Script | None, target: str | None, model: str | None) -> str | None:
