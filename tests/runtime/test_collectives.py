@@ -66,3 +66,15 @@ def test_recorded_calls_go_on(group, backend):
     assert tensor.tolist() == [2.0, 2.0, 2.0]
     (finding,) = vm.findings
     assert finding.message.startswith("No backend type associated with device type ")
+
+
+def test_a_model_on_two_gpus_of_each_rank_is_reduced_gpu_by_gpu(group):
+    """Model parallel inside a rank, and DDP around it: torch's buckets hold tensors of one GPU each."""
+    vm = group("nccl", "record")
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4).to("cuda:1"), torch.nn.Linear(4, 4).to("cuda:0"))
+    model[1].register_forward_pre_hook(lambda module, args: (args[0].to("cuda:0"),))
+    wrapped = torch.nn.parallel.DistributedDataParallel(model)
+    wrapped(torch.ones(2, 4, device="cuda:1")).sum().backward()
+    assert [parameter.grad.device.index for parameter in model.parameters()] == [1, 1, 0, 0]
+    assert model[1].bias.grad.tolist() == [2.0] * 4
+    assert vm.findings == []

@@ -459,7 +459,7 @@ def _broadcast(group: Any, tensors: Sequence[torch.Tensor], buffer_size: int, au
     size = 0
     with torch.no_grad():
         for tensor in [*tensors, None]:
-            if together and (tensor is None or size > _CHUNK or tensor.dtype != together[0].dtype):
+            if together and (tensor is None or size > _CHUNK or (tensor.dtype, tensor.device) != (together[0].dtype, together[0].device)):
                 sent = [each.detach().contiguous() for each in together]
                 group.broadcast(sent, options).wait()
                 for each, got in zip(together, sent, strict=True):
@@ -469,6 +469,25 @@ def _broadcast(group: Any, tensors: Sequence[torch.Tensor], buffer_size: int, au
             if tensor is not None:
                 together.append(tensor)
                 size += tensor.numel() * tensor.element_size()
+
+
+def _apart(original: Callable[..., Any]) -> Callable[..., Any]:
+    """torch's buckets, each of one GPU: torch asks each tensor for its device, and here C++ sees one for all."""
+
+    def compute(tensors: Sequence[torch.Tensor], limits: Any, expect_sparse: Sequence[bool] = (), tensor_indices: Any = ()) -> Any:
+        devices = [tensor.device for tensor in tensors]
+        if len(set(devices)) < 2 or tensor_indices:
+            return original(tensors, limits, list(expect_sparse), list(tensor_indices))
+        found = []
+        for device in dict.fromkeys(devices):
+            places = [place for place, own in enumerate(devices) if own == device]
+            sparse = [expect_sparse[place] for place in places] if expect_sparse else []
+            buckets, sizes = original([tensors[place] for place in places], limits, sparse)
+            found += [([places[index] for index in bucket], size) for bucket, size in zip(buckets, sizes, strict=True)]
+        found.sort(key=lambda each: min(each[0]))
+        return [bucket for bucket, _ in found], [size for _, size in found]
+
+    return compute
 
 
 def install_reducer(patches: Patches) -> None:
@@ -518,6 +537,7 @@ def install_reducer(patches: Patches) -> None:
         (_broadcast if any(map(is_virtual, tensors)) else original["_broadcast_coalesced"])(group, tensors, buffer_size, authoritative_rank)
 
     replaced = {
+        "_compute_bucket_assignment_by_size": _apart(dist._compute_bucket_assignment_by_size),  # type: ignore[attr-defined]  # not in its stubs
         "Reducer": reducer,
         "Logger": logger,
         "_register_comm_hook": register_comm_hook,
