@@ -634,6 +634,14 @@ MESSAGES: dict[str, Message] = {
         "{path} 既不是脚本也不是配置（.py、.sh、.yaml、.yml、.json）",
     ),
     "preflight.launcher": Message("the launcher {given} is none of {known}", "启动器 {given} 不在 {known} 之中"),
+    "preflight.needs-launcher": Message(
+        "{option} needs --launcher torchrun, accelerate or deepspeed: python starts one process",
+        "{option} 需要配合 --launcher torchrun、accelerate 或 deepspeed：python 只启动一个进程",
+    ),
+    "preflight.own-configuration": Message(
+        "{path} names its configurations itself; --config is for Python scripts and training arguments",
+        "{path} 自己指定配置文件；--config 用于 Python 脚本和训练参数文件",
+    ),
     "preflight.count": Message("the number of processes must be at least 1", "进程数至少为 1"),
     "preflight.samples": Message("samples and tokens must be at least 1", "样本数和 token 数至少为 1"),
     "preflight.method": Message("the method {given} is none of {known}", "训练方法 {given} 不在 {known} 之中"),

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ast
+from pathlib import Path
 
 import pytest
+
+from samedevice.errors import UsageError
 
 HEAD = """
 import os
@@ -521,3 +524,28 @@ def test_a_repair_imports_what_it_needs(judged):
     )
     (finding,) = judged(source, **TORCHRUN).findings
     assert patched(source, finding.fixes[0].diff).startswith("import os\n")
+
+
+def test_a_configuration_names_its_launcher(judged):
+    """Beside a script it is read with it, also when no launcher is named; what would be ignored is refused."""
+    source = HEAD + 'model = AutoModelForCausalLM.from_pretrained("m")\nTrainer(model, TrainingArguments("out")).train()\n'
+    files = {"train.py": source, "fsdp.yaml": ACCELERATE.format(kind="FSDP", count=4), "ds.json": ZERO.format(stage=2)}
+    folder = Path(judged(files, **TORCHRUN).launch.script).parent
+    for name, launcher, mode in (("fsdp.yaml", "accelerate", "fsdp"), ("ds.json", "deepspeed", "zero-2")):
+        judgement = judged(files, configuration=folder / name)
+        assert (judgement.launch.launcher, judgement.mode.name, judgement.findings) == (launcher, mode, ())
+    for options in (
+        {"processes": 4},
+        {"configuration": folder / "fsdp.yaml", "launcher": "python"},
+        {"configuration": folder / "none.yaml"},
+    ):
+        with pytest.raises(UsageError):
+            judged(files, **options)
+    with pytest.raises(UsageError):
+        judged({"launch.sh": "torchrun train.py\n", **files}, configuration=folder / "fsdp.yaml")
+
+
+def test_a_model_that_the_trainer_loads_itself(judged):
+    """Releases of trl differ in the map that they load it by."""
+    judgement = judged('from trl import SFTConfig, SFTTrainer\nSFTTrainer(model="m", args=SFTConfig("out")).train()\n', **PYTHON)
+    assert (judgement.mode.name, judgement.findings) == ("unknown", ())

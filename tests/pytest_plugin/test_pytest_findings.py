@@ -102,7 +102,7 @@ def test_xml(suite, pytester, workers):
     found = properties(pytester.path / "out.xml")
     assert found.pop("test_clean") == []
     assert len(found) == 7
-    assert {line for lines in found.values() for line in lines} == {f"{HEADLINE} ({pytester.path}/test_it.py:5 in mix)"}
+    assert {line for lines in found.values() for line in lines} == {f"{HEADLINE} (test_it.py:5 in mix)"}
 
 
 def test_workers_send_their_findings(suite):

@@ -160,7 +160,9 @@ def launch_of_script(
         return with_arguments(replace(launch, processes=1), Path.cwd(), language)
     launch = replace(launch, processes=processes or len(visible) or 1)
     if configuration is not None:
-        launch = with_configuration(launch, read_settings(configuration, language), processes, language)
+        settings = read_settings(configuration, language)
+        launch = with_configuration(launch, settings, processes, language)
+        launch = replace(launch, distributed_type="DEEPSPEED") if is_deepspeed(settings) else launch
     elif launcher == "accelerate":
         launch = replace(launch, distributed_type="MULTI_GPU" if launch.processes > 1 else "NO")
     return with_arguments(launch, Path.cwd(), language)

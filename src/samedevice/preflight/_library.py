@@ -592,6 +592,7 @@ _HANDLERS: dict[str, Callable[[Any, Call], Any]] = {
     "torch.distributed.get_node_local_rank": _ranks("local"),
     "torch.distributed.get_world_size": _ranks("world"),
     "torch.multiprocessing.spawn": _spawn,
+    "torch.multiprocessing.start_processes": _spawn,
     "multiprocessing.spawn": _spawn,
     "argparse.ArgumentParser": lambda reader, call: Parser(),
     "fire.Fire": _fire,

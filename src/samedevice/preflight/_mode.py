@@ -82,6 +82,8 @@ def _one_process(launch: Launch, told: Sequence[Fact], facts: Sequence[Fact], wr
     if trainers and launch.hidden:
         return _mode("unknown", "hidden", values)
     model = trainers[0]["model"] if trainers else None
+    if isinstance(model, str) and len(launch.visible) > 1:  # trl loads it, by a map of its own in some releases
+        return _mode("unknown", "untold", values)
     wrapped = trainers and (trainers[0]["gpus"] or 0) > 1 and not (isinstance(model, Model) and model.bits in (4, 8))
     if wrapped and len(launch.visible) > 1 and launch.launcher == "python":
         return _mode("data-parallel", "trainer", values)

@@ -100,11 +100,19 @@ def _launches(request: Request, language: Language) -> list[Launch]:
     suffix = target.suffix.lower()
     if suffix == ".py":
         _check_python(target, language)
+        if request.configuration is not None and request.launcher is None:
+            launcher = "deepspeed" if is_deepspeed(read_settings(request.configuration, language)) else "accelerate"
+        elif launcher == "python" and (request.configuration is not None or (request.processes or 1) > 1):
+            raise UsageError(
+                say("preflight.needs-launcher", language, option="--config" if request.configuration is not None else "--nproc")
+            )
         made = launch_of_script(target, launcher, request.processes, request.arguments, gpus, environment, request.configuration, language)
         return [made]
     if suffix in (".yaml", ".yml", ".json"):
         return [_of_settings(request, launcher, gpus, environment, language)]
     source = read_text(target, language)
+    if request.configuration is not None:
+        raise UsageError(say("preflight.own-configuration", language, path=target))
     if suffix in _SHELL or source.startswith("#!") or suffix == "":
         kept = {name: value for name, value in environment.items() if name == "CUDA_VISIBLE_DEVICES"}
         found = []

@@ -42,8 +42,9 @@ def as_entries(findings: Sequence[Finding], where: str) -> list[dict[str, Any]]:
 
 def _line(finding: Finding) -> str:
     from samedevice.diagnosis import code_of
+    from samedevice.report import short_path
 
-    place = f" ({finding.at})" if finding.at else ""
+    place = f" ({short_path(finding.at.file)}:{finding.at.line} in {finding.at.function})" if finding.at else ""
     return f"{finding.code} {code_of(finding.code).name}: {finding.title}{place}"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from samedevice.report._traceback import raised_by_us, trim, without_ours
-from samedevice.report._words import bytes_text
+from samedevice.report._words import bytes_text, short_path
 from samedevice.report.terminal import (
     Needs,
     assumed_text,
@@ -28,6 +28,7 @@ __all__ = [
     "print_written",
     "raised_by_us",
     "readable_language",
+    "short_path",
     "trim",
     "without_ours",
 ]
