@@ -15,6 +15,9 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
 import torch
 from torch import nn
@@ -79,6 +82,8 @@ def main() -> int:
     arguments.add_argument("--pairs", type=int, default=400)
     chosen = arguments.parse_args()
     device: torch.device = chosen.device
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        sys.exit(f"guard: torch sees no {device}; --device cpu runs without a GPU")
     torch.manual_seed(0)
     torch.set_num_threads(1)
     bare, healed, bounded = (Small().to(device).eval() for _ in range(3))
@@ -104,10 +109,10 @@ def main() -> int:
         Boundary("input", bounded, "scale").install(device)
         same = all(torch.equal(step(), plain()) for step in (heals, at_boundary) for _ in range(4))
         print(f"{device}, torch {torch.__version__}; healed equals moved by hand: {same}; statements healed: {len(healing.repairs)}")
-        print(told("a step and itself", pairs_of(plain, plain, device, chosen.pairs)))
-        print(told("guard, a step inside it", pairs_of(plain, guarded, device, chosen.pairs)))
-        print(told("heal, a step that was learned", pairs_of(plain, heals, device, chosen.pairs)))
-        print(told("a boundary alone, as heal leaves them", pairs_of(plain, at_boundary, device, chosen.pairs)))
+        print(told("a step and itself", pairs_of(plain, plain, device, chosen.pairs)), flush=True)
+        print(told("guard, a step inside it", pairs_of(plain, guarded, device, chosen.pairs)), flush=True)
+        print(told("heal, a step that was learned", pairs_of(plain, heals, device, chosen.pairs)), flush=True)
+        print(told("a boundary alone, as heal leaves them", pairs_of(plain, at_boundary, device, chosen.pairs)), flush=True)
     return 0 if same else 1
 
 

@@ -5,7 +5,9 @@
 
 For each situation: the broken run must fail, its diagnosis must be that of the virtual machine for the same code, and under `sd.heal`
 it must give the numbers of the run on one device, bit for bit, in four calls one after the other. Then what guard and heal
-cost a step. Exit status: 0 all as it should be, 1 not so, 2 no GPU.
+cost a step. Results are printed and written as they come, to `hardware_proof.json` on hardware unless `--json` names another file; a
+situation that cannot run is told with its error, and the rest goes on. No network. Exit status: 0 all as it should be, 1 not so,
+2 no GPU.
 """
 
 from __future__ import annotations
@@ -16,19 +18,23 @@ import json
 import os
 import subprocess
 import sys
+import traceback
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-if str(ROOT / "src") not in sys.path:
-    sys.path.insert(0, str(ROOT / "src"))
+for folder in (str(ROOT / "src"), str(ROOT)):
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+os.environ["HF_HUB_OFFLINE"] = "1"
 
-import torch  # noqa: E402 -- needs the line above
+import torch  # noqa: E402 -- needs the lines above
 
-import samedevice as sd  # noqa: E402 -- needs the line above
-from samedevice.findings import Finding  # noqa: E402 -- needs the line above
+import samedevice as sd  # noqa: E402 -- needs the lines above
+from samedevice.findings import Finding  # noqa: E402 -- needs the lines above
+from tools import no_gpus  # noqa: E402 -- needs the lines above
 
 GPU, HOST = "cuda:0", "cpu"
 MACHINE = "1x24GB"
@@ -227,9 +233,10 @@ def show(name: str) -> Shown:
 
 
 def virtual_diagnoses() -> dict[str, Any]:
-    """The diagnoses of a virtual machine, in a process of its own."""
-    done = subprocess.run([sys.executable, __file__, "--diagnose"], stdout=subprocess.PIPE, text=True, check=True)
-    found: dict[str, Any] = json.loads(done.stdout)
+    """The diagnoses of a virtual machine, in a process of its own that sees no GPU; what it could not run has an `error`."""
+    command = [sys.executable, __file__, "--diagnose"]
+    done = subprocess.run(command, env=no_gpus.environment(), stdout=subprocess.PIPE, text=True, timeout=300, check=True)
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
 
 
@@ -257,47 +264,82 @@ def cost(device: str, pairs: int) -> list[str]:
     """What `benchmarks/guard.py` measures there."""
     command = [sys.executable, str(ROOT / "benchmarks" / "guard.py"), "--device", device, "--pairs", str(pairs)]
     path = os.pathsep.join(filter(None, [str(ROOT / "src"), os.environ.get("PYTHONPATH")]))
-    done = subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, stdout=subprocess.PIPE, text=True, check=True)
+    done = subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, stdout=subprocess.PIPE, text=True, timeout=600, check=True)
     return done.stdout.splitlines()
+
+
+def told(error: BaseException) -> str:
+    """An error in one line."""
+    return traceback.format_exception_only(error)[-1].strip()
 
 
 def main() -> int:
     """Run everything, print and write what was shown."""
     arguments = argparse.ArgumentParser(description="Compare real failures and repairs with a virtual machine's.")
-    arguments.add_argument("--json", type=Path, help="also write the results")
+    arguments.add_argument("--json", type=Path, help="where to write the results")
     arguments.add_argument("--self-check", action="store_true", help="a virtual GPU stands in for the real one")
     arguments.add_argument("--diagnose", action="store_true", help="print the virtual machine's diagnoses as JSON, and nothing else")
     chosen = arguments.parse_args()
     if chosen.diagnose:
+        no_gpus.settle()
         diagnoses = {}
         for name in SITUATIONS:  # each on a machine of its own, since a machine lists a statement once
-            with sd.machine(MACHINE):
-                diagnoses[name] = diagnose(name)
+            try:
+                with sd.machine(MACHINE):
+                    diagnoses[name] = diagnose(name)
+            except Exception as error:
+                diagnoses[name] = {"error": told(error)}
         print(json.dumps(diagnoses))
         return 0
     if not chosen.self_check and not torch.cuda.is_available():
         print("hardware_proof: torch sees no GPU; --self-check runs without one", file=sys.stderr)
         return NO_GPU
+    if chosen.self_check:
+        no_gpus.settle()
+    path = chosen.json or (None if chosen.self_check else Path("hardware_proof.json"))
     hardware = "a virtual GPU" if chosen.self_check else torch.cuda.get_device_name(0)
+    results: dict[str, Any] = {"hardware": hardware, "torch": torch.__version__, "complete": False, "situations": {}}
+    print(f"{hardware}, torch {torch.__version__}", flush=True)
     expected = virtual_diagnoses()
-    with stand_in() if chosen.self_check else contextlib.nullcontext():
-        shown = {name: show(name) for name in SITUATIONS}
-    results: dict[str, Any] = {"hardware": hardware, "torch": torch.__version__, "situations": {}}
     good = True
-    for name, found in shown.items():
-        same = bool(found.diagnosis) and found.diagnosis == expected[name]
-        good = good and same and found.healed_equal
-        results["situations"][name] = {**asdict(found), "virtual": expected[name], "diagnosis_equal": same}
-        print(f"{name}: diagnosis equal {same}, healed equal {found.healed_equal} ({found.diagnosis.get('cause')})")
-        for key in [key for key in expected[name] if found.diagnosis.get(key) != expected[name][key]]:
-            print(f"    {key}: {hardware} {found.diagnosis.get(key)!r}, virtual machine {expected[name][key]!r}")
-        for line in (*found.birthplaces, *found.statements):
-            print(f"    {line}")
-    results["cost"] = cost(HOST if chosen.self_check else GPU, 50)
-    print(*results["cost"], sep="\n")
-    if chosen.json:
-        chosen.json.write_text(json.dumps(results, indent=2) + "\n", "utf-8")
+    for name in SITUATIONS:
+        with stand_in() if chosen.self_check else contextlib.nullcontext():
+            good = situation(name, hardware, expected[name], results) and good
+        write(results, path)
+    try:
+        results["cost"] = cost(HOST if chosen.self_check else GPU, 50)
+        print(*results["cost"], sep="\n", flush=True)
+    except (subprocess.SubprocessError, OSError) as error:
+        good = False
+        print(f"cost: {told(error)}")
+    results["complete"] = True
+    write(results, path)
     return 0 if good else 1
+
+
+def situation(name: str, hardware: str, expected: dict[str, Any], results: dict[str, Any]) -> bool:
+    """Show one situation, print it and add it to the results; whether all is as it should be."""
+    try:
+        found = show(name)
+    except Exception as error:
+        print(f"{name}: could not run: {told(error)}", flush=True)
+        traceback.print_exc()
+        results["situations"][name] = {"error": told(error), "virtual": expected}
+        return False
+    same = bool(found.diagnosis) and found.diagnosis == expected
+    results["situations"][name] = {**asdict(found), "virtual": expected, "diagnosis_equal": same}
+    print(f"{name}: diagnosis equal {same}, healed equal {found.healed_equal} ({found.diagnosis.get('cause')})")
+    for key in [key for key in expected if found.diagnosis.get(key) != expected[key]]:
+        print(f"    {key}: {hardware} {found.diagnosis.get(key)!r}, virtual machine {expected[key]!r}")
+    for line in (*found.birthplaces, *found.statements):
+        print(f"    {line}", flush=True)
+    return same and found.healed_equal
+
+
+def write(results: dict[str, Any], path: Path | None) -> None:
+    """What there is so far."""
+    if path is not None:
+        path.write_text(json.dumps(results, indent=2) + "\n", "utf-8")
 
 
 if __name__ == "__main__":

@@ -6,7 +6,8 @@
 Needs one CUDA GPU and torch 2.11 or newer. Every entry of torch's operator database is run, with each tensor argument (members of
 lists too) on the CPU and the rest on the GPU, as it is and as a 0-dim tensor, and with `out=` on the CPU. Run it again to go on where
 it was stopped. Each case runs in a worker process with a synchronization after it; when a kernel faults or takes the process down, the
-case is recorded as such and a new worker goes on with the next one.
+case is recorded as such and a new worker goes on with the next one. What is recorded by the time it is stopped (`--minutes`, Ctrl-C) is in
+RECORDING, too. Wants numpy and expecttest beside torch, and no network.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import argparse
 import contextlib
 import gzip
 import json
+import os
 import selectors
 import subprocess
 import sys
@@ -25,8 +27,9 @@ from pathlib import Path
 from typing import IO, Any
 
 FORMAT = 1
-PATIENCE = 300.0
+PATIENCE = 120.0
 """Seconds without a result after which a worker counts as hung."""
+ROOT = Path(__file__).resolve().parents[1]
 FATAL = 3
 """Exit status of a worker whose GPU context is lost."""
 
@@ -40,14 +43,19 @@ def main() -> int:
     parser.add_argument("--self-check", action="store_true", help="record a virtual machine instead of a GPU")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    journal = options.recording.with_suffix(".partial.jsonl")
+    options.recording = options.recording.resolve()
+    journal = options.recording.with_suffix(".virtual.partial.jsonl" if options.self_check else ".partial.jsonl")
     if options.worker:
         return work(journal, options.only, virtual=options.self_check)
     if not options.self_check:
         refuse_without_gpu()
+    options.recording.parent.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
     while (left := options.minutes * 60 - (time.monotonic() - started)) > 0:
-        status = supervise(options.recording, journal, options.only, options.self_check, left)
+        try:
+            status = supervise(options.recording, options.only, options.self_check, left, journal)
+        except KeyboardInterrupt:
+            break
         if status == 0:
             pack(journal, options.recording, virtual=options.self_check)
             journal.unlink()
@@ -55,7 +63,9 @@ def main() -> int:
         if status not in (FATAL, None) and status > 0:
             print(f"the worker failed with exit status {status}; what it printed is above", file=sys.stderr)
             return 1
-    print(f"stopped; run again to go on ({len(read_journal(journal)[0])} cases are in {journal})")
+    if journal.exists():
+        pack(journal, options.recording, virtual=options.self_check)  # what there is so far
+    print(f"\nstopped; run again to go on ({len(read_journal(journal)[0])} cases are in {journal})")
     return 4
 
 
@@ -70,41 +80,51 @@ def refuse_without_gpu() -> None:
         raise SystemExit(f"torch {torch.__version__} is too old, 2.11 or newer is needed")
 
 
-def supervise(recording: Path, journal: Path, only: str, virtual: bool, seconds: float) -> int | None:
+def supervise(recording: Path, only: str, virtual: bool, seconds: float, journal: Path) -> int | None:
     """One worker's life; its exit status, or None when it died or hung and the next should go on after the case it was at."""
     command = [sys.executable, "-m", "tools.record_rules", str(recording), "--worker", "--only", only]
     deadline = time.monotonic() + seconds
-    worker = subprocess.Popen([*command, *(["--self-check"] if virtual else [])], stdout=subprocess.PIPE, text=True, bufsize=1)
+    worker = subprocess.Popen([*command, *(["--self-check"] if virtual else [])], cwd=ROOT, stdout=subprocess.PIPE, bufsize=0)
     assert worker.stdout is not None
     at: str | None = None
     why = "hung"
-    with selectors.DefaultSelector() as selector:
+    half = b""
+    with selectors.DefaultSelector() as selector, killed(worker):
         selector.register(worker.stdout, selectors.EVENT_READ)
         while True:
             wait = min(PATIENCE, deadline - time.monotonic())
             if wait <= 0 or not selector.select(wait):
-                stopped = wait < PATIENCE
-                worker.kill()
-                worker.wait()
-                if stopped:
+                if wait < PATIENCE:
                     return None
                 break
-            line = worker.stdout.readline()
-            if not line:
+            chunk = os.read(worker.stdout.fileno(), 1 << 16)
+            if not chunk:
                 status = worker.wait()
                 if status >= 0:
                     return status
                 why = f"died of signal {-status}"
                 break
-            if line.startswith("at "):
-                at = line[3:].strip()
-            elif line.startswith("operator "):
-                print(f"\r{line.strip()[9:]:70}", end="", flush=True)
+            *lines, half = (half + chunk).split(b"\n")
+            for line in (each.decode(errors="replace") for each in lines):
+                if line.startswith("at "):
+                    at = line[3:].strip()
+                elif line.startswith("operator "):
+                    print(f"\r{line.strip()[9:]:70}", end="", flush=True)
     if at is None:
         raise SystemExit(f"the worker {why} before its first case")
     with journal.open("a", encoding="utf-8") as file:
-        file.write(json.dumps({"key": at, "outcome": "crash", "type": "", "message": why}) + "\n")
+        file.write("\n" + json.dumps({"key": at, "outcome": "crash", "type": "", "message": why}) + "\n")  # after a half line, maybe
     return None
+
+
+@contextlib.contextmanager
+def killed(worker: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Leaves no worker behind, an interrupted one neither."""
+    try:
+        yield
+    finally:
+        worker.kill()
+        worker.wait()
 
 
 def work(journal: Path, only: str, *, virtual: bool) -> int:
@@ -158,6 +178,8 @@ def read_journal(journal: Path) -> tuple[dict[str, dict[str, Any]], int]:
     broken = 0
     if journal.exists():
         for line in journal.read_text(encoding="utf-8").splitlines():
+            if not line:
+                continue
             try:
                 result = json.loads(line)
             except ValueError:

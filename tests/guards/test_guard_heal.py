@@ -434,3 +434,46 @@ def test_speaks_both_languages(language, moved, kept, caplog, monkeypatch):
     with pytest.raises(UsageError) as refused:
         sd.heal(nn.DataParallel(model), language=language)
     assert ("副本" in str(refused.value)) == (language == "zh")
+
+
+class Encoder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.layer, self.runs = nn.Linear(4, 4), 0
+
+    def forward(self, x):
+        return self.encode(x) + 1
+
+    def encode(self, x):
+        self.runs += 1
+        return self.layer(x) * torch.arange(4.0)
+
+    def pieces(self, x):
+        yield self.layer(x)
+
+    @staticmethod
+    def halved(x):
+        return x / 2
+
+    def train(self, mode=True):
+        return super().train(mode)
+
+
+@torch.no_grad()
+def test_methods_beside_forward_are_healed():
+    x = torch.ones(2, 4, device="cuda:0")
+    expected = (Encoder().layer(x.cpu()) * torch.arange(4.0)).to("cuda:0")
+    model = Encoder().to("cuda:0")
+    kept = dict(vars(model))
+    healing = sd.heal(model)
+    assert sorted(set(vars(model)) - set(kept)) == ["encode", "forward"]
+    for times in range(1, 4):
+        assert torch.equal(model.encode(x), expected)
+        assert model.runs == times
+    assert torch.equal(model(x), expected + 1)
+    assert [(repair.module, repair.operand) for repair in healing.repairs] == [("Encoder", "other")]
+    healing.remove()
+    assert set(vars(model)) == set(kept)
+    with pytest.raises(RuntimeError):
+        model.encode(x)

@@ -63,7 +63,7 @@ def test_a_recording_is_made_stopped_and_gone_on_with(tmp_path):
     stopped = record("--minutes", "0")
     assert stopped.returncode == 4, stopped.stderr
     assert not recording.exists()
-    journal = tmp_path / "virtual.json.partial.jsonl"
+    journal = tmp_path / "virtual.json.virtual.partial.jsonl"
     done = {"key": "nn.functional.linear|call|0|0|n", "outcome": "crash", "type": "", "message": "died of signal 6"}
     journal.write_text(json.dumps(done) + '\n{"key": "half a li', encoding="utf-8")
     went_on = record()

@@ -16,6 +16,7 @@ Must guarantee: a move changes no number; where one would hide a wrong result it
 from __future__ import annotations
 
 import functools
+import inspect
 import logging
 import os
 import sys
@@ -23,7 +24,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import CodeType, FrameType, FunctionType, TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from samedevice.diagnosis import fix_at_use, judge
@@ -33,7 +34,7 @@ from samedevice.findings import Finding
 from samedevice.guards._align import rebuilt
 from samedevice.guards._boundary import Boundary, Producers, taken_by
 from samedevice.guards._compiled import as_written, breaking, breaks_a_full_graph, eagerly, is_recorded, untraced
-from samedevice.guards._hooks import device_map_of
+from samedevice.guards._hooks import device_map_of, unwrapped
 from samedevice.guards._layers import Layer, add_layer, called_method
 from samedevice.guards._live import event_of
 from samedevice.guards._placement import amount
@@ -113,13 +114,15 @@ class Healing:
         self._fresh = 0
         self._as_written = False
         """Whether calls run as they were written, since the repairs break the one graph that the compiler was asked for."""
-        self._in_generate = False
-        """Whether a statement of `generate` itself needs the mode each time."""
+        self._learning: list[str] = []
+        """The watched methods that run and are learned, the innermost last."""
+        self._open: set[str] = set()
+        """Watched methods of which a statement of their own, outside of any `forward`, needs the mode each time."""
         self.repairs: list[Repair] = []
         self._block: list[ExitStack] = []
         """What is entered with each block."""
         if model is not None:
-            for name in (called_method(model), "generate"):
+            for name in (called_method(model), "generate", *methods_of(model)):
                 if callable(getattr(model, name, None)):
                     self._undo.append(add_layer(model, name, self._watched(name)))
 
@@ -163,8 +166,9 @@ class Healing:
 
         model, settled = self._model, self._settled
         assert model is not None
+        outermost = name in (called_method(model), "generate")
         kind_of = functools.partial(_kind, torch.Tensor)
-        untraced(_kind, is_recorded, eagerly, Healing._may_be_learned, Healing._learn)
+        untraced(_kind, _watches, is_recorded, eagerly, Healing._may_be_learned, Healing._learn)
 
         def layer(method: Callable[..., Any]) -> Callable[..., Any]:
             def call(*args: Any, **kwargs: Any) -> Any:
@@ -180,7 +184,14 @@ class Healing:
                             raise
                 return self._learn(kind, method, args, kwargs)
 
-            return breaking(call)
+            breaking(call)
+
+            def unless_watched(*args: Any, **kwargs: Any) -> Any:
+                if torch.compiler.is_compiling() or _watches(sys._getframe(1), call.__code__):
+                    return method(*args, **kwargs)  # a part of a call that is watched
+                return call(*args, **kwargs)
+
+            return call if outermost else unless_watched
 
         return layer
 
@@ -208,15 +219,17 @@ class Healing:
     def _learn(self, kind: Any, method: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         assert self._model is not None
         before = self._fresh
+        self._learning.append(kind[0])
         traces = Traces(self._model, args, kwargs)
         try:
             with self._producers.watch():
                 result = eagerly(self._within(method))(*args, **kwargs)
         finally:
+            self._learning.pop()
             self._install()
         if self._fresh != before:
             self._quiet.pop(kind, None)
-        elif not (kind[0] == "generate" and self._in_generate):
+        elif kind[0] not in self._open:
             left = traces.left()
             self._quiet[kind] = self._quiet.get(kind, 0) + 1
             if not left or self._quiet[kind] >= _QUIET_CALLS:
@@ -385,7 +398,7 @@ class Healing:
             tried.append("inside")
             running = self._running(frame)
             if running is None:
-                self._in_generate = True
+                self._open.update(self._learning)
             elif id(running) not in self._inside:
                 self._inside.add(id(running))
                 self._undo.append(add_layer(running, "forward", self._always_within))
@@ -508,6 +521,28 @@ def _world() -> int:
         return int(distributed.get_world_size())
     text = os.environ.get("WORLD_SIZE", "1")
     return int(text) if text.isdecimal() else 1
+
+
+def methods_of(model: torch.nn.Module) -> list[str]:
+    """The public methods beside `forward` that a model's own classes define, those that are more than a plain module: `encode`, say."""
+    import torch
+
+    found: dict[str, None] = {}
+    for kind in type(unwrapped(model)).__mro__:
+        if kind is torch.nn.Module:
+            break
+        for name, method in vars(kind).items():
+            plain = isinstance(method, FunctionType) and not inspect.isgeneratorfunction(method)
+            if plain and name[0] != "_" and name != "generate" and not hasattr(torch.nn.Module, name):
+                found[name] = None
+        if "forward" in vars(kind):
+            break
+    return list(found)
+
+
+def _watches(frame: FrameType | None, watched: CodeType) -> bool:
+    """Whether a frame or one that called it is a watched call."""
+    return any(each.f_code is watched for each in _outwards(frame))
 
 
 def _in_optimizer(frame: FrameType) -> bool:

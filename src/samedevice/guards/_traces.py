@@ -36,7 +36,7 @@ class Traces:
     def _marks(self) -> Iterator[Any]:
         for module in self._model.modules():
             for name, value in vars(module).items():
-                if name not in _OURS and not name.endswith("_hooks") and "_hooks_" not in name:
+                if name not in _OURS and not hasattr(value, "_layered") and not name.endswith("_hooks") and "_hooks_" not in name:
                     yield from _marks(value, 1 if name not in ("_parameters", "_buffers") else 2)
         for argument in self._arguments:
             yield from _marks(argument, _DEPTH)
