@@ -27,20 +27,28 @@ from pathlib import Path
 _PIN = re.compile(r"(?P<name>[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)==(?P<version>[A-Za-z0-9][A-Za-z0-9.!+_-]*)")
 _NEVER_OVERLAID = re.compile(r"(torch|torchgen|functorch|triton|nvidia([_-].*)?)(-[^-]+\.(dist|egg)-info)?")
 _PIP_LINES_SHOWN = 12
-# Lines added to a file of a package, so that it can be imported beside a torch that was built for the CPU.
+# Lines added to files of a package, so that it can be imported beside a torch that was built for the CPU.
 # PyPI's torchvision for Linux is built for CUDA: its C++ operators do not load there, and then registering shapes for the two
 # nms operators, which it does on import, fails because nothing declared them. Using an operator still fails, as it should.
-_ADDED = {
-    "torchvision": (
-        "torchvision/extension.py",
-        """
+# Releases of datasets before 5 ask of every row whether it is a `VideoReader`, a class that torchvision no longer has.
+_ADDED: dict[str, dict[str, str]] = {
+    "torchvision": {
+        "torchvision/extension.py": """
 
 if not _has_ops():
     _declared_by_overlay = torch.library.Library("torchvision", "FRAGMENT")
     _declared_by_overlay.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
     _declared_by_overlay.define("qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
 """,
-    ),
+        "torchvision/io/__init__.py": """
+
+if "VideoReader" not in globals():
+
+    class VideoReader:
+        def __init__(self, *args, **kwargs):
+            raise RuntimeError("torchvision has no VideoReader any more")
+""",
+    },
 }
 _BUILDERS_AT_MOST = 2
 
@@ -62,7 +70,7 @@ def overlay_folder(name: str, version: str) -> Path:
     of what is added to the package.
     """
     name, version = _checked(name, version)
-    parts = [f"{name}=={version}", str(sysconfig.get_config_var("SOABI")), sysconfig.get_platform(), *_ADDED.get(name, ())]
+    parts = [f"{name}=={version}", str(sysconfig.get_config_var("SOABI")), sysconfig.get_platform(), *sum(_ADDED.get(name, {}).items(), ())]
     return cache_folder() / f"{name}-{version}-{hashlib.sha256(' '.join(parts).encode()).hexdigest()[:10]}"
 
 
@@ -165,8 +173,7 @@ def _strip(folder: Path) -> None:
 
 
 def _add(name: str, folder: Path) -> None:
-    if name in _ADDED:
-        file, lines = _ADDED[name]
+    for file, lines in _ADDED.get(name, {}).items():
         with (folder / file).open("a", encoding="utf-8") as source:
             source.write(lines)
 

@@ -1,6 +1,6 @@
 """Stand-ins: small models under the names of the hub, in a cache of the hub's layout, for tests that load a model by its name.
 
-They have the class, the names and the number of layers of the model that they stand in for, and nothing else of it: a narrow
+They have the class and the names of the model that they stand in for, mostly its number of layers, and little else of it: a narrow
 width, random weights, and a tokenizer of bytes. Two of them (`_Taught`) are trained until they write the sentences that
 accelerate's tests expect of the true model. With `HF_HUB_CACHE` pointing here and `HF_HUB_OFFLINE=1`, tests that name these
 models run unedited and without a network. What passes this way says that devices are handled rightly; of the true model's
@@ -59,6 +59,8 @@ class StandIn:
     """Whether there is a `pytorch_model.bin` besides the safetensors."""
     taught: _Taught | None = None
     tokenizer: bool = True
+    images: Mapping[str, Any] = field(default_factory=dict)
+    """What the configuration of its image processor says."""
     adapter_of: str = ""
     """The model for which this is a LoRA adapter."""
 
@@ -134,17 +136,19 @@ STAND_INS: Mapping[str, StandIn] = {
     "sshleifer/tiny-gpt2": StandIn("GPT2LMHeadModel", {**_GPT2, "n_layer": 2}),
     # peft's
     "facebook/opt-125m": _opt(12),
-    "peft-internal-testing/opt-125m": _opt(12),
-    "facebook/opt-350m": _opt(24, word_embed_proj_dim=_WIDTH // 2, do_layer_norm_before=False),
-    "facebook/opt-6.7b": _opt(32),
+    # So large that what an adapter does to probabilities exceeds the tests' tolerances.
+    "peft-internal-testing/opt-125m": _opt(12, init_std=0.2),
+    "facebook/opt-350m": _opt(6, word_embed_proj_dim=_WIDTH // 2, do_layer_norm_before=False),
+    "facebook/opt-6.7b": _opt(18),  # two of them on the second GPU of the tests' maps
     "peft-internal-testing/tiny-random-OPTForCausalLM": _opt(2),
-    "bigscience/bloomz-560m": _bloom("BloomForCausalLM", 24),
-    "peft-internal-testing/tiny-random-BloomForCausalLM": _bloom("BloomForCausalLM", 2),
+    "bigscience/bloomz-560m": _bloom("BloomForCausalLM", 2, width=1024),  # a test gives it hidden states of the true width
+    "peft-internal-testing/tiny-random-BloomForCausalLM": _bloom("BloomForCausalLM", 2, width=32),  # four times a LoRA's rank
     "openai-community/gpt2": StandIn("GPT2LMHeadModel", {**_GPT2, "n_layer": 12}),
     "peft-internal-testing/tiny-random-gpt2": StandIn("GPT2LMHeadModel", {**_GPT2, "n_layer": 2}),
     "google/flan-t5-base": StandIn(
         "T5ForConditionalGeneration", {**_T5, "num_layers": 12, "feed_forward_proj": "gated-gelu", "tie_word_embeddings": True}
     ),
+    "t5-small": StandIn("T5ForConditionalGeneration", {**_T5, "num_layers": 6, "is_gated_act": False, "feed_forward_proj": "relu"}),
     "google/flan-t5-small": StandIn("T5ForConditionalGeneration", {**_T5, "num_layers": 8, "feed_forward_proj": "gated-gelu"}),
     "peft-internal-testing/tiny-random-t5": StandIn("T5ForConditionalGeneration", {**_T5, "num_layers": 5}),
     "peft-internal-testing/tiny-random-T5ForConditionalGeneration": StandIn("T5ForConditionalGeneration", {**_T5, "num_layers": 2}),
@@ -163,7 +167,13 @@ STAND_INS: Mapping[str, StandIn] = {
     ),
     "hf-internal-testing/tiny-random-LlamaForCausalLM": StandIn("LlamaForCausalLM", _LLAMA),
     "peft-internal-testing/tiny-random-LlamaForCausalLM": StandIn("LlamaForCausalLM", _LLAMA),
-    "trl-internal-testing/tiny-random-LlamaForCausalLM": StandIn("LlamaForCausalLM", _LLAMA),
+    # Among so many tokens none has a probability that shows what merging into 4 bits loses.
+    "trl-internal-testing/tiny-random-LlamaForCausalLM": StandIn(
+        "LlamaForCausalLM", {**_LLAMA, "hidden_size": 16, "intermediate_size": 64, "vocab_size": 32000}
+    ),
+    "trl-internal-testing/tiny-GptOssForCausalLM": StandIn(
+        "GptOssForCausalLM", {**_LLAMA, "head_dim": 16, "num_local_experts": 4, "num_experts_per_tok": 2}
+    ),
     "hf-internal-testing/tiny-random-MistralForCausalLM": StandIn("MistralForCausalLM", _LLAMA),
     "trl-internal-testing/tiny-Qwen2ForCausalLM-2.5": StandIn("Qwen2ForCausalLM", _LLAMA),
     "TinyLlama/TinyLlama-1.1B-Chat-v1.0": StandIn("LlamaForCausalLM", {**_LLAMA, "num_hidden_layers": 22}),
@@ -182,6 +192,7 @@ STAND_INS: Mapping[str, StandIn] = {
         "ResNetForImageClassification",
         {"embedding_size": 16, "hidden_sizes": [16, 32, 64, 128], "depths": [2, 2, 2, 2], "layer_type": "basic"},
         tokenizer=False,
+        images={"image_processor_type": "ConvNextImageProcessor", "crop_pct": 0.875, "size": {"shortest_edge": 64}},
     ),
 }
 
@@ -225,6 +236,9 @@ def write_data(folder: Path) -> None:
     for split in ("train", "validation", "test"):
         _write_rows(folder / "nyu-mll" / "glue" / f"{split}.jsonl", _PAIRS)
     (folder / "nyu-mll" / "glue" / "README.md").write_text(_MRPC, encoding="utf-8")
+    picture = folder / "huggingface" / "cats-image" / "test" / "0.ppm"
+    picture.parent.mkdir(parents=True)
+    picture.write_bytes(b"P6 96 64 255\n" + bytes(range(256)) * (96 * 64 * 3 // 256))
     (folder / "glue").mkdir()
     (folder / "glue" / "glue.py").write_text(_GLUE_METRIC, encoding="utf-8")
 
@@ -293,6 +307,8 @@ def _write(stand_in: StandIn, name: str, folder: Path) -> None:
         model.save_pretrained(folder)
         if stand_in.pickled:
             torch.save(model.state_dict(), folder / "pytorch_model.bin")
+    if stand_in.images:
+        (folder / "preprocessor_config.json").write_text(json.dumps(dict(stand_in.images)) + "\n", encoding="utf-8")
     if stand_in.tokenizer:
         _tokenizer(stand_in.taught).save_pretrained(folder)
 

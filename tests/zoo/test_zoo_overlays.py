@@ -32,6 +32,7 @@ class FakePip:
         for extra in (f"{name}-{version}.dist-info", *self.brings):
             (folder / extra).mkdir()
         for path, text in self.files.items():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_text(text)
         if self.meanwhile is not None:
             self.meanwhile()
@@ -132,17 +133,20 @@ def test_torch_that_came_along_is_removed(pip):
 
 
 def test_torchvision_declares_what_a_cpu_torch_lacks(pip):
-    pip.files = {"torchvision/extension.py": "import torch\n\ndef _has_ops():\n    return False\n"}
+    pip.files = {"torchvision/extension.py": "import torch\n\ndef _has_ops():\n    return False\n", "torchvision/io/__init__.py": ""}
     (folder,) = overlays.ensure({"torchvision": "0.28.0"})
     text = (folder / "torchvision" / "extension.py").read_text()
     assert text.startswith("import torch\n")
     assert "if not _has_ops():" in text
     compile(text, "extension.py", "exec")
+    names: dict[str, object] = {}
+    exec((folder / "torchvision" / "io" / "__init__.py").read_text(), names)
+    assert not isinstance(1, names["VideoReader"])
 
 
 def test_what_is_added_changes_the_folder(monkeypatch):
     before = overlays.overlay_folder("torchvision", "0.28.0"), overlays.overlay_folder("peft", "0.14.0")
-    monkeypatch.setattr(overlays, "_ADDED", {"torchvision": ("torchvision/extension.py", "pass\n")})
+    monkeypatch.setattr(overlays, "_ADDED", {"torchvision": {"torchvision/extension.py": "pass\n"}})
     assert overlays.overlay_folder("torchvision", "0.28.0") != before[0]
     assert overlays.overlay_folder("peft", "0.14.0") == before[1]
 
