@@ -658,6 +658,10 @@ MESSAGES: dict[str, Message] = {
         "the GPUs are not alike ({kinds}); each process gets the same share, so {least} sets the limit",
         "GPU 型号不同（{kinds}）；各进程的份额相同，因此上限由 {least} 决定",
     ),
+    "preflight.alone": Message(
+        "each process trains a model of its own: no DDP, FSDP, DeepSpeed, Trainer or accelerate was seen that exchanges gradients",
+        "每个进程各训练各的模型：没有看到 DDP、FSDP、DeepSpeed、Trainer 或 accelerate 来同步梯度",
+    ),
     "preflight.visible-untold": Message(
         "which GPUs CUDA_VISIBLE_DEVICES shows could not be told before it runs", "运行之前无法得知 CUDA_VISIBLE_DEVICES 会暴露哪些 GPU"
     ),

@@ -22,6 +22,7 @@ from samedevice.planner import (
     choose_launch,
     largest_micro_batch,
     levers,
+    parted,
     training_memory,
 )
 from samedevice.planner._families import Dimensions
@@ -134,9 +135,15 @@ def test_a_plan_that_fits_stays_below_the_limit(machine, batch, deepspeed):
     assert plan.fits == (plan.estimate.peak <= capacity(machine))
     assert plan.limit == min(gpu.total_memory for gpu in machine.gpus) - RESERVE
     if plan.fits:
-        assert plan.global_batch >= batch
+        assert plan.global_batch == -(-batch // len(machine.gpus)) * len(machine.gpus)
     for language in LANGUAGES:
         assert all(plan.explain(language))
+
+
+def test_the_global_batch_is_what_was_asked_for():
+    """Not the next multiple of the largest micro-batch: the learning rate goes with the batch."""
+    assert [parted(8, largest) for largest in (1, 3, 4, 8, 100)] == [(1, 8), (2, 4), (4, 2), (8, 1), (8, 1)]
+    assert parted(7, 3) == (1, 7)
 
 
 def test_levers_come_in_the_order_of_what_they_cost():

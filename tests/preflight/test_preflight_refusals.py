@@ -549,3 +549,22 @@ def test_a_model_that_the_trainer_loads_itself(judged):
     """Releases of trl differ in the map that they load it by."""
     judgement = judged('from trl import SFTConfig, SFTTrainer\nSFTTrainer(model="m", args=SFTConfig("out")).train()\n', **PYTHON)
     assert (judgement.mode.name, judgement.findings) == ("unknown", ())
+
+
+LOOP = HEAD + (
+    'model = AutoModelForCausalLM.from_pretrained("m").to(f"cuda:{{os.environ[\'LOCAL_RANK\']}}")\n{more}'
+    "optimizer = torch.optim.AdamW(model.parameters())\nmodel().loss.backward()\noptimizer.step()\n"
+)
+
+
+@pytest.mark.parametrize("configuration", [None, "fsdp.yaml"])
+def test_processes_that_train_alone_get_a_note(configuration, judged, tmp_path):
+    """A plain loop under a launcher trains as many models as there are processes, whatever the configuration says."""
+    files = {"train.py": LOOP.format(more=""), "fsdp.yaml": ACCELERATE.format(kind="FSDP", count=4)}
+    options = TORCHRUN if configuration is None else {"configuration": tmp_path / configuration}
+    (tmp_path / "fsdp.yaml").write_text(files["fsdp.yaml"])
+    alone = judged(files, **options)
+    assert (alone.mode.name, alone.findings) == ("independent", ())
+    assert "exchanges gradients" in alone.notes[0]
+    together = judged({**files, "train.py": LOOP.format(more="model = DDP(model)\n")}, **TORCHRUN)
+    assert (together.mode.name, together.notes) == ("ddp", ())

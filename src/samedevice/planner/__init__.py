@@ -3,7 +3,7 @@
 Two ways to one number: `training_memory` adds up formulas, `measure_step` runs a real step on a virtual machine and reads its ledger.
 """
 
-from samedevice.planner._choose import Attempt, LaunchPlan, Sharding, choose_launch, describe, gib, largest_micro_batch, levers
+from samedevice.planner._choose import Attempt, LaunchPlan, Sharding, choose_launch, describe, gib, largest_micro_batch, levers, parted
 from samedevice.planner._estimate import MOMENTS, RESERVE, MemoryEstimate, Moment, capacity, training_memory
 from samedevice.planner._families import estimated_type
 from samedevice.planner._measure import MeasuredStep, measure_step, step_here
@@ -42,6 +42,7 @@ __all__ = [
     "largest_micro_batch",
     "levers",
     "measure_step",
+    "parted",
     "step_here",
     "training_memory",
 ]

@@ -53,7 +53,7 @@ class LaunchPlan:
     """Bytes of each GPU that the plan may use."""
     fits: bool
     global_batch: int
-    """Samples of one optimizer step over all ranks; a multiple of ranks times micro-batch that is at least what was asked for."""
+    """Samples of one optimizer step over all ranks; what was asked for, or the next multiple of the ranks."""
     attempts: tuple[Attempt, ...]
     """Everything that was estimated on the way, in order; the last one is the plan."""
 
@@ -157,6 +157,12 @@ def levers(training: Training, ranks: int, sharding: Sharding = "fsdp", adapters
         context //= 2
 
 
+def parted(samples: int, largest: int) -> tuple[int, int]:
+    """The largest micro-batch up to `largest`, and the accumulation, that make exactly so many samples of one rank."""
+    micro = next(each for each in range(min(samples, largest), 0, -1) if samples % each == 0)
+    return micro, samples // micro
+
+
 def choose_launch(
     shape: TrainingShape,
     machine: Machine,
@@ -182,8 +188,7 @@ def choose_launch(
         found = largest_micro_batch(shape, machine, accumulated, reserve)
         attempts.append(_attempt(shape, machine, replace(accumulated, micro_batch=max(found, 1)), reserve))
         if found:
-            steps = -(-share // found)
-            micro = -(-share // steps)
+            micro, steps = parted(share, found)
             chosen = replace(way, micro_batch=micro, accumulation=steps)
             return _plan(shape, machine, chosen, attempts, reserve)
     nearest = min(attempts, key=lambda attempt: attempt.peak)

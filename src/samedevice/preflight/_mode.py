@@ -55,9 +55,10 @@ def mode_of(launch: Launch, facts: Sequence[Fact]) -> Mode:
         stage = wraps["DeepSpeed"]["stage"] if "DeepSpeed" in wraps else launch.zero_stage
         stage = stage if isinstance(stage, int) else launch.zero_stage
         return _mode(f"zero-{stage}", "configured", values) if stage is not None else _mode("unknown", "no-stage", values)
-    if "FSDP2" in wraps or (launch.distributed_type == "FSDP" and launch.fsdp_version == 2):
+    configured = launch.distributed_type == "FSDP" and (trains or not told)
+    if "FSDP2" in wraps or (configured and launch.fsdp_version == 2):
         return _mode("fsdp2", "sharded", values)
-    if "FSDP" in wraps or launch.distributed_type == "FSDP":
+    if "FSDP" in wraps or configured:
         return _mode("fsdp", "sharded", values)
     if launch.cluster and count == 1:
         return _mode("ddp", "from-cluster", values)

@@ -162,7 +162,11 @@ def _judge(launch: Launch, machine: Machine, language: Language) -> Judgement:
     found = refusals(launch, ranks)
     facts = ranks[-1] if ranks else []
     findings = tuple(_finding(each, launch, language) for each in found)
-    return Judgement(launch, mode_of(launch, facts), findings, tuple(_notes(launch, machine, facts, language)), _model(facts))
+    mode = mode_of(launch, facts)
+    notes = _notes(launch, machine, facts, language)
+    if mode.name == "independent" and any(fact.kind == "optimizer" for fact in facts):
+        notes.append(say("preflight.alone", language))
+    return Judgement(launch, mode, findings, tuple(notes), _model(facts))
 
 
 def _read_ranks(launch: Launch) -> list[list[Fact]]:

@@ -31,6 +31,7 @@ from samedevice.planner import (
     describe,
     gib,
     largest_micro_batch,
+    parted,
     training_memory,
 )
 
@@ -88,7 +89,7 @@ def launch_files(
     words = ["accelerate", "launch", "--config_file", (folder / "accelerate.yaml").as_posix(), str(script or "train.py"), *arguments]
     found = {
         "accelerate.yaml": _yaml(_accelerate(training, processes, folder), why),
-        "training.yaml": _yaml(_arguments(training), ()),
+        "training.yaml": _yaml(_arguments(training), ("for TrainingArguments; it has to agree with accelerate.yaml",)),
         "launch.sh": f"#!/bin/sh\n{shlex.join(words)}\n",
     }
     if training.mode.startswith("zero"):
@@ -120,10 +121,10 @@ def _chosen(wanted: Wanted, machine: Machine, language: Language) -> tuple[Train
     for way in _ways(replace(basis, mode=mode, accumulation=2 if share > 1 else 1)):
         found = largest_micro_batch(shape, machine, way)
         if found:
-            steps = -(-share // found)
-            training = replace(way, micro_batch=-(-share // steps), accumulation=steps)
+            micro, steps = parted(share, found)
+            training = replace(way, micro_batch=micro, accumulation=steps)
             estimate = training_memory(shape, machine, training)
-            batch = training.micro_batch * steps * ranks
+            batch = micro * steps * ranks
             values = {
                 "way": describe(training, language),
                 "micro": training.micro_batch,
