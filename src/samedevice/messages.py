@@ -486,6 +486,10 @@ MESSAGES: dict[str, Message] = {
         "{launcher} starts {processes} processes on {gpus} visible GPUs, a replica in each",
         "{launcher} 在 {gpus} 块可见 GPU 上启动 {processes} 个进程，每个进程一份副本",
     ),
+    "parallel-because.one-each-machines": Message(
+        "{launcher} starts {processes} processes on {nodes} machines, {gpus} visible GPUs in each, a replica in each process",
+        "{launcher} 在 {nodes} 台机器上启动 {processes} 个进程，每台可见 {gpus} 块 GPU，每个进程一份副本",
+    ),
     "parallel-because.nothing-joins": Message("{processes} processes, and nothing joins them", "{processes} 个进程，之间没有任何通信"),
     "parallel-because.from-cluster": Message(
         "a cluster's environment (RANK, WORLD_SIZE) makes each started process one of a group",
@@ -590,6 +594,10 @@ MESSAGES: dict[str, Message] = {
     ),
     "because.section-unused": Message(
         "{section} is filled in, and distributed_type {kind} does not read it", "填写了 {section}，但 distributed_type {kind} 不会读取它"
+    ),
+    "because.batch-sizes": Message(
+        "train_batch_size is {batch}, and micro-batch {micro} times accumulation {steps} times {processes} processes is {product}",
+        "train_batch_size 为 {batch}，而 micro-batch {micro} × 梯度累积 {steps} × {processes} 个进程 = {product}",
     ),
     "because.not-read": Message("{launcher} does not read accelerate's configuration", "{launcher} 不读取 accelerate 的配置"),
     "fix.rank-map": Message("give each process its own GPU", "让每个进程使用自己的 GPU"),

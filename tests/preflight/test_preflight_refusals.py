@@ -568,3 +568,43 @@ def test_processes_that_train_alone_get_a_note(configuration, judged, tmp_path):
     assert "exchanges gradients" in alone.notes[0]
     together = judged({**files, "train.py": LOOP.format(more="model = DDP(model)\n")}, **TORCHRUN)
     assert (together.mode.name, together.notes) == ("ddp", ())
+
+
+@pytest.mark.parametrize(
+    ("numbers", "product"),
+    [
+        ('"train_batch_size": 100, "train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 1', 8),
+        ('"train_batch_size": 10, "train_micro_batch_size_per_gpu": 2', 8),
+        ('"train_batch_size": 16, "train_micro_batch_size_per_gpu": 2', None),
+        ('"train_batch_size": 4, "train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 1', None),
+        ('"train_batch_size": 32, "train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 4', None),
+        ('"train_batch_size": 100, "train_micro_batch_size_per_gpu": "auto", "gradient_accumulation_steps": 1', None),
+        ('"train_batch_size": "auto", "train_micro_batch_size_per_gpu": 3', None),
+    ],
+)
+def test_numbers_of_deepspeed_agree(numbers, product, judged):
+    """What DeepSpeed asserts before the first step: batch = micro-batch x accumulation x processes."""
+    text = f'{{"zero_optimization": {{"stage": 2}}, {numbers}}}\n'
+    judgement = judged({"ds.json": text})
+    assert [finding.code for finding in judgement.findings] == ([] if product is None else ["SD403"])
+    if product is not None:
+        (fix,) = judgement.findings[0].fixes
+        repaired = patched(text, fix.diff)
+        assert f'"train_batch_size": {product},' in repaired
+        assert judged({"ds.json": repaired}).findings == ()
+
+
+def test_deepspeed_in_one_process_is_no_data_parallel(judged):
+    source = HEAD + (
+        "model = AutoModelForCausalLM.from_pretrained('m')\n"
+        "Trainer(model, TrainingArguments('out', deepspeed={'zero_optimization': {'stage': 2}})).train()\n"
+    )
+    judgement = judged(source, **PYTHON)
+    assert (judgement.findings, judgement.mode.name) == ((), "zero-2")
+
+
+def test_processes_on_several_machines(judged):
+    text = ACCELERATE.format(kind="MULTI_GPU", count=8).replace("num_machines: 1", "num_machines: 2")
+    judgement = judged({"config.yaml": text})
+    assert judgement.findings == ()
+    assert "8 processes on 2 machines, 4 visible GPUs in each" in judgement.mode.text("en")

@@ -64,7 +64,7 @@ def mode_of(launch: Launch, facts: Sequence[Fact]) -> Mode:
         return _mode("ddp", "from-cluster", values)
     if count > 1:
         if "DDP" in wraps or trains or not told:
-            return _mode("ddp", "one-each", values)
+            return _mode("ddp", "one-each" if launch.nodes == 1 else "one-each-machines", values | {"nodes": str(launch.nodes)})
         return _mode("independent", "nothing-joins", values)
     return _one_process(launch, told, facts, wraps, values)
 

@@ -209,8 +209,10 @@ def _losses(launch: Launch, facts: Sequence[Fact]) -> Iterator[Refusal]:
 
 
 def _trainers(launch: Launch, facts: Sequence[Fact]) -> Iterator[Refusal]:
-    if launch.launcher != "python" or launch.cluster or launch.tool is not None:
+    if launch.launcher != "python" or launch.cluster or launch.tool is not None or shards(launch):
         return
+    if any(fact.kind == "sharding" for fact in facts):
+        return  # `TrainingArguments` with DeepSpeed count one GPU
     for fact in facts:
         model, arguments = fact["model"], fact["arguments"]
         if fact.kind != "trainer" or (fact["gpus"] or 0) < 2 or fact["world"] != 1 or not isinstance(model, Model):
@@ -248,6 +250,7 @@ def _of_launch(launch: Launch) -> Iterator[Refusal]:
             detail={"names": lost},
         )
     yield from _of_accelerate(launch)
+    yield from _of_deepspeed(launch)
 
 
 def _lost(launch: Launch) -> list[str]:
@@ -294,6 +297,25 @@ def _of_accelerate(launch: Launch) -> Iterator[Refusal]:
         yield _contradiction(settings, "fsdp_config", unused, set="distributed_type", value="FSDP")
     if launch.launcher in ("torchrun", "deepspeed"):
         yield _contradiction(settings, "distributed_type", ("not-read", {"launcher": launch.launcher}), value="")
+
+
+def _of_deepspeed(launch: Launch) -> Iterator[Refusal]:
+    """DeepSpeed demands that its three numbers and the processes agree (`deepspeed/runtime/config.py`, `_batch_assertion`)."""
+    settings = launch.deepspeed
+    if settings is None or launch.launcher == "python":
+        return
+    batch, micro = settings.get("train_batch_size"), settings.get("train_micro_batch_size_per_gpu")
+    given = settings.get("gradient_accumulation_steps")
+    if not isinstance(batch, int) or not isinstance(micro, int) or not (given is None or isinstance(given, int)) or micro < 1:
+        return
+    steps = given if given is not None else max(1, batch // (micro * launch.group))
+    meant, rest = divmod(batch, max(1, micro * steps))
+    if launch.script is None and launch.asked is None and rest == 0 and 0 < meant <= launch.group:
+        return  # nobody said how many processes there are, and the file fits fewer
+    if micro * steps * launch.group != batch:
+        values = {"batch": str(batch), "micro": str(micro), "steps": str(steps), "processes": str(launch.group)}
+        reason = ("batch-sizes", {**values, "product": str(micro * steps * launch.group)})
+        yield _contradiction(settings, "train_batch_size", reason, value=micro * steps * launch.group)
 
 
 _OWNED_BY_FILE = frozenset(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import difflib
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -189,8 +190,8 @@ def _setting(refusal: Refusal, launch: Launch, script: Script | None, language: 
     if index >= len(lines):
         return []
     if settings.file.suffix.lower() == ".json":
-        plain = str(value).strip("'")
-        lines[index] = re.sub(r':\s*("[^"]*"|[^,\s}]+)', lambda _: f': "{plain}"', lines[index], count=1)
+        plain = json.dumps(value if isinstance(value, int) else str(value).strip("'"))
+        lines[index] = re.sub(rf'"{key}"\s*:\s*("[^"]*"|[^,\s}}]+)', lambda _: f'"{key}": {plain}', lines[index], count=1)
     else:
         lines[index] = re.sub(r":.*", f": {value}", lines[index].rstrip("\n")) + "\n"
     return [
