@@ -335,6 +335,10 @@ MESSAGES: dict[str, Message] = {
         "parameters of their own and no hook, so their inputs come from wherever they are: {modules}",
         "自身带有参数却没有 hook，输入停留在原来的设备上：{modules}",
     ),
+    "model.no-module": Message(
+        "a model is a torch.nn.Module, not {kind}; of a pipeline, give the module inside",
+        "模型应当是 torch.nn.Module，而不是 {kind}；对于 pipeline，请传入其中的模块",
+    ),
     "align.moved": Message("{path}: {source} -> {target}, {amount}, for {reason}", "{path}：{source} -> {target}，{amount}，用于 {reason}"),
     "align.wanted": Message("{path} is on {source}, {reason} is on {target}", "{path} 在 {source} 上，而 {reason} 在 {target} 上"),
     "align.fits": Message("{count} tensors, all where {model} wants them", "共 {count} 个张量，都在 {model} 需要的设备上"),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict, namedtuple
+from collections import OrderedDict, deque, namedtuple
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import pytest
 import torch
@@ -162,3 +163,72 @@ def test_speaks_chinese(model):
     assert "input_ids：cpu -> cuda:1，16 B，用于 embed" in told  # noqa: RUF001 # Chinese punctuation
     with pytest.raises(UsageError, match="没有数值"):
         sd.check({"input_ids": torch.ones(1, 2, device="meta")}, model, language="zh")
+
+
+Fields = namedtuple("Fields", "input_ids pixel_values lengths")
+
+
+def test_fields_of_named_tuples_have_names(model):
+    fields = Fields(torch.tensor([[1, 2]]), torch.ones(1, 3), torch.tensor([2]))
+    aligned = sd.align(fields, model)
+    assert type(aligned) is Fields
+    assert [str(each.device) for each in aligned] == ["cuda:1", "cuda:0", "cpu"]
+    packed = nn.utils.rnn.pack_padded_sequence(torch.ones(2, 3, 4), torch.tensor([3, 2]), batch_first=True)
+    moved = sd.align(packed, model)
+    assert (type(moved), str(moved.data.device), str(moved.batch_sizes.device)) == (type(packed), "cuda:1", "cpu")
+
+
+def test_read_only_mappings_and_deques(model):
+    aligned = sd.align(MappingProxyType({"input_ids": torch.tensor([[1]])}), model)
+    assert (type(aligned), str(aligned["input_ids"].device)) == (MappingProxyType, "cuda:1")
+    waiting = sd.align(deque([torch.tensor([[1]])], maxlen=2), model)
+    assert (waiting.maxlen, str(waiting[0].device)) == (2, "cuda:1")
+
+
+def test_one_tensor_under_two_names_stays_one(model):
+    ids, told = torch.tensor([[1, 2]]), []
+    aligned = sd.align({"input_ids": ids, "position_ids": ids, "labels": ids}, model, tell=told.append)
+    assert aligned["input_ids"] is aligned["position_ids"]
+    assert str(aligned["labels"].device) == "cuda:2"
+    assert len(told) == 2
+
+
+def test_caches_stay_where_they_are(model):
+    cache = transformers.DynamicCache()
+    legacy = tuple((torch.ones(1, device=f"cuda:{index}"),) * 2 for index in range(2))
+    assert sd.check({"past_key_values": legacy}, model)
+    aligned = sd.align({"input_ids": torch.tensor([[1]]), "past_key_values": legacy, "cache": cache}, model)
+    assert aligned["past_key_values"] is legacy
+    assert aligned["cache"] is cache
+
+
+def test_the_encoder_takes_the_features():
+    config = transformers.WhisperConfig(
+        vocab_size=64, num_mel_bins=8, d_model=16, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2, decoder_attention_heads=2,
+        encoder_ffn_dim=16, decoder_ffn_dim=16, max_source_positions=20, max_target_positions=16, pad_token_id=0, bos_token_id=1,
+        eos_token_id=2, decoder_start_token_id=1,
+    )  # fmt: skip
+    model = transformers.WhisperForConditionalGeneration(config)
+    model.model.encoder.to("cuda:0")
+    model.model.decoder.to("cuda:1")
+    aligned = sd.align({"input_features": torch.randn(1, 8, 40), "decoder_input_ids": torch.tensor([[1]])}, model)
+    assert devices(aligned) == {"input_features": "cuda:0", "decoder_input_ids": "cuda:1"}
+
+
+@torch.no_grad()
+def test_grids_go_with_the_ids_where_a_hook_brings_them_to_the_tower():
+    """The positions of the text are computed from them, on the device of the ids."""
+    made = Eyes()
+    accelerate.dispatch_model(made, {"visual": "cuda:0", "embed": "cuda:1", "lm_head": "cuda:1"})
+    given = {"input_ids": torch.tensor([[1, 2]]), "pixel_values": torch.ones(1, 3), "image_grid_thw": torch.tensor([[1, 4, 4]])}
+    assert devices(sd.align(given, made)) == {"input_ids": "cuda:1", "pixel_values": "cuda:0", "image_grid_thw": "cuda:1"}
+
+
+@pytest.mark.parametrize("given", ["a model", None, {}, lambda ids: ids])
+def test_what_is_no_module(given):
+    for call in (lambda: sd.align(batch(), given), lambda: sd.check(batch(), given), lambda: sd.placement(given)):
+        with pytest.raises(UsageError, match=type(given).__name__):
+            call()
+    if given is not None:
+        with pytest.raises(UsageError):
+            sd.heal(given)

@@ -10,6 +10,7 @@ import copy
 import dataclasses
 import logging
 import re
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -27,10 +28,12 @@ _DEPTH = 12
 
 _HOST = re.compile(r"^(?:lengths|seq_lengths?|sequence_lengths|batch_sizes|logits_to_keep|num_logits_to_keep|offset_mapping)$")
 """Read on the host: `pack_padded_sequence` takes lengths on the CPU only, the others become Python numbers."""
+_CACHE = re.compile(r"^(?:past_key_values?|layer_past|past|cache|cache_params|kv_cache)$")
+"""Each layer's part belongs with that layer: `guard_cache` and `heal` look after them."""
+_TOWER = re.compile(r"(?:^|\.)(?:visual|vision_tower|vision_model|vision_encoder|image_encoder|vision_embed_tokens)$")
 _ENTRIES: tuple[tuple[re.Pattern[str], str, re.Pattern[str] | None], ...] = (
-    (re.compile(r"pixel|^images?$|image_(?:grid|sizes|mask)|video_grid|flattened_patches"), "vision", re.compile(
-        r"(?:^|\.)(?:visual|vision_tower|vision_model|vision_encoder|image_encoder|vision_embed_tokens)$"
-    )),
+    (re.compile(r"(?:image|video)_(?:grid|sizes)"), "grids", _TOWER),
+    (re.compile(r"pixel|^images?$|image_mask|flattened_patches"), "vision", _TOWER),
     (re.compile(r"input_features|input_values|feature_attention|audio"), "audio", re.compile(
         r"(?:^|\.)(?:audio_tower|audio_model|audio_encoder|speech_encoder|feature_extractor)$"
     )),
@@ -96,7 +99,7 @@ def check(batch: Any, model: torch.nn.Module, language: Language = "en") -> Alig
     print(bool(sd.check({"input_ids": torch.tensor([1, 2])}, model)))  # True
     ```
 
-    Raises `samedevice.errors.UsageError` when a tensor, or the model's entry, is on meta.
+    Raises `samedevice.errors.UsageError` when a tensor, or the model's entry, is on meta, and for a model that is no module.
     """
     entries = Entries(model, language)
     found = [(path, tensor, *entries.wanted(path, name)) for path, name, tensor in tensors_of(batch)]
@@ -117,9 +120,10 @@ def align(batch: _Batch, model: torch.nn.Module, tell: Callable[[str], object] |
     ```
 
     Takes mappings, BatchEncoding, dataclasses, tuples and lists, nested as they come, and leaves the caller's own untouched. Each
-    move is told to `tell` (`print`, say), or else logged on `samedevice` at INFO. What the code reads on the host stays there.
+    move is told to `tell` (`print`, say), or else logged on `samedevice` at INFO. What the code reads on the host stays there, and so do
+    caches where they are: each layer's part belongs with its layer. What is no tensor, arrays of numpy too, is left alone.
 
-    Raises `samedevice.errors.UsageError` when a tensor, or the model's entry, is on meta.
+    Raises `samedevice.errors.UsageError` when a tensor, or the model's entry, is on meta, and for a model that is no module.
     """
     entries = Entries(model, language)
     speak = tell or logging.getLogger("samedevice").info
@@ -128,16 +132,21 @@ def align(batch: _Batch, model: torch.nn.Module, tell: Callable[[str], object] |
         if str(tensor.device) == "meta":
             raise AlignError(say("align.meta", language, path=path))
 
+    known: dict[tuple[int, str | None], torch.Tensor] = {}
+
     def place(path: str, name: str, tensor: torch.Tensor) -> torch.Tensor:
         target, entry = entries.wanted(path, name)
         if not _misplaced(tensor, target):
             return tensor
+        if (id(tensor), target) in known:  # one tensor under two names stays one
+            return known[id(tensor), target]
         assert target is not None
         move = _move(path, tensor, target, entry, language)
         speak(
             say("align.moved", language, path=path, source=move.source, target=move.target, amount=amount(move.nbytes), reason=entry),
         )
-        return tensor.to(target)
+        known[id(tensor), target] = tensor.to(target)
+        return known[id(tensor), target]
 
     aligned: _Batch = rebuilt(batch, place)
     return aligned
@@ -148,7 +157,7 @@ class Entries:
 
     def __init__(self, model: torch.nn.Module, language: Language = "en") -> None:
         self._language = language
-        self._model = unwrapped(model)
+        self._model = unwrapped(model, language)
         self.kind = type(self._model).__name__
         self._known: dict[str, tuple[str | None, str]] = {}
 
@@ -156,6 +165,8 @@ class Entries:
         """The device where the tensor called `name` belongs, None for anywhere, and the module that takes it."""
         if _HOST.match(name):
             return "cpu", "the host"
+        if _CACHE.match(name):
+            return None, "the cache"
         entry, modules = next(((entry, modules) for names, entry, modules in _ENTRIES if names.search(name)), ("ids", None))
         if entry not in self._known:
             self._known[entry] = self._find(entry, modules)
@@ -169,11 +180,21 @@ class Entries:
         module: torch.nn.Module | None = None
         if pattern is not None:
             module = next((each for name, each in model.named_modules() if pattern.search(name)), None)
+            if module is None and entry != "decoder":
+                module = _encoder(model)
+            if entry == "grids" and module is not None and hook_device(module) is not None:
+                module = None  # positions of the text are computed from them, and the tower's hook brings them there by itself
         elif entry == "logits":
             module = head_of(model) or _last_head(model)
         module = module or embedding_of(model) or model
         name = next((name for name, each in model.named_modules() if each is module), "")
         return _device_of(module), name or self.kind
+
+
+def _encoder(model: torch.nn.Module) -> torch.nn.Module | None:
+    """The encoder of an encoder-decoder model."""
+    pairs = (each._modules for each in model.modules())
+    return next((pair["encoder"] for pair in pairs if {"encoder", "decoder"} <= pair.keys()), None)
 
 
 def _last_head(model: torch.nn.Module) -> torch.nn.Module | None:
@@ -242,7 +263,9 @@ def _children(value: Any) -> list[tuple[Any, Any]]:
 
     if isinstance(value, Mapping):
         return list(value.items())
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return list(zip(value._fields, value, strict=True))
+    if isinstance(value, (list, tuple, deque)):
         return list(enumerate(value))
     if dataclasses.is_dataclass(value) and not isinstance(value, (type, torch.nn.Module)):
         return [(each.name, getattr(value, each.name)) for each in dataclasses.fields(value) if hasattr(value, each.name)]
@@ -257,11 +280,16 @@ def _join(path: str, key: Any) -> str:
 
 def with_parts(value: Any, changed: dict[Any, Any]) -> Any:
     """A copy with some parts replaced."""
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        named: Any = value
+        return named._replace(**{named._fields[key] if isinstance(key, int) else key: part for key, part in changed.items()})
     if isinstance(value, tuple):
         parts = [changed.get(index, part) for index, part in enumerate(value)]
-        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+        return type(value)(parts)
+    if isinstance(value, Mapping) and not hasattr(value, "__setitem__"):
+        return type(value)({**value, **changed})  # type: ignore[call-arg] # what read-only mappings are made of
     new = copy.copy(value)
-    if isinstance(value, (Mapping, list)):
+    if isinstance(value, (Mapping, list, deque)):
         inner = getattr(new, "data", None)
         if inner is not None and inner is getattr(value, "data", None):
             new.data = copy.copy(inner)  # a shallow copy of a UserDict may share its dictionary

@@ -505,6 +505,7 @@ def heal(model: torch.nn.Module | None = None, language: Language = "en") -> Hea
     """
     if model is None:
         return Healing(None, language)
+    unwrapped(model, language)  # refuses what is no module
     kind = type(model).__name__
     if kind in _REPLICAS or getattr(model, "_is_replica", False):
         raise HealRefusedError(say("heal.replicas", language, model=kind))

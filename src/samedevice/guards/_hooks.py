@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from samedevice.errors import UsageError
+from samedevice.messages import Language, say
+
 if TYPE_CHECKING:
     import torch
 
@@ -52,8 +55,12 @@ def device_name(device: Any) -> str:
     return f"cuda:{device}" if isinstance(device, int) else str(device)
 
 
-def unwrapped(model: torch.nn.Module) -> torch.nn.Module:
-    """The model inside the wrappers of torch: compiled, replicated."""
+def unwrapped(model: torch.nn.Module, language: Language = "en") -> torch.nn.Module:
+    """The model inside the wrappers of torch: compiled, replicated. Raises `UsageError` for what is no module."""
+    import torch
+
+    if not isinstance(model, torch.nn.Module):
+        raise UsageError(say("model.no-module", language, kind=type(model).__name__))
     while True:
         inner = model._modules.get("_orig_mod")
         if inner is None and type(model).__name__ in ("DataParallel", "DistributedDataParallel"):
