@@ -2,7 +2,8 @@
 
 python -m tools.preflight_runs              # a tiny model, two ranks; minutes
 
-Launches that need DeepSpeed are started where it is installed. unsloth, LLaMA-Factory and ms-swift are not started at all.
+Launches that need DeepSpeed are started where it is installed. unsloth, LLaMA-Factory and ms-swift are not started here; what
+they did when they were started by hand is in `docs/measurements.md`.
 """
 
 from __future__ import annotations

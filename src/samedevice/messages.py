@@ -408,6 +408,9 @@ MESSAGES: dict[str, Message] = {
         "{model} 有多个副本：需要修复的副本与其他副本不一致",
     ),
     # Trouble of our own.
+    "left-over": Message(
+        "processes that the script had started and left behind were ended: {processes}", "脚本启动后遗留的进程已被结束：{processes}"
+    ),
     "json-failed": Message("could not write {path}: {reason}", "无法写入 {path}：{reason}"),
     "unsupported": Message("the virtual machine lacks something that the script uses: {reason}", "虚拟机还不支持脚本用到的功能：{reason}"),
     "internal-error": Message(

@@ -229,3 +229,23 @@ def test_our_own_trouble_is_one_line(shell):
     assert got.stderr.startswith("samedevice: internal error: ValueError")
     assert got.stderr.count("\n") == 1
     assert "Traceback" in shell.run("script.py", env={"SAMEDEVICE_DEBUG": "1"}).stderr
+
+
+def test_json_is_whole_or_not_there(shell):
+    shell.write("script.py", "import stand_in\nstand_in.Engine.current.event_counts.append(1)\n")
+    old = shell.write("found.json", "{}")
+    assert shell.run("--json", "found.json", "script.py").returncode == 70
+    assert not old.exists()
+    shell.write("forks.py", "import os, sys\nif os.fork() == 0:\n    sys.exit(7)\nos.wait()\n")  # the child has nothing to discard
+    assert shell.run("--json", "found.json", "forks.py").returncode == 0
+    assert json.loads(old.read_text())["status"] == "completed"
+
+
+def test_processes_that_are_left_behind_are_ended(shell):
+    sleep = "[sys.executable, '-c', 'import time; time.sleep(100)']"
+    shell.write("script.py", f"import subprocess, sys\nprint(subprocess.Popen({sleep}).pid)\n")
+    got = shell.run("script.py")
+    assert got.returncode == 0
+    assert got.stderr.startswith(f"samedevice: processes that the script had started and left behind were ended: {got.stdout}")
+    process = Path(f"/proc/{got.stdout.strip()}/stat")
+    assert not process.exists() or ") Z " in process.read_text()

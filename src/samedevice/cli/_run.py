@@ -10,6 +10,7 @@ import atexit
 import json
 import os
 import signal
+import stat
 import sys
 import threading
 import time
@@ -28,7 +29,18 @@ from samedevice.errors import UnsupportedFeatureError, UsageError
 from samedevice.events import DeviceMemory, Event, Place
 from samedevice.findings import Finding, Status, run_document
 from samedevice.messages import Language, language_of, say
-from samedevice.ranks import Family, Member, Reporter, crowded, launch, launch_command, memory_by_gpu, memory_by_rank, together
+from samedevice.ranks import (
+    Family,
+    Member,
+    Reporter,
+    crowded,
+    end_left_over,
+    launch,
+    launch_command,
+    memory_by_gpu,
+    memory_by_rank,
+    together,
+)
 from samedevice.report import assumed_text, open_console, print_run, raised_by_us, readable_language
 
 NOTHING_FOUND, FOUND, WRONG_USAGE, SCRIPT_FAILED, INTERNAL_ERROR, INTERRUPTED = 0, 1, 2, 3, 70, 130
@@ -104,6 +116,7 @@ def _run(request: Request, stream: TextIO, language: Language) -> int:
     program = _find(request, language)
     machine = _machine(request.machine)
     document = _open_json(request.json, language)
+    owner = os.getpid()
     family = Family(
         request.machine,
         "raise" if request.fail_fast else "record",
@@ -115,7 +128,9 @@ def _run(request: Request, stream: TextIO, language: Language) -> int:
             return _run_here(request, program, machine, family, document, stream, language)
         return _run_launch(request, machine, family, document, stream, language)
     finally:
-        family.close()
+        if os.getpid() == owner:  # a child that the script forked comes back through here, too
+            family.close()
+            _discard_unwritten(document)
 
 
 def _run_here(
@@ -138,6 +153,8 @@ def _run_here(
         return ending.python_code
     with suppress(ValueError):  # not the main thread
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if left := sorted(set(end_left_over(family))):
+        _tell(stream, say("left-over", language, processes=", ".join(map(str, left))))
     if watcher is not None and ending.status == "script-error" and watcher.assumed_reads:
         _tell(stream, assumed_text(watcher.assumed_reads, language))
     own = [_member(watcher, ending.status)] if watcher else []
@@ -367,14 +384,31 @@ def _flush_stdout() -> None:
 
 
 def _write_json(document: TextIO, content: dict[str, Any], stream: TextIO, language: Language) -> bool:
+    text = json.dumps(content, ensure_ascii=False, indent=2)
     try:
-        with document:
-            json.dump(content, document, ensure_ascii=False, indent=2)
-            document.write("\n")
+        document.write(f"{text}\n")
+        document.close()
     except OSError as error:
+        _remove(document)
         _tell(stream, say("json-failed", language, path=document.name, reason=error.strerror or error))
         return False
     return True
+
+
+def _discard_unwritten(document: TextIO | None) -> None:
+    """Where the run failed before there was anything to write: no file is better than one that is no JSON."""
+    if document is not None and not document.closed:
+        _remove(document)
+
+
+def _remove(document: TextIO) -> None:
+    """Remove an open document that holds no whole JSON; what is no file (a pipe, a device) stays."""
+    with suppress(OSError, ValueError):
+        regular = stat.S_ISREG(os.fstat(document.fileno()).st_mode)
+        with suppress(OSError):
+            document.close()
+        if regular:
+            Path(document.name).unlink(missing_ok=True)
 
 
 def _exit_code(ending: _Ending, findings: list[Finding]) -> int:

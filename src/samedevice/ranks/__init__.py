@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from samedevice.ranks._child import Reporter
 from samedevice.ranks._family import Family, Member, Seen, crowded, memory_by_gpu, memory_by_rank, together
-from samedevice.ranks._launcher import LAUNCHERS, launch, launch_command
+from samedevice.ranks._launcher import LAUNCHERS, end_left_over, launch, launch_command
 
 __all__ = [
     "LAUNCHERS",
@@ -16,6 +16,7 @@ __all__ = [
     "Reporter",
     "Seen",
     "crowded",
+    "end_left_over",
     "launch",
     "launch_command",
     "memory_by_gpu",
