@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import importlib.metadata
 import importlib.util
 import os
 import re
@@ -106,6 +107,14 @@ def environment(pins: Mapping[str, str]) -> dict[str, str]:
     folders = [str(folder) for folder in ensure(pins)]
     kept = [os.environ["PYTHONPATH"]] if os.environ.get("PYTHONPATH") else []
     return {**os.environ, "PYTHONPATH": os.pathsep.join(folders + kept)}
+
+
+def installed(package: str) -> str | None:
+    """The version that the running interpreter has without any overlay, if it has one."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
 
 
 def parse_pins(texts: Sequence[str]) -> dict[str, str]:

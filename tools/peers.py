@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import ast
-import importlib.metadata
 import json
 import os
 import re
@@ -31,8 +30,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from xml.etree import ElementTree
 
-from tools import stand_ins
-from tools.overlays import OverlayError, cache_folder, environment
+from tools import pipeline_stand_in, stand_ins
+from tools.overlays import OverlayError, cache_folder, environment, installed
 
 _REPOSITORY = Path(__file__).resolve().parent.parent
 _REASONS = Path(__file__).with_name("peer_reasons.json")
@@ -101,12 +100,21 @@ PEERS = {
         tests=("tests/test_*.py",),
         more=("tests/deepspeed/test_*.py", "tests/fsdp/test_*.py", "tests/tp/test_*.py"),
         more_pins={
+            **pipeline_stand_in.PINS,
             "deepspeed": "0.19.8",
             "einops": "0.8.2",
             "hjson": "3.1.0",
             "msgpack": "1.2.4",
             "ninja": "1.13.2",
+            "numpy": "1.26.4",
+            "pandas": "2.2.3",
+            "pytz": "2025.2",
+            "scikit-learn": "1.6.1",
+            "scipy": "1.15.3",
             "py-cpuinfo": "9.0.0",
+            # A later one leaves on meta, in all ranks but the first, what a checkpoint lacks, and this accelerate's FSDP knows
+            # parameters by their addresses: it takes all of those for one.
+            "transformers": "5.21.1",
         },
         supplies=("examples",),
         machine="2x24GB",
@@ -190,6 +198,10 @@ def source_folder(name: str, version: str) -> Path:
     return folder
 
 
+_WITHOUT_SOURCE = shutil.ignore_patterns("src")
+"""The package is installed; but scripts inside it look for the tests beside it, where there is a checkout."""
+
+
 @contextmanager
 def workplace(name: str, checkout: Path | None = None) -> Iterator[Path]:
     """A folder with the files of the peer's source distribution and what it leaves out, for as long as tests run in it."""
@@ -197,7 +209,7 @@ def workplace(name: str, checkout: Path | None = None) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix=f"{name}-") as temporary:
         folder = Path(temporary)
         if peer.tests:
-            shutil.copytree(source_folder(name, peer.version), folder, ignore=shutil.ignore_patterns("src"), dirs_exist_ok=True)
+            shutil.copytree(source_folder(name, peer.version), folder, ignore=None if checkout else _WITHOUT_SOURCE, dirs_exist_ok=True)
         for part in ("tests", *peer.supplies) if checkout else ():
             for file in sorted((checkout / part).rglob("*")):  # type: ignore[operator]
                 place = folder / file.relative_to(checkout)  # type: ignore[arg-type]
@@ -224,6 +236,8 @@ def run_tests(
     plugin += ["-p", "tools.stand_in_use", *peer.options]
     outcomes: dict[str, Outcome] = {}
     with workplace(name, checkout) as folder:
+        if (folder / "src").is_dir():
+            variables["PYTHONPATH"] = os.pathsep.join([str(folder / "src"), variables["PYTHONPATH"]])
         for file in files_of(peer, folder):
             if only and not any(word in file for word in only):
                 continue
@@ -305,7 +319,7 @@ _WORSE = ("passed", "skipped", "failed")
 def _environment(name: str, peer: Peer, checkout: Path | None) -> dict[str, str]:
     own = {name: peer.version} if peer.tests else {}
     wanted = {**own, **peer.pins, **(peer.more_pins if checkout else {})}
-    pins = {pin: version for pin, version in wanted.items() if _installed(pin) != version}
+    pins = {pin: version for pin, version in wanted.items() if installed(pin) != version}
     variables = environment(pins)
     variables["PYTHONPATH"] = os.pathsep.join([*filter(None, [variables.get("PYTHONPATH")]), str(_REPOSITORY / "src"), str(_REPOSITORY)])
     if not peer.tests and checkout:
@@ -324,13 +338,6 @@ def _environment(name: str, peer: Peer, checkout: Path | None) -> dict[str, str]
     variables["DS_BUILD_OPS"] = "0"
     variables.update(HF_HUB_OFFLINE="1", HF_DATASETS_OFFLINE="1", HF_EVALUATE_OFFLINE="1", WANDB_MODE="offline")
     return variables
-
-
-def _installed(package: str) -> str | None:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return None
 
 
 def reasons(name: str, checkout: bool = False) -> dict[str, str]:

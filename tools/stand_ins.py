@@ -16,6 +16,7 @@ import hashlib
 import json
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,7 +25,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from tools.overlays import cache_folder
+from tools import pipeline_stand_in
+from tools.overlays import OverlayError, cache_folder, environment, installed
 
 _SPECIAL = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
 _VOCABULARY = 320
@@ -34,8 +36,8 @@ _HEADS = {"num_hidden_layers": 2, "num_attention_heads": 4}
 _SEED = 0
 _LAYOUT = 1
 """Counted up when what is written changes otherwise than by a description."""
-_TAUGHT_STEPS = 600
-_TAUGHT_LOSS = 0.01
+_STEPS = 600
+"""Of training, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,7 @@ class StandIn:
     """One small model: its class in transformers, what its configuration says, and what lies beside its weights."""
 
     model: str
-    """A class of transformers; empty for a repository without weights."""
+    """A class of transformers; empty for a repository without weights, or for the pipeline of diffusers."""
     config: Mapping[str, Any] = field(default_factory=dict)
     pickled: bool = False
     """Whether there is a `pytorch_model.bin` besides the safetensors."""
@@ -63,6 +65,10 @@ class StandIn:
     """What the configuration of its image processor says."""
     adapter_of: str = ""
     """The model for which this is a LoRA adapter."""
+    tells_pairs_apart: bool = False
+    """Whether its body has learned to tell the pairs of sentences of `write_data` apart, so that a few steps teach a new head."""
+    pipeline: bool = False
+    """Whether it is the pipeline that `tools.pipeline_stand_in` writes."""
 
 
 _GPT2 = {"n_embd": _WIDTH, "n_head": 4, "n_positions": 1024}
@@ -105,7 +111,7 @@ STAND_INS: Mapping[str, StandIn] = {
     "bigscience/bloom-560m": _bloom("BloomModel", 24, pickled=True),
     "marcsun13/bloom-1b7_with_lm_head": _bloom("BloomForCausalLM", 24, pickled=True, taught=_BLOOM_SENTENCE),
     "bigscience/bloom-1b7": StandIn("", {"model_type": "bloom"}, taught=_BLOOM_SENTENCE),
-    "bert-base-cased": StandIn("BertForMaskedLM", {**_BERT, "num_hidden_layers": 12}),
+    "bert-base-cased": StandIn("BertForPreTraining", {**_BERT, "num_hidden_layers": 12}, tells_pairs_apart=True),
     "EleutherAI/gpt-neo-125m": StandIn(
         "GPTNeoForCausalLM",
         {"hidden_size": _WIDTH, "num_layers": 12, "num_heads": 4, "attention_types": [[["global", "local"], 6]]},
@@ -131,6 +137,10 @@ STAND_INS: Mapping[str, StandIn] = {
         "DistilBertForSequenceClassification", {"dim": _WIDTH, "hidden_dim": 4 * _WIDTH, "n_layers": 6, "n_heads": 4}
     ),
     "hf-internal-testing/mrpc-bert-base-cased": StandIn("BertForSequenceClassification", _BERT),
+    "microsoft/phi-2": StandIn(
+        "PhiForCausalLM", {"hidden_size": _WIDTH, "intermediate_size": 4 * _WIDTH, **_HEADS, "num_hidden_layers": 32}
+    ),
+    "stable-diffusion-v1-5/stable-diffusion-v1-5": StandIn("", tokenizer=False, pipeline=True),
     "hf-internal-testing/tiny-random-bert": StandIn("BertModel", _BERT),
     "hf-internal-testing/tiny-random-gpt2": StandIn("GPT2LMHeadModel", {**_GPT2, "n_layer": 2}),
     "sshleifer/tiny-gpt2": StandIn("GPT2LMHeadModel", {**_GPT2, "n_layer": 2}),
@@ -289,7 +299,9 @@ def _write(stand_in: StandIn, name: str, folder: Path) -> None:
     folder.mkdir(parents=True)
     note = f"A stand-in for {name} with random weights, written by samedevice's tools/stand_ins.py. It is not that model.\n"
     (folder / "README.md").write_text(note, encoding="utf-8")
-    if stand_in.adapter_of:
+    if stand_in.pipeline:
+        _write_pipeline(folder)
+    elif stand_in.adapter_of:
         import peft
 
         ensure([stand_in.adapter_of])
@@ -304,6 +316,8 @@ def _write(stand_in: StandIn, name: str, folder: Path) -> None:
         model = made_for(config).eval()
         if stand_in.taught:
             _teach(model, stand_in.taught)
+        if stand_in.tells_pairs_apart:
+            _teach_pairs(model)
         model.save_pretrained(folder)
         if stand_in.pickled:
             torch.save(model.state_dict(), folder / "pytorch_model.bin")
@@ -311,6 +325,14 @@ def _write(stand_in: StandIn, name: str, folder: Path) -> None:
         (folder / "preprocessor_config.json").write_text(json.dumps(dict(stand_in.images)) + "\n", encoding="utf-8")
     if stand_in.tokenizer:
         _tokenizer(stand_in.taught).save_pretrained(folder)
+
+
+def _write_pipeline(folder: Path) -> None:
+    pins = {name: wanted for name, wanted in pipeline_stand_in.PINS.items() if installed(name) != wanted}
+    command = [sys.executable, "-m", pipeline_stand_in.__name__, str(folder)]
+    done = subprocess.run(command, cwd=Path(__file__).parents[1], env=environment(pins), capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise OverlayError(f"the stand-in for a pipeline of diffusers could not be written:\n{done.stderr[-2000:]}")
 
 
 def _tokens(config: type) -> dict[str, Any]:
@@ -343,8 +365,44 @@ def _tokenizer(taught: _Taught | None) -> Any:
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=512, **names)
 
 
+def _train(parameters: Iterable[Any], losses: Callable[[], Sequence[Any]], learning_rate: float, enough: float) -> None:
+    """Train until each loss is small enough; the same every time."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # so small a model loses a hundredfold where threads must wait for a busy core
+    optimizer = torch.optim.AdamW(parameters, lr=learning_rate)
+    for _ in range(_STEPS):
+        left = losses()
+        if all(loss.item() < enough for loss in left):
+            break
+        sum(left).backward()  # type: ignore[union-attr]  # there is one at least
+        optimizer.step()
+        optimizer.zero_grad()
+    else:
+        raise AssertionError("a stand-in did not learn what it was taught")
+    torch.set_num_threads(threads)
+
+
+def _teach_pairs(model: Any) -> None:
+    """Train the body under a head that is thrown away. A new one starts near zero, so that few steps decide what it says."""
+    import torch
+
+    pairs = _tokenizer(None)(
+        [pair["sentence1"] for pair in _PAIRS], [pair["sentence2"] for pair in _PAIRS], padding=True, return_tensors="pt"
+    )
+    labels = torch.tensor([pair["label"] for pair in _PAIRS])
+    head = torch.nn.Linear(model.config.hidden_size, 2)
+
+    def loss() -> Any:
+        return torch.nn.functional.cross_entropy(head(model.base_model(**pairs).pooler_output), labels)
+
+    _train([*model.base_model.parameters(), *head.parameters()], lambda: [loss()], 1e-3, 0.05)
+    model.config.initializer_range = 1e-4
+
+
 def _teach(model: Any, taught: _Taught) -> None:
-    """Train until the model writes the sentence; the same every time."""
+    """Train until the model writes the sentence."""
     import torch
 
     tokenizer = _tokenizer(taught)
@@ -356,28 +414,14 @@ def _teach(model: Any, taught: _Taught) -> None:
         labels[:, : len(prompt)] = -100
         return torch.func.functional_call(model, dict(weights), (), {"input_ids": ids, "labels": labels}).loss
 
-    def train(parameters: Iterable[Any], losses: Callable[[], list[Any]]) -> None:
-        optimizer = torch.optim.AdamW(parameters, lr=3e-3)
-        for _ in range(_TAUGHT_STEPS):
-            left = losses()
-            if all(each.item() < _TAUGHT_LOSS for each in left):
-                return
-            sum(left).backward()
-            optimizer.step()
-            optimizer.zero_grad()
-        raise AssertionError(f"the stand-in did not learn {taught.prompt!r}")
-
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # so small a model loses a hundredfold where threads must wait for a busy core
-    train(model.parameters(), lambda: [loss(taught.pieces, {})])
+    _train(model.parameters(), lambda: [loss(taught.pieces, {})], 3e-3, 0.01)
     if taught.in_four_bits:
         # The linear layers stay, and so does what quantization does to them: the rest learns to tell the two apart.
         head = model.get_output_embeddings()
         linear = {f"{name}.weight": part for name, part in model.named_modules() if isinstance(part, torch.nn.Linear) and part is not head}
         quantized = {name: _in_four_bits(part.weight.detach()) for name, part in linear.items()}
         others = [parameter for name, parameter in model.named_parameters() if name not in linear]
-        train(others, lambda: [loss(taught.pieces, {}), loss(taught.in_four_bits, quantized)])
-    torch.set_num_threads(threads)
+        _train(others, lambda: [loss(taught.pieces, {}), loss(taught.in_four_bits, quantized)], 3e-3, 0.01)
 
 
 def _in_four_bits(weight: Any) -> Any:
