@@ -101,7 +101,7 @@ PEERS = {
         more=("tests/deepspeed/test_*.py", "tests/fsdp/test_*.py", "tests/tp/test_*.py"),
         more_pins={
             **pipeline_stand_in.PINS,
-            "deepspeed": "0.19.8",
+            "deepspeed": "0.19.6",
             "einops": "0.8.2",
             "hjson": "3.1.0",
             "msgpack": "1.2.4",

@@ -210,6 +210,34 @@ def test_overwriting_a_part_does_not_revive(machine):
     assert tensor.tolist() == [ASSUMED_FLOAT] * 6
 
 
+@pytest.mark.parametrize("reserve", [torch.empty, torch.zeros], ids=["empty", "zeros"])
+def test_parts_of_a_large_buffer_hold_what_they_were_given(machine, reserve):
+    """As DeepSpeed's buckets of gradients do, 5e8 elements by default."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    buffer = reserve(500_000_000, device="cuda")
+    first, second = buffer.narrow(0, 10, 4), buffer.narrow(0, 400_000_000, 4)
+    first.copy_(torch.arange(4.0, device="cuda"))
+    second.fill_(3)
+    second.div_(2)
+    assert (buffer[10:14] * 2).tolist() == [0, 2, 4, 6]
+    assert second.tolist() == [1.5] * 4
+    assert not assumed(first)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000  # of 2 GB
+    buffer.mul_(2)
+    assert first.tolist() == [ASSUMED_FLOAT] * 4
+    first.fill_(1)
+    assert not known(first)
+
+
+def test_something_unknown_in_a_large_buffer_forgets(machine):
+    buffer = torch.empty(LARGE, device="cuda")
+    buffer[:4].fill_(1)
+    buffer[4:8].copy_(unknown_float(4))
+    assert not known(buffer)
+    buffer[:4].fill_(1)
+    assert buffer[:4].tolist() == [ASSUMED_FLOAT] * 4
+
+
 def test_writing_something_unknown_forgets(machine):
     tensor = torch.ones(4, device="cuda")
     view = tensor[:2]

@@ -34,7 +34,7 @@ from samedevice.runtime._memory import Memory, carrier, memory_of, storage_of, t
 from samedevice.runtime._operators import Operator
 from samedevice.runtime._properties import pci_bus
 from samedevice.runtime._state import CPU
-from samedevice.runtime._values import device_seen, give_shadow, stand_in
+from samedevice.runtime._values import device_seen, forget, give_shadow, stand_in
 
 Tensor = torch.Tensor
 _c10d: Any = torch._C._distributed_c10d
@@ -546,8 +546,8 @@ class Collectives:
                     tensor.copy_(value.view(tensor.size()))
                 continue
             whole = tensor.numel() * tensor.element_size() == storage_of(tensor).nbytes() <= self._books.value_limit
-            if value is None or not known or (record.shadow is None and not whole):
-                record.shadow = None
+            if value is None or not known or (record.shadow is None and not whole and not record.blank):
+                forget(tensor)
                 record.assumed = True
                 continue
             give_shadow(tensor)

@@ -38,6 +38,8 @@ _FAKE = torch._C._TorchDispatchModeKey.FAKE
 
 _WIDEST = 16
 """Bytes of the widest element."""
+_MAKES_BLANK = frozenset(("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "new_zeros", "zeros", "zeros_like"))
+"""Operators that reserve memory; see Note [Large buffers]."""
 
 
 class Engine:
@@ -228,7 +230,11 @@ class Engine:
         if _asks_if_finite(call, self.books.value_limit):
             answer = plain.ones(call.tensors[0].size(), dtype=torch.bool)
             return self.books.with_value(answer, call.target, self.books.site(), assumed=True)
-        return self._fresh(call)
+        result = self._fresh(call)
+        if op.short in _MAKES_BLANK and call.target.type == "cuda":
+            for tensor in tensors_in(result):
+                storage_of(tensor)._sd.blank = True
+        return result
 
     def _grows(self, call: Call) -> bool:
         """Whether small arguments make a result too large to hold values, as an outer product does: then nothing is computed."""
@@ -371,11 +377,16 @@ def _too_large_for_host(op: Operator, args: tuple[Any, ...], kwargs: dict[str, A
 def _known(call: Call, value_limit: int) -> bool:
     """Whether results can be computed: unknown floats are never computed from, unknown small integers are assumed."""
     for tensor, record in zip(call.tensors, call.records, strict=True):
-        if record.__class__ is Memory and record.virtual and record.shadow is None:
+        if record.__class__ is Memory and record.virtual and (record.shadow is None or _outgrown(tensor, record, value_limit)):
             dtype = tensor.dtype
             if dtype.is_floating_point or dtype.is_complex or tensor.numel() * dtype.itemsize > value_limit:
                 return False
     return not call.op.factory or call.op.factory_numel(call.args) * _itemsize(call.kwargs, call.tensors) <= value_limit
+
+
+def _outgrown(tensor: torch.Tensor, record: Memory, value_limit: int) -> bool:
+    """Whether this is more of a large buffer than may have values; see Note [Large buffers]."""
+    return record.blank and tensor.numel() * tensor.element_size() > value_limit
 
 
 def _asks_if_finite(call: Call, value_limit: int) -> bool:

@@ -73,6 +73,7 @@ class Memory:
         "_ledger",
         "address",
         "assumed",
+        "blank",
         "device",
         "gradient_returns",
         "loose",
@@ -90,6 +91,8 @@ class Memory:
         self.shadow: torch.UntypedStorage | None = None
         self.assumed = False
         """True when some value was assumed, not computed."""
+        self.blank = False
+        """True for memory too large to hold values that was only made, not written: see Note [Large buffers]."""
         self.made = made
         self.moved = moved
         self.pinned = False

@@ -63,9 +63,9 @@ class Transfers:
         moved = site if home != target else (record.moved if record is not None else None)
         if not (record is not None and record.virtual):
             return self._from_host(source, target, options, made_at, moved, site)
-        value = value_of(source, record)
         dtype = options.get("dtype") or source.dtype
         small = source.numel() * dtype.itemsize <= self._books.value_limit
+        value = value_of(source, record) if small or not record.blank else None
         if value is None and target.type == "cpu" and small:
             # Small host tensors are always real: scripts hand them to code that is not torch.
             result: torch.Tensor = func(assumed_values(source), **options)

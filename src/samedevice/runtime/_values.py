@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Callable
 from typing import Any
 
@@ -70,12 +71,37 @@ def as_dtype(value: Any, dtype: torch.dtype) -> Any:
 
 
 def give_shadow(tensor: torch.Tensor) -> None:
-    """Make sure that the memory of a small virtual tensor has bytes."""
+    """Make sure that the memory of a small virtual tensor has bytes.
+
+    Note [Large buffers]
+    Programs reserve a buffer of gigabytes and work on small views of it: DeepSpeed's buckets of gradients have 5e8 elements unless
+    one says otherwise. Such memory starts `blank`; the first small view of it that is overwritten gives it bytes, of which the
+    system backs only those pages that are used. What touches more at once than may have values ends that, and it is unknown.
+    """
     storage = storage_of(tensor)
     record = storage._sd
     if record.__class__ is Memory and record.virtual and record.shadow is None:
-        record.shadow = plain.zeros(storage.nbytes(), dtype=torch.uint8).untyped_storage()
+        record.shadow = _unbacked(storage.nbytes()) if record.blank else plain.zeros(storage.nbytes(), dtype=torch.uint8).untyped_storage()
         record.assumed = False
+
+
+def _unbacked(nbytes: int) -> torch.UntypedStorage:
+    """Zeros that take memory when they are written."""
+    return torch.frombuffer(mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS), dtype=torch.uint8).untyped_storage()
+
+
+def blank(tensor: torch.Tensor, value_limit: int) -> bool:
+    """Whether this is a small part of memory that may get values part by part."""
+    record = memory_of(tensor)
+    return record is not None and record.blank and tensor.numel() * tensor.element_size() <= value_limit
+
+
+def forget(tensor: torch.Tensor) -> None:
+    """Something unknown was written into the tensor."""
+    record = memory_of(tensor)
+    if record is not None and record.virtual:
+        record.shadow = None
+        record.blank = False
 
 
 def replace_tensors(value: Any, moved: dict[int, torch.Tensor]) -> Any:

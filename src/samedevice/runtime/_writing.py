@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -13,7 +12,7 @@ from samedevice.runtime._call import Call
 from samedevice.runtime._memory import Memory, memory_of, storage_of, tensors_in
 from samedevice.runtime._operators import Operator
 from samedevice.runtime._state import META
-from samedevice.runtime._values import abstract, give_shadow, to_meta
+from samedevice.runtime._values import abstract, blank, forget, give_shadow, to_meta
 
 Tensor = torch.Tensor
 
@@ -45,7 +44,8 @@ class Writing:
             abstract(op, args, call.kwargs)
             if key is not None:
                 self._checked.add(key)
-        _forget(written)
+        for tensor in written:
+            forget(tensor)
         return _returned(op, args)
 
     def mixed(self, call: Call, *, known: bool) -> Any:
@@ -62,7 +62,8 @@ class Writing:
             if result is not NotImplemented:
                 return result
         result = abstract(op, args, kwargs)
-        _forget(written)
+        for tensor in written:
+            forget(tensor)
         site = self._books.site()
         for tensor in tensors_in(result):
             self._books.adopt(tensor, call.target, site)
@@ -144,22 +145,14 @@ def _written(op: Operator, args: tuple[Any, ...]) -> list[torch.Tensor]:
     return [tensor for position in op.written if position < len(args) for tensor in tensors_in(args[position])]
 
 
-def _forget(written: Sequence[torch.Tensor]) -> None:
-    """Something unknown was written into these tensors."""
-    for tensor in written:
-        record = memory_of(tensor)
-        if record is not None and record.virtual:
-            record.shadow = None
-
-
 def _revives(written: torch.Tensor, call: Call, value_limit: int) -> bool:
-    """Whether an overwritten tensor becomes known although it was not: it is small, whole, and so is its source."""
+    """Whether an overwritten tensor becomes known although it was not: it is small, and whole or blank, and its source is known."""
     storage = storage_of(written)
     record = storage._sd
     if record.__class__ is not Memory or not record.virtual:
         return False
     nbytes = storage.nbytes()
-    if nbytes > value_limit or written.numel() * written.element_size() != nbytes:
+    if not blank(written, value_limit) and (nbytes > value_limit or written.numel() * written.element_size() != nbytes):
         return False
     return all(
         other.__class__ is not Memory or not other.virtual or other.shadow is not None
