@@ -21,13 +21,19 @@ _REASON = (
 
 
 def untraced(*functions: Callable[..., Any], below: bool = True) -> None:
-    """Dynamo never traces the functions; nor what they call, unless `below` is false."""
-    from torch._C._dynamo import eval_frame  # torch._dynamo itself takes seconds to import, and may never be needed
+    """Dynamo never traces the functions; nor what they call, unless `below` is false.
 
-    skip, default = eval_frame._FrameAction.SKIP, eval_frame._FrameAction.DEFAULT
+    Raises nothing where another torch names its parts otherwise: what is not compiled is healed there all the same.
+    """
+    try:
+        from torch._C._dynamo import eval_frame  # torch._dynamo itself takes seconds to import, and may never be needed
+
+        action, mark = eval_frame._FrameAction, eval_frame.set_code_exec_strategy
+        skip = eval_frame._FrameExecStrategy(action.SKIP, action.SKIP if below else action.DEFAULT)
+    except (ImportError, AttributeError):
+        return
     for function in functions:
-        strategy = eval_frame._FrameExecStrategy(skip, skip if below else default)
-        eval_frame.set_code_exec_strategy(function.__code__, strategy)
+        mark(function.__code__, skip)
         vars(function).update(_torchdynamo_disable=True, _torchdynamo_disable_msg=_REASON)  # what torch._dynamo.disable sets
 
 
