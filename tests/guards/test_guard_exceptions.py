@@ -89,6 +89,22 @@ def test_other_errors_are_left_alone(error):
     assert not hasattr(error, "__notes__")
 
 
+def test_a_line_that_names_a_device_makes_no_device_error():
+    """Factories, devices and losses stand in most lines of training code, whatever fails there."""
+    tr_loss = torch.zeros(())
+    for fail in (
+        lambda: torch.zeros(2, 3, device="cuda" if torch.cuda.is_available() else "cpu") @ torch.ones(2, 3),
+        lambda: torch.ones(3).to("cpu").view(2, 2),
+        lambda: tr_loss.add_(torch.ones(1)),
+        lambda: int("cuda:0"),
+        lambda: torch.arange(3).backward(),
+    ):
+        with pytest.raises((RuntimeError, ValueError)) as caught, sd.guard():
+            fail()
+        assert not hasattr(caught.value, "finding")
+        assert not hasattr(caught.value, "__notes__")
+
+
 def test_interrupts_and_exits_pass():
     for kind in (KeyboardInterrupt, SystemExit):
         with pytest.raises(kind), sd.guard():
