@@ -434,12 +434,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.peers", description=main.__doc__)
     parser.add_argument("peers", nargs="+", choices=sorted(PEERS), metavar="PEER", help=", ".join(sorted(PEERS)))
     parser.add_argument("-k", metavar="EXPRESSION", help="run these tests on the machine only and show what pytest says")
+    parser.add_argument("--machine", metavar="SPEC", help="the machine for -k, where the peer's own has too few GPUs")
     parser.add_argument("--file", action="append", default=[], metavar="WORD", help="only files with this word in their path")
     parser.add_argument(
         "--checkout", type=Path, metavar="FOLDER", help="the peer's repository, for what its source distribution leaves out"
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every outcome there, too")
     given = parser.parse_args(arguments)
+    if given.machine and not given.k:
+        parser.error("--machine wants -k")
     if given.checkout and (len(given.peers) != 1 or not (given.checkout / "tests").is_dir()):
         parser.error("--checkout wants one peer and a folder with its tests")
     outcomes: dict[str, dict[str, dict[str, Outcome]]] = {}
@@ -450,7 +453,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if not peer.tests and not given.checkout:
                 raise PeerError(f"the source distribution of {name} has no tests: give a --checkout of its repository")
             if given.k:
-                found = run_tests(name, peer.machine, given.file, ["-k", given.k], given.checkout)
+                found = run_tests(name, given.machine or peer.machine, given.file, ["-k", given.k], given.checkout)
                 problems += [test for test, outcome in found.items() if outcome.outcome == "failed"]
                 continue
             plain = run_tests(name, "", given.file, checkout=given.checkout)
