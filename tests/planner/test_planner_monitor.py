@@ -78,3 +78,11 @@ def test_the_trainer_s_callback(tmp_path):
         Trainer(model, arguments, train_dataset=rows, callbacks=[watch.callback()]).train()
     assert [reading.step for reading in watch.readings] == [1, 2, 3]
     assert abs(watch.readings[-1].error) < 0.05
+
+
+def test_small_amounts_are_told_in_mib():
+    lines = []
+    with sd.machine("1x24GB"), sd.monitor(predicted=3 << 20, write=lines.append) as watch:
+        torch.zeros(2 << 20, dtype=torch.uint8, device="cuda")
+        watch.step()
+    assert lines == ["step 1  cuda:0  peak 2.0 MiB, reserved 20.0 MiB; predicted 3.0 MiB (+50.0%)"]

@@ -608,3 +608,14 @@ def test_processes_on_several_machines(judged):
     judgement = judged({"config.yaml": text})
     assert judgement.findings == ()
     assert "8 processes on 2 machines, 4 visible GPUs in each" in judgement.mode.text("en")
+
+
+def test_a_diff_names_the_file_from_the_working_folder(judged, tmp_path, monkeypatch):
+    """As `patch -p1` and `git apply` look for it."""
+    files = {"src/train.py": HEAD + 'AutoModelForCausalLM.from_pretrained("m", device_map="auto")\n'}
+    monkeypatch.chdir(tmp_path)
+    diff = judged(files, **TORCHRUN).findings[0].fixes[0].diff
+    assert diff.startswith("--- a/src/train.py\n+++ b/src/train.py\n")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert judged(files, **TORCHRUN).findings[0].fixes[0].diff.startswith("--- a/train.py\n")

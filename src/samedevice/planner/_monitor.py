@@ -32,10 +32,10 @@ class Reading:
 
     def line(self, language: Language = "en") -> str:
         """The reading in one line."""
-        values = {"step": self.step, "device": self.device, "peak": gib(self.allocated), "reserved": gib(self.reserved)}
+        values = {"step": self.step, "device": self.device, "peak": _amount(self.allocated), "reserved": _amount(self.reserved)}
         if self.predicted is None or self.error is None:
             return say("monitor.line", language, **values)
-        return say("monitor.compared", language, **values, predicted=gib(self.predicted), error=f"{self.error:+.1%}")
+        return say("monitor.compared", language, **values, predicted=_amount(self.predicted), error=f"{self.error:+.1%}")
 
 
 class Monitor:
@@ -123,6 +123,11 @@ class Monitor:
                 self.readings.append(reading)
                 self._write(reading.line(self._language))
         self._reset()
+
+
+def _amount(count: int) -> str:
+    """GiB, or MiB where one digit behind the point would say nothing."""
+    return gib(count) if count >= 1 << 30 else f"{count / (1 << 20):.1f} MiB"
 
 
 def _devices() -> range:

@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from samedevice.diagnosis.fixes import RANK_MAP, Script, with_import, with_keyword
+from samedevice.diagnosis.fixes import RANK_MAP, Script, diff_name, with_import, with_keyword
 from samedevice.findings import Fix, Safety
 from samedevice.messages import Language, say
 from samedevice.preflight._launch import Launch
@@ -259,7 +259,8 @@ def _text_of(file: Path) -> str:
 
 
 def _diff(file: Path, old: str, new: str) -> str | None:
-    found = difflib.unified_diff(old.splitlines(keepends=True), new.splitlines(keepends=True), f"a/{file.name}", f"b/{file.name}", n=1)
+    name = diff_name(file)
+    found = difflib.unified_diff(old.splitlines(keepends=True), new.splitlines(keepends=True), f"a/{name}", f"b/{name}", n=1)
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in found) or None
 
 

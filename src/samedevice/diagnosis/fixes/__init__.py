@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from samedevice.diagnosis._scene import Scene
 from samedevice.diagnosis._weigh import Verdict
-from samedevice.diagnosis.fixes._edit import RANK_MAP, Script, with_import, with_keyword
+from samedevice.diagnosis.fixes._edit import RANK_MAP, Script, diff_name, with_import, with_keyword
 from samedevice.diagnosis.fixes._releases import releases_for, releases_of_event
 from samedevice.diagnosis.fixes._script import fix_at_use, script_fixes
 from samedevice.findings import Fix
 from samedevice.messages import Language
 
-__all__ = ["RANK_MAP", "Script", "fix_at_use", "fixes_for", "releases_for", "with_import", "with_keyword"]
+__all__ = ["RANK_MAP", "Script", "diff_name", "fix_at_use", "fixes_for", "releases_for", "with_import", "with_keyword"]
 
 
 def fixes_for(scene: Scene, verdict: Verdict, language: Language) -> tuple[Fix, ...]:

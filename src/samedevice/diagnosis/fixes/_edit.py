@@ -119,11 +119,19 @@ class Script:
             ast.parse(changed)
         except (SyntaxError, ValueError):
             return None
-        name = Path(self.file).name
+        name = diff_name(Path(self.file))
         lines = difflib.unified_diff(
             self.source.splitlines(keepends=True), changed.splitlines(keepends=True), f"a/{name}", f"b/{name}", n=1
         )
         return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines) or None
+
+
+def diff_name(file: Path) -> str:
+    """How a diff names a file, so that `patch -p1` finds it from the working folder; one that lies elsewhere has its own name alone."""
+    try:
+        return file.resolve().relative_to(Path.cwd().resolve()).as_posix()
+    except (ValueError, OSError):  # elsewhere, or the working folder is gone
+        return file.name
 
 
 def relocated(script: Script, place: Place, target: str) -> str | None:
