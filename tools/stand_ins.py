@@ -137,6 +137,7 @@ STAND_INS: Mapping[str, StandIn] = {
         "DistilBertForSequenceClassification", {"dim": _WIDTH, "hidden_dim": 4 * _WIDTH, "n_layers": 6, "n_heads": 4}
     ),
     "hf-internal-testing/mrpc-bert-base-cased": StandIn("BertForSequenceClassification", _BERT),
+    "Qwen/Qwen3-0.6B": StandIn("Qwen3ForCausalLM", {**_LLAMA, "num_hidden_layers": 28, "head_dim": 16, "tie_word_embeddings": True}),
     "microsoft/phi-2": StandIn(
         "PhiForCausalLM", {"hidden_size": _WIDTH, "intermediate_size": 4 * _WIDTH, **_HEADS, "num_hidden_layers": 32}
     ),
@@ -222,6 +223,13 @@ configs:
   - {split: test, path: test.jsonl}
 ---
 """
+_WIKITEXT = """---
+configs:
+- config_name: wikitext-2-raw-v1
+  data_files:
+  - {split: train, path: train.jsonl}
+---
+"""
 _GLUE_METRIC = """import datasets
 import evaluate
 
@@ -249,6 +257,8 @@ def write_data(folder: Path) -> None:
     picture = folder / "huggingface" / "cats-image" / "test" / "0.ppm"
     picture.parent.mkdir(parents=True)
     picture.write_bytes(b"P6 96 64 255\n" + bytes(range(256)) * (96 * 64 * 3 // 256))
+    _write_rows(folder / "wikitext" / "train.jsonl", ({"text": _QUOTES[i % len(_QUOTES)]["quote"]} for i in range(1600)))
+    (folder / "wikitext" / "README.md").write_text(_WIKITEXT, encoding="utf-8")
     (folder / "glue").mkdir()
     (folder / "glue" / "glue.py").write_text(_GLUE_METRIC, encoding="utf-8")
 
