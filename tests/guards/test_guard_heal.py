@@ -467,7 +467,8 @@ def test_methods_beside_forward_are_healed():
     model = Encoder().to("cuda:0")
     kept = dict(vars(model))
     healing = sd.heal(model)
-    assert sorted(set(vars(model)) - set(kept)) == ["encode", "forward"]
+    assert {"encode", "forward"} <= set(vars(model)) - set(kept)
+    assert not {"pieces", "halved", "train"} & set(vars(model))
     for times in range(1, 4):
         assert torch.equal(model.encode(x), expected)
         assert model.runs == times
