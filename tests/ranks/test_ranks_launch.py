@@ -112,11 +112,13 @@ def test_a_rank_that_exits_with_a_status_is_a_script_error(tmp_path):
         "        fork = multiprocessing.get_context('fork').Process(target=child, args=(status,))\n"
         "        fork.start()\n        fork.join()\n"
         "    subprocess.run([sys.executable, '-c', 'from family import child; child(3)'])\n"
+        "    crash = 'import atexit, os; atexit.register(os.abort); from family import child; child(0)'\n"  # after ours
+        "    subprocess.run([sys.executable, '-c', crash])\n"
     )
     code, _, error = run(tmp_path, "--machine", "2x24GB", "--json", "found.json", "family.py")
     document = json.loads((tmp_path / "found.json").read_text())
     assert (code, document["status"]) == (0, "completed"), error
-    assert sorted(each["status"] for each in document["ranks"]) == ["completed"] * 2 + ["script-error"] * 2  # the script itself is one
+    assert sorted(each["status"] for each in document["ranks"]) == ["completed"] * 2 + ["script-error"] * 3  # the script itself is one
     launch = ("--machine", "2x24GB", "--json", "found.json", "--launcher", "torchrun", "--nproc", 2)
     code, _, error = run(tmp_path, *launch, SCRIPTS / "ends.py", "--exit")
     document = json.loads((tmp_path / "found.json").read_text())

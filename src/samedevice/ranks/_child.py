@@ -13,6 +13,7 @@ import importlib.abc
 import importlib.util
 import os
 import pickle
+import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -146,8 +147,13 @@ def _enter(inherited: dict[str, Any]) -> None:
     atexit.register(leave)
 
 
+_CRASHES = (signal.SIGILL, signal.SIGABRT, signal.SIGFPE, signal.SIGSEGV)
+"""Signals by which a process ends that nobody sent it; a launcher ends ranks that are done by others."""
+
+
 def note_exits(folder: str) -> Callable[[], None]:
-    """Note each child that this process sees end with a status above 0: none can tell its own status. What is returned stops it."""
+    """Note each child that this process sees end with a status above 0 or crash: none can tell its own status. What is returned stops
+    it."""
     import subprocess
     from multiprocessing import popen_fork  # popen_spawn_posix builds on it
 
@@ -167,7 +173,8 @@ def _noting(original: Callable[..., Any], folder: str) -> Callable[..., Any]:
     @functools.wraps(original)
     def method(child: Any, *args: Any, **kwargs: Any) -> Any:
         result = original(child, *args, **kwargs)
-        if (child.returncode or 0) > 0:
+        ended = child.returncode or 0
+        if ended > 0 or -ended in _CRASHES:
             with contextlib.suppress(OSError):  # the parent is gone, and its folder with it
                 open(os.path.join(folder, f"{child.pid}.failed"), "w").close()  # noqa: PTH118, PTH123  # pathlib costs a start-up 10 ms
         return result
