@@ -91,3 +91,19 @@ def test_a_copy_of_a_healed_model_is_not_healed():
     for _ in range(3):
         model(torch.ones(1, 2))
         assert torch.equal(average(torch.ones(1, 2)), torch.zeros(1, 2))
+
+
+def test_a_scheduler_made_for_an_optimizer_with_a_layer():
+    calls, weight = [], nn.Parameter(torch.ones(1))
+    optimizer = torch.optim.SGD([weight], lr=0.5)
+    remove = add_layer(optimizer, "step", counted(calls))
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.5)
+    for expected in (0.5, 0.25):
+        weight.grad = torch.ones(1)
+        optimizer.step()
+        scheduler.step()
+        assert weight.item() == expected
+    assert len(calls) == 2
+    remove()
+    optimizer.step()
+    assert (len(calls), weight.item()) == (2, 0.125)

@@ -31,6 +31,15 @@ class _Entry:
     __code__ = __call__.__code__
     """What `torch.export` names the place by."""
 
+    @property
+    def __func__(self) -> Method:
+        """As of a method, for who wraps that: torch's schedulers, accelerate's autocast."""
+
+        def unbound(_: Any, *args: Any, **kwargs: Any) -> Any:
+            return self(*args, **kwargs)
+
+        return unbound
+
     def __reduce__(self) -> tuple[Any, ...]:
         """In a copy of the owner: the method of the copy, or a copy of what stood there before."""
         if self._layered.before is _ABSENT:
