@@ -478,3 +478,13 @@ def test_methods_beside_forward_are_healed():
     assert set(vars(model)) == set(kept)
     with pytest.raises(RuntimeError):
         model.encode(x)
+
+
+@torch.no_grad()
+def test_a_compiled_model_on_a_virtual_machine():
+    x = torch.ones(2, 4, device="cuda:0")
+    expected = Encoder().to("cuda:0").layer(x).cpu() * torch.arange(4.0) + 1
+    model = torch.compile(Encoder().to("cuda:0"))
+    healing = sd.heal(model)
+    assert all(torch.equal(model(x).cpu(), expected) for _ in range(3))
+    assert [repair.module for repair in healing.repairs] == ["Encoder"]

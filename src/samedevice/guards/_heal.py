@@ -92,7 +92,7 @@ class Healing:
         self._model = model
         self._language = language
         modules = model.named_modules() if model is not None else ()
-        self._names = {id(module): name.replace("_orig_mod.", "") or type(module).__name__ for name, module in modules}
+        self._names = {id(module): _without_wrappers(name) or type(module).__name__ for name, module in modules}
         self._members = set(self._names)
         self._producers = Producers(model)
         ours = (str(Path(torch.__file__).parent) + "/", str(Path(__file__).parent.parent) + "/")
@@ -539,6 +539,11 @@ def methods_of(model: torch.nn.Module) -> list[str]:
         if "forward" in vars(kind):
             break
     return list(found)
+
+
+def _without_wrappers(name: str) -> str:
+    """A qualified name as it is without `torch.compile`."""
+    return ".".join(part for part in name.split(".") if part != "_orig_mod")
 
 
 def _watches(frame: FrameType | None, watched: CodeType) -> bool:
