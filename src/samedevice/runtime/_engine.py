@@ -16,6 +16,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from samedevice.errors import UnsupportedFeatureError
 from samedevice.runtime import _plain as plain
 from samedevice.runtime._accumulation import alone, may_add_in_place
 from samedevice.runtime._books import Books
@@ -362,6 +363,10 @@ class VirtualDeviceMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # 
         engine.raw = True
         try:
             return self.engine.run(func, args, kwargs or {})
+        except NotImplementedError as error:
+            if "Cannot access storage of Sparse" not in str(error):
+                raise
+            raise UnsupportedFeatureError(f"{op.short} with sparse tensors is not supported on a virtual machine.") from None
         finally:
             engine.raw = False
 

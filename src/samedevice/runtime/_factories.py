@@ -15,6 +15,7 @@ from typing import Any
 import torch
 import torch.utils._device
 
+from samedevice.errors import UnsupportedFeatureError
 from samedevice.runtime._memory import is_virtual
 from samedevice.runtime._patches import Patches
 from samedevice.runtime._state import TorchDevice, current_state
@@ -22,7 +23,7 @@ from samedevice.runtime._state import TorchDevice, current_state
 _WITH_DEVICE = (
     "arange", "as_tensor", "asarray", "bartlett_window", "blackman_window", "empty", "empty_like", "empty_strided", "eye", "full",
     "full_like", "hamming_window", "hann_window", "kaiser_window", "linspace", "logspace", "ones", "ones_like", "rand", "rand_like",
-    "randint", "randint_like", "randn", "randn_like", "randperm", "scalar_tensor", "sparse_coo_tensor", "tensor", "tril_indices",
+    "randint", "randint_like", "randn", "randn_like", "randperm", "scalar_tensor", "tensor", "tril_indices",
     "triu_indices", "zeros", "zeros_like",
 )  # fmt: skip
 _METHODS = ("new_empty", "new_empty_strided", "new_full", "new_ones", "new_zeros")
@@ -62,6 +63,7 @@ def install_factories(patches: Patches) -> None:
     for name in _WITH_DEVICE:
         original = getattr(torch, name)
         patches.attribute(torch, name, _from_data(original) if name in _FROM_DATA else _with_integers(original))
+    patches.attribute(torch, "sparse_coo_tensor", _without_gpus(torch.sparse_coo_tensor))
     for name in _METHODS:
         patches.attribute(torch.Tensor, name, _with_integers(getattr(torch.Tensor, name)))
     patches.attribute(torch, "device", _Device)
@@ -77,6 +79,18 @@ def _with_integers(original: Callable[..., Any]) -> Callable[..., Any]:
                 kwargs["device"] = current_state().device(device)
             if isinstance(kwargs.get("out"), torch.Tensor) and is_virtual(kwargs["out"]):
                 _check_out(kwargs)
+        return original(*args, **kwargs)
+
+    return factory
+
+
+def _without_gpus(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original, updated=())
+    def factory(*args: Any, **kwargs: Any) -> Any:
+        device = kwargs.get("device")
+        given = [value for value in (*args, *kwargs.values()) if isinstance(value, torch.Tensor)]
+        if any(is_virtual(tensor) for tensor in given) or (device is not None and current_state().device(device).type == "cuda"):
+            raise UnsupportedFeatureError("A sparse tensor on a GPU is not supported on a virtual machine.")
         return original(*args, **kwargs)
 
     return factory
