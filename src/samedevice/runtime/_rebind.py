@@ -21,6 +21,6 @@ def rebind(patches: Patches, package: str, name: str, value: Any) -> None:
     patches.attribute(owner, name, value)
     if original is _ABSENT:
         return
-    for path, module in list(sys.modules.items()):
+    for path, module in sys.modules.copy().items():
         if path.startswith(package + ".") and module is not None and vars(module).get(name, _ABSENT) is original:
             patches.attribute(module, name, value)

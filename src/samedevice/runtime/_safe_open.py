@@ -113,6 +113,6 @@ def _patch(patches: Patches, module: ModuleType) -> None:
     _SafeOpen.original = original
     _SafeOpen.__name__ = _SafeOpen.__qualname__ = "safe_open"
     _SafeOpen.__module__ = "safetensors"
-    for holder in list(sys.modules.values()):
+    for holder in sys.modules.copy().values():
         if isinstance(holder, ModuleType) and vars(holder).get("safe_open") is original:
             patches.attribute(holder, "safe_open", _SafeOpen)
