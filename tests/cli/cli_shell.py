@@ -23,6 +23,7 @@ class Shell:
 
     def __init__(self, folder):
         self.folder = folder
+        self.started = []
 
     def write(self, name, text):
         path = self.folder / name
@@ -43,7 +44,7 @@ class Shell:
         )
 
     def start(self, *args, env=None):
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [*STAND_IN, "run", *args],
             cwd=self.folder,
             env=environment(**(env or {})),
@@ -51,6 +52,13 @@ class Shell:
             stderr=subprocess.PIPE,
             text=True,
         )
+        self.started.append(process)
+        return process
+
+    def close(self):
+        """End what a failed test left running."""
+        for process in self.started:
+            process.kill()
 
     def run(self, *args, **options):
         """`samedevice run ...` with the stand-in."""

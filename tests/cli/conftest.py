@@ -8,4 +8,6 @@ from cli_shell import Shell
 
 @pytest.fixture
 def shell(tmp_path):
-    return Shell(tmp_path)
+    shell = Shell(tmp_path)
+    yield shell
+    shell.close()
