@@ -26,7 +26,7 @@ class _NoClient:
     def request(self, *arguments: Any, **options: Any) -> NoReturn:
         raise OfflineModeIsEnabled("the tests of peers run with stand-ins and without the hub")
 
-    send = stream = request
+    delete = get = head = options = patch = post = put = send = stream = request
 
     def close(self) -> None:
         """Nothing is open."""
