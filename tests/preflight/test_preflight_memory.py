@@ -9,21 +9,12 @@ import sys
 from dataclasses import replace
 
 import pytest
+from llama_configs import SEVEN, TINY
 
 from samedevice.machines import parse_machine
 from samedevice.planner import ATTENTION, Lora, Training, TrainingShape, choose_launch, largest_micro_batch, training_memory
 from samedevice.preflight import METHODS, Wanted, launch_memory
 
-TINY = {
-    "model_type": "llama",
-    "hidden_size": 256,
-    "intermediate_size": 512,
-    "num_attention_heads": 4,
-    "num_hidden_layers": 4,
-    "vocab_size": 1000,
-    "tie_word_embeddings": False,
-}
-SEVEN = {**TINY, "hidden_size": 4096, "intermediate_size": 11008, "num_attention_heads": 32, "num_hidden_layers": 32, "vocab_size": 32000}
 SCRIPT = """
     from transformers import AutoModelForCausalLM, Trainer
     Trainer(model=AutoModelForCausalLM.from_pretrained("m")).train()

@@ -8,22 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from llama_configs import SEVEN, TINY
 
 from samedevice.errors import UsageError
 from samedevice.machines import parse_machine
 from samedevice.planner import Training
 from samedevice.preflight import MODES, Request, Wanted, launch_files, preflight, write_launch
-
-CONFIG = {
-    "architectures": ["LlamaForCausalLM"],
-    "model_type": "llama",
-    "hidden_size": 256,
-    "intermediate_size": 512,
-    "num_attention_heads": 4,
-    "num_hidden_layers": 4,
-    "vocab_size": 1000,
-}
-SEVEN = {**CONFIG, "hidden_size": 4096, "intermediate_size": 11008, "num_attention_heads": 32, "num_hidden_layers": 32, "vocab_size": 32000}
 
 
 @pytest.fixture
@@ -34,7 +24,7 @@ def written(tmp_path, monkeypatch):
         'from accelerate import Accelerator\nfrom transformers import AutoModel\nAutoModel.from_pretrained("m")\n'
     )
 
-    def write(config=CONFIG, machine="4xA100-80G", **wanted):
+    def write(config=TINY, machine="4xA100-80G", **wanted):
         (tmp_path / "model").mkdir(exist_ok=True)
         (tmp_path / "model" / "config.json").write_text(json.dumps(config))
         return write_launch(Path("out"), Wanted(Path("model"), **wanted), parse_machine(machine), Path("train.py"), ["--epochs", "1"])
@@ -121,7 +111,7 @@ def test_the_numbers_agree(written):
 
 
 def test_the_choice_depends_on_the_machine(written):
-    assert written(CONFIG).training.mode == "ddp"
+    assert written(TINY).training.mode == "ddp"
     Path("out/accelerate.yaml").unlink()
     Path("out/training.yaml").unlink()
     assert written(SEVEN, sharding="deepspeed").training.mode in ("zero2", "zero3")
