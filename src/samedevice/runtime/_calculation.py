@@ -36,7 +36,7 @@ class Calculation:
         op = call.op
         assumed = False
         for record in call.records:
-            if record.__class__ is Memory and (record.assumed or (record.virtual and record.shadow is None)):
+            if record.__class__ is Memory and record.uncomputed:
                 assumed = True
         try:
             result = self._on_cpu(call)
@@ -86,7 +86,7 @@ class Calculation:
         """What `Tensor.item` reads."""
         tensor = args[0]
         record = memory_of(tensor)
-        if record is not None and (record.assumed or (record.virtual and record.shadow is None)):
+        if record is not None and record.uncomputed:
             self._books.recorder.read_assumed(sys._getframe(1))
         if record is None or not record.virtual:
             return op.func(tensor)

@@ -103,6 +103,11 @@ class Memory:
         self._ledger: DeviceLedger | None = None
         self._booked = 0
 
+    @property
+    def uncomputed(self) -> bool:
+        """Whether what is read from here was computed by nobody."""
+        return self.assumed or (self.virtual and self.shadow is None)
+
     def book(self, ledger: DeviceLedger, nbytes: int, address: int) -> None:
         """Enter the bytes into a device's ledger; they leave it when the record dies."""
         self._booked = ledger.allocate(nbytes)

@@ -261,7 +261,7 @@ def _operand(name: str, tensor: torch.Tensor, device: torch.device, names: dict[
         moved=resolve(memory.moved if memory else None),
         role=known[0][1] if known else None,
         tied=tuple(other for other, _ in known[1:]),
-        assumed=bool(memory and (memory.assumed or (memory.virtual and memory.shadow is None))),
+        assumed=memory is not None and memory.uncomputed,
         local=spoken.local(key),
         argument=spoken.argument(key),
         holder=spoken.holder(key),

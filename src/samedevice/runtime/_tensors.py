@@ -225,7 +225,7 @@ def _noted(read: Callable[..., Any], machine_engine: Engine) -> Callable[..., An
 
     def noted(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         record = None if engine.raw else memory_of(self)
-        if record is not None and (record.assumed or (record.virtual and record.shadow is None)):
+        if record is not None and record.uncomputed:
             machine_engine.books.recorder.read_assumed(sys._getframe(1))
         return read(self, *args, **kwargs)
 
