@@ -24,13 +24,14 @@ from samedevice.runtime._calculation import Calculation
 from samedevice.runtime._call import Call, Geometry, has_geometry
 from samedevice.runtime._collectives import Collectives
 from samedevice.runtime._composites import Composites
+from samedevice.runtime._masks import masks_to_indices
 from samedevice.runtime._memory import VALUE_LIMIT, Memory, engine, memory_of, raw_is_meta, storage_of, tensors_in
 from samedevice.runtime._operators import INDEX_OPERATORS, SHAPE_ONLY, Form, Operator, aten, operator
 from samedevice.runtime._recorder import Recorder
 from samedevice.runtime._settling import Settling
 from samedevice.runtime._state import CPU, META, MachineState
 from samedevice.runtime._transfers import HOST_LIMIT, Transfers
-from samedevice.runtime._values import abstract, device_seen, record_of, to_value
+from samedevice.runtime._values import abstract, device_seen, record_of
 from samedevice.runtime._writing import Writing
 
 Tensor = torch.Tensor
@@ -216,7 +217,7 @@ class Engine:
         if not op.returns_tensors:
             return self._calculation.results(call, force=True)
         if op.name in INDEX_OPERATORS:
-            self._masks_to_indices(call)
+            masks_to_indices(self.books, call)
         known = _known(call, self.books.value_limit)
         if form is Form.INPLACE:
             return self._writing.in_place(call, known=known)
@@ -286,24 +287,6 @@ class Engine:
             storage_of(tensor)._sd = record
             made.append(tensor)
         return made[0] if geometry.single else tuple(made)
-
-    def _masks_to_indices(self, call: Call) -> None:
-        """Boolean masks decide the shape of `x[mask]`: put the indices that they stand for in their place."""
-        indices = call.args[1]
-        if not any(index is not None and index.dtype in (torch.bool, torch.uint8) for index in indices):
-            return
-        expanded: list[Any] = []
-        for index in indices:
-            if index is None or index.dtype not in (torch.bool, torch.uint8):
-                expanded.append(index)
-                continue
-            positions = to_value(index).nonzero(as_tuple=True)
-            record = memory_of(index)
-            assumed = record is not None and record.virtual and (record.assumed or record.shadow is None)
-            expanded.extend(self.books.with_value(position, call.home, None, assumed=assumed) for position in positions)
-        call.args = (call.args[0], expanded, *call.args[2:])
-        call.tensors = [tensor for value in call.args for tensor in tensors_in(value)]
-        call.records = [record_of(tensor) for tensor in call.tensors]
 
     def _foreach_over_devices(self, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Lists over several devices take CUDA's slow route, element by element; only each element's tensors must agree."""
