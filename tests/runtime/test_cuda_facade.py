@@ -6,6 +6,7 @@ import copy
 import inspect
 import multiprocessing
 import pickle
+import subprocess
 import sys
 import threading
 
@@ -306,6 +307,19 @@ def test_the_build():
         with pytest.raises(torch.cuda.CudaError, match="errorMemoryAllocation"):
             torch.cuda.check_error(2)
     assert torch.version.cuda is None
+
+
+def test_a_build_with_cuda_stays_what_it_is():
+    script = """
+import torch
+torch.version.cuda, torch.version.git_version = "13.2", "f00"
+import samedevice
+with samedevice.machine("2x24GB"):
+    print(torch.version.cuda, torch.version.git_version, torch._C._cuda_getCompiledVersion(), torch.backends.cuda.is_built())
+print(torch.version.cuda)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["13.2", "f00", "13020", "True", "13.2"]
 
 
 def test_switches_are_remembered():

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from samedevice.errors import UnsupportedFeatureError
-from samedevice.runtime._driver import CUDA_VERSION, CUDNN_VERSION
+from samedevice.runtime._build import CUDA_VERSION, CUDNN_VERSION
 
 Tensor = torch.Tensor
 _get = torch._C

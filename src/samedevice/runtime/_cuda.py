@@ -27,7 +27,8 @@ from torch._C._autograd import _supported_activities as _host_activities
 from torch._utils import _LazySeedTracker
 
 from samedevice.errors import UnsupportedFeatureError
-from samedevice.runtime._driver import CUDA_VERSION, CUDART, CUDNN_VERSION, EMULATED, exchange_device, is_in_bad_fork, refuse
+from samedevice.runtime._build import CUDA_VERSION, CUDNN_VERSION
+from samedevice.runtime._driver import CUDART, EMULATED, exchange_device, is_in_bad_fork, refuse
 from samedevice.runtime._driver import UNSUPPORTED as UNSUPPORTED_C
 from samedevice.runtime._legacy_tensors import LEGACY_TENSORS
 from samedevice.runtime._patches import Patches

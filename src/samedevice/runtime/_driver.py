@@ -15,13 +15,10 @@ from weakref import WeakKeyDictionary
 from samedevice.errors import UnsupportedFeatureError
 from samedevice.machines import Machine
 from samedevice.runtime._allocator_stats import allocator_stats
+from samedevice.runtime._build import CUDA_VERSION_NUMBER
 from samedevice.runtime._state import MachineState, TorchDevice, current_state
 from samedevice.runtime._streams import _CUDA_DEVICE_TYPE, select_stream, stream_book
 
-# What the virtual machine claims to be: the PyTorch 2.8 wheel for CUDA 12.8.
-CUDA_VERSION = "12.8"
-CUDA_VERSION_NUMBER = 12080
-CUDNN_VERSION = 91002
 _BUILT_FOR = ((7, 5), (8, 0), (8, 6), (9, 0), (10, 0), (12, 0))
 
 

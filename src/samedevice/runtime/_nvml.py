@@ -18,13 +18,11 @@ from typing import Any
 import torch
 
 from samedevice.errors import UnsupportedFeatureError
-from samedevice.runtime._driver import CUDA_VERSION_NUMBER, peer_access
+from samedevice.runtime._build import DRIVER_CUDA_VERSION_NUMBER, DRIVER_VERSION
+from samedevice.runtime._driver import peer_access
 from samedevice.runtime._patches import Patches
 from samedevice.runtime._properties import pci_bus
 from samedevice.runtime._state import current_state, gpu_uuid
-
-# The driver that CUDA 12.8 came with.
-DRIVER_VERSION = "570.124.06"
 
 _ERRORS = {
     "Uninitialized": (1, "Uninitialized"),
@@ -269,8 +267,8 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "nvmlErrorString": lambda result: _BY_VALUE.get(result, NVMLError)._text,
     "nvmlSystemGetDriverVersion": lambda: DRIVER_VERSION,
     "nvmlSystemGetNVMLVersion": lambda: f"12.{DRIVER_VERSION}",
-    "nvmlSystemGetCudaDriverVersion": lambda: CUDA_VERSION_NUMBER,
-    "nvmlSystemGetCudaDriverVersion_v2": lambda: CUDA_VERSION_NUMBER,
+    "nvmlSystemGetCudaDriverVersion": lambda: DRIVER_CUDA_VERSION_NUMBER,
+    "nvmlSystemGetCudaDriverVersion_v2": lambda: DRIVER_CUDA_VERSION_NUMBER,
     "nvmlDeviceGetCount": _count,
     "nvmlDeviceGetHandleByIndex": _handle,
     "nvmlDeviceGetHandleByUUID": _handle_by_uuid,

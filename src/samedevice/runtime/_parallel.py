@@ -14,11 +14,9 @@ import torch.cuda.nccl
 import torch.nn.parallel._functions
 
 from samedevice.errors import UnsupportedFeatureError
+from samedevice.runtime._build import NCCL_VERSION
 from samedevice.runtime._patches import Patches
 from samedevice.runtime._state import CPU, current_state
-
-# What the PyTorch 2.8 wheel for CUDA 12.8 carries.
-_NCCL_VERSION = (2, 27, 3)
 
 
 def _gpu(index: int) -> torch.device:
@@ -148,6 +146,6 @@ def install_parallel(patches: Patches) -> None:
     # Copy streams of another machine.
     patches.attribute(torch.nn.parallel._functions, "_streams", None)
     patches.attribute(torch.cuda.nccl, "is_available", lambda tensors: False)
-    patches.attribute(torch.cuda.nccl, "version", lambda: _NCCL_VERSION)
+    patches.attribute(torch.cuda.nccl, "version", lambda: NCCL_VERSION)
     for name in _COLLECTIVES:
         patches.attribute(torch.cuda.nccl, name, _collective(name))
