@@ -241,6 +241,31 @@ def test_json_is_whole_or_not_there(shell):
     assert json.loads(old.read_text())["status"] == "completed"
 
 
+HELPED = """
+import multiprocessing, subprocess, sys, time
+from multiprocessing import resource_tracker, shared_memory
+
+def nap():
+    time.sleep(0.01)
+
+if __name__ == "__main__":
+    memory = shared_memory.SharedMemory(create=True, size=16)
+    memory.close(), memory.unlink()
+    for kind in ("spawn", "forkserver"):
+        process = multiprocessing.get_context(kind).Process(target=nap)
+        process.start(), process.join()
+    subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(0.2)"])  # ends by itself
+    assert resource_tracker._resource_tracker._pid
+"""
+
+
+def test_pythons_own_helpers_are_not_left_behind(shell):
+    shell.write("script.py", HELPED)
+    got = shell.run("script.py")
+    assert got.returncode == 0
+    assert "left behind" not in got.stderr
+
+
 def test_processes_that_are_left_behind_are_ended(shell):
     sleep = "[sys.executable, '-c', 'import time; time.sleep(100)']"
     shell.write("script.py", f"import subprocess, sys\nprint(subprocess.Popen({sleep}).pid)\n")

@@ -24,6 +24,7 @@ from samedevice.errors import UnsupportedFeatureError
 from samedevice.machines import parse_machine
 from samedevice.runtime import VirtualMachine
 from samedevice.runtime._memory import engine
+from samedevice.runtime._patches import Patches
 from samedevice.runtime._state import entered
 
 OWNERS: list[Any] = [
@@ -193,8 +194,65 @@ def leave_without_gpu_work():
         pass
 
 
+def leave_after_deletions():
+    """Whatever is replaced is deleted by the script, also what the machine itself needs to go on."""
+    with enter() as machine:
+        work()
+        for owner, name, _ in machine._patches.values():
+            if name in vars(owner):
+                delattr(owner, name)
+
+
+def leave_after_replacements():
+    with enter() as machine:
+        work()
+        for owner, name, _ in machine._patches.values():
+            setattr(owner, name, None)
+
+
+def leave_after_an_emptied_meta_path():
+    kept = list(sys.meta_path)
+    with enter():
+        sys.meta_path.clear()
+        sys.meta_path.extend(kept)
+
+
+def leave_with_a_machine_inside():
+    with enter():
+        enter("1x16GB").__enter__()
+        work()
+
+
+def leave_outer_before_inner():
+    outer, inner = enter(), enter()
+    outer.__enter__()
+    inner.__enter__()
+    outer.__exit__(None, None, None)
+    inner.__exit__(None, None, None)
+
+
+class Idle(torch.utils._python_dispatch.TorchDispatchMode):
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        return func(*args, **(kwargs or {}))
+
+
+def leave_with_a_mode_inside():
+    mode = Idle()
+    with enter():
+        mode.__enter__()
+        work()
+    assert torch._C._len_torch_dispatch_stack() == 1  # the script's own, which it never left
+    mode.__exit__(None, None, None)
+
+
 WAYS = [
     leave_normally,
+    leave_after_deletions,
+    leave_after_replacements,
+    leave_after_an_emptied_meta_path,
+    leave_with_a_machine_inside,
+    leave_outer_before_inner,
+    leave_with_a_mode_inside,
     leave_by_an_exception,
     leave_by_a_mismatch,
     leave_by_a_generator_exit,
@@ -226,6 +284,40 @@ def test_a_machine_that_cannot_be_entered_leaves_nothing_behind(monkeypatch):
         machine.__enter__()
     assert differing(before, snapshot()) == []
     assert not entered()
+
+
+class Stubborn:
+    """An owner that lets itself be changed once."""
+
+    def __init__(self, error):
+        vars(self).update(value="own", error=error, changes=0)
+
+    def __setattr__(self, name, value):
+        vars(self)["changes"] += 1
+        if self.changes > 1:
+            raise self.error
+        vars(self)[name] = value
+
+
+def test_each_step_of_the_way_back_is_tried():
+    order = []
+    patches = Patches()
+    owners = [Stubborn(ValueError("first")), Stubborn(KeyboardInterrupt("second"))]
+    table = {"key": "own"}
+    patches.call(lambda: None, lambda: order.append("call"), "call")
+    for owner in owners:
+        owner.__name__ = "stubborn"
+        vars(owner)["changes"] = 0
+        patches.attribute(owner, "value", "replaced")
+    patches.item(table, "key", "replaced")
+    patches.call(lambda: None, lambda: order.append(dict(table)), "later call")
+    with pytest.raises(BaseExceptionGroup, match="could not all be put back") as caught:
+        patches.undo()
+    assert [str(error) for error in caught.value.exceptions] == ["second", "first"]
+    assert table == {"key": "own"}
+    assert order == [{"key": "replaced"}, "call"]
+    assert patches.names() == []
+    patches.undo()
 
 
 def test_patched_lists_all_that_differs_inside():

@@ -24,6 +24,8 @@ Launcher = Literal["torchrun", "accelerate", "deepspeed"]
 LAUNCHERS: tuple[str, ...] = get_args(Launcher)
 _PATIENCE = 10.0
 """Seconds that a launch gets to end by itself once it was asked to."""
+_GRACE = 0.5
+"""Seconds in which what is ending already may end."""
 
 
 def launch_command(launcher: str, processes: int, options: Sequence[str], program: Sequence[str], *, module: bool) -> list[str]:
@@ -79,18 +81,27 @@ def launch(command: Sequence[str], family: Family) -> int:
 
 
 def end_left_over(family: Family) -> list[int]:
-    """End what still runs of a family, by its own mark in the environment of each process; returns the process ids."""
+    """End what still runs of a family, by its own mark in the environment of each process; returns the process ids.
+
+    Python's own helpers stay: they end by themselves with the process that they help, and a script does not leave them.
+    """
     ended: list[int] = []
+    _wait_for_the_end(family, _GRACE)
     for final in (signal.SIGTERM, signal.SIGKILL):
         left = _left_over(family)
         for pid in left:
             with suppress(OSError):
                 os.kill(pid, final)
         ended += left
-        deadline = time.monotonic() + 2.0
-        while left and _left_over(family) and time.monotonic() < deadline:
-            time.sleep(0.05)
+        if left:
+            _wait_for_the_end(family, 2.0)
     return ended
+
+
+def _wait_for_the_end(family: Family, seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while _left_over(family) and time.monotonic() < deadline:
+        time.sleep(0.05)
 
 
 def _left_over(family: Family) -> list[int]:
@@ -109,6 +120,18 @@ def _left_over(family: Family) -> list[int]:
                 if b") Z " in file.read():
                     continue
             with open(f"/proc/{entry}/environ", "rb") as file:  # noqa: PTH123  # the same
-                if mark in file.read():
+                if mark in file.read() and not _helps_python(int(entry)):
                     found.append(int(entry))
     return found
+
+
+def _helps_python(pid: int) -> bool:
+    """Whether a process is a helper of multiprocessing's: it lives on a pipe, and ends when the last process that holds it has.
+
+    Children of the fork server have its command line, and are the script's; so that one is known by its number.
+    """
+    server = sys.modules.get("multiprocessing.forkserver")
+    if server is not None and pid == server._forkserver._forkserver_pid:
+        return True
+    with open(f"/proc/{pid}/cmdline", "rb") as file:  # noqa: PTH123  # read for every process of the family
+        return b".resource_tracker import main" in file.read()

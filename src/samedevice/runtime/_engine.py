@@ -327,6 +327,20 @@ class VirtualDeviceMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # 
         super().__init__()  # type: ignore[no-untyped-call]
         self.engine = machine_engine
 
+    def leave(self) -> None:
+        """End this mode, whatever became of it. Modes that a script entered on top of it and never left stay entered."""
+        above = []
+        users = [mode for mode in _modes() if getattr(mode, "_mode_key", None) is None]  # others have places of their own
+        if self not in users:
+            _push(self)
+        else:
+            above = users[users.index(self) + 1 :]
+        for mode in reversed(above):
+            TorchDispatchMode.__exit__(mode, None, None, None)  # type: ignore[no-untyped-call]  # torch's own
+        self.__exit__(None, None, None)  # type: ignore[no-untyped-call]  # torch's own
+        for mode in above:
+            TorchDispatchMode.__enter__(mode)  # type: ignore[no-untyped-call]  # torch's own
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if engine.raw or self.engine.left:
             return func(*args, **(kwargs or {}))
@@ -352,6 +366,14 @@ class VirtualDeviceMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # 
             raise UnsupportedFeatureError(f"{op.short} with sparse tensors is not supported on a virtual machine.") from None
         finally:
             engine.raw = False
+
+
+_push = torch._C._push_on_torch_dispatch_stack
+
+
+def _modes() -> list[Any]:
+    """The dispatch modes of this thread, outermost first."""
+    return [torch._C._get_dispatch_stack_at(position) for position in range(torch._C._len_torch_dispatch_stack())]
 
 
 def _too_large_for_host(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

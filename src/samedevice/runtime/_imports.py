@@ -29,7 +29,12 @@ def when_imported(patches: Patches, hooks: dict[str, Hook]) -> None:
             hook(module)
     finder = _Finder({name: hook for name, hook in hooks.items() if name not in sys.modules}, begun)
     # A new list in place of the old one would be missed by code that holds it: insert, and take out on undo.
-    patches.call(lambda: sys.meta_path.insert(0, finder), lambda: sys.meta_path.remove(finder), "sys.meta_path")
+    patches.call(lambda: sys.meta_path.insert(0, finder), lambda: _take_out(finder), "sys.meta_path")
+
+
+def _take_out(finder: importlib.abc.MetaPathFinder) -> None:
+    if finder in sys.meta_path:  # a script may have emptied the list
+        sys.meta_path.remove(finder)
 
 
 def _begun(module: ModuleType | None) -> bool:

@@ -146,8 +146,7 @@ class VirtualMachine:
         try:
             yield
         finally:
-            while self in _inside and _inside[-1] is not self:
-                _inside[-1].__exit__(None, None, None)
+            self._leave_those_inside()
             settings.restore(self.state, self._patches)
 
     def start_over(self) -> None:
@@ -175,7 +174,9 @@ class VirtualMachine:
                 # Lets `torch.tensor(..., device="cuda")` reach the mode.
                 stack.callback(torch._C._set_only_lift_cpu_tensors, torch._C._only_lift_cpu_tensors())
                 torch._C._set_only_lift_cpu_tensors(True)
-                stack.enter_context(VirtualDeviceMode(self._engine))
+                mode = VirtualDeviceMode(self._engine)
+                mode.__enter__()  # type: ignore[no-untyped-call]  # torch's own
+                stack.callback(mode.leave)
                 _inside.append(self)
                 stack.callback(_inside.remove, self)
             except BaseException:
@@ -220,4 +221,9 @@ class VirtualMachine:
         trace: types.TracebackType | None,
     ) -> None:
         with _entering:
+            self._leave_those_inside()
             self._stack.__exit__(kind, error, trace)
+
+    def _leave_those_inside(self) -> None:
+        while self in _inside and _inside[-1] is not self:
+            _inside[-1].__exit__(None, None, None)
