@@ -8,6 +8,8 @@
 PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11,$(if $(shell $(name) -c $(PYTHON_TEST) 2>/dev/null),$(name))))
 PYTHON_TEST = 'import sys, venv, ensurepip; print("fit" if sys.version_info >= (3, 11) else "")'
 TORCH_INDEX ?=
+TORCH_ARCHIVE ?=
+TORCH_CHECKOUT ?=
 WORKERS ?= 2
 
 VENV := .venv
@@ -60,8 +62,9 @@ heal: $(VENV)/.installed-dev ## Heal every released bug and compare its numbers 
 docs: $(VENV)/.installed-dev ## Write the pages of the rules
 	$(RUN) -m tools.pages
 
-peers: $(VENV)/.installed-dev ## Run the tests of accelerate and peft on virtual GPUs (downloads them once)
+peers: $(VENV)/.installed-dev ## Run the tests of accelerate and peft on virtual GPUs (downloads them once), and PyTorch's own with TORCH_ARCHIVE=FILE or TORCH_CHECKOUT=FOLDER
 	$(RUN) -m tools.peers accelerate peft
+	$(if $(TORCH_ARCHIVE)$(TORCH_CHECKOUT),$(RUN) -m tools.peers torch $(if $(TORCH_ARCHIVE),--archive $(TORCH_ARCHIVE),--checkout $(TORCH_CHECKOUT)))
 
 mutations: $(VENV)/.installed-dev ## Take repairs of released bugs back and see which test suites notice
 	$(RUN) -m tools.mutations

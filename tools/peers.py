@@ -3,10 +3,11 @@
 A peer's source distribution comes from the package index into the cache of `tools.overlays`; nothing of it is kept in the
 repository. Its tests run twice, unedited: on the plain CPU, and with the pytest plugin's `--machine`; each file in a process of
 its own. `peer_reasons.json` says of every test that does not pass on the machine why not; a test without a reason, and a reason
-without such a test, make the command fail. A key of that file is a test, in which `*` stands for anything, or `said: ` and what
-pytest says of the test, for all tests of which it says that.
+without such a test, make the command fail.
 
     python -m tools.peers accelerate peft
+
+PyTorch itself is a peer, too, with a command of its own: `tools.torch_tests`.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from xml.etree import ElementTree
 
-from tools import pipeline_stand_in, stand_ins
+from tools import pipeline_stand_in, stand_ins, torch_tests
 from tools.overlays import OverlayError, cache_folder, environment, installed
+from tools.peer_reasons import Outcome, told, unaccounted
 
 _REPOSITORY = Path(__file__).resolve().parent.parent
 _REASONS = Path(__file__).with_name("peer_reasons.json")
 _VALUE_LIMIT = 256 << 20
-_SAID_AT_MOST = 150
 _SAID_ON_FAILURE = 3000
 
 
@@ -159,16 +160,6 @@ _WANTS_SEVERAL = re.compile(r"require_(torch_)?multi_")
 """Decorators of tests and of their classes that ask for more than one device."""
 _PATIENCE = 3600.0
 """Seconds for one file."""
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """How one test ended: `passed`, `failed` or `skipped`, and what pytest said."""
-
-    outcome: str
-    reason: str
-    stand_in: bool = False
-    """Whether it opened a stand-in."""
 
 
 class PeerError(Exception):
@@ -371,42 +362,6 @@ def _without_parameters(test: str, wanted: str) -> bool:
     return re.fullmatch(re.escape(wanted) + r"(_\d+.*|\[.*)?", test, re.DOTALL) is not None
 
 
-def explained(test: str, outcome: Outcome, known: Iterable[str]) -> str | None:
-    """The key of the reason that speaks of this test; one that names the test comes before one that repeats what was said."""
-    keys = [key for key in known if _speaks_of(key, test, outcome)]
-    return min(keys, key=lambda key: (key.startswith(_SAID), "*" in key), default=None)
-
-
-_SAID = "said: "
-
-
-def _speaks_of(key: str, test: str, outcome: Outcome) -> bool:
-    pattern, text = (key.removeprefix(_SAID), _squeezed(outcome.reason)) if key.startswith(_SAID) else (key, test)
-    return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), text, re.DOTALL) is not None
-
-
-def unaccounted(machine: Mapping[str, Outcome], known: Mapping[str, str], whole: bool = True) -> list[str]:
-    """What the file of reasons does not say rightly; a reason without a test is wrong only after a `whole` run."""
-    open_tests = {test: outcome for test, outcome in machine.items() if outcome.outcome != "passed"}
-    used = {test: explained(test, outcome, known) for test, outcome in open_tests.items()}
-    lines = [
-        f"no reason given: {open_tests[test].outcome} {test}: {_one_line(open_tests[test].reason)}"
-        for test in sorted(used)
-        if not used[test]
-    ]
-    idle = sorted(set(known) - set(used.values())) if whole else []
-    return lines + [f"a reason is given, but no such test is left: {key}" for key in idle]
-
-
-def _squeezed(text: str) -> str:
-    return re.sub(r"\s+", " ", text).strip()
-
-
-def _one_line(text: str) -> str:
-    line = _squeezed(text)
-    return line if len(line) <= _SAID_AT_MOST else line[: _SAID_AT_MOST - 1] + "…"
-
-
 def show(
     name: str, plain: Mapping[str, Outcome], machine: Mapping[str, Outcome], checkout: Path | None = None, whole: bool = True
 ) -> list[str]:
@@ -417,13 +372,7 @@ def show(
         several = wanting_several(folder, (file for file in files_of(peer, folder) if file in ran))
     print(f"{name} {peer.version}{' and a checkout' if checkout else ''}: {len(ran)} files")
     print("\n".join(table(plain, machine, peer.machine, several)))
-    rows: dict[str, list[str]] = {}
-    for test, outcome in machine.items():
-        if outcome.outcome != "passed" and (key := explained(test, outcome, known)):
-            rows.setdefault(known[key], []).append(outcome.outcome)
-    for reason, outcomes in rows.items():
-        counts = Counter(outcomes)
-        print(f"{counts['failed']:>4} failed {counts['skipped']:>4} skipped  {reason}")
+    print("\n".join(told(machine, known)))
     problems = unaccounted(machine, known, whole)
     print("\n".join(problems), end="\n" if problems else "")
     return problems
@@ -431,8 +380,12 @@ def show(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the tests of peers on the plain CPU and on a virtual machine, and account for each that does not pass."""
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    if words[:1] == ["torch"]:
+        return torch_tests.main(words[1:])
     parser = argparse.ArgumentParser(prog="python -m tools.peers", description=main.__doc__)
-    parser.add_argument("peers", nargs="+", choices=sorted(PEERS), metavar="PEER", help=", ".join(sorted(PEERS)))
+    help_on_peers = f"{', '.join(sorted(PEERS))}; or torch: see `python -m tools.peers torch --help`"
+    parser.add_argument("peers", nargs="+", choices=sorted(PEERS), metavar="PEER", help=help_on_peers)
     parser.add_argument("-k", metavar="EXPRESSION", help="run these tests on the machine only and show what pytest says")
     parser.add_argument("--machine", metavar="SPEC", help="the machine for -k, where the peer's own has too few GPUs")
     parser.add_argument("--file", action="append", default=[], metavar="WORD", help="only files with this word in their path")
@@ -440,7 +393,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--checkout", type=Path, metavar="FOLDER", help="the peer's repository, for what its source distribution leaves out"
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every outcome there, too")
-    given = parser.parse_args(arguments)
+    given = parser.parse_args(words)
     if given.machine and not given.k:
         parser.error("--machine wants -k")
     if given.checkout and (len(given.peers) != 1 or not (given.checkout / "tests").is_dir()):

@@ -13,7 +13,8 @@ import pytest
 
 from tools import stand_ins
 from tools.overlays import OverlayError, environment
-from tools.peers import Outcome, PeerError, explained, read_report, source_folder, table, unaccounted, wanting_several
+from tools.peer_reasons import Outcome, explained, unaccounted
+from tools.peers import PeerError, read_report, source_folder, table, wanting_several
 
 ROOT = Path(__file__).parents[2]
 REPORT = """<testsuites><testsuite>
