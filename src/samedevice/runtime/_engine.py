@@ -16,7 +16,6 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from samedevice.errors import UnsupportedFeatureError
 from samedevice.runtime import _plain as plain
 from samedevice.runtime._accumulation import alone, may_add_in_place
 from samedevice.runtime._books import Books
@@ -32,6 +31,7 @@ from samedevice.runtime._settling import Settling
 from samedevice.runtime._state import CPU, META, MachineState
 from samedevice.runtime._transfers import HOST_LIMIT, Transfers
 from samedevice.runtime._values import abstract, device_seen, record_of
+from samedevice.runtime._wording import in_own_words
 from samedevice.runtime._writing import Writing
 
 Tensor = torch.Tensor
@@ -360,10 +360,11 @@ class VirtualDeviceMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # 
         engine.raw = True
         try:
             return self.engine.run(func, args, kwargs or {})
-        except NotImplementedError as error:
-            if "Cannot access storage of Sparse" not in str(error):
+        except (NotImplementedError, RuntimeError) as error:
+            refused = in_own_words(op.name, error, tensors_in([*args, *(kwargs or {}).values()]))
+            if refused is error:
                 raise
-            raise UnsupportedFeatureError(f"{op.short} with sparse tensors is not supported on a virtual machine.") from None
+            raise refused from None
         finally:
             engine.raw = False
 

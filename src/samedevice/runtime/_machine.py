@@ -48,6 +48,7 @@ from samedevice.runtime._state import MachineState, pop_state, push_state
 from samedevice.runtime._storages import install_storages
 from samedevice.runtime._tensors import install_tensors
 from samedevice.runtime._threads import install_threads
+from samedevice.runtime._wording import install_wording, reword
 
 _entering = threading.RLock()
 _inside: list[VirtualMachine] = []
@@ -213,6 +214,7 @@ class VirtualMachine:
         self._engine.settling.gradient_back = send_gradient_back
         self._stack.callback(install_ghosts(patches, self._engine).close)
         install_conflicts(patches, self._recorder)
+        install_wording(patches)
 
     def __exit__(
         self,
@@ -220,6 +222,8 @@ class VirtualMachine:
         error: BaseException | None,
         trace: types.TracebackType | None,
     ) -> None:
+        if error is not None:
+            reword(error)
         with _entering:
             self._leave_those_inside()
             self._stack.__exit__(kind, error, trace)

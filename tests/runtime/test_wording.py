@@ -1,0 +1,142 @@
+"""What C++ says of meta is said of the virtual GPU; what the program has on meta itself stays its own."""
+
+from __future__ import annotations
+
+import sys
+import threading
+
+import pytest
+import torch
+from torch import nn
+
+import samedevice as sd
+from samedevice.errors import UnsupportedFeatureError
+from samedevice.runtime._wording import reword
+
+LISTENS = pytest.mark.skipif(sys.version_info < (3, 12), reason="Python 3.12 tells of errors as they enter Python")
+
+
+class Careless(torch.autograd.Function):
+    """A gradient on the host for a tensor on a GPU."""
+
+    @staticmethod
+    def forward(ctx, value):
+        return value * 2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return torch.ones(4)
+
+
+def rnn_with_hidden_state_on_host():
+    return nn.GRU(4, 4, device="cuda:1")(torch.randn(3, 2, 4, device="cuda:1"), torch.zeros(1, 2, 4))
+
+
+def text_of_cpp():
+    """What C++ says of such a call, as it says it."""
+    return "Input and hidden tensors are not at the same device, found input tensor at meta and hidden tensor at cpu"
+
+
+def test_backward_speaks_of_the_gpu():
+    with sd.machine("2x24GB"):
+        leaf = torch.ones(4, device="cuda:1", requires_grad=True)
+        with pytest.raises(RuntimeError, match="expected device cuda:1 but got cpu"):
+            Careless.apply(leaf).sum().backward()
+
+
+def test_an_error_of_cpp_is_reworded_where_it_leaves_the_machine():
+    def fails(held):
+        raise RuntimeError(text_of_cpp())
+
+    with pytest.raises(RuntimeError, match="found input tensor at cuda:1 and"), sd.machine("2x24GB"):
+        fails(torch.ones(2, device="cuda:1"))
+
+
+def test_an_error_beside_the_programs_own_meta_tensors_stays():
+    def fails(held, own):
+        raise RuntimeError(text_of_cpp())
+
+    with pytest.raises(RuntimeError, match="found input tensor at meta"), sd.machine("2x24GB"):
+        fails(torch.ones(2, device="cuda:1"), torch.ones(2, device="meta"))
+
+
+@LISTENS
+def test_a_script_that_catches_the_error_reads_of_the_gpu():
+    with sd.machine("2x24GB", on_mismatch="record"):
+        try:
+            rnn_with_hidden_state_on_host()
+        except RuntimeError as error:
+            assert "meta" not in str(error)
+
+
+def test_uncaught_errors_are_reworded_in_every_thread(monkeypatch):
+    told = []
+    monkeypatch.setattr(threading, "excepthook", lambda given: told.append(str(given.exc_value)))
+
+    def fails(held):
+        raise RuntimeError(text_of_cpp())
+
+    with sd.machine("2x24GB"):
+        thread = threading.Thread(target=fails, args=(torch.ones(2, device="cuda:0"),))
+        thread.start()
+        thread.join()
+    assert told == [text_of_cpp().replace("meta", "cuda:0")]
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda held: torch.quantize_per_tensor(held, 0.1, 0, torch.qint8), "quantize_per_tensor with quantized tensors"),
+        (lambda held: held.to_mkldnn(), "to_mkldnn"),
+    ],
+)
+def test_an_operator_without_a_kernel_is_one_error_of_ours(call, name):
+    with sd.machine("1x24GB"), pytest.raises(UnsupportedFeatureError, match=name) as caught:
+        call(torch.randn(4, 4, device="cuda"))
+    assert "meta" not in str(caught.value).lower()
+
+
+def test_an_operator_of_a_library_without_shapes_is_told_how_to_have_them():
+    library = torch.library.Library("samedevice_words", "DEF")
+    library.define("plain(Tensor x) -> Tensor")
+    library.impl("plain", lambda value: value.clone(), "CUDA")
+    with sd.machine("1x24GB"), pytest.raises(UnsupportedFeatureError, match=r'register_fake\("samedevice_words::plain"\)'):
+        torch.ops.samedevice_words.plain(torch.ones(2, device="cuda"))
+
+
+@pytest.mark.parametrize(
+    ("text", "there"),
+    [
+        ("attempting to assign a gradient with device type 'cpu' to a tensor with device type 'meta'", "device type 'cuda'"),
+        ("invalid gradient at index 0 - expected device meta but got cpu", "expected device cuda:1 but got cpu"),
+        ("hook has changed the type of value (was MetaFloatType got torch.FloatTensor)", "was CUDAFloatType got"),
+        ("cannot pin 'torch.meta.FloatTensor' only dense CPU tensors can be pinned", "'torch.cuda.FloatTensor'"),
+        ("Could not run 'aten::x' with arguments from the 'QuantizedMeta' backend", "the 'QuantizedCUDA' backend"),
+    ],
+)
+def test_each_way_of_speaking(text, there):
+    with sd.machine("2x24GB"):
+        held = torch.ones(2, device="cuda:1")
+        try:
+            raise RuntimeError(text)
+        except RuntimeError as error:
+            reword(error)
+            assert there in str(error)
+            assert held.dim()
+
+
+def test_words_that_only_begin_alike_stay():
+    text = "the metadata of parameter meta_learner in meta.json differ"
+    with sd.machine("1x24GB"):
+        held = torch.ones(2, device="cuda")
+        try:
+            raise RuntimeError(text)
+        except RuntimeError as error:
+            reword(error)
+            assert str(error) == text
+            assert held.dim()
+
+
+def test_an_error_of_ours_that_torch_raises_too_keeps_its_text():
+    with sd.machine("1x24GB"), pytest.raises(NotImplementedError, match="Cannot copy out of meta tensor; no data!"):
+        torch.ones(2, device="cuda").copy_(torch.ones(2, device="meta"))
