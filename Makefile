@@ -17,7 +17,7 @@ RUN := $(VENV)/bin/python
 INSTALL = $(RUN) -m pip install --quiet --disable-pip-version-check $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types tests format format-check zoo situations corpus causes heal docs peers mutations bench clean
+.PHONY: repro help demo test check lint types tests format format-check zoo situations corpus causes heal docs peers mutations bench clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1 \2/p' $(firstword $(MAKEFILE_LIST)) | while read -r name text; do printf '  make %-13s %s\n' "$$name" "$$text"; done
@@ -46,6 +46,9 @@ format-check: $(VENV)/.installed-dev
 
 zoo: $(VENV)/.installed-dev ## Run every released bug both ways (about half an hour; downloads old releases once)
 	$(RUN) zoo/run.py
+
+repro: $(VENV)/.installed ## Run the small programs that went wrong once
+	$(RUN) -m tools.repro
 
 situations: $(VENV)/.installed ## Run the examples of the five situations and compare with what is expected
 	$(RUN) examples/situations.py

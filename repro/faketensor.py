@@ -1,0 +1,14 @@
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+with FakeTensorMode():
+    a = torch.empty(2, 2, device="cuda")
+    b = torch.empty(2, 2)
+    for n, f in dict(add=lambda: a + a, copy_cuda=lambda: a.copy_(a.clone()), copy_host=lambda: a.copy_(b), to=lambda: b.to("cuda"), cpu=lambda: a.cpu(), uni=lambda: a.uniform_(), norm=lambda: a.normal_(), linear=lambda: torch.nn.Linear(2,2,device="cuda")(a), cudam=lambda: b.cuda(), mix=lambda: a + b).items():
+        try: print(n, f().device)
+        except Exception as e: print(n, type(e).__name__, str(e)[:150])
+
+# /// expect
+# must = "works, or one clear error; never an abort"
+# exit = 0
+# refused = true
+# ///
