@@ -301,8 +301,8 @@ def test_the_build():
         assert torch.backends.cudnn.is_available()
         assert torch.backends.cudnn.version() == 91002
         assert torch.cuda.cudart().cudaGetErrorString(0) == "no error"
-        with pytest.raises(UnsupportedFeatureError, match="cudaStreamCreate"):
-            torch.cuda.cudart().cudaStreamCreate()
+        with pytest.raises(UnsupportedFeatureError, match="cudaMalloc"):
+            torch.cuda.cudart().cudaMalloc()
         torch.cuda.check_error(torch.cuda.cudart().cudaProfilerStart())
         with pytest.raises(torch.cuda.CudaError, match="errorMemoryAllocation"):
             torch.cuda.check_error(2)

@@ -85,7 +85,7 @@ def test_broadcast():
         comm.broadcast(x, out=[torch.empty(3, device="cuda:1")])
     rows = comm.broadcast_coalesced([x, x + 1], [0, 1])
     assert [[one.device.index for one in row] for row in rows] == [[0, 0], [1, 1]]
-    with pytest.raises(RuntimeError, match=r"all tensors must be on devices\[0\]"):
+    with pytest.raises(RuntimeError, match=r"All tensors must be on devices\[0\]"):
         comm.broadcast_coalesced([x], [1, 0])
 
 
@@ -116,6 +116,34 @@ def test_scatter_and_gather():
         comm.gather([x, x], destination=0)
     with pytest.raises(RuntimeError, match="same length"):
         comm.scatter(x, [0, 1], chunk_sizes=[6], dim=1)
+
+
+def test_scatter_and_gather_say_what_does_not_fit():
+    x = torch.arange(12.0).reshape(2, 6)
+    out = [torch.empty(1, 6, device="cuda:0"), torch.empty(1, 6, device="cuda:1")]
+    comm.scatter(x, out=out, dim=-2)
+    assert out[1].tolist() == x[1:].tolist()
+    with pytest.raises(RuntimeError, match=r"index 1 has incorrect shape: \[6\]. Expected same shape except for scatter dim 0"):
+        comm.scatter(x, out=[out[0], out[1][0]], dim=-2)
+    with pytest.raises(RuntimeError, match="Total size for output tensors along scatter dim 0 does not match"):
+        comm.scatter(x, out=out[:1])
+    with pytest.raises(RuntimeError, match=r"stream at index 1 \(was 0\) to match the device supplied at that index \(expected 1\)"):
+        comm.scatter(x, [0, 1], streams=[None, torch.cuda.Stream(0)])
+    with pytest.raises(RuntimeError, match="same number of dimensions, but tensor at index 1has 1 dimensions"):
+        comm.gather([out[0], out[1][0]])
+    with pytest.raises(RuntimeError, match=r"index 1 has invalid shape \[1, 3\], but expected \[1, 6\]"):
+        comm.gather([out[0], out[1][:, :3]])
+    with pytest.raises(RuntimeError, match=r"out tensor to have shape \[2, 6\], but got \[3, 6\]"):
+        comm.gather(out, out=torch.empty(3, 6))
+    with pytest.raises(RuntimeError, match="at least one tensor to gather from"):
+        comm.gather([], out=torch.empty(3, 6))
+
+
+def test_what_is_gathered_keeps_its_memory_format():
+    parts = comm.scatter(torch.randn(4, 3, 8, 8).contiguous(memory_format=torch.channels_last), [0, 1])
+    assert all(part.is_contiguous(memory_format=torch.channels_last) for part in parts)
+    assert comm.gather(parts).is_contiguous(memory_format=torch.channels_last)
+    assert comm.gather([parts[0], parts[1].contiguous()]).is_contiguous()
 
 
 def test_nccl_is_not_there():

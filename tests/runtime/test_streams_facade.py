@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import threading
 
 import pytest
@@ -135,3 +136,62 @@ def test_classes_imported_before_make_virtual_ones():
     assert isinstance(EarlyEvent(enable_timing=True), torch.cuda.Event)
     with VirtualMachine(parse_machine("1x24GB")):
         assert EarlyStream().device.index == 0
+
+
+CYCLES = 60_000_000
+
+
+def test_a_stream_that_sleeps_is_busy_and_others_are_not():
+    here, there = torch.cuda.current_stream(0), torch.cuda.current_stream(1)
+    event = torch.cuda.Event()
+    with torch.cuda.device(1):
+        torch.cuda._sleep(CYCLES)
+        event.record()
+    assert here.query()
+    assert not there.query()
+    assert not event.query()
+    torch.cuda.synchronize(0)
+    assert not event.query()
+    torch.cuda.synchronize(1)
+    assert event.query()
+    assert there.query()
+
+
+def test_a_stream_waits_for_an_event_and_the_host_for_what_it_reads():
+    side = torch.cuda.Stream()
+    value = torch.ones(1, device="cuda")
+    torch.cuda._sleep(CYCLES)
+    assert side.query()
+    side.wait_stream(torch.cuda.current_stream())
+    assert not side.query()
+    assert value.cpu() == 1
+    assert side.query()
+    torch.cuda._sleep(CYCLES)
+    value.to("cpu", non_blocking=True)
+    assert not torch.cuda.current_stream().query()
+    assert value.item() == 1
+    assert torch.cuda.current_stream().query()
+
+
+def test_elapsed_time_contains_the_sleep_and_wants_two_events_of_one_gpu_that_are_over():
+    begin, end, elsewhere = (torch.cuda.Event(enable_timing=True) for _ in range(3))
+    begin.record()
+    torch.cuda._sleep(CYCLES)
+    end.record()
+    elsewhere.record(torch.cuda.current_stream(1))
+    with pytest.raises(torch.AcceleratorError, match="device not ready"):
+        begin.elapsed_time(end)
+    end.synchronize()
+    assert begin.elapsed_time(end) >= CYCLES / 1.5e6
+    with pytest.raises(torch.AcceleratorError, match="invalid resource handle"):
+        begin.elapsed_time(elsewhere)
+
+
+def test_a_stream_of_the_runtime_is_an_external_stream():
+    handle = ctypes.c_uint64(0)
+    assert torch.cuda.cudart().cudaStreamCreate(ctypes.addressof(handle)) == 0
+    stream = torch.cuda.ExternalStream(handle.value, device=torch.cuda.device(1))
+    assert handle.value
+    assert stream.cuda_stream == handle.value
+    assert stream.device.index == 1
+    assert torch.cuda.cudart().cudaStreamDestroy(handle.value) == 0

@@ -18,7 +18,7 @@ from samedevice.runtime._driver import (
 )
 from samedevice.runtime._patches import Patches
 from samedevice.runtime._state import current_state
-from samedevice.runtime._streams import Stream, current_stream, select_stream
+from samedevice.runtime._streams import Stream, current_stream, select_stream, synchronize
 
 # c10/core/DeviceCapability.h for CUDA: every type but those that only other backends have.
 _CUDA_DTYPES = frozenset(
@@ -64,7 +64,7 @@ _EMULATED: Mapping[str, Callable[..., Any]] = {
     "_accelerator_maybeExchangeDevice": exchange_device,
     "_accelerator_getStream": current_stream,
     "_accelerator_setStream": _set_stream,
-    "_accelerator_synchronizeDevice": _nothing,
+    "_accelerator_synchronizeDevice": synchronize,
     "_accelerator_isAllocatorInitialized": lambda: current_state().initialized,
     "_accelerator_emptyCache": empty_cache,
     "_accelerator_emptyHostCache": _nothing,

@@ -14,6 +14,7 @@ from samedevice.runtime._call import Call
 from samedevice.runtime._memory import ASSUMED_FLOAT, Memory, memory_of, tensors_in, value_of
 from samedevice.runtime._operators import SHAPE_ONLY, Operator
 from samedevice.runtime._state import CPU
+from samedevice.runtime._streams import wait_for_copy
 from samedevice.runtime._values import as_dtype, to_value
 
 Tensor = torch.Tensor
@@ -90,6 +91,7 @@ class Calculation:
             self._books.recorder.read_assumed(sys._getframe(1))
         if record is None or not record.virtual:
             return op.func(tensor)
+        wait_for_copy(record.device)
         value = value_of(tensor, record)
         if value is not None:
             return op.func(value)

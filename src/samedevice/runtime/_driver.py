@@ -6,6 +6,7 @@ machine was entered works too, since both end here. CPU builds lack most of thes
 
 from __future__ import annotations
 
+import ctypes
 import threading
 from collections.abc import Callable, Mapping
 from enum import IntEnum
@@ -17,7 +18,7 @@ from samedevice.machines import Machine
 from samedevice.runtime._allocator_stats import allocator_stats
 from samedevice.runtime._build import CUDA_VERSION_NUMBER
 from samedevice.runtime._state import MachineState, TorchDevice, current_state
-from samedevice.runtime._streams import _CUDA_DEVICE_TYPE, select_stream, stream_book
+from samedevice.runtime._streams import _CUDA_DEVICE_TYPE, select_stream, sleep, stream_book, synchronize
 
 _BUILT_FOR = ((7, 5), (8, 0), (8, 6), (9, 0), (10, 0), (12, 0))
 
@@ -138,6 +139,11 @@ def _default_stream(device: int) -> tuple[int, int, int]:
     return 0, device, _CUDA_DEVICE_TYPE
 
 
+def _synchronize() -> None:
+    current_state().initialize()
+    synchronize()
+
+
 def _external_stream(data_ptr: int, device: int) -> tuple[int, int, int]:
     return data_ptr, device, _CUDA_DEVICE_TYPE
 
@@ -189,9 +195,9 @@ EMULATED: Mapping[str, Callable[..., Any]] = {
     "_cuda_canDeviceAccessPeer": _can_access_peer,
     "_cuda_getArchFlags": arch_flags,
     "_cuda_getCompiledVersion": lambda: CUDA_VERSION_NUMBER,
-    "_cuda_synchronize": lambda: current_state().initialize(),
+    "_cuda_synchronize": _synchronize,
     "_cuda_ipc_collect": _nothing,
-    "_cuda_sleep": _nothing,
+    "_cuda_sleep": sleep,
     "_cuda_getCurrentStream": _current_stream,
     "_cuda_getDefaultStream": _default_stream,
     "_cuda_getStreamFromExternal": _external_stream,
@@ -289,9 +295,21 @@ class Cudart:
     def _succeed(*args: Any) -> IntEnum:
         return cudaError.success
 
-    # No profiler runs, no host memory is registered, no work is ever pending: nothing to do.
+    # No profiler runs, no host memory is registered, a stream's handle holds nothing: nothing to do.
     cudaProfilerStart = cudaProfilerStop = cudaProfilerInitialize = _succeed  # the runtime's own names
-    cudaHostRegister = cudaHostUnregister = cudaDeviceSynchronize = _succeed  # the runtime's own names
+    cudaHostRegister = cudaHostUnregister = cudaStreamDestroy = _succeed  # the runtime's own names
+
+    @staticmethod
+    def cudaDeviceSynchronize() -> IntEnum:  # the runtime's own name
+        """Wait for the current GPU."""
+        _synchronize()
+        return cudaError.success
+
+    @staticmethod
+    def cudaStreamCreate(address: int) -> IntEnum:  # the runtime's own name
+        """Write the handle of a new stream to an address, for `torch.cuda.ExternalStream`."""
+        ctypes.c_uint64.from_address(address).value = stream_book().handle()
+        return cudaError.success
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):

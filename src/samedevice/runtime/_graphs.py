@@ -30,15 +30,10 @@ from samedevice.runtime._memory import engine as engine_state
 from samedevice.runtime._operators import Form, Operator, aten, operator
 from samedevice.runtime._patches import Patches
 from samedevice.runtime._rebind import rebind
-from samedevice.runtime._streams import capturing, current_stream, is_capturing
+from samedevice.runtime._streams import HINT, capturing, current_stream, is_capturing
 
-_HINT = (
-    "\nCUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be incorrect."
-    "\nFor debugging consider passing CUDA_LAUNCH_BLOCKING=1"
-    "\nCompile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.\n"
-)
-_NOT_PERMITTED = f"CUDA error: operation not permitted when stream is capturing{_HINT}"
-_INVALIDATED = f"CUDA error: operation failed due to a previous error during capture{_HINT}"
+_NOT_PERMITTED = f"CUDA error: operation not permitted when stream is capturing{HINT}"
+_INVALIDATED = f"CUDA error: operation failed due to a previous error during capture{HINT}"
 _DEFAULT_STREAM = (
     "CUDA graphs must be captured on a non-default stream. (However, after capture, it's ok to replay them on the default stream.)"
 )

@@ -33,7 +33,7 @@ def _broadcast_out(tensor: torch.Tensor, out: Sequence[torch.Tensor]) -> list[to
     for position, target in enumerate(out):
         if not target.is_cuda:
             raise RuntimeError(
-                f"Expected all output tensors to be CUDA tensors, but output tensor at index {position} is on {target.device}"
+                f"Expected all output tensors to be CUDA tensors, but output tensor at index {position} has device '{target.device}'"
             )
         if target.shape != tensor.shape:
             raise RuntimeError(
@@ -47,8 +47,17 @@ def _broadcast_out(tensor: torch.Tensor, out: Sequence[torch.Tensor]) -> list[to
 def _broadcast_coalesced(tensors: Sequence[torch.Tensor], devices: Sequence[int], buffer_size: int) -> list[list[torch.Tensor]]:
     first = _gpu(devices[0])
     if any(tensor.device != first for tensor in tensors):
-        raise RuntimeError("all tensors must be on devices[0]")
+        raise RuntimeError(f"All tensors must be on devices[0]: {devices[0]}")
     return [list(tensors), *([tensor.to(_gpu(index), non_blocking=True) for tensor in tensors] for index in devices[1:])]
+
+
+def _check_streams(streams: Sequence[Any] | None, homes: Sequence[int]) -> None:
+    for position, (stream, home) in enumerate(zip(streams or (), homes, strict=False)):
+        if stream is not None and stream.device_index != home:
+            raise RuntimeError(
+                f"Expected the device associated with the stream at index {position} (was {stream.device_index}) "
+                f"to match the device supplied at that index (expected {home})"
+            )
 
 
 def _scatter(
@@ -66,45 +75,100 @@ def _scatter(
             f"len(chunk_sizes) = {len(chunk_sizes)}"
         )
     chunks = tensor.chunk(len(devices), dim) if chunk_sizes is None else tensor.split_with_sizes(list(chunk_sizes), dim)
+    if tensor.device.type == "cpu":
+        _check_streams(streams, devices[: len(chunks)])
     return [chunk.to(_gpu(index), non_blocking=True) for chunk, index in zip(chunks, devices, strict=False)]
 
 
 def _scatter_out(tensor: torch.Tensor, out: Sequence[torch.Tensor], dim: int, streams: Sequence[Any] | None = None) -> list[torch.Tensor]:
     if not out:
         raise RuntimeError("Expected at least one output tensor to scatter to")
-    chunks = tensor.split_with_sizes([target.size(dim) for target in out], dim)
-    for position, (target, chunk) in enumerate(zip(out, chunks, strict=True)):
+    dim = _positive(dim, tensor)
+    for position, target in enumerate(out):
         if not target.is_cuda:
             raise RuntimeError(
-                f"Expected all output tensors to be CUDA tensors, but output tensor at index {position} is on {target.device}"
+                f"Expected all output tensors to be CUDA tensors, but output tensor at index {position} has device '{target.device}'"
             )
+        if target.dim() != tensor.dim() or _without(target, dim) != _without(tensor, dim):
+            raise RuntimeError(
+                f"Output tensor at index {position} has incorrect shape: {list(target.shape)}. Expected same shape except for "
+                f"scatter dim {dim} as the source tensor: {list(tensor.shape)}"
+            )
+    sizes = [target.size(dim) for target in out]
+    if sum(sizes) != tensor.size(dim):
+        raise RuntimeError(
+            f"Total size for output tensors along scatter dim {dim} does not match the source tensor size at dim {dim}. "
+            f"Expected {tensor.size(dim)}, but got total size {sum(sizes)}"
+        )
+    _check_streams(streams, [target.get_device() for target in out])
+    for target, chunk in zip(out, tensor.split_with_sizes(sizes, dim), strict=True):
         target.copy_(chunk, non_blocking=True)
     return list(out)
+
+
+def _positive(dim: int, tensor: torch.Tensor) -> int:
+    """A dimension counted from the front; a 0-dim tensor has one for this purpose."""
+    rank = max(tensor.dim(), 1)
+    if not -rank <= dim < rank:
+        raise IndexError(f"Dimension out of range (expected to be in range of [{-rank}, {rank - 1}], but got {dim})")
+    return dim % rank
+
+
+def _without(tensor: torch.Tensor, dim: int) -> list[int]:
+    return [size for position, size in enumerate(tensor.shape) if position != dim]
+
+
+def _gathered_shape(tensors: Sequence[torch.Tensor], dim: int, told: str) -> list[int]:
+    """The shape of what is gathered, after C++'s checks; `told` are the words with which the caller speaks of a device."""
+    first = tensors[0]
+    shape = list(first.shape)
+    for position, tensor in enumerate(tensors):
+        if not tensor.is_cuda:
+            where = told.format(tensor.device)
+            raise RuntimeError(f"Expected all input tensors to be CUDA tensors, but tensor at index {position} has device {where}")
+        if tensor.dim() != len(shape):
+            raise RuntimeError(
+                f"Expected all input tensors to have the same number of dimensions, but tensor at index {position}has "
+                f"{tensor.dim()} dimensions, (expected {len(shape)})"
+            )
+        shape[dim] = tensor.size(dim)
+        if list(tensor.shape) != shape:
+            raise RuntimeError(f"Input tensor at index {position} has invalid shape {list(tensor.shape)}, but expected {shape}")
+    shape[dim] = sum(tensor.size(dim) for tensor in tensors)
+    return shape
 
 
 def _gather(tensors: Sequence[torch.Tensor], dim: int, destination: int | None) -> torch.Tensor:
     if not tensors:
         raise RuntimeError("Expected at least one tensor to gather from")
     first = tensors[0]
-    shape = list(first.shape)
-    for position, tensor in enumerate(tensors):
-        if not tensor.is_cuda:
-            raise RuntimeError(f"Expected all input tensors to be CUDA tensors, but tensor at index {position} is on {tensor.device}")
-        others = list(tensor.shape)
-        others[dim] = shape[dim]
-        if others != shape:
-            raise RuntimeError(
-                f"Input tensor at index {position} has invalid shape {list(tensor.shape)}, "
-                f"but expected {shape} (except for dimension {dim})"
-            )
-    shape[dim] = sum(tensor.size(dim) for tensor in tensors)
+    dim = _positive(dim, first)
+    shape = _gathered_shape(tensors, dim, "{}")
     place = CPU if destination == -1 else current_state().cuda(destination)
-    return _gather_out(tensors, torch.empty(shape, dtype=first.dtype, device=place), dim)
+    formats = {_suggested_format(tensor) for tensor in tensors}
+    memory_format = formats.pop() if len(formats) == 1 else torch.contiguous_format
+    made = torch.empty(shape, dtype=first.dtype, device=place, memory_format=memory_format)
+    return _filled(made, tensors, dim)
+
+
+def _suggested_format(tensor: torch.Tensor) -> torch.memory_format:
+    """As `TensorImpl` suggests one for what is made from a tensor."""
+    return torch._prims_common.suggest_memory_format(tensor)
 
 
 def _gather_out(tensors: Sequence[torch.Tensor], out: torch.Tensor, dim: int) -> torch.Tensor:
+    if not tensors:
+        raise RuntimeError("Expected at least one tensor to gather from")
+    dim = _positive(dim, tensors[0])
+    shape = _gathered_shape(tensors, dim, "'{}'")
+    if list(out.shape) != shape:
+        raise RuntimeError(f"Expected out tensor to have shape {shape}, but got {list(out.shape)}")
+    return _filled(out, tensors, dim)
+
+
+def _filled(out: torch.Tensor, tensors: Sequence[torch.Tensor], dim: int) -> torch.Tensor:
     for part, tensor in zip(out.split_with_sizes([tensor.size(dim) for tensor in tensors], dim), tensors, strict=True):
-        part.copy_(tensor, non_blocking=True)
+        part.copy_(tensor, non_blocking=out.is_cuda)
     return out
 
 

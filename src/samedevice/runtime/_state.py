@@ -114,6 +114,8 @@ class MachineState:
             return self.cuda(None)
         if isinstance(target, int):
             return self.cuda(target)
+        if isinstance(target, torch.cuda.device):
+            return self.cuda(target.idx)
         if not isinstance(target, TorchDevice):
             target = TorchDevice(target)
         if target.type == "cuda":

@@ -1,8 +1,11 @@
 """Streams and events of virtual GPUs.
 
-Everything runs at once and in order, so a stream only has an identity: its device, its number, and whether it is the
+Operators run at once and in order, so a stream has little more than an identity: its device, its number, and whether it is the
 thread's current one. An event takes the host's time when it is recorded. Both are true `torch.Stream`s and `torch.Event`s,
 C++ included.
+
+One thing takes its time: `torch.cuda._sleep`, which programs use to see what waits for what. A stream that sleeps is busy as long
+as a GPU would spin; events recorded on it, and streams that wait for these, end when it ends, and the host waits where it would.
 """
 
 from __future__ import annotations
@@ -31,6 +34,12 @@ _TORCH_CUDA = {name: getattr(torch.cuda, name) for name in ("Stream", "ExternalS
 _CUDA_DEVICE_TYPE = 1  # c10::DeviceType::CUDA
 _GREATEST_PRIORITY = -3  # c10::cuda::max_compile_time_stream_priorities - 1, as a priority
 _HANDLE_BASE = 0x5A3E_0000_0000
+HINT = (
+    "\nCUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be incorrect."
+    "\nFor debugging consider passing CUDA_LAUNCH_BLOCKING=1"
+    "\nCompile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.\n"
+)
+"""What torch adds to each error of the runtime."""
 
 
 class StreamBook:
@@ -40,12 +49,42 @@ class StreamBook:
         self._numbers = itertools.count(1)
         self._local = threading.local()
         self.priorities: dict[int, int] = {}
+        self._busy: dict[tuple[int, int], float] = {}
+        """When a stream that sleeps will have done its work, by device and id."""
 
     def new(self, priority: int) -> int:
         """Id of a new stream; odd, since c10 keeps the low bit for streams of its own pools."""
         stream_id = next(self._numbers) * 2 + 1
         self.priorities[stream_id] = max(_GREATEST_PRIORITY, min(0, priority))
         return stream_id
+
+    def handle(self) -> int:
+        """A handle for a stream that a program makes by the runtime; even multiples are free, `Stream.cuda_stream` has odd ones."""
+        return _HANDLE_BASE + next(self._numbers) * 2 * 16
+
+    def occupy(self, index: int, stream_id: int, until: float) -> None:
+        """A stream does nothing else before that time."""
+        if until > self.done(index, stream_id):
+            self._busy[index, stream_id] = until
+
+    def done(self, index: int, stream_id: int) -> float:
+        """When a stream will have done what it was given; now, if that is over."""
+        return max(time.perf_counter(), self._busy.get((index, stream_id), 0.0))
+
+    def idle(self, index: int, stream_id: int) -> bool:
+        """Whether a stream has nothing left to do."""
+        return self._busy.get((index, stream_id), 0.0) <= time.perf_counter()
+
+    def wait_for_device(self, index: int) -> None:
+        """The host waits for all streams of a GPU."""
+        for (device, _), until in list(self._busy.items()):
+            if device == index:
+                wait_until(until)
+
+    def wait_for_current(self, index: int) -> None:
+        """The host waits for this thread's stream of a GPU, as a read of a value does."""
+        if self._busy:
+            wait_until(self._busy.get((index, self.current(index)), 0.0))
 
     def current(self, index: int) -> int:
         """Id of this thread's current stream on a device; 0 is the default stream."""
@@ -61,6 +100,12 @@ class StreamBook:
         if not hasattr(self._local, "current"):
             self._local.current = {}
         self._local.current[index] = stream_id
+
+
+def wait_until(moment: float) -> None:
+    """The host does nothing before a moment of `time.perf_counter`."""
+    while (left := moment - time.perf_counter()) > 0:
+        time.sleep(left)
 
 
 _books: WeakKeyDictionary[MachineState, StreamBook] = WeakKeyDictionary()
@@ -92,6 +137,34 @@ def select_stream(stream_id: int, device_index: int, device_type: int) -> None:
     stream_book().select(device_index, stream_id)
 
 
+_SLEEP_CYCLES_PER_SECOND = 1.5e9
+"""A round clock: what GPUs run at differs by board and load, and programs that sleep measure it first."""
+
+
+def sleep(cycles: int) -> None:
+    """`torch.cuda._sleep`: the current stream spins. A graph that is captured keeps no sleep."""
+    if capturing.now:
+        return
+    _sleeping.ever = True
+    index = _index(None)
+    book = stream_book()
+    stream_id = book.current(index)
+    book.occupy(index, stream_id, book.done(index, stream_id) + cycles / _SLEEP_CYCLES_PER_SECOND)
+
+
+def synchronize(device: Any = None) -> None:
+    """The host waits for a GPU."""
+    stream_book().wait_for_device(_index(device))
+
+
+def wait_for_copy(*ends: torch.device) -> None:
+    """The host waits for the streams of a copy that it takes part in."""
+    if _sleeping.ever:
+        for end in ends:
+            if end.type == "cuda":
+                stream_book().wait_for_current(int(end.index))
+
+
 def _index(device: Any) -> int:
     """A GPU's index; None and negative integers mean the current one, as for `torch.cuda.device`."""
     state = current_state()
@@ -105,6 +178,15 @@ class _Capturing(threading.local):
 
 
 capturing = _Capturing()
+
+
+class _Sleeping:
+    """Whether any stream of this process ever slept: where none did, nobody waits."""
+
+    ever = False
+
+
+_sleeping = _Sleeping()
 
 
 def is_capturing() -> bool:
@@ -156,11 +238,11 @@ class Stream(TorchStream):
         return ctypes.c_void_p(self.cuda_stream)
 
     def wait_event(self, event: Any) -> None:
-        """All work is in order already."""
+        """What comes on this stream comes after the event."""
         event.wait(self)
 
     def wait_stream(self, stream: Any) -> None:
-        """All work is in order already."""
+        """What comes on this stream comes after what the other has now."""
         self.wait_event(stream.record_event())
 
     def record_event(self, event: Any = None) -> Any:
@@ -171,11 +253,12 @@ class Stream(TorchStream):
         return event
 
     def query(self) -> bool:
-        """Work is done when it is called."""
-        return True
+        """Whether it has nothing left to do."""
+        return stream_book().idle(self.device_index, self.stream_id)
 
     def synchronize(self) -> None:
-        """Work is done when it is called."""
+        """The host waits for it."""
+        wait_until(stream_book().done(self.device_index, self.stream_id))
 
     def is_capturing(self) -> bool:
         """Whether this thread captures a graph."""
@@ -223,7 +306,7 @@ class ExternalStream(Stream):
 
 
 class Event(TorchEvent):
-    """`torch.cuda.Event`: the host's time when it was recorded."""
+    """`torch.cuda.Event`: when its stream had done what it was given before."""
 
     __module__ = "torch.cuda.streams"
     _timing: bool
@@ -271,17 +354,22 @@ class Event(TorchEvent):
         if self._recorded_on is not None and self._recorded_on != stream.device:
             raise RuntimeError(f"Event device {self._recorded_on.index} does not match recording stream's device {stream.device.index}.")
         self._recorded_on = stream.device
-        self._recorded_at = time.perf_counter()
+        self._recorded_at = stream_book().done(stream.device_index, stream.stream_id)
 
     def wait(self, stream: Any = None) -> None:
-        """All work is in order already."""
+        """What comes on the stream comes after this event."""
+        if self._recorded_at is not None and self._recorded_at > time.perf_counter():
+            if stream is None:
+                stream = current_stream()
+            stream_book().occupy(stream.device_index, stream.stream_id, self._recorded_at)
 
     def query(self) -> bool:
-        """Work is done when it is called."""
-        return True
+        """Whether what came before it is done."""
+        return self._recorded_at is None or self._recorded_at <= time.perf_counter()
 
     def synchronize(self) -> None:
-        """Work is done when it is called."""
+        """The host waits for what came before it."""
+        wait_until(self._recorded_at or 0.0)
 
     def elapsed_time(self, end_event: Any) -> float:
         """Milliseconds of host time between two recordings: what the virtual machine took, not what a GPU would."""
@@ -289,6 +377,10 @@ class Event(TorchEvent):
             raise ValueError("Both events must be recorded before calculating elapsed time.")
         if not (self._timing and end_event._timing):
             raise ValueError("Both events must be created with argument 'enable_timing=True'.")
+        if self._recorded_on != end_event._recorded_on:
+            raise torch.AcceleratorError(f"CUDA error: invalid resource handle{HINT}")
+        if not (self.query() and end_event.query()):
+            raise torch.AcceleratorError(f"CUDA error: device not ready{HINT}")
         return float((end_event._recorded_at - self._recorded_at) * 1000.0)
 
     def __repr__(self) -> str:

@@ -66,20 +66,25 @@ class _Transfer(torch.autograd.Function):
     """A move between devices that knows where its gradient belongs; C++ sees one device for all and would leave it."""
 
     @staticmethod
-    def forward(ctx: Any, source: torch.Tensor, device: torch.device, dtype: torch.dtype, memory_format: Any) -> torch.Tensor:
+    def forward(
+        ctx: Any, source: torch.Tensor, device: torch.device, dtype: torch.dtype, memory_format: Any, non_blocking: bool
+    ) -> torch.Tensor:
         ctx.source = (seen_device(source), source.dtype)
-        return _copied(source, device, dtype, memory_format)
+        return _copied(source, device, dtype, memory_format, non_blocking=non_blocking)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
         device, dtype = ctx.source
-        return _copied(gradients[0], device, dtype), None, None, None
+        return _copied(gradients[0], device, dtype), None, None, None, None
 
 
-def _copied(source: torch.Tensor, device: torch.device, dtype: torch.dtype, memory_format: Any = None) -> torch.Tensor:
+def _copied(
+    source: torch.Tensor, device: torch.device, dtype: torch.dtype, memory_format: Any = None, *, non_blocking: bool = False
+) -> torch.Tensor:
     outer, engine.to_meta = engine.to_meta, device.type == "meta"
     try:
-        made: torch.Tensor = aten._to_copy.default(source, dtype=dtype, device=device, memory_format=memory_format)
+        options = {"dtype": dtype, "device": device, "memory_format": memory_format, "non_blocking": non_blocking}
+        made: torch.Tensor = aten._to_copy.default(source, **options)
         return made
     finally:
         engine.to_meta = outer
@@ -92,6 +97,7 @@ def move(
     *,
     copy: bool = False,
     memory_format: Any = None,
+    non_blocking: bool = False,
 ) -> torch.Tensor:
     """`Tensor.to` on a virtual machine; `device` is normalized already."""
     home = seen_device(tensor)
@@ -105,9 +111,9 @@ def move(
     ):
         return tensor
     if target != home and tensor.requires_grad and torch.is_grad_enabled():
-        moved: torch.Tensor = _Transfer.apply(tensor, target, dtype, memory_format)  # type: ignore[no-untyped-call]
+        moved: torch.Tensor = _Transfer.apply(tensor, target, dtype, memory_format, non_blocking)  # type: ignore[no-untyped-call]
         return moved
-    return _copied(tensor, target, dtype, memory_format)
+    return _copied(tensor, target, dtype, memory_format, non_blocking=non_blocking)
 
 
 def _to(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
@@ -119,7 +125,8 @@ def _to(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
     if isinstance(other, Tensor):
         if len(args) > 2:
             copy = args[2]
-        return move(self, seen_device(other), other.dtype, copy=copy, memory_format=kwargs.get("memory_format"))
+        waits_not = args[1] if len(args) > 1 else kwargs.get("non_blocking", False)
+        return move(self, seen_device(other), other.dtype, copy=copy, memory_format=kwargs.get("memory_format"), non_blocking=waits_not)
     state = current_state()
     positional = list(args)
     if positional and isinstance(positional[0], int) and not isinstance(positional[0], bool):
@@ -129,12 +136,13 @@ def _to(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
         copy = positional.pop()
     if isinstance(kwargs.get("device"), int):
         kwargs["device"] = state.device(kwargs["device"])
-    device, dtype, _, memory_format = _parse_to(*positional, **kwargs)
-    return move(self, None if device is None else state.device(device), dtype, copy=copy, memory_format=memory_format)
+    device, dtype, waits_not, memory_format = _parse_to(*positional, **kwargs)
+    place = None if device is None else state.device(device)
+    return move(self, place, dtype, copy=copy, memory_format=memory_format, non_blocking=waits_not)
 
 
 def _cuda(self: torch.Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> torch.Tensor:
-    return move(self, current_state().device(device), memory_format=memory_format)
+    return move(self, current_state().device(device), memory_format=memory_format, non_blocking=non_blocking)
 
 
 def _cpu(self: torch.Tensor, memory_format: Any = None) -> torch.Tensor:

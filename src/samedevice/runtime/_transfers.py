@@ -20,6 +20,7 @@ from samedevice.runtime._memory import (
 )
 from samedevice.runtime._operators import Operator, aten
 from samedevice.runtime._state import CPU, META
+from samedevice.runtime._streams import wait_for_copy
 from samedevice.runtime._values import to_meta
 
 HOST_LIMIT = 1 << 30
@@ -47,6 +48,8 @@ class Transfers:
             if not record.virtual:
                 return self._composites.like(op, args, kwargs)
             target = home  # the carrier's options, copied by C++ code: a change of type
+        elif "cpu" in (home.type, target.type) and not kwargs.get("non_blocking"):
+            wait_for_copy(home, target)
         return self.transfer(source, target, options, self._books.site())
 
     def transfer(self, source: torch.Tensor, target: torch.device, options: dict[str, Any], site: Site | None) -> torch.Tensor:
