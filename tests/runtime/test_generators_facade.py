@@ -9,7 +9,6 @@ import pytest
 import torch
 from torch import nn
 
-from samedevice.errors import UnsupportedFeatureError
 from samedevice.machines import parse_machine
 from samedevice.runtime import VirtualMachine
 from samedevice.runtime._generators import generator_device
@@ -71,12 +70,87 @@ def test_a_state_from_a_real_gpu_sets_the_seed():
     assert torch.cuda.default_generators[1].initial_seed() == 5
 
 
-def test_offsets_are_refused():
-    generator = torch.Generator(device="cuda")
-    with pytest.raises(UnsupportedFeatureError, match="get_offset"):
-        generator.get_offset()
-    with pytest.raises(UnsupportedFeatureError, match="set_offset"):
-        generator.set_offset(4)
+def test_the_state_is_seed_and_offset():
+    generator = torch.Generator(device="cuda").manual_seed(-2)
+    assert generator.initial_seed() == 2**64 - 2
+    generator.set_offset(40)
+    assert generator.get_offset() == 40
+    state = generator.get_state()
+    assert (state.dtype, state.device.type, state.numel()) == (torch.uint8, "cpu", 16)
+    assert state[:8].view(torch.uint64).item() == 2**64 - 2
+    assert state[8:].view(torch.int64).item() == 40
+    state[8:] = torch.tensor([80]).view(torch.uint8)
+    generator.set_state(state)
+    assert generator.get_offset() == 80
+    generator.set_state(state[:8])
+    assert generator.get_offset() == 0
+    with pytest.raises(RuntimeError, match="offset must be a multiple of 4"):
+        generator.set_offset(3)
+    with pytest.raises(RuntimeError, match="RNG state is wrong size"):
+        generator.set_state(torch.get_rng_state())
+    with pytest.raises(TypeError, match=r"RNG state must be a torch\.ByteTensor"):
+        generator.set_state(state.cuda())
+    with pytest.raises(TypeError, match=r"RNG state must be a torch\.ByteTensor"):
+        generator.set_state(state.float())
+
+
+def test_numbers_hang_on_seed_and_offset_alone():
+    first, second = torch.Generator("cuda").manual_seed(7), torch.Generator("cuda:1").manual_seed(7)
+    torch.rand(5, device="cuda", generator=first)
+    torch.randn(3, 2, device="cuda", generator=first)
+    second.set_offset(first.get_offset())
+    assert torch.equal(torch.rand(4, device="cuda", generator=first).cpu(), torch.rand(4, device="cuda:1", generator=second).cpu())
+    drawn = []
+    for offset in range(0, 400, 4):
+        first.set_offset(offset)
+        drawn.append(torch.rand(1, device="cuda", generator=first).item())
+    assert len(set(drawn)) == len(drawn)
+
+
+def test_a_seed_begins_with_what_the_host_draws_from_it():
+    torch.manual_seed(21)
+    assert torch.equal(torch.randn(4, device="cuda").cpu(), torch.randn(4, device="cpu"))
+
+
+@pytest.mark.parametrize(
+    ("draw", "used"),
+    [
+        (lambda x: torch.rand(10, device="cuda"), 4),
+        (lambda x: torch.randn(2**28, device="cuda"), 4 * 249),  # 132 SMs with 8 blocks of 256 threads, 4 numbers each
+        (lambda x: x.uniform_(), 4),
+        (lambda x: x.bernoulli_(0.5), 4),
+        (lambda x: x.bernoulli_(x), 12),
+        (torch.poisson, 20),
+        (lambda x: torch.randint(9, (3,), device="cuda"), 4),
+        (lambda x: torch.randperm(9, device="cuda"), 4),
+        (lambda x: torch.rand(0, device="cuda"), 0),
+        (lambda x: nn.functional.dropout(x, 0.5), 4),
+        (lambda x: nn.functional.dropout(x, 0.0), 0),
+        (lambda x: nn.functional.dropout(x, 0.5, training=False), 0),
+        (nn.functional.rrelu, 0),
+        (lambda x: nn.functional.rrelu(x, training=True), 4),
+        (lambda x: nn.functional.scaled_dot_product_attention(x, x, x), 0),
+    ],
+)
+def test_each_operator_moves_the_offset_as_on_cuda(draw, used):
+    with VirtualMachine(parse_machine("1xH100-80G"), on_mismatch="raise"):
+        x = torch.full((2, 3, 4, 8), 0.5, device="cuda")
+        generator = torch.cuda.default_generators[0]
+        before = generator.get_offset()
+        draw(x)
+        assert generator.get_offset() - before == used
+
+
+def test_generators_share_a_state():
+    generator = torch.Generator("cuda").manual_seed(3)
+    twin = generator.graphsafe_get_state()
+    torch.rand(2, device="cuda", generator=twin)
+    assert generator.get_offset() == twin.get_offset() == 4
+    alone = generator.clone_state()
+    torch.rand(2, device="cuda", generator=generator)
+    assert (alone.get_offset(), twin.get_offset()) == (4, 8)
+    alone.graphsafe_set_state(generator)
+    assert alone.get_offset() == 8
 
 
 def test_a_host_generator_does_not_fit_a_gpu():

@@ -71,7 +71,7 @@ class Calculation:
         """Compute into the values of `out=` arguments, which may be resized: those values, or NotImplemented."""
         options = _on_host({name: to_value(value) for name, value in call.kwargs.items()})
         try:
-            call.op.func(*[to_value(value) for value in call.args], **options)
+            _drawing(call, tuple([to_value(value) for value in call.args]), options)
         except (RuntimeError, NotImplementedError) as error:
             if not _only_the_cpu_cannot(error):
                 raise
@@ -100,27 +100,9 @@ class Calculation:
         return ASSUMED_FLOAT if tensor.dtype.is_floating_point or tensor.dtype.is_complex else 0
 
     def _on_cpu(self, call: Call) -> Any:
-        op = call.op
         values = tuple([to_value(value) for value in call.args])
         options = _on_host({name: to_value(value) for name, value in call.kwargs.items()})
-        if not op.random or call.target.type != "cuda":
-            return op.func(*values, **options)
-        generator = self._books.state.generator(call.target.index) if call.generator is None else call.generator
-        if "generator" in op.argument_names:
-            options["generator"] = generator
-            position = op.argument_names.index("generator")
-            if position < len(values):
-                values = (*values[:position], *values[position + 1 :])
-            return op.func(*values, **options)
-        # Kernels such as native_dropout draw from the CPU's default engine: lend it the device's state.
-        default = torch.default_generator
-        kept = default.get_state()
-        default.set_state(generator.get_state())
-        try:
-            return op.func(*values, **options)
-        finally:
-            generator.set_state(default.get_state())
-            default.set_state(kept)
+        return _drawing(call, values, options)
 
     def _in_another_type(self, call: Call) -> Any:
         """CUDA accepts what this CPU kernel refuses: try it in a type that the CPU has."""
@@ -129,7 +111,7 @@ class Calculation:
         original = next((value.dtype for value in values if isinstance(value, Tensor)), None)
         for dtype in (torch.float32, torch.float64):
             try:
-                result = call.op.func(*[as_dtype(value, dtype) for value in values], **options)
+                result = _drawing(call, tuple([as_dtype(value, dtype) for value in values]), options)
             except (RuntimeError, NotImplementedError):
                 continue
             if isinstance(result, Tensor) and original is not None and result.dtype == dtype:
@@ -150,6 +132,28 @@ class Calculation:
             parts = [self._wrap(part, target, site, assumed=assumed, forget_floats=forget_floats) for part in result]
             return type(result)(parts)
         return result
+
+
+def _drawing(call: Call, values: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """Run the operator on values; what it draws on a GPU comes from the engine that the call was given."""
+    op, engine = call.op, call.drawn
+    if engine is None:
+        return op.func(*values, **options)
+    if "generator" in op.argument_names:
+        position = op.argument_names.index("generator")
+        if position < len(values):
+            values = (*values[:position], engine, *values[position + 1 :])
+        else:
+            options = {**options, "generator": engine}
+        return op.func(*values, **options)
+    # Kernels such as native_dropout draw from the CPU's default engine: lend it the state.
+    default = torch.default_generator
+    kept = default.get_state()
+    default.set_state(engine.get_state())
+    try:
+        return op.func(*values, **options)
+    finally:
+        default.set_state(kept)
 
 
 def _on_host(options: dict[str, Any]) -> dict[str, Any]:

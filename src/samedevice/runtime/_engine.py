@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch._ops import HigherOrderOperator
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -23,6 +24,8 @@ from samedevice.runtime._calculation import Calculation
 from samedevice.runtime._call import Call, Geometry, has_geometry
 from samedevice.runtime._collectives import Collectives
 from samedevice.runtime._composites import Composites
+from samedevice.runtime._draws import engine_for
+from samedevice.runtime._higher_order import kernel_on_cuda
 from samedevice.runtime._masks import masks_to_indices
 from samedevice.runtime._memory import VALUE_LIMIT, Memory, engine, memory_of, raw_is_meta, storage_of, tensors_in
 from samedevice.runtime._operators import INDEX_OPERATORS, SHAPE_ONLY, Form, Operator, aten, operator
@@ -211,6 +214,8 @@ class Engine:
         """All tensors are on one device, and some are virtual or results will be."""
         op = call.op
         form = op.form
+        if op.random and call.target.type == "cuda":
+            call.drawn = engine_for(call, self.state)
         if form is Form.VIEW:
             return op.func(*call.args, **call.kwargs)
         engine.device = call.home
@@ -318,6 +323,8 @@ class Engine:
 class VirtualDeviceMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no types there
     """Hands every operator of one thread to the machine's engine."""
 
+    supports_higher_order_operators = True
+
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
         # Nothing is compiled on a virtual machine; the wrapper that torch would add imports dynamo and costs every call.
@@ -350,6 +357,9 @@ class VirtualDeviceMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # 
             return func(*args, **(kwargs or {}))
         if torch._C._get_dispatch_mode(_FAKE) is not None:
             return func(*args, **(kwargs or {}))  # torch works out shapes for itself, below this mode
+        if isinstance(func, HigherOrderOperator):
+            with self:
+                return kernel_on_cuda(func)(*args, **(kwargs or {}))
         op = operator(func)
         if op.composite:
             with self:

@@ -6,15 +6,18 @@ fixes the visible devices, as in CUDA, where seeds wait for the initialization.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from types import ModuleType
 from typing import Any, overload
 
 import torch
 
+from samedevice.runtime._imports import when_imported
 from samedevice.runtime._patches import Patches
 from samedevice.runtime._rebind import rebind
 from samedevice.runtime._state import CPU, TorchDevice, current_state
-from samedevice.runtime._virtual_generator import TorchGenerator, VirtualGenerator, virtual_device
+from samedevice.runtime._virtual_generator import TorchGenerator, VirtualGenerator, virtual_state, whole
 
 
 class _GeneratorType(type):
@@ -42,7 +45,8 @@ class Generator(metaclass=_GeneratorType):
 
 def generator_device(generator: torch._C.Generator) -> torch.device:
     """Where a generator lives: a virtual GPU or the host."""
-    return virtual_device(generator) or generator.device
+    state = virtual_state(generator)
+    return generator.device if state is None else state.device
 
 
 class DefaultGenerators(Sequence[torch._C.Generator]):
@@ -145,9 +149,21 @@ _RANDOM: tuple[Callable[..., Any], ...] = (
 )
 
 
+def _install_in_dtensor(patches: Patches, module: ModuleType) -> None:
+    """DTensor computes with the state of a generator that it got from C++."""
+    tracker = module.OffsetBasedRNGTracker
+    original = tracker._distribute_region
+
+    def distribute_region(self: Any, spec: Any, generator: torch._C.Generator | None = None) -> Any:
+        return original(self, spec, None if generator is None else whole(generator))
+
+    patches.attribute(tracker, "_distribute_region", distribute_region)
+
+
 def install_generators(patches: Patches) -> None:
     """Put virtual generators in place of CUDA's."""
     patches.attribute(torch, "Generator", Generator)
     rebind(patches, "torch.cuda", "default_generators", DefaultGenerators())
     for function in _RANDOM:
         rebind(patches, "torch.cuda", function.__name__, function)
+    when_imported(patches, {"torch.distributed.tensor._random": functools.partial(_install_in_dtensor, patches)})
