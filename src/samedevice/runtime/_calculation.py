@@ -15,7 +15,7 @@ from samedevice.runtime._memory import ASSUMED_FLOAT, Memory, memory_of, tensors
 from samedevice.runtime._operators import SHAPE_ONLY, Operator
 from samedevice.runtime._state import CPU
 from samedevice.runtime._streams import wait_for_copy
-from samedevice.runtime._values import as_dtype, to_value
+from samedevice.runtime._values import as_dtype, pass_on_assumptions, to_value
 
 Tensor = torch.Tensor
 
@@ -60,11 +60,7 @@ class Calculation:
             if not _only_the_cpu_cannot(error):
                 raise
             return False
-        if any(record.__class__ is Memory and record.assumed for record in call.records):
-            for tensor in written:
-                own = memory_of(tensor)
-                if own is not None:
-                    own.assumed = True
+        pass_on_assumptions(call.op, call.tensors, written)
         return True
 
     def into_out(self, call: Call, outs: set[str]) -> Any:
@@ -76,11 +72,7 @@ class Calculation:
             if not _only_the_cpu_cannot(error):
                 raise
             return NotImplemented
-        if any(record.__class__ is Memory and record.assumed for record in call.records):
-            for tensor in (tensor for name in outs for tensor in tensors_in(call.kwargs[name])):
-                own = memory_of(tensor)
-                if own is not None:
-                    own.assumed = True
+        pass_on_assumptions(call.op, call.tensors, [tensor for name in outs for tensor in tensors_in(call.kwargs[name])])
         return [value for name in outs for value in tensors_in(options[name])]
 
     def scalar(self, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

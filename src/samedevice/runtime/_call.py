@@ -16,7 +16,7 @@ Tensor = torch.Tensor
 class Call:
     """An operator, its arguments, and what is known of its tensors."""
 
-    __slots__ = ("args", "drawn", "generator", "home", "kwargs", "op", "records", "target", "tensors")
+    __slots__ = ("args", "away", "drawn", "generator", "home", "kwargs", "op", "records", "target", "tensors")
 
     def __init__(
         self, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: Sequence[torch.Tensor], records: Sequence[Any]
@@ -34,6 +34,8 @@ class Call:
         self.generator: Any = None
         self.drawn: torch._C.Generator | None = None
         """The CPU's engine that this one call draws from; None where it draws nothing on a GPU."""
+        self.away: Sequence[tuple[torch.Tensor, torch.Tensor]] = ()
+        """What is written on another device: the script's own tensor, and the one that this call has in its place."""
 
     def key(self) -> Any:
         """Equal for calls whose results have equal geometry; None when an argument cannot be compared."""

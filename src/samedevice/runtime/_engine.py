@@ -33,7 +33,7 @@ from samedevice.runtime._recorder import Recorder
 from samedevice.runtime._settling import Settling
 from samedevice.runtime._state import CPU, META, MachineState
 from samedevice.runtime._transfers import HOST_LIMIT, Transfers
-from samedevice.runtime._values import abstract, device_seen, record_of
+from samedevice.runtime._values import abstract, device_seen, pass_on_assumptions, record_of, replace_tensors
 from samedevice.runtime._wording import in_own_words
 from samedevice.runtime._writing import Writing
 
@@ -110,8 +110,7 @@ class Engine:
 
         records = []
         home: torch.device | None = None
-        mixed = False
-        virtual = False
+        mixed = virtual = assumed = False
         for tensor in tensors:
             try:
                 record = storage_of(tensor)._sd
@@ -121,6 +120,8 @@ class Engine:
                 device = record.device
                 if record.virtual:
                     virtual = True
+                if record.assumed:
+                    assumed = True
             elif raw_is_meta(tensor):
                 device = META
             else:
@@ -133,26 +134,39 @@ class Engine:
         assert home is not None
         on_host = home.type == "cpu" and not virtual and not mixed
         if on_host and (target is None or target.type == "cpu"):
-            return self._on_host(op, args, kwargs)
+            return self._on_assumed(op, args, kwargs, tensors) if assumed else self._on_host(op, args, kwargs)
         call = Call(op, args, kwargs, tensors, records)
         call.generator = generator
         if mixed:
-            if op.short.startswith("_foreach_"):
-                return self._foreach_over_devices(op, args, kwargs)
-            call = self.settling.settle(call)
-            home = call.home
-            if home.type == "cpu" and not any(r.__class__ is Memory and r.virtual for r in call.records):
-                return self._on_host(op, call.args, call.kwargs)
-        elif home.type == "meta" and (target is None or target.type == "meta"):
+            return self._foreach_over_devices(op, args, kwargs) if op.short.startswith("_foreach_") else self._over_devices(call, target)
+        if home.type == "meta" and (target is None or target.type == "meta"):
             return self.composites.on_meta(op, args, kwargs, tensors, records)
         if target is not None and target.type == "meta":
             return self.composites.like(op, call.args, call.kwargs)
         if home.type == "meta" and target == CPU and op.form is Form.FRESH and _small(call, self.books.value_limit):
             return self._on_host(op, args, kwargs)  # as small copies to the host: scripts hand them to code that is not torch
         call.home = home
-        call.target = target or home
-        if generator is not None:
-            self.settling.check_generator(op, generator, call.target)
+        return self._together(call, target)
+
+    def _over_devices(self, call: Call, target: torch.device | None = None) -> Any:
+        """The tensors are on several devices; afterwards each that is written holds what it would hold."""
+        call = self.settling.settle(call)
+        if call.home.type == "cpu" and not any(record.__class__ is Memory and record.virtual for record in call.records):
+            result = self._on_assumed(call.op, call.args, call.kwargs, call.tensors)
+        elif target is not None and target.type == "meta":
+            return self.composites.like(call.op, call.args, call.kwargs)
+        else:
+            result = self._together(call, target)
+        for own, stand_in in call.away:
+            if own.size() != stand_in.size():
+                self.run(aten.resize_.default, (own, list(stand_in.size())), {})
+            self.run(aten.copy_.default, (own, stand_in), {})
+        return replace_tensors(result, {id(stand_in): own for own, stand_in in call.away}) if call.away else result
+
+    def _together(self, call: Call, target: torch.device | None) -> Any:
+        call.target = target or call.home
+        if call.generator is not None:
+            self.settling.check_generator(call.op, call.generator, call.target)
         return self.on_virtual(call)
 
     def _sum(self, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -172,6 +186,14 @@ class Engine:
             if pinned:
                 for tensor in tensors_in(result):
                     storage_of(tensor)._sd.pinned = True
+        return result
+
+    def _on_assumed(self, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: Sequence[torch.Tensor]) -> Any:
+        """All tensors are real host memory, and some of it holds what was assumed."""
+        result = self._on_host(op, args, kwargs)
+        if op.form is not Form.VIEW:
+            filled = [*tensors_in(result), *tensors_in([args[at] for at in op.writes(args) if at < len(args)])]
+            pass_on_assumptions(op, tensors, list({id(tensor): tensor for tensor in filled}.values()))
         return result
 
     def _large_host(self, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -306,7 +328,7 @@ class Engine:
             part = tuple([one(value, position) for value in args])
             options = {name: one(value, position) for name, value in kwargs.items()}
             results.append(self._one_element(op, part, options))
-        if op.form is Form.INPLACE:
+        if not op.func._schema.returns:
             return None
         return [tensor for result in results for tensor in tensors_in(result)]
 
@@ -314,10 +336,7 @@ class Engine:
         tensors = [tensor for value in (*args, *kwargs.values()) for tensor in tensors_in(value)]
         if len({str(device_seen(tensor)) for tensor in tensors}) == 1:
             return self.run(op.func, args, kwargs)
-        call = self.settling.settle(Call(op, args, kwargs, tensors, [record_of(tensor) for tensor in tensors]))
-        if call.home.type == "cpu":
-            return self._on_host(op, call.args, call.kwargs)
-        return self.on_virtual(call)
+        return self._over_devices(Call(op, args, kwargs, tensors, [record_of(tensor) for tensor in tensors]))
 
 
 class VirtualDeviceMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no types there

@@ -59,6 +59,8 @@ _SIZED_FACTORIES = {
 }
 
 
+_UNDECLARED_WRITES = {"aten::native_batch_norm": {"running_mean", "running_var"}}
+"""Arguments that are changed although the schema does not say so."""
 _COLLECTIVE = {"c10d", "_c10d_functional", "_dtensor"}
 
 SHAPE_ONLY = {
@@ -95,6 +97,7 @@ class Operator:
         "short",
         "size_at",
         "sized",
+        "trains_at",
         "written",
     )
 
@@ -105,7 +108,12 @@ class Operator:
         """As the dispatcher prints it: `aten.mul.Tensor`."""
         self.short = schema.name.split("::")[-1]
         self.argument_names = [argument.name for argument in schema.arguments]
-        self.written = [i for i, a in enumerate(schema.arguments) if a.alias_info is not None and a.alias_info.is_write]
+        undeclared = _UNDECLARED_WRITES.get(schema.name, set())
+        self.written = [
+            i for i, a in enumerate(schema.arguments) if a.name in undeclared or (a.alias_info is not None and a.alias_info.is_write)
+        ]
+        self.trains_at = self.argument_names.index("training") if undeclared else None
+        """Position of the argument without which nothing undeclared is written."""
         self.returned = _returned_arguments(schema)
         """For an operator that returns its changed arguments: their positions."""
         self.composite = torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd")
@@ -129,6 +137,10 @@ class Operator:
         if self.short == "randint":
             self.size_at = self.argument_names.index("size")
 
+    def writes(self, args: tuple[Any, ...]) -> list[int]:
+        """Positions of the arguments that a call changes."""
+        return self.written if self.trains_at is None or args[self.trains_at] else []
+
     def factory_numel(self, args: tuple[Any, ...]) -> int:
         """Number of elements that a sized factory makes; 0 when the size cannot be read."""
         size = args[self.size_at] if self.size_at < len(args) else ()
@@ -143,6 +155,8 @@ def _returned_arguments(schema: Any) -> list[int]:
 def _form(schema: Any) -> Form:
     if schema.name in _UNDECLARED_VIEWS:
         return Form.VIEW
+    if schema.name in _UNDECLARED_WRITES:
+        return Form.MIXED
     written = [a for a in schema.arguments if a.alias_info is not None and a.alias_info.is_write]
     if written:
         if any(a.kwarg_only for a in written):

@@ -15,7 +15,7 @@ from samedevice.runtime._call import Call
 from samedevice.runtime._composites import Composites
 from samedevice.runtime._generators import generator_device
 from samedevice.runtime._memory import Memory, carrier, tensors_in
-from samedevice.runtime._operators import INDEX_OPERATORS, Operator
+from samedevice.runtime._operators import INDEX_OPERATORS, Form, Operator
 from samedevice.runtime._transfers import Transfers
 from samedevice.runtime._values import device_seen, record_of, replace_tensors
 
@@ -79,10 +79,15 @@ class Settling:
 
     def _gather(self, call: Call, named: Named, devices: Sequence[torch.device], home: torch.device) -> Call:
         moved: dict[int, torch.Tensor] = {}
-        for (_, tensor, _), device in zip(named, devices, strict=True):
+        away: list[tuple[torch.Tensor, torch.Tensor]] = []
+        for (_, tensor, written), device in zip(named, devices, strict=True):
             if device == home:
                 continue
-            moved[id(tensor)] = self._bring(tensor, device, home)
+            if id(tensor) not in moved:
+                moved[id(tensor)] = self._bring(tensor, device, home)
+            if written and device.type != "meta":
+                away.append((tensor, moved[id(tensor)]))
+                continue
             if tensor.requires_grad and self.gradient_back is not None and torch.is_grad_enabled():
                 self.gradient_back(tensor)
         args = tuple([replace_tensors(value, moved) for value in call.args])
@@ -91,6 +96,7 @@ class Settling:
         gathered = Call(call.op, args, kwargs, tensors, [record_of(tensor) for tensor in tensors])
         gathered.home = gathered.target = home
         gathered.generator = call.generator
+        gathered.away = away
         return gathered
 
     def _bring(self, tensor: torch.Tensor, device: torch.device, home: torch.device) -> torch.Tensor:
@@ -106,9 +112,10 @@ class Settling:
 def _named_tensors(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, torch.Tensor, bool]]:
     """(argument name, tensor, written) of every tensor, in schema order."""
     found: list[tuple[str, torch.Tensor, bool]] = []
+    writes = op.writes(args)
     for position, name in enumerate(op.argument_names):
         value = args[position] if position < len(args) else kwargs.get(name)
-        written = position in op.written
+        written = position in writes
         if isinstance(value, Tensor):
             found.append((name, value, written))
         elif isinstance(value, (list, tuple)):
@@ -117,10 +124,11 @@ def _named_tensors(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) 
 
 
 def _home(op: Operator, named: Sequence[tuple[str, torch.Tensor, bool]], devices: Sequence[torch.device]) -> torch.device:
-    """Where the operator runs: with what it writes or indexes, else on the first GPU among its tensors."""
-    for (_, _, written), device in zip(named, devices, strict=True):
-        if written and device.type != "meta":
-            return device
+    """Where the operator runs: with what it changes or indexes, else on the first GPU among its tensors."""
+    if op.form is Form.INPLACE:
+        for (_, _, written), device in zip(named, devices, strict=True):
+            if written and device.type != "meta":
+                return device
     if op.name in INDEX_OPERATORS and devices[0].type != "meta":
         return devices[0]
     candidates = [d for (_, t, _), d in zip(named, devices, strict=True) if d.type == "cuda" and t.dim() > 0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import mmap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -97,11 +97,29 @@ def blank(tensor: torch.Tensor, value_limit: int) -> bool:
 
 
 def forget(tensor: torch.Tensor) -> None:
-    """Something unknown was written into the tensor."""
+    """Something unknown was written into the tensor. In real host memory it reads as what is assumed, as far as values go."""
     record = memory_of(tensor)
     if record is not None and record.virtual:
         record.shadow = None
         record.blank = False
+    elif not raw_is_meta(tensor):
+        if record is None:
+            record = storage_of(tensor)._sd = Memory(CPU, virtual=False)
+        record.assumed = True
+        if tensor.numel() * tensor.element_size() <= VALUE_LIMIT:
+            tensor.fill_(ASSUMED_FLOAT if tensor.dtype.is_floating_point or tensor.dtype.is_complex else 0)
+
+
+def pass_on_assumptions(op: Operator, tensors: Sequence[torch.Tensor], written: Sequence[torch.Tensor]) -> None:
+    """What is computed from assumed values is assumed, too; a tensor that is overwritten as a whole is what its sources are."""
+    replaced = written[0] if op.overwrites and len(written) == 1 else None
+    assumed = any(record.__class__ is Memory and record.assumed for t in tensors if t is not replaced for record in [record_of(t)])
+    for tensor in written:
+        own = memory_of(tensor)
+        if own is None:
+            continue
+        whole = tensor is replaced and tensor.numel() * tensor.element_size() == storage_of(tensor).nbytes()
+        own.assumed = assumed or (own.assumed and not whole)
 
 
 def replace_tensors(value: Any, moved: dict[int, torch.Tensor]) -> Any:

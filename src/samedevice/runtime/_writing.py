@@ -12,7 +12,7 @@ from samedevice.runtime._call import Call
 from samedevice.runtime._memory import Memory, memory_of, storage_of, tensors_in
 from samedevice.runtime._operators import Operator
 from samedevice.runtime._state import META
-from samedevice.runtime._values import abstract, blank, forget, give_shadow, to_meta
+from samedevice.runtime._values import abstract, blank, forget, give_shadow, replace_tensors, to_meta
 
 Tensor = torch.Tensor
 
@@ -102,17 +102,22 @@ class Writing:
                 if isinstance(kwargs[next(iter(outs))], (list, tuple)):
                     return None
                 return returned[0] if len(returned) == 1 else tuple(returned)
-        options = {name: value if name in outs else to_meta(value) for name, value in kwargs.items()}
+        options = {name: to_meta(value) for name, value in kwargs.items()}
         if options.get("device") is not None:
             options["device"] = META
         result = op.func(*[to_meta(value) for value in args], **options)
-        for tensor, size in zip(written, sizes, strict=True):
-            record = memory_of(tensor)
-            if record is not None:
-                record.shadow = None
-                if storage_of(tensor).nbytes() != size:
+        own: dict[int, torch.Tensor] = {}
+        stand_ins = [tensor for name in outs for tensor in tensors_in(options[name])]
+        for tensor, stand_in, size in zip(written, stand_ins, sizes, strict=True):
+            if tensor is stand_in:
+                record = memory_of(tensor)
+                if record is not None and storage_of(tensor).nbytes() != size:
                     self._books.rebook(record, storage_of(tensor), size)
-        return result
+            elif tensor.size() != stand_in.size():  # host memory
+                tensor.resize_(stand_in.size())
+            own[id(stand_in)] = tensor
+            forget(tensor)
+        return replace_tensors(result, own)
 
     def _follow(self, tensor: torch.Tensor, size: int, value: torch.Tensor) -> None:
         """Give a tensor the geometry that its value got when it was resized."""
@@ -142,7 +147,7 @@ def _whole(tensor: torch.Tensor, value_limit: int) -> bool:
 
 
 def _written(op: Operator, args: tuple[Any, ...]) -> list[torch.Tensor]:
-    return [tensor for position in op.written if position < len(args) for tensor in tensors_in(args[position])]
+    return [tensor for position in op.writes(args) if position < len(args) for tensor in tensors_in(args[position])]
 
 
 def _revives(written: torch.Tensor, call: Call, value_limit: int) -> bool:
