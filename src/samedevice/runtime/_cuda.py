@@ -30,7 +30,7 @@ from samedevice.errors import UnsupportedFeatureError
 from samedevice.runtime._build import CUDA_VERSION, CUDNN_VERSION
 from samedevice.runtime._driver import CUDART, EMULATED, exchange_device, is_in_bad_fork, refuse
 from samedevice.runtime._driver import UNSUPPORTED as UNSUPPORTED_C
-from samedevice.runtime._legacy_tensors import LEGACY_TENSORS
+from samedevice.runtime._legacy_tensors import install_legacy_tensors
 from samedevice.runtime._patches import Patches
 from samedevice.runtime._properties import DeviceProperties, device_properties
 from samedevice.runtime._rebind import rebind
@@ -175,8 +175,7 @@ def install_cuda(patches: Patches) -> None:
 
     install_streams(patches)
     patches.attribute(cuda.nvtx, "_nvtx", _Nvtx())
-    for name, kind in LEGACY_TENSORS.items():
-        patches.attribute(cuda, name, kind)
+    install_legacy_tensors(patches)
     for name in _REFUSED_FUNCTIONS:
         if hasattr(cuda, name):
             rebind(patches, "torch.cuda", name, refuse(f"torch.cuda.{name}"))

@@ -1,4 +1,4 @@
-"""Factories and `torch.device` take integers as devices; nothing else about them changes.
+"""Factories and `torch.device` take integers as devices, and obey a default tensor type on a GPU; nothing else about them changes.
 
 Note [Real factories first]
 `torch.utils._device._device_constructors()` remembers the factories at its first use, and `with torch.device(...)` compares against
@@ -16,18 +16,18 @@ import torch
 import torch.utils._device
 
 from samedevice.errors import UnsupportedFeatureError
-from samedevice.runtime._memory import is_virtual
+from samedevice.runtime._memory import engine, is_virtual
+from samedevice.runtime._operators import aten
 from samedevice.runtime._patches import Patches
-from samedevice.runtime._state import TorchDevice, current_state
+from samedevice.runtime._state import CPU, META, TorchDevice, current_state
 
 _WITH_DEVICE = (
-    "arange", "as_tensor", "asarray", "bartlett_window", "blackman_window", "empty", "empty_like", "empty_strided", "eye", "full",
-    "full_like", "hamming_window", "hann_window", "kaiser_window", "linspace", "logspace", "ones", "ones_like", "rand", "rand_like",
-    "randint", "randint_like", "randn", "randn_like", "randperm", "scalar_tensor", "tensor", "tril_indices",
-    "triu_indices", "zeros", "zeros_like",
+    "arange", "bartlett_window", "blackman_window", "empty", "empty_permuted", "empty_strided", "eye", "full", "hamming_window",
+    "hann_window", "kaiser_window", "linspace", "logspace", "normal", "ones", "rand", "randint", "randn", "randperm",
+    "scalar_tensor", "tril_indices", "triu_indices", "zeros",
 )  # fmt: skip
+_LIKE = ("empty_like", "full_like", "ones_like", "rand_like", "randint_like", "randn_like", "zeros_like")
 _METHODS = ("new_empty", "new_empty_strided", "new_full", "new_ones", "new_zeros")
-_FROM_DATA = {"tensor", "as_tensor", "asarray"}
 
 
 class _DeviceType(type):
@@ -61,8 +61,15 @@ def install_factories(patches: Patches) -> None:
     """Wrap every factory that takes `device=`."""
     torch.utils._device._device_constructors()  # Note [Real factories first]
     for name in _WITH_DEVICE:
-        original = getattr(torch, name)
-        patches.attribute(torch, name, _from_data(original) if name in _FROM_DATA else _with_integers(original))
+        patches.attribute(torch, name, _with_integers(getattr(torch, name), by_default=True))
+    for name in ("fftfreq", "rfftfreq"):
+        patches.attribute(torch.fft, name, _with_integers(getattr(torch.fft, name), by_default=True))
+    for name in _LIKE:
+        patches.attribute(torch, name, _with_integers(getattr(torch, name)))
+    patches.attribute(torch, "range", _range(torch.range))
+    patches.attribute(torch, "tensor", _from_data(torch.tensor))
+    patches.attribute(torch, "as_tensor", _as_tensor(_from_data(torch.as_tensor)))
+    patches.attribute(torch, "asarray", _asarray(torch.asarray))
     patches.attribute(torch, "sparse_coo_tensor", _without_gpus(torch.sparse_coo_tensor))
     for name in _METHODS:
         patches.attribute(torch.Tensor, name, _with_integers(getattr(torch.Tensor, name)))
@@ -70,7 +77,9 @@ def install_factories(patches: Patches) -> None:
     patches.item(copyreg.dispatch_table, TorchDevice, _reduce_device)  # type: ignore[arg-type]  # keyed by type
 
 
-def _with_integers(original: Callable[..., Any]) -> Callable[..., Any]:
+def _with_integers(original: Callable[..., Any], *, by_default: bool = False) -> Callable[..., Any]:
+    """`by_default`: where neither a device nor `out=` is given, the default tensor type says where."""
+
     @functools.wraps(original, updated=())
     def factory(*args: Any, **kwargs: Any) -> Any:
         device = kwargs.get("device")
@@ -79,7 +88,36 @@ def _with_integers(original: Callable[..., Any]) -> Callable[..., Any]:
                 kwargs["device"] = current_state().device(device)
             if isinstance(kwargs.get("out"), torch.Tensor) and is_virtual(kwargs["out"]):
                 _check_out(kwargs)
+        elif by_default and current_state().type_on_gpu:
+            _place_by_type(args, kwargs)
         return original(*args, **kwargs)
+
+    return factory
+
+
+def _place_by_type(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Where tensors are given, they tell where results are."""
+    if not any(isinstance(value, torch.Tensor) for value in (*args, *kwargs.values())):
+        kwargs["device"] = _default_device()
+
+
+def _range(original: Callable[..., Any]) -> Callable[..., Any]:
+    """C++ would guard the device of `torch.range` before any mode sees the call."""
+    elsewhere = _with_integers(original)
+
+    @functools.wraps(original, updated=())
+    def factory(*args: Any, **kwargs: Any) -> Any:
+        if kwargs.get("out") is not None:
+            return elsewhere(*args, **kwargs)
+        device = kwargs.pop("device", None)
+        if device is None:
+            device = _default_device()
+        place = CPU if device is None else current_state().device(device)
+        made = original(*args, device=META if place.type == "cuda" else place, **kwargs)  # it also checks and warns
+        if place.type != "cuda":
+            return made
+        bounds = {name: kwargs[name] for name in ("start", "end", "step") if name in kwargs}
+        return aten.range.step(*args, **bounds, dtype=made.dtype, device=place).requires_grad_(made.requires_grad)
 
     return factory
 
@@ -112,8 +150,8 @@ def _from_data(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original, updated=())
     def factory(data: Any, *args: Any, **kwargs: Any) -> Any:
         device = kwargs.get("device")
-        if device is None and torch._C._len_torch_function_stack():
-            device = _device_of_context()
+        if device is None:
+            device = _device_of_context() if isinstance(data, torch.Tensor) else _default_device()
         if device is not None:  # C++ would ask a CUDA build which index `cuda` means
             kwargs["device"] = current_state().device(device)
         if isinstance(data, (list, tuple)):
@@ -124,6 +162,59 @@ def _from_data(original: Callable[..., Any]) -> Callable[..., Any]:
         return original(data, *args, **kwargs)
 
     return factory
+
+
+def _as_tensor(inner: Callable[..., Any]) -> Callable[..., Any]:
+    """C++ would copy: for it a tensor on a virtual GPU is never where `device=` says."""
+
+    @functools.wraps(inner, updated=())
+    def factory(data: Any, *args: Any, **kwargs: Any) -> Any:
+        if args or not isinstance(data, torch.Tensor) or not is_virtual(data) or not kwargs.keys() <= {"dtype", "device"}:
+            return inner(data, *args, **kwargs)
+        return data.to(device=_wanted(data, kwargs.get("device")), dtype=kwargs.get("dtype"))
+
+    return factory
+
+
+def _asarray(original: Callable[..., Any]) -> Callable[..., Any]:
+    """`torch.asarray` of a tensor brings it where it is wanted, or refuses; C++ then decides about its gradient alone.
+
+    Source of the decision: torch/csrc/utils/tensor_new.cpp, asarray_data.
+    """
+    inner = _from_data(original)
+
+    @functools.wraps(original, updated=())
+    def factory(obj: Any, *args: Any, **kwargs: Any) -> Any:
+        if args or not isinstance(obj, torch.Tensor):
+            return inner(obj, *args, **kwargs)
+        device, dtype, copy = _wanted(obj, kwargs.pop("device", None)), kwargs.pop("dtype", None), kwargs.pop("copy", None)
+        if copy is False:
+            if device != obj.device:
+                raise ValueError(f"can't alias tensor from device '{obj.device}' to '{device}'.")
+            return original(obj, device=_device_in_c(obj), dtype=dtype, copy=False, **kwargs)
+        moved = obj.to(device=device, dtype=dtype, copy=bool(copy))
+        return original(moved, device=_device_in_c(moved), **kwargs)
+
+    return factory
+
+
+def _wanted(data: torch.Tensor, device: Any) -> torch.device:
+    """Where a tensor is to be that a factory was given."""
+    if device is None:
+        device = _device_of_context()
+    return data.device if device is None else current_state().device(device)
+
+
+def _device_in_c(tensor: torch.Tensor) -> torch.device:
+    return META if is_virtual(tensor) else tensor.device
+
+
+def _default_device() -> torch.device | None:
+    """Where a factory makes a tensor when nobody says; None is the host. A context counts more than the default tensor type."""
+    if engine.raw:
+        return None
+    found = _device_of_context()
+    return current_state().device(None) if found is None and current_state().type_on_gpu else found
 
 
 def _device_of_context() -> torch.device | None:

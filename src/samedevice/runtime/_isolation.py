@@ -25,10 +25,11 @@ _AUTOCAST = ("cuda", "cpu")
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What torch and the machine are told to do: the default and the current device, autocast, every replaced attribute."""
+    """What torch and the machine are told to do: default and current device, default type, autocast, every replaced attribute."""
 
     current_device: int
     default_device: Any
+    type_on_gpu: bool
     autocast: tuple[tuple[bool, torch.dtype], ...]
     autocast_cache: bool
     attributes: tuple[tuple[Any, str, Any], ...]
@@ -39,6 +40,7 @@ class Settings:
         return cls(
             state.current_device(),
             _default_device(),
+            state.type_on_gpu,
             tuple((torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)) for kind in _AUTOCAST),
             torch.is_autocast_cache_enabled(),
             tuple(patches.values()),
@@ -49,6 +51,7 @@ class Settings:
         patches.restore(self.attributes)
         if _default_device() is not self.default_device:
             torch.set_default_device(self.default_device)
+        state.type_on_gpu = self.type_on_gpu
         for kind, (enabled, dtype) in zip(_AUTOCAST, self.autocast, strict=True):
             torch.set_autocast_enabled(kind, enabled)
             torch.set_autocast_dtype(kind, dtype)

@@ -36,6 +36,8 @@ class MachineState:
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
         self.initialized = False
+        self.type_on_gpu = False
+        """Whether `torch.set_default_tensor_type` was given a type on the GPU: tensors are then made there."""
         self.pid = os.getpid()
         self._physical = [DeviceLedger(gpu.total_memory) for gpu in machine.gpus]
         self._visible: list[int] = []

@@ -14,6 +14,7 @@ from types import FunctionType
 from typing import Any
 
 import torch
+from torch.overrides import has_torch_function_unary
 
 from samedevice.runtime._engine import Engine
 from samedevice.runtime._memory import (
@@ -23,6 +24,7 @@ from samedevice.runtime._memory import (
     engine,
     is_virtual,
     memory_of,
+    over,
     raw_data_ptr,
     raw_device,
     raw_is_meta,
@@ -142,7 +144,10 @@ def _to(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
 
 
 def _cuda(self: torch.Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> torch.Tensor:
-    return move(self, current_state().device(device), memory_format=memory_format, non_blocking=non_blocking)
+    target = current_state().device(device)
+    if target.type != "cuda":
+        raise RuntimeError("Invalid device, must be cuda device")
+    return move(self, target, memory_format=memory_format, non_blocking=non_blocking)
 
 
 def _cpu(self: torch.Tensor, memory_format: Any = None) -> torch.Tensor:
@@ -277,34 +282,31 @@ def _deepcopy(self: torch.Tensor, memo: dict[int, Any]) -> Any:
 
 _original_deepcopy: Any = Tensor.__deepcopy__
 _original_repr: Any = Tensor.__repr__
-_original_format: Any = Tensor.__format__
+_numbers_as_text: Any = torch._tensor_str._tensor_str
 
 
 def _repr(self: torch.Tensor, *, tensor_contents: Any = None) -> str:
-    if engine.raw or not is_virtual(self) or tensor_contents is not None:
-        return str(_original_repr(self, tensor_contents=tensor_contents))
-    record = memory_of(self)
-    assert record is not None
-    suffix = f", device='{record.device}'" if record.device.type != "cpu" else ""
-    if record.shadow is None:
-        return f"{_class_name(self)}(..., size={tuple(self.shape)}, dtype={self.dtype}{suffix})"
-    text = _original_repr(host_copy(self.detach()))
-    head, _, _ = text.rpartition(")")
-    gradient = ", requires_grad=True" if self.requires_grad and self.is_leaf else ""
-    if self.grad_fn is not None:
-        gradient = f", grad_fn=<{type(self.grad_fn).__name__}>"
-    body = f"{head}{suffix}{gradient})"
-    return f"Parameter containing:\n{body}" if isinstance(self, torch.nn.Parameter) else body
+    """torch writes the text, and is given the numbers, or dots for those that nobody knows."""
+    if tensor_contents is None and not engine.raw and is_virtual(self) and not has_torch_function_unary(self) and _is_dense(self):
+        tensor_contents = _contents(self)
+    return str(_original_repr(self, tensor_contents=tensor_contents))
 
 
-def _class_name(tensor: torch.Tensor) -> str:
-    return "Parameter" if isinstance(tensor, torch.nn.Parameter) else "tensor"
+def _is_dense(tensor: torch.Tensor) -> bool:
+    return tensor.layout == torch.strided and not tensor.is_quantized and not tensor.is_nested
 
 
-def _format(self: torch.Tensor, spec: str) -> str:
-    if is_virtual(self) and self.dim() == 0:
-        return format(self.item(), spec)
-    return str(_original_format(self, spec))
+def _contents(tensor: torch.Tensor) -> str:
+    record = memory_of(tensor)
+    if record is None or record.shadow is None:
+        return f"..., size={tuple(tensor.shape)}"
+    head = "tensor(" if type(tensor) in (Tensor, torch.nn.Parameter) else f"{type(tensor).__name__}("
+    outer, engine.raw = engine.raw, True
+    try:
+        with torch.no_grad():
+            return str(_numbers_as_text(over(record.shadow, tensor), len(head)))
+    finally:
+        engine.raw = outer
 
 
 def _new(self: torch.Tensor, *args: Any, device: Any = None) -> torch.Tensor:
@@ -470,7 +472,6 @@ def install_tensors(patches: Patches, machine_engine: Engine) -> None:
         "__setitem__": _setitem,
         "__deepcopy__": _deepcopy,
         "__repr__": _repr,
-        "__format__": _format,
         **{name: _number(name, machine_engine) for name in _NUMBERS},
     }
     for name, value in replaced.items():
