@@ -53,6 +53,21 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
+class Ingredient:
+    """A tensor that an operand was computed from, in the frame that fails."""
+
+    name: str
+    """As the line that read it spells it: `self.mask`."""
+    device: str
+    made: Place | None = None
+    moved: Place | None = None
+    role: str | None = None
+    """`parameter`, `buffer`, or None."""
+    kept_by: str | None = None
+    """Class of the module that keeps it as a plain attribute, which `Module.to` leaves where it is."""
+
+
+@dataclass(frozen=True, slots=True)
 class Operand:
     """One tensor argument of the operator."""
 
@@ -81,6 +96,10 @@ class Operand:
     """The class of the cache, or the name of the past, that keeps it between steps."""
     held_by_user: bool = False
     """Whether a variable of the user's own script holds it; told on real hardware, which knows no `made` and no `moved`."""
+    kept_by: str | None = None
+    """Class of the module that keeps it as a plain attribute, which `Module.to` leaves where it is."""
+    ingredients: tuple[Ingredient, ...] = ()
+    """What it was computed from, nearest first, as far as the failing frame itself did that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,3 +159,5 @@ class Event:
     """Versions of the loaded libraries that matter to placement."""
     processes: int = 1
     """Processes of the launch that this one belongs to."""
+    met: tuple[tuple[str, ...], ...] = ()
+    """Devices of the operands each time that the statement failed, each combination once, the first one first."""

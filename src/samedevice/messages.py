@@ -148,6 +148,14 @@ MESSAGES: dict[str, Message] = {
     "because.from-input": Message("{operand} was computed from an input on the host", "{operand} 由 CPU 上的输入计算而来"),
     "because.never-moved": Message("{operand} never left the host", "{operand} 一直留在 CPU 上"),
     "because.made-without-device": Message("{operand} was made without a device: {text}", "创建 {operand} 时没有指定设备：{text}"),
+    "because.kept-plain": Message(
+        "{operand} is a plain attribute of {module}: .to() moves parameters and buffers, and leaves it where it was made",
+        "{operand} 是 {module} 的普通属性：.to() 只移动参数和 buffer，它留在了创建时的设备上",
+    ),
+    "because.computed-from": Message(
+        "{operand} was computed from {source}, which was made without a device: {text}",
+        "{operand} 由 {source} 计算而来，而创建 {source} 时没有指定设备：{text}",
+    ),
     "because.made-elsewhere": Message("{operand} was made on {device}: {text}", "{operand} 创建在 {device} 上：{text}"),
     "because.owned-directly": Message(
         "{operand} belongs to the parent itself, and no hook moves what it meets",
@@ -208,9 +216,9 @@ MESSAGES: dict[str, Message] = {
         'a model that fits on one GPU: device_map={{"": "cuda:0"}}', '模型放得下一块 GPU 时：device_map={{"": "cuda:0"}}'
     ),
     "fix.one-visible": Message("show one GPU to the whole program: CUDA_VISIBLE_DEVICES=0", "只让程序看到一块 GPU：CUDA_VISIBLE_DEVICES=0"),
-    "fix.map-location": Message('load with map_location="{device}"', '加载时加上 map_location="{device}"'),
+    "fix.map-location": Message("load with map_location={device}", "加载时加上 map_location={device}"),
     "fix.no-move": Message("do not move the dispatched model: {where}", "不要移动已分配的模型：{where}"),
-    "fix.model-to": Message('move the model as well: .to("{device}")', '把模型也移过去：.to("{device}")'),
+    "fix.model-to": Message("move the model as well: .to({device})", "把模型也移过去：.to({device})"),
     "fix.device-map": Message("keep {module} whole: device_map={map}", "让 {module} 保持完整：device_map={map}"),
     "fix.map-key": Message('add "{name}": "{device}" to the device_map', '在 device_map 中加入 "{name}": "{device}"'),
     "fix.library": Message(

@@ -123,6 +123,15 @@ class Scene:
         place = operand.moved or operand.made
         return operand.held_by_user if place is None else self.by_user(place)
 
+    def plain_attribute(self, operand: Operand) -> tuple[str, str, Place | None] | None:
+        """Name, class and birthplace of the plain attribute of a module that the operand is, or was computed from on its device."""
+        if operand.kept_by and operand.local and operand.moved is None:
+            return operand.local, operand.kept_by, operand.made
+        for part in operand.ingredients:
+            if part.kept_by and part.device == operand.device and part.moved is None:
+                return part.name, part.kept_by, part.made
+        return None
+
     def made_by_factory(self, operand: Operand) -> bool:
         """Whether a line of library code made the operand from nothing, or from Python values."""
         return operand.made is not None and not self.by_user(operand.made) and bool(FACTORY.search(made_text(operand)))

@@ -15,6 +15,7 @@ import torch
 
 from samedevice.events import Event, EventKind, Operand, Place, Running
 from samedevice.provenance import FrameFilter, Site, call_at, resolve
+from samedevice.runtime._ingredients import ingredients, keeper
 from samedevice.runtime._memory import Helper, Memory, engine, storage_of
 from samedevice.runtime._operators import Operator
 from samedevice.runtime._state import MachineState
@@ -27,6 +28,7 @@ Bare = Sequence[tuple[str, torch.device]]
 
 _STACK_LIMIT = 60
 _READS_LIMIT = 1000
+_COMBINATIONS_LIMIT = 64
 _Raised = TypeVar("_Raised", bound=Exception)
 
 
@@ -170,8 +172,16 @@ class Recorder:
                 if self._observer is not None:
                     self._observer(event)
             self._index[quick] = index
+        self._meet(index, devices)
         self.counts[index] += 1
         return event if event is not None and self.on_mismatch == "raise" else self.events[index]
+
+    def _meet(self, index: int, devices: Sequence[torch.device]) -> None:
+        """Keep which devices met, where a statement fails with several combinations: a fix has to be right for all."""
+        met = tuple(str(device) for device in devices)
+        known = self.events[index]
+        if met and met not in known.met and len(known.met) < _COMBINATIONS_LIMIT:
+            self.events[index] = replace(known, met=(*known.met, met))
 
     def _event(
         self,
@@ -190,7 +200,7 @@ class Recorder:
             names = parameter_names(modules)
             spoken = Names(frames)
             operands = tuple(
-                _operand(name, tensor, device, names, spoken) for (name, tensor, _), device in zip(named, devices, strict=True)
+                _operand(name, tensor, device, names, spoken, frames) for (name, tensor, _), device in zip(named, devices, strict=True)
             )
             module = name_of(modules)
             around = _surroundings(modules)
@@ -213,6 +223,7 @@ class Recorder:
             device_map=around[1],
             versions=versions(),
             processes=processes(),
+            met=(tuple(str(device) for device in devices),) if devices else (),
         )
 
 
@@ -242,7 +253,14 @@ def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
         frame = frame.f_back
 
 
-def _operand(name: str, tensor: torch.Tensor, device: torch.device, names: dict[int, list[tuple[str, str]]], spoken: Names) -> Operand:
+def _operand(
+    name: str,
+    tensor: torch.Tensor,
+    device: torch.device,
+    names: dict[int, list[tuple[str, str]]],
+    spoken: Names,
+    frames: Sequence[FrameType],
+) -> Operand:
     try:
         record = storage_of(tensor)._sd
     except NotImplementedError:
@@ -265,6 +283,8 @@ def _operand(name: str, tensor: torch.Tensor, device: torch.device, names: dict[
         local=spoken.local(key),
         argument=spoken.argument(key),
         holder=spoken.holder(key),
+        kept_by=None if known else keeper(tensor, spoken.local(key), frames),
+        ingredients=() if known or (memory is not None and memory.moved) else ingredients(tensor, frames),
     )
 
 

@@ -163,6 +163,9 @@ class Names:
                             self._local.setdefault(identity(tensor), path)
                         self._argument.setdefault(identity(tensor), path)
         if innermost:
+            for name in code.co_names:
+                if isinstance(value := frame.f_globals.get(name), torch.Tensor):
+                    self._local.setdefault(identity(value), name)
             owner = variables.get("self")
             for path, tensor in _tensors_in(vars(owner) if hasattr(owner, "__dict__") else {}, "self", 2):
                 self._local.setdefault(identity(tensor), path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import difflib
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -80,6 +81,18 @@ class Script:
         ran = " ".join((place.call or place.code).split())
         yield from sorted(calls, key=lambda call: (" ".join(self.text(call).split()) != ran, len(self.text(call))))
 
+    def expression(self, place: Place) -> ast.expr | None:
+        """The very expression that ran at a place; the value of the statement where that is all that is known."""
+        ran = " ".join((place.call or place.code).split())
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.expr) and node.lineno <= place.line <= (node.end_lineno or node.lineno):
+                if " ".join(self.text(node).split()) == ran:
+                    return node
+        statement = self.statement(place)
+        if place.call or not isinstance(statement, (ast.Assign, ast.AnnAssign, ast.Expr, ast.Return)):
+            return None
+        return statement.value if isinstance(statement.value, ast.Call) else None
+
     def statement(self, place: Place) -> ast.stmt | None:
         """The innermost simple statement that covers a place."""
         found = None
@@ -88,6 +101,36 @@ class Script:
                 if found is None or node.lineno >= found.lineno:
                     found = node
         return found
+
+    def scope(self, line: int) -> ast.AST:
+        """The innermost function around a line, or the module."""
+        found: ast.AST = self.tree
+        first = 0
+        for node in ast.walk(self.tree):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.body[0].lineno <= line <= (node.end_lineno or 0):
+                if node.lineno >= first:
+                    found, first = node, node.lineno
+        return found
+
+    def class_of(self, function: ast.AST) -> ast.ClassDef | None:
+        """The class whose own method this is."""
+        return next((node for node in ast.walk(self.tree) if isinstance(node, ast.ClassDef) and function in node.body), None)
+
+    def bound(self, expression: str, scope: ast.AST, line: int, until: int) -> bool:
+        """Whether a name, or the name that a chain begins with, is bound in `scope` before `line` and not again up to `until`."""
+        name = re.match(r"[A-Za-z_]\w*", expression)
+        if name is None:
+            return False
+        given = [number for node in _of_scope(scope) for number in _binds(node, name[0])]
+        if expression != name[0] and any(line <= number < until for node in _of_scope(scope) for number in _writes(node, expression)):
+            return False
+        if any(line <= number < until for number in given):
+            return False
+        if any(number < line for number in given) or name[0] in _arguments(scope):
+            return True
+        if scope is self.tree:
+            return False
+        return not given and any(number for node in _of_scope(self.tree) for number in _binds(node, name[0]))
 
     def assignment(self, name: str) -> ast.Assign | None:
         """The only assignment to a name; None when there are several or none."""
@@ -126,6 +169,41 @@ class Script:
         return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines) or None
 
 
+def _of_scope(scope: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of a scope, without those of functions and classes in it."""
+    waiting = list(getattr(scope, "body", []))
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
+            waiting += ast.iter_child_nodes(node)
+
+
+def _binds(node: ast.AST, name: str) -> Iterator[int]:
+    """The lines at whose end a node gives a name its value."""
+    if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, (ast.Store, ast.Del)):
+        yield node.lineno
+    elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) and node.name == name:
+        yield node.lineno
+    elif isinstance(node, (ast.Import, ast.ImportFrom)) and any(
+        (each.asname or each.name.partition(".")[0]) == name for each in node.names
+    ):
+        yield node.lineno
+
+
+def _writes(node: ast.AST, expression: str) -> Iterator[int]:
+    if isinstance(node, (ast.Attribute, ast.Subscript)) and isinstance(node.ctx, (ast.Store, ast.Del)) and ast.unparse(node) == expression:
+        yield node.lineno
+
+
+def _arguments(scope: ast.AST) -> set[str]:
+    if not isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return set()
+    given = scope.args
+    names = [*given.posonlyargs, *given.args, *given.kwonlyargs, *filter(None, (given.vararg, given.kwarg))]
+    return {each.arg for each in names}
+
+
 def diff_name(file: Path) -> str:
     """How a diff names a file, so that `patch -p1` finds it from the working folder; one that lies elsewhere has its own name alone."""
     try:
@@ -135,22 +213,36 @@ def diff_name(file: Path) -> str:
 
 
 def relocated(script: Script, place: Place, target: str) -> str | None:
-    """The source in which the tensor of `place` is made on, or moved to, the device that the expression `target` names."""
-    for call in script.find(place):
-        name = called(call)
-        device = next((keyword for keyword in call.keywords if keyword.arg == "device"), None)
-        if device is not None and name != "load":
-            return script.swapped(device.value, target)
-        if isinstance(call.func, ast.Attribute) and name == "cuda":
-            return script.swapped(call, f"{script.text(call.func.value)}.to({target})")
-        if isinstance(call.func, ast.Attribute) and name == "cpu":
-            return script.swapped(call, script.text(call.func.value) + f".to({target})")
-        if isinstance(call.func, ast.Attribute) and name == "to" and call.args and not _is_type(call.args[0]):
-            return script.swapped(call.args[0], target)
-        if name in FACTORIES:
-            return script.swapped(call, with_keyword(script, call, "device", target))
-    for call in script.find(place):
-        return script.swapped(call, f"{script.text(call)}.to({target})")
+    """The source in which the tensor of `place` is made on, or moved to, the device that the expression `target` names.
+
+    Only the expression that made the tensor is changed, and what is inside it; None when that is not to be found.
+    """
+    node = script.expression(place)
+    if node is None:
+        return None
+    if not isinstance(node, ast.Call):
+        simple = isinstance(node, (ast.Name, ast.Attribute, ast.Subscript))
+        return script.swapped(node, f"{script.text(node) if simple else f'({script.text(node)})'}.to({target})")
+    if (changed := _on_device(script, node, target)) is not None:
+        return changed
+    inner = [each for each in ast.walk(node) if isinstance(each, ast.Call) and called(each) in FACTORIES]
+    if len(inner) == 1 and script.text(node).startswith("torch."):  # `torch.tril(torch.ones(4, 4))`
+        return _on_device(script, inner[0], target)
+    return script.swapped(node, f"{script.text(node)}.to({target})")
+
+
+def _on_device(script: Script, call: ast.Call, target: str) -> str | None:
+    """The source in which a call that chooses a device chooses this one; None when it chooses none."""
+    name = called(call)
+    device = next((keyword for keyword in call.keywords if keyword.arg == "device"), None)
+    if device is not None and name != "load":
+        return script.swapped(device.value, target)
+    if isinstance(call.func, ast.Attribute) and name in ("cuda", "cpu"):
+        return script.swapped(call, f"{script.text(call.func.value)}.to({target})")
+    if isinstance(call.func, ast.Attribute) and name == "to" and call.args and not _is_type(call.args[0]):
+        return script.swapped(call.args[0], target)
+    if name in FACTORIES:
+        return script.swapped(call, with_keyword(script, call, "device", target))
     return None
 
 

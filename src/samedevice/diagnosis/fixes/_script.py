@@ -5,11 +5,14 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
-from samedevice.diagnosis._scene import Scene
+from samedevice.diagnosis._scene import FACTORY, Scene, made_text
 from samedevice.diagnosis._weigh import Verdict
-from samedevice.diagnosis.fixes._edit import FACTORIES, RANK_MAP, Script, called, relocated, with_import, with_keyword
+from samedevice.diagnosis.fixes._buffer import buffer_fix
+from samedevice.diagnosis.fixes._edit import RANK_MAP, Script, called, relocated, with_import, with_keyword
+from samedevice.diagnosis.fixes._target import assigned, calls_of, code_of, model_name, named, own, partners, target_at, unites
 from samedevice.diagnosis.paste import short_file
 from samedevice.events import Event, EventKind, Operand, Place
 from samedevice.findings import Fix, Safety
@@ -46,29 +49,6 @@ def fix_at_use(event: Event, operand: str, language: Language = "en") -> Fix | N
     return next(iter(_at_use(Scene(event), script, stale, language)), None)
 
 
-def _own(device: str, scene: Scene) -> bool:
-    """Whether a device is the only GPU of a rank: on the other ranks it is another one."""
-    if scene.group is not None:
-        return scene.launched and device.startswith("cuda")
-    gpus = {each.device for each in scene.event.operands if each.device.startswith("cuda")}
-    return scene.launched and device.startswith("cuda") and len(gpus) == 1
-
-
-def _named(device: str, scene: Scene) -> str:
-    """A device as a title calls it."""
-    return "cuda:LOCAL_RANK" if _own(device, scene) else device
-
-
-def _code_of(device: str, scene: Scene, script: Script | None) -> str:
-    """A device as the script writes it; in a launch the GPU of the rank, whichever it is."""
-    if not _own(device, scene):
-        return f'"{device}"'
-    rank = script.rank_name if script is not None else None
-    if rank is not None:
-        return f'f"cuda:{{{rank}}}"'
-    return """f"cuda:{os.environ['LOCAL_RANK']}\"""" if script is not None and script.imports("os") else '"cuda"'
-
-
 def _fix(key: str, safety: Safety, language: Language, diff: str | None = None, **values: str) -> Fix:
     return Fix(say(f"fix.{key}", language, **values), safety, diff)
 
@@ -80,7 +60,7 @@ def _inputs(scene: Scene, script: Script | None, guilty: Operand | None, languag
         return []
     transformers = "/transformers/" in scene.event.at.file and not _of_script(scene, script)
     key = "inputs-to-embedding" if transformers else "inputs-to-weight"
-    model = _model_name(scene, script)
+    model = model_name(scene, script)
     target = None
     if model is not None:
         named = f"{model}.{weight.parameter}.device" if weight.parameter else None
@@ -104,7 +84,7 @@ def _move_batch(scene: Scene, script: Script | None, target: str | None, model: 
     """A diff of the line that moves the batch which the model is called with, when a library's own code did the move."""
     if script is None or target is None or model is None or (made := script.assignment(model)) is None:
         return None
-    for place in _calls_of(scene, script):
+    for place in calls_of(scene, script):
         for call in script.find(place):
             for node in [*call.args, *(keyword.value for keyword in call.keywords)]:
                 name = node.value if isinstance(node, ast.Attribute) else node
@@ -125,44 +105,56 @@ def _one_device(script: Script | None, language: Language) -> Fix:
 
 
 def _extra(scene: Scene, script: Script | None, guilty: Operand | None, language: Language) -> list[Fix]:
-    """An input to the device of what it meets."""
+    """The operand to the device of what it meets."""
     if guilty is None:
         return []
-    other = scene.group or next((each for each in scene.event.operands if each.device != guilty.device), None)
-    if other is None or not scene.placed_by_user(guilty):
+    if scene.group is not None:
+        return _to_group(scene, script, guilty, scene.group, language)
+    if not partners(scene, guilty) or not scene.placed_by_user(guilty):
         return []
     if scene.entry == guilty.device or "self.device" in scene.code:
         return _in_library(scene, guilty, language)  # whatever the script does, it would be brought back
-    if guilty.moved is None and script is not None and (buffer := _as_buffer(script, guilty.made)) is not None:
-        return [_fix("buffer", "check", language, buffer, operand=scene.written(guilty))]
-    diff = _move(scene, script, guilty, _code_of(other.device, scene, script), None)
+    if (buffer := buffer_fix(scene, script, guilty, language)) is not None:
+        return [buffer]
     key = "input-to" if guilty.moved is not None or guilty.argument else "made-on"
-    return [_fix(key, "safe", language, diff, operand=guilty.argument or scene.written(guilty), device=_named(other.device, scene))]
+    return _to_partner(scene, script, guilty, key, guilty.argument or scene.written(guilty), language)
 
 
-def _as_buffer(script: Script, place: Place | None) -> str | None:
-    """A diff that makes a buffer of a tensor that a module's `__init__` keeps as a plain attribute, which `.to()` leaves behind.
+def _to_group(scene: Scene, script: Script | None, guilty: Operand, group: Operand, language: Language) -> list[Fix]:
+    """A tensor of a collective to the GPU of its process group."""
+    if not scene.placed_by_user(guilty):
+        return []
+    diff = _move(scene, script, guilty, code_of(group.device, scene, script), None)
+    key = "input-to" if guilty.moved is not None or guilty.argument else "made-on"
+    return [_fix(key, "safe", language, diff, operand=guilty.argument or scene.written(guilty), device=named(group.device, scene))]
 
-    None for a module that places its parts itself: there is no `.to()` that would take the buffer along.
-    """
-    if not script.holds(place):
-        return None
-    statement = script.statement(place)
-    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1 or not isinstance(statement.value, ast.Call):
-        return None
-    target = statement.targets[0]
-    if not (isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name)) or called(statement.value) not in FACTORIES:
-        return None
-    for home in ast.walk(script.tree):
-        if not isinstance(home, ast.ClassDef) or not any(script.text(base).endswith("Module") for base in home.bases):
-            continue
-        for method in home.body:
-            if isinstance(method, ast.FunctionDef) and method.name == "__init__" and statement in ast.walk(method):
-                if re.search(r"\.(?:to|cuda)\(|device", script.text(method)):
-                    return None
-                kept = f'{target.value.id}.register_buffer("{target.attr}", {script.text(statement.value)}, persistent=False)'
-                return script.diff(script.swapped(statement, kept))
-    return None
+
+def _to_partner(scene: Scene, script: Script | None, guilty: Operand, key: str, operand: str, language: Language) -> list[Fix]:
+    """The operand made on, or moved to, the device of what it meets: where it is made if a name there tells, else where it is used."""
+    source = _source(scene, guilty)
+    place = source.moved or source.made
+    target = target_at(scene, script, guilty, place.line) if script is not None and script.holds(place) else None
+    diff = _move(scene, script, source, target.text, None) if target is not None else None
+    if diff is not None and target is not None and (target.derived or own(partners(scene, guilty)[0].device, scene)):
+        return [_fix(key, "safe" if unites(scene, guilty) else "check", language, diff, operand=operand, device=target.title)]
+    if used := [fix for fix in _at_use(scene, script, guilty, language) if fix.safety == "safe"]:
+        return used
+    device = target.title if target is not None else partners(scene, guilty)[0].device
+    return [_fix(key, "check", language, diff, operand=operand, device=device)]
+
+
+def _source(scene: Scene, guilty: Operand) -> Operand:
+    """What has to be made elsewhere: the operand itself, or what the script made from nothing and computed it from."""
+    if guilty.moved is None and not FACTORY.search(made_text(guilty)):
+        for part in guilty.ingredients:
+            if (
+                part.device == guilty.device
+                and part.role is None
+                and part.made is not None
+                and FACTORY.search(part.made.call or part.made.code)
+            ):
+                return replace(guilty, local=part.name, made=part.made, moved=part.moved)
+    return guilty
 
 
 def _cache(scene: Scene, script: Script | None, guilty: Operand | None, language: Language) -> list[Fix]:
@@ -196,8 +188,8 @@ def _labels(scene: Scene, script: Script | None, guilty: Operand | None, languag
         if scene.entry == guilty.device and not scene.by_user(scene.event.at):
             return _in_library(scene, guilty, language)  # the outermost hook would bring it back
         placed = scene.placed_by_user(guilty)
-        diff = _move(scene, script, guilty, _code_of(logits.device, scene, script), None) if placed else None
-        fixes = [_fix("labels", "safe", language, diff, operand=name, device=_named(logits.device, scene))]
+        fixes = _to_partner(scene, script, guilty, "labels", name, language) if placed else []
+        fixes = fixes or [_fix("labels", "check", language, operand=name, device=named(logits.device, scene))]
     return fixes
 
 
@@ -212,23 +204,27 @@ def _generator(scene: Scene, script: Script | None, guilty: Operand | None, lang
         if len(made) == 1:
             old = made[0]
             given = next((keyword.value for keyword in old.keywords if keyword.arg == "device"), old.args[0] if old.args else None)
-            text = _code_of(devices[0], scene, script)
+            text = code_of(devices[0], scene, script)
             changed = script.swapped(given, text) if given else script.swapped(old, with_keyword(script, old, "device", text))
             diff = script.diff(changed)
-    return [_fix("generator", "check", language, diff, device=_named(devices[0], scene))]
+    return [_fix("generator", "check", language, diff, device=named(devices[0], scene))]
 
 
 def _loaded(scene: Scene, script: Script | None, guilty: Operand | None, language: Language) -> list[Fix]:
     """`map_location` for `torch.load`."""
-    other = next((each.device for each in scene.event.operands if guilty is None or each.device != guilty.device), "cpu")
-    diff = None
-    place = (guilty.moved or guilty.made) if guilty else None
+    if guilty is None or not partners(scene, guilty):
+        return []
+    diff, target = None, None
+    place = guilty.moved or guilty.made
     if script is not None and script.holds(place):
+        target = target_at(scene, script, guilty, place.line)
         for call in script.find(place):
-            if called(call) == "load" and not any(keyword.arg == "map_location" for keyword in call.keywords):
-                diff = script.diff(script.swapped(call, with_keyword(script, call, "map_location", _code_of(other, scene, script))))
+            if target is not None and called(call) == "load" and not any(keyword.arg == "map_location" for keyword in call.keywords):
+                diff = script.diff(script.swapped(call, with_keyword(script, call, "map_location", target.text)))
                 break
-    return [_fix("map-location", "safe", language, diff, device=_named(other, scene))]
+    safety: Safety = "safe" if diff is not None and target is not None and target.derived and unites(scene, guilty) else "check"
+    device = target.text if target is not None else f'"{partners(scene, guilty)[0].device}"'
+    return [_fix("map-location", safety, language, diff, device=device)]
 
 
 def _moved(scene: Scene, script: Script | None, guilty: Operand | None, language: Language) -> list[Fix]:
@@ -236,7 +232,7 @@ def _moved(scene: Scene, script: Script | None, guilty: Operand | None, language
     place = guilty.moved if guilty else None
     diff = None
     if script is not None and not script.holds(place):
-        place = _move_of(script, _model_name(scene, script)) or place
+        place = _move_of(script, model_name(scene, script)) or place
     if script is not None and script.holds(place):
         statement = script.statement(place)
         if isinstance(statement, ast.Expr):
@@ -273,13 +269,16 @@ def _move_of(script: Script, model: str | None) -> Place | None:
 
 def _whole_model(scene: Scene, script: Script | None, guilty: Operand | None, language: Language) -> list[Fix]:
     """The model to where its inputs are."""
-    device = next((each.device for each in scene.plain if each.device.startswith("cuda")), None)
-    if device is None:
+    weight = guilty or next((each for each in scene.weights if each.device == "cpu"), None)
+    if weight is None or not any(each.device.startswith("cuda") for each in partners(scene, weight)):
         return []
-    model, diff = _model_name(scene, script), None
+    model, diff, target = model_name(scene, script), None, None
     if script is not None and model is not None and (made := script.assignment(model)) is not None:
-        diff = script.diff(script.swapped(made.value, f"{script.text(made.value)}.to({_code_of(device, scene, script)})"))
-    return [_fix("model-to", "check", language, diff, device=_named(device, scene))]
+        target = target_at(scene, script, weight, made.lineno)
+        if target is not None:
+            diff = script.diff(script.swapped(made.value, f"{script.text(made.value)}.to({target.text})"))
+    device = target.text if target is not None else f'"{partners(scene, weight)[0].device}"'
+    return [_fix("model-to", "check", language, diff, device=device)]
 
 
 def _together(scene: Scene, script: Script | None, guilty: Operand | None, language: Language) -> list[Fix]:
@@ -335,29 +334,27 @@ def _unmapped(scene: Scene, script: Script | None, guilty: Operand | None, langu
 
 
 def _at_use(scene: Scene, script: Script | None, guilty: Operand | None, language: Language) -> list[Fix]:
-    """When the failing statement is the script's own: the guilty operand to the device of the one that it meets."""
+    """When the failing statement is the script's own: the guilty operand to the device of what it meets, there."""
     at = scene.event.at
-    if script is None or guilty is None or not script.holds(at) or guilty.local is None or not guilty.local.isidentifier():
+    if script is None or guilty is None or guilty.role or not guilty.local or not script.holds(at) or _written(scene, guilty):
         return []
-    names = [each.local for each in scene.event.operands if each.device != guilty.device and each.local and each.local.isidentifier()]
-    weights = [each for each in scene.weights if each.device != guilty.device and each.device.startswith("cuda")]
-    statement = script.statement(at)
-    if statement is None or guilty.role:
+    statement, target = script.statement(at), target_at(scene, script, guilty, at.line)
+    if statement is None or target is None:
         return []
-    if names:
-        target = f"{names[0]}.device"
-    elif weights or any(each.device.startswith("cuda") for each in scene.event.operands if each.device != guilty.device):
-        device = next(each.device for each in scene.event.operands if each.device != guilty.device)
-        target = _code_of(device, scene, script)
-    else:
-        return []
-    for node in ast.walk(statement):
-        if isinstance(node, ast.Name) and node.id == guilty.local and isinstance(node.ctx, ast.Load):
-            if node.lineno < at.line and at.call:
+    failing = script.expression(at) if at.call else None
+    for node in ast.walk(failing or statement):
+        if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)) and isinstance(node.ctx, ast.Load):
+            if script.text(node) != guilty.local or (node.lineno < at.line and at.call and failing is None):
                 continue
-            diff = script.diff(script.swapped(node, f"{guilty.local}.to({target})"))
-            return [_fix("at-use", "safe", language, diff, operand=guilty.local, target=target)] if diff else []
+            diff = script.diff(script.swapped(node, f"{guilty.local}.to({target.text})"))
+            sure = target.derived and unites(scene, guilty)
+            return [_fix("at-use", "safe" if sure else "check", language, diff, operand=guilty.local, target=target.text)] if diff else []
     return []
+
+
+def _written(scene: Scene, operand: Operand) -> bool:
+    """Whether the operator writes into the operand: a copy of it would take the result away."""
+    return operand.name.startswith("out") or (operand.name.partition("[")[0] == "self" and scene.op.endswith("_"))
 
 
 def _library(scene: Scene, script: Script | None, guilty: Operand | None, language: Language) -> list[Fix]:
@@ -385,46 +382,21 @@ def _move(scene: Scene, script: Script | None, guilty: Operand, target: str | No
         return None
     if after is not None and (made := script.assignment(after)) is not None and made.lineno > place.line:
         return _move_at_call(scene, script, guilty, target)
+    at = scene.event.at
+    if place.line == at.line and place.file == at.file and (not place.call or place.call == at.call):
+        return None  # made inside the very call that failed
     changed = relocated(script, place, target)
     return script.diff(changed) if changed else None
 
 
 def _move_at_call(scene: Scene, script: Script, guilty: Operand, target: str) -> str | None:
     """The move in the call that takes the operand, since the model does not exist yet where the operand is made."""
-    for place in _calls_of(scene, script):
+    for place in calls_of(scene, script):
         for call in script.find(place):
             for node in [*call.args, *(keyword.value for keyword in call.keywords)]:
-                if isinstance(node, ast.Name) and node.id in (guilty.argument, guilty.local, _assigned(script, guilty)):
+                if isinstance(node, ast.Name) and node.id in (guilty.argument, guilty.local, assigned(script, guilty)):
                     return script.diff(script.swapped(node, f"{node.id}.to({target})"))
     return None
-
-
-def _assigned(script: Script, operand: Operand) -> str | None:
-    """The name that the script gives to what it makes in the line of the operand."""
-    place = operand.moved or operand.made
-    statement = script.statement(place) if place is not None else None
-    if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
-        return statement.targets[0].id
-    return None
-
-
-def _model_name(scene: Scene, script: Script | None) -> str | None:
-    """The variable that the script's failing call is made on: `model` in `model.generate(...)` or `model(...)`."""
-    if script is None:
-        return None
-    for place in _calls_of(scene, script):
-        for call in sorted(script.find(place), key=lambda each: -len(script.text(each))):
-            function = call.func
-            if isinstance(function, ast.Attribute) and function.attr in ("generate", "forward", "chat", "__call__", "encode"):
-                function = function.value
-            if isinstance(function, ast.Name) and re.fullmatch(r"[a-z_]\w*", function.id) and script.assignment(function.id) is not None:
-                return function.id
-    return None
-
-
-def _calls_of(scene: Scene, script: Script) -> list[Place]:
-    """Lines of the script on the stack, outermost first."""
-    return [place for place in (*scene.event.stack, scene.event.user_at) if script.holds(place)]
 
 
 def _map_argument(script: Script) -> ast.expr | None:

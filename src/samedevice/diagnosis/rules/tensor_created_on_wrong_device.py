@@ -71,6 +71,8 @@ def _detect(scene: Scene) -> Hint | None:
                 because("made-elsewhere", operand=operand.local or operand.name, device=operand.device, text=_brief(made_text(operand))),
                 operand.name,
             )
+    if (left := _left_behind(scene)) is not None:
+        return left
     for operand in scene.plain:
         here = scene.by_user(scene.event.at) and operand.device == "cpu" and operand.moved is None and scene.by_user(operand.made)
         if here and re.search(FACTORY, made_text(operand)) and not re.search(r"label|target", spelled(operand)):
@@ -92,6 +94,21 @@ def _detect(scene: Scene) -> Hint | None:
                 because("made-elsewhere", operand=index.local or index.name, device=index.device, text=_brief(made_text(index))),
                 index.name,
             )
+    return None
+
+
+def _left_behind(scene: Scene) -> Hint | None:
+    """A plain attribute of a module, or what was made without a device, in the lines that computed an operand of the host."""
+    for operand in scene.plain:
+        if operand.device != "cpu" or operand.moved is not None or not any(each.device != "cpu" for each in scene.event.operands):
+            continue
+        if (kept := scene.plain_attribute(operand)) is not None:
+            return Hint(6, because("kept-plain", operand=kept[0], module=kept[1]), operand.name)
+        for part in operand.ingredients:
+            text = "" if part.made is None else part.made.call or part.made.code
+            if part.device == "cpu" and part.moved is None and part.role is None and FACTORY.search(text):
+                source = because("computed-from", operand=scene.written(operand), source=part.name, text=_brief(text))
+                return Hint(5, source, operand.name)
     return None
 
 

@@ -1,0 +1,58 @@
+"""A tensor that a module keeps as a plain attribute, and `.to()` leaves behind, becomes a buffer."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from samedevice.diagnosis._scene import Scene
+from samedevice.diagnosis.fixes._edit import Script
+from samedevice.diagnosis.fixes._target import partners
+from samedevice.events import Operand, Place
+from samedevice.findings import Fix, Safety
+from samedevice.messages import Language, say
+
+
+def buffer_fix(scene: Scene, script: Script | None, guilty: Operand, language: Language) -> Fix | None:
+    """`register_buffer` in the class that keeps the operand, or what it was computed from; None where that is no cure."""
+    found = scene.plain_attribute(guilty)
+    if script is None or found is None:
+        return None
+    name, kept_by, made = found
+    diff = _as_buffer(script, name.rpartition(".")[2], kept_by, made)
+    if diff is None:
+        return None
+    return Fix(say("fix.buffer", language, operand=name), _safety(scene, guilty, kept_by), diff)
+
+
+def _safety(scene: Scene, guilty: Operand, kept_by: str) -> Safety:
+    """Safe where all parameters of the module are with what the operand meets: `.to()` took them there, and takes buffers, too."""
+    wanted = {each.device for each in partners(scene, guilty)}
+    module = next((each for each in scene.event.running if each.kind == kept_by), None)
+    together = module is not None and bool(module.below) and {*module.own, *module.below} - {"cpu"} == wanted and "cpu" not in module.below
+    return "safe" if together and len(wanted) == 1 else "check"
+
+
+def _as_buffer(script: Script, attribute: str, kept_by: str, made: Place | None) -> str | None:
+    """A diff; None for a module that places its parts itself: there is no `.to()` that would take the buffer along."""
+    if made is not None and not script.holds(made):
+        return None
+    for home in ast.walk(script.tree):
+        if not isinstance(home, ast.ClassDef) or home.name != kept_by:
+            continue
+        for method in home.body:
+            if not isinstance(method, ast.FunctionDef) or method.name != "__init__":
+                continue
+            given = [node for node in ast.walk(method) if isinstance(node, ast.Assign) and _is_attribute(node, attribute)]
+            if len(given) != 1 or re.search(r"\.(?:to|cuda)\(|device", script.text(method)):
+                return None
+            target = given[0].targets[0]
+            assert isinstance(target, ast.Attribute)
+            owner = script.text(target.value)
+            kept = f'{owner}.register_buffer("{attribute}", {script.text(given[0].value)}, persistent=False)'
+            return script.diff(script.swapped(given[0], kept))
+    return None
+
+
+def _is_attribute(node: ast.Assign, attribute: str) -> bool:
+    return len(node.targets) == 1 and isinstance(node.targets[0], ast.Attribute) and node.targets[0].attr == attribute
