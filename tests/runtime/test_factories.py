@@ -7,6 +7,7 @@ import warnings
 import pytest
 import torch
 
+from samedevice.events import EventKind
 from samedevice.machines import parse_machine
 from samedevice.runtime import VirtualMachine
 
@@ -43,7 +44,7 @@ def machine():
         warnings.simplefilter("ignore")  # `torch.range` and `torch.set_default_tensor_type` are deprecated
         yield entered
         torch.set_default_dtype(dtype)
-    assert entered.events == []
+    assert not [event for event in entered.events if event.kind is not EventKind.GENERATOR]
 
 
 @pytest.mark.parametrize("name", FACTORIES)
@@ -128,3 +129,49 @@ def test_a_default_tensor_type_on_the_gpu_leaves_given_tensors_where_they_are():
 def test_cuda_takes_no_host_device():
     with pytest.raises(RuntimeError, match="Invalid device, must be cuda device"):
         torch.zeros(2).cuda("cpu")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        lambda x: [x, x[:1] * 2],
+        lambda x: [(x, 1), (2.5, x.view(1, 1))],
+        lambda x: [x.long(), x > 0],
+        lambda x: [x.expand(2), x.expand(2)],
+        lambda x: [x.expand(2).long(), x.expand(2).long()],
+        lambda x: [x[:0]],
+    ],
+)
+@pytest.mark.parametrize("make", [torch.tensor, torch.as_tensor, torch.asarray])
+def test_nested_data_is_read_as_torch_reads_it(make, data):
+    def told(device):
+        try:
+            made = make(data(torch.ones(1, device=device)))
+        except (TypeError, ValueError) as error:
+            return type(error), str(error)
+        return made.dtype, made.tolist()
+
+    assert told("cuda") == told("cpu")
+
+
+def test_generators_of_another_kind_of_device_are_refused_where_something_is_drawn():
+    cpu, cuda = torch.Generator(), torch.Generator("cuda")
+    for draw in (
+        lambda: torch.randperm(3, device="cuda", generator=cpu),
+        lambda: torch.randperm(3, generator=cuda),
+        lambda: torch.randperm(3, generator=cuda, out=torch.tensor(3)),
+        lambda: torch.rand(3, device="cuda", generator=cpu),
+        lambda: torch.zeros(3).normal_(generator=cuda),
+        lambda: torch.zeros(3, device="cuda").normal_(generator=cpu),
+        lambda: torch.ones(3).bernoulli(generator=cuda),
+        lambda: torch.multinomial(torch.ones(3, device="cuda"), 1, generator=cpu),
+    ):
+        with pytest.raises(RuntimeError, match=r"Expected a '\w+' device type for generator but found '\w+'"):
+            draw()
+    for draw_nothing in (
+        lambda: torch.randperm(0, device="cuda", generator=cpu),
+        lambda: torch.randperm(0, generator=cuda),
+        lambda: torch.rand(3, 0, device="cuda", generator=cpu),
+        lambda: torch.zeros(0).normal_(generator=cuda),
+    ):
+        assert draw_nothing().numel() == 0

@@ -9,6 +9,7 @@ flash_attn/flash_api.cpp and mem_eff_attention of ATen/native/transformers/cuda.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -57,6 +58,16 @@ def offset_used(call: Call, device: DeviceProperties) -> int:
         return _rounded(per_thread)
     grid = min(device.multi_processor_count * (device.max_threads_per_multi_processor // _BLOCK), -(-elements // _BLOCK))
     return ((elements - 1) // (_BLOCK * grid * _drawn_at_once(call, told)) + 1) * _ENGINE_CALL
+
+
+def draws_nothing(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: Sequence[torch.Tensor]) -> bool:
+    """Whether a random operator fills no element: then no generator is asked. Source: DistributionTemplates.h."""
+    told = dict(zip(op.argument_names, args, strict=False)) | kwargs
+    if "n" in told:  # randperm
+        return bool(told["n"] == 0)
+    if "size" in told:
+        return 0 in told["size"]
+    return bool(tensors) and tensors[0].numel() == 0
 
 
 def _defaults(op: Operator) -> dict[str, Any]:

@@ -134,6 +134,8 @@ class Engine:
         assert home is not None
         on_host = home.type == "cpu" and not virtual and not mixed
         if on_host and (target is None or target.type == "cpu"):
+            if generator is not None:
+                self.settling.check_generator(Call(op, args, kwargs, tensors, records), generator, CPU)
             return self._on_assumed(op, args, kwargs, tensors) if assumed else self._on_host(op, args, kwargs)
         call = Call(op, args, kwargs, tensors, records)
         call.generator = generator
@@ -166,7 +168,7 @@ class Engine:
     def _together(self, call: Call, target: torch.device | None) -> Any:
         call.target = target or call.home
         if call.generator is not None:
-            self.settling.check_generator(call.op, call.generator, call.target)
+            self.settling.check_generator(call, call.generator, call.target)
         return self.on_virtual(call)
 
     def _sum(self, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -207,7 +209,7 @@ class Engine:
         """An operator without tensor arguments."""
         op, args, kwargs = call.op, call.args, call.kwargs
         if generator is not None and op.random:
-            self.settling.check_generator(op, generator, target or CPU)
+            self.settling.check_generator(call, generator, target or CPU)
         if target is None or target.type == "cpu":
             return self._on_host(op, args, kwargs)
         if target.type == "meta" and engine.device is not None and torch._C._current_autograd_node() is not None:

@@ -228,10 +228,14 @@ def _device_of_context() -> torch.device | None:
 
 def _numbers(value: Any, scalars: list[torch.dtype]) -> Any:
     if isinstance(value, torch.Tensor):
-        if value.dim() == 0:
-            scalars.append(value.dtype)
-            return value.item()
-        return value.tolist() if is_virtual(value) else value
+        if value.numel() != 1:
+            if not is_virtual(value):
+                return value  # C++ refuses it
+            if not (value.dtype.is_floating_point or value.dtype.is_complex):
+                raise TypeError("only integer tensors of a single element can be converted to an index")
+            raise ValueError("only one element tensors can be converted to Python scalars")
+        scalars.append(value.dtype)
+        return value.item()
     if isinstance(value, (list, tuple)):
         if not any(isinstance(part, (torch.Tensor, list, tuple)) for part in value):
             return value

@@ -13,6 +13,7 @@ from samedevice.rules import Argument, Check, judge_devices, row_for
 from samedevice.runtime._books import Books, caller
 from samedevice.runtime._call import Call
 from samedevice.runtime._composites import Composites
+from samedevice.runtime._draws import draws_nothing
 from samedevice.runtime._generators import generator_device
 from samedevice.runtime._memory import Memory, carrier, tensors_in
 from samedevice.runtime._operators import INDEX_OPERATORS, Form, Operator
@@ -70,10 +71,10 @@ class Settling:
                 self._books.recorder.refused(kind, op.name, refusal.message, named, devices, frame)
         return self._gather(call, named, devices, home)
 
-    def check_generator(self, op: Operator, generator: Any, target: torch.device) -> None:
+    def check_generator(self, call: Call, generator: Any, target: torch.device) -> None:
         """Record the finding when a generator belongs to another kind of device than the tensor that it fills."""
-        own = generator_device(generator)
-        if own.type != target.type:
+        own, op = generator_device(generator), call.op
+        if own.type != target.type and not draws_nothing(op, call.args, call.kwargs, call.tensors):
             text = f"Expected a '{target.type}' device type for generator but found '{own.type}'"
             self._books.recorder.generator(op, text, own, target, caller())
 
