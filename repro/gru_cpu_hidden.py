@@ -9,5 +9,7 @@ r(torch.ones(3,2,4))
 # /// expect
 # must = "found, with cuDNN's words"
 # exit = 1
+# findings = [{message = "found input tensor at cuda:0 and hidden tensor at cpu"}, {op = "aten.addmm"}, {op = "aten.mul"}, {message = "found input tensor at cpu and parameter tensor at cuda:0"}]
+# prints = ["cuda:1"]
 # never = ["meta"]
 # ///

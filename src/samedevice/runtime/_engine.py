@@ -29,6 +29,7 @@ from samedevice.runtime._higher_order import kernel_on_cuda
 from samedevice.runtime._masks import masks_to_indices
 from samedevice.runtime._memory import VALUE_LIMIT, Memory, engine, memory_of, raw_is_meta, storage_of, tensors_in
 from samedevice.runtime._operators import INDEX_OPERATORS, SHAPE_ONLY, Form, Operator, aten, operator
+from samedevice.runtime._packing import Packing
 from samedevice.runtime._recorder import Recorder
 from samedevice.runtime._settling import Settling
 from samedevice.runtime._state import CPU, META, MachineState
@@ -71,6 +72,7 @@ class Engine:
             aten.is_pinned.default: lambda op, args, kwargs: self.transfers.is_pinned(args[0]),
             aten._pin_memory.default: lambda op, args, kwargs: self.transfers.pin(args[0]),
             aten.record_stream.default: lambda op, args, kwargs: None,
+            aten._pack_padded_sequence.default: Packing(self.books, self.transfers).pack,
             aten.add.Tensor: self._sum,
         }
 

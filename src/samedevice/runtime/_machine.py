@@ -22,6 +22,7 @@ from samedevice.runtime._attention import install_attention
 from samedevice.runtime._autocast import install_autocast
 from samedevice.runtime._compile import install_compile
 from samedevice.runtime._conflicts import install_conflicts
+from samedevice.runtime._ctc import install_ctc
 from samedevice.runtime._cuda import forget_initialization, install_cuda
 from samedevice.runtime._device_checks import install_device_checks
 from samedevice.runtime._dropout import install_dropout
@@ -40,6 +41,7 @@ from samedevice.runtime._parallel import install_parallel
 from samedevice.runtime._patches import Patches
 from samedevice.runtime._process_groups import install_process_groups
 from samedevice.runtime._recorder import OnMismatch, Recorder
+from samedevice.runtime._recurrent import install_recurrent
 from samedevice.runtime._reducer import install_reducer
 from samedevice.runtime._safe_open import install_safe_open
 from samedevice.runtime._safetensors import install_safetensors
@@ -210,6 +212,8 @@ class VirtualMachine:
         install_autocast(patches)
         install_attention(patches, self._recorder)
         install_dropout(patches)
+        install_ctc(patches)
+        install_recurrent(patches, self._recorder)
         install_gradients(patches)
         self._engine.settling.gradient_back = send_gradient_back
         self._stack.callback(install_ghosts(patches, self._engine).close)

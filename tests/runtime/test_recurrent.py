@@ -1,0 +1,141 @@
+"""Recurrent networks, packed sequences and CTC loss: what stays on the host, and cuDNN's words where it may not."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.nn.utils.rnn import pack_padded_sequence, pack_sequence, pad_packed_sequence
+
+from samedevice.machines import parse_machine
+from samedevice.runtime import VirtualMachine
+
+GPU, OTHER = "cuda:0", "cuda:1"
+TEXT = "Input and {0} tensors are not at the same device, found input tensor at {1} and {0} tensor at {2}"
+NETWORKS = [torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN]
+
+
+@pytest.fixture
+def machine():
+    with VirtualMachine(parse_machine("2x24GB")) as entered:
+        yield entered
+
+
+def states(network, device):
+    each = torch.ones(1, 2, 4, device=device)
+    return (each, each.clone()) if network is torch.nn.LSTM else each
+
+
+@pytest.mark.parametrize("inference", [False, True])
+@pytest.mark.parametrize("place", ["cpu", OTHER])
+@pytest.mark.parametrize("network", NETWORKS)
+def test_hidden_states_elsewhere(network, place, inference):
+    reference = network(4, 4)
+    expected = reference(torch.ones(3, 2, 4), states(network, "cpu"))[0].sum().item()
+    with VirtualMachine(parse_machine("2x24GB")) as machine, torch.inference_mode(inference):
+        moved = network(4, 4).to(GPU)
+        moved.load_state_dict(reference.state_dict())
+        result, _ = moved(torch.ones(3, 2, 4, device=GPU), states(network, place))
+        assert result.device == torch.device(GPU)
+        assert result.sum().item() == pytest.approx(expected, rel=1e-4)
+        assert [event.message for event in machine.events] == [TEXT.format("hidden", GPU, place)]
+        if not inference:
+            result.sum().backward()
+            assert moved.weight_ih_l0.grad.device == torch.device(GPU)
+
+
+@pytest.mark.parametrize("place", ["cpu", OTHER])
+@pytest.mark.parametrize("network", NETWORKS)
+def test_input_elsewhere(machine, network, place):
+    network(4, 4).to(GPU)(torch.ones(3, 2, 4, device=place))
+    assert [event.message for event in machine.events] == [TEXT.format("parameter", place, GPU)]
+
+
+@pytest.mark.parametrize("place", ["cpu", OTHER])
+def test_packed_input_with_hidden_states_elsewhere(machine, place):
+    packed = pack_padded_sequence(torch.ones(2, 3, 4, device=GPU), torch.tensor([3, 2]), batch_first=True)
+    torch.nn.GRU(4, 4).to(GPU)(packed, states(torch.nn.GRU, place))
+    assert [event.message for event in machine.events] == [TEXT.format("hidden", GPU, place)]
+
+
+def test_refused_when_asked_to():
+    with VirtualMachine(parse_machine("2x24GB"), on_mismatch="raise"):
+        network = torch.nn.LSTM(4, 4).to(GPU)
+        network(torch.ones(3, 2, 4, device=GPU))
+        with pytest.raises(RuntimeError, match="found input tensor at cuda:0 and hidden tensor at cpu"):
+            network(torch.ones(3, 2, 4, device=GPU), states(torch.nn.LSTM, "cpu"))
+
+
+@pytest.mark.parametrize("lengths", [[5, 3], [3, 5]])
+def test_packing_is_as_on_the_host(machine, lengths):
+    x = torch.randn(2, 5, 4)
+    reference = torch.nn.LSTM(4, 8, batch_first=True)
+    moved = torch.nn.LSTM(4, 8, batch_first=True)
+    moved.load_state_dict(reference.state_dict())
+
+    def run(network, x):
+        packed = pack_padded_sequence(x, torch.tensor(lengths), batch_first=True, enforce_sorted=lengths == [5, 3])
+        assert packed.batch_sizes.device == torch.device("cpu")
+        result, _ = network(packed)
+        result.data.sum().backward()
+        padded, found = pad_packed_sequence(result, batch_first=True)
+        assert padded.device == x.device
+        assert found.tolist() == lengths
+        return padded.sum().item(), network.weight_hh_l0.grad.sum().item()
+
+    assert run(moved.to(GPU), x.to(GPU)) == pytest.approx(run(reference, x), rel=1e-4)
+    assert machine.events == []
+
+
+def test_packing_of_unknown_values_has_the_right_shapes(machine):
+    x = torch.randn(8, 100, 1024, device=GPU, requires_grad=True)
+    packed = pack_padded_sequence(x, torch.arange(100, 92, -1), batch_first=True)
+    assert packed.data.shape == (772, 1024)
+    assert packed.batch_sizes.tolist() == [8] * 93 + [7, 6, 5, 4, 3, 2, 1]
+    packed.data.sum().backward()
+    assert x.grad.shape == x.shape
+    assert pack_sequence([torch.ones(3, device=GPU), torch.ones(2, device=GPU)]).batch_sizes.tolist() == [2, 2, 1]
+    assert machine.events == []
+    assert machine.assumed_reads == []
+
+
+@pytest.mark.parametrize("place", [GPU, "cpu"])
+def test_lengths_on_a_gpu_are_refused(machine, place):
+    packed = pack_padded_sequence(torch.ones(2, 3, 4, device=place), torch.tensor([3, 2], device=GPU), batch_first=True)
+    assert packed.batch_sizes.tolist() == [2, 2, 1]
+    assert [event.message for event in machine.events] == [
+        "'lengths' argument should be a 1D CPU int64 tensor, but got 1D cuda:0 Long tensor"
+    ]
+
+
+LENGTHS = {
+    "host": lambda n: torch.full((4,), n),
+    "same": lambda n: torch.full((4,), n, device=GPU),
+    "other": lambda n: torch.full((4,), n, dtype=torch.int32, device=OTHER),
+    "numbers": lambda n: (n,) * 4,
+}
+
+
+@pytest.mark.parametrize("targets_on", [GPU, "cpu"])
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("lengths", LENGTHS)
+def test_lengths_of_a_ctc_loss_may_be_anywhere(machine, lengths, reduction, targets_on):
+    rows, targets = torch.randn(12, 4, 6).log_softmax(2), torch.randint(1, 6, (4, 3))
+
+    def run(rows, targets, inputs, outputs):
+        rows = rows.detach().requires_grad_()
+        loss = F.ctc_loss(rows, targets, inputs, outputs, reduction=reduction, zero_infinity=True)
+        loss.sum().backward()
+        assert loss.device == rows.device == rows.grad.device
+        return loss.sum().item(), rows.grad.abs().sum().item()
+
+    made = LENGTHS[lengths]
+    got = run(rows.to(GPU), targets.to(targets_on), made(12), made(3))
+    assert got == pytest.approx(run(rows, targets, (12,) * 4, (3,) * 4), rel=1e-4)
+    assert machine.events == []
+
+
+def test_lengths_of_a_ctc_loss_are_integers(machine):
+    rows = torch.randn(12, 4, 6, device=GPU).log_softmax(2)
+    with pytest.raises(RuntimeError, match="target_lengths must be integral"):
+        F.ctc_loss(rows, torch.ones(4, 3, dtype=torch.long), torch.full((4,), 12), torch.full((4,), 3.0))
