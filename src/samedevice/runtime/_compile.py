@@ -5,12 +5,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+import torch.utils._python_dispatch
+from torch._ops import HigherOrderOperator
 
+from samedevice.runtime._engine import VirtualDeviceMode, traced
+from samedevice.runtime._higher_order import has_kernel_on_cuda, kernel_on_cuda
 from samedevice.runtime._patches import Patches
+from samedevice.runtime._rebind import rebind_everywhere
 
 
 def install_compile(patches: Patches) -> None:
@@ -37,11 +44,48 @@ def install_compile(patches: Patches) -> None:
     def compile_module(self: torch.nn.Module, *args: Any, **options: Any) -> None:
         tell("Module.compile")
 
-    def script(obj: Any = None, *args: Any, **options: Any) -> Any:
-        return (lambda inner: inner) if obj is None else obj
-
     patches.attribute(torch, "compile", compile)
     # Such a wrapper would warn at each call that there are hooks for all modules: the machine's own.
     patches.attribute(torch.nn.modules.module, "_has_any_global_hook", lambda: False)
     patches.attribute(torch.nn.Module, "compile", compile_module)
+
+    def script(obj: Any = None, *args: Any, **options: Any) -> Any:
+        if sys._getframe(1).f_globals.get("__name__", "").startswith("torch."):
+            return real_script(obj, *args, **options)  # torch asks for the graph of a function of its own
+        return (lambda inner: inner) if obj is None else obj
+
+    real_script = torch.jit.script
     patches.attribute(torch.jit, "script", script)
+    patches.attribute(HigherOrderOperator, "__call__", _run_eagerly(HigherOrderOperator.__call__))
+    rebind_everywhere(patches, "_get_current_dispatch_mode", _other_mode, "torch._higher_order_ops.")
+    rebind_everywhere(patches, "_disable_current_modes", _disable_other_modes, "torch.")
+
+
+def _run_eagerly(dispatch: Callable[..., Any]) -> Callable[..., Any]:
+    """Operators that take functions (`torch.cond`) run as their parts, which autograd sees; torch's own way to it is a compiler."""
+
+    def call(self: HigherOrderOperator, /, *args: Any, **kwargs: Any) -> Any:
+        if traced() or torch._C._are_functorch_transforms_active() or not has_kernel_on_cuda(self):
+            return dispatch(self, *args, **kwargs)
+        return kernel_on_cuda(self)(*args, **kwargs)
+
+    return call
+
+
+def _other_mode() -> Any:
+    """The innermost dispatch mode, for torch's control flow, which refuses to run under any; the machine is not one that it means."""
+    mode = _current_mode()
+    return None if isinstance(mode, VirtualDeviceMode) else mode
+
+
+@contextlib.contextmanager
+def _disable_other_modes() -> Iterator[Any]:
+    """No dispatch mode is active but the machine, which is no mode of a script that tracers must be rid of."""
+    modes = [torch._C._get_dispatch_stack_at(position) for position in range(torch._C._len_torch_dispatch_stack())]
+    machine = next((mode for mode in reversed(modes) if isinstance(mode, VirtualDeviceMode)), contextlib.nullcontext())
+    with _disable_modes() as disabled, machine:
+        yield disabled
+
+
+_current_mode: Any = torch.utils._python_dispatch._get_current_dispatch_mode
+_disable_modes: Any = torch.utils._python_dispatch._disable_current_modes

@@ -8,13 +8,15 @@ decompositions ask tensors for their device.
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
 from torch._ops import HigherOrderOperator
 from torch._subclasses.fake_tensor import FakeTensor
+from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from samedevice.runtime import _plain as plain
@@ -33,14 +35,18 @@ from samedevice.runtime._packing import Packing
 from samedevice.runtime._recorder import Recorder
 from samedevice.runtime._settling import Settling
 from samedevice.runtime._state import CPU, META, MachineState
+from samedevice.runtime._traces import name_devices
 from samedevice.runtime._transfers import HOST_LIMIT, Transfers
 from samedevice.runtime._values import abstract, device_seen, pass_on_assumptions, record_of, replace_tensors
 from samedevice.runtime._wording import in_own_words
+from samedevice.runtime._wrappers import ASKS_DEVICE, asked_device, meant, overheard
 from samedevice.runtime._writing import Writing
 
 Tensor = torch.Tensor
 _DISABLED = torch._C._disabled_torch_dispatch_impl
-_FAKE = torch._C._TorchDispatchModeKey.FAKE
+_Key = torch._C._TorchDispatchModeKey
+_INFRASTRUCTURE = (_Key.FAKE, _Key.PROXY, _Key.FUNCTIONAL)
+_TRACED = (FakeTensor, FunctionalTensor)
 
 _WIDEST = 16
 """Bytes of the widest element."""
@@ -216,6 +222,8 @@ class Engine:
             return self._on_host(op, args, kwargs)
         if target.type == "meta" and engine.device is not None and torch._C._current_autograd_node() is not None:
             return self._zero_gradient(call, engine.device)
+        if target.type == "meta" and not engine.to_meta:
+            target = asked_device() or target
         if target.type != "cuda":
             result = op.func(*args, **kwargs)
             if target.type == "meta":
@@ -343,6 +351,21 @@ class Engine:
         return self._over_devices(Call(op, args, kwargs, tensors, [record_of(tensor) for tensor in tensors]))
 
 
+def traced() -> bool:
+    """Whether torch looks on itself: it works out shapes or records a graph, with modes that stand below all others."""
+    return any(torch._C._get_dispatch_mode(key) is not None for key in _INFRASTRUCTURE)
+
+
+@contextlib.contextmanager
+def unset(key: Any) -> Iterator[None]:
+    """One of torch's own modes is away."""
+    mode: Any = torch._C._unset_dispatch_mode(key)
+    try:
+        yield
+    finally:
+        torch._C._set_dispatch_mode(mode)
+
+
 class VirtualDeviceMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no types there
     """Hands every operator of one thread to the machine's engine."""
 
@@ -375,11 +398,13 @@ class VirtualDeviceMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # 
         if engine.raw or self.engine.left:
             return func(*args, **(kwargs or {}))
         if types and any(kind.__torch_dispatch__ is not _DISABLED for kind in types):
-            if not any(issubclass(kind, FakeTensor) for kind in types):
-                return NotImplemented  # a wrapper, such as a DTensor, takes the operator apart; its parts come back here
-            return func(*args, **(kwargs or {}))
-        if torch._C._get_dispatch_mode(_FAKE) is not None:
-            return func(*args, **(kwargs or {}))  # torch works out shapes for itself, below this mode
+            if func is ASKS_DEVICE:
+                return overheard(func, args)
+            if any(issubclass(kind, _TRACED) for kind in types):
+                return self._for_tracer(func, args, kwargs or {})
+            return NotImplemented  # a wrapper, such as a DTensor, takes the operator apart; its parts come back here
+        if torch._C._len_torch_dispatch_stack() and traced():
+            return self._for_tracer(func, args, kwargs or {})
         if isinstance(func, HigherOrderOperator):
             with self:
                 return kernel_on_cuda(func)(*args, **(kwargs or {}))
@@ -400,6 +425,25 @@ class VirtualDeviceMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # 
             raise refused from None
         finally:
             engine.raw = False
+
+    def _for_tracer(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        """One of torch's own modes is active, which stand below all others.
+
+        Among fake tensors nothing is left to do here. A tracer of real tensors must see the operator as the script called it, and
+        the machine what the tracer then runs, so here they change places.
+        """
+        kwargs = meant(func, args, kwargs)
+        if torch._C._get_dispatch_mode(_Key.FAKE) is not None:
+            return func(*args, **kwargs)
+        for key in (_Key.FUNCTIONAL, _Key.PROXY):
+            tracer = torch._C._get_dispatch_mode(key)
+            if tracer is not None:
+                with self, unset(key):
+                    result = tracer.__torch_dispatch__(func, (), args, kwargs)
+                if key is _Key.PROXY:
+                    name_devices(tracer.tracer, args)
+                return result
+        return func(*args, **kwargs)
 
 
 _push = torch._C._push_on_torch_dispatch_stack

@@ -37,6 +37,12 @@ class _DeviceType(type):
     def __subclasscheck__(cls, subclass: type) -> bool:
         return issubclass(subclass, TorchDevice)
 
+    def __eq__(cls, other: object) -> bool:
+        return other is cls or other is TorchDevice  # tables of torch have the class itself as a key
+
+    def __hash__(cls) -> int:
+        return hash(TorchDevice)
+
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         first = args[0] if args else kwargs.get("device")
         if isinstance(first, int) and not isinstance(first, bool) and len(args) <= 1 and "index" not in kwargs:

@@ -20,6 +20,7 @@ from samedevice.runtime._memory import Memory, carrier, engine, memory_of, raw_i
 from samedevice.runtime._patches import Patches
 from samedevice.runtime._state import CPU
 from samedevice.runtime._tensors import move, seen_device
+from samedevice.runtime._wrappers import wrapped_device
 
 
 def install_gradients(patches: Patches) -> None:
@@ -43,7 +44,7 @@ def _before_forward(module: torch.nn.Module, args: tuple[Any, ...]) -> None:
         for parameter in module._parameters.values():
             if parameter is None or not parameter.requires_grad or raw_is_meta(parameter):
                 continue
-            if hasattr(parameter, "__tensor_flatten__"):
+            if hasattr(parameter, "__tensor_flatten__") or wrapped_device(parameter) is not None:
                 continue  # a part of a sharded parameter, which is gathered on the GPU before the module runs
             if not args or any(isinstance(value, torch.Tensor) and seen_device(value).type == "cuda" for value in args):
                 _make_carrier(parameter)

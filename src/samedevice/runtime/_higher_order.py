@@ -16,10 +16,20 @@ from samedevice.errors import UnsupportedFeatureError
 
 def kernel_on_cuda(operator: HigherOrderOperator) -> Callable[..., Any]:
     """What torch has for CUDA; an error of ours where that is no Python."""
+    kernel = _kernel(operator)
+    if kernel is None:
+        raise UnsupportedFeatureError(f"torch.ops.higher_order.{operator} is not supported on a virtual machine.")
+    return kernel
+
+
+def has_kernel_on_cuda(operator: HigherOrderOperator) -> bool:
+    """Whether torch has Python for CUDA."""
+    return _kernel(operator) is not None
+
+
+def _kernel(operator: HigherOrderOperator) -> Callable[..., Any] | None:
     try:
         kernel = operator.py_kernels[resolve_key(operator, torch._C.DispatchKey.CUDA)]
     except (KeyError, NotImplementedError):
-        kernel = None
-    if kernel is None or not callable(kernel):
-        raise UnsupportedFeatureError(f"torch.ops.higher_order.{operator} is not supported on a virtual machine.")
-    return kernel
+        return None
+    return kernel if callable(kernel) else None

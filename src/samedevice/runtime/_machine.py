@@ -51,6 +51,7 @@ from samedevice.runtime._storages import install_storages
 from samedevice.runtime._tensors import install_tensors
 from samedevice.runtime._threads import install_threads
 from samedevice.runtime._wording import install_wording, reword
+from samedevice.runtime._wrappers import install_wrappers
 
 _entering = threading.RLock()
 _inside: list[VirtualMachine] = []
@@ -198,6 +199,7 @@ class VirtualMachine:
         install_reducer(patches)
         install_factories(patches)
         install_tensors(patches, self._engine)
+        install_wrappers(patches)
         install_graphs(patches, self._engine)
         install_device_checks(patches, self._engine)
         install_launches(patches, self._engine)

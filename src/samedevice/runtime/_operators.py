@@ -102,8 +102,8 @@ class Operator:
     )
 
     def __init__(self, func: Any) -> None:
-        schema = func._schema
         self.func = func
+        schema = func._schema
         self.name = str(func)
         """As the dispatcher prints it: `aten.mul.Tensor`."""
         self.short = schema.name.split("::")[-1]

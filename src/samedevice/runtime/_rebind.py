@@ -24,3 +24,10 @@ def rebind(patches: Patches, package: str, name: str, value: Any) -> None:
     for path, module in sys.modules.copy().items():
         if path.startswith(package + ".") and module is not None and vars(module).get(name, _ABSENT) is original:
             patches.attribute(module, name, value)
+
+
+def rebind_everywhere(patches: Patches, name: str, value: Any, prefix: str) -> None:
+    """Replace `name` in each loaded module that has it and whose path begins with `prefix`."""
+    for path, module in sys.modules.copy().items():
+        if path.startswith(prefix) and name in vars(module):
+            patches.attribute(module, name, value)

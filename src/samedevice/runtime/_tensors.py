@@ -34,6 +34,7 @@ from samedevice.runtime._memory import (
 from samedevice.runtime._operators import aten
 from samedevice.runtime._patches import Patches
 from samedevice.runtime._state import CPU, META, TorchDevice, current_state
+from samedevice.runtime._wrappers import wrapped_device
 
 Tensor = torch.Tensor
 _Base = torch._C.TensorBase
@@ -54,6 +55,9 @@ def seen_device(tensor: torch.Tensor) -> torch.device:
         if hasattr(tensor, "__tensor_flatten__"):  # a wrapper, such as a DTensor, is where its parts are
             parts = [getattr(tensor, name, None) for name in tensor.__tensor_flatten__()[0]]
             return next((seen_device(part) for part in parts if isinstance(part, Tensor)), META)
+        wrapped = wrapped_device(tensor)
+        if wrapped is not None:
+            return wrapped
         try:
             if raw_is_meta(tensor):
                 return META
@@ -67,17 +71,25 @@ def seen_device(tensor: torch.Tensor) -> torch.device:
 class _Transfer(torch.autograd.Function):
     """A move between devices that knows where its gradient belongs; C++ sees one device for all and would leave it."""
 
+    generate_vmap_rule = True
+
     @staticmethod
-    def forward(
-        ctx: Any, source: torch.Tensor, device: torch.device, dtype: torch.dtype, memory_format: Any, non_blocking: bool
-    ) -> torch.Tensor:
-        ctx.source = (seen_device(source), source.dtype)
+    def forward(source: torch.Tensor, device: torch.device, dtype: torch.dtype, memory_format: Any, non_blocking: bool) -> torch.Tensor:
         return _copied(source, device, dtype, memory_format, non_blocking=non_blocking)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+        source, ctx.device, ctx.dtype, ctx.memory_format, _ = inputs
+        ctx.source = (seen_device(source), source.dtype)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
         device, dtype = ctx.source
         return _copied(gradients[0], device, dtype), None, None, None, None
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        return _copied(tangents[0], ctx.device, ctx.dtype, ctx.memory_format)
 
 
 def _copied(
