@@ -7,6 +7,9 @@ import pytest
 pytest.importorskip("expecttest", reason="torch's own test helpers import it")
 
 import op_cases  # only when its imports are there
+import torch
+
+from samedevice.runtime import VirtualMachine
 
 CHOICE = """
 __getitem__ __radd__ abs add addcmul addmm all allclose amax any arange argmax argsort as_strided baddbmm bernoulli bitwise_and
@@ -69,3 +72,29 @@ def test_the_sweep_can_fail(monkeypatch):
 
     monkeypatch.setattr(op_cases, "describe", wrong)
     assert op_cases.check(op_cases.operators()["exp"], "forward", 1).status == "differs"
+TYPES_OF_BOTH = {torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
+TYPES_OF_BOTH |= {torch.float32, torch.float64, torch.complex64, torch.complex128}
+
+
+def cuda_alone():
+    """Pairs of operator and type that the database gives to CUDA and not to the CPU."""
+    for op in op_cases.op_db:
+        if op.variant_test_name != "without_cudnn" and op.name != "torch.ops.aten._efficient_attention_forward":
+            yield from ((op.name, op, dtype) for dtype in sorted(TYPES_OF_BOTH & (set(op.dtypesIfCUDA) - set(op.dtypes)), key=str))
+
+
+@pytest.mark.parametrize(("name", "op", "dtype"), list(cuda_alone()))
+def test_what_only_cuda_has_runs(name, op, dtype):
+    with VirtualMachine(op_cases.MACHINE, on_mismatch="raise"):
+        sample = next(iter(op.sample_inputs("cuda", dtype)))
+        assert op(sample.input, *sample.args, **sample.kwargs).device.type == "cuda"
+
+
+@pytest.mark.parametrize("inputs", [lambda one: one, lambda one: [one]])
+@pytest.mark.parametrize(("name", "dtype", "word"), [("ceil", torch.bool, "Bool"), ("round", torch.complex64, "ComplexFloat")])
+def test_what_neither_has_is_refused_in_the_words_of_cuda(name, dtype, word, inputs):
+    with VirtualMachine(op_cases.MACHINE, on_mismatch="raise"):
+        given = inputs(torch.ones(3, dtype=dtype, device="cuda"))
+        function = getattr(torch, name if isinstance(given, torch.Tensor) else f"_foreach_{name}")
+        with pytest.raises(NotImplementedError, match=f"\"{name}_cuda\" not implemented for '{word}'"):
+            function(given)
