@@ -72,6 +72,8 @@ def test_the_sweep_can_fail(monkeypatch):
 
     monkeypatch.setattr(op_cases, "describe", wrong)
     assert op_cases.check(op_cases.operators()["exp"], "forward", 1).status == "differs"
+
+
 TYPES_OF_BOTH = {torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
 TYPES_OF_BOTH |= {torch.float32, torch.float64, torch.complex64, torch.complex128}
 

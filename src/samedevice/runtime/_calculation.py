@@ -188,4 +188,5 @@ def _only_the_cpu_cannot(error: Exception, op: Operator) -> bool:
 
 
 def _base_name(op: Operator) -> str:
-    return op.short.removeprefix("_foreach_").rstrip("_")
+    name: str = op.short
+    return name.removeprefix("_foreach_").rstrip("_")

@@ -8,13 +8,14 @@ and arrays become tensors before C++ sees them. A Python `__getitem__` also fill
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
 import torch
-from torch.overrides import has_torch_function_unary
+from torch.overrides import handle_torch_function, has_torch_function_unary
 
 from samedevice.runtime._engine import Engine
 from samedevice.runtime._memory import (
@@ -38,6 +39,7 @@ from samedevice.runtime._wrappers import wrapped_device
 
 Tensor = torch.Tensor
 _Base = torch._C.TensorBase
+_Uninitialized: Any = torch.nn.parameter.UninitializedTensorMixin  # type: ignore[attr-defined]  # not among the exported names
 _parse_to: Any = torch._C._nn._parse_to
 """torch's own argument parser of `Tensor.to`."""
 
@@ -49,6 +51,9 @@ def seen_device(tensor: torch.Tensor) -> torch.device:
             record = storage_of(tensor)._sd
         except (NotImplementedError, RuntimeError):
             record = getattr(tensor, "_sd", None)
+        except ValueError:  # what a lazy module has before its first call refuses whatever it does not know
+            with torch._C.DisableTorchFunctionSubclass():
+                record = storage_of(tensor)._sd
         if record.__class__ is Memory:
             device: torch.device = record.device
             return device
@@ -424,6 +429,9 @@ def _set_data(self: torch.Tensor, new: torch.Tensor) -> None:
 
     For dense CPU and CUDA memory it is all the same whether inference mode made one of the two; for meta C++ refuses the mixture.
     """
+    if has_torch_function_unary(self) and not engine.raw:
+        handle_torch_function(Tensor.data.__set__, (self,), self, new)  # type: ignore[attr-defined]  # the property below
+        return
     virtual = raw_is_meta(self), raw_is_meta(new)
     if any(virtual) and self.is_inference() != new.is_inference():
         with torch.inference_mode(self.is_inference()):
@@ -486,15 +494,38 @@ def install_tensors(patches: Patches, machine_engine: Engine) -> None:
         "__repr__": _repr,
         **{name: _number(name, machine_engine) for name in _NUMBERS},
     }
+    allowed = list(_Uninitialized._allowed_methods)
     for name, value in replaced.items():
         if isinstance(value, FunctionType):
             value.__name__ = name  # a torch function mode knows methods by their names
-        patches.attribute(Tensor, name, value)
+        method = _overridable(value) if name in _OVERRIDABLE else value
+        if getattr(Tensor, name) in allowed:
+            allowed.append(method)
+        patches.attribute(Tensor, name, method)
+    patches.attribute(_Uninitialized, "_allowed_methods", allowed)
     patches.attribute(torch._C._nn, "_parse_to", _parse_to_with_integers)
     patches.attribute(torch._C, "_group_tensors_by_device_and_dtype", _group_by_device_and_dtype)
     patches.attribute(torch, "_has_compatible_shallow_copy_type", _has_compatible_shallow_copy_type)
     patches.attribute(torch.UntypedStorage, "_sd", None)
     patches.attribute(torch.UntypedStorage, "device", property(_storage_device))
+
+
+_OVERRIDABLE = frozenset(
+    "get_device to cuda cpu type type_as copy_ data_ptr numpy tolist new new_tensor record_stream __getitem__ __setitem__".split()
+)
+"""Methods that are C++'s, and so ask a subclass first. Those that are Python's in torch ask by themselves."""
+
+
+def _overridable(method: Any) -> Any:
+    """`method`, after the `__torch_function__` of a subclass or of a mode."""
+
+    @functools.wraps(method)
+    def asking(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        if has_torch_function_unary(self) and not engine.raw:
+            return handle_torch_function(asking, (self,), self, *args, **kwargs)
+        return method(self, *args, **kwargs)
+
+    return asking
 
 
 _storage_raw_device: Any = torch._C.StorageBase.device.__get__  # type: ignore[attr-defined]
