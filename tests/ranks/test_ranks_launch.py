@@ -40,6 +40,12 @@ def test_collectives_and_ddp_agree_with_gloo(tmp_path):
     assert document["memory"]["cuda:1"]["peak_allocated"] >= ranks[1]["cuda:1"]["peak_allocated"]
 
 
+@pytest.mark.parametrize("script", ["sync_batch_norm.py", "dtensors.py"])
+def test_a_script_checks_itself(tmp_path, script):
+    code, out, error = run(tmp_path, "--machine", "2x24GB", "--launcher", "torchrun", "--nproc", 2, SCRIPTS / script)
+    assert (code, out.count("done")) == (0, 2), error
+
+
 def test_other_children_inherit_the_machine(tmp_path):
     code, _, error = run(tmp_path, "--machine", "2x24GB", "--json", "found.json", SCRIPTS / "family.py", "spawn", "fork")
     document = json.loads((tmp_path / "found.json").read_text())

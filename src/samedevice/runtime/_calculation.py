@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from samedevice.provenance import Site
+from samedevice.runtime._batch_norm import ONLY_ON_CUDA
 from samedevice.runtime._books import Books
 from samedevice.runtime._call import Call
 from samedevice.runtime._memory import ASSUMED_FLOAT, Memory, memory_of, tensors_in, value_of
@@ -142,7 +143,7 @@ def _drawing(call: Call, values: tuple[Any, ...], options: dict[str, Any]) -> An
     """Run the operator on values; what it draws on a GPU comes from the engine that the call was given."""
     op, engine = call.op, call.drawn
     if engine is None:
-        return op.func(*values, **options)
+        return ONLY_ON_CUDA.get(op.func, op.func)(*values, **options)
     if "generator" in op.argument_names:
         position = op.argument_names.index("generator")
         if position < len(values):

@@ -59,7 +59,10 @@ _SIZED_FACTORIES = {
 }
 
 
-_UNDECLARED_WRITES = {"aten::native_batch_norm": {"running_mean", "running_var"}}
+_UNDECLARED_WRITES = {
+    name: {"running_mean", "running_var"}
+    for name in ("aten::native_batch_norm", "aten::batch_norm_gather_stats", "aten::batch_norm_gather_stats_with_counts")
+}
 """Arguments that are changed although the schema does not say so."""
 _COLLECTIVE = {"c10d", "_c10d_functional", "_dtensor"}
 
@@ -112,7 +115,7 @@ class Operator:
         self.written = [
             i for i, a in enumerate(schema.arguments) if a.name in undeclared or (a.alias_info is not None and a.alias_info.is_write)
         ]
-        self.trains_at = self.argument_names.index("training") if undeclared else None
+        self.trains_at = self.argument_names.index("training") if undeclared and "training" in self.argument_names else None
         """Position of the argument without which nothing undeclared is written."""
         self.returned = _returned_arguments(schema)
         """For an operator that returns its changed arguments: their positions."""

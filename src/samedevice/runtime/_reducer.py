@@ -432,23 +432,33 @@ def _builtin(reducer: Reducer, kind: Any) -> Callable[[GradBucket], Any]:
     return hook
 
 
-def _verify(group: Any, params: Sequence[torch.Tensor], logger: Any = None) -> None:
-    """All ranks have the same parameters. Raises RuntimeError with torch's text when they do not."""
-    own = [list(parameter.size()) for parameter in params]
-    told: list[Any] = [None] * group.size()
-    dist.all_gather_object(told, own, group=group)
+def _verify(group: Any, params: Sequence[torch.Tensor], place: torch.device) -> None:
+    """All ranks have the same parameters; what they tell each other goes over `place`, which in C++ is the first parameter's device.
+    Raises RuntimeError with torch's text when they do not."""
     rank = group.rank()
-    for other, sizes in enumerate(told):
-        if len(sizes) != len(own):
+    counts = [torch.empty(1, dtype=torch.int64, device=place) for _ in range(group.size())]
+    dist.all_gather(counts, torch.tensor([len(params)], device=place), group=group)
+    for other, count in enumerate(counts):
+        if count.item() != len(params):
             raise RuntimeError(
-                f"DDP expects same model across all ranks, but Rank {rank} has {len(own)} params, while rank {other} has "
-                f"inconsistent {len(sizes)} params."
+                f"DDP expects same model across all ranks, but Rank {rank} has {len(params)} params, while rank {other} has "
+                f"inconsistent {count.item()} params."
             )
-    for index, (mine, first) in enumerate(zip(own, told[0], strict=True)):
-        if mine != first:
-            raise RuntimeError(
-                f"[{rank}]: params[{index}] in this process with sizes {mine} appears not to match sizes of the same param in process 0."
-            )
+    for what, own in (
+        ("sizes", [[each.dim()] for each in params]),
+        ("sizes", [list(each.size()) for each in params]),
+        ("strides", [list(each.stride()) for each in params]),
+    ):
+        told = torch.tensor([number for each in own for number in each], dtype=torch.int64, device=place)
+        dist.broadcast(told, group=group, group_src=0)
+        first = iter(told.tolist())
+        for index, mine in enumerate(own):
+            if mine != [next(first) for _ in mine]:
+                shown = list(params[index].stride() if what == "strides" else params[index].size())
+                raise RuntimeError(
+                    f"[{rank}]: params[{index}] in this process with {what} {shown} appears not to match {what} of the same param in "
+                    "process 0."
+                )
 
 
 def _broadcast(group: Any, tensors: Sequence[torch.Tensor], buffer_size: int, authoritative_rank: int = 0) -> None:
@@ -525,13 +535,13 @@ def install_reducer(patches: Patches) -> None:
             original["_register_builtin_comm_hook"](of, kind)
 
     def verify(group: Any, params: Any, of: Any = None) -> None:
-        if not any(map(is_virtual, params)):
-            if takes_host(group):
-                original["_verify_params_across_processes"](group, params, of)
-                return
-            sample = params[0].detach().reshape(-1)[:1]  # torch's own would be refused for a tensor that it makes itself
-            dist.all_gather([torch.empty_like(sample) for _ in range(group.size())], sample, group=group)
-        _verify(group, params, of)
+        virtual = any(map(is_virtual, params))
+        if not virtual and takes_host(group):
+            original["_verify_params_across_processes"](group, params, of)
+            return
+        sample = params[0].detach().reshape(-1)[:1]  # what goes wrong with the group is told of a parameter, not of a helper of ours
+        dist.all_gather([torch.empty_like(sample) for _ in range(group.size())], sample, group=group)
+        _verify(group, params, params[0].device if virtual else torch.device("cuda", torch.cuda.current_device()))
 
     def broadcast(group: Any, tensors: Any, buffer_size: int, authoritative_rank: int = 0) -> None:
         (_broadcast if any(map(is_virtual, tensors)) else original["_broadcast_coalesced"])(group, tensors, buffer_size, authoritative_rank)

@@ -10,6 +10,7 @@ import torch
 import torch._meta_registrations as meta
 
 from samedevice.runtime import _plain as plain
+from samedevice.runtime._batch_norm import ONLY_ON_CUDA
 from samedevice.runtime._memory import (
     ASSUMED_FLOAT,
     VALUE_LIMIT,
@@ -176,4 +177,4 @@ def _grouped_mm(
 
 
 # Their meta functions refuse what CUDA accepts. Source: aten/src/ATen/native/cuda/GroupedBlas.cpp, _grouped_mm_fallback.
-_SHAPES: dict[Any, Callable[..., Any]] = {torch.ops.aten._grouped_mm.default: _grouped_mm}
+_SHAPES: dict[Any, Callable[..., Any]] = {torch.ops.aten._grouped_mm.default: _grouped_mm, **ONLY_ON_CUDA}

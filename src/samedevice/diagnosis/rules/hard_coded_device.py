@@ -52,12 +52,13 @@ from samedevice.messages import Message
 
 
 def _detect(scene: Scene) -> Hint | None:
-    if scene.event.kind is EventKind.DUPLICATE_GPU:
-        return Hint(5.0, because("ranks-share"))
-    for operand in scene.astray:
+    shared = scene.event.kind is EventKind.DUPLICATE_GPU
+    for operand in scene.event.operands if shared else scene.astray:
         text = moved_text(operand) or made_text(operand)
         if re.search(r"\.cpu\(\)|\.cuda\(\d*\)|['\"](?:cpu|cuda(?::\d+)?)['\"]", text):
             return Hint(6, because("literal", operand=operand.local or operand.name, text=text[:60]), operand.name)
+    if shared:
+        return Hint(5.0, because("ranks-share"))
     if not scene.mismatch:
         return None
     for operand in scene.event.operands:

@@ -61,8 +61,8 @@ RULE = Rule(
         "同一进程组的两个 rank 把张量放在同一块 GPU 上，NCCL 会拒绝",
     ),
     cure=Message(
-        'call torch.cuda.set_device(int(os.environ["LOCAL_RANK"])) before the first tensor of each process is made',
-        '在每个进程创建第一个张量之前调用 torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))',
+        'call torch.cuda.set_device(int(os.environ["LOCAL_RANK"])) before each process makes its first tensor; write "cuda", not "cuda:0"',
+        '在每个进程创建第一个张量之前调用 torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))，并写 "cuda" 而不是 "cuda:0"',
     ),
     page=__doc__ or "",
     kind=EventKind.DUPLICATE_GPU,
