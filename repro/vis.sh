@@ -16,4 +16,6 @@ torchrun --nproc_per_node=8 hf_auto.py \
 # /// expect
 # must = "each launch read, or said to be unreadable"
 # command = "preflight --machine 8xA100-80G"
+# exit = 1
+# prints = ["uv run torchrun", "poetry run accelerate launch", "conda run -n x", "4 processes, 2 visible GPUs"]
 # ///

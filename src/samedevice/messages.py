@@ -506,6 +506,10 @@ MESSAGES: dict[str, Message] = {
         "{launcher} 在 {nodes} 台机器上启动 {processes} 个进程，每台可见 {gpus} 块 GPU，每个进程一份副本",
     ),
     "parallel-because.nothing-joins": Message("{processes} processes, and nothing joins them", "{processes} 个进程，之间没有任何通信"),
+    "parallel-because.tasks": Message(
+        "{launcher} starts {processes} processes; whether the program joins them cannot be told without it",
+        "{launcher} 启动 {processes} 个进程；没有程序本身，无法判断它们是否协同训练",
+    ),
     "parallel-because.from-cluster": Message(
         "a cluster's environment (RANK, WORLD_SIZE) makes each started process one of a group",
         "集群的环境变量（RANK、WORLD_SIZE）使每个启动的进程成为进程组的一员",
@@ -652,6 +656,17 @@ MESSAGES: dict[str, Message] = {
     ),
     "preflight.no-mapping": Message("{path} holds no settings by name", "{path} 中没有按名称给出的设置"),
     "preflight.no-launch": Message("{path} starts no Python program that can be read", "{path} 没有启动可读取的 Python 程序"),
+    "preflight.only-unread": Message(
+        "{path} starts what cannot be read here, so there is nothing to judge: {commands}",
+        "{path} 启动的内容在此无法读取，因此无从判断：{commands}",
+    ),
+    "preflight.unread": Message(
+        "started as well, but cannot be read here, so not judged: {commands}", "还会启动以下内容，但在此无法读取，未作判断：{commands}"
+    ),
+    "preflight.no-training": Message(
+        "{path} says nothing of a launch: no training arguments, no configuration of accelerate or DeepSpeed, no command that starts one",
+        "{path} 与启动无关：其中没有训练参数，没有 accelerate 或 DeepSpeed 的配置，也没有启动 Python 的命令",
+    ),
     "preflight.unknown-kind": Message(
         "{path} is neither a script nor a configuration (.py, .sh, .yaml, .yml, .json)",
         "{path} 既不是脚本也不是配置（.py、.sh、.yaml、.yml、.json）",
@@ -698,6 +713,10 @@ MESSAGES: dict[str, Message] = {
     "preflight.no-script": Message(
         "the program of this command is not at hand, so only the command was judged: {words}",
         "找不到该命令的程序，只判断了命令本身：{words}",
+    ),
+    "preflight.no-facts": Message(
+        "{script}: no model, trainer, optimizer or process group was seen in it, so there was little to judge",
+        "{script}：其中没有看到模型、Trainer、优化器或进程组，可判断的内容很少",
     ),
     "preflight.passed": Message("nothing speaks against this launch on {machine}", "在 {machine} 上没有发现问题"),
     "preflight.unfit": Message(

@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,22 @@ from samedevice.preflight._values import Origin, Text
 
 LAUNCHERS = ("python", "torchrun", "accelerate", "deepspeed")
 _PYTHON = re.compile(r"(?:.*/)?python[\d.]*")
+_STARTERS = ("srun", "mpirun", "mpiexec", "orterun")
+"""What starts several tasks of one command."""
+_TAKES_VARIABLE = ("env", "-e", "--env", "-x", "")
+_NO_WRAPPERS = frozenset(
+    "echo printf pip pip3 cat cp mv rm ls cd mkdir which type grep sed awk touch chmod git wget curl tar kill pkill ps alias trap test [ [["
+    " apt apt-get tee head tail sleep wait set shift return exit module pushd popd true false find ln".split()
+)
+"""Commands that start none of the programs they name."""
+_TRAINING = frozenset(
+    "output_dir model_name_or_path base_model model_id model_path model_type per_device_train_batch_size per_device_eval_batch_size"
+    " micro_batch_size gradient_accumulation_steps learning_rate num_train_epochs num_epochs max_steps warmup_steps warmup_ratio"
+    " lr_scheduler_type optim bf16 fp16 tf32 deepspeed fsdp fsdp_config device_map load_in_4bit load_in_8bit quantization_bit"
+    " gradient_checkpointing ddp_find_unused_parameters ddp_backend finetuning_type lora_r lora_rank lora_target adapter sequence_len"
+    " cutoff_len max_seq_length max_length dataset_name train_file do_train train_type save_steps logging_steps".split()
+)
+"""Names of training arguments; one of them makes a document more than a heap of settings."""
 _FLAGS = frozenset(
     "standalone no_python run_path multi_gpu cpu tpu use_deepspeed use_fsdp use_megatron_lm quiet debug m module use_env use_cpu"
     " same_network dynamo_use_dynamic dynamo_use_fullgraph no_local_rank enable_each_rank_log bind_cores_to_rank"
@@ -65,6 +82,8 @@ class Launch:
     """Whether CUDA_VISIBLE_DEVICES is set to something that only a run would tell."""
     asked: int | None = None
     """What the command itself says of the number of processes."""
+    unread: tuple[str, ...] = ()
+    """What else the target starts that could not be read, as `file:line words`."""
 
     @property
     def group(self) -> int:
@@ -107,19 +126,48 @@ class Launch:
 
 def launch_of_command(command: Command, folder: Path, gpus: int, language: Language) -> Launch | None:
     """The launch that a command starts; None when it starts nothing of ours."""
-    words = list(command.words)
+    start = start_of(command.words)
+    if start is None:
+        return None
+    before, words = command.words[:start], list(command.words[start:])
     environment = dict(command.environment)
+    for previous, word in pairwise(("", *before)):
+        if previous in _TAKES_VARIABLE and (given := re.fullmatch(r"([A-Za-z_]\w*)=(.*)", word)):
+            environment[given[1]] = given[2]
     shown = environment.get("CUDA_VISIBLE_DEVICES")
     visible = visible_devices(shown, gpus)
+    if shown is None and command.slurm.get("gpus", "").isdigit():
+        visible = visible[: int(command.slurm["gpus"])]
     origin = words[0].origin if words else None
-    base = Launch("python", 1, visible, environment=environment, origin=origin, words=tuple(words), unexported=command.unexported)
+    base = Launch("python", 1, visible, environment=environment, origin=origin, words=command.words, unexported=command.unexported)
     base = replace(base, hidden=UNTOLD in (shown or ""))
     if _clustered(command):
         base = replace(base, cluster=True)
-    name = Path(words[0]).name if words else ""
-    if _PYTHON.fullmatch(words[0]) if words else False:
+    launch = _started(base, words, folder, language)
+    return _in_tasks(launch, before, command.slurm) if launch is not None else None
+
+
+def start_of(words: Sequence[str]) -> int | None:
+    """Where in a command the program stands that starts Python: first, or behind what only wraps it (`srun`, `uv run`, `timeout 60`)."""
+    for position, word in enumerate(words):
+        name, behind = Path(word).name, words[position + 1 : position + 2]
+        if name in ("torchrun", "deepspeed") or (name == "accelerate" and behind == ("launch",)) or (name in TOOLS and behind):
+            return position
+        if _PYTHON.fullmatch(word) and behind and (not position or behind[0].startswith("-") or behind[0].endswith(".py")):
+            return position
+        if word.endswith(".py") and not word.startswith("-") and (not position or "run" in words[:position] or name == word[2:]):
+            return position
+        if not position and name in _NO_WRAPPERS:
+            return None
+    return None
+
+
+def _started(base: Launch, words: list[Text], folder: Path, language: Language) -> Launch | None:
+    """The launch that a command starts whose first word is the program."""
+    name = Path(words[0]).name
+    if _PYTHON.fullmatch(words[0]):
         rest = words[1:]
-        while rest and rest[0].startswith("-") and rest[0] not in ("-m", "-c"):
+        while rest and rest[0].startswith("-") and rest[0] not in ("-m", "-c", "-"):
             rest = rest[2:] if rest[0] in ("-W", "-X") else rest[1:]
         if rest[:1] == ["-m"] and len(rest) > 1:
             if rest[1] in ("torch.distributed.run", "torch.distributed.launch"):
@@ -127,7 +175,7 @@ def launch_of_command(command: Command, folder: Path, gpus: int, language: Langu
             if rest[1] in ("accelerate.commands.launch", "accelerate"):
                 return _accelerate(base, rest[3 if rest[1] == "accelerate" else 2 :], folder, language)
             return _program(base, rest[1:], folder, language, module=True)
-        if rest[:1] == ["-c"] or not rest:
+        if rest[:1] in (["-c"], ["-"]) or not rest:
             return None
         return _program(base, rest, folder, language)
     if name == "torchrun":
@@ -139,6 +187,41 @@ def launch_of_command(command: Command, folder: Path, gpus: int, language: Langu
     if name in TOOLS:
         return _tool(base, TOOLS[name], words[1:], folder, language)
     return _program(base, words, folder, language) if name.endswith(".py") else None
+
+
+def _in_tasks(launch: Launch, before: Sequence[Text], slurm: Mapping[str, str]) -> Launch:
+    """The launch in as many tasks as `srun` or `mpirun` makes of it."""
+    starters = [Path(word).name for word in before]
+    starter = next((name for name in starters if name in _STARTERS), None)
+    if starter is None or launch.launcher != "python":
+        return launch
+    given = list(before[starters.index(starter) + 1 :])
+    per_node = _given(given, ("--ntasks-per-node", "--npernode", "-ppn")) or _digits(slurm.get("SLURM_NTASKS_PER_NODE"))
+    total = _given(given, ("--ntasks", "-n", "-np", "--np")) or _digits(slurm.get("SLURM_NTASKS"))
+    nodes = _given(given, ("--nodes", "-N", "--nnodes")) or _digits(slurm.get("SLURM_NNODES")) or 1
+    tasks = per_node or (max(1, total // nodes) if total else 1)
+    visible = launch.visible
+    each = _given(given, ("--gpus-per-task",)) or _digits(slurm.get("SLURM_GPUS_PER_TASK"))
+    if each:  # each task sees its own GPUs, by numbers that begin at 0
+        visible = visible[: each * tasks]
+    if tasks * nodes < 2:
+        return launch
+    return replace(launch, launcher=starter, processes=tasks, nodes=nodes, asked=tasks, visible=visible)
+
+
+def _given(words: Sequence[str], spellings: Sequence[str]) -> int | None:
+    for position, word in enumerate(words):
+        head, _, value = word.partition("=")
+        if head in spellings:
+            return _digits(value or next(iter(words[position + 1 : position + 2]), ""))
+        short = next((each for each in spellings if len(each) == 2 and word.startswith(each) and word[2:].isdigit()), None)
+        if short is not None:
+            return int(word[2:])
+    return None
+
+
+def _digits(text: str | None) -> int | None:
+    return int(text) if text and text.isdigit() and int(text) > 0 else None
 
 
 def launch_of_script(
@@ -235,6 +318,11 @@ def is_deepspeed(settings: Settings) -> bool:
     return bool({"zero_optimization", "train_micro_batch_size_per_gpu", "train_batch_size"} & settings.data.keys()) and (
         "output_dir" not in settings.data and "distributed_type" not in settings.data
     )
+
+
+def is_training(settings: Settings) -> bool:
+    """Whether a document holds training arguments: names that transformers, TRL, LLaMA-Factory, axolotl or ms-swift read."""
+    return bool(_TRAINING & settings.data.keys())
 
 
 def is_accelerate(settings: Settings) -> bool:

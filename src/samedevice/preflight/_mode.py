@@ -63,6 +63,8 @@ def mode_of(launch: Launch, facts: Sequence[Fact]) -> Mode:
     if launch.cluster and count == 1:
         return _mode("ddp", "from-cluster", values)
     if count > 1:
+        if not told and launch.launcher not in ("torchrun", "accelerate", "deepspeed", "lightning"):
+            return _mode("unknown", "tasks", values)
         if "DDP" in wraps or trains or not told:
             return _mode("ddp", "one-each" if launch.nodes == 1 else "one-each-machines", values | {"nodes": str(launch.nodes)})
         return _mode("independent", "nothing-joins", values)

@@ -21,19 +21,24 @@ from samedevice.preflight._launch import (
     Launch,
     is_accelerate,
     is_deepspeed,
+    is_training,
     launch_of_command,
     launch_of_script,
+    start_of,
     with_configuration,
     with_training,
 )
+from samedevice.preflight._manifest import commands_of_document, shell_of_dockerfile, shell_of_makefile
 from samedevice.preflight._mode import Mode, mode_of
 from samedevice.preflight._process import Process
 from samedevice.preflight._refusals import Refusal, refusals
 from samedevice.preflight._repairs import fixes_of
-from samedevice.preflight._settings import read_settings
-from samedevice.preflight._shell import commands_in
+from samedevice.preflight._settings import read_documents, read_settings
+from samedevice.preflight._shell import UNTOLD, Commands, commands_in
 from samedevice.preflight._values import UNKNOWN, Fact
 
+_SHOWN = 6
+"""Commands that one note lists."""
 _SHELL = (".sh", ".bash", ".slurm", ".sbatch", ".zsh", ".ksh")
 
 
@@ -109,26 +114,51 @@ def _launches(request: Request, language: Language) -> list[Launch]:
         made = launch_of_script(target, launcher, request.processes, request.arguments, gpus, environment, request.configuration, language)
         return [made]
     if suffix in (".yaml", ".yml", ".json"):
+        if (manifest := _of_manifest(request, language)) is not None:
+            return manifest
         return [_of_settings(request, launcher, gpus, environment, language)]
     source = read_text(target, language)
+    if target.name.lower() in ("makefile", "gnumakefile") or suffix == ".mk":
+        source, suffix = shell_of_makefile(source), ".sh"
+    elif target.name.lower() in ("dockerfile", "containerfile") or suffix == ".dockerfile":
+        source, suffix = shell_of_dockerfile(source), ".sh"
     if request.configuration is not None:
         raise UsageError(say("preflight.own-configuration", language, path=target))
     if suffix in _SHELL or source.startswith("#!") or suffix == "":
         kept = {name: value for name, value in environment.items() if name == "CUDA_VISIBLE_DEVICES"}
-        found = []
-        for command in commands_in(source, target, gpus, kept):
-            for folder in (target.resolve().parent, Path.cwd(), *target.resolve().parents[1:3]):
-                launch = launch_of_command(command, folder, gpus, language)
-                if launch is not None and (launch.script is not None or launch.tool is not None) and not launch.missing:
-                    break
-            if launch is not None and launch.missing:
-                raise UsageError(say("preflight.no-file", language, path=launch.missing))
-            if launch is not None:
-                found.append(replace(launch, asked=launch.asked if launch.asked is not None else request.processes))
-        if not found:
-            raise UsageError(say("preflight.no-launch", language, path=target))
-        return found
+        return _of_commands(commands_in(source, target, gpus, kept), request, language)
     raise UsageError(say("preflight.unknown-kind", language, path=target))
+
+
+def _of_commands(commands: Commands, request: Request, language: Language) -> list[Launch]:
+    """The launches among commands; what starts something that cannot be read is said with the first."""
+    target, found = request.target, []
+    unread = [f"{file.name}:{line} {words}" for file, line, words in commands.unread]
+    for command in commands.found:
+        launch = None
+        for folder in (target.resolve().parent, Path.cwd(), *target.resolve().parents[1:3]):
+            launch = launch_of_command(command, folder, len(request.machine.gpus), language)
+            if launch is not None and (launch.script is not None or launch.tool is not None) and not launch.missing:
+                break
+        if launch is not None and launch.missing:
+            raise UsageError(say("preflight.no-file", language, path=launch.missing))
+        if launch is not None:
+            found.append(replace(launch, asked=launch.asked if launch.asked is not None else request.processes))
+        elif start_of(command.words) is not None:
+            unread.append(f"{target.name}:{command.line} {' '.join(command.words[:8])}")
+    if not found:
+        key = "preflight.only-unread" if unread else "preflight.no-launch"
+        raise UsageError(say(key, language, path=target, commands="; ".join(unread[:_SHOWN])))
+    return [replace(found[0], unread=tuple(unread)), *found[1:]]
+
+
+def _of_manifest(request: Request, language: Language) -> list[Launch] | None:
+    """The launches in a document that holds commands; None for one that holds settings, which is read as such."""
+    documents, lines = read_documents(request.target, language)
+    commands = commands_of_document(documents, request.target, lines, len(request.machine.gpus))
+    if not commands.unread and not any(start_of(each.words) is not None for each in commands.found):
+        return None
+    return _of_commands(commands, request, language)
 
 
 def _of_settings(request: Request, launcher: str, gpus: int, environment: Mapping[str, str], language: Language) -> Launch:
@@ -140,6 +170,8 @@ def _of_settings(request: Request, launcher: str, gpus: int, environment: Mappin
     if is_accelerate(settings) or is_deepspeed(settings):
         launch = with_configuration(launch, settings, request.processes, language)
         return replace(launch, distributed_type="DEEPSPEED") if is_deepspeed(settings) else launch
+    if not is_training(settings):
+        raise UsageError(say("preflight.no-training", language, path=request.target))
     if named is None:
         launch = replace(launch, launcher="torchrun", processes=request.processes or max(1, gpus))
     return with_training(launch, settings, Path.cwd(), language)
@@ -267,4 +299,9 @@ def _notes(launch: Launch, machine: Machine, facts: Sequence[Fact], language: La
             notes.append(say("preflight.maybe-map", language, where=where))
     if launch.script is None and launch.tool is None and launch.words:
         notes.append(say("preflight.no-script", language, words=" ".join(launch.words[:6])))
+    if launch.script is not None and not facts:
+        notes.append(say("preflight.no-facts", language, script=launch.script.name))
+    if launch.unread:
+        notes.append(say("preflight.unread", language, commands="; ".join(launch.unread[:_SHOWN])))
+    notes = [note.replace(UNTOLD, "...") for note in notes]
     return list(dict.fromkeys(notes))

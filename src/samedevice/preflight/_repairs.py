@@ -162,8 +162,10 @@ def _one_process_each(refusal: Refusal, launch: Launch, script: Script | None, l
 
 def _fewer_processes(refusal: Refusal, launch: Launch, script: Script | None, language: Language) -> list[Fix]:
     count = str(max(1, refusal.detail["gpus"]))
+    whole = launch.origin is None or launch.origin.file != refusal.file
+    span = 40 if whole else _continued(refusal.file, refusal.line)
     pattern = "|".join(rf"(?<={name})\d+" for name in _COUNTS)
-    return [_fix("fewer-processes", "check", language, _lines_diff(refusal.file, refusal.line, pattern, count, 40), count=count)]
+    return [_fix("fewer-processes", "check", language, _lines_diff(refusal.file, refusal.line, pattern, count, span), count=count)]
 
 
 def _export(refusal: Refusal, launch: Launch, script: Script | None, language: Language) -> list[Fix]:
@@ -248,6 +250,12 @@ def _lines_diff(file: Path, line: int, pattern: str, text: str, span: int = 1) -
             lines[index] = changed
             return _diff(file, source, "".join(lines))
     return None
+
+
+def _continued(file: Path, line: int) -> int:
+    """How many lines the command at a line has."""
+    lines = _text_of(file).splitlines()[max(0, line - 1) :]
+    return next((number for number, text in enumerate(lines, 1) if not text.rstrip().endswith("\\")), 1)
 
 
 def _text_of(file: Path) -> str:

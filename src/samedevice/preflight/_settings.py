@@ -63,6 +63,27 @@ def read_settings(path: Path, language: Language = "en") -> Settings:
     return Settings(path, data, lines, source)
 
 
+def read_documents(path: Path, language: Language = "en") -> tuple[list[Any], dict[str, int]]:
+    """All documents of a YAML or JSON file, with the lines of their keys."""
+    source = read_text(path, language)
+    if path.suffix.lower() == ".json":
+        data, lines = _json(path, source, language)
+        return [data], lines
+    parts: list[tuple[int, list[str]]] = [(0, [])]
+    for number, line in enumerate(source.splitlines(keepends=True)):
+        if re.match(r"---(?:\s|$)", line):
+            parts.append((number + 1, []))
+        else:
+            parts[-1][1].append(line)
+    documents, lines = [], {}
+    for first, kept in parts:
+        data, own = _yaml(path, "".join(kept), language)
+        documents.append(data)
+        for name, where in own.items():
+            lines.setdefault(name, where + first)
+    return documents, lines
+
+
 def _json(path: Path, source: str, language: Language) -> tuple[Any, dict[str, int]]:
     try:
         data = json.loads(source)

@@ -6,16 +6,26 @@ Control structures are read line by line, in order. What a command substitution 
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from samedevice.errors import UsageError
+from samedevice.preflight._files import read_text
 from samedevice.preflight._values import Origin, Text
 
 UNTOLD = "\ufffd"
 """Stands for text that only running the script would tell."""
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\+?)=(.*)", re.DOTALL)
-_SKIPPED = ("nohup", "exec", "time", "srun", "env", "sudo", "command", "then", "do", "else", "&&", "||", "{", "!")
+_SKIPPED = ("nohup", "exec", "time", "env", "command", "then", "do", "else", "if", "elif", "while", "until", "&&", "||", "{", "!", "coproc")
+_SHELLS = ("bash", "sh", "zsh", "dash", "ksh")
+_WRAP_SHELLS = tuple("srun mpirun mpiexec sudo timeout nice numactl docker singularity apptainer conda uv poetry".split())
+_FUNCTION = re.compile(r"\s*(?:function\s+([\w-]+)\s*(?:\(\s*\))?|([\w-]+)\s*\(\s*\))\s*\{")
+_HEREDOC = re.compile(r"(?<!<)<<-?\s*(['\"]?)(\w+)\1")
+_DEEPEST = 6
+"""Functions, scripts and texts inside each other."""
+_MOST_COMMANDS = 2000
 _COUNTS_GPUS = re.compile(r"device_count\(\)|nvidia-smi[^|]*(?:-L|--list-gpus|--query-gpu)[^|]*\|\s*wc|nvidia-smi --list-gpus")
 _VARIABLE = re.compile(
     r"\$(?:\{(?P<braced>[A-Za-z_]\w*)(?::?[-=](?P<default>[^}]*))?(?P<rest>[^}]*)\}|(?P<plain>[A-Za-z_]\w*)|(?P<special>[@*#?0-9]))"
@@ -33,51 +43,219 @@ class Command:
     """Variables that the script sets and the program does not get: line and value."""
     used: frozenset[str] = frozenset()
     """Variables that the command line itself spells."""
+    slurm: Mapping[str, str] = field(default_factory=dict)
+    """What the script asks of SLURM."""
 
 
-def commands_in(source: str, file: Path, gpus: int, environment: Mapping[str, str]) -> list[Command]:
-    """The commands of a script in their order."""
-    plain: dict[str, str] = {}
-    exported: dict[str, str] = dict(environment)
-    set_at: dict[str, int] = {}
-    used: set[str] = set()
-    found: list[Command] = []
-    for number, text in _logical_lines(source):
-        for part in _split(text):
-            words = _words(part, {**exported, **plain}, gpus, Origin(file, number, kind="shell"), used)
-            own: dict[str, str] = {}
-            while words and (match := _ASSIGNMENT.fullmatch(words[0])):
-                own[match[1]] = {**exported, **plain}.get(match[1], "") + match[3] if match[2] else match[3]
-                words = words[1:]
-            while words and words[0] in _SKIPPED:
-                words = words[1:]
-                while words and (match := _ASSIGNMENT.fullmatch(words[0])):
-                    own[match[1]] = match[3]
-                    words = words[1:]
-            if not words:
-                for name, value in own.items():
-                    (exported if name in exported else plain)[name] = value
-                    set_at[name] = number
-                continue
-            if words[0] == "for" and len(words) > 1:
-                plain |= _first_turn(words)
-                continue
-            if words[0] == "read":
-                plain |= {word: UNTOLD for word in words[1:] if word.isidentifier()}
-                continue
-            if words[0] in ("export", "declare", "typeset"):
-                for word in words[1:]:
-                    name, has_value, value = word.partition("=")
-                    exported[name] = value if has_value else plain.pop(name, exported.get(name, ""))
-                    plain.pop(name, None)
-                continue
-            if words[0] == "unset":
-                for word in words[1:]:
-                    plain.pop(word, None)
-                    exported.pop(word, None)
-                continue
-            hidden = {name: (line, plain[name]) for name, line in set_at.items() if name in plain and name not in own}
-            found.append(Command(tuple(words), {**exported, **own}, number, hidden, frozenset(used)))
+@dataclass(frozen=True, slots=True)
+class Commands:
+    """What a script starts."""
+
+    found: list[Command]
+    unread: list[tuple[Path, int, str]]
+    """What starts something that could not be read: file, line and words."""
+
+
+def commands_in(source: str, file: Path, gpus: int, environment: Mapping[str, str]) -> Commands:
+    """The commands of a script in their order, those of scripts and functions that it calls included."""
+    reader = _Reader(gpus, environment)
+    reader.slurm = _slurm(source)
+    reader.exported |= {name: value for name, value in reader.slurm.items() if name.startswith("SLURM_") and name not in environment}
+    reader.read(_logical_lines(source), file, 0)
+    return Commands(reader.found, reader.unread)
+
+
+def command_of(words: Sequence[str], environment: Mapping[str, str], origin: Origin, gpus: int) -> Commands:
+    """The command that a list of words is, as a container starts it; a shell's `-c` is read on."""
+    reader = _Reader(gpus, environment)
+    reader.simple([Text(word, origin) for word in words], {}, origin.file, origin.line, 0)
+    return Commands(reader.found, reader.unread)
+
+
+class _Reader:
+    """Reads commands in order, with the variables that were set so far."""
+
+    def __init__(self, gpus: int, environment: Mapping[str, str]) -> None:
+        self.found: list[Command] = []
+        self.unread: list[tuple[Path, int, str]] = []
+        self.plain: dict[str, str] = {}
+        self.exported: dict[str, str] = dict(environment)
+        self.slurm: dict[str, str] = {}
+        self._gpus = gpus
+        self._set_at: dict[str, int] = {}
+        self._used: set[str] = set()
+        self._functions: dict[str, list[tuple[int, str]]] = {}
+        self._before: list[Text] = []
+        """What wraps the shell that is read: `srun`."""
+        self._commands = 0
+
+    def read(self, lines: list[tuple[int, str]], file: Path, depth: int) -> None:
+        """Read lines in order; bodies of functions wait for their call."""
+        body: list[tuple[int, str]] | None = None
+        for number, text in lines:
+            if body is None and (begun := _FUNCTION.match(text)):
+                body = self._functions[begun[1] or begun[2]] = []
+                rest = text[begun.end() :]
+                if rest.rstrip().endswith("}"):  # all in one line
+                    body.append((number, rest.rstrip()[:-1].rstrip().removesuffix(";")))
+                    body = None
+                elif rest.strip():
+                    body.append((number, rest))
+            elif body is not None:
+                if text.rstrip() == "}" or re.match(r"\}\s*(?:[;&|>].*)?$", text):
+                    body = None
+                else:
+                    body.append((number, text))
+            else:
+                for part in _split(text):
+                    self._part(part, file, number, depth)
+
+    def _part(self, part: str, file: Path, number: int, depth: int) -> None:
+        inside = part.strip()
+        if inside.startswith("(") and inside.endswith(")") and not inside.startswith("(("):
+            for each in _split(inside[1:-1]) if depth < _DEEPEST else ():
+                self._part(each, file, number, depth + 1)
+            return
+        words = _words(part, {**self.exported, **self.plain}, self._gpus, Origin(file, number, kind="shell"), self._used)
+        own: dict[str, str] = {}
+        while words:
+            if match := _ASSIGNMENT.fullmatch(words[0]):
+                own[match[1]] = {**self.exported, **self.plain}.get(match[1], "") + match[3] if match[2] else match[3]
+            elif words[0] not in _SKIPPED and not (words[0].endswith(")") and "(" not in words[0]):  # `multi)` of a case
+                break
+            words = words[1:]
+        if words:
+            self.simple(words, own, file, number, depth)
+            return
+        for name, value in own.items():
+            (self.exported if name in self.exported else self.plain)[name] = value
+            self._set_at[name] = number
+
+    def simple(self, words: list[Text], own: dict[str, str], file: Path, number: int, depth: int) -> None:
+        """One command with the variables that stand before it."""
+        name = Path(words[0]).name
+        self._commands += 1
+        if self._commands > _MOST_COMMANDS:
+            return
+        if name == "for" and len(words) > 1:
+            self.plain |= _first_turn(words)
+        elif name == "read":
+            self.plain |= {word: UNTOLD for word in words[1:] if word.isidentifier()}
+        elif name in ("export", "declare", "typeset", "local", "readonly"):
+            for word in words[1:]:
+                variable, has_value, value = word.partition("=")
+                if name in ("export", "declare", "typeset"):
+                    self.exported[variable] = value if has_value else self.plain.pop(variable, self.exported.get(variable, ""))
+                    self.plain.pop(variable, None)
+                elif has_value:
+                    self.plain[variable] = value
+        elif name == "unset":
+            for word in words[1:]:
+                self.plain.pop(word, None)
+                self.exported.pop(word, None)
+        elif depth < _DEEPEST and words[0] in self._functions:
+            self._called(self._functions[words[0]], words[1:], own, file, depth)
+        elif depth < _DEEPEST and (shell := _shell_at(words)) is not None:
+            before, self._before = self._before, [*self._before, *words[:shell]]
+            if (inner := _text_run(words[shell:])) is not None:
+                self._in_environment(own, [(number, line) for _, line in _logical_lines(inner)], file, depth)
+            elif (script := _script_run(words[shell:])) is not None:
+                self._script(script, words[shell:], own, file, number, depth)
+            self._before = before
+        else:
+            hidden = {key: (line, self.plain[key]) for key, line in self._set_at.items() if key in self.plain and key not in own}
+            environment = {**self.exported, **own}
+            self.found.append(Command((*self._before, *words), environment, number, hidden, frozenset(self._used), self.slurm))
+
+    def _called(self, body: list[tuple[int, str]], arguments: list[Text], own: dict[str, str], file: Path, depth: int) -> None:
+        """A function's lines with its arguments in them."""
+
+        def given(found: re.Match[str]) -> str:
+            which = found[1] or found[2]
+            if which in "@*":
+                return " ".join(map(shlex.quote, arguments))
+            return arguments[int(which) - 1] if 0 < int(which) <= len(arguments) else ""
+
+        lines = []
+        for line, text in body:
+            lines.append((line, re.sub(r'"?\$(?:\{([@*1-9])\}|([@*1-9]))"?', given, text)))
+            if shifted := re.search(r"(?:^|[;&\s])shift\b\s*(\d*)", text):
+                arguments = arguments[int(shifted[1] or 1) :]
+        self._in_environment(own, lines, file, depth)
+
+    def _in_environment(self, own: dict[str, str], lines: list[tuple[int, str]], file: Path, depth: int) -> None:
+        kept = self.exported
+        self.exported = {**kept, **own}
+        self.read(lines, file, depth + 1)
+        self.exported = kept | {name: value for name, value in self.exported.items() if name not in own}
+
+    def _script(self, script: str, words: list[Text], own: dict[str, str], file: Path, number: int, depth: int) -> None:
+        """Another script: read as a part of this one where it is sourced, else with what is exported."""
+        path = next((each for each in (file.parent / script, Path(script)) if UNTOLD not in script and each.is_file()), None)
+        try:
+            lines = _logical_lines(read_text(path)) if path is not None else None
+        except UsageError:
+            lines = None
+        if path is None or lines is None:
+            self.unread.append((file, number, " ".join(words)))
+            return
+        kept = dict(self.plain)
+        if words[0] not in ("source", "."):
+            self.plain = {}
+        self._in_environment(own, lines, path, depth)
+        if words[0] not in ("source", "."):
+            self.plain = kept
+
+
+def _shell_at(words: Sequence[str]) -> int | None:
+    """Where a shell, or a script of one, stands in a command: first, or behind what starts it in several tasks or elsewhere."""
+    wraps = Path(words[0]).name in _WRAP_SHELLS
+    for position in range(len(words) if wraps else 1):
+        if _text_run(words[position:]) is not None or _script_run(words[position:]) is not None:
+            return position
+    return None
+
+
+def _text_run(words: Sequence[str]) -> str | None:
+    """The text that `eval` or a shell's `-c` runs."""
+    if words[0] == "eval":
+        return " ".join(words[1:])
+    if Path(words[0]).name in _SHELLS:
+        for position, word in enumerate(words[1:-1], 1):
+            if re.fullmatch(r"-[a-z]*c", word):
+                return words[position + 1]
+    return None
+
+
+def _script_run(words: Sequence[str]) -> str | None:
+    """The script that a command runs."""
+    name = Path(words[0]).name
+    if name in (*_SHELLS, "source", ".", "sbatch"):
+        return next((word for word in words[1:] if not word.startswith("-")), None)
+    return words[0] if name.endswith((".sh", ".bash")) else None
+
+
+def _slurm(source: str) -> dict[str, str]:
+    """What the directives of a SLURM script ask for, as the variables that a job finds, and `gpus` for each node."""
+    asked = dict(re.findall(r"^#SBATCH\s+--?([A-Za-z][\w-]*)[=\s]+([^\s#]+)", source, re.MULTILINE))
+    if not asked:
+        return {}
+    found = {}
+    for name, spellings in (
+        ("SLURM_NNODES", ("nodes", "N")),
+        ("SLURM_NTASKS", ("ntasks", "n")),
+        ("SLURM_NTASKS_PER_NODE", ("ntasks-per-node",)),
+        ("gpus", ("gpus-per-node", "gres", "gpus", "G")),
+        ("SLURM_GPUS_PER_TASK", ("gpus-per-task",)),
+    ):
+        value = next((asked[each] for each in spellings if each in asked), "")
+        number = re.search(r"(\d+)\Z", value.partition("-")[0])
+        if number is not None:
+            found[name] = number[1]
+    found.setdefault("SLURM_NNODES", "1")
+    found["SLURM_JOB_NUM_NODES"] = found["SLURM_NNODES"]
+    if "gpus" in found:
+        found["SLURM_GPUS_ON_NODE"] = found["SLURM_GPUS_PER_NODE"] = found["gpus"]
     return found
 
 
@@ -94,8 +272,16 @@ def _logical_lines(source: str) -> list[tuple[int, str]]:
     lines: list[tuple[int, str]] = []
     held, first = "", 0
     quote = ""
+    text_until: str | None = None
+    kept = False
     for number, raw in enumerate(source.splitlines(), 1):
         line = raw
+        if text_until is not None:  # a here-document: what a shell gets is read, what a file or a program gets is text
+            if line.strip() == text_until:
+                text_until = None
+            elif kept:
+                lines.append((number, line))
+            continue
         if not held and line.lstrip().startswith("#"):
             continue
         if not held:
@@ -112,6 +298,8 @@ def _logical_lines(source: str) -> list[tuple[int, str]]:
             held += line + "\n"
             continue
         lines.append((first, held + line))
+        if (here := _HEREDOC.search(held + line)) is not None:
+            text_until, kept = here[2], bool(re.match(r"\s*(?:\S*/)?(?:bash|sh|zsh)\b", held + line))
         held = ""
     if held:
         lines.append((first, held))
@@ -187,7 +375,16 @@ def _words(text: str, variables: Mapping[str, str], gpus: int, origin: Origin, u
             current, started, index = current + character, True, index + 1
     if started:
         words.append(current)
-    return [Text(word, origin) for word in words if not re.fullmatch(r"\d?>>?&?.*|<.*", word)]
+    kept: list[Text] = []
+    skip = False
+    for word in words:
+        if skip:
+            skip = False
+        elif found := re.fullmatch(r"(?:\d|&)?(?:>>?|<)(&?)(.*)|<<.*", word):
+            skip = found[2] == "" and found[1] == ""  # `> log`
+        else:
+            kept.append(Text(word, origin))
+    return kept
 
 
 def _variable_text(text: str, index: int) -> str:
