@@ -32,6 +32,8 @@ class Declaration:
     structured: bool
     cuda: bool
     """Whether a kernel is registered for CUDA itself; composite operators have none, so no wrapper checks them."""
+    only_on_cpu: bool
+    """Whether the CPU has a kernel, and neither CUDA nor all devices together: CUDA refuses the operator."""
     implicit: bool
     """Made of other operators and taken apart by autograd, so that it never reaches a kernel."""
     positional: tuple[str, ...]
@@ -76,7 +78,8 @@ def declarations() -> dict[str, Declaration]:
         else:
             lines.append(line)
     for name, target in delegates.items():
-        found[name] = replace(found[name], cuda=target in found and found[target].cuda)
+        owner = found.get(target)
+        found[name] = replace(found[name], cuda=owner is not None and owner.cuda, only_on_cpu=owner is not None and owner.only_on_cpu)
     return found
 
 
@@ -91,6 +94,7 @@ def _path() -> Path | None:
 
 def _read(name: str, signature: str, lines: list[str]) -> Declaration:
     checked, remark, structured, cuda = True, "", False, False
+    keys: set[str] = set()
     for line in lines:
         if (match := _DEVICE_CHECK.match(line)) is not None:
             checked, remark = False, match.group(1) or ""
@@ -101,11 +105,13 @@ def _read(name: str, signature: str, lines: list[str]) -> Declaration:
         elif line.startswith("  ufunc_inner_loop:"):
             cuda = True
         elif (match := _DISPATCH.match(line)) is not None:
-            cuda = cuda or "CUDA" in (key.strip() for key in match.group(1).split(","))
+            keys.update(key.strip() for key in match.group(1).split(","))
+    cuda = cuda or "CUDA" in keys
+    only_on_cpu = "CPU" in keys and not cuda and not any("CUDA" in key or key.startswith("Composite") for key in keys)
     implicit = not structured and ("  dispatch:" not in lines or any(line.startswith("    CompositeImplicitAutograd:") for line in lines))
     before, _, after = signature.partition("*, ")
     positional = tuple([match[2] for part in before.split(", ") if (match := _TENSOR.match(part))])
     keywords = [(match[2], bool(_WRITTEN.match(part))) for part in after.split(", ") if (match := _TENSOR.match(part))]
     outputs = tuple([argument for argument, written in keywords if written])
     others = tuple([argument for argument, written in keywords if not written])
-    return Declaration(name, checked, remark, structured, cuda, implicit, positional, outputs, others)
+    return Declaration(name, checked, remark, structured, cuda, only_on_cpu, implicit, positional, outputs, others)

@@ -63,12 +63,21 @@ def row_for(op: str) -> Row:
     return _completed(Row(name, Check.WRAPPER))
 
 
+@functools.cache
+def only_on_cpu(op: str) -> bool:
+    """Whether torch declares a kernel of the CPU for an operator and none for CUDA; `op` as in `row_for`."""
+    namespace, _, rest = op.partition(".")
+    name = rest.removesuffix(".default")
+    declared = declarations().get(name) or declarations().get(_functional(name))
+    return namespace == "aten" and declared is not None and declared.only_on_cpu
+
+
 _GENERATED_OUTS = ("out", "out0", "out1", "out2", "out3")
 
 
 def _generated_out(name: str) -> Row | None:
     """The row of an out= variant that torchgen makes: it calls the operator itself and copies what comes of it."""
-    functional = name.removesuffix("_out") if name.endswith("_out") else name.removesuffix(".out")
+    functional = _functional(name)
     if functional == name or functional not in declarations():
         return None
     copied = Demand("self", _GENERATED_OUTS, "Expected out tensor to have device {0}, but got {1} instead")
@@ -80,6 +89,10 @@ def _generated_out(name: str) -> Row | None:
         then=Row(name, Check.FREE, demands=(copied,)),
         source=f"torchgen/native_function_generation.py, gen_composite_out_kernel: calls {functional}, then copy_arg",
     )
+
+
+def _functional(name: str) -> str:
+    return name.removesuffix("_out") if name.endswith("_out") else name.removesuffix(".out")
 
 
 def _completed(row: Row) -> Row:

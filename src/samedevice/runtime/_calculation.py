@@ -22,7 +22,14 @@ from samedevice.runtime._values import as_dtype, pass_on_assumptions, to_value
 Tensor = torch.Tensor
 
 # What a CPU kernel says of something that only it cannot do.
-_VERDICT_ON_CUDA_ONLY = ("not implemented for", "not supported on CPU", "on CPU does not support", "Could not run", "NYI")
+_VERDICT_ON_CUDA_ONLY = (
+    "not implemented for",
+    "not implemented on the CPU",
+    "not supported on CPU",
+    "on CPU does not support",
+    "Could not run",
+    "NYI",
+)
 _NOT_IMPLEMENTED = re.compile(r"not implemented for '(?P<type>\w+)'")
 _NAMES_THE_CPU = re.compile(r'(_vml)?_cpu_?(?=")')
 _INTEGERS = frozenset({"Byte", "Char", "Short", "Int", "Long"})
@@ -34,6 +41,9 @@ _CUDA_ALSO: Mapping[str, frozenset[str]] = {
     "trace": frozenset({"Bool"}),
 }
 """Except these operators. Source: `dtypes` and `dtypesIfCUDA` of torch's operator database; a test compares."""
+
+_WrongValues: type[RuntimeError] = torch.linalg.LinAlgError  # type: ignore[attr-defined]  # not listed by torch
+"""Says that a matrix is singular, or the like. Of values that nobody computed it says nothing about the program."""
 
 
 class Calculation:
@@ -55,6 +65,8 @@ class Calculation:
         try:
             result = self._on_cpu(call)
         except (RuntimeError, NotImplementedError) as error:
+            if assumed and isinstance(error, _WrongValues):
+                return NotImplemented
             if not _only_the_cpu_cannot(error, op):
                 raise
             result = self._in_another_type(call)

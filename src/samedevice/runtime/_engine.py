@@ -26,6 +26,7 @@ from samedevice.runtime._calculation import Calculation
 from samedevice.runtime._call import Call, Geometry, has_geometry
 from samedevice.runtime._collectives import Collectives
 from samedevice.runtime._composites import Composites
+from samedevice.runtime._cuda_terms import refuse
 from samedevice.runtime._draws import engine_for
 from samedevice.runtime._higher_order import kernel_on_cuda
 from samedevice.runtime._masks import masks_to_indices
@@ -162,6 +163,8 @@ class Engine:
 
     def _over_devices(self, call: Call, target: torch.device | None = None) -> Any:
         """The tensors are on several devices; afterwards each that is written holds what it would hold."""
+        if call.op.terms is refuse and any(device_seen(tensor).type == "cuda" for tensor in call.tensors):
+            refuse(call)
         call = self.settling.settle(call)
         if call.home.type == "cpu" and not any(record.__class__ is Memory and record.virtual for record in call.records):
             result = self._on_assumed(call.op, call.args, call.kwargs, call.tensors)
@@ -255,6 +258,8 @@ class Engine:
         if form is Form.VIEW:
             return op.func(*call.args, **call.kwargs)
         engine.device = call.home
+        if op.terms is not None and call.target.type == "cuda":
+            op.terms(call)
         if not op.returns_tensors:
             return self._calculation.results(call, force=True)
         if op.name in INDEX_OPERATORS:

@@ -176,5 +176,18 @@ def _grouped_mm(
     return made
 
 
-# Their meta functions refuse what CUDA accepts. Source: aten/src/ATen/native/cuda/GroupedBlas.cpp, _grouped_mm_fallback.
-_SHAPES: dict[Any, Callable[..., Any]] = {torch.ops.aten._grouped_mm.default: _grouped_mm, **ONLY_ON_CUDA}
+def _lstsq(a: torch.Tensor, b: torch.Tensor, rcond: float | None = None, *, driver: str | None = None) -> Any:
+    vector = b.dim() == 1 or (a.dim() - 1 == b.dim() and b.shape == a.shape[:-1])
+    batch, (rows, columns) = a.shape[:-2], a.shape[-2:]
+    sides = () if vector else b.shape[-1:]
+    residuals = (*batch, *(sides or (1,))) if rows > columns else (0,)
+    return b.new_empty((*batch, columns, *sides)), b.new_empty(residuals), b.new_empty(0, dtype=torch.int64), b.new_empty(0)
+
+
+# Their meta functions refuse what CUDA accepts, or are missing.
+# Source: aten/src/ATen/native/cuda/GroupedBlas.cpp, _grouped_mm_fallback; BatchLinearAlgebra.cpp, linalg_lstsq_out_info.
+_SHAPES: dict[Any, Callable[..., Any]] = {
+    torch.ops.aten._grouped_mm.default: _grouped_mm,
+    torch.ops.aten.linalg_lstsq.default: _lstsq,
+    **ONLY_ON_CUDA,
+}

@@ -30,7 +30,8 @@ from samedevice.runtime._patches import Patches
 from samedevice.runtime._values import record_of
 
 _NO_KERNEL = re.compile(
-    r"Could not run '|with Meta tensors, but there was no|Cannot access storage of|INTERNAL ASSERT FAILED|"
+    r"Could not run '[^']*' with arguments from the '(?!CUDA')|"
+    r"with Meta tensors, but there was no|Cannot access storage of|INTERNAL ASSERT FAILED|"
     r"(?:device type|layout|backend)\b.*\bmeta\b|cannot be called on meta tensor|[Cc]annot access data pointer"
 )
 """C++ has no kernel for the carrier, or has one that wants to read it."""
