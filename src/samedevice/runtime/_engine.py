@@ -426,10 +426,8 @@ class VirtualDeviceMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # 
         try:
             return self.engine.run(func, args, kwargs or {})
         except (NotImplementedError, RuntimeError) as error:
-            refused = in_own_words(op.name, error, tensors_in([*args, *(kwargs or {}).values()]))
-            if refused is error:
-                raise
-            raise refused from None
+            in_own_words(op.name, error, tensors_in([*args, *(kwargs or {}).values()]))
+            raise
         finally:
             engine.raw = False
 

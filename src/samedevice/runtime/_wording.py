@@ -3,7 +3,7 @@
 C++ sees the meta device (Note [C++ sees one device] in `_engine.py`) and says so in its errors. Must guarantee: no text that a
 person reads speaks of meta for a tensor that is on a virtual GPU; an error about the program's own meta tensors keeps its text.
 
-All doors lie on the way of an error, none on the way of a call that succeeds. The engine asks `in_own_words` about the errors
+All doors lie on the way of an error, none on the way of a call that succeeds. The engine hands `in_own_words` the errors
 of kernels that it ran. Above every mode, in autograd and in the checks of composite operators, C++ raises by itself: from
 Python 3.12 on the interpreter tells of each error where it enters Python, before that it is reworded where it leaves backward
 or the machine, or where it is shown.
@@ -47,27 +47,30 @@ _CLASS = re.compile(r"\btorch\.meta\.")
 _BACKEND = re.compile(r"(?<![a-z])(Quantized|SparseCsr|Sparse|NestedTensor|Autograd)?Meta(?=\b|[A-Z][a-z]+Type\b)")
 
 
-def in_own_words(name: str, error: Exception, tensors: Iterable[torch.Tensor]) -> Exception:
-    """What to raise for an error of an operator that the engine ran: an error of ours where C++ cannot run it on carriers."""
+def in_own_words(name: str, error: Exception, tensors: Iterable[torch.Tensor]) -> None:
+    """Reword an error of an operator that the engine ran, or raise one of ours in its place where C++ cannot run it on carriers.
+
+    It is not returned: a frame that holds an error which holds the frame keeps the operator's tensors alive.
+    """
     text = str(error)
     no_kernel = bool(_NO_KERNEL.search(text))
     if type(error) not in _WRITTEN_IN_C or hasattr(error, "samedevice_event") or not (no_kernel or _speaks_of_meta(error)):
-        return error
+        return
     device = _carriers(tensors, helped=True)
     if device is None:
-        return error
+        return
     if not no_kernel:
         error.args = (_worded(text, device), *error.args[1:])
-        return error
+        return
     namespace, _, rest = name.partition(".")
     short = rest.partition(".")[0]
     if _NO_SHAPES in text and namespace != "aten":
-        return UnsupportedFeatureError(
+        raise UnsupportedFeatureError(
             f"{namespace}::{short} says nothing of the shapes of its results, so it cannot run on a virtual machine: "
             f'torch.library.register_fake("{namespace}::{short}") tells them.'
-        )
+        ) from None
     kind = "sparse tensors" if "Sparse" in text else "quantized tensors" if "Quantized" in text else "these arguments"
-    return UnsupportedFeatureError(f"{short if namespace == 'aten' else name} with {kind} is not supported on a virtual machine.")
+    raise UnsupportedFeatureError(f"{short if namespace == 'aten' else name} with {kind} is not supported on a virtual machine.") from None
 
 
 def reword(error: BaseException, frame: FrameType | None = None) -> None:
