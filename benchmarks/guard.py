@@ -1,29 +1,31 @@
 """What guard and heal cost a small model's step, as ratios of paired runs.
 
-    python benchmarks/guard.py [--device cpu|cuda:0] [--pairs N]
+    python benchmarks/guard.py [--device cpu|cuda:0|twin:0] [--pairs N]
 
 Each pair runs a block of the same steps without and with, in turns and in changing order, so that whatever slows the machine down slows
-both; the first row pairs a step with itself and shows what is noise. On a GPU the heal rows move a tensor from the host, and so does their
-partner, by hand. On the CPU nothing can mismatch: there healing is on and finds nothing to do, and the boundary is put where it has
-nothing to move.
+both; the first row pairs a step with itself and shows what is noise. On a GPU the last rows move a tensor from the host, and so does their
+partner, by hand; `twin:0` and `twin:1` are two devices in host memory (`tools/twin_device.py`), real ones for torch, which compute what
+the CPU computes. On the CPU nothing can mismatch: there the mode is around the step and has nothing to do.
 """
 
 from __future__ import annotations
 
 import argparse
+import logging
 import statistics
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
 import torch
 from torch import nn
 
 import samedevice as sd
-from samedevice.guards import Boundary
+from samedevice.guards._heal import QUIET_CALLS
 
 STEPS = 20
 
@@ -42,8 +44,8 @@ class Small(nn.Module):
 
 
 def seconds(step: Callable[[], object], device: torch.device) -> float:
-    """Time of `STEPS` steps: of the processor on the CPU, since other programs are none of ours, by the clock on a GPU."""
-    clock = time.process_time if device.type == "cpu" else time.perf_counter
+    """Time of `STEPS` steps: of the processor without a GPU, since other programs are none of ours, by the clock on a GPU."""
+    clock = time.process_time if device.type != "cuda" else time.perf_counter
     begin = clock()
     for _ in range(STEPS):
         step()
@@ -78,41 +80,59 @@ def told(name: str, found: tuple[list[float], list[float]]) -> str:
 def main() -> int:
     """Measure and print."""
     arguments = argparse.ArgumentParser(description="What guard and heal cost a small model's step.")
-    arguments.add_argument("--device", type=torch.device, default=torch.device("cpu"))
+    arguments.add_argument("--device", default="cpu")
     arguments.add_argument("--pairs", type=int, default=400)
     chosen = arguments.parse_args()
-    device: torch.device = chosen.device
+    if chosen.device.startswith("twin"):
+        from tools import twin_device
+
+        twin_device.enter()
+    device = torch.device(chosen.device)
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         sys.exit(f"guard: torch sees no {device}; --device cpu runs without a GPU")
+    other = torch.device({"cuda": "cpu", "twin": "twin:1"}.get(device.type, "cpu"))
     torch.manual_seed(0)
     torch.set_num_threads(1)
-    bare, healed, bounded = (Small().to(device).eval() for _ in range(3))
-    for copy in (healed, bounded):
+    logging.getLogger("samedevice").setLevel(logging.ERROR)
+    bare, healthy, healed = (Small().to(device).eval() for _ in range(3))
+    for copy in (healthy, healed):
         copy.load_state_dict(bare.state_dict())
-    x, scale = torch.randn(32, 128, device=device), torch.randn(128)
+    x, away = torch.randn(32, 128).to(device), torch.randn(128).to(other)
+    scale = away.to(device)
 
     def plain() -> torch.Tensor:
-        return bare(x, scale.to(device))  # type: ignore[no-any-return]
+        return bare(x, scale)  # type: ignore[no-any-return]
+
+    def by_hand() -> torch.Tensor:
+        return bare(x, away.to(device))  # type: ignore[no-any-return]
 
     def guarded() -> torch.Tensor:
         with sd.guard(bare):
-            return bare(x, scale.to(device))  # type: ignore[no-any-return]
+            return bare(x, scale)  # type: ignore[no-any-return]
+
+    def learned() -> torch.Tensor:
+        return healthy(x, scale)  # type: ignore[no-any-return]
 
     def heals() -> torch.Tensor:
-        return healed(x, scale)  # type: ignore[no-any-return]
+        return healed(x, away)  # type: ignore[no-any-return]
 
-    def at_boundary() -> torch.Tensor:
-        return bounded(x, scale)  # type: ignore[no-any-return]
+    def in_block() -> torch.Tensor:
+        return bare(x, away)  # type: ignore[no-any-return]
 
     with torch.no_grad():
+        sd.heal(healthy)
         healing = sd.heal(healed)
-        Boundary("input", bounded, "scale").install(device)
-        same = all(torch.equal(step(), plain()) for step in (heals, at_boundary) for _ in range(4))
+        same = all(torch.equal(step(), plain()) for step in (learned, heals) for _ in range(QUIET_CALLS + 2))
         print(f"{device}, torch {torch.__version__}; healed equals moved by hand: {same}; statements healed: {len(healing.repairs)}")
         print(told("a step and itself", pairs_of(plain, plain, device, chosen.pairs)), flush=True)
         print(told("guard, a step inside it", pairs_of(plain, guarded, device, chosen.pairs)), flush=True)
-        print(told("heal, a step that was learned", pairs_of(plain, heals, device, chosen.pairs)), flush=True)
-        print(told("a boundary alone, as heal leaves them", pairs_of(plain, at_boundary, device, chosen.pairs)), flush=True)
+        print(told("heal, a healthy step that was learned", pairs_of(plain, learned, device, chosen.pairs)), flush=True)
+        if healing.repairs:
+            print(told("heal, a step with one copy, learned", pairs_of(by_hand, heals, device, chosen.pairs)), flush=True)
+        with sd.heal():
+            blocks = [seconds(in_block, device) for _ in range(chosen.pairs)]
+        alone = [seconds(by_hand, device) for _ in range(chosen.pairs)]
+        print(f"{'a step in a block with the mode':44} x{statistics.median(blocks) / statistics.median(alone):.3f}", flush=True)
     return 0 if same else 1
 
 

@@ -227,7 +227,7 @@ def show(name: str) -> Shown:
     healing = sd.heal(broken.model)
     answers = [broken.call() for _ in range(CALLS)]
     found.healed_equal = all(torch.equal(answer.to(expected.device), expected) for answer in answers)
-    found.statements = [f"{each.boundary} of {each.module}: {each.operand} {each.source} -> {each.target}" for each in healing.repairs]
+    found.statements = [f"{each.module}: {each.operand} {each.source} -> {each.target}" for each in healing.repairs]
     healing.remove()
     return found
 

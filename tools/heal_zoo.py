@@ -286,7 +286,7 @@ def run_way(way: str, source: str, script: Path, machine: str) -> End:
                 own = plain.view(torch.uint8).numpy().tobytes() if plain.numel() else b""
                 held[path] = (str(plain.dtype), tuple(tensor.shape), own)
     repairs = tuple(
-        f"{each.boundary} of {each.module}: {each.operand} {each.source} -> {each.target} ({each.finding.cause})"
+        f"{each.module}: {each.operand} {each.source} -> {each.target} ({each.finding.cause})"
         + (f" at {Path(each.finding.at.file).name}:{each.finding.at.line}" if each.finding.at else "")
         for healing in healings
         for each in healing.repairs

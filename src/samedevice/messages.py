@@ -380,15 +380,28 @@ MESSAGES: dict[str, Message] = {
         "{block} 的缓存 {path} 在 {source} 上，而该块在 {target} 上；请在 {target} 上分配缓存",
     ),
     "heal.moved": Message(
-        "{at}: {operand} {source} -> {target}, {amount} ({cause}); {boundary}",
-        "{at}：{operand} {source} -> {target}，{amount}（{cause}）；{boundary}",
+        "{at}: {operand} {source} -> {target}, {amount} ({cause}); copied for this operator each time, in {module}",
+        "{at}：{operand} {source} -> {target}，{amount}（{cause}）；在 {module} 中每次只为这个算子复制",
     ),
-    "heal.input": Message("from now on moved where {module} takes {path}", "此后在 {module} 接收 {path} 时移动"),
-    "heal.output": Message("from now on moved where {module} returns it", "此后在 {module} 返回时移动"),
-    "heal.inside": Message("made inside {module}, so moved there each time", "在 {module} 内部产生，因此每次都在那里移动"),
+    "heal.copy-returned": Message(
+        "the operator returns memory of its operand, and a copy's memory must not get into the program",
+        "该算子返回的结果与操作数共享内存，而副本的内存不能进入程序",
+    ),
+    "heal.copy-written": Message(
+        "the operator wrote to its operand, and a write to a copy would be lost", "该算子写入了操作数，而对副本的写入会丢失"
+    ),
+    "heal.kind": Message(
+        "what a tensor of this kind is made of cannot be told, so nobody knows what a copy would miss",
+        "无法判断这类张量由哪些内存组成，因此不知道副本会遗漏什么",
+    ),
+    "heal.graph-of-gradients": Message(
+        "samedevice: a graph of the gradients (create_graph=True) would keep a copy that was moved for one operator only; move the operand "
+        "in the script, as healing.diffs() or the log shows",
+        "samedevice：梯度的计算图（create_graph=True）会保留只为单个算子移动的副本；请按 healing.diffs() 或日志的提示在脚本中移动该操作数",
+    ),
     "heal.next-call": Message(
-        "not healed in this call: it was learned without this statement and changes state, so it is not made twice; the next one learns",
-        "本次调用未修复：学习时没有遇到这条语句，而且调用会改变状态，因此不重复执行；下一次调用会学习它",
+        "not healed in this call: this statement was not met while its calls were watched, and no call is made twice; the next one learns",
+        "本次调用未修复：观察期间没有遇到这条语句，而任何调用都不会执行两次；下一次调用会学习它",
     ),
     "heal.recorded": Message(
         "not healed: a graph is recorded, and nothing is learned then; call the model once before it is exported or traced",

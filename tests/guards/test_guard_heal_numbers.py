@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import gc
 import weakref
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 
 import pytest
 import torch
 from torch import nn
 
 import samedevice as sd
+from samedevice.guards._heal import QUIET_CALLS
 
 GPU, OTHER = "cuda:0", "cuda:1"
-QUIET_CALLS = 8
-"""What a call that leaves something behind takes to be learned."""
 
 
 @pytest.fixture(autouse=True)
@@ -96,7 +95,7 @@ def test_a_list_is_as_before():
     healing = sd.heal(model)
     for _ in range(4):
         model(x, past)
-    assert [each.boundary for each in healing.repairs] == ["input"]
+    assert len(healing.repairs) == 1
     assert past["states"][0] is state
 
 
@@ -181,7 +180,7 @@ def test_running_statistics():
 
 
 def test_a_backward_pass_is_not_made_twice():
-    """It has added to gradients by the time it is refused."""
+    """It has added to gradients by the time it is refused; a statement of its own that torch refuses is healed by itself."""
     calls = []
 
     class Meets(torch.autograd.Function):
@@ -192,85 +191,63 @@ def test_a_backward_pass_is_not_made_twice():
         @staticmethod
         def backward(context, gradient):
             calls.append(gradient)
-            return ones(3) * ones(3, device=OTHER)
+            if not heals:
+                raise RuntimeError("Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu!")
+            return gradient * torch.arange(3.0)
 
-    weight = torch.ones(3, device=GPU, requires_grad=True)
-    with pytest.raises(RuntimeError, match="same device") as caught, sd.heal():
-        Meets.apply(weight).backward(gradient=ones(3, device=OTHER))
-    assert len(calls) == 1
+    for heals in (True, False):
+        weight = torch.ones(3, device=GPU, requires_grad=True)
+        with nullcontext() if heals else pytest.raises(RuntimeError, match="same device") as caught, sd.heal():
+            Meets.apply(weight).sum().backward()
+        if heals:
+            assert torch.equal(weight.grad, torch.arange(3.0, device=GPU))
+    assert len(calls) == 2
     assert any("done a part of its work" in note for note in caught.value.__notes__)
 
 
 @torch.no_grad()
 def test_dropout_inside_attention():
-    """A call of several steps that has drawn random numbers is not made again."""
+    """Each operator by itself: the function draws its random numbers once."""
     attention = nn.MultiheadAttention(4, 2, dropout=0.5).to(GPU).train()
+    alone = nn.MultiheadAttention(4, 2, dropout=0.5).to(GPU).train()
+    alone.load_state_dict(attention.state_dict())
     attention.out_proj.to(OTHER)
     x = ones(3, 1, 4)
-    with pytest.raises(RuntimeError) as caught, sd.heal():
-        attention(x, x, x)
-    assert any("done a part of its work" in note for note in caught.value.__notes__)
-    attention.eval()
-    alone = nn.MultiheadAttention(4, 2).to(GPU).eval()
-    alone.load_state_dict(attention.state_dict())
-    with sd.heal():
-        found = attention(x, x, x)[0]
-    assert torch.equal(found.to(GPU), alone(x, x, x)[0])
+    for _ in range(3):
+        torch.manual_seed(5)
+        expected = alone(x, x, x)[0]
+        torch.manual_seed(5)
+        with sd.heal():
+            assert torch.equal(attention(x, x, x)[0].to(GPU), expected)
 
 
 class Branches(nn.Module):
-    """Meets a helper on the host only later, and may count its calls."""
+    """Meets a helper on the host only later, and counts its calls."""
 
-    def __init__(self, counts):
+    def __init__(self):
         super().__init__()
         self.layer = nn.Linear(4, 4)
-        self.late, self.counts, self.steps = False, counts, 0
+        self.late, self.steps = False, 0
 
     def forward(self, x):
-        if self.counts:
-            self.steps += 1
+        self.steps += 1
         y = self.layer(x)
         return y * torch.arange(4.0) if self.late else y
 
 
 @torch.no_grad()
-def test_a_call_that_leaves_something_behind_is_not_made_twice():
-    model, x = made(Branches, True), ones(2, 4)
+def test_no_call_of_a_model_is_made_twice():
+    model, x = made(Branches), ones(2, 4)
     sd.heal(model)
     for _ in range(QUIET_CALLS):
         model(x)
     model.late = True
     with pytest.raises(RuntimeError) as caught:
         model(x)
-    assert any("changes state" in note for note in caught.value.__notes__)
+    assert any("no call is made twice" in note for note in caught.value.__notes__)
     assert model.steps == QUIET_CALLS + 1
     assert torch.equal(model(x), model.layer(x) * torch.arange(4.0, device=GPU))
     assert model.steps == QUIET_CALLS + 2
-
-
-@torch.no_grad()
-def test_a_call_that_leaves_nothing_behind_is():
-    model, x = made(Branches, False), ones(2, 4)
-    sd.heal(model)
-    for _ in range(3):
-        model(x)
-    model.late = True
-    assert torch.equal(model(x), model.layer(x) * torch.arange(4.0, device=GPU))
-
-
-@torch.no_grad()
-def test_a_call_that_draws_random_numbers_is_not_made_twice():
-    class Noisy(Branches):
-        def forward(self, x):
-            return super().forward(x + torch.rand(4, device=GPU))
-
-    model, x = made(Noisy, False), ones(2, 4)
-    sd.heal(model)
-    for _ in range(QUIET_CALLS):
-        model(x)
-    model.late = True
-    with pytest.raises(RuntimeError, match="same device"):
-        model(x)
 
 
 @torch.no_grad()

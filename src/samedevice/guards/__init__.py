@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from samedevice.guards._align import Alignment, align, check
-from samedevice.guards._boundary import Boundary
 from samedevice.guards._cache import CacheGuard, guard_cache
 from samedevice.guards._finding import findings_of
 from samedevice.guards._guard import Guard
@@ -14,7 +13,6 @@ from samedevice.guards._placement import Placement, placement
 
 __all__ = [
     "Alignment",
-    "Boundary",
     "CacheGuard",
     "Guard",
     "Healing",

@@ -75,6 +75,14 @@ def breaks_a_full_graph(error: BaseException) -> bool:
     return dynamo is not None and isinstance(error, dynamo.Unsupported)
 
 
+def in_one_graph(module: Any) -> bool:
+    """Whether a module is compiled as one graph that must not break, or it cannot be told."""
+    if "_orig_mod" in module._modules:
+        context = vars(module).get("dynamo_ctx")
+        return bool(getattr(context, "fullgraph", getattr(context, "nopython", True)))
+    return vars(module).get("_compiled_call_impl") is not None
+
+
 def is_recorded() -> bool:
     """Whether the calls of torch become a graph for later: `torch.export`, `torch.jit.trace`, `make_fx`."""
     import torch
