@@ -86,16 +86,18 @@ def run_file(file: str, machine: str, folder: Path, records: Path, limits: Limit
     settings = {"records": str(records), "sample": limits.sample, "below": below, "seconds": limits.test_seconds}
     command = [*_pytest(machine), "-p", "tools.torch_tests_plugin", f"{file}.py"]
     for _ in range(_CRASHES):
+        before = len(read(records))
         with tempfile.TemporaryDirectory() as scratch, (records.with_suffix(".log")).open("a") as log:
             variables = {**_variables(machine), SETTINGS: json.dumps(settings), "TMPDIR": scratch}
             streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": subprocess.STDOUT}
             with subprocess.Popen(command, cwd=folder, env=variables, start_new_session=True, **streams) as process:
                 why = _watch(process, records, limits.test_seconds, end)
-        unfinished = _unfinished(records)
-        if why == "" or time.monotonic() > end or unfinished is None:
+        seen = read(records)
+        if (unfinished := _unfinished(seen)) is not None:
+            with records.open("a") as file_of_records:
+                file_of_records.write(json.dumps({"test": unfinished, "outcome": "failed", "said": why, "seconds": 0.0}) + "\n")
+        if not why or time.monotonic() > end or not any("started" in line for line in seen[before:]):
             break
-        with records.open("a") as file_of_records:
-            file_of_records.write(json.dumps({"test": unfinished, "outcome": "failed", "said": why, "seconds": 0.0}) + "\n")
     return next((line["below"] for line in read(records) if "below" in line), 1.0)
 
 
@@ -110,21 +112,21 @@ def _watch(process: subprocess.Popen[Any], records: Path, test_seconds: float, e
                 why = "the file took too long"
             elif own.memory_info().rss > _MEMORY:
                 why = f"the process took more than {_MEMORY >> 30} GiB"
-            elif _unfinished(records) and time.time() - records.stat().st_mtime > 2 * test_seconds + 10:
+            elif _unfinished(read(records)) and time.time() - records.stat().st_mtime > 2 * test_seconds + 10:
                 why = "the test took too long and could not be interrupted"
     with suppress(ProcessLookupError):  # what its tests started ends with it
         os.killpg(process.pid, signal.SIGKILL)
     status = process.wait()
-    return why or ("" if status in (0, 1, 2, 5) else f"the process died of {_cause(status)}")
+    return why or ("" if status in (0, 1, 5) else f"the process died of {_cause(status)}")
 
 
 def _cause(status: int) -> str:
     return signal.Signals(-status).name if status < 0 else f"exit status {status}"
 
 
-def _unfinished(records: Path) -> str | None:
-    last = (read(records) or [{}])[-1]
-    return last.get("started")
+def _unfinished(seen: Sequence[Mapping[str, Any]]) -> str | None:
+    """The test that was started last and has no outcome."""
+    return seen[-1].get("started") if seen else None
 
 
 def _pytest(machine: str) -> list[str]:
