@@ -50,6 +50,21 @@ def read(records: Path) -> list[dict[str, Any]]:
     return found
 
 
+def names_of_older_releases() -> None:
+    """Give torch's test helpers the names that they had in 2.6, where they do the same under another name today."""
+    # Not before the machine is entered.
+    from torch.testing._internal import common_cuda, common_methods_invocations, common_mkldnn, common_nn
+
+    if not hasattr(common_nn, "new_module_tests"):
+        common_nn.new_module_tests = common_nn.get_new_module_tests()
+    if not hasattr(common_cuda, "tf32_is_not_fp32"):
+        common_cuda.tf32_is_not_fp32 = common_mkldnn.tf32_is_not_fp32
+    if not hasattr(common_mkldnn, "bf32_on_and_off"):
+        common_mkldnn.bf32_on_and_off = common_mkldnn.reduced_f32_on_and_off
+    if not hasattr(common_methods_invocations, "binary_ufuncs_and_refs"):
+        common_methods_invocations.binary_ufuncs_and_refs = common_methods_invocations.binary_ufuncs
+
+
 class _TimeLimitError(Exception):
     """A test that took longer than it may."""
 
@@ -70,10 +85,7 @@ class Choice:
 
     def pytest_sessionstart(self) -> None:
         """Names that older test files import and this torch's helpers have under another."""
-        from torch.testing._internal import common_nn  # not before the machine is entered
-
-        if not hasattr(common_nn, "new_module_tests"):
-            common_nn.new_module_tests = common_nn.get_new_module_tests()
+        names_of_older_releases()
 
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         """Keep the sample, less what the records tell already."""

@@ -12,7 +12,7 @@ import pytest
 from tools import torch_tests
 from tools.peer_reasons import Outcome
 from tools.torch_tests import compare, reasons, table
-from tools.torch_tests_plugin import generic, place
+from tools.torch_tests_plugin import generic, names_of_older_releases, place
 
 ROOT = Path(__file__).parents[2]
 SUITE = """
@@ -116,3 +116,15 @@ def test_a_suite_runs_to_its_end_whatever_its_tests_do(tmp_path):
     subprocess.run(command, cwd=ROOT, capture_output=True, timeout=300, check=False)
     added = (records / "test_indexing.2x24GB.jsonl").read_text()[written:]
     assert "started" not in added
+
+
+def test_older_files_find_the_names_that_they_import():
+    pytest.importorskip("expecttest", reason="torch's own test helpers import it")
+    names_of_older_releases()
+    from torch.testing._internal import common_cuda, common_methods_invocations, common_nn
+    from torch.testing._internal.common_mkldnn import bf32_on_and_off
+
+    assert common_nn.new_module_tests
+    assert common_methods_invocations.binary_ufuncs_and_refs
+    assert common_cuda.tf32_is_not_fp32() is False
+    assert callable(bf32_on_and_off)
