@@ -103,7 +103,7 @@ class Reporter:
         """Write what was seen so far; a reader never sees half of it."""
         machine = self._machine
         record = {
-            "rank": _number("RANK"),
+            "rank": _number("RANK") if machine.rank is None else machine.rank,
             "pid": os.getpid(),
             "status": status,
             "events": list(machine.events),

@@ -37,6 +37,7 @@ from samedevice.runtime._isolation import Settings, start_over
 from samedevice.runtime._launches import install_launches
 from samedevice.runtime._loader import install_forks
 from samedevice.runtime._nvml import install_nvml
+from samedevice.runtime._own_ranks import install_own_ranks
 from samedevice.runtime._parallel import install_parallel
 from samedevice.runtime._patches import Patches
 from samedevice.runtime._process_groups import install_process_groups
@@ -123,6 +124,11 @@ class VirtualMachine:
         """Dotted names of everything that is replaced now."""
         return self._patches.names()
 
+    @property
+    def rank(self) -> int | None:
+        """Rank of this process, as far as the program told torch: when it made a process group, or started ranks by itself."""
+        return self.state.rank
+
     def memory(self) -> dict[str, DeviceMemory]:
         """Ledger of each visible device, with the peaks of the whole run; also after the machine was left.
 
@@ -196,6 +202,7 @@ class VirtualMachine:
         install_nvml(patches)
         install_parallel(patches)
         install_process_groups(patches, self._assumed_ranks)
+        install_own_ranks(patches, self.state)
         install_reducer(patches)
         install_factories(patches)
         install_tensors(patches, self._engine)

@@ -39,6 +39,8 @@ class MachineState:
         self.type_on_gpu = False
         """Whether `torch.set_default_tensor_type` was given a type on the GPU: tensors are then made there."""
         self.pid = os.getpid()
+        self.rank: int | None = None
+        """Of this process in the process group that it made last, also after that group's end."""
         self._physical = [DeviceLedger(gpu.total_memory) for gpu in machine.gpus]
         self._visible: list[int] = []
         self._devices = [TorchDevice("cuda", index) for index in range(len(machine.gpus))]
