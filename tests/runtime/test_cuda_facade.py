@@ -304,9 +304,40 @@ def test_the_build():
         with pytest.raises(UnsupportedFeatureError, match="cudaMalloc"):
             torch.cuda.cudart().cudaMalloc()
         torch.cuda.check_error(torch.cuda.cudart().cudaProfilerStart())
-        with pytest.raises(torch.cuda.CudaError, match="errorMemoryAllocation"):
+        with pytest.raises(torch.cuda.CudaError, match=r"out of memory \(2\)"):
             torch.cuda.check_error(2)
     assert torch.version.cuda is None
+
+
+def test_memory_of_the_host_is_pinned_where_it_lies():
+    with enter():
+        cudart, held = torch.cuda.cudart(), torch.ones(20)
+        there, nbytes = held.data_ptr(), held.numel() * held.element_size()
+        assert cudart.cudaHostRegister(there, nbytes, 0) == cudart.cudaError.success
+        assert held.is_pinned()
+        assert held[3:].is_pinned()
+        assert not torch.ones(20).is_pinned()
+        assert cudart.cudaHostRegister(there + 4, 4, 0) == 712
+        assert cudart.cudaHostUnregister(there) == 0
+        assert not held.is_pinned()
+        assert cudart.cudaGetErrorString(cudart.cudaHostUnregister(there)).startswith("pointer does not correspond")
+
+
+def test_ranges_of_autograd_go_nowhere():
+    with enter():
+        with torch.autograd.profiler.emit_nvtx(record_shapes=True) as ranges:
+            assert torch.ones(2, device="cuda").sum().item() == 2
+        with pytest.raises(RuntimeError, match="not reentrant"):
+            ranges.__enter__()
+
+
+def test_data_of_a_tensor_cannot_be_deleted():
+    with enter():
+        x = torch.ones(2, device="cuda")
+        with pytest.raises(RuntimeError, match="Deleting tensor data"):
+            del x.data
+        with pytest.raises(TypeError):
+            x.data = None
 
 
 def test_a_build_with_cuda_stays_what_it_is():

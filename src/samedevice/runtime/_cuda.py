@@ -28,7 +28,8 @@ from torch._utils import _LazySeedTracker
 
 from samedevice.errors import UnsupportedFeatureError
 from samedevice.runtime._build import CUDA_VERSION, CUDNN_VERSION
-from samedevice.runtime._driver import CUDART, EMULATED, exchange_device, is_in_bad_fork, refuse
+from samedevice.runtime._cudart import CUDART
+from samedevice.runtime._driver import EMULATED, exchange_device, is_in_bad_fork, refuse
 from samedevice.runtime._driver import UNSUPPORTED as UNSUPPORTED_C
 from samedevice.runtime._legacy_tensors import install_legacy_tensors
 from samedevice.runtime._patches import Patches
@@ -196,11 +197,24 @@ def _supported_activities() -> set[Any]:
     return {*_host_activities(), torch._C._profiler.ProfilerActivity.CUDA}
 
 
+def _enter_nvtx(self: Any) -> Any:
+    if not self.enabled:
+        return None
+    if self.entered:
+        raise RuntimeError("NVTX annotation context manager is not reentrant")
+    self.entered = True
+    return self
+
+
 def _install_profiler(patches: Patches) -> None:
     """A profile of CUDA activity holds none; without this the profiler would try to record real CUDA events."""
     for owner in (torch.autograd, torch.autograd.profiler, torch.profiler):
         if hasattr(owner, "_supported_activities"):
             patches.attribute(owner, "_supported_activities", _supported_activities)
+    # C++ refuses it in a build without CUDA; with CUDA it tells ranges to a profiler that is not there either.
+    emit = torch.autograd.profiler.emit_nvtx
+    patches.attribute(emit, "__enter__", _enter_nvtx)
+    patches.attribute(emit, "__exit__", lambda self, *exc_info: False if self.enabled else None)
 
 
 def _install_build(patches: Patches) -> None:

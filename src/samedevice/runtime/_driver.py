@@ -6,10 +6,8 @@ machine was entered works too, since both end here. CPU builds lack most of thes
 
 from __future__ import annotations
 
-import ctypes
 import threading
 from collections.abc import Callable, Mapping
-from enum import IntEnum
 from typing import Any, NoReturn
 from weakref import WeakKeyDictionary
 
@@ -139,7 +137,8 @@ def _default_stream(device: int) -> tuple[int, int, int]:
     return 0, device, _CUDA_DEVICE_TYPE
 
 
-def _synchronize() -> None:
+def synchronize_device() -> None:
+    """The host waits for the current GPU."""
     current_state().initialize()
     synchronize()
 
@@ -195,7 +194,7 @@ EMULATED: Mapping[str, Callable[..., Any]] = {
     "_cuda_canDeviceAccessPeer": _can_access_peer,
     "_cuda_getArchFlags": arch_flags,
     "_cuda_getCompiledVersion": lambda: CUDA_VERSION_NUMBER,
-    "_cuda_synchronize": _synchronize,
+    "_cuda_synchronize": synchronize_device,
     "_cuda_ipc_collect": _nothing,
     "_cuda_sleep": sleep,
     "_cuda_getCurrentStream": _current_stream,
@@ -263,59 +262,4 @@ UNSUPPORTED: Mapping[str, str] = {
     "_cuda_setCublasLtWorkspaceSize": "torch.backends.cuda.cublaslt_workspace_size",
 }
 
-
-# -- the runtime library -------------------------------------------------------------------------------------------
-
-
-class cudaError(IntEnum):  # the runtime's own name
-    """Return codes of the runtime."""
-
-    success = 0
-    errorInvalidValue = 1
-    errorMemoryAllocation = 2
-    errorNotReady = 600
-
-
-class Cudart:
-    """`torch.cuda.cudart()`: what scripts call of the CUDA runtime."""
-
-    cudaError = cudaError  # the runtime's own name
-
-    @staticmethod
-    def cudaGetErrorString(error: int) -> str:  # the runtime's own name
-        """Text of a return code."""
-        return "no error" if error == cudaError.success else cudaError(error).name
-
-    @staticmethod
-    def cudaMemGetInfo(device: int) -> tuple[int, int]:  # the runtime's own name
-        """Free and total bytes of a GPU."""
-        return memory_info(device)
-
-    @staticmethod
-    def _succeed(*args: Any) -> IntEnum:
-        return cudaError.success
-
-    # No profiler runs, no host memory is registered, a stream's handle holds nothing: nothing to do.
-    cudaProfilerStart = cudaProfilerStop = cudaProfilerInitialize = _succeed  # the runtime's own names
-    cudaHostRegister = cudaHostUnregister = cudaStreamDestroy = _succeed  # the runtime's own names
-
-    @staticmethod
-    def cudaDeviceSynchronize() -> IntEnum:  # the runtime's own name
-        """Wait for the current GPU."""
-        _synchronize()
-        return cudaError.success
-
-    @staticmethod
-    def cudaStreamCreate(address: int) -> IntEnum:  # the runtime's own name
-        """Write the handle of a new stream to an address, for `torch.cuda.ExternalStream`."""
-        ctypes.c_uint64.from_address(address).value = stream_book().handle()
-        return cudaError.success
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        raise UnsupportedFeatureError(f"torch.cuda.cudart().{name} is not supported on a virtual machine.")
-
-
-CUDART = Cudart()
 ACCELERATOR = TorchDevice("cuda")

@@ -287,4 +287,5 @@ def install_graphs(patches: Patches, machine_engine: Engine) -> None:
     patches.attribute(graphs.graph, "default_capture_stream", None)
     # torch's compiler imports them where CUDA is built in, also for `torch.compiler.reset`; nothing is compiled that would use them.
     patches.attribute(torch._C, "_cuda_CUDAAllocator_AllocatorState", type("_cuda_CUDAAllocator_AllocatorState", (), {}))
-    patches.attribute(torch._C, "_set_cached_tensors_enabled", lambda enabled: None)
+    if not hasattr(torch._C, "_set_cached_tensors_enabled"):
+        patches.attribute(torch._C, "_set_cached_tensors_enabled", lambda enabled: None)

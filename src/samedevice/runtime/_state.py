@@ -41,6 +41,8 @@ class MachineState:
         self.pid = os.getpid()
         self.rank: int | None = None
         """Of this process in the process group that it made last, also after that group's end."""
+        self.registered: dict[int, int] = {}
+        """Memory of the host that was pinned where it lies: bytes by address."""
         self._physical = [DeviceLedger(gpu.total_memory) for gpu in machine.gpus]
         self._visible: list[int] = []
         self._devices = [TorchDevice("cuda", index) for index in range(len(machine.gpus))]

@@ -487,7 +487,7 @@ def install_tensors(patches: Patches, machine_engine: Engine) -> None:
         "record_stream": _record_stream,
         "share_memory_": _share_memory,
         "is_shared": _is_shared,
-        "data": property(_Base.data.__get__, _set_data),  # type: ignore[attr-defined]
+        "data": property(_Base.data.__get__, _set_data, _Base.data.__delete__),  # type: ignore[attr-defined]
         "__getitem__": _getitem,
         "__setitem__": _setitem,
         "__deepcopy__": _deepcopy,

@@ -14,6 +14,7 @@ from samedevice.runtime._memory import (
     assumed_values,
     engine,
     memory_of,
+    raw_data_ptr,
     raw_is_meta,
     storage_of,
     value_of,
@@ -134,7 +135,10 @@ class Transfers:
     def is_pinned(self, tensor: torch.Tensor) -> bool:
         """Whether host memory counts as pinned."""
         record = memory_of(tensor)
-        return record is not None and record.pinned
+        if record is not None and (record.pinned or record.virtual):
+            return record.pinned
+        registered = self._books.state.registered
+        return bool(registered) and any(start <= raw_data_ptr(tensor) < start + size for start, size in registered.items())
 
     def pin(self, tensor: torch.Tensor) -> torch.Tensor:
         """A pinned copy of a host tensor."""
