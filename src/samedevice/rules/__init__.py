@@ -5,8 +5,21 @@ Needs no torch: the declarations are a text file inside the torch distribution.
 
 from __future__ import annotations
 
+from samedevice.rules._determinism import nondeterministic
 from samedevice.rules._rows import Argument, Check, Demand, Row
 from samedevice.rules._table import only_on_cpu, row_for, rows_by_hand, table_of
 from samedevice.rules._verdict import Refusal, judge_devices
 
-__all__ = ["Argument", "Check", "Demand", "Refusal", "Row", "judge_devices", "only_on_cpu", "row_for", "rows_by_hand", "table_of"]
+__all__ = [
+    "Argument",
+    "Check",
+    "Demand",
+    "Refusal",
+    "Row",
+    "judge_devices",
+    "nondeterministic",
+    "only_on_cpu",
+    "row_for",
+    "rows_by_hand",
+    "table_of",
+]

@@ -53,6 +53,8 @@ EMULATED_NAMES = frozenset(
     reset_accumulated_host_memory_stats reset_accumulated_memory_stats reset_max_memory_allocated reset_max_memory_cached
     reset_peak_host_memory_stats reset_peak_memory_stats seed seed_all set_device set_per_process_memory_fraction
     set_rng_state set_rng_state_all set_stream set_sync_debug_mode stream streams synchronize temperature utilization
+    BFloat16Storage BoolStorage ByteStorage CharStorage ComplexDoubleStorage ComplexFloatStorage DoubleStorage FloatStorage
+    HalfStorage IntStorage LongStorage ShortStorage
     """.split()
 )
 """Answered by the machine, most of them by torch's own code on top of `_driver`."""
@@ -62,8 +64,6 @@ SAFE_NAMES = frozenset("CudaError DeferredCudaCallError amp cudaStatus graphs ha
 
 UNSUPPORTED_NAMES = frozenset(
     """
-    BFloat16Storage BoolStorage ByteStorage CharStorage ComplexDoubleStorage ComplexFloatStorage DoubleStorage FloatStorage
-    HalfStorage IntStorage LongStorage ShortStorage
     CUDAPluggableAllocator GreenContext MemPool
     caching_allocator_alloc caching_allocator_delete change_current_allocator current_blas_handle current_solver_handle
     jiterator memory_snapshot tunable use_mem_pool
@@ -109,10 +109,6 @@ def _refused_class(name: str) -> type:
         raise UnsupportedFeatureError(f"torch.cuda.{name} is not supported on a virtual machine.")
 
     return type(name, (), {"__new__": refuse_new, "create": classmethod(refuse_new), "__module__": "torch.cuda"})
-
-
-def _refuse_storage(cls: type, *args: Any, **kwargs: Any) -> NoReturn:
-    raise UnsupportedFeatureError(f"torch.cuda.{cls.__name__} is not supported on a virtual machine.")
 
 
 class _Nvtx:
@@ -183,7 +179,6 @@ def install_cuda(patches: Patches) -> None:
     for name in _REFUSED_CLASSES:
         if hasattr(cuda, name):
             rebind(patches, "torch.cuda", name, _refused_class(name))
-    patches.attribute(cuda.FloatStorage.__mro__[1], "__new__", _refuse_storage)
 
 
 def forget_initialization() -> None:

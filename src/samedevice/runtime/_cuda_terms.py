@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from samedevice.rules import only_on_cpu
+from samedevice.rules import nondeterministic, only_on_cpu
+from samedevice.runtime._determinism import check_determinism
 
 if TYPE_CHECKING:
     from samedevice.runtime._call import Call
@@ -21,6 +22,8 @@ def cuda_terms(op: str) -> Terms | None:
     """The terms of an operator (`aten.mul.Tensor`); nearly all have none."""
     if only_on_cpu(op):
         return refuse
+    if nondeterministic(op.split(".")[1]) is not None:
+        return check_determinism
     return _TERMS.get(op)
 
 

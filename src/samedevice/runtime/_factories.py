@@ -154,7 +154,12 @@ def _from_data(original: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     @functools.wraps(original, updated=())
-    def factory(data: Any, *args: Any, **kwargs: Any) -> Any:
+    def factory(*given: Any, **kwargs: Any) -> Any:
+        if not given:
+            return original(**kwargs)  # `data=`, or torch's own words for what is missing
+        data, args = given[0], given[1:]
+        if kwargs.get("pin_memory"):
+            return factory(*given, **{**kwargs, "pin_memory": False}).pin_memory()
         device = kwargs.get("device")
         if device is None:
             device = _device_of_context() if isinstance(data, torch.Tensor) else _default_device()

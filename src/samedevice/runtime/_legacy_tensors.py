@@ -8,6 +8,7 @@ make tensors; see `_factories`.
 from __future__ import annotations
 
 import functools
+import warnings
 from typing import Any
 
 import torch
@@ -35,6 +36,7 @@ class _LegacyTensorType(type):
     is_sparse = False
 
     def __call__(cls, *args: Any, device: Any = None) -> Any:
+        _warn()
         return _made(args, cls.dtype, current_state().device(device))
 
     def __instancecheck__(cls, instance: Any) -> bool:
@@ -43,6 +45,23 @@ class _LegacyTensorType(type):
     @property
     def device(cls) -> torch.device:
         return TorchDevice("cuda")
+
+
+_ON_THE_HOST = {dtype: getattr(torch, name) for name, dtype in _DTYPES.items()}
+
+
+def _warn() -> None:
+    """C++ warns once, or always where a script says so."""
+    if torch.is_warn_always_enabled() or not _warned:
+        _warned.append(True)
+        text = (
+            "The torch.cuda.*DtypeTensor constructors are no longer recommended. It's best to use methods such as "
+            "torch.tensor(data, dtype=*, device='cuda') to create tensors."
+        )
+        warnings.warn(text, UserWarning, stacklevel=3)
+
+
+_warned: list[bool] = []
 
 
 def _made(args: tuple[Any, ...], dtype: torch.dtype, place: torch.device) -> torch.Tensor:
@@ -57,12 +76,21 @@ LEGACY_TENSORS: dict[str, type] = {
 }
 
 
+def type_named(name: str) -> tuple[torch.dtype, bool]:
+    """Type of the elements, and whether on the GPU, of `torch.cuda.FloatTensor` and its kin."""
+    if name == "torch.Tensor":
+        return torch.get_default_dtype(), current_state().type_on_gpu
+    package, _, short = name.rpartition(".")
+    if package not in ("torch", "torch.cuda") or short not in _DTYPES:
+        raise ValueError(f"invalid type: '{name}'")
+    return _DTYPES[short], package == "torch.cuda"
+
+
 def install_legacy_tensors(patches: Patches) -> None:
     """Put the old names into `torch.cuda`, and let one of them be the default tensor type."""
     for name, kind in LEGACY_TENSORS.items():
         patches.attribute(torch.cuda, name, kind)
     original: Any = torch._C._set_default_tensor_type
-    wrapped: list[bool] = []
 
     @functools.wraps(original)
     def set_default_tensor_type(kind: Any) -> None:
@@ -71,13 +99,11 @@ def install_legacy_tensors(patches: Patches) -> None:
             original(kind)
             state.type_on_gpu = False
             return
-        torch.set_default_dtype(kind.dtype)
+        original(_ON_THE_HOST[kind.dtype])  # it warns that it is deprecated, and takes no integers
         state.device(None)
         state.type_on_gpu = True
-        if not wrapped:  # only now: whoever sets no such type shall have torch's own constructor
-            wrapped.append(True)
-            patches.attribute(torch.Tensor, "__new__", staticmethod(_constructor(torch.Tensor.__new__)))
 
+    patches.attribute(torch.Tensor, "__new__", staticmethod(_constructor(torch.Tensor.__new__)))
     get_default_device: Any = torch._C._get_default_device
     patches.attribute(torch._C, "_set_default_tensor_type", set_default_tensor_type)
     patches.attribute(torch._C, "_get_default_device", lambda: "cuda" if current_state().type_on_gpu else get_default_device())
@@ -86,10 +112,18 @@ def install_legacy_tensors(patches: Patches) -> None:
 def _constructor(original: Any) -> Any:
     @functools.wraps(original)
     def new(cls: type[torch.Tensor], *args: Any, **kwargs: Any) -> torch.Tensor:
-        """`torch.Tensor(2, 3)` makes a tensor of the default type."""
-        if cls is torch.Tensor and not kwargs and current_state().type_on_gpu:
-            return _made(args, torch.get_default_dtype(), current_state().device(None))
-        made: torch.Tensor = original(cls, *args, **kwargs)
+        """`torch.Tensor(2, 3)` makes a tensor of the default type; `Subclass(2, 3)` is a new object over fresh memory.
+
+        C++ makes the memory first and then gives it the object. A mode in Python would see the memory in between, and it
+        would have an object already.
+        """
+        if cls is torch.Tensor:
+            if not kwargs and current_state().type_on_gpu:
+                return _made(args, torch.get_default_dtype(), current_state().device(None))
+            made: torch.Tensor = original(cls, *args, **kwargs)
+            return made
+        with torch._C._DisableTorchDispatch():
+            made = original(cls, *args, **kwargs)
         return made
 
     return new

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import os
 import threading
+import weakref
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -79,6 +80,7 @@ class Memory:
         "loose",
         "made",
         "moved",
+        "parts",
         "pinned",
         "shadow",
         "virtual",
@@ -96,6 +98,8 @@ class Memory:
         self.made = made
         self.moved = moved
         self.pinned = False
+        self.parts: list[weakref.ref[Memory]] | None = None
+        """Records of storages that are slices of this one."""
         self.gradient_returns = False
         self.loose = False
         """True for what autograd made on a guess of its device: it belongs to whatever it meets."""

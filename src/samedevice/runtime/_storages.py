@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -29,7 +30,6 @@ _Base: Any = torch._C.StorageBase  # torch's stub lacks most of its methods
 _raw_device: Any = _Base.device.__get__
 _base_set: Any = torch._C.TensorBase.set_
 
-_NO_SLICES = "Slices of a CUDA storage are not supported on a virtual machine; take a slice of the tensor instead."
 _NO_IPC = (
     "Sending CUDA tensors to another process is not supported on a virtual machine: the other process has no virtual GPUs. "
     "Send tensor.cpu() instead."
@@ -105,9 +105,9 @@ def fill_from(target: torch.UntypedStorage, source: torch.UntypedStorage) -> Non
     if known is None or target.nbytes() > VALUE_LIMIT:
         record.shadow = None
         return
-    own = Storage(target.nbytes())
-    _Base.copy_(own, known)
-    record.shadow = own
+    if record.shadow is None:
+        record.shadow = Storage(target.nbytes())
+    _Base.copy_(record.shadow, known)  # into the bytes that are there: slices share them
 
 
 def to_device(books: Books, storage: torch.UntypedStorage, device: torch.device) -> torch.UntypedStorage:
@@ -194,6 +194,7 @@ class _Storages:
 
     def copy(self, storage: torch.UntypedStorage, source: Any, non_blocking: bool | None = None) -> torch.UntypedStorage:
         source = getattr(source, "_untyped_storage", source)
+        _check_data(source)
         target_record, source_record = record_of(storage), record_of(source)
         if engine.raw or (target_record is None and source_record is None):
             _Base.copy_(storage, source, bool(non_blocking))
@@ -209,10 +210,16 @@ class _Storages:
 
     def to(self, storage: torch.UntypedStorage, *, device: Any, non_blocking: bool = False) -> torch.UntypedStorage:
         place = current_state().device(device)
+        _check_data(storage)
         if place.type not in ("cpu", "cuda") or (place.type == "cpu" and storage._sd is None):  # type: ignore[attr-defined]
             moved: torch.UntypedStorage = _original["to"](storage, device=place, non_blocking=non_blocking)
             return moved
-        return storage if storage.device == place else to_device(self._books, storage, place)
+        if storage.device == place:
+            return storage
+        moved = to_device(self._books, storage, place)
+        if place.type == "cpu" and non_blocking:
+            moved._sd.pinned = True  # type: ignore[attr-defined]
+        return moved
 
     def cuda(self, storage: torch.UntypedStorage, device: Any = None, non_blocking: bool = False) -> torch.UntypedStorage:
         return self.to(storage, device=current_state().device(device), non_blocking=non_blocking)
@@ -235,10 +242,12 @@ class _Storages:
             _Base.fill_(storage, value)
             return storage
         record.assumed = False
-        record.shadow = None
         if storage.nbytes() <= VALUE_LIMIT:
-            record.shadow = Storage(storage.nbytes())
+            if record.shadow is None:
+                record.shadow = Storage(storage.nbytes())
             _Base.fill_(record.shadow, value)
+        else:
+            record.shadow = None
         return storage
 
     def getitem(self, storage: torch.UntypedStorage, index: Any) -> Any:
@@ -249,10 +258,26 @@ class _Storages:
                 return range(storage.nbytes())[index] * 0
             return _original["__getitem__"](storage, index)
         if isinstance(index, slice):
-            raise UnsupportedFeatureError(_NO_SLICES)
+            return self._part(storage, record, index)
         if record.shadow is not None:
             return _original["__getitem__"](record.shadow, index)
         return range(storage.nbytes())[index] * 0
+
+    def _part(self, storage: torch.UntypedStorage, record: Memory, index: slice) -> torch.UntypedStorage:
+        """A slice is a storage over the same bytes."""
+        start, stop, step = index.indices(storage.nbytes())
+        if step != 1:
+            raise RuntimeError(f"Trying to slice with a step of {step}, but only a step of 1 is supported")
+        size = max(stop - start, 0)
+        with as_engine():
+            part: torch.UntypedStorage = storage_of(carrier((size,), (1,), torch.uint8))
+        own = Memory(record.device, virtual=True, made=record.made, moved=record.moved)  # it is no allocation: nothing is booked
+        own.assumed, own.address = record.assumed, record.address + start
+        if record.shadow is not None:
+            own.shadow = _original["__getitem__"](record.shadow, slice(start, start + size))
+        record.parts = [*(record.parts or ()), weakref.ref(own)]
+        part._sd = own  # type: ignore[attr-defined]
+        return part
 
     def _is_ghost(self, storage: torch.UntypedStorage) -> bool:
         address = _Base.data_ptr(storage)
@@ -285,6 +310,8 @@ class _Storages:
         @functools.wraps(original)
         def share(storage: torch.UntypedStorage, *args: Any, **kwargs: Any) -> Any:
             record = record_of(storage)
+            if name == "_share_cuda_" and storage.device.type != "cuda":
+                raise RuntimeError("_share_cuda_: only available on CUDA")
             if record is None:
                 return original(storage, *args, **kwargs)
             if record.device.type != "cpu":
@@ -325,6 +352,11 @@ def _real_bytes(storage: torch.UntypedStorage, record: Memory) -> torch.UntypedS
         record.shadow = zeros(storage.nbytes())
         record.assumed = True
     return record.shadow
+
+
+def _check_data(storage: torch.UntypedStorage) -> None:
+    if not engine.raw and record_of(storage) is None and _raw_device(storage).type == "meta":
+        raise NotImplementedError("Cannot copy out of meta tensor; no data!")
 
 
 def _copy_bytes(target: torch.UntypedStorage, source: torch.UntypedStorage | None, size: int) -> None:

@@ -18,6 +18,7 @@ import torch
 from torch.overrides import handle_torch_function, has_torch_function_unary
 
 from samedevice.runtime._engine import Engine
+from samedevice.runtime._legacy_tensors import type_named
 from samedevice.runtime._memory import (
     Helper,
     Memory,
@@ -181,10 +182,8 @@ def _type(self: torch.Tensor, dtype: Any = None, non_blocking: bool = False, **k
     if isinstance(dtype, torch.dtype):
         return move(self, None, dtype)
     name = dtype if isinstance(dtype, str) else f"{dtype.__module__}.{dtype.__name__}"
-    scalar = getattr(torch, name.rsplit(".", 1)[-1].removesuffix("Tensor").lower())
-    target = current_state().device(None) if ".cuda." in name else CPU
-    if target.type == "cuda" and seen_device(self).type == "cuda":
-        target = seen_device(self)
+    scalar, on_gpu = type_named(name)
+    target = (seen_device(self) if seen_device(self).type == "cuda" else current_state().device(None)) if on_gpu else CPU
     return move(self, target, scalar)
 
 
@@ -326,15 +325,23 @@ def _contents(tensor: torch.Tensor) -> str:
         engine.raw = outer
 
 
-def _new(self: torch.Tensor, *args: Any, device: Any = None) -> torch.Tensor:
+def _new(self: torch.Tensor, *args: Any, device: Any = None, **kwargs: Any) -> torch.Tensor:
+    """The old constructor: of a size, of data, or over the memory of a tensor or storage of the same type."""
     home = seen_device(self) if device is None else current_state().device(device)
     if not is_virtual(self) and home == CPU:
-        made: torch.Tensor = _Base.new(self, *args)
+        made: torch.Tensor = _Base.new(self, *args, **kwargs)
         return made
-    if args and not isinstance(args[0], (int, torch.Size)):
-        return torch.tensor(args[0], dtype=self.dtype, device=home)
-    size = args[0] if args and isinstance(args[0], torch.Size) else (args or (0,))
-    return torch.empty(size, dtype=self.dtype, device=home)
+    given = kwargs.pop("size", args)
+    first = given[0] if len(given) == 1 else given
+    if isinstance(first, Tensor):
+        if first.dtype != self.dtype or seen_device(first) != home:
+            raise TypeError(f"expected {self.type()} (got {first.type()})")
+        return first.detach()
+    if isinstance(first, (torch.UntypedStorage, torch.TypedStorage)):
+        return torch.empty(0, dtype=self.dtype, device=home).set_(first)
+    if first is given or isinstance(first, (int, torch.Size)):
+        return torch.empty(first or (0,), dtype=self.dtype, device=home)
+    return torch.tensor(first, dtype=self.dtype, device=home)
 
 
 def _new_tensor(

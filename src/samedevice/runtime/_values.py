@@ -103,6 +103,10 @@ def forget(tensor: torch.Tensor) -> None:
     if record is not None and record.virtual:
         record.shadow = None
         record.blank = False
+        for part in record.parts or ():
+            own = part()
+            if own is not None:
+                own.shadow = None
     elif not raw_is_meta(tensor):
         if record is None:
             record = storage_of(tensor)._sd = Memory(CPU, virtual=False)
@@ -161,7 +165,10 @@ def abstract(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
         if "generator" in kwargs:
             kwargs["generator"] = None
     shapes = _SHAPES.get(op.func)
-    return op.func(*args, **kwargs) if shapes is None else shapes(*args, **kwargs)
+    try:
+        return op.func(*args, **kwargs) if shapes is None else shapes(*args, **kwargs)
+    except AssertionError as error:  # some meta functions in Python assert what kernels check
+        raise RuntimeError(str(error)) from None
 
 
 def _grouped_mm(

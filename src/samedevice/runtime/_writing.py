@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+import torch.utils.deterministic
 
+from samedevice.runtime import _plain as plain
 from samedevice.runtime._books import Books
 from samedevice.runtime._calculation import Calculation
 from samedevice.runtime._call import Call
@@ -80,6 +82,8 @@ class Writing:
             self._books.rebook(record, storage, size)
             if record.shadow is not None and storage.nbytes() <= self._books.value_limit:
                 record.shadow.resize_(storage.nbytes())
+                if op.short.startswith("resize") and torch.are_deterministic_algorithms_enabled():
+                    _fill_new_part(record.shadow, size, args[0].dtype)
             else:
                 record.shadow = None
         return result
@@ -133,6 +137,19 @@ class Writing:
             tensor.set_(storage, value.storage_offset(), value.size(), value.stride())
         if nbytes > self._books.value_limit:
             record.shadow = None
+
+
+def _fill_new_part(shadow: torch.UntypedStorage, before: int, dtype: torch.dtype) -> None:
+    """As torch marks what nobody wrote. Source: aten/src/ATen/native/Resize.h, fill_resize_deterministic_."""
+    start = before // dtype.itemsize
+    count = shadow.nbytes() // dtype.itemsize - start
+    if count <= 0 or not torch.utils.deterministic.fill_uninitialized_memory:  # type: ignore[attr-defined]  # of a module class
+        return
+    new = plain.empty(0, dtype=dtype, device="cpu").set_(shadow, start, (count,), (1,))
+    if dtype.is_floating_point or dtype.is_complex:
+        new.fill_(float("nan"))
+    else:
+        new.fill_(True if dtype is torch.bool else torch.iinfo(dtype).max)
 
 
 def _has_values(tensor: torch.Tensor) -> bool:
