@@ -72,6 +72,8 @@ MESSAGES: dict[str, Message] = {
     "title.gpu-shared-beyond-its-memory": Message(
         "processes that share {devices} need more memory than it has", "共用 {devices} 的进程需要的显存超过它的总量"
     ),
+    "title.no-cuda-build": Message("this torch was built without CUDA", "所安装的 torch 不带 CUDA"),
+    "title.no-cuda-device": Message("torch finds no GPU on this machine", "torch 在这台机器上找不到 GPU"),
     "title.devices-met": Message("tensors on {devices} met", "{devices} 上的张量相遇"),
     # Reasons: why real hardware refuses it.
     "why.cross-device-operands": Message(
@@ -129,6 +131,22 @@ MESSAGES: dict[str, Message] = {
     ),
     "note.ranks": Message("seen on ranks {ranks}", "出现在 rank {ranks}"),
     "note.earlier": Message("before it: an error of kind {kind}", "在此之前：{kind} 类错误"),
+    "because.no-cuda-build": Message(
+        "torch {version} of this environment was built for the CPU; the script is not at fault",
+        "此环境中的 torch {version} 是 CPU 版本，与脚本无关",
+    ),
+    "because.no-cuda-device": Message(
+        "torch {version} was built with CUDA {built} and sees no GPU here: no driver, no GPU, or CUDA_VISIBLE_DEVICES hides them",
+        "torch {version} 带有 CUDA {built}，但在此看不到 GPU：没有驱动、没有 GPU，或被 CUDA_VISIBLE_DEVICES 隐藏",
+    ),
+    "cure.no-cuda-build": Message(
+        "install a torch with CUDA where the GPUs are; without a GPU, samedevice run --machine 2x24GB runs the script on virtual ones",
+        "在有 GPU 的机器上安装带 CUDA 的 torch；没有 GPU 时，用 samedevice run --machine 2x24GB 在虚拟 GPU 上运行脚本",
+    ),
+    "cure.no-cuda-device": Message(
+        "look at nvidia-smi and CUDA_VISIBLE_DEVICES; without a GPU, samedevice run --machine 2x24GB runs the script on virtual ones",
+        "检查 nvidia-smi 和 CUDA_VISIBLE_DEVICES；没有 GPU 时，用 samedevice run --machine 2x24GB 在虚拟 GPU 上运行脚本",
+    ),
     "because.argument": Message("the message names argument {argument} of {op}", "报错信息指明了 {op} 的参数 {argument}"),
     "because.devices": Message("the message names {devices}", "报错信息中的设备是 {devices}"),
     "because.message": Message("the message is of kind {kind}", "报错信息属于 {kind} 类"),

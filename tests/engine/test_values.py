@@ -349,3 +349,23 @@ def test_reads_of_assumed_values_are_known(machine):
     assert [place.line - machine.assumed_reads[0].line for place in machine.assumed_reads] == [0, 1, 2, 3]
     machine.start_over()
     assert machine.assumed_reads == []
+
+
+def test_unknown_values_are_close_however_one_asks(machine):
+    one, other = unknown_float(3), unknown_float(3)
+    assert torch.allclose(one, other)
+    assert torch.isclose(one, other).all()
+    assert one.isclose(other).tolist() == [True] * 3
+    assert assumed(one.isclose(other))
+    known = torch.ones(3, device="cuda")
+    assert torch.isclose(known, known + torch.tensor([0.0, 1.0, 0.0], device="cuda")).tolist() == [True, False, True]
+    assert not assumed(torch.isclose(known, known))
+
+
+def test_a_comparison_of_unknown_values_is_a_read_of_them(machine):
+    one, known = unknown_float(3), torch.ones(3, device="cuda")
+    assert torch.allclose(known, known)
+    assert machine.assumed_reads == []
+    torch.allclose(one, known)
+    torch.equal(one, known)
+    assert len(machine.assumed_reads) == 2

@@ -222,3 +222,14 @@ def test_the_command_without_a_script(tmp_path):
         check=False,
     )
     assert (done.returncode, done.stderr) == (2, "samedevice: can't open script missing.py: no such file\n")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a machine without GPUs")
+@pytest.mark.parametrize("ask", [lambda: torch.ones(2).cuda(), lambda: torch.nn.Linear(2, 2).to("cuda"), lambda: torch.cuda.set_device(0)])
+def test_a_machine_without_a_gpu_is_said_to_be_one(ask):
+    with pytest.raises(Exception) as caught:  # an AssertionError or an AttributeError, as torch was built
+        ask()
+    (finding,) = sd.explain(caught.value)
+    assert (finding.cause, finding.confidence) == ("hardware-or-driver", "certain")
+    assert "CUDA" in finding.title or "GPU" in finding.title
+    assert not finding.fixes

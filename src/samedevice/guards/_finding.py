@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import traceback
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from samedevice.diagnosis import UNDETERMINED, explain_text, judge
+from samedevice.diagnosis import UNDETERMINED, explain_text, judge, rule_named
 from samedevice.events import EventKind
 from samedevice.findings import Finding
 from samedevice.guards._live import event_of
@@ -24,7 +25,7 @@ def findings_of(
     findings = explain_text("".join(traceback.format_exception(error)), language)
     event = event_of(error, model)
     if event is None:
-        return findings
+        return [_of_environment(finding, language) for finding in findings]
     if replay and event.kind is EventKind.MISMATCH and not any(operand.made for operand in event.operands):
         try:
             event = replayed(error, event, language)
@@ -53,6 +54,28 @@ def device_finding(
         if speaks or told:  # a line of the traceback that names a device makes no device error of another one
             return finding
     return None
+
+
+def _of_environment(finding: Finding, language: Language) -> Finding:
+    """A finding that says what is lacking here, where it is about CUDA and this process has none: that is no fault of a script."""
+    torch = sys.modules.get("torch")
+    if finding.kind != "cuda-not-compiled" or torch is None or torch.cuda.is_available():
+        return finding
+    version, built = str(torch.__version__), torch.version.cuda
+    key = "no-cuda-build" if built is None else "no-cuda-device"
+    rule = rule_named("hardware-or-driver")
+    others = [cause for cause in (finding.cause, *finding.candidates) if cause != rule.name]
+    return replace(
+        finding,
+        code=rule.code,
+        cause=rule.name,
+        confidence="certain",
+        candidates=tuple(others),
+        title=say(f"title.{key}", language),
+        reasons=(say(f"because.{key}", language, version=version, built=str(built)),),
+        cure=say("cure.no-cuda-build" if built is None else "cure.no-cuda-device", language),
+        fixes=(),
+    )
 
 
 def _surer(one: Finding, other: Finding) -> bool:

@@ -46,6 +46,10 @@ _WrongValues: type[RuntimeError] = torch.linalg.LinAlgError  # type: ignore[attr
 """Says that a matrix is singular, or the like. Of values that nobody computed it says nothing about the program."""
 
 
+_JUDGE_VALUES = ("allclose", "equal")
+"""Operators that answer in Python what values are."""
+
+
 class Calculation:
     """Runs operators on values."""
 
@@ -73,6 +77,8 @@ class Calculation:
             if result is NotImplemented:
                 return NotImplemented
         if not op.returns_tensors:
+            if assumed and op.short in _JUDGE_VALUES:
+                self._books.recorder.read_assumed(sys._getframe(1))
             return result
         forget = force and op.short not in SHAPE_ONLY
         return self._wrap(result, call.target, self._books.site(), assumed=assumed, forget_floats=forget)

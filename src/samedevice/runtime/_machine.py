@@ -20,6 +20,7 @@ from samedevice.provenance import FrameFilter
 from samedevice.runtime._accelerator import install_accelerator
 from samedevice.runtime._attention import install_attention
 from samedevice.runtime._autocast import install_autocast
+from samedevice.runtime._closeness import install_closeness
 from samedevice.runtime._compile import install_compile
 from samedevice.runtime._conflicts import install_conflicts
 from samedevice.runtime._ctc import install_ctc
@@ -227,6 +228,7 @@ class VirtualMachine:
         self._engine.settling.gradient_back = send_gradient_back
         self._stack.callback(install_ghosts(patches, self._engine).close)
         install_conflicts(patches, self._recorder)
+        install_closeness(patches)
         install_wording(patches)
 
     def __exit__(

@@ -181,8 +181,9 @@ KINDS: tuple[Kind, ...] = (
     _row("deserialize", "deserialize object", r"Attempting to deserialize object on (?:a )?(?:CUDA device|\w{2,8} device)"),
     _row(
         "cuda-not-compiled",
-        "not compiled with|not linked with|no nvidia|no cuda",
-        r"Torch not compiled with CUDA enabled|not linked with support for cuda|Found no NVIDIA driver|No CUDA GPUs are available",
+        "not compiled with|not linked with|no nvidia|no cuda|torch._c",
+        r"Torch not compiled with CUDA enabled|not linked with support for cuda|Found no NVIDIA driver|No CUDA GPUs are available"
+        r"|module 'torch\._C' has no attribute '_cuda_\w{1,60}'",
     ),
     _row("mps-placeholder", "placeholder storage", r"Placeholder storage has not been allocated on MPS device"),
     _row(

@@ -88,7 +88,7 @@ RULE = Rule(
     page=__doc__ or "",
     common=0.35,
     signs=(
-        sign(7, said("cuda-not-compiled"), certain=True),
+        sign(7, said("cuda-not-compiled")),
         sign(4.5, line(r"\.cuda\(|\bcuda\(|['\"]cuda(?::\d)?['\"]|\.to\(0\)|device=0\b")),
         sign(2.0, shown(r"\.cuda\(\)|['\"]cuda(?::\d)?['\"]")),
         sign(2.2, said("triton-pointer cuda-not-compiled mps-placeholder"), anywhere(r"\bmps\b|\bnpu\b|\bxpu\b")),

@@ -1,14 +1,15 @@
-"""The machine is at fault: copies between GPUs deliver wrong data, or the GPUs are too unlike.
+"""The machine is at fault, or what is installed there: corrupt copies between GPUs, unlike GPUs, no driver, a torch without CUDA.
 
 ## What happens
 
 No exception but garbage, zeros or NaN on the second GPU, or a device-side assert at a place where every index is
-valid. It depends on which GPUs are chosen.
+valid. It depends on which GPUs are chosen. Or the first use of a GPU fails: `Torch not compiled with CUDA enabled`,
+`Found no NVIDIA driver`, `No CUDA GPUs are available`.
 
 ## Why it fails
 
 Direct copies between GPUs pass the PCIe switch, the IOMMU and access control. Wrong settings let the copy end without
-data, and no error is raised.
+data, and no error is raised. A build of torch for the CPU has no CUDA in it; a build with CUDA needs the driver.
 
 ## Example
 
@@ -22,6 +23,7 @@ x.to("cuda:1").cpu()                   # tensor([0., 0., 0., 0.])
 ```bash
 NCCL_P2P_DISABLE=1 python train.py     # for NCCL only
 # switch ACS and IOMMU off in BIOS or kernel, or update the driver
+python -c "import torch; print(torch.version.cuda, torch.cuda.is_available())"; nvidia-smi
 ```
 
 ## Fix safety
@@ -48,20 +50,21 @@ RULE = Rule(
     code="SD139",
     name="hardware-or-driver",
     title=Message(
-        "copies between GPUs deliver wrong data",
-        "GPU 之间的拷贝结果不正确",
+        "the machine, its driver or its build of torch is at fault",
+        "问题出在机器、驱动或所安装的 torch",
     ),
     meaning=Message(
-        "the machine (IOMMU, access control, driver, unlike GPUs) corrupts what moves between GPUs",
-        "机器本身（IOMMU、ACS、驱动、型号不同的 GPU）破坏了在 GPU 之间传输的数据",
+        "the machine (IOMMU, access control, driver, unlike GPUs) corrupts what moves between GPUs, or torch finds no GPU there at all",
+        "机器本身（IOMMU、ACS、驱动、型号不同的 GPU）破坏了在 GPU 之间传输的数据，或者 torch 在该机器上根本找不到 GPU",
     ),
     cure=Message(
-        "test a copy GPU to GPU to CPU; fix BIOS or driver settings; keep to one GPU until then",
-        "测试 GPU 到 GPU 再到 CPU 的拷贝；修正 BIOS 或驱动设置；在此之前只用一块 GPU",
+        "compare torch.version.cuda with nvidia-smi; test a copy GPU to GPU to CPU; fix BIOS or driver settings; keep to one GPU until then",
+        "核对 torch.version.cuda 与 nvidia-smi；测试 GPU 到 GPU 再到 CPU 的拷贝；修正 BIOS 或驱动设置；在此之前只用一块 GPU",
     ),
     page=__doc__ or "",
     common=0.35,
     signs=(
+        sign(5.5, said("cuda-not-compiled")),
         sign(3.4, said("device-assert")),
         sign(
             3.0,
