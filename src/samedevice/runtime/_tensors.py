@@ -510,9 +510,10 @@ def install_tensors(patches: Patches, machine_engine: Engine) -> None:
             allowed.append(method)
         patches.attribute(Tensor, name, method)
     patches.attribute(_Uninitialized, "_allowed_methods", allowed)
-    patches.attribute(torch._C._nn, "_parse_to", _parse_to_with_integers)
+    patches.attribute(torch._C._nn, "_parse_to", _parse_to_on_machine)
     patches.attribute(torch._C, "_group_tensors_by_device_and_dtype", _group_by_device_and_dtype)
     patches.attribute(torch, "_has_compatible_shallow_copy_type", _has_compatible_shallow_copy_type)
+    patches.attribute(torch, "get_device", _get_device)
     patches.attribute(torch.UntypedStorage, "_sd", None)
     patches.attribute(torch.UntypedStorage, "device", property(_storage_device))
 
@@ -563,8 +564,13 @@ def _group_by_device_and_dtype(lists: list[list[Any]], with_indices: bool = Fals
     return groups
 
 
-def _parse_to_with_integers(*args: Any, **kwargs: Any) -> Any:
+def _parse_to_on_machine(*args: Any, **kwargs: Any) -> Any:
+    """What `Module.to` understands: also integers as devices, and tensors, whose device C++ would see as meta."""
     state = current_state()
+    like = args[0] if args and isinstance(args[0], Tensor) else kwargs.get("tensor")
+    if isinstance(like, Tensor):
+        _, dtype, non_blocking, memory_format = _parse_to(*args, **kwargs)
+        return seen_device(like), dtype, non_blocking, memory_format
     if args and isinstance(args[0], int) and not isinstance(args[0], bool):
         args = (state.device(args[0]), *args[1:])
     if isinstance(kwargs.get("device"), int):
