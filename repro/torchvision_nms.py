@@ -17,7 +17,9 @@ from torchvision.transforms import v2
 x=torch.randint(0,255,(3,32,32),dtype=torch.uint8,device="cuda:0"); print(v2.Compose([v2.RandomResizedCrop(16),v2.RandomHorizontalFlip(1.),v2.ColorJitter(.2,.2),v2.GaussianBlur(3),v2.ToDtype(torch.float32,scale=True),v2.Normalize([.5]*3,[.5]*3)])(x).device)
 
 # /// expect
-# must = "a library's operator wants one device"
+# must = "a library's operator wants one device; the scores on the host are what must move"
 # needs = ["torchvision"]
 # exit = 1
+# findings = [{code = "SD105", op = "torchvision.nms", title = "torchvision.nms wants one device and got tensors on cuda:0 and cpu", fix = 'torch.rand(8, device="cuda:0")'}]
+# never = ["FAIL"]
 # ///

@@ -61,6 +61,9 @@ MESSAGES: dict[str, Message] = {
     "unnamed": Message("a tensor that has no name here", "一个此处没有名字的张量"),
     "title.generator-on-other-device": Message("{op} got a random generator of another device", "{op} 的随机数生成器在另一种设备上"),
     "title.out-of-memory": Message("{amount} more does not fit on {devices}", "{devices} 放不下再申请的 {amount}"),
+    "title.library-operator": Message(
+        "{op} wants one device and got tensors on {devices}", "{op} 要求张量在同一设备上，却收到了 {devices} 上的张量"
+    ),
     "title.unchecked-kernel": Message("{op} checks nothing and got tensors on {devices}", "{op} 不做任何检查，却收到了 {devices} 上的张量"),
     "title.device-from-unordered-set": Message("a device was picked from an unordered set", "设备是从无序集合中选出的，每次运行可能不同"),
     "title.ranks-share-a-gpu": Message("two ranks of a process group use the same GPU", "同一进程组的两个 rank 使用同一块 GPU"),
@@ -99,6 +102,10 @@ MESSAGES: dict[str, Message] = {
     "why.out-of-memory": Message(
         "more was asked for than was free on the device at that moment",
         "申请的显存多于该设备当时的空闲显存",
+    ),
+    "why.library-operator": Message(
+        "an operator of another library wants all its tensors on one device; it raises an error of its own, or computes wrong results",
+        "第三方库的算子要求所有张量在同一设备上；否则它会自行报错，或算出错误结果",
     ),
     "why.unchecked-kernel": Message(
         "real hardware raises no error here: it computes wrong results or makes an illegal access",

@@ -8,6 +8,7 @@ import sys
 import pytest
 import torch
 
+from samedevice.diagnosis import judge
 from samedevice.events import EventKind
 from samedevice.machines import parse_machine
 from samedevice.runtime import VirtualMachine
@@ -124,8 +125,42 @@ def test_an_operator_of_another_library():
         assert found.device == torch.device("cuda:0")
     [event] = entered.events
     assert event.kind is EventKind.UNCHECKED
-    assert "nobody can tell from outside whether it checks" in event.message
+    assert event.message.endswith("both.default wants all its tensors on one device, but b is on cuda:1 and others on cuda:0")
     assert entered.unlisted == {"samedevice_test_rules.both.default": 1}
+
+
+VISION = """
+import torch
+
+def nms(boxes, scores):
+    return torch.ops.samedevice_vision.nms(boxes, scores)
+"""
+SCRIPT = """
+import torch
+import vision_of_others
+
+boxes = torch.rand(8, 4, device="cuda:0")
+vision_of_others.nms(boxes, torch.rand(8))
+"""
+
+
+def test_the_operand_left_on_the_host_is_the_one_to_move(tmp_path, monkeypatch):
+    """The script put the boxes on a GPU and made the scores without one: the boxes are where they belong."""
+    library = torch.library.Library("samedevice_vision", "DEF")
+    library.define("nms(Tensor boxes, Tensor scores) -> Tensor")
+    library.impl("nms", lambda boxes, scores: scores.argsort(), "CPU")
+    (tmp_path / "vision_of_others.py").write_text(VISION, encoding="utf-8")
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with VirtualMachine(parse_machine("2x24GB"), script=str(script)) as machine:
+        exec(compile(SCRIPT, str(script), "exec"), {"__name__": "__main__"})
+    (event,) = machine.events
+    finding = judge(event)
+    assert finding.title == "samedevice_vision.nms wants one device and got tensors on cuda:0 and cpu"
+    assert finding.guilty == "scores"
+    assert 'torch.rand(8, device="cuda:0")' in finding.fixes[0].diff
+    assert "kernel-launched-on-current-device" not in (finding.cause, *finding.candidates)
 
 
 def test_what_the_default_judged_is_counted_and_noted(caplog):

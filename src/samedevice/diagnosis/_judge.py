@@ -13,6 +13,7 @@ from samedevice.diagnosis.rules import rule_named
 from samedevice.events import Event, EventKind
 from samedevice.findings import Finding
 from samedevice.messages import Language, enumerate_words, say, short_operator
+from samedevice.rules import of_another_library
 
 
 def judge(event: Event, count: int = 1, language: Language = "en", ranks: Sequence[int] = ()) -> Finding:
@@ -20,8 +21,9 @@ def judge(event: Event, count: int = 1, language: Language = "en", ranks: Sequen
     row = code_for(event.kind)
     scene = Scene(event, launched=bool(ranks))
     verdict = decide(weigh_event(scene))
+    foreign = row.kind is EventKind.UNCHECKED and of_another_library(event.op)
     title = say(
-        f"title.{row.name}",
+        "title.library-operator" if foreign else f"title.{row.name}",
         language,
         op=short_operator(event.op),
         devices=enumerate_words(_devices(event), language),

@@ -118,6 +118,11 @@ class Scene:
         """Whether a line belongs to the user's own script."""
         return place is not None and self.event.user_at is not None and place.file == self.event.user_at.file
 
+    def left_others(self, operand: Operand) -> bool:
+        """Whether the operand is on a GPU and all that it met there lies on the host and is no weight: those were left behind."""
+        away = [other for other in self.event.operands if other.device != operand.device]
+        return operand.device.startswith("cuda") and bool(away) and all(other.device == "cpu" and not other.role for other in away)
+
     def placed_by_user(self, operand: Operand) -> bool:
         """Whether the operand's last move, or else its birth, is in the user's own script; where neither is known, who holds it."""
         place = operand.moved or operand.made

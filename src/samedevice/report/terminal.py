@@ -20,6 +20,7 @@ from samedevice.events import DeviceMemory, Operand, Place
 from samedevice.findings import Finding, Fix, Status
 from samedevice.messages import Language, enumerate_words, say, short_operator
 from samedevice.report._words import bytes_text, harmless, short_path, typed_shape
+from samedevice.rules import of_another_library
 
 _UNLIMITED = 100_000
 _LABEL = 9
@@ -197,6 +198,8 @@ def _why(finding: Finding, language: Language) -> str:
     name = rule.name
     if name == "cross-device-operands" and (finding.message or "").startswith("indices should be"):
         name = "cross-device-index"
+    if name == "unchecked-kernel" and of_another_library(finding.op or ""):
+        name = "library-operator"
     if name == "collective-off-its-gpu" and finding.message is None:
         name = "collective-waits"
     return say(f"why.{name}", language, op=short_operator(finding.op or "?"))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from samedevice.rules._determinism import nondeterministic
 from samedevice.rules._rows import Argument, Check, Demand, Row
-from samedevice.rules._table import only_on_cpu, row_for, rows_by_hand, table_of
+from samedevice.rules._table import of_another_library, only_on_cpu, row_for, rows_by_hand, table_of
 from samedevice.rules._verdict import Refusal, judge_devices
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "Row",
     "judge_devices",
     "nondeterministic",
+    "of_another_library",
     "only_on_cpu",
     "row_for",
     "rows_by_hand",

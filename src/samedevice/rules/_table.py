@@ -16,6 +16,12 @@ _TORCHS_OWN = frozenset(
 """Namespaces of torch itself; all others are other libraries'."""
 
 
+def of_another_library(op: str) -> bool:
+    """Whether an operator is neither torch's own nor a Triton kernel."""
+    namespace = op.partition(".")[0]
+    return "." in op and namespace not in _TORCHS_OWN and namespace != "triton"
+
+
 def table_of(rows: Iterable[Row]) -> dict[str, Row]:
     """Rows by operator; raises ValueError for a second row of the same operator."""
     found: dict[str, Row] = {}

@@ -186,7 +186,9 @@ def _judge_unchecked(row: Row, placed: Sequence[Placed]) -> Refusal | None:
     common = next((argument.device for _, argument in placed if argument.device != "cpu"), "cpu")
     for position, argument in placed:
         if argument.device != common:
-            why = "nobody can tell from outside whether it checks" if row.by_default else "it checks no devices"
-            text = f"{row.op}: {why}; {argument.name} on {argument.device} may be read as if it were on {common}"
+            if row.by_default:
+                text = f"{row.op} wants all its tensors on one device, but {argument.name} is on {argument.device} and others on {common}"
+            else:
+                text = f"{row.op}: it checks no devices; {argument.name} on {argument.device} may be read as if it were on {common}"
             return Refusal(text, position, silent=True)
     return None

@@ -59,7 +59,7 @@ def _detect(scene: Scene) -> Hint | None:
     for operand in scene.plain:
         name = (operand.argument or operand.local or "").partition("[")[0].partition(".")[0]
         away = any(other.device != operand.device for other in scene.event.operands)
-        if not away or re.search(r"label|target|loss|hidden|^self$|^x$|num_items", name):
+        if not away or scene.left_others(operand) or re.search(r"label|target|loss|hidden|^self$|^x$|num_items", name):
             continue
         if scene.placed_by_user(operand) and name and not scene.by_user(scene.event.at):
             return Hint(5, because("placed-by-user", operand=name, device=operand.device), operand.name)

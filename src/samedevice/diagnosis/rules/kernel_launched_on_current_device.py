@@ -45,10 +45,11 @@ from samedevice.diagnosis._rule import Hint, Rule, because, inside, said, sign
 from samedevice.diagnosis._scene import Scene
 from samedevice.events import EventKind
 from samedevice.messages import Message
+from samedevice.rules import of_another_library
 
 
 def _detect(scene: Scene) -> Hint | None:
-    if scene.event.kind is not EventKind.UNCHECKED:
+    if scene.event.kind is not EventKind.UNCHECKED or of_another_library(scene.event.op):
         return None
     odd = scene.odd(*scene.event.operands)
     return Hint(2.0, because("unchecked", op=scene.op), odd.name if odd else None)
