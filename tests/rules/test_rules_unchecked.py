@@ -159,7 +159,7 @@ def test_the_operand_left_on_the_host_is_the_one_to_move(tmp_path, monkeypatch):
     finding = judge(event)
     assert finding.title == "samedevice_vision.nms wants one device and got tensors on cuda:0 and cpu"
     assert finding.guilty == "scores"
-    assert 'torch.rand(8, device="cuda:0")' in finding.fixes[0].diff
+    assert "scores.to(boxes.device)" in finding.fixes[0].diff
     assert "kernel-launched-on-current-device" not in (finding.cause, *finding.candidates)
 
 

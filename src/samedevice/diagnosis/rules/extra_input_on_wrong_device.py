@@ -59,9 +59,12 @@ def _detect(scene: Scene) -> Hint | None:
     for operand in scene.plain:
         name = (operand.argument or operand.local or "").partition("[")[0].partition(".")[0]
         away = any(other.device != operand.device for other in scene.event.operands)
-        if not away or scene.left_others(operand) or re.search(r"label|target|loss|hidden|^self$|^x$|num_items", name):
+        if not away or re.search(r"label|target|loss|hidden|^self$|^x$|num_items", name):
             continue
         if scene.placed_by_user(operand) and name and not scene.by_user(scene.event.at):
+            if scene.left_others(operand):
+                left = next(other for other in scene.event.operands if other.device != operand.device)
+                return Hint(5, because("on-host", operand=left.local or left.name), left.name)
             return Hint(5, because("placed-by-user", operand=name, device=operand.device), operand.name)
     if scene.event.user_at is not None and scene.hosted and not scene.weights and re.search(r"self\.device\b", scene.code):
         return None

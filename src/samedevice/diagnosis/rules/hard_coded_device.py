@@ -65,7 +65,7 @@ def _detect(scene: Scene) -> Hint | None:
         text = moved_text(operand) or made_text(operand)
         place = operand.moved or operand.made
         if re.search(r"\.cuda\(\)|['\"]cuda(?::0)?['\"]", text) and operand.device == "cuda:0" and not scene.by_user(place):
-            if any(other.device not in ("cuda:0",) for other in scene.event.operands):
+            if any(other.device != "cuda:0" for other in scene.event.operands) and not scene.left_others(operand):
                 return Hint(6.5, because("literal", operand=operand.local or operand.name, text=text[:60]), operand.name)
     return None
 
