@@ -1,6 +1,7 @@
 """Compilers on a virtual machine: code runs eagerly, and the person is told once.
 
-`torch.compile` and `torch.jit.script` produce code for a device that is not there; device placement is the same without them.
+`torch.compile` produces code for a device that is not there; device placement is the same without it. For TorchScript see
+`_torchscript`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from samedevice.runtime._rebind import rebind_everywhere
 
 
 def install_compile(patches: Patches) -> None:
-    """Make `torch.compile` and `torch.jit.script` hand back code that runs eagerly."""
+    """Make `torch.compile` hand back code that runs eagerly."""
     told = False
 
     def tell(name: str) -> None:
@@ -49,13 +50,6 @@ def install_compile(patches: Patches) -> None:
     patches.attribute(torch.nn.modules.module, "_has_any_global_hook", lambda: False)
     patches.attribute(torch.nn.Module, "compile", compile_module)
 
-    def script(obj: Any = None, *args: Any, **options: Any) -> Any:
-        if sys._getframe(1).f_globals.get("__name__", "").startswith("torch."):
-            return real_script(obj, *args, **options)  # torch asks for the graph of a function of its own
-        return (lambda inner: inner) if obj is None else obj
-
-    real_script = torch.jit.script
-    patches.attribute(torch.jit, "script", script)
     patches.attribute(HigherOrderOperator, "__call__", _run_eagerly(HigherOrderOperator.__call__))
     rebind_everywhere(patches, "_get_current_dispatch_mode", _other_mode, "torch._higher_order_ops.")
     rebind_everywhere(patches, "_disable_current_modes", _disable_other_modes, "torch.")

@@ -52,6 +52,7 @@ from samedevice.runtime._state import MachineState, pop_state, push_state
 from samedevice.runtime._storages import install_storages
 from samedevice.runtime._tensors import install_tensors
 from samedevice.runtime._threads import install_threads
+from samedevice.runtime._torchscript import install_torchscript
 from samedevice.runtime._wording import install_wording, reword
 from samedevice.runtime._wrappers import install_wrappers
 
@@ -219,6 +220,7 @@ class VirtualMachine:
         install_threads(patches, self._engine)
         install_forks(patches, self._engine)
         install_compile(patches)
+        install_torchscript(patches, self._engine.books)
         install_autocast(patches)
         install_attention(patches, self._recorder)
         install_dropout(patches)

@@ -21,6 +21,8 @@ class Patches:
         self._steps: list[tuple[str, Callable[[], object]]] = []
         """Name and restoring call of each change, in the order they were made."""
         self._attributes: list[tuple[Any, str]] = []
+        self._replaced: dict[int, tuple[Any, Any]] = {}
+        """By identity: functions that were put in place, and what they replaced first."""
 
     def attribute(self, owner: Any, name: str, value: Any) -> None:
         """Replace `owner.name`; the class or module itself is changed, never its bases."""
@@ -36,6 +38,8 @@ class Patches:
 
         self._steps.append((_dotted(owner, name), restore))
         self._attributes.append((owner, name))
+        if callable(value) and callable(old) and old is not value:
+            self._replaced.setdefault(id(value), (value, self.original(old)))
         setattr(owner, name, value)
         put_back(owner, slots)
 
@@ -61,6 +65,10 @@ class Patches:
         """What is replaced now, as dotted names, sorted."""
         return sorted({name for name, _ in self._steps})
 
+    def original(self, value: Any) -> Any:
+        """What `value` was put in place of; `value` itself when that is nothing."""
+        return self._replaced[id(value)][1] if id(value) in self._replaced else value
+
     def values(self) -> list[tuple[Any, str, Any]]:
         """Owner, name and value of each replaced attribute as it is now."""
         return [(owner, name, vars(owner).get(name, _ABSENT)) for owner, name in self._attributes]
@@ -78,6 +86,7 @@ class Patches:
         """
         errors: list[BaseException] = []
         self._attributes.clear()
+        self._replaced.clear()
         while self._steps:
             name, restore = self._steps.pop()
             try:
