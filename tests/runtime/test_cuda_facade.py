@@ -472,3 +472,12 @@ def test_a_fork_after_initialization_is_refused():
 def test_a_fork_before_initialization_is_fine():
     with enter():
         assert _in_forked_child() == "cuda:0"
+
+
+def test_scripts_choose_among_cudas_libraries():
+    with enter():
+        assert torch.backends.cuda.preferred_linalg_library("magma") == torch.backends.cuda.preferred_linalg_library()
+        assert str(torch.backends.cuda.preferred_linalg_library("cusolver")).endswith("Cusolver")
+        assert str(torch.backends.cuda.preferred_blas_library("cublaslt")).endswith("Cublaslt")
+    with enter():
+        assert str(torch.backends.cuda.preferred_blas_library()).endswith("Cublas")

@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from samedevice.rules import nondeterministic, only_on_cpu
+import torch
+
+from samedevice.rules import lacking, nondeterministic, only_on_cpu
 from samedevice.runtime._determinism import check_determinism
 
 if TYPE_CHECKING:
@@ -22,6 +24,8 @@ def cuda_terms(op: str) -> Terms | None:
     """The terms of an operator (`aten.mul.Tensor`); nearly all have none."""
     if only_on_cpu(op):
         return refuse
+    if lacking(op.split(".")[1]) is not None:
+        return _check_type
     if nondeterministic(op.split(".")[1]) is not None:
         return check_determinism
     return _TERMS.get(op)
@@ -38,6 +42,26 @@ def refuse(call: Call) -> None:
     )
 
 
+def _check_type(call: Call) -> None:
+    """What is empty reaches no kernel."""
+    row = lacking(call.op.short)
+    word = _WORDS.get(call.tensors[0].dtype)
+    if row is not None and word in row.types and all(tensor.numel() for tensor in call.tensors):
+        raise NotImplementedError(f"\"{row.kernel}\" not implemented for '{word}'")
+
+
+_WORDS = {
+    torch.uint8: "Byte",
+    torch.int8: "Char",
+    torch.int16: "Short",
+    torch.int32: "Int",
+    torch.int64: "Long",
+    torch.float16: "Half",
+    torch.bfloat16: "BFloat16",
+}
+"""Types as C++ names them."""
+
+
 def _least_squares(call: Call) -> None:
     # aten/src/ATen/native/BatchLinearAlgebra.cpp, get_default_lstsq_driver.
     driver = call.kwargs.get("driver")
@@ -51,9 +75,18 @@ def _singular_values(call: Call) -> None:
     call.kwargs = {name: value for name, value in call.kwargs.items() if name != "driver"}
 
 
+def _convolution(call: Call) -> None:
+    # cuDNN takes the call and then finds that it has no such type. aten/src/ATen/cudnn/Descriptors.h
+    word = _WORDS.get(call.tensors[0].dtype)
+    if word == "Long":
+        raise RuntimeError(f"getCudnnDataTypeFromScalarType() not supported for {word}")
+
+
 _TERMS: dict[str, Terms] = {
     "aten.linalg_lstsq.default": _least_squares,
     "aten.linalg_lstsq.out": _least_squares,
     "aten._linalg_svd.default": _singular_values,
     "aten._linalg_svd.U": _singular_values,
+    "aten.convolution.default": _convolution,
+    "aten.convolution_overrideable.default": _convolution,
 }

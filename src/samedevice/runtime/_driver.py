@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 from weakref import WeakKeyDictionary
 
+import torch
+
 from samedevice.errors import UnsupportedFeatureError
 from samedevice.machines import Machine
 from samedevice.runtime._allocator_stats import allocator_stats
@@ -29,6 +31,11 @@ class _Settings:
         self.cudnn_benchmark_limit = 10
         self.memory_metadata = ""
         self.caching = True
+        self.libraries: dict[str, Any] = {
+            "linalg": torch._C._LinalgBackend.Default,
+            "blas": torch._C._BlasBackend.Cublas,
+        }
+        """What scripts prefer of CUDA's libraries; a CPU build knows only its own answers."""
 
 
 _settings_of: WeakKeyDictionary[MachineState, _Settings] = WeakKeyDictionary()
@@ -152,6 +159,10 @@ def _external_stream(data_ptr: int, device: int) -> tuple[int, int, int]:
 _SYNC_DEBUG = {"default": 0, "warn": 1, "error": 2}
 
 
+def _prefer(kind: str, library: Any) -> None:
+    _settings().libraries[kind] = library
+
+
 def _set_sync_debug(mode: int | str) -> None:
     _settings().sync_debug = _SYNC_DEBUG[mode] if isinstance(mode, str) else mode
 
@@ -226,6 +237,12 @@ EMULATED: Mapping[str, Callable[..., Any]] = {
     "_cuda_get_cudnn_benchmark_limit": lambda: _settings().cudnn_benchmark_limit,
     "_cuda_get_conv_benchmark_empty_cache": lambda: False,
     "_cuda_clearCublasWorkspaces": _nothing,
+    "_cuda_resetCublasWorkspaceSize": _nothing,
+    "_cuda_resetCublasLtWorkspaceSize": _nothing,
+    "_set_linalg_preferred_backend": lambda library: _prefer("linalg", library),
+    "_get_linalg_preferred_backend": lambda: _settings().libraries["linalg"],
+    "_set_blas_preferred_backend": lambda library: _prefer("blas", library),
+    "_get_blas_preferred_backend": lambda: _settings().libraries["blas"],
     "_cuda_tunableop_is_enabled": lambda: False,
     "_cuda_tunableop_tuning_is_enabled": lambda: False,
     "_cuda_record_untuned_is_enabled": lambda: False,
