@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import traceback
 
 import pytest
 import torch
@@ -134,3 +135,53 @@ def test_words_that_only_begin_alike_stay():
 def test_an_error_of_ours_that_torch_raises_too_keeps_its_text():
     with sd.machine("1x24GB"), pytest.raises(NotImplementedError, match="Cannot copy out of meta tensor; no data!"):
         torch.ones(2, device="cuda").copy_(torch.ones(2, device="meta"))
+
+
+# -- frames ------------------------------------------------------------------------------------------------------------
+
+
+def files_of(error):
+    return [entry.filename for entry in traceback.extract_tb(error.__traceback__)]
+
+
+def test_what_leaves_the_machine_has_the_scripts_frames_and_torchs_only():
+    with pytest.raises(RuntimeError, match="mat2 is on cuda:1") as caught, sd.machine("2x24GB"):
+        torch.ones(2, 2, device="cuda:0") @ torch.ones(2, 2, device="cuda:1")
+    assert files_of(caught.value) == [__file__]
+
+
+def test_the_error_before_it_stays_its_cause():
+    with pytest.raises(ValueError, match="later") as caught, sd.machine("2x24GB"):
+        try:
+            torch.ones(2, device="cuda:7")
+        except RuntimeError as error:
+            raise ValueError("later") from error
+    assert files_of(caught.value) == [__file__]
+    assert files_of(caught.value.__cause__) == [__file__]
+
+
+def test_our_frames_stay_for_who_asks_for_them(monkeypatch):
+    monkeypatch.setenv("SAMEDEVICE_DEBUG", "1")
+    with pytest.raises(RuntimeError) as caught, sd.machine("2x24GB"):
+        torch.ones(2, device="cuda:7")
+    assert any("samedevice/runtime" in file for file in files_of(caught.value))
+
+
+@LISTENS
+def test_a_caught_error_has_no_frames_of_ours():
+    with sd.machine("2x24GB"):
+        try:
+            nn.Linear(2, 2).to("cuda")(torch.ones(3, 3, device="cuda"))
+        except RuntimeError as error:
+            assert not any("samedevice/runtime" in file for file in files_of(error))
+
+
+def test_an_uncaught_error_is_shown_without_our_frames(monkeypatch):
+    shown = []
+    monkeypatch.setattr(sys, "excepthook", lambda kind, error, trace: shown.append(traceback.extract_tb(trace)))
+    with sd.machine("2x24GB"):
+        try:
+            torch.ones(2, device="cuda:7")
+        except RuntimeError as error:
+            sys.excepthook(type(error), error, error.__traceback__)
+    assert [[entry.filename for entry in trace] for trace in shown] == [[__file__]]

@@ -29,6 +29,7 @@ from samedevice.errors import UnsupportedFeatureError, UsageError
 from samedevice.events import DeviceMemory, Event, Place
 from samedevice.findings import Finding, Status, run_document
 from samedevice.messages import Language, language_of, say
+from samedevice.provenance import raised_by_us
 from samedevice.ranks import (
     Family,
     Member,
@@ -41,7 +42,7 @@ from samedevice.ranks import (
     memory_by_rank,
     together,
 )
-from samedevice.report import assumed_text, open_console, print_run, raised_by_us, readable_language
+from samedevice.report import assumed_text, open_console, print_run, readable_language
 
 NOTHING_FOUND, FOUND, WRONG_USAGE, SCRIPT_FAILED, INTERNAL_ERROR, INTERRUPTED = 0, 1, 2, 3, 70, 130
 _PATIENCE = 2.0

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
-from samedevice.report import trim
+from samedevice.provenance import trim
 
 
 def show_exception(error: BaseException) -> None:
     """Show `error` through `sys.excepthook`, as the interpreter does; SAMEDEVICE_DEBUG=1 keeps our frames."""
-    if not os.environ.get("SAMEDEVICE_DEBUG"):
-        trim(error)
+    trim(error)
     broken: BaseException | None = None
     try:
         sys.excepthook(type(error), error, error.__traceback__)

@@ -18,6 +18,7 @@ from samedevice.findings import Finding
 from samedevice.guards._finding import device_finding
 from samedevice.guards._ranks import agree
 from samedevice.messages import Language, say
+from samedevice.provenance import trim
 
 if TYPE_CHECKING:
     import torch
@@ -42,6 +43,7 @@ class Guard:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if error is not None:
             self.explain(error)
+            trim(error)
 
     def __call__(self, function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
         """The function, guarded."""
@@ -75,7 +77,8 @@ class Guard:
 
         def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
             self.explain(error)
-            before(kind, error, trace)
+            trim(error)
+            before(kind, error, error.__traceback__)
 
         def hook_in_thread(given: threading.ExceptHookArgs) -> None:
             if given.exc_value is not None:

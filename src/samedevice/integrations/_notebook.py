@@ -8,6 +8,7 @@ from typing import Any
 
 from samedevice.guards import Guard
 from samedevice.messages import Language
+from samedevice.provenance import trim
 from samedevice.report import finding_text
 
 
@@ -22,6 +23,8 @@ def guard_notebook(shell: Any, replay: bool = False, language: Language = "en") 
 
     def handler(own: Any, kind: type[Exception], error: Exception, trace: TracebackType | None, tb_offset: int | None = None) -> Any:
         guard.explain(error)
+        trim(error)  # a cell shows the frames of its author, as on hardware
+        trace = error.__traceback__
         if kinds and issubclass(kind, kinds):
             return before(kind, error, trace, tb_offset)
         own.showtraceback((kind, error, trace), tb_offset=tb_offset)

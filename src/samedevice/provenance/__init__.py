@@ -3,6 +3,18 @@
 from __future__ import annotations
 
 from samedevice.provenance._frames import FrameFilter, Site, call_at, resolve, site_of
+from samedevice.provenance._traceback import passed_us, raised_by_us, trim, without_ours
 from samedevice.provenance._variables import variables_of
 
-__all__ = ["FrameFilter", "Site", "call_at", "resolve", "site_of", "variables_of"]
+__all__ = [
+    "FrameFilter",
+    "Site",
+    "call_at",
+    "passed_us",
+    "raised_by_us",
+    "resolve",
+    "site_of",
+    "trim",
+    "variables_of",
+    "without_ours",
+]

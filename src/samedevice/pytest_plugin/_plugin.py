@@ -189,7 +189,7 @@ class _Tracebacks:
         """End a traceback at the failing statement, as on real hardware; `--full-trace` shows our frames, too."""
         if call.excinfo is None or not _machines(item) or item.config.getoption("fulltrace", False):
             return
-        from samedevice.report import without_ours
+        from samedevice.provenance import without_ours
 
         trimmed = without_ours(call.excinfo.tb)
         if trimmed is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from samedevice.report._traceback import raised_by_us, trim, without_ours
 from samedevice.report._words import bytes_text, short_path
 from samedevice.report.terminal import (
     Needs,
@@ -26,9 +25,6 @@ __all__ = [
     "print_preflight",
     "print_run",
     "print_written",
-    "raised_by_us",
     "readable_language",
     "short_path",
-    "trim",
-    "without_ours",
 ]

@@ -79,6 +79,8 @@ class Calculation:
         if not op.returns_tensors:
             if assumed and op.short in _JUDGE_VALUES:
                 self._books.recorder.read_assumed(sys._getframe(1))
+                # An unknown boolean is false, also that of `isclose(...).all()`; the stand-ins would be close.
+                return result if op.short == "equal" else call.args[0] is call.args[1]
             return result
         forget = force and op.short not in SHAPE_ONLY
         return self._wrap(result, call.target, self._books.site(), assumed=assumed, forget_floats=forget)

@@ -20,7 +20,6 @@ from samedevice.provenance import FrameFilter
 from samedevice.runtime._accelerator import install_accelerator
 from samedevice.runtime._attention import install_attention
 from samedevice.runtime._autocast import install_autocast
-from samedevice.runtime._closeness import install_closeness
 from samedevice.runtime._compile import install_compile
 from samedevice.runtime._conflicts import install_conflicts
 from samedevice.runtime._ctc import install_ctc
@@ -53,7 +52,7 @@ from samedevice.runtime._storages import install_storages
 from samedevice.runtime._tensors import install_tensors
 from samedevice.runtime._threads import install_threads
 from samedevice.runtime._torchscript import install_torchscript
-from samedevice.runtime._wording import install_wording, reword
+from samedevice.runtime._wording import install_wording, tidy
 from samedevice.runtime._wrappers import install_wrappers
 
 _entering = threading.RLock()
@@ -230,7 +229,6 @@ class VirtualMachine:
         self._engine.settling.gradient_back = send_gradient_back
         self._stack.callback(install_ghosts(patches, self._engine).close)
         install_conflicts(patches, self._recorder)
-        install_closeness(patches)
         install_wording(patches)
 
     def __exit__(
@@ -240,7 +238,7 @@ class VirtualMachine:
         trace: types.TracebackType | None,
     ) -> None:
         if error is not None:
-            reword(error)
+            tidy(error)
         with _entering:
             self._leave_those_inside()
             self._stack.__exit__(kind, error, trace)

@@ -2,6 +2,7 @@
 
 C++ sees the meta device (Note [C++ sees one device] in `_engine.py`) and says so in its errors. Must guarantee: no text that a
 person reads speaks of meta for a tensor that is on a virtual GPU; an error about the program's own meta tensors keeps its text.
+Frames of ours leave a traceback at the same doors.
 
 All doors lie on the way of an error, none on the way of a call that succeeds. The engine hands `in_own_words` the errors
 of kernels that it ran. Above every mode, in autograd and in the checks of composite operators, C++ raises by itself: from
@@ -24,7 +25,7 @@ import torch
 from torch.autograd.variable import Variable
 
 from samedevice.errors import UnsupportedFeatureError
-from samedevice.provenance import variables_of
+from samedevice.provenance import passed_us, trim, variables_of
 from samedevice.runtime._memory import Helper, Memory, engine, raw_is_meta, tensors_in
 from samedevice.runtime._patches import Patches
 from samedevice.runtime._values import record_of
@@ -87,6 +88,12 @@ def reword(error: BaseException, frame: FrameType | None = None) -> None:
             if device is not None:
                 current.args = (_worded(current.args[0], device), *current.args[1:])
         current = current.__cause__ or current.__context__
+
+
+def tidy(error: BaseException) -> None:
+    """What a person is to see of an error that leaves the machine: torch's words for a GPU, and no frames of ours."""
+    reword(error)
+    trim(error)
 
 
 def _speaks_of_meta(error: BaseException) -> bool:
@@ -182,7 +189,8 @@ class _Backward:
 def _shown(hook: Callable[..., object]) -> Callable[..., object]:
     def show(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> object:
         if error is not None:
-            reword(error)
+            tidy(error)
+            trace = error.__traceback__
         return hook(kind, error, trace)
 
     return show
@@ -191,7 +199,8 @@ def _shown(hook: Callable[..., object]) -> Callable[..., object]:
 def _shown_in_thread(hook: Callable[..., object]) -> Callable[..., object]:
     def show(given: Any) -> object:
         if given.exc_value is not None:
-            reword(given.exc_value)
+            tidy(given.exc_value)
+            given = threading.ExceptHookArgs((given.exc_type, given.exc_value, given.exc_value.__traceback__, given.thread))
         return hook(given)
 
     return show
@@ -210,6 +219,10 @@ def _listen(patches: Patches) -> None:
         return
 
     def raised(code: CodeType, offset: int, error: BaseException) -> None:
+        trace = error.__traceback__
+        if trace is not None and trace.tb_next is not None and not engine.raw and passed_us(trace.tb_next):
+            if not passed_us(TracebackType(None, trace.tb_frame, trace.tb_lasti, trace.tb_lineno)):
+                trim(error)
         if type(error) in _WRITTEN_IN_C and not engine.raw and _speaks_of_meta(error) and code.co_code[offset] not in _RAISING:
             reword(error, sys._getframe(1))
 

@@ -27,7 +27,12 @@ _ABOVE_US = tuple(str(Path(os.sep, "torch", part)) for part in ("_compile.py", "
 
 
 def trim(error: BaseException) -> None:
-    """Drop our frames from `error` and from every exception that is shown with it."""
+    """Drop our frames from `error` and from every exception that is shown with it.
+
+    `SAMEDEVICE_DEBUG=1` keeps them, and so does a broken invariant of ours, which only they can explain.
+    """
+    if os.environ.get("SAMEDEVICE_DEBUG") or (isinstance(error, AssertionError) and raised_by_us(error)):
+        return
     seen: set[int] = set()
     waiting: list[BaseException | None] = [error]
     while waiting:
@@ -39,6 +44,15 @@ def trim(error: BaseException) -> None:
         waiting += [current.__cause__, current.__context__]
         if isinstance(current, BaseExceptionGroup):
             waiting += current.exceptions
+
+
+def passed_us(trace: TracebackType | None) -> bool:
+    """Whether frames of ours are in a traceback."""
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename.startswith(_OURS):
+            return True
+        trace = trace.tb_next
+    return False
 
 
 def raised_by_us(error: BaseException) -> bool:
