@@ -27,6 +27,9 @@ def test_a_stream_is_a_torch_stream():
     assert isinstance(stream, torch.Stream)
     assert isinstance(stream, RealStream)
     assert issubclass(torch.cuda.Stream, torch.Stream)
+    assert torch.Stream in torch.cuda.Stream.mro()
+    assert torch.Event in torch.cuda.Event.mro()
+    assert not isinstance(torch.Stream("cpu"), torch.cuda.Stream)
     assert stream.device == torch.device("cuda", 1)
     assert stream.priority == -3
     assert torch.cuda.Stream.priority_range() == (0, -3)

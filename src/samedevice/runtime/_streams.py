@@ -194,7 +194,57 @@ def is_capturing() -> bool:
     return capturing.now
 
 
-class Stream(TorchStream):
+class _AnyType(type):
+    """Type of `torch.Stream` and `torch.Event` inside a machine: calls make the right kind, and torch's own are instances, too."""
+
+    original: type
+    make: Callable[..., Any]
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        return cls.make(*args, **kwargs) if "make" in vars(cls) else super().__call__(*args, **kwargs)
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, cls.original) if "make" in vars(cls) else super().__instancecheck__(instance)
+
+    def __subclasscheck__(cls, subclass: type) -> bool:
+        return issubclass(subclass, cls.original) if "make" in vars(cls) else super().__subclasscheck__(subclass)
+
+
+class AnyStream(TorchStream, metaclass=_AnyType):
+    """`torch.Stream` inside a machine."""
+
+    __module__ = "torch"
+    __qualname__ = "Stream"
+    original = TorchStream
+
+    @staticmethod
+    def make(device: Any = None, *, priority: int = 0, **kwargs: Any) -> Any:
+        """A stream of a virtual GPU, or torch's own of another device."""
+        if "stream_id" in kwargs:
+            if kwargs.get("device_type") == _CUDA_DEVICE_TYPE:
+                return Stream(**kwargs)
+            return TorchStream(**kwargs)
+        place = current_state().device(device)
+        return Stream(place, priority) if place.type == "cuda" else TorchStream(place, priority=priority)
+
+
+class AnyEvent(TorchEvent, metaclass=_AnyType):
+    """`torch.Event` inside a machine."""
+
+    __module__ = "torch"
+    __qualname__ = "Event"
+    original = TorchEvent
+
+    @staticmethod
+    def make(device: Any = None, *, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> Any:
+        """An event of a virtual GPU, or torch's own of another device."""
+        place = current_state().device(device)
+        if place.type == "cuda":
+            return Event(enable_timing, blocking, interprocess)
+        return TorchEvent(place, enable_timing=enable_timing, blocking=blocking, interprocess=interprocess)
+
+
+class Stream(AnyStream):
     """`torch.cuda.Stream` of a virtual GPU."""
 
     __module__ = "torch.cuda.streams"
@@ -305,7 +355,7 @@ class ExternalStream(Stream):
         pass
 
 
-class Event(TorchEvent):
+class Event(AnyEvent):
     """`torch.cuda.Event`: when its stream had done what it was given before."""
 
     __module__ = "torch.cuda.streams"
@@ -342,6 +392,11 @@ class Event(TorchEvent):
     def cuda_event(self) -> int:
         """The handle, made up; 0 before the event is recorded."""
         return 0 if self._recorded_at is None else _HANDLE_BASE + id(self)
+
+    @property
+    def event_id(self) -> int:  # type: ignore[override]  # torch's stub declares a plain attribute
+        """The same handle, by the name that all accelerators share."""
+        return self.cuda_event
 
     @property
     def _as_parameter_(self) -> ctypes.c_void_p:
@@ -385,56 +440,6 @@ class Event(TorchEvent):
 
     def __repr__(self) -> str:
         return f"<torch.cuda.Event {self.cuda_event:#x}>" if self.cuda_event else "<torch.cuda.Event uninitialized>"
-
-
-class _StreamType(type):
-    def __call__(cls, device: Any = None, *, priority: int = 0, **kwargs: Any) -> Any:
-        if "stream_id" in kwargs:
-            if kwargs.get("device_type") == _CUDA_DEVICE_TYPE:
-                return Stream(**kwargs)
-            return TorchStream(**kwargs)
-        place = current_state().device(device)
-        return Stream(place, priority) if place.type == "cuda" else TorchStream(place, priority=priority)
-
-    def __instancecheck__(cls, instance: Any) -> bool:
-        return isinstance(instance, TorchStream)
-
-    def __subclasscheck__(cls, subclass: type) -> bool:
-        return issubclass(subclass, TorchStream)
-
-    def __getattr__(cls, name: str) -> Any:
-        return getattr(TorchStream, name)
-
-
-class AnyStream(metaclass=_StreamType):
-    """`torch.Stream` inside a machine."""
-
-    __module__ = "torch"
-    __qualname__ = "Stream"
-
-
-class _EventType(type):
-    def __call__(cls, device: Any = None, *, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> Any:
-        place = current_state().device(device)
-        if place.type == "cuda":
-            return Event(enable_timing, blocking, interprocess)
-        return TorchEvent(place, enable_timing=enable_timing, blocking=blocking, interprocess=interprocess)
-
-    def __instancecheck__(cls, instance: Any) -> bool:
-        return isinstance(instance, TorchEvent)
-
-    def __subclasscheck__(cls, subclass: type) -> bool:
-        return issubclass(subclass, TorchEvent)
-
-    def __getattr__(cls, name: str) -> Any:
-        return getattr(TorchEvent, name)
-
-
-class AnyEvent(metaclass=_EventType):
-    """`torch.Event` inside a machine."""
-
-    __module__ = "torch"
-    __qualname__ = "Event"
 
 
 def _instead(kind: type) -> Callable[..., Any]:
