@@ -91,12 +91,17 @@ def run_file(file: str, machine: str, folder: Path, records: Path, limits: Limit
             variables = {**_variables(machine), SETTINGS: json.dumps(settings), "TMPDIR": scratch}
             streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": subprocess.STDOUT}
             with subprocess.Popen(command, cwd=folder, env=variables, start_new_session=True, **streams) as process:
-                why = _watch(process, records, limits.test_seconds, end)
+                try:
+                    why = _watch(process, records, limits.test_seconds, end)
+                finally:
+                    with suppress(ProcessLookupError):  # what its tests started ends with it
+                        os.killpg(process.pid, signal.SIGKILL)
         seen = read(records)
-        if (unfinished := _unfinished(seen)) is not None:
+        over = time.monotonic() > end
+        if (unfinished := _unfinished(seen)) is not None and not over:
             with records.open("a") as file_of_records:
                 file_of_records.write(json.dumps({"test": unfinished, "outcome": "failed", "said": why, "seconds": 0.0}) + "\n")
-        if not why or time.monotonic() > end or not any("started" in line for line in seen[before:]):
+        if not why or over or not any("started" in line for line in seen[before:]):
             break
     return next((line["below"] for line in read(records) if "below" in line), 1.0)
 
@@ -114,8 +119,9 @@ def _watch(process: subprocess.Popen[Any], records: Path, test_seconds: float, e
                 why = f"the process took more than {_MEMORY >> 30} GiB"
             elif _unfinished(read(records)) and time.time() - records.stat().st_mtime > 2 * test_seconds + 10:
                 why = "the test took too long and could not be interrupted"
-    with suppress(ProcessLookupError):  # what its tests started ends with it
-        os.killpg(process.pid, signal.SIGKILL)
+    if why:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
     status = process.wait()
     return why or ("" if status in (0, 1, 5) else f"the process died of {_cause(status)}")
 
@@ -152,6 +158,8 @@ def outcomes(records: Path) -> dict[str, Outcome]:
     """What became of each test, by its generic name."""
     found: dict[str, Outcome] = {}
     for line in read(records):
+        for test in line.get("chosen", ()):
+            found.setdefault(test, Outcome("not run", "the file took too long"))
         if "outcome" in line:
             found[generic(line["test"])] = Outcome(line["outcome"], line["said"])
     return found
@@ -175,7 +183,7 @@ def both(file: str, folder: Path, records: Path, limits: Limits, again: bool) ->
 
 
 def _forget_what_did_not_pass(records: Path) -> None:
-    kept = [line for line in read(records) if line.get("outcome") == "passed"]
+    kept = [line for line in read(records) if line.get("outcome", "passed") == "passed" and "started" not in line]
     if records.is_file():
         records.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
 
@@ -215,16 +223,16 @@ def compare(plain: Mapping[str, Outcome], machine: Mapping[str, Outcome]) -> Com
 
 def table(compared: Mapping[str, Comparison]) -> list[str]:
     """One line a file: what passes on the CPU, what of that on the machine, and what only the machine runs."""
-    heads = ["on CPU", "passed", "failed", "skipped", "absent", "share", "passed", "failed", "skipped", "both"]
+    heads = ["on CPU", "passed", "failed", "skipped", "absent", "not run", "share", "passed", "failed", "skipped", "both"]
     lines = [
-        f"{'':32}{'passed':>8}{'of these on ' + _MACHINE + ':':>40}{'the rest there:':>24}{'fail on':>8}",
+        f"{'':32}{'passed':>8}{'of these on ' + _MACHINE + ':':>48}{'the rest there:':>24}{'fail on':>8}",
         f"{'':32}{''.join(f'{head:>8}' for head in heads)}",
     ]
     for file, one in compared.items():
         counts, rest = one.counts, one.only_there
         asked = counts.get("passed", 0) + counts.get("failed", 0)
         share = f"{100 * counts.get('passed', 0) / asked:.1f} %" if asked else "-"
-        numbers = [one.passed_on_cpu, *(counts.get(name, 0) for name in ("passed", "failed", "skipped", "absent"))]
+        numbers = [one.passed_on_cpu, *(counts.get(name, 0) for name in ("passed", "failed", "skipped", "absent", "not run"))]
         others = [rest.get(name, 0) for name in ("passed", "failed", "skipped")]
         lines.append(
             f"{file:32}{''.join(f'{number:>8}' for number in numbers)}{share:>8}"

@@ -95,7 +95,7 @@ class Choice:
             below = places[self._sample] if self._sample is not None and self._sample < len(places) else 1.0
         done = {line["test"] for line in read(self._records) if "outcome" in line}
         chosen = [item for item in items if place(item.nodeid) < below]
-        self._write(collected=len(items), below=below, chosen=len(chosen))
+        self._write(collected=len(items), below=below, chosen=sorted({generic(item.nodeid) for item in chosen}))
         items[:] = [item for item in chosen if item.nodeid not in done]
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:

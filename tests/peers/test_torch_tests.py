@@ -11,7 +11,7 @@ import pytest
 
 from tools import torch_tests
 from tools.peer_reasons import Outcome
-from tools.torch_tests import compare, reasons, table
+from tools.torch_tests import compare, outcomes, reasons, table
 from tools.torch_tests_plugin import generic, names_of_older_releases, place
 
 ROOT = Path(__file__).parents[2]
@@ -77,6 +77,14 @@ def test_only_what_the_machine_changes_wants_a_reason():
     assert "50.0 %" in table({"test_a": found})[-1]
 
 
+def test_what_was_chosen_and_did_not_run_is_told(tmp_path):
+    lines = [{"collected": 3, "below": 1.0, "chosen": ["a.py::A::test_x", "a.py::A::test_y"]}, {"started": "a.py::ACPU::test_x_cpu"}]
+    lines.append({"test": "a.py::ACPU::test_x_cpu", "outcome": "passed", "said": "", "seconds": 0.1})
+    (tmp_path / "records").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    found = outcomes(tmp_path / "records")
+    assert {test: one.outcome for test, one in found.items()} == {"a.py::A::test_x": "passed", "a.py::A::test_y": "not run"}
+
+
 def test_reasons_are_about_files_that_are_run():
     known = json.loads((ROOT / "tools" / "torch_reasons.json").read_text(encoding="utf-8"))
     assert set(known) <= {"any file", *torch_tests.FILES}
@@ -102,7 +110,7 @@ def test_a_suite_runs_to_its_end_whatever_its_tests_do(tmp_path):
     assert said["TestA::test_dies_int8"] == ("failed", "the process died of SIGKILL")
     assert said["TestA::test_cpu_only_int8"] == ("skipped", "Only runs on cpu")
     numbers = next(line for line in done.stdout.splitlines() if line.startswith("test_indexing ")).split()
-    assert numbers[1:] == ["7", "3", "3", "1", "0", "50.0", "%", "0", "1", "0", "1"]
+    assert numbers[1:] == ["7", "3", "3", "1", "0", "0", "50.0", "%", "0", "1", "0", "1"]
     assert "for the CPU only" in done.stdout
     unexplained = [line for line in done.stdout.splitlines() if line.startswith("no reason given")]
     assert [line.split("::")[-1].split(":")[0] for line in unexplained] == [
