@@ -9,7 +9,9 @@ F.apply(x, s).sum().backward()
 print(x.grad.device, s.grad)
 
 # /// expect
-# must = "found, and the run goes on"
+# must = "found, and the run goes on to the right gradients"
 # exit = 1
+# findings = [{code = "SD101", op = "aten.mul.Tensor"}]
+# prints = ["cuda:0 tensor([1., 1., 1., 1.])"]
 # never = ["meta"]
 # ///

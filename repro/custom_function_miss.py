@@ -13,7 +13,8 @@ try: y.register_hook(lambda g: g.to("cuda:1")); (y*2).sum().backward(); print("h
 except RuntimeError as e: print("refused", e)
 
 # /// expect
-# must = "refused as torch refuses them"
+# must = "found in torch's words; a hook that changes the device is accepted, as torch accepts it"
 # exit = 1
-# prints = ["refused"]
+# findings = [{message = "Function FBackward returned an invalid gradient at index 0 - expected device cuda:0 but got cuda:1"}, {message = "attempting to assign a gradient located on device with index '1' to a tensor located on device with index '0'"}]
+# prints = ["cuda:0\ngrad set cuda:0"]
 # ///

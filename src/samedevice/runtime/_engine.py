@@ -33,6 +33,7 @@ from samedevice.runtime._masks import masks_to_indices
 from samedevice.runtime._memory import VALUE_LIMIT, Memory, engine, memory_of, raw_is_meta, storage_of, tensors_in
 from samedevice.runtime._operators import INDEX_OPERATORS, SHAPE_ONLY, Form, Operator, aten, operator
 from samedevice.runtime._packing import Packing
+from samedevice.runtime._passing import leads_to_host, passing
 from samedevice.runtime._recorder import Recorder
 from samedevice.runtime._settling import Settling
 from samedevice.runtime._state import CPU, META, MachineState
@@ -424,12 +425,17 @@ class VirtualDeviceMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # 
                 return func._op_dk(torch._C.DispatchKey.CPU, *args, **(kwargs or {}))
         engine.raw = True
         try:
-            return self.engine.run(func, args, kwargs or {})
+            result = self.engine.run(func, args, kwargs or {})
         except (NotImplementedError, RuntimeError) as error:
             in_own_words(op.name, error, tensors_in([*args, *(kwargs or {}).values()]))
             raise
         finally:
             engine.raw = False
+        if self.engine.settling.host_moved and op.form in (Form.FRESH, Form.VIEW):
+            node = torch._C._current_autograd_node()
+            if node is not None and leads_to_host(node):
+                return passing(result)
+        return result
 
     def _for_tracer(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """One of torch's own modes is active, which stand below all others.

@@ -76,10 +76,11 @@ def send_gradient_back(tensor: torch.Tensor) -> None:
     if tensor.is_leaf:
         record.gradient_returns = True
     owner = weakref.ref(tensor)  # a strong one would be a cycle through the hook
+    home = record.device
 
     def send(gradient: torch.Tensor) -> torch.Tensor:
         found = owner()
-        return gradient if found is None else _arrive(gradient, seen_device(found))
+        return _arrive(gradient, home if found is None else seen_device(found))
 
     register: Any = tensor.register_hook  # untyped in torch
     register(send)

@@ -31,6 +31,7 @@ from samedevice.runtime._exchange import install_exchange
 from samedevice.runtime._factories import install_factories
 from samedevice.runtime._generators import install_generators
 from samedevice.runtime._ghost import install_ghosts
+from samedevice.runtime._gradient_checks import install_gradient_checks
 from samedevice.runtime._gradients import install_gradients, send_gradient_back
 from samedevice.runtime._graphs import install_graphs
 from samedevice.runtime._isolation import Settings, start_over
@@ -226,6 +227,7 @@ class VirtualMachine:
         install_ctc(patches)
         install_recurrent(patches, self._recorder)
         install_gradients(patches)
+        install_gradient_checks(patches, self._recorder)
         self._engine.settling.gradient_back = send_gradient_back
         self._stack.callback(install_ghosts(patches, self._engine).close)
         install_conflicts(patches, self._recorder)

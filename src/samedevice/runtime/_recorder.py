@@ -74,9 +74,14 @@ class Recorder:
         devices: Sequence[torch.device],
         frame: FrameType,
         bare: Bare = (),
+        *,
+        certain: bool = False,
     ) -> None:
-        """An operator got tensors that CUDA refuses to mix. Raises RuntimeError with CUDA's text when asked to."""
-        if self.events and torch._C._current_autograd_node() is not None:
+        """An operator got tensors that CUDA refuses to mix. Raises RuntimeError with CUDA's text when asked to.
+
+        With `certain` it counts also within a backward that follows other events.
+        """
+        if self.events and not certain and torch._C._current_autograd_node() is not None:
             return  # backward through a forward operator that was refused: on real hardware it would never run
         event = self._note(kind, op, message, named, devices, frame, bare=bare)
         if self.on_mismatch == "raise" and kind is not EventKind.UNCHECKED:

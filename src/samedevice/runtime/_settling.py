@@ -15,7 +15,7 @@ from samedevice.runtime._call import Call
 from samedevice.runtime._composites import Composites
 from samedevice.runtime._draws import draws_nothing
 from samedevice.runtime._generators import generator_device
-from samedevice.runtime._memory import Memory, carrier, tensors_in
+from samedevice.runtime._memory import Memory, carrier, raw_is_meta, tensors_in
 from samedevice.runtime._operators import INDEX_OPERATORS, Form, Operator
 from samedevice.runtime._transfers import Transfers
 from samedevice.runtime._values import device_seen, record_of, replace_tensors
@@ -39,6 +39,8 @@ class Settling:
         self._composites = composites
         self.unlisted: dict[str, int] = {}
         """Operators that met mixed devices and have no row of their own, with how often."""
+        self.host_moved = False
+        """Whether real host memory was moved for an operator, so that a gradient may be on its way back there."""
         self.gradient_back: Callable[[torch.Tensor], None] | None = None
         """Told of tensors that were moved for an operator and want their gradient back."""
 
@@ -69,6 +71,7 @@ class Settling:
             if refusal is not None:
                 kind = EventKind.UNCHECKED if refusal.silent else EventKind.MISMATCH
                 self._books.recorder.refused(kind, op.name, refusal.message, named, devices, frame)
+                self._send_gradients_back(named)
         return self._gather(call, named, devices, home)
 
     def check_generator(self, call: Call, generator: Any, target: torch.device) -> None:
@@ -86,6 +89,7 @@ class Settling:
                 continue
             if id(tensor) not in moved:
                 moved[id(tensor)] = self._bring(tensor, device, home)
+                self.host_moved = self.host_moved or (device.type == "cpu" and not raw_is_meta(tensor))
             if written and device.type != "meta":
                 away.append((tensor, moved[id(tensor)]))
                 continue
@@ -99,6 +103,13 @@ class Settling:
         gathered.generator = call.generator
         gathered.away = away
         return gathered
+
+    def _send_gradients_back(self, named: Named) -> None:
+        """What a refused operator saved is on several devices, and so is what backward makes of it."""
+        if self.gradient_back is not None and torch.is_grad_enabled():
+            for _, tensor, _ in named:
+                if tensor.requires_grad:
+                    self.gradient_back(tensor)
 
     def _bring(self, tensor: torch.Tensor, device: torch.device, home: torch.device) -> torch.Tensor:
         if device.type == "meta":

@@ -1,0 +1,166 @@
+"""Autograd compares devices as it does on hardware, and gradients find their way back after a refused operator."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from samedevice.machines import parse_machine
+from samedevice.runtime import VirtualMachine
+from samedevice.runtime._passing import Passing
+
+GPU, OTHER = "cuda:0", "cuda:1"
+LARGE = 600 * 600
+"""Elements of a tensor that is too large to have values."""
+
+
+@pytest.fixture
+def machine():
+    with VirtualMachine(parse_machine("2x24GB")) as entered:
+        yield entered
+
+
+def moving(target, back=None):
+    """A custom function that moves its argument and brings its gradient back, or forgets to."""
+
+    class Moves(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, number, x):
+            ctx.home = x.device
+            return x.to(target) * number
+
+        @staticmethod
+        def backward(ctx, gradient):
+            gradient = gradient * 2
+            return None, gradient.to(ctx.home) if back else gradient
+
+    return Moves
+
+
+@pytest.mark.parametrize(("home", "target"), [(GPU, OTHER), (GPU, "cpu"), ("cpu", GPU)])
+def test_a_gradient_of_a_custom_function_on_the_wrong_device(home, target):
+    text = f"Function MovesBackward returned an invalid gradient at index 0 - expected device {home} but got {target}"
+    with VirtualMachine(parse_machine("2x24GB")) as machine:
+        torch.ones(2, device=GPU) + torch.ones(2)  # another bug, before
+        x = torch.ones(4, device=home, requires_grad=True)
+        moving(target).apply(2, x).sum().backward()
+        assert x.grad.device == torch.device(home)
+        assert x.grad.tolist() == [2.0] * 4
+        assert type(x.grad) is torch.Tensor
+        assert [event.message for event in machine.events[1:]] == [text]
+    with VirtualMachine(parse_machine("2x24GB"), on_mismatch="raise"), pytest.raises(RuntimeError) as caught:
+        x = torch.ones(4, device=home, requires_grad=True)
+        moving(target).apply(2, x).sum().backward()
+    assert str(caught.value) == text
+
+
+@pytest.mark.parametrize("size", [4, LARGE])
+@pytest.mark.parametrize(("home", "target"), [(GPU, OTHER), (GPU, "cpu"), ("cpu", GPU)])
+def test_a_gradient_that_is_brought_back_is_fine(machine, home, target, size):
+    x = torch.ones(size, device=home, requires_grad=True)
+    moving(target, back=True).apply(2, x).sum().backward()
+    assert x.grad.device == torch.device(home)
+    assert type(x.grad) is torch.Tensor
+    assert machine.events == []
+
+
+def test_a_gradient_without_dimensions_moves_by_itself(machine):
+    x = torch.ones((), device=GPU, requires_grad=True)
+    moving(OTHER).apply(2, x).backward()
+    assert x.grad.device == torch.device(GPU)
+    torch.autograd.backward(torch.ones((), device=GPU, requires_grad=True) * 2, torch.ones((), device=OTHER))
+    assert machine.events == []
+
+
+@pytest.mark.parametrize(("home", "wrong"), [(GPU, OTHER), (GPU, "cpu"), ("cpu", GPU)])
+def test_a_gradient_to_start_from(machine, home, wrong):
+    x = torch.ones(4, device=home, requires_grad=True)
+    (x * 2).backward(torch.ones(4, device=wrong))
+    (found,) = torch.autograd.grad(x * 2, x, grad_outputs=torch.ones(4, device=wrong))
+    assert x.grad.device == found.device == torch.device(home)
+    assert x.grad.tolist() == found.tolist() == [2.0] * 4
+    text = f"invalid gradient at index 0 - expected device {home} but got {wrong}"
+    assert [event.message for event in machine.events] == [text, text]
+
+
+SAME = "Please ensure that the gradient and the tensor are on the same device"
+
+
+@pytest.mark.parametrize(
+    ("home", "wrong", "text"),
+    [
+        (GPU, OTHER, "attempting to assign a gradient located on device with index '1' to a tensor located on device with index '0'. "),
+        (GPU, "cpu", "attempting to assign a gradient with device type 'cpu' to a tensor with device type 'cuda'. "),
+        ("cpu", GPU, "attempting to assign a gradient with device type 'cuda' to a tensor with device type 'cpu'. "),
+    ],
+)
+def test_an_assigned_gradient(machine, home, wrong, text):
+    x = torch.ones(4, device=home, requires_grad=True)
+    x.grad = torch.full((4,), 3.0, device=wrong)
+    assert x.grad.device == torch.device(home)
+    assert x.grad.tolist() == [3.0] * 4
+    assert [event.message for event in machine.events] == [text + SAME]
+    x.grad = torch.ones(4, device=home)
+    x.grad = None
+    with pytest.raises(RuntimeError, match="dtype"):
+        x.grad = torch.ones(4, dtype=torch.float64, device=wrong)
+    assert x.grad is None
+    del x.grad
+    assert len(machine.events) == 1
+
+
+REFUSED = [
+    lambda x, s: x * s,
+    lambda x, s: x * (s * 1.0),
+    lambda x, s: torch.cat([x, s]),
+    lambda x, s: x @ s,
+    lambda x, s: torch.stack([s.exp().log() * x]) + s.flip(0),
+    lambda x, s: torch.nn.functional.linear(x[None], s[None]),
+]
+
+
+@pytest.mark.parametrize("place", ["cpu", OTHER])
+@pytest.mark.parametrize("compute", REFUSED)
+def test_backward_of_a_refused_operator(machine, compute, place):
+    expected_x, expected_s = torch.arange(1.0, 5.0).requires_grad_(), torch.arange(2.0, 6.0).requires_grad_()
+    compute(expected_x, expected_s).sum().backward()
+    x = torch.arange(1.0, 5.0, device=GPU).requires_grad_()
+    s = torch.arange(2.0, 6.0, device=place).requires_grad_()
+    compute(x, s).sum().backward()
+    compute(x, s).sum().backward()  # accumulates
+    for own, expected in ((x, expected_x), (s, expected_s)):
+        assert own.grad.device == own.device
+        assert type(own.grad) is torch.Tensor
+        assert own.grad.tolist() == pytest.approx((expected.grad * 2).tolist(), rel=1e-5)
+    found = torch.autograd.grad(compute(x, s).sum(), [x, s])
+    assert [each.device for each in found] == [x.device, s.device]
+    assert not any(isinstance(each, Passing) for each in found)
+    torch.optim.SGD([x, s], lr=0.1).step()
+    assert machine.events
+
+
+def test_backward_of_a_custom_function_that_was_refused(machine):
+    class Scales(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, s):
+            ctx.save_for_backward(x, s)
+            return x * s
+
+        @staticmethod
+        def backward(ctx, gradient):
+            x, s = ctx.saved_tensors
+            return gradient * s, (gradient * x).sum(0)
+
+    x, s = torch.ones(1, 4, device=GPU, requires_grad=True), torch.arange(4.0, requires_grad=True)
+    Scales.apply(x, s).sum().backward()
+    assert x.grad.tolist() == [[0.0, 1.0, 2.0, 3.0]]
+    assert s.grad.tolist() == [1.0] * 4
+    assert (x.grad.device.type, s.grad.device.type) == ("cuda", "cpu")
+    assert [event.op for event in machine.events] == ["aten.mul.Tensor"]
+
+
+def test_a_trainable_number_on_the_host_is_fine(machine):
+    scale = torch.ones((), requires_grad=True)
+    (torch.ones(4, device=GPU) * scale).sum().backward()
+    assert scale.grad.item() == 4.0
+    assert machine.events == []
