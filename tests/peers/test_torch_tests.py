@@ -12,7 +12,7 @@ import pytest
 from tools import torch_tests
 from tools.peer_reasons import Outcome
 from tools.torch_tests import compare, outcomes, reasons, table
-from tools.torch_tests_plugin import generic, names_of_older_releases, place
+from tools.torch_tests_plugin import end_recursion, generic, names_of_older_releases, place
 
 ROOT = Path(__file__).parents[2]
 SUITE = """
@@ -136,3 +136,27 @@ def test_older_files_find_the_names_that_they_import():
     assert common_methods_invocations.binary_ufuncs_and_refs
     assert common_cuda.tf32_is_not_fp32() is False
     assert callable(bf32_on_and_off)
+
+
+def test_a_set_up_that_would_call_itself_for_ever_reaches_its_base():
+    class Base:
+        calls = 0
+
+        def setUp(self):
+            self.calls += 1
+
+    class Old(Base):
+        def setUp(self):
+            super(self.__class__, self).setUp()
+            self.calls += 10
+
+    class OnOneDevice(Old):
+        pass
+
+    with pytest.raises(RecursionError):
+        OnOneDevice().setUp()
+    end_recursion(OnOneDevice)
+    end_recursion(OnOneDevice)
+    made = OnOneDevice()
+    made.setUp()
+    assert made.calls == 11

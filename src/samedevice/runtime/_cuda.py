@@ -46,6 +46,7 @@ EMULATED_NAMES = frozenset(
     current_stream default_generators default_stream device device_count device_memory_used device_of empty_cache
     get_allocator_backend get_arch_list get_device_capability get_device_name get_device_properties get_gencode_flags
     graph graph_pool_handle get_per_process_memory_fraction get_rng_state get_rng_state_all get_stream_from_external get_sync_debug_mode
+    has_magma
     host_memory_stats host_memory_stats_as_nested_dict init initial_seed ipc_collect is_available is_bf16_supported
     is_current_stream_capturing is_initialized is_tf32_supported list_gpu_processes make_graphed_callables manual_seed manual_seed_all
     max_memory_allocated max_memory_cached max_memory_reserved mem_get_info memory_allocated memory_cached memory_reserved
@@ -59,7 +60,7 @@ EMULATED_NAMES = frozenset(
 )
 """Answered by the machine, most of them by torch's own code on top of `_driver`."""
 
-SAFE_NAMES = frozenset("CudaError DeferredCudaCallError amp cudaStatus graphs has_half has_magma memory nccl sparse".split())
+SAFE_NAMES = frozenset("CudaError DeferredCudaCallError amp cudaStatus graphs has_half memory nccl sparse".split())
 """Right as they are: constants, exceptions, and modules whose members are classified by their own names."""
 
 UNSUPPORTED_NAMES = frozenset(
@@ -217,6 +218,8 @@ def _install_build(patches: Patches) -> None:
     patches.attribute(torch.version, "cuda", CUDA_VERSION)
     patches.attribute(torch._C, "_has_cuda", True)
     patches.attribute(torch._C, "_has_cudnn", True)
+    patches.attribute(torch._C, "_has_magma", True)  # PyTorch's CUDA builds have it
+    patches.attribute(torch.cuda, "has_magma", True)
     patches.attribute(torch._C, "_is_flash_attention_available", lambda: True)
     # The property object stands in for the module in sys.modules; its functions read the globals of the module behind it.
     cudnn: ModuleType = getattr(sys.modules["torch.backends.cudnn"], "m", sys.modules["torch.backends.cudnn"])
