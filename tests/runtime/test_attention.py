@@ -11,7 +11,6 @@ import torch.nn.functional as F
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from samedevice.errors import UnsupportedFeatureError
 from samedevice.events import EventKind
 from samedevice.machines import parse_machine
 from samedevice.runtime import VirtualMachine
@@ -474,9 +473,22 @@ def test_causal_biases(machine, dtype):
     assert machine.events == []
 
 
-def test_flex_attention_says_so(machine):
-    from torch.nn.attention.flex_attention import flex_attention
+def test_flex_attention_computes_as_on_the_host(machine):
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
-    x = torch.ones(1, 2, 16, 16, device="cuda")
-    with pytest.raises(UnsupportedFeatureError, match="flex_attention"):
-        flex_attention(x, x, x)
+    parts = [torch.randn(1, 2, 16, 8) for _ in range(3)]
+
+    def attend(device):
+        mask = create_block_mask(lambda b, h, q, k: q >= k, None, None, 16, 16, device=device)
+        moved = [part.to(device) for part in parts]
+        return flex_attention(*moved, score_mod=lambda score, b, h, q, k: score * 0.5, block_mask=mask)
+
+    got = attend("cuda:1")
+    assert got.device == torch.device("cuda:1")
+    torch.testing.assert_close(got.cpu(), attend("cpu"))
+    query, key, value = [part.to("cuda:1").requires_grad_() for part in parts]
+    flex_attention(query, key, value).sum().backward()
+    own = [part.clone().requires_grad_() for part in parts]
+    F.scaled_dot_product_attention(*own).sum().backward()
+    torch.testing.assert_close(query.grad.cpu(), own[0].grad)
+    assert machine.events == []

@@ -20,7 +20,7 @@ import torch
 from torch.library import Library
 
 from samedevice.events import EventKind
-from samedevice.runtime._attention_choice import Attention, Kernel, can_use, choose, refuse_flex
+from samedevice.runtime._attention_choice import Attention, Kernel, can_use, choose
 from samedevice.runtime._attention_math import KERNELS
 from samedevice.runtime._books import caller
 from samedevice.runtime._imports import when_imported
@@ -360,7 +360,6 @@ def install_attention(patches: Patches, recorder: Recorder) -> None:
     when_imported(
         patches,
         {
-            "torch.nn.attention.flex_attention": lambda m: patches.attribute(m, "flex_attention", _flex(m.flex_attention)),
             "torch.nn.attention.bias": lambda m: patches.attribute(m.CausalBias, "__new__", _causal_bias),
         },
     )
@@ -397,10 +396,3 @@ def _causal_bias(cls: type[torch.Tensor], *size: int) -> torch.Tensor:
     # `Tensor`'s own constructor cannot make subclasses under a dispatch mode.
     made: torch.Tensor = torch.Tensor._make_subclass(cls, torch.empty(*size))
     return made
-
-
-def _flex(original: Callable[..., Any]) -> Callable[..., Any]:
-    def flex_attention(query: Any, *args: Any, **kwargs: Any) -> Any:
-        return refuse_flex() if is_virtual(query) else original(query, *args, **kwargs)
-
-    return flex_attention

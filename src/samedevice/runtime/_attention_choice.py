@@ -11,11 +11,9 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
 
 import torch
 
-from samedevice.errors import UnsupportedFeatureError
 from samedevice.runtime._build import CUDA_VERSION, CUDNN_VERSION
 
 Tensor = torch.Tensor
@@ -244,10 +242,3 @@ def _prefers_cudnn(capability: tuple[int, int]) -> bool:
     if os.environ.get("TORCH_CUDNN_SDPA_DEPRIORITIZED") == "1" or CUDNN_VERSION <= 91500:
         return False
     return capability[0] in (9, 10) and (int(CUDA_VERSION.split(".")[0]) >= 13 or capability[1] in (0, 3))
-
-
-def refuse_flex(*args: Any, **kwargs: Any) -> Any:
-    """FlexAttention is compiled code."""
-    raise UnsupportedFeatureError(
-        "torch.nn.attention.flex_attention is not supported on a virtual machine; use scaled_dot_product_attention there."
-    )

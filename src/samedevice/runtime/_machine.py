@@ -48,6 +48,7 @@ from samedevice.runtime._reducer import install_reducer
 from samedevice.runtime._safe_open import install_safe_open
 from samedevice.runtime._safetensors import install_safetensors
 from samedevice.runtime._serialization import install_serialization
+from samedevice.runtime._sharing import install_sharing
 from samedevice.runtime._state import MachineState, pop_state, push_state
 from samedevice.runtime._storages import install_storages
 from samedevice.runtime._tensors import install_tensors
@@ -217,6 +218,7 @@ class VirtualMachine:
         install_safe_open(patches, self._engine.books)
         install_safetensors(patches, self._engine)
         install_exchange(patches)
+        install_sharing(patches, self._engine.books)
         install_threads(patches, self._engine)
         install_forks(patches, self._engine)
         install_compile(patches)

@@ -31,8 +31,8 @@ _raw_device: Any = _Base.device.__get__
 _base_set: Any = torch._C.TensorBase.set_
 
 _NO_IPC = (
-    "Sending CUDA tensors to another process is not supported on a virtual machine: the other process has no virtual GPUs. "
-    "Send tensor.cpu() instead."
+    "Handles of CUDA storages for other processes are not supported on a virtual machine. Send the tensor itself, through a queue or a "
+    "pipe of torch.multiprocessing."
 )
 
 

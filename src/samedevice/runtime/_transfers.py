@@ -40,6 +40,8 @@ class Transfers:
     def to_copy(self, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The operator behind `Tensor.to` and all its kin."""
         source = args[0]
+        if not isinstance(source, torch.Tensor):
+            return NotImplemented  # a Python number, which C++ takes for a tensor here; transforms bring it to a type
         device = kwargs.get("device")
         record = memory_of(source)
         home = record.device if record is not None else (META if raw_is_meta(source) else CPU)
