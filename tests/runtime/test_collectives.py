@@ -78,3 +78,13 @@ def test_a_model_on_two_gpus_of_each_rank_is_reduced_gpu_by_gpu(group):
     assert [parameter.grad.device.index for parameter in model.parameters()] == [1, 1, 0, 0]
     assert model[1].bias.grad.tolist() == [2.0] * 4
     assert vm.findings == []
+
+
+def test_backends_are_made_and_split_as_newer_releases_of_torch_do(group):
+    group("nccl")
+    nccl = dist.distributed_c10d.ProcessGroupNCCL
+    store = dist.HashStore()
+    made = nccl(store, 1, 2, nccl.Options(), torch.device("cuda", 1))
+    part = made.split(store, [1], nccl.Options())
+    assert isinstance(part, nccl) and made.comm_split_count() == 1
+    assert made.split(store, [0], None) is None

@@ -257,6 +257,15 @@ class Collectives:
                 self._write(row, _split(piece.data, row), [piece])
         return done(list(_all_tensors(outputs)))
 
+    def _c10d_gather_into_tensor(self, op: Operator, call: dict[str, Any]) -> Any:
+        output, given, group = call["output_tensor"], call["input_tensor"], _unboxed(call["process_group"])
+        pieces = self._everyone(op, call, [given], [given, output])
+        if group.rank() == call["root_rank"]:
+            parts = [_split(piece.data, [given])[0] for piece in pieces]
+            whole = None if any(part is None for part in parts) else torch.cat([_flat(part) for part in parts])
+            self._write([output], [whole], pieces)
+        return output, done([output])
+
     def _c10d_scatter(self, op: Operator, call: dict[str, Any]) -> Any:
         outputs, inputs = call["output_tensors"], call["input_tensors"]
         group, root = _unboxed(call["process_group"]), call["root_rank"]
@@ -320,6 +329,7 @@ class Collectives:
     def _c10d_functional_wait_tensor(self, op: Operator, call: dict[str, Any]) -> Any:
         return next(iter(call.values()))
 
+    _c10d_functional_wait_tensors = _c10d_functional_wait_tensor
     _c10d_functional_wrap_tensor_autograd = _c10d_functional_wait_tensor
 
     def _c10d_functional_all_reduce(self, op: Operator, call: dict[str, Any]) -> Any:

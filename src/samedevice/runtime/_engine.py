@@ -420,9 +420,9 @@ class VirtualDeviceMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # 
         if op.composite:
             with self:
                 return func.decompose(*args, **(kwargs or {}))
-        if op.in_python:
+        if op.in_parts is not None:
             with self:
-                return func._op_dk(torch._C.DispatchKey.CPU, *args, **(kwargs or {}))
+                return func._op_dk(op.in_parts, *args, **(kwargs or {}))
         engine.raw = True
         try:
             result = self.engine.run(func, args, kwargs or {})

@@ -93,7 +93,7 @@ class Operator:
         "factory",
         "form",
         "func",
-        "in_python",
+        "in_parts",
         "name",
         "overwrites",
         "random",
@@ -127,8 +127,8 @@ class Operator:
         """Made of other operators; reaches a mode only where autograd does not take it apart (inference mode)."""
         self.collective = func.namespace in _COLLECTIVE
         """Reaches other processes."""
-        self.in_python = func.namespace == "fsdp"
-        """torch's own Python made of other operators, the same for every device (`_fsdp_collectives.py`)."""
+        self.in_parts = _key_of_parts(func) if func.namespace == "fsdp" else None
+        """Key of a kernel that is the same for every device and made of other operators (`_fsdp_collectives.py`)."""
         self.form = _form(schema)
         tags = func.tags
         self.dynamic = torch.Tag.dynamic_output_shape in tags or torch.Tag.data_dependent_output in tags
@@ -152,6 +152,11 @@ class Operator:
         """Number of elements that a sized factory makes; 0 when the size cannot be read."""
         size = args[self.size_at] if self.size_at < len(args) else ()
         return math.prod(size) if isinstance(size, (list, tuple)) else 0
+
+
+def _key_of_parts(func: Any) -> Any:
+    keys = torch._C.DispatchKey
+    return keys.CPU if torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CPU") else keys.CompositeExplicitAutograd
 
 
 def _returned_arguments(schema: Any) -> list[int]:

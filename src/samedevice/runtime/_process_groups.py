@@ -131,9 +131,12 @@ class ProcessGroupNCCL(_Gloo):  # type: ignore[misc]  # torch's class is Any her
     supports_splitting = True
     supports_coalescing = False
 
-    def __init__(self, store: Any, rank: int, size: int, options: Any = None, timeout: Any = None) -> None:
+    def __init__(self, store: Any, rank: int, size: int, options: Any = None, last: Any = None) -> None:
+        """`last` is a timeout or, in newer releases of torch, the GPU that the group is bound to."""
+        timeout = last if isinstance(last, timedelta) else None
         self.nccl_options = _Options() if options is None else options
         self._splits = 0
+        self._place = rank
         _init_gloo(self, store, rank, size, getattr(self.nccl_options, "_timeout", None) or timeout or _TIMEOUT)
         _keep(self)
 
@@ -148,6 +151,11 @@ class ProcessGroupNCCL(_Gloo):  # type: ignore[misc]  # torch's class is Any her
     def comm_split_count(self) -> int:
         """Communicators that were split from this one."""
         return self._splits
+
+    def split(self, store: Any, ranks: list[int], options: Any = None) -> ProcessGroupNCCL | None:
+        """The backend of some ranks of this group; None where this one is not among them."""
+        self._splits += 1
+        return ProcessGroupNCCL(store, ranks.index(self._place), len(ranks), options) if self._place in ranks else None
 
     def perform_nocolor_split(self, device: torch.device) -> None:
         """Take part in a split as a rank that is in none of the new groups."""
@@ -166,14 +174,24 @@ class _AssumedGloo(_Gloo):  # type: ignore[misc]  # torch's class is Any here
 
 
 def _init_gloo(backend: Any, store: Any, rank: int, size: int, timeout: timedelta) -> None:
-    """Make the shell that torch sees, and how it will reach the other ranks."""
+    """Make the shell that torch sees, and how it will reach the other ranks.
+
+    A group asks its backend for rank and size in newer releases of torch, where gloo can be made without meeting the others. Older
+    ones know both themselves, and the shell is a gloo of one rank.
+    """
     options = _Gloo._Options()
     options._devices = [_Gloo.create_device(hostname="127.0.0.1")]
     options._timeout = timeout
     store = _c10d.PrefixStore(f"{_launches[0]}/", store)  # or addresses of groups that were destroyed would be found in it
     before, engine.raw = engine.raw, True
     try:
-        _Gloo.__init__(backend, _c10d.HashStore(), 0, 1, options)
+        shell = _Gloo._Options()
+        shell._devices, shell._timeout = options._devices, timeout
+        place = (0, 1)
+        if hasattr(shell, "enable_reconfigure"):
+            shell.enable_reconfigure = True
+            place = (rank, size)
+        _Gloo.__init__(backend, _c10d.HashStore(), *place, shell)
     finally:
         engine.raw = before
     _exchanges[id(backend)] = GlooExchange(lambda: _Gloo(store, rank, size, options)) if _assumed_ranks() is None else AssumedExchange(size)
@@ -233,7 +251,8 @@ def install_process_groups(patches: Patches, assumed_ranks: int | None = None) -
     if not dist.is_available():
         return
     for owner in (c10d, dist, torch._C._distributed_c10d):
-        patches.attribute(owner, "ProcessGroupNCCL", ProcessGroupNCCL)
+        for name in {"ProcessGroupNCCL", *(each for each in vars(c10d) if each.startswith("ProcessGroupNCCL"))}:
+            patches.attribute(owner, name, ProcessGroupNCCL)
     patches.attribute(c10d, "_NCCL_AVAILABLE", True)
     for owner in (c10d, torch.distributed.constants):
         patches.attribute(owner, "default_pg_nccl_timeout", _TIMEOUT)
