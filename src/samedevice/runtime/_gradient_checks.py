@@ -30,10 +30,15 @@ _gradient: Any = torch._C.TensorBase.grad
 
 def install_gradient_checks(patches: Patches, recorder: Recorder) -> None:
     """Compare devices where autograd does."""
-    patches.attribute(Function, "apply", classmethod(_remembering(vars(Function)["apply"].__func__, recorder)))
+    patches.attribute(Function, "apply", classmethod(_remembering(_of_class(vars(Function)["apply"]), recorder)))
     patches.attribute(BackwardCFunction, "apply", _validated(BackwardCFunction.apply, recorder))
     rebind(patches, "torch.autograd", "_engine_run_backward", _started(torch.autograd.graph._engine_run_backward, recorder))
     patches.attribute(Tensor, "grad", property(_gradient.__get__, functools.partial(_set_gradient, recorder), _gradient.__delete__))
+
+
+def _of_class(method: Any) -> Callable[..., Any]:
+    """The function of a class method, which is Python in some releases of torch and C in others."""
+    return lambda cls, *args, **kwargs: method.__get__(None, cls)(*args, **kwargs)
 
 
 class _Given:
