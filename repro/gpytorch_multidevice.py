@@ -14,4 +14,6 @@ for multi in [False,True]:
 # /// expect
 # must = "a cause"
 # needs = ["gpytorch"]
+# exit = 1
+# findings = [{code = "SD101", op = "aten.cat.default", cause = "data-parallel-replica-device"}]
 # ///

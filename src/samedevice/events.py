@@ -116,6 +116,8 @@ class Running:
     """Devices of the parameters and buffers that it owns directly."""
     below: tuple[str, ...]
     """Devices of all parameters below it."""
+    registered: bool = True
+    """False for a module that the outermost one runs and does not have among its parts: `.to()` does not reach it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -173,6 +173,14 @@ MESSAGES: dict[str, Message] = {
     "because.from-input": Message("{operand} was computed from an input on the host", "{operand} 由 CPU 上的输入计算而来"),
     "because.never-moved": Message("{operand} never left the host", "{operand} 一直留在 CPU 上"),
     "because.made-without-device": Message("{operand} was made without a device: {text}", "创建 {operand} 时没有指定设备：{text}"),
+    "because.not-registered": Message(
+        "{module} is kept in a plain list or attribute, so it is no part of {parent}: .to() does not reach it",
+        "{module} 保存在普通列表或属性中，不是 {parent} 的子模块：.to() 不会移动它",
+    ),
+    "because.not-gathered": Message(
+        "one line computed {operand} and {others} on several GPUs: the parts were not gathered on one before they were joined",
+        "同一行代码在多块 GPU 上分别算出了 {operand} 和 {others}：合并之前没有把它们汇集到一块 GPU 上",
+    ),
     "because.kept-plain": Message(
         "{operand} is a plain attribute of {module}: .to() moves parameters and buffers, and leaves it where it was made",
         "{operand} 是 {module} 的普通属性：.to() 只移动参数和 buffer，它留在了创建时的设备上",
@@ -231,6 +239,9 @@ MESSAGES: dict[str, Message] = {
     "fix.input-to": Message("send {operand} to {device} like the other inputs", "把 {operand} 与其他输入一样移到 {device}"),
     "fix.made-on": Message("make {operand} on {device}", "在 {device} 上创建 {operand}"),
     "fix.buffer": Message("make {operand} a buffer, which moves with its module", "把 {operand} 注册为 buffer，让它随模块一起移动"),
+    "fix.module-list": Message(
+        "keep the modules in nn.ModuleList, so that they are parts of {module}", "用 nn.ModuleList 保存这些模块，使其成为 {module} 的子模块"
+    ),
     "fix.guard-cache": Message(
         "where the cache comes from a server: sd.guard_cache(block) once for the served {block} moves it there at every step",
         "缓存由服务端提供时：对所服务的 {block} 调用一次 sd.guard_cache(block)，每一步都会把缓存移到该块所在的设备",

@@ -141,10 +141,25 @@ class Scene:
         """Whether a line of library code made the operand from nothing, or from Python values."""
         return operand.made is not None and not self.by_user(operand.made) and bool(FACTORY.search(made_text(operand)))
 
+    @cached_property
+    def alone(self) -> Operand | None:
+        """The operand that has a device for itself while all others, two or more, share another."""
+        tensors = [each for each in self.event.operands if each.dtype and not (each.device == "cpu" and each.shape == ())]
+        by_device = {device: [each for each in tensors if each.device == device] for device in {each.device for each in tensors}}
+        single = [held[0] for held in by_device.values() if len(held) == 1]
+        return single[0] if len(by_device) == 2 and len(single) == 1 and len(tensors) > 2 else None
+
+    def handed_in(self, operand: Operand) -> bool:
+        """Whether the script gave the operand to a module's call as an argument, where it had made or placed it itself."""
+        name = operand.argument or ""
+        return bool(self.event.running) and bool(name) and not operand.role and self.placed_by_user(operand)
+
     def odd(self, *candidates: Operand) -> Operand | None:
-        """The candidate that is away from the running module's device, or else the one on the host, or else the last."""
+        """The candidate that is alone on its device or away from the running module's, or else on the host, or else the last."""
         if not candidates:
             return None
+        if self.alone in candidates and self.by_user(self.event.at):
+            return self.alone
         at = self.event.at
         here = [each for each in candidates if each.moved is not None and (each.moved.file, each.moved.line) == (at.file, at.line)]
         if here and len(here) < len(candidates):  # what the failing line itself brought over is right

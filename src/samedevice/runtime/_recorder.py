@@ -19,7 +19,18 @@ from samedevice.runtime._ingredients import ingredients, keeper
 from samedevice.runtime._memory import Helper, Memory, engine, storage_of
 from samedevice.runtime._operators import Operator
 from samedevice.runtime._state import MachineState
-from samedevice.runtime._surroundings import Names, device_map, identity, modules_in, name_of, parameter_names, processes, running, versions
+from samedevice.runtime._surroundings import (
+    Names,
+    device_map,
+    identity,
+    modules_held,
+    modules_in,
+    name_of,
+    parameter_names,
+    processes,
+    running,
+    versions,
+)
 
 OnMismatch = Literal["record", "raise"]
 Named = Sequence[tuple[str, torch.Tensor, bool]]
@@ -202,7 +213,7 @@ class Recorder:
         engine_was_raw, engine.raw = engine.raw, True
         try:
             modules = modules_in(_outwards(frame))
-            names = parameter_names(modules)
+            names = parameter_names(modules or modules_held(frames))
             spoken = Names(frames)
             operands = tuple(
                 _operand(name, tensor, device, names, spoken, frames) for (name, tensor, _), device in zip(named, devices, strict=True)

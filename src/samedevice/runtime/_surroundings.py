@@ -68,6 +68,14 @@ def modules_in(frames: Iterable[FrameType]) -> list[torch.nn.Module]:
     return found
 
 
+def modules_held(frames: Iterable[FrameType]) -> list[torch.nn.Module]:
+    """Modules in the variables of `frames`: they name parameters where no method of a module runs."""
+    found: list[torch.nn.Module] = []
+    for frame in frames:
+        found += [value for value in variables_of(frame).values() if isinstance(value, torch.nn.Module)]
+    return found[:_DEPTH]
+
+
 def name_of(modules: Sequence[torch.nn.Module]) -> str | None:
     """Qualified name of the first of `modules`, which stand innermost first, below the outermost that has it."""
     if not modules:
@@ -84,16 +92,17 @@ def parameter_names(modules: Sequence[torch.nn.Module]) -> dict[int, list[tuple[
     """(qualified name, role) of all parameters and buffers of the outermost module, by the identity of their memory."""
     names: dict[int, list[tuple[str, str]]] = {}
     for root in reversed(modules):
+        known_before = set(names)
         for role, pairs in (
             ("parameter", root.named_parameters(remove_duplicate=False)),
             ("buffer", root.named_buffers(remove_duplicate=False)),
         ):
             for name, tensor in pairs:
                 key = identity(tensor)
+                if key in known_before:
+                    continue  # an outer module has a longer name for it
                 if key and all(name != known for known, _ in names.get(key, ())):
                     names.setdefault(key, []).append((name, role))
-        if names:
-            break
     return names
 
 
@@ -102,7 +111,7 @@ def running(modules: Sequence[torch.nn.Module]) -> tuple[Running, ...]:
     names: dict[int, str] = {}
     if modules:
         names = {id(module): name for name, module in modules[-1].named_modules()}
-    return tuple(_record(module, names.get(id(module)) or type(module).__name__) for module in modules)
+    return tuple(_record(module, names.get(id(module)) or type(module).__name__, id(module) in names) for module in modules)
 
 
 def device_map(modules: Sequence[torch.nn.Module]) -> dict[str, str]:
@@ -213,10 +222,10 @@ def _tensors_in(value: Any, path: str, depth: int) -> Iterator[tuple[str, torch.
             yield from _tensors_in(part, where, depth - 1)
 
 
-def _record(module: torch.nn.Module, name: str) -> Running:
+def _record(module: torch.nn.Module, name: str, registered: bool) -> Running:
     own = sorted({_where(tensor) for tensor in _own(module)})
     below = sorted({_where(tensor) for tensor in module.parameters()})
-    return Running(name, type(module).__name__, _hook_device(module), tuple(own), tuple(below))
+    return Running(name, type(module).__name__, _hook_device(module), tuple(own), tuple(below), registered)
 
 
 def _where(tensor: torch.Tensor) -> str:

@@ -54,7 +54,9 @@ def _fix(key: str, safety: Safety, language: Language, diff: str | None = None, 
 
 
 def _inputs(scene: Scene, script: Script | None, guilty: Operand | None, language: Language) -> list[Fix]:
-    """Ids to the device of the embedding's weight."""
+    """Inputs to the device of the first weight."""
+    if guilty is not None and not scene.op.startswith("embedding"):
+        return _to_partner(scene, script, guilty, "input-to", guilty.local or guilty.argument or guilty.name, language)
     weight = next((each for each in scene.weights if each.name == "weight"), None)
     if weight is None or guilty is None:
         return []
@@ -144,16 +146,18 @@ def _to_partner(scene: Scene, script: Script | None, guilty: Operand, key: str, 
 
 
 def _source(scene: Scene, guilty: Operand) -> Operand:
-    """What has to be made elsewhere: the operand itself, or what the script made from nothing and computed it from."""
-    if guilty.moved is None and not FACTORY.search(made_text(guilty)):
-        for part in guilty.ingredients:
-            if (
-                part.device == guilty.device
-                and part.role is None
-                and part.made is not None
-                and FACTORY.search(part.made.call or part.made.code)
-            ):
-                return replace(guilty, local=part.name, made=part.made, moved=part.moved)
+    """What has to be made elsewhere: the operand itself, or what the script computed it from, which other statements may read, too."""
+    if guilty.moved is not None or guilty.local or FACTORY.search(made_text(guilty)):
+        return guilty
+    at = scene.event.at
+    left = [part for part in guilty.ingredients if part.device == guilty.device and part.role is None and part.moved is None]
+    for part in left:
+        if FACTORY.search("" if part.made is None else part.made.call or part.made.code):
+            return replace(guilty, local=part.name, made=part.made)
+    for part in left:
+        made = part.made
+        if part.name.isidentifier() and made is not None and (made.file, made.function) == (at.file, at.function) and made.line != at.line:
+            return replace(guilty, local=part.name, made=made)
     return guilty
 
 
@@ -183,6 +187,8 @@ def _labels(scene: Scene, script: Script | None, guilty: Operand | None, languag
     if logits is None:
         return []
     name = guilty.local or guilty.argument or guilty.name
+    if guilty.role:
+        return _whole_model(scene, script, guilty, language)
     fixes = _at_use(scene, script, guilty, language)
     if not fixes:
         if scene.entry == guilty.device and not scene.by_user(scene.event.at):
@@ -272,6 +278,8 @@ def _whole_model(scene: Scene, script: Script | None, guilty: Operand | None, la
     weight = guilty or next((each for each in scene.weights if each.device == "cpu"), None)
     if weight is None or not any(each.device.startswith("cuda") for each in partners(scene, weight)):
         return []
+    if (listed := _module_list(scene, script, language)) is not None:
+        return [listed]
     model, diff, target = model_name(scene, script), None, None
     if script is not None and model is not None and (made := script.assignment(model)) is not None:
         target = target_at(scene, script, weight, made.lineno)
@@ -279,6 +287,28 @@ def _whole_model(scene: Scene, script: Script | None, guilty: Operand | None, la
             diff = script.diff(script.swapped(made.value, f"{script.text(made.value)}.to({target.text})"))
     device = target.text if target is not None else f'"{partners(scene, weight)[0].device}"'
     return [_fix("model-to", "check", language, diff, device=device)]
+
+
+def _module_list(scene: Scene, script: Script | None, language: Language) -> Fix | None:
+    """`nn.ModuleList` around the list in which a module keeps parts that `.to()` does not reach."""
+    parent = next((each for each in scene.event.running if each.registered), None)
+    if script is None or parent is None or not scene.event.running or scene.event.running[0].registered:
+        return None
+    for home in ast.walk(script.tree):
+        if isinstance(home, ast.ClassDef) and home.name == parent.kind:
+            lists = [
+                node.value
+                for node in ast.walk(home)
+                if isinstance(node, ast.Assign)
+                and isinstance(node.targets[0], ast.Attribute)
+                and isinstance(node.value, (ast.List, ast.ListComp))
+                and scene.event.running[0].kind in script.text(node.value)
+            ]
+            if len(lists) == 1:
+                name = "nn" if re.search(r"\bnn\.", script.text(home)) else "torch.nn"
+                diff = script.diff(script.swapped(lists[0], f"{name}.ModuleList({script.text(lists[0])})"))
+                return _fix("module-list", "safe", language, diff, module=parent.kind)
+    return None
 
 
 def _together(scene: Scene, script: Script | None, guilty: Operand | None, language: Language) -> list[Fix]:
@@ -458,4 +488,5 @@ _REPAIRS: dict[str, tuple[Repair, ...]] = {
     "adapter-weights-on-other-device": (_library,),
     "optimizer-state-on-other-device": (_library,),
     "metric-state-device": (_library,),
+    "data-parallel-replica-device": (_library,),
 }

@@ -65,6 +65,15 @@ def _detect(scene: Scene) -> Hint | None:
     if not scene.dispatched:
         # Split by hand: the activation of one part enters another part, and nothing moves it.
         weights = {each.device for each in scene.weights}
+        if (
+            cut is not None
+            and cut is scene.event.running[0]
+            and not weights
+            and all(each.moved is None and each.made is not None for each in scene.plain)
+        ):
+            first = min(scene.plain, key=lambda each: each.made.line if each.made is not None else 0)
+            if all(each.made is not None and each.made.file == scene.event.at.file for each in scene.plain):
+                return Hint(4.2, because("cut", module=f"{cut.name} ({cut.kind})", devices=", ".join(cut.below)), first.name)
         late = next((each for each in scene.plain if each.device not in weights and each.moved is None), None)
         if cut is None or len(weights) != 1 or late is None or late.dtype.startswith(("int", "bool")):
             return None

@@ -4,7 +4,7 @@
 
 A trainer that sees several GPUs in one process wraps the model in DataParallel, which copies it to each GPU. A model
 whose weights are on several GPUs cannot be copied; code that keeps devices in attributes is wrong in every copy but
-the first.
+the first. What copies on several GPUs computed has to be gathered on one before it is joined (`torch.cat`, `torch.stack`, `+`).
 
 ## Why it fails
 
@@ -50,7 +50,21 @@ def _detect(scene: Scene) -> Hint | None:
     if scene.mismatch and scene.ran_in(r"parallel_apply|nn/parallel/data_parallel"):
         odd = scene.odd(*scene.event.operands)
         return Hint(7, because("in-code", where="parallel_apply"), odd.name if odd else None)
+    if scene.mismatch and scene.two_gpus and len(_lines_of(scene)) == 1:
+        first, *others = scene.event.operands
+        names = ", ".join(scene.written(each) for each in others[:3])
+        last = next((each for each in others if each.device != first.device), first)
+        return Hint(5.2, because("not-gathered", operand=scene.written(first), others=names), last.name)
     return None
+
+
+def _lines_of(scene: Scene) -> set[tuple[str, int] | None]:
+    """The lines that computed the operands: one, where replicas or shards ran the same code on several GPUs."""
+    found: set[tuple[str, int] | None] = set()
+    for operand in scene.event.operands:
+        computed = operand.made is not None and operand.moved is None and not operand.role
+        found.add((operand.made.file, operand.made.line) if operand.made is not None and computed else None)
+    return found if None not in found else set()
 
 
 RULE = Rule(
@@ -61,8 +75,8 @@ RULE = Rule(
         "DataParallel 包装了无法复制的模型",
     ),
     meaning=Message(
-        "nn.DataParallel (often added by a trainer that sees several GPUs) meets a split or device-bound model",
-        "nn.DataParallel（常由看到多块 GPU 的训练器自动添加）遇到了已切分或绑定设备的模型",
+        "nn.DataParallel (often added by a trainer) meets a split or device-bound model, or what replicas computed is joined ungathered",
+        "nn.DataParallel（常由训练器自动添加）遇到了已切分或绑定设备的模型，或各副本在不同 GPU 上的结果未经汇集就被合并",
     ),
     cure=Message(
         "start one process per GPU with torchrun or accelerate launch, or make one GPU visible",

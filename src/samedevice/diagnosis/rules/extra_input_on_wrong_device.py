@@ -61,6 +61,8 @@ def _detect(scene: Scene) -> Hint | None:
         away = any(other.device != operand.device for other in scene.event.operands)
         if not away or re.search(r"label|target|loss|hidden|^self$|^x$|num_items", name):
             continue
+        if scene.by_user(scene.event.at) and scene.handed_in(operand) and scene.event.at.function == "forward":
+            return Hint(6.4, because("placed-by-user", operand=name, device=operand.device), operand.name)
         if scene.placed_by_user(operand) and name and not scene.by_user(scene.event.at):
             if scene.left_others(operand):
                 left = next(other for other in scene.event.operands if other.device != operand.device)

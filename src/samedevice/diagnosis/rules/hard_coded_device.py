@@ -46,7 +46,7 @@ from __future__ import annotations
 import re
 
 from samedevice.diagnosis._rule import Hint, Rule, anywhere, because, frameless, inside, line, said, shown, sign
-from samedevice.diagnosis._scene import Scene, made_text, moved_text
+from samedevice.diagnosis._scene import FACTORY, Scene, made_text, moved_text
 from samedevice.events import EventKind
 from samedevice.messages import Message
 
@@ -64,6 +64,10 @@ def _detect(scene: Scene) -> Hint | None:
     for operand in scene.event.operands:
         text = moved_text(operand) or made_text(operand)
         place = operand.moved or operand.made
+        if scene.two_gpus and not operand.role and place is not None and place.function != "<module>" and scene.by_user(place):
+            put = operand.moved is not None or FACTORY.search(text)
+            if put and re.search(r"\.cuda\(\d*\)|['\"]cuda(?::\d+)?['\"]", text):
+                return Hint(6.2, because("literal", operand=operand.local or operand.name, text=text[:60]), operand.name)
         if re.search(r"\.cuda\(\)|['\"]cuda(?::0)?['\"]", text) and operand.device == "cuda:0" and not scene.by_user(place):
             if any(other.device != "cuda:0" for other in scene.event.operands) and not scene.left_others(operand):
                 return Hint(6.5, because("literal", operand=operand.local or operand.name, text=text[:60]), operand.name)

@@ -50,8 +50,10 @@ from samedevice.messages import Message
 
 
 def _detect(scene: Scene) -> Hint | None:
-    if not scene.mismatch or not scene.op.startswith("embedding"):
+    if not scene.mismatch:
         return None
+    if not scene.op.startswith("embedding"):
+        return _main_input(scene)
     weight = next((each for each in scene.weights if each.name == "weight"), None)
     ids = next((each for each in scene.event.operands if each.name == "indices"), None)
     if weight is None or ids is None or weight.device == ids.device or not weight.device.startswith("cuda"):
@@ -59,6 +61,19 @@ def _detect(scene: Scene) -> Hint | None:
     if scene.placed_by_user(ids):
         return Hint(7, because("placed-by-user", operand=ids.local or ids.name, device=ids.device), ids.name)
     return Hint(2.5, because("away-from-weight", operand=ids.local or ids.name, weight=weight.parameter or "weight"), ids.name)
+
+
+def _main_input(scene: Scene) -> Hint | None:
+    """What the script itself hands to a model, away from the first weight that it meets."""
+    inputs = [each for each in scene.plain if each.device == "cpu" or each.moved is not None]
+    weights = [each for each in scene.weights if each.role == "parameter" and each.device.startswith("cuda")]
+    if not scene.by_user(scene.event.at) or scene.event.device_map or not weights or len(inputs) != 1 or len(scene.plain) != 1:
+        return None
+    given = inputs[0]
+    called = bool(scene.event.running) and given.local is not None and scene.event.at.function != "forward"
+    if weights[0].device == given.device or not scene.placed_by_user(given) or not (called or scene.handed_in(given)):
+        return None
+    return Hint(7, because("away-from-weight", operand=given.local or given.name, weight=weights[-1].parameter or "weight"), given.name)
 
 
 RULE = Rule(

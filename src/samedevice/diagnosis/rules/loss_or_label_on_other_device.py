@@ -59,7 +59,7 @@ def _detect(scene: Scene) -> Hint | None:
         None,
     )
     if scene.op.startswith(("nll_loss", "cross_entropy", "mse_loss", "binary_cross", "kl_div", "smooth_l1", "ctc_loss", "huber")):
-        odd = target or scene.odd(*scene.plain)
+        odd = scene.alone or target or scene.odd(*scene.plain)
         sure = odd is not None and scene.placed_by_user(odd)
         return Hint(8 if sure else 6.5, because("loss", op=scene.op), odd.name if odd else None)
     if target is not None and any(each.device != target.device for each in scene.event.operands):

@@ -53,6 +53,12 @@ def _detect(scene: Scene) -> Hint | None:
         return Hint(6, because("never-moved", operand=stayed.parameter or stayed.name), stayed.name)
     if not scene.mismatch:
         return None
+    here = scene.event.running[0] if scene.event.running else None
+    if here is not None and not here.registered and set(here.below) == {"cpu"} and len(scene.event.running) > 1:
+        parent = next(each for each in scene.event.running if each.registered)
+        stale = next((each for each in scene.weights if each.device == "cpu"), None)
+        reason = because("not-registered", module=here.kind, parent=parent.kind)
+        return Hint(7, reason, stale.name if stale is not None else None) if stale is not None else None
     left = [each for each in scene.weights if each.device == "cpu"]
     if not left or not any(each.device.startswith("cuda") for each in scene.plain) or scene.event.device_map:
         return None

@@ -54,6 +54,10 @@ def _detect(scene: Scene) -> Hint | None:
     if not scene.mismatch:
         return None
     copies = [each for each in scene.event.operands if each.made is not None and each.made.function == "deepcopy"]
+    copied = [each for each in scene.plain if re.search(r"\.clone\(\)|deepcopy\(", each.made.code if each.made is not None else "")]
+    whole = [each for each in scene.weights if any(each.shape == copy.shape and each.device != copy.device for copy in copied)]
+    if whole and copied[0].moved is None:
+        return Hint(6.5, because("kept-copy", operand=scene.written(copied[0])), copied[0].name)
     averaging = re.search(r"\bema|_ema|average", f"{scene.where} {scene.event.at.function}".lower())
     if averaging or (copies and scene.op.startswith(("lerp", "mul_", "add_", "_foreach"))):
         odd = next(iter(copies), None) or scene.odd(*scene.event.operands)

@@ -104,11 +104,16 @@ def _left_behind(scene: Scene) -> Hint | None:
             continue
         if (kept := scene.plain_attribute(operand)) is not None:
             return Hint(6, because("kept-plain", operand=kept[0], module=kept[1]), operand.name)
+        mine = scene.by_user(scene.event.at) and scene.placed_by_user(operand) and not re.search(r"label|target", spelled(operand))
+        if mine and operand.argument is None and operand.local and not FACTORY.search(made_text(operand)):
+            return Hint(4.2, because("never-moved", operand=operand.local), operand.name)
         for part in operand.ingredients:
             text = "" if part.made is None else part.made.call or part.made.code
             if part.device == "cpu" and part.moved is None and part.role is None and FACTORY.search(text):
                 source = because("computed-from", operand=scene.written(operand), source=part.name, text=_brief(text))
                 return Hint(5, source, operand.name)
+        if mine and operand.argument is None and not scene.weights:
+            return Hint(4.0, because("never-moved", operand=scene.written(operand)), operand.name)
     return None
 
 
