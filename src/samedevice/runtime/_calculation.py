@@ -23,7 +23,7 @@ Tensor = torch.Tensor
 
 # What a CPU kernel says of something that only it cannot do.
 _VERDICT_ON_CUDA_ONLY = (
-    "not implemented for",
+    "not implemented for '",
     "not implemented on the CPU",
     "not supported on CPU",
     "on CPU does not support",

@@ -422,7 +422,7 @@ class VirtualDeviceMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # 
                 return func.decompose(*args, **(kwargs or {}))
         if op.in_parts is not None:
             with self:
-                return func._op_dk(op.in_parts, *args, **(kwargs or {}))
+                return op.in_parts(*args, **(kwargs or {}))
         engine.raw = True
         try:
             result = self.engine.run(func, args, kwargs or {})

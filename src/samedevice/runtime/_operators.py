@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from enum import Enum
+from functools import partial
 from typing import Any
 
 import torch
@@ -127,8 +128,8 @@ class Operator:
         """Made of other operators; reaches a mode only where autograd does not take it apart (inference mode)."""
         self.collective = func.namespace in _COLLECTIVE
         """Reaches other processes."""
-        self.in_parts = _key_of_parts(func) if func.namespace == "fsdp" else None
-        """Key of a kernel that is the same for every device and made of other operators (`_fsdp_collectives.py`)."""
+        self.in_parts = partial(func._op_dk, _key_of_parts(func)) if func.namespace == "fsdp" else getattr(func, "impl_aten", None)
+        """A kernel that is the same for every device and made of other operators (`_fsdp_collectives.py`, torch's primitives)."""
         self.form = _form(schema)
         tags = func.tags
         self.dynamic = torch.Tag.dynamic_output_shape in tags or torch.Tag.data_dependent_output in tags
