@@ -9,4 +9,6 @@ for n in (16, 300, 600, 1500):
 # /// expect
 # must = "one limit for values, obeyed"
 # exit = 0
+# prints = ["1500 False ["]
+# never = ["[0.5, 0.5]", "nobody computed"]
 # ///

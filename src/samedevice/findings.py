@@ -101,13 +101,17 @@ def run_document(
     findings: Sequence[Finding],
     memory: Mapping[str, DeviceMemory],
     ranks: Sequence[tuple[int | None, str, Mapping[str, DeviceMemory]]] = (),
+    asked: Sequence[Place] = (),
 ) -> dict[str, Any]:
     """The document that `run --json` writes.
 
     `machine` describes the virtual machine; `memory` holds bytes per device, and only peaks and totals are written. `ranks` holds
     the rank (None for another process), the status and the memory of each process, where there was more than one; devices there
-    are as that process numbers them.
+    are as that process numbers them. `asked` are the statements that asked for values which nobody computed.
     """
+    places = [asdict(place) for place in asked]
+    for place in places:
+        _null_unknown(place)
     return {
         "schema": SCHEMA,
         "machine": dict(machine),
@@ -115,6 +119,7 @@ def run_document(
         "findings": [finding.as_json() for finding in findings],
         "memory": _peaks(memory),
         "ranks": [{"rank": rank, "status": ended, "memory": _peaks(own)} for rank, ended, own in ranks],
+        "assumed_values": places,
     }
 
 

@@ -692,6 +692,12 @@ MESSAGES: dict[str, Message] = {
         "在 {places} 读取了没有计算过的值：超过 SAMEDEVICE_VALUE_LIMIT（默认 1 MiB）的张量只有形状和设备，"
         "因此取决于这些值的结果在真实硬件上可能不同",
     ),
+    "asked-values": Message(
+        "nobody computed the values that were asked for at {places}, so what was printed or decided there means nothing; a smaller "
+        "model, or a larger SAMEDEVICE_VALUE_LIMIT (bytes, 1 MiB unless set), has true ones",
+        "{places} 读取的值没有真正计算过，那里打印的数字和所做的判断没有意义；"
+        "换用更小的模型，或调大 SAMEDEVICE_VALUE_LIMIT（字节数，默认 1 MiB），即可得到真实值",
+    ),
     "assumed-read.more": Message("{count} more", "其他 {count} 处"),
     "preflight.no-file": Message("there is no file {path}", "没有文件 {path}"),
     "preflight.too-large": Message("{path} is too large: at most {most} are read", "{path} 太大：最多读取 {most}"),

@@ -35,6 +35,7 @@ class Engine:
         self.event_counts = []
         self.operators = 0
         self.assumed_reads = []
+        self.asked_values = []
         self.inside = False
 
     def __enter__(self):

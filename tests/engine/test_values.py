@@ -351,6 +351,69 @@ def test_reads_of_assumed_values_are_known(machine):
     assert machine.assumed_reads == []
 
 
+LIBRARY = """
+import torch
+
+def step(model, batch):
+    loss = model(batch).pow(2).mean()
+    if torch.isnan(loss) or (batch > 0).all():
+        return None
+    return loss
+
+def log(loss):
+    return {"loss": loss.mean().item()}
+"""
+ASKS = """
+import torch
+import samedevice_trainer as trainer
+
+model = torch.nn.Linear(2048, 2048, device="cuda")
+batch = torch.ones(4, 2048, device="cuda") * torch.randn(1 << 20, device="cuda")[0]
+loss = trainer.step(model, batch)
+loss.backward()
+torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+scaler = torch.amp.GradScaler("cuda")
+optimizer = torch.optim.AdamW(model.parameters())
+scaler.scale(model(batch).sum()).backward()
+scaler.step(optimizer)
+scaler.update()
+repr(loss)
+# silent until here
+trainer.log(loss)
+f"{loss:.3f}"
+if torch.isnan(loss):
+    pass
+print(loss.cpu())
+float(loss.detach().cpu() * 2)
+"""
+
+
+def test_what_a_script_asked_for_is_told_apart_from_checks_of_libraries(tmp_path, monkeypatch):
+    """torch's and a library's own flags decide nothing that a person sees; a number that a library shows does."""
+    folder = tmp_path / "site-packages"
+    folder.mkdir()
+    (folder / "samedevice_trainer.py").write_text(LIBRARY, encoding="utf-8")
+    script = tmp_path / "script.py"
+    script.write_text(ASKS, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(folder))
+    with VirtualMachine(parse_machine("2x24GB"), script=str(script)) as machine:
+        exec(compile(ASKS, str(script), "exec"), {"__name__": "__main__"})
+    assert [place.code for place in machine.asked_values] == [
+        'return {"loss": loss.mean().item()}',
+        'f"{loss:.3f}"',
+        "if torch.isnan(loss):",
+        "print(loss.cpu())",
+        "float(loss.detach().cpu() * 2)",
+    ]
+
+
+def test_assumed_ranks_are_no_values_that_were_asked_for():
+    with VirtualMachine(parse_machine("2x24GB"), assumed_ranks=2) as machine:
+        torch.ones(LARGE, device="cuda").sum().item()
+    assert machine.assumed_reads
+    assert machine.asked_values == []
+
+
 def test_unknown_values_are_not_close_however_one_asks(machine):
     one, other = unknown_float(3), unknown_float(3)
     assert not torch.allclose(one, other)

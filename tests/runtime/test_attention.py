@@ -204,6 +204,24 @@ def test_without_gradients(machine, mode, options):
     torch.testing.assert_close(got.cpu(), wanted, atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.parametrize("options", [{}, {"is_causal": True}, {"mask": True}], ids=str)
+def test_many_scores_of_small_tensors_have_values(machine, options):
+    """One limit for values: what goes in and comes out is small, so it is known, however many scores lie between."""
+    tensors = [torch.randn(1, 2, 2500, 8, requires_grad=True) for _ in range(3)]
+    copies = [tensor.detach().cuda().requires_grad_() for tensor in tensors]
+    options = dict(options)
+    mask = torch.rand(1, 1, 1, 2500) > 0.5 if options.pop("mask", False) else None
+    wanted = F.scaled_dot_product_attention(*tensors, mask, **options)
+    got = F.scaled_dot_product_attention(*copies, None if mask is None else mask.cuda(), **options)
+    torch.testing.assert_close(got.cpu(), wanted, atol=1e-5, rtol=1e-4)
+    weight = torch.randn(wanted.shape)
+    (wanted * weight).sum().backward()
+    (got * weight.cuda()).sum().backward()
+    for tensor, copied in zip(tensors, copies, strict=True):
+        torch.testing.assert_close(copied.grad.cpu(), tensor.grad, atol=1e-4, rtol=1e-3)
+    assert machine.assumed_reads == []
+
+
 # -- memory ------------------------------------------------------------------------------------------------------------
 
 

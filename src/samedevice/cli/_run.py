@@ -82,6 +82,8 @@ class Watcher(AbstractContextManager[Any], Protocol):
     def operators(self) -> int: ...
     @property
     def assumed_reads(self) -> list[Place]: ...
+    @property
+    def asked_values(self) -> list[Place]: ...
     def memory(self) -> dict[str, DeviceMemory]: ...
     def physical(self) -> dict[str, int]: ...
 
@@ -192,12 +194,13 @@ def _conclude(
     memory = own[0].memory if own and alone else memory_by_gpu(members)
     description = machine.describe()
     ranks = [] if alone else [(member.rank, member.status, member.memory) for member in members]
-    content = run_document(description, ending.status, findings, memory, ranks)
+    asked = list({(place.file, place.line): place for member in members for place in member.asked}.values())
+    content = run_document(description, ending.status, findings, memory, ranks, asked)
     written = document is None or _write_json(document, content, stream, language)
     shown = memory if alone else memory_by_rank(members)
     with suppress(OSError, ValueError):  # standard error is closed, or its reader went away
         console = open_console(stream)
-        print_run(console, findings=findings, machine=description, memory=shown, status=ending.status, language=language)
+        print_run(console, findings=findings, machine=description, memory=shown, status=ending.status, language=language, asked=asked)
         stream.flush()
     code = _exit_code(ending, findings)
     if ending.status == "interrupted" and _workers():
@@ -216,6 +219,7 @@ def _member(watcher: Watcher, status: str) -> Member:
         memory=watcher.memory(),
         gpus=watcher.physical(),
         operators=watcher.operators,
+        asked=watcher.asked_values,
     )
 
 

@@ -111,6 +111,7 @@ class Reporter:
             "memory": machine.memory(),
             "gpus": machine.physical(),
             "operators": machine.operators,
+            "asked": machine.asked_values,
             "began": self._began,
             "ended": time.time(),
         }

@@ -39,6 +39,8 @@ class Member:
     gpus: dict[str, int]
     """Position in the machine of each of its devices."""
     operators: int = 0
+    asked: Sequence[Place] = ()
+    """Where it asked for values that nobody computed."""
     began: float = 0.0
     """Seconds since the epoch; by default it was there all the time."""
     ended: float = math.inf

@@ -66,6 +66,14 @@ def assumed_text(reads: Sequence[Place], language: Language = "en") -> str:
     return say("assumed-read", language, places=enumerate_words(named, language))
 
 
+def _asked(places: Sequence[Place], language: Language) -> str:
+    first, rest = places[0], len(places) - 1
+    where = harmless(f"{short_path(first.file)}:{first.line}" + (f" ({first.code})" if first.code else ""))
+    if rest:
+        where = enumerate_words([where, say("assumed-read.more", language, count=rest)], language)
+    return say("asked-values", language, places=where)
+
+
 def print_finding(console: Console, finding: Finding, language: Language = "en") -> None:
     """The block of one finding."""
     name = code_of(finding.code).name
@@ -113,8 +121,9 @@ def print_run(
     memory: Mapping[str, DeviceMemory],
     status: Status,
     language: Language = "en",
+    asked: Sequence[Place] = (),
 ) -> None:
-    """Every finding of a run, then the summary: machine, count, how the script ended, peaks of memory."""
+    """Every finding of a run, then the summary: machine, count, how the script ended, values it asked for in vain, peaks of memory."""
     for finding in findings:
         print_finding(console, finding, language)
         console.print()
@@ -127,6 +136,8 @@ def print_run(
         status=say(f"status.{status}", language),
     )
     _put(console, 0, Text.assemble(("samedevice", "bold"), f": {line}"))
+    if asked and status == "completed":  # of a script that failed, all that it read was told before
+        _put(console, 0, Text.assemble(("samedevice", "bold"), f": {_asked(asked, language)}"))
     _memory(console, memory, language)
 
 

@@ -7,6 +7,7 @@ them on the values of small tensors, and the geometry of the results is that of 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -15,12 +16,12 @@ Tensor = torch.Tensor
 aten = torch.ops.aten
 
 
-_SCORES_LIMIT = 1 << 22
-"""Scores that are computed at most; small inputs can have many, and they would take real memory."""
+_AT_ONCE = 1 << 22
+"""Scores that are held at once: small inputs can have many, so rows of queries are worked off in blocks."""
 
 
 class _Scores:
-    """Softmax of the scores of one attention call, and what its gradients need."""
+    """Softmax of the scores of one attention call, block by block, and what its gradients need."""
 
     def __init__(
         self,
@@ -35,47 +36,66 @@ class _Scores:
         *,
         lower_right: bool = False,
     ) -> None:
-        self.scale = 1 / math.sqrt(query.size(-1)) if scale is None else scale
         heads = query.size(1)
-        if query.size(0) * heads * query.size(2) * key.size(2) > _SCORES_LIMIT:
-            raise NotImplementedError("so many scores are not supported on CPU")  # the engine goes on without values
+        self.scale = 1 / math.sqrt(query.size(-1)) if scale is None else scale
         self.query = query.float()
         self.key = key.float().repeat_interleave(heads // key.size(1), 1)
         self.value = value.float().repeat_interleave(heads // value.size(1), 1)
-        scores = self.query @ self.key.mT * self.scale
-        if bias is not None:
-            scores = scores + bias.float()
-        if causal:
-            last = key.size(2) - query.size(2) if lower_right else 0
-            scores = scores.masked_fill(~torch.ones_like(scores, dtype=torch.bool).tril(last), -math.inf)
-        self.logsumexp = scores.logsumexp(-1)
-        # A row without any key: all zeros.
-        self.weights = scores.softmax(-1).nan_to_num(0.0)
-        self.kept: torch.Tensor | None = None
-        if dropout > 0.0:
-            generator = torch.Generator().manual_seed(seed)
-            drawn = torch.rand(self.weights.shape, generator=generator)
-            self.kept = (drawn >= dropout).float() / (1 - dropout if dropout < 1 else 1)
+        self._bias = None if bias is None else bias.expand(*bias.shape[:-2], query.size(2), key.size(2))
+        self._dropout = dropout
+        self._seed = seed
+        self._last = (key.size(2) - query.size(2) if lower_right else 0) if causal else None
+        self._rows = max(1, _AT_ONCE // max(1, query.size(0) * heads * key.size(2)))
 
-    def output(self) -> torch.Tensor:
-        weights = self.weights if self.kept is None else self.weights * self.kept
-        return weights @ self.value
+    def _blocks(self) -> Iterator[tuple[slice, torch.Tensor, torch.Tensor, torch.Tensor | None]]:
+        """Rows of queries with their scores, their weights, and what dropout makes of those; the same in each pass."""
+        generator = torch.Generator().manual_seed(self._seed)
+        for start in range(0, max(1, self.query.size(2)), self._rows):
+            rows = slice(start, start + self._rows)
+            scores = self.query[:, :, rows] @ self.key.mT * self.scale
+            if self._bias is not None:
+                scores = scores + self._bias[..., rows, :].float()
+            if self._last is not None:
+                seen = torch.ones(scores.shape[-2:], dtype=torch.bool).tril(self._last + start)
+                scores = scores.masked_fill(~seen, -math.inf)
+            # A row without any key: all zeros.
+            weights = scores.softmax(-1).nan_to_num(0.0)
+            kept = None
+            if self._dropout > 0.0:
+                drawn = torch.rand(weights.shape, generator=generator)
+                kept = (drawn >= self._dropout).float() / (1 - self._dropout if self._dropout < 1 else 1)
+            yield rows, scores, weights, kept
 
-    def gradients(self, gradient: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    def results(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """What attention gives, and the logarithm of each row's sum."""
+        outputs, sums = [], []
+        for _, scores, weights, kept in self._blocks():
+            outputs.append((weights if kept is None else weights * kept) @ self.value)
+            sums.append(scores.logsumexp(-1))
+        return torch.cat(outputs, 2), torch.cat(sums, 2)
+
+    def gradients(self, gradient: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor | None]:
         """Of query, key, value and bias."""
         gradient = gradient.float()
-        dropped = self.weights if self.kept is None else self.weights * self.kept
-        of_value = dropped.mT @ gradient
-        of_weights = gradient @ self.value.mT
-        if self.kept is not None:
-            of_weights = of_weights * self.kept
-        of_scores = self.weights * (of_weights - (of_weights * self.weights).sum(-1, keepdim=True))
-        return of_scores @ self.key * self.scale, of_scores.mT @ self.query * self.scale, of_value, of_scores
+        of_query, of_key, of_value = torch.zeros_like(self.query), torch.zeros_like(self.key), torch.zeros_like(self.value)
+        of_bias = []
+        for rows, _, weights, kept in self._blocks():
+            own = gradient[:, :, rows]
+            of_value += (weights if kept is None else weights * kept).mT @ own
+            of_weights = own @ self.value.mT
+            if kept is not None:
+                of_weights = of_weights * kept
+            of_scores = weights * (of_weights - (of_weights * weights).sum(-1, keepdim=True))
+            of_query[:, :, rows] = of_scores @ self.key * self.scale
+            of_key += of_scores.mT @ self.query[:, :, rows] * self.scale
+            if self._bias is not None:
+                of_bias.append(of_scores)
+        return of_query, of_key, of_value, torch.cat(of_bias, 2) if of_bias else None
 
 
-def _fill(shape_of: Any, result: torch.Tensor) -> Any:
+def _fill(shape_of: Any, result: torch.Tensor | None) -> Any:
     """`result` with the geometry and type of a meta tensor; longer rows end in infinity, heads that were repeated are summed."""
-    if shape_of is None:
+    if shape_of is None or result is None:
         return None
     if shape_of.dim() == 4 and shape_of.size(1) != result.size(1):
         result = result.reshape(result.size(0), shape_of.size(1), -1, *result.shape[2:]).sum(2)
@@ -109,7 +129,8 @@ def flash(query: Any, key: Any, value: Any, dropout_p: float = 0.0, is_causal: b
     seed = _draw(dropout_p)
     scores = _Scores(query, key, value, None, dropout_p, is_causal, scale, seed, lower_right=True)
     states = (_seed(made[6], seed), _seed(made[7], 0), torch.empty(made[8].shape, dtype=made[8].dtype))
-    return (_fill(made[0], scores.output()), _fill(made[1], scores.logsumexp), *made[2:6], *states)
+    output, sums = scores.results()
+    return (_fill(made[0], output), _fill(made[1], sums), *made[2:6], *states)
 
 
 def flash_backward(
@@ -132,8 +153,9 @@ def efficient(
     made = _geometry(op, given, {"scale": scale})
     seed = _draw(dropout_p)
     scores = _Scores(query, key, value, attn_bias, dropout_p, is_causal, scale, seed)
-    logsumexp = _fill(made[1], scores.logsumexp) if compute_log_sumexp else torch.empty(made[1].shape)
-    return _fill(made[0], scores.output()), logsumexp, _seed(made[2], seed), _seed(made[3], 0)
+    output, sums = scores.results()
+    logsumexp = _fill(made[1], sums) if compute_log_sumexp else torch.empty(made[1].shape)
+    return _fill(made[0], output), logsumexp, _seed(made[2], seed), _seed(made[3], 0)
 
 
 def efficient_backward(
@@ -161,8 +183,8 @@ def cudnn(
     made = _geometry(op, given, {"scale": scale})
     seed = _draw(dropout_p)
     scores = _Scores(query, key, value, attn_bias, dropout_p, is_causal, scale, seed)
-    results = (_fill(made[0], scores.output()), _fill(made[1], scores.logsumexp.unsqueeze(-1)))
-    return (*results, *made[2:6], _seed(made[6], seed), _seed(made[7], 0), None)
+    output, sums = scores.results()
+    return (_fill(made[0], output), _fill(made[1], sums.unsqueeze(-1)), *made[2:6], _seed(made[6], seed), _seed(made[7], 0), None)
 
 
 def cudnn_backward(

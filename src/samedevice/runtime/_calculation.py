@@ -78,7 +78,7 @@ class Calculation:
                 return NotImplemented
         if not op.returns_tensors:
             if assumed and op.short in _JUDGE_VALUES:
-                self._books.recorder.read_assumed(sys._getframe(1))
+                self._books.recorder.read_assumed(sys._getframe(1), number=False)
                 # An unknown boolean is false, also that of `isclose(...).all()`; the stand-ins would be close.
                 return result if op.short == "equal" else call.args[0] is call.args[1]
             return result
@@ -113,7 +113,7 @@ class Calculation:
         tensor = args[0]
         record = memory_of(tensor)
         if record is not None and record.uncomputed:
-            self._books.recorder.read_assumed(sys._getframe(1))
+            self._books.recorder.read_assumed(sys._getframe(1), number=_is_float(tensor))
         if record is None or not record.virtual:
             return op.func(tensor)
         wait_for_copy(record.device)
@@ -179,6 +179,10 @@ def _drawing(call: Call, values: tuple[Any, ...], options: dict[str, Any]) -> An
         return op.func(*values, **options)
     finally:
         default.set_state(kept)
+
+
+def _is_float(tensor: torch.Tensor) -> bool:
+    return tensor.dtype.is_floating_point or tensor.dtype.is_complex
 
 
 def _on_host(options: dict[str, Any]) -> dict[str, Any]:

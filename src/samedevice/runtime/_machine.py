@@ -113,6 +113,14 @@ class VirtualMachine:
         return self._recorder.assumed_reads
 
     @property
+    def asked_values(self) -> list[Place]:
+        """Those of `assumed_reads` that decide something: the script's own, and numbers that a library shows.
+
+        None where ranks are assumed: there all that came over a collective is, and no smaller model changes it.
+        """
+        return self._recorder.asked_values if self._assumed_ranks is None else []
+
+    @property
     def operators(self) -> int:
         """Operators run so far."""
         return self._engine.operators

@@ -6,8 +6,9 @@ Looking for names is slow and happens only when a statement is refused for the f
 from __future__ import annotations
 
 import linecache
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from types import FrameType
 from typing import Any, Literal, TypeVar
 
@@ -54,6 +55,7 @@ class Recorder:
         self._observer = observer
         self._index: dict[Any, int] = {}
         self._assumed: dict[Site, None] = {}
+        self._asked: dict[Site, None] = {}
 
     def start_over(self) -> None:
         """Forget what was seen: the same statement is an event again."""
@@ -61,18 +63,37 @@ class Recorder:
         self.counts = []
         self._index = {}
         self._assumed = {}
+        self._asked = {}
 
-    def read_assumed(self, frame: FrameType) -> None:
-        """The program reads a value that nobody computed."""
+    def read_assumed(self, frame: FrameType, *, number: bool) -> None:
+        """The program reads a value that nobody computed; `number` tells floats, as losses are, from flags and indices."""
         site = self.filter.site(frame)
-        if site is not None and len(self._assumed) < _READS_LIMIT:
-            self._assumed[site] = None
+        if site is None or len(self._assumed) >= _READS_LIMIT:
+            return
+        self._assumed[site] = None
+        if site not in self._asked and not self._asked_by_torch(frame) and (number or self.filter.of_user(site[0].co_filename)):
+            self._asked[site] = None
+
+    def _asked_by_torch(self, frame: FrameType) -> bool:
+        """Whether torch itself wants the value, for a check of its own: a script that asks does so by a method of the tensor."""
+        for each in _outwards(frame):
+            file = each.f_code.co_filename
+            if not file.startswith(_PASSES_ON):
+                return self.filter.internal(file)
+        return True
+
+    @property
+    def asked_values(self) -> list[Place]:
+        """Where the script, or a library for a number that it shows, asked for values that nobody computed, each line once.
+
+        Flags and indices that a library reads for itself are not among them: a mask's test, the end of a generation.
+        """
+        return _places(self._asked)
 
     @property
     def assumed_reads(self) -> list[Place]:
         """Where `read_assumed` was told of, in order, each statement once."""
-        places = [place for place in map(resolve, self._assumed) if place is not None]
-        return list({(place.file, place.line): place for place in places}.values())
+        return _places(self._assumed)
 
     # -- what the engine reports -----------------------------------------------------------------------------------
 
@@ -241,6 +262,16 @@ class Recorder:
             processes=processes(),
             met=(tuple(str(device) for device in devices),) if devices else (),
         )
+
+
+_TORCH = str(Path(torch.__file__).parent) + "/"
+_PASSES_ON = (str(Path(__file__).parent.parent) + "/", *(_TORCH + name for name in ("_tensor.py", "_tensor_str.py")))
+"""Files whose frames ask on behalf of those who called them."""
+
+
+def _places(sites: Iterable[Site]) -> list[Place]:
+    places = [place for place in map(resolve, sites) if place is not None]
+    return list({(place.file, place.line): place for place in places}.values())
 
 
 def _surroundings(modules: Sequence[torch.nn.Module]) -> tuple[tuple[Running, ...], dict[str, str]]:

@@ -255,10 +255,22 @@ def _noted(read: Callable[..., Any], machine_engine: Engine) -> Callable[..., An
     def noted(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         record = None if engine.raw else memory_of(self)
         if record is not None and record.uncomputed:
-            machine_engine.books.recorder.read_assumed(sys._getframe(1))
+            number = self.dtype.is_floating_point or self.dtype.is_complex
+            machine_engine.books.recorder.read_assumed(sys._getframe(1), number=number)
         return read(self, *args, **kwargs)
 
     return noted
+
+
+def _shown(read: Callable[..., Any], machine_engine: Engine) -> Callable[..., Any]:
+    """`_repr`, which shows dots for what has no values at all, and numbers for what was assumed."""
+    noted = _noted(read, machine_engine)
+
+    def shown(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        record = None if engine.raw else memory_of(self)
+        return (noted if record is not None and record.assumed else read)(self, *args, **kwargs)
+
+    return shown
 
 
 def _deepcopy(self: torch.Tensor, memo: dict[int, Any]) -> Any:
@@ -498,7 +510,7 @@ def install_tensors(patches: Patches, machine_engine: Engine) -> None:
         "__getitem__": _getitem,
         "__setitem__": _setitem,
         "__deepcopy__": _deepcopy,
-        "__repr__": _repr,
+        "__repr__": _shown(_repr, machine_engine),
         **{name: _number(name, machine_engine) for name in _NUMBERS},
     }
     allowed = list(_Uninitialized._allowed_methods)
