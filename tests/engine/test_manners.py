@@ -20,7 +20,6 @@ import torch.utils._device
 import torch.utils._python_dispatch
 import torch.utils.checkpoint
 
-from samedevice.errors import UnsupportedFeatureError
 from samedevice.machines import parse_machine
 from samedevice.runtime import VirtualMachine
 from samedevice.runtime._memory import engine
@@ -621,19 +620,3 @@ def test_the_loader_of_transformers_keeps_its_docstring():
     with VirtualMachine(parse_machine("1x24GB")):
         # petals edits a copy of it while it is imported
         assert transformers.PreTrainedModel.from_pretrained.__doc__
-
-
-def test_sparse_tensors_are_refused_by_name():
-    def trained():
-        torch.nn.Embedding(4, 2, sparse=True, device="cuda")(torch.ones(1, dtype=torch.int64, device="cuda")).sum().backward()
-
-    with VirtualMachine(parse_machine("1x24GB")):
-        places = torch.zeros(2, 1, dtype=torch.int64)
-        for made in (
-            lambda: torch.sparse_coo_tensor(places.cuda(), torch.ones(1).cuda(), (2, 2)),
-            lambda: torch.sparse_coo_tensor(places, torch.ones(1), (2, 2), device="cuda:0"),
-            trained,
-        ):
-            with pytest.raises(UnsupportedFeatureError, match="sparse tensor"):
-                made()
-        assert torch.sparse_coo_tensor(places, torch.ones(1), (2, 2), check_invariants=True).to_dense().sum() == 1

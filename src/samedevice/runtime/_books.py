@@ -12,6 +12,7 @@ import torch
 from samedevice.provenance import Site
 from samedevice.runtime._ledger import OutOfDeviceMemoryError
 from samedevice.runtime._memory import Memory, carrier, raw_is_meta, storage_of, tensors_in
+from samedevice.runtime._parts import of_parts, parts_of
 from samedevice.runtime._recorder import Recorder
 from samedevice.runtime._state import CPU, MachineState
 
@@ -121,7 +122,8 @@ class Books:
     ) -> torch.Tensor:
         """A virtual tensor on `device` with the values of a CPU tensor, whose memory it takes over."""
         if value.layout != torch.strided:
-            return self._sparse_with_value(value, device, site)
+            parts = [self.with_value(part, device, site, moved=moved, assumed=assumed) for part in parts_of(value)]
+            return of_parts(parts, value)
         made = carrier(value.size(), value.stride(), value.dtype)
         storage = storage_of(made)
         nbytes = storage.nbytes()
@@ -137,9 +139,6 @@ class Books:
         storage._sd.shadow = source
         storage._sd.assumed = assumed
         return made
-
-    def _sparse_with_value(self, value: torch.Tensor, device: torch.device, site: Site | None) -> torch.Tensor:
-        return self.adopt(value.to("meta"), device, site)
 
     def host_record(self, made: Site | None, moved: Site | None, *, assumed: bool) -> Memory:
         """The record of real host memory."""

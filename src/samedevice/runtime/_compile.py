@@ -9,14 +9,16 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 import torch.utils._python_dispatch
 from torch._ops import HigherOrderOperator
 
+from samedevice.errors import UnsupportedFeatureError
 from samedevice.runtime._engine import VirtualDeviceMode, traced
 from samedevice.runtime._higher_order import has_kernel_on_cuda, kernel_on_cuda
+from samedevice.runtime._imports import when_imported
 from samedevice.runtime._patches import Patches
 from samedevice.runtime._rebind import rebind_everywhere
 
@@ -50,9 +52,23 @@ def install_compile(patches: Patches) -> None:
     patches.attribute(torch.nn.modules.module, "_has_any_global_hook", lambda: False)
     patches.attribute(torch.nn.Module, "compile", compile_module)
 
+    when_imported(
+        patches,
+        {
+            "torch._dynamo.eval_frame": lambda m: patches.attribute(m.OptimizeContext, "__init__", _refuse_dynamo),
+            "torch.export._trace": lambda m: patches.attribute(m, "_export_to_torch_ir", _refuse_dynamo),
+        },
+    )
     patches.attribute(HigherOrderOperator, "__call__", _run_eagerly(HigherOrderOperator.__call__))
     rebind_everywhere(patches, "_get_current_dispatch_mode", _other_mode, "torch._higher_order_ops.")
     rebind_everywhere(patches, "_disable_current_modes", _disable_other_modes, "torch.")
+
+
+def _refuse_dynamo(*args: Any, **options: Any) -> NoReturn:
+    raise UnsupportedFeatureError(
+        "Dynamo does not run on a virtual machine. torch.compile runs code eagerly here; torch.export.export works with strict=False, "
+        "and torch.fx.experimental.proxy_tensor.make_fx."
+    )
 
 
 def _run_eagerly(dispatch: Callable[..., Any]) -> Callable[..., Any]:

@@ -30,12 +30,25 @@ from samedevice.runtime._cuda_terms import refuse
 from samedevice.runtime._draws import engine_for
 from samedevice.runtime._higher_order import kernel_on_cuda
 from samedevice.runtime._masks import masks_to_indices
-from samedevice.runtime._memory import VALUE_LIMIT, Memory, engine, memory_of, raw_is_meta, storage_of, tensors_in
+from samedevice.runtime._memory import (
+    VALUE_LIMIT,
+    Memory,
+    engine,
+    is_virtual,
+    memory_of,
+    raw_is_meta,
+    record_of_parts,
+    storage_of,
+    tensors_in,
+)
 from samedevice.runtime._operators import INDEX_OPERATORS, SHAPE_ONLY, Form, Operator, aten, operator
 from samedevice.runtime._packing import Packing
+from samedevice.runtime._parts import MAKES_OF_PARTS
 from samedevice.runtime._passing import leads_to_host, passing
 from samedevice.runtime._recorder import Recorder
+from samedevice.runtime._refusals import QUANTIZES, nested, refuse_quantized
 from samedevice.runtime._settling import Settling
+from samedevice.runtime._sparse import Sparse
 from samedevice.runtime._state import CPU, META, MachineState
 from samedevice.runtime._traces import name_devices
 from samedevice.runtime._transfers import HOST_LIMIT, Transfers
@@ -71,6 +84,7 @@ class Engine:
         self.collectives = Collectives(self.books)
         self._calculation = Calculation(self.books)
         self._writing = Writing(self.books, self._calculation)
+        self._sparse = Sparse(self.books, self._calculation, self.settling)
         self._geometries: dict[Any, Geometry] = {}
         alone()  # learnt before any script's backward runs
         self._special: dict[Any, Callable[[Operator, Any, dict[str, Any]], Any]] = {
@@ -82,6 +96,9 @@ class Engine:
             aten.record_stream.default: lambda op, args, kwargs: None,
             aten._pack_padded_sequence.default: Packing(self.books, self.transfers).pack,
             aten.add.Tensor: self._sum,
+            **dict.fromkeys(MAKES_OF_PARTS, self._sparse.make),
+            **dict.fromkeys(QUANTIZES, lambda op, args, kwargs: refuse_quantized() if is_virtual(args[0]) else NotImplemented),
+            aten._nested_tensor_from_tensor_list.default: lambda op, args, kwargs: nested(args, kwargs),
             # Without bytes, for C++'s own eyes; here zeros are zeros.
             aten._efficientzerotensor.default: lambda op, args, kwargs: self.run(aten.zeros.default, args, kwargs),
         }
@@ -122,12 +139,13 @@ class Engine:
 
         records = []
         home: torch.device | None = None
-        mixed = virtual = assumed = False
+        mixed = virtual = assumed = parted = False
         for tensor in tensors:
             try:
                 record = storage_of(tensor)._sd
             except NotImplementedError:
-                record = getattr(tensor, "_sd", None)
+                record = record_of_parts(tensor)
+                parted = parted or tensor.layout is not torch.strided
             if record.__class__ is Memory:
                 device = record.device
                 if record.virtual:
@@ -151,6 +169,9 @@ class Engine:
             return self._on_assumed(op, args, kwargs, tensors) if assumed else self._on_host(op, args, kwargs)
         call = Call(op, args, kwargs, tensors, records)
         call.generator = generator
+        if parted and (virtual or mixed):
+            call.home, call.target = home, target or home
+            return self._sparse.run(call, mixed=mixed)
         if mixed:
             return self._foreach_over_devices(op, args, kwargs) if op.short.startswith("_foreach_") else self._over_devices(call, target)
         if home.type == "meta" and (target is None or target.type == "meta"):

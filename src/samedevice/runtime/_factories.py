@@ -15,7 +15,6 @@ from typing import Any
 import torch
 import torch.utils._device
 
-from samedevice.errors import UnsupportedFeatureError
 from samedevice.runtime._memory import engine, is_virtual
 from samedevice.runtime._operators import aten
 from samedevice.runtime._patches import Patches
@@ -76,7 +75,7 @@ def install_factories(patches: Patches) -> None:
     patches.attribute(torch, "tensor", _from_data(torch.tensor))
     patches.attribute(torch, "as_tensor", _as_tensor(_from_data(torch.as_tensor)))
     patches.attribute(torch, "asarray", _asarray(torch.asarray))
-    patches.attribute(torch, "sparse_coo_tensor", _without_gpus(torch.sparse_coo_tensor))
+    patches.attribute(torch, "sparse_coo_tensor", _with_integers(torch.sparse_coo_tensor))
     for name in _METHODS:
         patches.attribute(torch.Tensor, name, _with_integers(getattr(torch.Tensor, name)))
     patches.attribute(torch, "device", _Device)
@@ -124,18 +123,6 @@ def _range(original: Callable[..., Any]) -> Callable[..., Any]:
             return made
         bounds = {name: kwargs[name] for name in ("start", "end", "step") if name in kwargs}
         return aten.range.step(*args, **bounds, dtype=made.dtype, device=place).requires_grad_(made.requires_grad)
-
-    return factory
-
-
-def _without_gpus(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original, updated=())
-    def factory(*args: Any, **kwargs: Any) -> Any:
-        device = kwargs.get("device")
-        given = [value for value in (*args, *kwargs.values()) if isinstance(value, torch.Tensor)]
-        if any(is_virtual(tensor) for tensor in given) or (device is not None and current_state().device(device).type == "cuda"):
-            raise UnsupportedFeatureError("A sparse tensor on a GPU is not supported on a virtual machine.")
-        return original(*args, **kwargs)
 
     return factory
 

@@ -26,6 +26,7 @@ from samedevice.errors import UsageError
 from samedevice.provenance import Site
 from samedevice.runtime import _plain as plain
 from samedevice.runtime._ledger import DeviceLedger
+from samedevice.runtime._parts import parts_of
 from samedevice.runtime._state import CPU, META
 
 
@@ -151,8 +152,14 @@ def memory_of(tensor: torch.Tensor) -> Memory | None:
     try:
         record = storage_of(tensor)._sd
     except NotImplementedError:  # sparse tensors have no storage of their own
-        record = getattr(tensor, "_sd", None)
+        record = record_of_parts(tensor)
     return record if type(record) is Memory else None
+
+
+def record_of_parts(tensor: torch.Tensor) -> Any:
+    """What is known of the memory of a sparse tensor: that of its values."""
+    parts = parts_of(tensor)
+    return storage_of(parts[-1])._sd if parts else getattr(tensor, "_sd", None)
 
 
 def device_of(tensor: torch.Tensor) -> torch.device:
@@ -224,6 +231,7 @@ __all__ = [
     "raw_data_ptr",
     "raw_device",
     "raw_is_meta",
+    "record_of_parts",
     "storage_of",
     "tensors_in",
     "value_of",

@@ -30,12 +30,14 @@ from samedevice.runtime._memory import (
     raw_data_ptr,
     raw_device,
     raw_is_meta,
+    record_of_parts,
     storage_of,
     value_of,
 )
 from samedevice.runtime._operators import aten
 from samedevice.runtime._patches import Patches
 from samedevice.runtime._state import CPU, META, TorchDevice, current_state
+from samedevice.runtime._values import to_value
 from samedevice.runtime._wrappers import wrapped_device
 
 Tensor = torch.Tensor
@@ -50,8 +52,10 @@ def seen_device(tensor: torch.Tensor) -> torch.device:
     if not engine.raw:
         try:
             record = storage_of(tensor)._sd
-        except (NotImplementedError, RuntimeError):
-            record = getattr(tensor, "_sd", None)
+        except NotImplementedError:
+            record = record_of_parts(tensor)
+        except RuntimeError:
+            record = None
         except ValueError:  # what a lazy module has before its first call refuses whatever it does not know
             with torch._C.DisableTorchFunctionSubclass():
                 record = storage_of(tensor)._sd
@@ -226,6 +230,9 @@ def host_copy(tensor: torch.Tensor) -> torch.Tensor:
         return tensor
     before, engine.raw = engine.raw, True  # or what is assumed would be a carrier again, when it is large
     try:
+        if tensor.layout is not torch.strided:
+            whole: torch.Tensor = to_value(tensor)
+            return whole
         value = value_of(tensor, record)
         return assumed_values(tensor) if value is None else value
     finally:
@@ -349,6 +356,8 @@ def _new(self: torch.Tensor, *args: Any, device: Any = None, **kwargs: Any) -> t
         if first.dtype != self.dtype or seen_device(first) != home:
             raise TypeError(f"expected {self.type()} (got {first.type()})")
         return first.detach()
+    if self.layout == torch.sparse_coo and first is given and given and isinstance(given[0], Tensor):
+        return torch.sparse_coo_tensor(*given)
     if isinstance(first, (torch.UntypedStorage, torch.TypedStorage)):
         return torch.empty(0, dtype=self.dtype, device=home).set_(first)
     if first is given or isinstance(first, (int, torch.Size)):

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from samedevice.errors import UnsupportedFeatureError
 from samedevice.provenance import Site
 from samedevice.runtime._books import Books, caller
 from samedevice.runtime._composites import Composites
@@ -20,9 +21,11 @@ from samedevice.runtime._memory import (
     value_of,
 )
 from samedevice.runtime._operators import Operator, aten
+from samedevice.runtime._parts import parts_of
+from samedevice.runtime._refusals import refuse_nested, refuse_quantized
 from samedevice.runtime._state import CPU, META
 from samedevice.runtime._streams import wait_for_copy
-from samedevice.runtime._values import to_meta
+from samedevice.runtime._values import to_meta, to_value
 
 HOST_LIMIT = 1 << 30
 """Bytes from which a new host tensor is kept without values, so that a large model fits beside a person's browser."""
@@ -57,6 +60,10 @@ class Transfers:
 
     def transfer(self, source: torch.Tensor, target: torch.device, options: dict[str, Any], site: Site | None) -> torch.Tensor:
         """A copy of `source` on `target`; `options` are those of `_to_copy` (dtype, layout, memory_format)."""
+        if source.layout is not torch.strided:
+            return self._parts(source, target, options, site)
+        if (source.is_nested or source.is_quantized) and target.type == "cuda":
+            refuse_nested() if source.is_nested else refuse_quantized()
         record = memory_of(source)
         func = aten._to_copy.default
         if record is None and raw_is_meta(source):
@@ -85,6 +92,21 @@ class Transfers:
             storage_of(result)._sd = self._books.host_record(made_at, moved, assumed=record.assumed)
             return result
         return self._books.with_value(result, target, made_at or site, moved=moved, assumed=record.assumed)
+
+    def _parts(self, source: torch.Tensor, target: torch.device, options: dict[str, Any], site: Site | None) -> torch.Tensor:
+        """A copy of a sparse tensor."""
+        func = aten._to_copy.default
+        if not parts_of(source):
+            raise UnsupportedFeatureError(f"A tensor of layout {source.layout} on a GPU is not supported on a virtual machine.")
+        record = memory_of(source)
+        virtual = record is not None and record.virtual
+        if target.type == "meta" or (raw_is_meta(source) and not virtual):
+            made: torch.Tensor = func(to_meta(source), **{**options, "device": target})
+            return made
+        value: torch.Tensor = func(to_value(source), **options)
+        if target.type == "cpu":
+            return value
+        return self._books.with_value(value, target, site, moved=site, assumed=record is not None and record.uncomputed)
 
     def _from_host(
         self,

@@ -18,10 +18,12 @@ from samedevice.runtime._memory import (
     carrier,
     memory_of,
     raw_is_meta,
+    record_of_parts,
     storage_of,
     value_of,
 )
 from samedevice.runtime._operators import Operator
+from samedevice.runtime._parts import of_parts, parts_of
 from samedevice.runtime._state import CPU, META
 
 Tensor = torch.Tensor
@@ -49,7 +51,7 @@ def to_value(value: Any) -> Any:
         if not record.virtual:
             return value
         if value.layout != torch.strided:
-            return plain.zeros(value.size(), dtype=value.dtype, layout=value.layout)
+            return of_parts([to_value(part).contiguous() for part in parts_of(value)], value)
         known = value_of(value, record)
         return stand_in(value) if known is None else known
     if isinstance(value, (list, tuple)) and any(isinstance(part, Tensor) for part in value):
@@ -141,7 +143,7 @@ def record_of(tensor: torch.Tensor) -> Any:
     try:
         return storage_of(tensor)._sd
     except NotImplementedError:
-        return getattr(tensor, "_sd", None)
+        return record_of_parts(tensor)
 
 
 def device_seen(tensor: torch.Tensor) -> torch.device:
