@@ -383,6 +383,10 @@ MESSAGES: dict[str, Message] = {
         "a model is a torch.nn.Module, not {kind}; of a pipeline, give the module inside",
         "模型应当是 torch.nn.Module，而不是 {kind}；对于 pipeline，请传入其中的模块",
     ),
+    "align.parted": Message(
+        "{paths} share memory and are wanted on several devices: what is written to one of them is no longer seen in the others",
+        "{paths} 共享内存，却要放在不同设备上：写入其中一个，其他的不会再看到",
+    ),
     "align.moved": Message("{path}: {source} -> {target}, {amount}, for {reason}", "{path}：{source} -> {target}，{amount}，用于 {reason}"),
     "align.wanted": Message("{path} is on {source}, {reason} is on {target}", "{path} 在 {source} 上，而 {reason} 在 {target} 上"),
     "align.fits": Message("{count} tensors, all where {model} wants them", "共 {count} 个张量，都在 {model} 需要的设备上"),
@@ -408,8 +412,9 @@ MESSAGES: dict[str, Message] = {
     "replay.other-error": Message("the replay failed otherwise: {reason}", "重放因其他原因失败：{reason}"),
     "replay.no-error": Message("the replay did not fail", "重放没有失败"),
     "cache.moved": Message(
-        "{path} of {block} is on {source} while the block is on {target}: moved {amount}; allocate it on {target}",
-        "{block} 的 {path} 在 {source} 上，而该块在 {target} 上：已移动 {amount}；请直接在 {target} 上分配",
+        "{path} of {block} is on {source} while the block is on {target}: moved {amount} for each operator that reads it; "
+        "allocate it on {target}",
+        "{block} 的 {path} 在 {source} 上，而该块在 {target} 上：每个读取它的算子都会移动 {amount}；请直接在 {target} 上分配",
     ),
     "cache.parted": Message(
         "{path}, the cache of {block}, is on {source} while the block is on {target}; allocate the cache on {target}",

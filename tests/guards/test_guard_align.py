@@ -232,3 +232,31 @@ def test_what_is_no_module(given):
     if given is not None:
         with pytest.raises(UsageError):
             sd.heal(given)
+
+
+def test_views_of_one_memory_stay_so():
+    model = nn.Embedding(8, 4, device="cuda:1")
+    ids = torch.arange(6)
+    batch = {"input_ids": ids[0:4], "position_ids": ids[2:6], "token_type_ids": ids[4:6]}
+    found = sd.align(batch, model)
+    assert [each.tolist() for each in found.values()] == [[0, 1, 2, 3], [2, 3, 4, 5], [4, 5]]
+    found["input_ids"][3] = 7
+    found["token_type_ids"].mul_(2)
+    assert found["position_ids"].tolist() == [2, 7, 8, 10]
+    assert ids.tolist() == list(range(6))
+    assert {str(each.device) for each in found.values()} == {"cuda:1"}
+
+
+def test_memory_that_is_parted_is_said(caplog):
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embed, self.lm_head = nn.Embedding(8, 4, device="cuda:0"), nn.Linear(4, 8, device="cuda:1")
+
+    ids = torch.arange(4)
+    with caplog.at_level("WARNING", logger="samedevice"):
+        sd.align({"input_ids": ids, "labels": ids[1:]}, Model())
+    assert "input_ids, labels share memory" in caplog.text
+    caplog.clear()
+    sd.align({"input_ids": ids, "labels": ids.clone()}, Model())
+    assert not caplog.records

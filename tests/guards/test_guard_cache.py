@@ -198,3 +198,32 @@ def test_speaks_chinese(caplog):
     with caplog.at_level(logging.WARNING, logger="samedevice"):
         block(torch.ones(2, 4, device="cuda:0"), layer_past=(torch.ones(1, 4), torch.ones(1, 4)))
     assert "Attention 的 layer_past[0] 在 cpu 上，而该块在 cuda:0 上" in caplog.records[0].getMessage()  # noqa: RUF001 # Chinese punctuation
+
+
+class Static(nn.Module):
+    """Writes its step into the cache that it was given, and reads all of it."""
+
+    def __init__(self):
+        super().__init__()
+        self.key, self.steps = nn.Linear(4, 4), 0
+
+    def forward(self, x, layer_past):
+        layer_past[self.steps : self.steps + 1].data.copy_(self.key(x))
+        layer_past[self.steps].mul_(2)
+        self.held, self.steps = layer_past, self.steps + 1
+        return x @ layer_past.T
+
+
+def test_writes_to_a_cache_reach_who_made_it():
+    torch.manual_seed(0)
+    alone, block = Static().to("cuda:0"), Static()
+    block.load_state_dict(alone.state_dict())
+    block.to("cuda:0")
+    x, one, cache = torch.ones(1, 4, device="cuda:0"), torch.zeros(4, 4, device="cuda:0"), torch.zeros(4, 4)
+    guard = sd.guard_cache(block)
+    for step in range(4):
+        assert torch.equal(block(x, layer_past=cache), alone(x, layer_past=one))
+        cache[step, 0] = one[step, 0] = 3.0
+        assert torch.equal(cache, one.cpu())
+    assert block.held is cache
+    assert guard.moves == {"layer_past": 4}

@@ -9,9 +9,12 @@ from contextlib import nullcontext, suppress
 import pytest
 import torch
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 import samedevice as sd
+from samedevice.guards import _lent
 from samedevice.guards._heal import QUIET_CALLS
+from samedevice.guards._operators import operator_of
 
 GPU, OTHER = "cuda:0", "cuda:1"
 
@@ -322,3 +325,194 @@ def test_a_model_and_what_is_around_it():
     assert str(result.device) == GPU
     assert len(healing.repairs) == 2
     assert "forward" not in vars(model)
+
+
+# -- what autograd keeps ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("learned", [False, True])
+def test_a_write_between_forward_and_backward(learned):
+    """The original is kept, so torch refuses a write that it counts, and a write through `.data` is seen."""
+    weight, factor = torch.ones(3, device=GPU, requires_grad=True), torch.arange(3.0)
+    with sd.heal():
+        for _ in range(1 + learned):
+            result = weight * factor
+    factor.data.add_(5)
+    result.sum().backward()
+    assert weight.grad.tolist() == [5, 6, 7]
+    with sd.heal():
+        result = weight * factor
+    factor.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        result.sum().backward()
+
+
+def test_a_write_to_a_result_that_is_kept():
+    weight, factor = torch.ones(3, device=GPU, requires_grad=True), torch.arange(3.0)
+    with sd.heal():
+        result = torch.softmax(weight * factor, 0)
+        result = torch.pow(result, factor)
+    result.detach().add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        result.sum().backward()
+
+
+def test_views_are_kept_as_views_of_the_original():
+    """A matrix product keeps the transposed of what it was given."""
+    weight, x = torch.ones(2, 3, device=GPU, requires_grad=True), torch.arange(6.0).reshape(2, 3)
+    with sd.heal():
+        result = nn.functional.linear(x[:, ::1], weight)
+    x.data.mul_(2)
+    result.sum().backward()
+    assert weight.grad.tolist() == [[6, 10, 14]] * 2
+
+
+def test_a_graph_of_gradients_is_refused_where_it_would_keep_a_copy():
+    weight, factor = torch.ones(3, device=GPU, requires_grad=True), torch.arange(3.0)
+    with sd.heal():
+        result = (weight * factor).sum()
+        summed = (weight + factor).sum()
+    with pytest.raises(RuntimeError, match="create_graph=True"):
+        torch.autograd.grad(result, weight, create_graph=True)
+    (gradient,) = torch.autograd.grad(summed, weight, create_graph=True)
+    assert gradient.tolist() == [1, 1, 1]
+
+
+def test_hooks_and_gradients_of_what_is_moved():
+    factor, seen = torch.arange(3.0, requires_grad=True), []
+    held = factor * 2
+    held.retain_grad()
+    held.register_hook(lambda gradient: seen.append(gradient) or gradient * 3)
+    with sd.heal():
+        (ones(3) * held).sum().backward()
+    assert factor.grad.tolist() == [6, 6, 6]
+    assert {str(each.device) for each in (factor.grad, held.grad, seen[0])} == {"cpu"}
+
+
+def test_hooks_of_the_program_for_saved_tensors():
+    packed = []
+    weight, factor = torch.ones(3, device=GPU, requires_grad=True), torch.arange(3.0)
+    with torch.autograd.graph.saved_tensors_hooks(lambda each: packed.append(each) or each, lambda each: each), sd.heal():
+        result = torch.exp(weight) * factor
+    result.sum().backward()
+    assert torch.equal(weight.grad, torch.exp(torch.ones(3)).to(GPU) * factor.to(GPU))
+    assert len(packed) == 1  # the result of exp; the factor is not among them
+    assert all(str(each.device) == GPU for each in packed)
+
+
+def test_a_checkpoint_sees_no_refused_call():
+    """It numbers what autograd keeps: one more in the first run, and it would hand out others in the backward pass."""
+    weight, factor = torch.ones(3, device=GPU, requires_grad=True), torch.arange(3.0)
+
+    def run(factor):
+        def body(x):
+            y = x.exp() * factor
+            return (y * x).sin() * factor
+
+        weight.grad = None
+        checkpoint(body, weight, use_reentrant=False).sum().backward()
+        return weight.grad
+
+    expected = run(factor.to(GPU))
+    with sd.heal():
+        assert all(torch.equal(run(factor), expected) for _ in range(3))
+
+
+# -- one operator ----------------------------------------------------------------------------------------------------
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("operand", ["expanded", "sliced", "transposed", "overlapping"])
+def test_a_copy_has_the_strides_of_its_original(operand):
+    memory = torch.arange(12.0)
+    given = {
+        "expanded": memory[:3].expand(4, 3),
+        "sliced": memory.reshape(3, 4)[:, ::2],
+        "transposed": memory.reshape(3, 4).t(),
+        "overlapping": memory.as_strided((4, 3), (2, 1)),
+    }[operand]
+    copy = _lent.copied(given, torch.device(GPU))
+    assert (copy.shape, copy.stride(), str(copy.device)) == (given.shape, given.stride(), GPU)
+    assert torch.equal(copy.cpu(), given)
+
+
+@torch.no_grad()
+def test_random_numbers_are_drawn_once():
+    mean, deviation = ones(4), ones(4, device=OTHER)
+    torch.manual_seed(3)
+    expected = [torch.normal(mean, deviation.to(GPU)) for _ in range(3)]
+    torch.manual_seed(3)
+    with sd.heal():
+        found = [torch.normal(mean, deviation) for _ in range(3)]
+    assert all(torch.equal(one.to(GPU), other) for one, other in zip(found, expected, strict=True))
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("reach", ["itself", "view", "part", "write", "nothing"])
+def test_a_copy_that_gets_out_of_its_operator_is_refused(reach):
+    lending = _lent.Lending(lambda _: torch.device(GPU))
+    copy = lending.place("", "", torch.arange(4.0))
+    result = {"itself": copy, "view": copy[1:].view(3, 1), "part": [1, (copy[:2],)]}.get(reach, copy + 1)
+    if reach == "write":
+        copy.add_(1)
+    with nullcontext() if reach == "nothing" else pytest.raises(_lent.Reached):
+        lending.check(result)
+
+
+@torch.no_grad()
+def test_lists_go_to_what_is_written_number_by_number():
+    totals, more = [ones(2), ones(2, device=OTHER)], [ones(2, device=OTHER), torch.ones(2)]
+    held = list(totals)
+    with sd.heal():
+        for _ in range(3):
+            torch._foreach_add_(totals, more)
+    assert [each.tolist() for each in totals] == [[4, 4], [4, 4]]
+    assert all(one is other for one, other in zip(totals, held, strict=True))
+
+
+def test_operators_of_extensions_are_left_alone():
+    """Their schemas need not say what they write."""
+    library = torch.library.Library("samedevice_test", "FRAGMENT")
+    library.define("bumped(Tensor x, Tensor y) -> Tensor")
+    try:
+        assert operator_of(torch.ops.samedevice_test.bumped) is None
+        assert operator_of(torch.ops.samedevice_test.bumped.default) is None
+    finally:
+        library._destroy()
+    assert operator_of(torch.ops.aten.add.Tensor) is not None
+
+
+@torch.no_grad()
+def test_a_property_that_keeps_what_it_is_given_is_left_alone():
+    weight = torch.ones(3, device=GPU, requires_grad=True)
+    with pytest.raises(RuntimeError), sd.heal():
+        weight.grad = torch.ones(3)
+    assert weight.grad is None
+
+
+def test_the_mode_is_not_seen():
+    """`MultiheadAttention` asks whether somebody listens, and then leaves its fast path, whose last bits differ."""
+    torch.manual_seed(0)
+    attention = nn.MultiheadAttention(64, 4, batch_first=True).eval()
+    x = torch.randn(2, 50, 64)
+    asks = torch.overrides.has_torch_function
+    with torch.no_grad():
+        expected = attention(x, x, x, need_weights=False)[0]
+        with sd.heal():
+            assert not torch.overrides.has_torch_function((x,))
+            assert torch.equal(attention(x, x, x, need_weights=False)[0], expected)
+    assert torch.overrides.has_torch_function is asks
+
+
+@pytest.mark.parametrize(
+    "name", ["batch_norm", "native_batch_norm", "instance_norm", "_foreach_add_", "add_", "_fused_sgd_", "embedding_renorm_"]
+)
+def test_what_is_written_is_known_from_schemas(name):
+    operator = operator_of(getattr(torch, name, None) or getattr(torch.Tensor, name))
+    assert operator is not None
+    assert not operator.leaves_nothing
+
+
+@pytest.mark.parametrize(("name", "draws"), [("dropout", True), ("bernoulli", True), ("mul", False), ("matmul", False)])
+def test_what_draws_is_known_from_tags(name, draws):
+    assert operator_of(getattr(torch, name)).draws == draws

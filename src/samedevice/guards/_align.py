@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from samedevice.errors import UsageError
 from samedevice.guards._hooks import hook_device, unwrapped
 from samedevice.guards._placement import amount, embedding_of, head_of
+from samedevice.guards._sharing import Sharing
 from samedevice.messages import Language, say
 
 if TYPE_CHECKING:
@@ -133,6 +134,9 @@ def align(batch: _Batch, model: torch.nn.Module, tell: Callable[[str], object] |
             raise AlignError(say("align.meta", language, path=path))
 
     known: dict[tuple[int, str | None], torch.Tensor] = {}
+    sharing = Sharing([(path, tensor, entries.wanted(path, name)[0]) for path, name, tensor in tensors_of(batch)])
+    for paths in sharing.parted():
+        logging.getLogger("samedevice").warning("%s", say("align.parted", language, paths=", ".join(paths)))
 
     def place(path: str, name: str, tensor: torch.Tensor) -> torch.Tensor:
         target, entry = entries.wanted(path, name)
@@ -145,7 +149,7 @@ def align(batch: _Batch, model: torch.nn.Module, tell: Callable[[str], object] |
         speak(
             say("align.moved", language, path=path, source=move.source, target=move.target, amount=amount(move.nbytes), reason=entry),
         )
-        known[id(tensor), target] = tensor.to(target)
+        known[id(tensor), target] = sharing.moved(tensor, target)
         return known[id(tensor), target]
 
     aligned: _Batch = rebuilt(batch, place)

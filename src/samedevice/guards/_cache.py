@@ -1,4 +1,7 @@
-"""A served block's cache stays with the block.
+"""A served block's cache stays with the block, as far as the block can tell.
+
+A cache that is elsewhere is not handed over as a copy, since who made it holds it, too, and a write by one would be missed by the other:
+while the block runs, each operator that meets it gets a copy of its own; see Note [One operator].
 
 Must guarantee: values do not change; a cache that is with its block costs one look at each of its tensors; `remove()` leaves
 the block as it was.
@@ -8,11 +11,14 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
+from samedevice.guards._compiled import breaking, eagerly, untraced
 from samedevice.guards._hooks import hook_device
+from samedevice.guards._layers import Layer, add_layer
 from samedevice.guards._placement import amount
+from samedevice.guards._repairs import Repairs
 from samedevice.messages import Language, say
 
 if TYPE_CHECKING:
@@ -30,16 +36,16 @@ class CacheGuard:
     """What `sd.guard_cache` returns: `remove()` takes it off again."""
 
     def __init__(self, block: str, language: Language = "en") -> None:
-        self.handles: list[Any] = []
         self.block = block
         self.language = language
         self.moves: dict[str, int] = {}
-        """How often each part of the cache was moved, by its path."""
+        """In how many calls each part of the cache was elsewhere, by its path."""
+        self._undo: list[Callable[[], None]] = []
 
     def remove(self) -> None:
         """Take the guard off the block."""
-        for handle in self.handles:
-            handle.remove()
+        while self._undo:
+            self._undo.pop()()
 
 
 def guard_cache(block: torch.nn.Module, on_parted: Literal["move", "raise"] = "move", language: Language = "en") -> CacheGuard:
@@ -65,9 +71,10 @@ def guard_cache(block: torch.nn.Module, on_parted: Literal["move", "raise"] = "m
     ```
 
     Looks at the arguments that are caches by name (`past_key_value`, `layer_past`, `cache`, ...) or by class (`...Cache`): tensors,
-    tuples, dictionaries and cache objects, static, hybrid and quantized ones as far as their parts are tensors. What is elsewhere
-    is moved (inside a cache object in place, so the cache stays there) and logged on `samedevice` once for each path. With
-    `on_parted="raise"` it raises a RuntimeError that names the part instead.
+    tuples, dictionaries and cache objects, static, hybrid and quantized ones as far as their parts are tensors. Where a part is
+    elsewhere, each operator of the block that torch would refuse gets a copy of what it reads (`heal`), and `samedevice` logs the part
+    once. The cache itself stays where it is, and what the block writes to it is in it. With `on_parted="raise"` it raises a
+    RuntimeError that names the part instead.
 
     A block of `tensor_parallel`, which is what Petals serves (`backend.module`), is guarded shard by shard, each with the part of
     the cache that is its own.
@@ -81,15 +88,26 @@ def guard_cache(block: torch.nn.Module, on_parted: Literal["move", "raise"] = "m
     guard = CacheGuard(type(shards[0]).__name__, language)
     names = tuple(inspect.signature(shards[0].forward).parameters)
 
-    def keep(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
-        device = device_of_block(module)
-        if device is None:
-            return None
-        positional = tuple(_kept(guard, on_parted, device, *pair) for pair in zip(names, args, strict=False)) + args[len(names) :]
-        named = {key: _kept(guard, on_parted, device, key, value) for key, value in kwargs.items()}
-        return positional, named
+    def layer_of(shard: torch.nn.Module) -> Layer:
+        repairs = Repairs(shard, language, speaks=False)
 
-    guard.handles = [shard.register_forward_pre_hook(keep, with_kwargs=True, prepend=True) for shard in shards]
+        def layer(forward: Callable[..., Any]) -> Callable[..., Any]:
+            def kept(*args: Any, **kwargs: Any) -> Any:
+                device = device_of_block(shard)
+                given = (*zip(names, args, strict=False), *kwargs.items())
+                if device is None or not sum(_elsewhere(guard, on_parted, device, *pair) for pair in given):
+                    return forward(*args, **kwargs)
+                from samedevice.guards._mode import Mode
+
+                with Mode(repairs):
+                    return eagerly(forward)(*args, **kwargs)
+
+            untraced(_elsewhere, device_of_block)
+            return breaking(kept)
+
+        return layer
+
+    guard._undo = [add_layer(shard, "forward", layer_of(shard)) for shard in shards]
     return guard
 
 
@@ -101,45 +119,34 @@ def device_of_block(block: torch.nn.Module) -> str | None:
     return next((str(parameter.device) for parameter in block.parameters() if str(parameter.device) != "meta"), None)
 
 
-def _kept(guard: CacheGuard, on_parted: str, device: str, name: str, value: Any) -> Any:
+def _elsewhere(guard: CacheGuard, on_parted: str, device: str, name: str, value: Any) -> int:
+    """How many parts of an argument that is a cache are not with the block."""
     if value is None or not (_CACHE.fullmatch(name) or "Cache" in type(value).__name__):
-        return value
-    return _placed(guard, on_parted, device, name, value, _DEPTH)
+        return 0
+    found = [(path, tensor) for path, tensor in _tensors(value, name, _DEPTH) if str(tensor.device) not in (device, "meta")]
+    for path, tensor in found:
+        if on_parted == "raise":
+            text = say("cache.parted", guard.language, path=path, block=guard.block, source=str(tensor.device), target=device)
+            raise CacheParted(text)
+        _tell(guard, path, tensor, device)
+    return len(found)
 
 
-def _placed(guard: CacheGuard, on_parted: str, device: str, path: str, value: Any, depth: int) -> Any:
+def _tensors(value: Any, path: str, depth: int) -> Iterator[tuple[str, torch.Tensor]]:
+    """The tensors of a cache: in tuples, lists, dictionaries and what objects hold."""
     import torch
 
     if isinstance(value, torch.Tensor):
-        source = str(value.device)
-        if source in (device, "meta"):
-            return value
-        if on_parted == "raise":
-            raise CacheParted(say("cache.parted", guard.language, path=path, block=guard.block, source=source, target=device))
-        _tell(guard, path, value, device)
-        return value.to(device)
-    if depth == 0 or isinstance(value, torch.nn.Module):
-        return value
-    if isinstance(value, tuple):
-        parts = [_placed(guard, on_parted, device, f"{path}[{index}]", part, depth - 1) for index, part in enumerate(value)]
-        if all(new is old for new, old in zip(parts, value, strict=True)):
-            return value
-        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
-    for where, part, put in list(_parts(value, path)):
-        new = _placed(guard, on_parted, device, where, part, depth - 1)
-        if new is not part:
-            put(new)
-    return value
-
-
-def _parts(value: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
-    """(path, part, how to replace it) of what a list, a dictionary or a cache object holds."""
-    if isinstance(value, (list, dict)):
-        for key, part in enumerate(value) if isinstance(value, list) else value.items():
-            yield f"{path}[{key!r}]", part, lambda new, key=key: value.__setitem__(key, new)
-    elif not isinstance(value, Mapping) and hasattr(value, "__dict__") and not isinstance(value, type):
-        for key, part in vars(value).items():
-            yield f"{path}.{key}", part, lambda new, key=key: setattr(value, key, new)
+        yield path, value
+    elif depth and not isinstance(value, (torch.nn.Module, type)):
+        if isinstance(value, (list, tuple)):
+            parts = [(f"{path}[{key}]", part) for key, part in enumerate(value)]
+        elif isinstance(value, dict):
+            parts = [(f"{path}[{key!r}]", part) for key, part in value.items()]
+        else:
+            parts = [(f"{path}.{key}", part) for key, part in getattr(value, "__dict__", {}).items()]
+        for where, part in parts:
+            yield from _tensors(part, where, depth - 1)
 
 
 def _tell(guard: CacheGuard, path: str, value: torch.Tensor, device: str) -> None:

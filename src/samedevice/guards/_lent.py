@@ -240,6 +240,13 @@ def _version(tensor: torch.Tensor) -> int | None:
     return None if tensor.is_inference() else tensor._version
 
 
+def saving_is_watched() -> bool:
+    """Whether the program would see what autograd keeps for a call, and so a call that is refused: a checkpoint counts."""
+    import torch
+
+    return torch.is_grad_enabled() and _hooks_of_the_program() is not None
+
+
 def _hooks_of_the_program() -> tuple[Callable[..., Any], Callable[..., Any]] | None:
     """The innermost hooks for saved tensors that the program itself has set."""
     import torch

@@ -19,8 +19,8 @@ from torch.overrides import TorchFunctionMode
 
 from samedevice.guards._align import tensors_of
 from samedevice.guards._compiled import is_recorded
-from samedevice.guards._lent import is_plain
-from samedevice.guards._operators import operator_of
+from samedevice.guards._lent import is_plain, saving_is_watched
+from samedevice.guards._operators import is_python, operator_of
 
 _ASKS = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
 
@@ -81,12 +81,12 @@ class Mode(TorchFunctionMode):
         kwargs = kwargs or {}
         if _here.busy:
             return func(*args, **kwargs)
-        if isinstance(func, FunctionType):
+        if is_python(func):
             return self._inside(func, args, kwargs)
         heals, operator = self._heals, operator_of(func)
         if operator is None or (types and _decides_itself(args, kwargs)):
             return self._left_alone(func, args, kwargs)
-        careful = func in heals.healed or "out" in kwargs or not operator.leaves_nothing
+        careful = func in heals.healed or "out" in kwargs or not operator.leaves_nothing or saving_is_watched()
         if careful and _spread(args, kwargs):
             return self._busy(heals.make, func, args, kwargs)
         recorded = is_recorded()  # asked first: torch.jit.trace has stopped when a call of torch has raised

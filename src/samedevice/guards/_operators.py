@@ -10,6 +10,7 @@ import functools
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from samedevice.guards._align import tensors_of
@@ -95,6 +96,12 @@ def operator_of(function: Callable[..., Any]) -> Operator | None:
             continue  # for a call with `out`
         overloads.append(Overload(names, written, schema, bool(written - said)))
     return Operator(name, tuple(overloads), draws) if overloads else None
+
+
+def is_python(function: Callable[..., Any]) -> bool:
+    """Whether a function of torch is written in Python; what a virtual machine puts in the place of an operator is one operator."""
+    machine = getattr(function, "__module__", None) or ""
+    return isinstance(function, FunctionType) and not (machine.startswith("samedevice.runtime") and operator_of(function) is not None)
 
 
 def operator_name(function: Callable[..., Any]) -> str:

@@ -21,9 +21,9 @@ from samedevice.events import Event, EventKind
 from samedevice.findings import Finding
 from samedevice.guards._align import rebuilt, tensors_of
 from samedevice.guards._compiled import is_recorded
-from samedevice.guards._lent import Lending, Reached, can_be_lent
+from samedevice.guards._lent import Lending, Reached, can_be_lent, saving_is_watched
 from samedevice.guards._live import event_of
-from samedevice.guards._operators import named_tensors, operator_name, operator_of
+from samedevice.guards._operators import is_python, named_tensors, operator_name, operator_of
 from samedevice.guards._placement import amount
 from samedevice.guards._rehearsal import refusal_of
 from samedevice.guards._stale import target_of
@@ -243,10 +243,11 @@ class _Call:
         self.function, self.args, self.kwargs = function, args, kwargs
         self.frame = _outside(sys._getframe(1))
         self.named = named_tensors(function, args, kwargs)
-        operator = operator_of(function) if not _is_python(function) else None
+        operator = operator_of(function) if not is_python(function) else None
         self.written: list[Any] = operator.written(args, kwargs) if operator is not None else []
         self.written_tensors = [tensor for value in self.written for _, _, tensor in tensors_of(value)]
-        self.only_reads = operator is not None and operator.leaves_nothing and "out" not in kwargs
+        self.only_reads = operator is not None and operator.leaves_nothing and "out" not in kwargs and not saving_is_watched()
+        """Whether a call that was refused has done nothing."""
         self._places = _beside(self.written, (*args, *kwargs.values()))
         self._places |= {id(tensor): tensor.device for tensor in self.written_tensors}  # a write to a copy would be lost
 
@@ -293,11 +294,12 @@ class _Call:
                 self._repairs.refuse(error, finding, str(reached))
                 return ()
             except (RuntimeError, NotImplementedError) as refused:
-                if not keeps or self._repairs.event_of(refused, self) is None:
+                if self._repairs.event_of(refused, self) is None:
                     raise
                 continue
             self._repairs.remember(self, plan, event, finding)
             return (result,)
+        self._repairs.refuse(error, finding, say("heal.unclear", self._repairs.language))
         return ()
 
     def made(self, plan: _Plan) -> Any:
@@ -344,7 +346,7 @@ def _unhealed(finding: Finding, event: Event, call: _Call, language: Language) -
         refused = False  # a kept average, say: its own device is where it is written
     if refused or event.kind is not EventKind.MISMATCH or any(tensor.device.type == "meta" for _, tensor in call.named):
         return say("heal.cause", language, cause=finding.cause if refused else event.kind.value)
-    if _is_python(call.function) or operator_of(call.function) is None:
+    if is_python(call.function) or operator_of(call.function) is None:
         return say("heal.partly-done", language)
     if not all(can_be_lent(tensor) for _, tensor in call.named):
         return say("heal.kind", language)
@@ -364,10 +366,6 @@ def _beside(written: Sequence[Any], values: Sequence[Any]) -> dict[int, torch.de
                     if hasattr(one, "device") and places.setdefault(id(other), one.device) != one.device:
                         return {}
     return places
-
-
-def _is_python(function: Any) -> bool:
-    return hasattr(function, "__code__")
 
 
 def _is_number(tensor: torch.Tensor) -> bool:
