@@ -58,6 +58,7 @@ MESSAGES: dict[str, Message] = {
     # Titles: what happened.
     "title.cross-device-operands": Message("{op} got operands on {devices}", "{op} 的操作数分别在 {devices} 上"),
     "title.unmaterialized-weights": Message("{op} met weights that were never loaded: {names}", "{op} 用到了从未加载的权重：{names}"),
+    "operator-untold": Message("the operator", "该算子"),
     "unnamed": Message("a tensor that has no name here", "一个此处没有名字的张量"),
     "title.generator-on-other-device": Message("{op} got a random generator of another device", "{op} 的随机数生成器在另一种设备上"),
     "title.out-of-memory": Message("{amount} more does not fit on {devices}", "{devices} 放不下再申请的 {amount}"),
@@ -334,6 +335,10 @@ MESSAGES: dict[str, Message] = {
         "no script named: give SCRIPT or -m MODULE, e.g. samedevice run train.py",
         "没有指定脚本：请给出 SCRIPT 或 -m MODULE，例如 samedevice run train.py",
     ),
+    "usage.no-script-to-guard": Message(
+        "no script named: give SCRIPT, e.g. samedevice guard train.py", "没有指定脚本：请给出 SCRIPT，例如 samedevice guard train.py"
+    ),
+    "usage.explain-binary": Message("{path} is not a text file", "{path} 不是文本文件"),
     "usage.script-missing": Message("can't open script {path}: no such file", "无法打开脚本 {path}：文件不存在"),
     "usage.script-unreadable": Message("can't read script {path}: {reason}", "无法读取脚本 {path}：{reason}"),
     "usage.no-main": Message("can't find __main__.py in {path}", "在 {path} 中找不到 __main__.py"),
@@ -706,6 +711,7 @@ MESSAGES: dict[str, Message] = {
     "assumed-read.more": Message("{count} more", "其他 {count} 处"),
     "preflight.no-file": Message("there is no file {path}", "没有文件 {path}"),
     "preflight.too-large": Message("{path} is too large: at most {most} are read", "{path} 太大：最多读取 {most}"),
+    "preflight.unwritable": Message("{path} cannot be written: {reason}", "无法写入 {path}：{reason}"),
     "preflight.unreadable": Message("{path} cannot be read: {reason}", "无法读取 {path}：{reason}"),
     "preflight.binary": Message("{path} is not a text file", "{path} 不是文本文件"),
     "preflight.broken": Message("{path}, line {line}: {reason}", "{path} 第 {line} 行：{reason}"),

@@ -83,3 +83,15 @@ def test_nothing_in_it():
     done = explain(stdin="")
     assert done.returncode == 0
     assert b"SD141 undetermined" in done.stdout
+
+
+def test_what_is_no_text_is_refused(tmp_path):
+    (tmp_path / "core.bin").write_bytes(bytes(range(256)) * 20)
+    done = explain("core.bin", folder=tmp_path)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"core.bin is not a text file" in done.stderr
+
+
+def test_no_question_mark_stands_for_an_operator():
+    text = explain(stdin="RuntimeError: Expected all tensors to be on the same device").stdout.decode()
+    assert "the operator needs all operands on one device" in text

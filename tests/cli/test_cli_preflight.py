@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -108,3 +109,11 @@ def test_the_page_shows_what_is_printed(tmp_path):
     shown = re.sub(r"[ \t]+$", "", done.stdout, flags=re.MULTILINE)
     assert shown == re.sub(r"[ \t]+$", "", expected, flags=re.MULTILINE)
     assert preflight(tmp_path, "finetune.py", "--machine", "8xA100-80G").returncode == 0
+
+
+def test_a_closed_standard_output(tmp_path):
+    (tmp_path / "a.py").write_text("import torch\n")
+    for command in (["preflight", "a.py", "--machine", "2x24GB"], ["explain", "SD101"]):
+        line = shlex.join([sys.executable, "-m", "samedevice", *command])
+        done = subprocess.run(["sh", "-c", f"{line} >&-"], cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, "")

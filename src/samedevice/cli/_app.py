@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from pathlib import Path
@@ -10,8 +11,9 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from samedevice.messages import Language
+from samedevice.messages import Language, language_of, say
 
+_INTERNAL_ERROR = 70
 DEFAULT_MACHINE = "2x24GB"
 _TAKES_VALUE = ("--machine", "--json", "--lang", "--launcher", "--launcher-args", "--nproc", "--ranks")
 
@@ -27,8 +29,25 @@ app = typer.Typer(
 
 def main() -> None:
     """Entry point of the `samedevice` command."""
+    try:
+        _command()
+    except Exception as error:  # of ours: a script's own error never gets here
+        if os.environ.get("SAMEDEVICE_DEBUG"):
+            raise
+        reason = f"{type(error).__name__}: {error}"
+        print(f"samedevice: {say('internal-error', language_of(os.environ), reason=reason)}", file=sys.stderr)
+        raise SystemExit(_INTERNAL_ERROR) from None
+
+
+def _command() -> None:
     # Not `app()`: calling a Typer object installs typer's own sys.excepthook, which the script would then see.
     typer.main.get_command(app).main(prog_name="samedevice")
+
+
+def _open_closed_output() -> None:
+    """Python has None where the caller closed standard output; what is printed then goes nowhere."""
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123 # as Python opens its own
 
 
 def _print_version(wanted: bool) -> None:
@@ -197,6 +216,7 @@ def explain(
     """
     from samedevice.cli._explain import explain as explain_source
 
+    _open_closed_output()
     raise typer.Exit(explain_source(source, json, _language(lang)))
 
 
@@ -274,6 +294,7 @@ def preflight(
 
     asked = Asked(model, batch, context, mode, sharding, method)
     options = Options(target, tuple(arguments or ()), machine, launcher, nproc, config, json, _language(lang), asked, write, memory)
+    _open_closed_output()
     raise typer.Exit(judge_launch(options))
 
 

@@ -17,6 +17,8 @@ from samedevice.messages import Language, language_of, say
 from samedevice.report import open_console, print_finding, readable_language
 
 EXPLAINED, WRONG_USAGE = 0, 2
+_MOST_MARKS = 10
+"""Of so many characters one may be a mark for bytes that are no text."""
 _LARGEST = 16_000_000
 """Bytes; of a larger file the end is read, since errors stand there."""
 
@@ -51,10 +53,19 @@ def _read(source: str | None, language: Language) -> str:
     if source is None or source == "-":
         if source is None and sys.stdin is not None and sys.stdin.isatty():
             raise UsageError(say("usage.nothing-to-explain", language))
-        return _decoded(_end_of(sys.stdin.buffer)) if sys.stdin is not None else ""
+        content, source = _end_of(sys.stdin.buffer) if sys.stdin is not None else b"", "-"
+    else:
+        content = _content(source, language)
+    text = _decoded(content)
+    if (text.count("\ufffd") + text.count("\0")) * _MOST_MARKS > len(text):
+        raise UsageError(say("usage.explain-binary", language, path=source))
+    return text
+
+
+def _content(source: str, language: Language) -> bytes:
     try:
         with Path(source).open("rb") as file:
-            return _decoded(_end_of(file))
+            return _end_of(file)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise UsageError(say("usage.explain-unreadable", language, path=source, reason=reason)) from None

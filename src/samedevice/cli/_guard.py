@@ -23,7 +23,7 @@ def guard_script(words: tuple[str, ...], chosen: Language | None, heal: bool = F
     language = readable_language(sys.stderr, chosen or language_of(os.environ))
     try:
         if not words:
-            raise UsageError(say("usage.no-script", language))
+            raise UsageError(say("usage.no-script-to-guard", language))
         program = find_script(words[0], words[1:], language)
     except UsageError as error:
         print(f"samedevice: {error}", file=sys.stderr)

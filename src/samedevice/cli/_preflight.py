@@ -151,7 +151,7 @@ def _write(path: Path, judgements: tuple[Judgement, ...], memories: Sequence[Lau
     try:
         path.write_text(json.dumps(content, indent=1, ensure_ascii=True) + "\n", "utf-8")
     except OSError as error:
-        raise UsageError(say("preflight.unreadable", language, path=path, reason=error.strerror or error)) from None
+        raise UsageError(say("preflight.unwritable", language, path=path, reason=error.strerror or error)) from None
 
 
 def _joined(documents: list[dict[str, object]]) -> dict[str, object]:

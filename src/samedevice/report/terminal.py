@@ -213,7 +213,9 @@ def _why(finding: Finding, language: Language) -> str:
         name = "library-operator"
     if name == "collective-off-its-gpu" and finding.message is None:
         name = "collective-waits"
-    return say(f"why.{name}", language, op=short_operator(finding.op or "?"))
+    known = finding.op is not None and finding.op != "?"
+    op = short_operator(finding.op) if known and finding.op is not None else say("operator-untold", language)
+    return say(f"why.{name}", language, op=op)
 
 
 def _operands(console: Console, operands: Sequence[Operand], language: Language, guilty: str | None) -> None:
