@@ -84,7 +84,7 @@ def run_file(file: str, machine: str, folder: Path, records: Path, limits: Limit
     """Run a file in as many processes as it takes down; returns the bound of its sample."""
     end = time.monotonic() + limits.file_seconds
     settings = {"records": str(records), "sample": limits.sample, "below": below, "seconds": limits.test_seconds}
-    command = [*_pytest(machine), "-p", "tools.torch_tests_plugin", f"{file}.py"]
+    command = [*_pytest(machine), f"{file}.py"]
     for _ in range(_CRASHES):
         before = len(read(records))
         with tempfile.TemporaryDirectory() as scratch, (records.with_suffix(".log")).open("a") as log:
@@ -139,7 +139,7 @@ def _pytest(machine: str) -> list[str]:
     # By its module and not by an installed samedevice's entry point, which need not be there.
     plugin = ["-p", "no:samedevice", "-p", "samedevice.pytest_plugin", f"--machine={machine}"] if machine else []
     fixed = ["-q", "-c", os.devnull, "--rootdir=.", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:randomly", "--tb=short"]
-    return [sys.executable, "-m", "pytest", *plugin, *fixed]
+    return [sys.executable, "-m", "pytest", *plugin, "-p", "tools.torch_tests_plugin", *fixed]
 
 
 def _variables(machine: str) -> dict[str, str]:

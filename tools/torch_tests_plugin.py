@@ -98,10 +98,6 @@ class Choice:
         with self._records.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
 
-    def pytest_sessionstart(self) -> None:
-        """Names that older test files import and this torch's helpers have under another."""
-        names_of_older_releases()
-
     def pytest_itemcollected(self, item: pytest.Item) -> None:
         """Each test, as soon as it is known."""
         if (cls := getattr(item, "cls", None)) is not None:
@@ -162,3 +158,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if SETTINGS in os.environ:
         # Programs that a test starts are no part of the choice.
         config.pluginmanager.register(Choice(json.loads(os.environ.pop(SETTINGS))), "torch-tests-choice")
+
+
+def pytest_sessionstart() -> None:
+    """After the machine is entered, before the first file is imported."""
+    names_of_older_releases()
