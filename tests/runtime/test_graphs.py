@@ -134,6 +134,14 @@ def test_a_pinned_copy_that_does_not_wait_is_read_anew(machine):
     assert x.tolist() == [7.0, 7.0]
 
 
+def test_a_pinned_move_that_does_not_wait_is_read_anew(machine):
+    source = torch.ones(2).pin_memory()
+    graph, moved = captured(lambda: source.to("cuda", non_blocking=True) + 1)
+    source.fill_(3)
+    graph.replay()
+    assert moved.tolist() == [4, 4]
+
+
 def test_other_threads_are_not_captured(machine):
     x, other = torch.ones(2, device="cuda"), torch.ones(2, device="cuda")
     graph = torch.cuda.CUDAGraph()
