@@ -323,6 +323,25 @@ def test_memory_of_the_host_is_pinned_where_it_lies():
         assert cudart.cudaGetErrorString(cudart.cudaHostUnregister(there)).startswith("pointer does not correspond")
 
 
+def test_observers_hear_of_what_does_not_fit():
+    heard = []
+    with enter():
+        torch._C._cuda_attach_out_of_memory_observer(lambda *told: heard.append(told))
+        with pytest.raises(torch.OutOfMemoryError, match="Tried to allocate 1024"):
+            torch.empty(1 << 40, dtype=torch.int8, device="cuda")
+        with pytest.raises(torch.OutOfMemoryError, match="Tried to allocate more than 1EB memory"):
+            torch.empty(1 << 60, dtype=torch.int8, device="cuda")
+    assert [told[:2] for told in heard] == [(0, 1 << 40), (0, 1 << 60)]
+
+
+def test_a_copy_to_the_host_that_does_not_wait_is_pinned():
+    with enter():
+        held = torch.ones(3, device="cuda")
+        assert held.to("cpu", non_blocking=True).is_pinned()
+        assert not held.to("cpu").is_pinned()
+        assert not held.to("cuda:1", non_blocking=True).cpu().is_pinned()
+
+
 def test_ranges_of_autograd_go_nowhere():
     with enter():
         with torch.autograd.profiler.emit_nvtx(record_shapes=True) as ranges:

@@ -142,6 +142,27 @@ def test_a_pinned_move_that_does_not_wait_is_read_anew(machine):
     assert moved.tolist() == [4, 4]
 
 
+def test_a_backward_in_mixed_precision_is_captured(machine):
+    weight = torch.ones(4, device="cuda", requires_grad=True)
+    given = torch.ones(4, device="cuda")
+    weight.grad = torch.zeros_like(weight)
+    graph, _ = captured(lambda: (weight.half() * given).sum().backward())
+    weight.grad.zero_()
+    given.fill_(3)
+    graph.replay()
+    assert weight.grad.tolist() == [3, 3, 3, 3]
+
+
+def test_a_capture_that_an_error_ended_is_over_with_its_graph(machine):
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.stream(torch.cuda.Stream()):
+        graph.capture_begin()
+        assert torch.cuda.is_current_stream_capturing()
+    del graph
+    assert not torch.cuda.is_current_stream_capturing()
+    assert torch.ones(1, device="cuda").item() == 1
+
+
 def test_other_threads_are_not_captured(machine):
     x, other = torch.ones(2, device="cuda"), torch.ones(2, device="cuda")
     graph = torch.cuda.CUDAGraph()

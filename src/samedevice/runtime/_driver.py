@@ -123,6 +123,10 @@ def reset_peaks(device: int) -> None:
     state.ledger(int(state.cuda(device).index)).reset_peaks()
 
 
+def _attach_memory_observer(observer: Callable[[int, int, int, int], object]) -> None:
+    current_state().memory_observers.append(observer)
+
+
 def _set_memory_fraction(fraction: float, device: int) -> None:
     state = current_state()
     state.ledger(int(state.cuda(device).index)).fraction = fraction
@@ -230,7 +234,7 @@ EMULATED: Mapping[str, Callable[..., Any]] = {
     "_cuda_record_memory_history": _nothing,
     "_cuda_record_memory_history_legacy": _nothing,
     "_cuda_isHistoryEnabled": lambda: False,
-    "_cuda_attach_out_of_memory_observer": _nothing,
+    "_cuda_attach_out_of_memory_observer": _attach_memory_observer,
     "_cuda_set_sync_debug_mode": _set_sync_debug,
     "_cuda_get_sync_debug_mode": lambda: _settings().sync_debug,
     "_cuda_set_cudnn_benchmark_limit": _set_benchmark_limit,

@@ -151,8 +151,9 @@ def _waits_for_gpu(op: Operator, tensors: list[torch.Tensor], args: tuple[Any, .
     if op.func is aten._local_scalar_dense.default or op.dynamic_shape:
         return True
     if op.func is aten._to_copy.default:
-        home = device_of(args[0])
-        ends = [args[0]] if target is not None and torch.device(target).type != home.type else []
+        # Autograd's casts name the carrier's device.
+        crosses = target is not None and {device_of(args[0]).type, torch.device(target).type} == {"cpu", "cuda"}
+        ends = [args[0]] if crosses else []
         waits = not kwargs.get("non_blocking")
     elif op.func is aten.copy_.default:
         ends = [end for end in args[:2] if device_of(end).type == "cpu"]
@@ -199,6 +200,11 @@ class CapturedGraph:
             for number in (*_numbers_in((step.args, step.kwargs)), *(n for n in step.results if n is not None)):
                 last_use[number] = index
         self._dropped = [[number for number, last in last_use.items() if last == index] for index in range(len(capture.steps))]
+
+    def __del__(self) -> None:
+        if self._capture is not None:  # an error ended it half-way
+            self._capture.end()
+            capturing.now = False
 
     def instantiate(self) -> None:
         """Nothing to do."""

@@ -44,6 +44,10 @@ _COMBINATIONS_LIMIT = 64
 _Raised = TypeVar("_Raised", bound=Exception)
 
 
+_EXABYTE = 1 << 60
+"""What CUDA's allocator refuses at the door."""
+
+
 class Recorder:
     """Collects the events of one machine."""
 
@@ -162,8 +166,12 @@ class Recorder:
     def out_of_memory(self, state: MachineState, index: int, requested: int, frame: FrameType) -> torch.OutOfMemoryError:
         """The exception for an allocation that does not fit, recorded as an event."""
         ledger = state.ledger(index)
+        for observe in list(state.memory_observers):
+            observe(index, requested, ledger.total, ledger.total - ledger.reserved)
         message = (
-            f"CUDA out of memory. Tried to allocate {_size(requested)}. GPU {index} has a total capacity of {_size(ledger.total)} "
+            "CUDA out of memory. Tried to allocate more than 1EB memory."
+            if requested >= _EXABYTE
+            else f"CUDA out of memory. Tried to allocate {_size(requested)}. GPU {index} has a total capacity of {_size(ledger.total)} "
             f"of which {_size(ledger.total - ledger.reserved)} is free. Of the allocated memory {_size(ledger.allocated)} is "
             f"allocated by PyTorch, and {_size(ledger.reserved - ledger.allocated)} is reserved by PyTorch but unallocated. If "
             "reserved but unallocated memory is large try setting PYTORCH_ALLOC_CONF=expandable_segments:True to avoid "

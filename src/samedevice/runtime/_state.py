@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -41,6 +42,8 @@ class MachineState:
         self.pid = os.getpid()
         self.rank: int | None = None
         """Of this process in the process group that it made last, also after that group's end."""
+        self.memory_observers: list[Callable[[int, int, int, int], object]] = []
+        """Called with device, bytes asked for, total and free bytes before an allocation that does not fit raises."""
         self.registered: dict[int, int] = {}
         """Memory of the host that was pinned where it lies: bytes by address."""
         self._physical = [DeviceLedger(gpu.total_memory) for gpu in machine.gpus]

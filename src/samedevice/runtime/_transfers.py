@@ -56,7 +56,10 @@ class Transfers:
             target = home  # the carrier's options, copied by C++ code: a change of type
         elif "cpu" in (home.type, target.type) and not kwargs.get("non_blocking"):
             wait_for_copy(home, target)
-        return self.transfer(source, target, options, self._books.site())
+        moved = self.transfer(source, target, options, self._books.site())
+        if target.type == "cpu" and home.type == "cuda" and kwargs.get("non_blocking") and (own := memory_of(moved)) is not None:
+            own.pinned = True  # torch makes it so, for such a copy cannot do without
+        return moved
 
     def transfer(self, source: torch.Tensor, target: torch.device, options: dict[str, Any], site: Site | None) -> torch.Tensor:
         """A copy of `source` on `target`; `options` are those of `_to_copy` (dtype, layout, memory_format)."""
