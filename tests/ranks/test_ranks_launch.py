@@ -57,7 +57,7 @@ def test_other_children_inherit_the_machine(tmp_path):
     assert document["memory"]["cuda:1"]["peak_allocated"] > 0  # the child that sees GPU 1 alone calls it cuda:0
 
 
-@pytest.mark.parametrize("how", ["spawn", "alone", "start_processes", "Process"])
+@pytest.mark.parametrize("how", ["spawn", "alone", "start_processes", "Process", "itself"])
 def test_ranks_that_a_program_makes_itself_have_their_numbers(tmp_path, how):
     code, _, error = run(tmp_path, "--machine", "2x24GB", "--json", "found.json", SCRIPTS / "own_ranks.py", how, tmp_path / "meeting")
     document = json.loads((tmp_path / "found.json").read_text())
@@ -67,7 +67,7 @@ def test_ranks_that_a_program_makes_itself_have_their_numbers(tmp_path, how):
     held = {each["rank"]: each["memory"] for each in document["ranks"]}
     assert held[1]["cuda:1"]["peak_allocated"] > 0 == held[1]["cuda:0"]["peak_allocated"]
     assert (how == "alone") != (held.get(0, {}).get("cuda:0", {}).get("peak_allocated", 0) > 0)
-    assert "rank 1 cuda:1" in error and "process " not in error
+    assert "rank 1 cuda:1" in error and "process" not in error  # nor was one left behind
 
 
 @pytest.mark.parametrize(("words", "status"), [(("--fail",), 3), (("--forget",), 1)])

@@ -84,6 +84,8 @@ class Watcher(AbstractContextManager[Any], Protocol):
     def assumed_reads(self) -> list[Place]: ...
     @property
     def asked_values(self) -> list[Place]: ...
+    @property
+    def rank(self) -> int | None: ...
     def memory(self) -> dict[str, DeviceMemory]: ...
     def physical(self) -> dict[str, int]: ...
 
@@ -156,7 +158,7 @@ def _run_here(
         return ending.python_code
     with suppress(ValueError):  # not the main thread
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if left := sorted(set(end_left_over(family))):
+    if left := sorted(set(end_left_over(family, among_ranks=watcher is not None and watcher.rank is not None))):
         _tell(stream, say("left-over", language, processes=", ".join(map(str, left))))
     if watcher is not None and ending.status == "script-error" and watcher.assumed_reads:
         _tell(stream, assumed_text(watcher.assumed_reads, language))
@@ -211,7 +213,7 @@ def _conclude(
 def _member(watcher: Watcher, status: str) -> Member:
     """This process, beside those that it started."""
     return Member(
-        rank=None,
+        rank=watcher.rank,
         pid=os.getpid(),
         status=status,
         events=tuple(watcher.events),

@@ -26,6 +26,8 @@ _PATIENCE = 10.0
 """Seconds that a launch gets to end by itself once it was asked to."""
 _GRACE = 0.5
 """Seconds in which what is ending already may end."""
+_GRACE_OF_RANKS = 10.0
+"""The same for ranks whose rank 0 has ended: they still leave their process group, and Python with torch."""
 
 
 def launch_command(launcher: str, processes: int, options: Sequence[str], program: Sequence[str], *, module: bool) -> list[str]:
@@ -80,13 +82,15 @@ def launch(command: Sequence[str], family: Family) -> int:
         end_left_over(family)
 
 
-def end_left_over(family: Family) -> list[int]:
+def end_left_over(family: Family, *, among_ranks: bool = False) -> list[int]:
     """End what still runs of a family, by its own mark in the environment of each process; returns the process ids.
+
+    Where the script is a rank itself and started the others, these end about when it does (`among_ranks`), and get time for it.
 
     Python's own helpers stay: they end by themselves with the process that they help, and a script does not leave them.
     """
     ended: list[int] = []
-    _wait_for_the_end(family, _GRACE)
+    _wait_for_the_end(family, _GRACE_OF_RANKS if among_ranks else _GRACE)
     for final in (signal.SIGTERM, signal.SIGKILL):
         left = _left_over(family)
         for pid in left:

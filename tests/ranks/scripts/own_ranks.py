@@ -1,6 +1,8 @@
 """A program that makes its ranks itself; rank 1 has a bug."""
 
+import subprocess
 import sys
+import time
 
 import torch
 import torch.distributed as dist
@@ -26,6 +28,12 @@ if __name__ == "__main__":
         mp.spawn(work, (place,), nprocs=2)
     elif how == "alone":
         mp.spawn(work, ("",), nprocs=2)
+    elif how == "itself":  # as Lightning does
+        subprocess.Popen([sys.executable, __file__, "other", place])
+        work(0, place)
+    elif how == "other":
+        work(1, place)
+        time.sleep(1.5)
     elif how == "start_processes":
         mp.start_processes(work, (place,), nprocs=2, start_method="fork")
     else:
