@@ -121,3 +121,20 @@ def test_pinned_data():
     assert torch.tensor(data=[1, 2]).tolist() == [1, 2]
     with pytest.raises(TypeError, match="missing 1 required positional argument"):
         torch.tensor()
+
+
+def test_a_lazy_clone_shares_its_bytes_until_one_is_written():
+    x = torch.tensor([[0, 1], [2, 3]], device="cuda")
+    address = torch._C._data_address(x)
+    clone, view = x._lazy_clone(), x.view(4)
+    assert [torch._C._is_cow_tensor(each) for each in (x, clone, view)] == [True] * 3
+    assert torch._C._data_address(clone) == address
+    view += 1
+    assert [torch._C._is_cow_tensor(each) for each in (x, clone, view)] == [False, True, False]
+    assert (x.tolist(), clone.tolist()) == ([[1, 2], [3, 4]], [[0, 1], [2, 3]])
+
+
+def test_what_the_cpu_finds_wrong_in_values_is_told_in_its_words():
+    shared = torch.zeros(4, device="cuda")._lazy_clone()
+    with pytest.raises(RuntimeError, match="Materializing a storage in the loop function of at::parallel_for is forbidden"):
+        torch._test_parallel_materialize(shared, 1)

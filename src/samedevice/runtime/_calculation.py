@@ -201,6 +201,14 @@ def _wider(dtype: torch.dtype | None) -> tuple[torch.dtype, ...]:
 
 
 def _only_the_cpu_cannot(error: Exception, op: Operator) -> bool:
+    """Whether CUDA can what the CPU cannot. If not, the error was raised of true values, and its words stand."""
+    if _lacks_kernel_on_cpu(error, op):
+        return True
+    error.samedevice_of_values = True  # type: ignore[attr-defined]  # for whoever rewords errors of C++
+    return False
+
+
+def _lacks_kernel_on_cpu(error: Exception, op: Operator) -> bool:
     """Whether CUDA has a kernel where the CPU has none; if not, the error stands, in CUDA's words."""
     text = str(error)
     if not any(mark in text for mark in _VERDICT_ON_CUDA_ONLY):

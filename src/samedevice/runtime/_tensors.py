@@ -493,6 +493,16 @@ def _has_compatible_shallow_copy_type(input: torch.Tensor, from_: torch.Tensor) 
     return input.layout == from_.layout and (seen_device(input) == META) == (seen_device(from_) == META)
 
 
+def _of_shadow(original: Callable[[torch.Tensor], Any]) -> Callable[[torch.Tensor], Any]:
+    """What C++ knows of a tensor's bytes: it shares them lazily where it holds them, which is in the shadow."""
+
+    def answer(tensor: torch.Tensor) -> Any:
+        record = None if engine.raw else memory_of(tensor)
+        return original(tensor if record is None or record.shadow is None else over(record.shadow, tensor))
+
+    return answer
+
+
 def install_tensors(patches: Patches, machine_engine: Engine) -> None:
     """Replace what `torch.Tensor` and its storages answer."""
     replaced: dict[str, Any] = {
@@ -535,6 +545,8 @@ def install_tensors(patches: Patches, machine_engine: Engine) -> None:
     patches.attribute(torch._C, "_group_tensors_by_device_and_dtype", _group_by_device_and_dtype)
     patches.attribute(torch, "_has_compatible_shallow_copy_type", _has_compatible_shallow_copy_type)
     patches.attribute(torch, "get_device", _get_device)
+    for name in ("_is_cow_tensor", "_data_address"):
+        patches.attribute(torch._C, name, _of_shadow(getattr(torch._C, name)))
     patches.attribute(torch.UntypedStorage, "_sd", None)
     patches.attribute(torch.UntypedStorage, "device", property(_storage_device))
 

@@ -55,7 +55,12 @@ def in_own_words(name: str, error: Exception, tensors: Iterable[torch.Tensor]) -
     """
     text = str(error)
     no_kernel = bool(_NO_KERNEL.search(text))
-    if type(error) not in _WRITTEN_IN_C or hasattr(error, "samedevice_event") or not (no_kernel or _speaks_of_meta(error)):
+    if (
+        type(error) not in _WRITTEN_IN_C
+        or hasattr(error, "samedevice_event")
+        or hasattr(error, "samedevice_of_values")
+        or not (no_kernel or _speaks_of_meta(error))
+    ):
         return
     device = _carriers(tensors, helped=True)
     if device is None:
