@@ -20,6 +20,10 @@ CASES = {
         lambda a, b: torch.stft(a.flatten(), 4, window=b.flatten()[:4], return_complex=True),
         "stft input and window must be on the same device but got self on cuda:0 and window on {}",
     ),
+    "grid_sample": (
+        lambda a, b: torch.nn.functional.grid_sample(a[None, None], b[None, :, :2, None].expand(-1, -1, -1, 2), align_corners=False),
+        "grid_sampler(): expected input and grid to be on same device, but input is on cuda:0 and grid is on {}",
+    ),
     "multi_dot": (
         lambda a, b: torch.linalg.multi_dot([a, b, a]),
         "multi_dot(): all tensors must be on the same device but tensor 0 is on cuda:0 and tensor 1 on {}",

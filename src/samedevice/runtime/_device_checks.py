@@ -53,6 +53,10 @@ def _window(name: str) -> Callable[[_Devices, int], str]:
     return text
 
 
+def _grid_sampler(devices: _Devices, index: int) -> str:
+    return f"grid_sampler(): expected input and grid to be on same device, but input is on {devices[0]} and grid is on {devices[index]}"
+
+
 def _multi_dot(devices: _Devices, index: int) -> str:
     return f"multi_dot(): all tensors must be on the same device but tensor 0 is on {devices[0]} and tensor {index} on {devices[index]}"
 
@@ -69,6 +73,7 @@ _CHECKED: tuple[tuple[Any, str, str, Callable[[_Devices, int], str]], ...] = (
     (Tensor, "stft", "aten.stft.default", _window("stft")),
     (torch, "istft", "aten.istft.default", _window("istft")),
     (Tensor, "istft", "aten.istft.default", _window("istft")),
+    (torch, "grid_sampler", "aten.grid_sampler.default", _grid_sampler),
     (torch.linalg, "multi_dot", "aten.linalg_multi_dot.default", _multi_dot),
 )
 """Owner, name, operator as findings print it, CUDA's text. The texts are those that torch prints for a host and a meta tensor."""

@@ -21,6 +21,7 @@ from samedevice.runtime._accelerator import install_accelerator
 from samedevice.runtime._attention import install_attention
 from samedevice.runtime._autocast import install_autocast
 from samedevice.runtime._compile import install_compile
+from samedevice.runtime._composite_repairs import install_composite_repairs
 from samedevice.runtime._conflicts import install_conflicts
 from samedevice.runtime._ctc import install_ctc
 from samedevice.runtime._cuda import forget_initialization, install_cuda
@@ -235,6 +236,7 @@ class VirtualMachine:
         install_attention(patches, self._recorder)
         install_dropout(patches)
         install_ctc(patches)
+        install_composite_repairs(patches, self._recorder)
         install_recurrent(patches, self._recorder)
         install_gradients(patches)
         install_gradient_checks(patches, self._recorder)
