@@ -35,6 +35,9 @@ def script_fixes(scene: Scene, verdict: Verdict, language: Language) -> tuple[Fi
         fixes.append(Fix(say("fix.sorted-devices", language), "safe"))
     for repair in (_extra,) if scene.group is not None else _REPAIRS.get(verdict.cause, ()):
         fixes += repair(scene, script, guilty, language)
+    if guilty is not None and script is not None and scene.placed_by_user(guilty) and not any(fix.diff for fix in fixes):
+        buffer = buffer_fix(scene, script, guilty, language)
+        fixes = [buffer, *fixes] if buffer is not None else fixes
     received = scene.group is not None  # a copy made in the call would receive it, and be lost
     if not received and not any(fix.diff for fix in fixes) and verdict.cause not in ("dispatched-model-moved", "undetermined"):
         fixes = [*_at_use(scene, script, guilty, language), *fixes]
@@ -186,7 +189,7 @@ def _labels(scene: Scene, script: Script | None, guilty: Operand | None, languag
     logits = next((each for each in scene.event.operands if each.device != guilty.device), None)
     if logits is None:
         return []
-    name = guilty.local or guilty.argument or guilty.name
+    name = guilty.local or guilty.argument or scene.written(guilty)
     if guilty.role:
         return _whole_model(scene, script, guilty, language)
     fixes = _at_use(scene, script, guilty, language)

@@ -119,10 +119,10 @@ def code_of(device: str, scene: Scene, script: Script | None) -> str:
 def _derived(scene: Scene, script: Script, guilty: Operand, others: list[Operand], line: int) -> Iterator[str]:
     """Expressions for the wanted device that are bound at this line, the nearest first."""
     at, here = scene.event.at, script.scope(line)
+    weights = sorted(others, key=lambda each: "weight" not in (each.parameter or ""))
     together = script.holds(at) and script.scope(at.line) is here
     if together:  # one run of one function: names mean the same here and where it fails
         yield from _names(script, here, [each.local for each in others], line, at.line)
-        weights = sorted(others, key=lambda each: not (each.parameter or "").endswith("weight"))
         yield from filter(None, (_of_self(scene, script, here, each) for each in weights))
         inside = [part.name for each in others if _inside(each, at) for part in each.ingredients if part.device == each.device]
         yield from _names(script, here, inside, line, at.line)
@@ -136,7 +136,7 @@ def _derived(scene: Scene, script: Script, guilty: Operand, others: list[Operand
     yield from _constants(script, here, others[0].device, line)
     model = model_name(scene, script)
     if model is not None and (made := script.assignment(model)) is not None and made.lineno < line and script.scope(made.lineno) is here:
-        yield from (f"{model}.{_path(each.parameter)}.device" for each in others if each.parameter)
+        yield from (f"{model}.{_path(each.parameter)}.device" for each in weights if each.parameter)
     for each in others:
         name, place = assigned(script, each), each.moved or each.made
         if name is not None and place is not None and script.scope(place.line) is here and script.bound(name, here, line, line):
@@ -146,7 +146,8 @@ def _derived(scene: Scene, script: Script, guilty: Operand, others: list[Operand
 def _inside(operand: Operand, at: Place) -> bool:
     """Whether the failing call itself made the operand, of what it was given: log-probabilities inside a loss."""
     made = operand.made
-    return made is not None and operand.moved is None and (made.file, made.line, made.call) == (at.file, at.line, at.call)
+    here = made is not None and operand.moved is None and (made.file, made.line) == (at.file, at.line)
+    return here and made is not None and made.call in at.call
 
 
 def _constants(script: Script, here: ast.AST, device: str, line: int) -> Iterator[str]:

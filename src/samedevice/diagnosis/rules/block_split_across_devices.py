@@ -41,7 +41,7 @@ A pair of neighbouring GPUs in a message without frames is often this, and no pr
 from __future__ import annotations
 
 from samedevice.diagnosis._rule import Hint, Reason, Rule, anywhere, because, frameless, inside, line, said, sign
-from samedevice.diagnosis._scene import Scene
+from samedevice.diagnosis._scene import FACTORY, Scene, made_text
 from samedevice.diagnosis.paste import Report
 from samedevice.messages import Message
 
@@ -75,6 +75,10 @@ def _detect(scene: Scene) -> Hint | None:
             if all(each.made is not None and each.made.file == scene.event.at.file for each in scene.plain):
                 return Hint(4.2, because("cut", module=f"{cut.name} ({cut.kind})", devices=", ".join(cut.below)), first.name)
         late = next((each for each in scene.plain if each.device not in weights and each.moved is None), None)
+        if cut is None and scene.by_user(scene.event.at) and weights and late is not None and late.dtype.startswith(("float", "bfloat")):
+            if late.made is not None and scene.by_user(late.made) and not FACTORY.search(made_text(late)):
+                met = scene.weights[-1].parameter or scene.weights[-1].name
+                return Hint(4, because("away-from-weight", operand=scene.written(late), weight=met), late.name)
         if cut is None or len(weights) != 1 or late is None or late.dtype.startswith(("int", "bool")):
             return None
         return Hint(4, because("cut", module=f"{cut.name} ({cut.kind})", devices=", ".join(cut.below)), late.name)
