@@ -78,6 +78,8 @@ PROGRAMS = {
     ).to_dense(),
     "moved": lambda d: adjacency("cpu").to(d).to_dense(),
     "made of host tensors": lambda d: torch.sparse_coo_tensor([[0, 1], [1, 0]], torch.ones(2), (2, 2), device=d).to_dense(),
+    "rows of lists": lambda d: torch.sparse_csr_tensor([0, 1, 2], [1, 0], [5.0, 6.0], dtype=torch.float64, device=d).to_dense(),
+    "empty": lambda d: (torch.sparse_coo_tensor((2, 3), device=d) + torch.sparse_coo_tensor(size=(2, 3), device=d)).to_dense(),
     "gradients": _gradient,
     "graph convolution": _laplacian,
     "SparseAdam": _embedding(torch.optim.SparseAdam),

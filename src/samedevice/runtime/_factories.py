@@ -29,6 +29,16 @@ _LIKE = ("empty_like", "full_like", "ones_like", "rand_like", "randint_like", "r
 _METHODS = ("new_empty", "new_empty_strided", "new_full", "new_ones", "new_zeros")
 
 
+_OF_PARTS = {
+    "sparse_coo_tensor": ("indices", "values"),
+    "sparse_csr_tensor": ("crow_indices", "col_indices", "values"),
+    "sparse_csc_tensor": ("ccol_indices", "row_indices", "values"),
+    "sparse_bsr_tensor": ("crow_indices", "col_indices", "values"),
+    "sparse_bsc_tensor": ("ccol_indices", "row_indices", "values"),
+    "sparse_compressed_tensor": ("compressed_indices", "plain_indices", "values"),
+}
+
+
 class _DeviceType(type):
     def __instancecheck__(cls, instance: Any) -> bool:
         return isinstance(instance, TorchDevice)
@@ -75,7 +85,8 @@ def install_factories(patches: Patches) -> None:
     patches.attribute(torch, "tensor", _from_data(torch.tensor))
     patches.attribute(torch, "as_tensor", _as_tensor(_from_data(torch.as_tensor)))
     patches.attribute(torch, "asarray", _asarray(torch.asarray))
-    patches.attribute(torch, "sparse_coo_tensor", _with_integers(torch.sparse_coo_tensor))
+    for name, parts in _OF_PARTS.items():
+        patches.attribute(torch, name, _of_parts(getattr(torch, name), parts))
     for name in _METHODS:
         patches.attribute(torch.Tensor, name, _with_integers(getattr(torch.Tensor, name)))
     patches.attribute(torch, "device", _Device)
@@ -123,6 +134,26 @@ def _range(original: Callable[..., Any]) -> Callable[..., Any]:
             return made
         bounds = {name: kwargs[name] for name in ("start", "end", "step") if name in kwargs}
         return aten.range.step(*args, **bounds, dtype=made.dtype, device=place).requires_grad_(made.requires_grad)
+
+    return factory
+
+
+def _of_parts(original: Callable[..., Any], names: tuple[str, ...]) -> Callable[..., Any]:
+    """C++ makes the parts on the device that it is told, and has none such."""
+
+    @functools.wraps(original, updated=())
+    def factory(*args: Any, **kwargs: Any) -> Any:
+        device = kwargs.get("device")
+        place = None if device is None else current_state().device(device)
+        if place is None or place.type != "cuda":
+            return original(*args, **kwargs)
+        given = {**dict(zip((*names, "size"), args, strict=False)), **{key: value for key, value in kwargs.items() if key != "device"}}
+        if "values" not in given:
+            size = given.pop("size", args[0] if args else None)
+            return torch.zeros(size, dtype=given.get("dtype"), device=place).to_sparse().requires_grad_(bool(given.get("requires_grad")))
+        for name in names:
+            given[name] = torch.as_tensor(given[name], dtype=given.get("dtype") if name == "values" else None, device=place)
+        return original(**given)
 
     return factory
 

@@ -28,6 +28,7 @@ MAKES_OF_PARTS = (
     _aten._sparse_coo_tensor_with_dims_and_tensors.default,
     _aten._sparse_compressed_tensor_unsafe.default,
     _aten.sparse_compressed_tensor.comp_plain_value_size,
+    _aten.sparse_compressed_tensor.comp_plain_value,
 )
 
 

@@ -16,9 +16,9 @@ from samedevice.runtime._calculation import Calculation
 from samedevice.runtime._call import Call
 from samedevice.runtime._memory import Memory, memory_of, tensors_in
 from samedevice.runtime._operators import Form, Operator
-from samedevice.runtime._parts import READS_PARTS
+from samedevice.runtime._parts import MAKES_OF_PARTS, READS_PARTS, of_parts
 from samedevice.runtime._settling import Settling
-from samedevice.runtime._state import META
+from samedevice.runtime._state import CPU, META
 from samedevice.runtime._values import forget, record_of, to_value
 
 _set_data: Any = torch._C.TensorBase.data.__set__  # type: ignore[attr-defined]  # a C setter
@@ -41,6 +41,9 @@ class Sparse:
         call = Call(op, args, kwargs, tensors, records)
         if len({str(record.device) for record in records if record.__class__ is Memory}) > 1 or None in records:
             call = self._settling.settle(call)
+        if op.func is MAKES_OF_PARTS[-1]:  # the size follows from the indices
+            host = op.func(*[to_value(value) for value in call.args], **{**call.kwargs, "device": CPU})
+            return of_parts(call.args, host)
         return op.func(*call.args, **{**call.kwargs, "device": META})
 
     def run(self, call: Call, *, mixed: bool) -> Any:
