@@ -5,7 +5,7 @@ with FakeTensorMode(allow_non_fake_inputs=True):
     print(lin(torch.ones(2, 2, device="cuda", requires_grad=True)).device)
 
 # /// expect
-# must = "works, or one clear error; never an abort"
+# must = "a FakeTensorMode over a GPU module works, and never ends the process"
 # exit = 0
-# refused = true
+# prints = ["cuda:0"]
 # ///

@@ -3,7 +3,7 @@ c = torch.eye(4, device="cuda").to_sparse_csr()
 print((c @ torch.randn(4, 3, device="cuda")).device)
 
 # /// expect
-# must = "works, or one error of ours that names the feature"
+# must = "CSR tensors work on a GPU"
 # exit = 0
-# refused = true
+# prints = ["cuda:0"]
 # ///

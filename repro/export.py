@@ -4,7 +4,7 @@ ep = torch.export.export(m, (torch.randn(2, 5, device="cuda"),))
 print(ep.module()(torch.randn(2, 5, device="cuda")).device)
 
 # /// expect
-# must = "works, or one error of ours that names the feature"
+# must = "a GPU module is exported and runs"
 # exit = 0
-# refused = true
+# prints = ["cuda:0"]
 # ///

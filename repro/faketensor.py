@@ -8,7 +8,8 @@ with FakeTensorMode():
         except Exception as e: print(n, type(e).__name__, str(e)[:150])
 
 # /// expect
-# must = "works, or one clear error; never an abort"
+# must = "fake tensors of a GPU work; a mismatch is refused in torch's words"
 # exit = 0
-# refused = true
+# prints = ["copy_cuda cuda:0", "uni cuda:0", "linear cuda:0", "mix FakeTensorDeviceMismatchError"]
+# never = ["not linked"]
 # ///

@@ -130,8 +130,8 @@ def nump_err(): return x.numpy()
 def cuda_array(): return x.__cuda_array_interface__["shape"]
 
 # /// expect
-# must = "works, or one error of ours that names the feature"
+# must = "works, but for Dynamo, which is refused by name"
 # exit = 0
-# refused = true
-# never = ["FAIL"]
+# prints = ["ok   jvp_", "ok   hess", "ok   fwad", "ok   mkfx", "ok   export_dyn", "ok   aot", "ok   higher_cond", "ok   flexattn", "ok   dlpack", "FAIL dyn_explain UnsupportedFeatureError"]
+# never = ["INTERNAL ASSERT"]
 # ///

@@ -2,7 +2,7 @@ import torch
 print(torch.func.jacfwd(torch.sin)(torch.ones(3, device="cuda")).device)
 
 # /// expect
-# must = "works"
+# must = "forward-mode differentiation works"
 # exit = 0
 # prints = ["cuda:0"]
 # ///

@@ -114,8 +114,8 @@ def masked_tensor():
 def named(): return torch.randn(2,3,device=d,names=("a","b")).sum("a").device
 
 # /// expect
-# must = "works, or one error of ours that names the feature"
+# must = "sparse and jagged tensors work; strided nested and quantized ones are refused by name"
 # exit = 0
-# refused = true
-# never = ["FAIL"]
+# prints = ["ok   coo_mm", "ok   csr_mm", "ok   bsr", "ok   ntj_ops", "FAIL nt_make UnsupportedFeatureError", "FAIL qtensor UnsupportedFeatureError"]
+# never = ["INTERNAL ASSERT"]
 # ///

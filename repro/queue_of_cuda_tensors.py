@@ -11,7 +11,7 @@ if __name__=="__main__":
     p=ctx.Process(target=wc,args=(1,q,q2)); p.start(); y=q.get(timeout=60); print(y, y.device); del y; q2.put(1); p.join(); print(p.exitcode)
 
 # /// expect
-# must = "works, or is refused where the program sees it"
+# must = "CUDA tensors go through a queue with their values"
 # exit = 0
-# refused = true
+# prints = ["tensor([1., 1., 1.], device='cuda:1') cuda:1"]
 # ///

@@ -4,7 +4,8 @@ for f in (lambda: torch.nested.nested_tensor([torch.ones(2,3,device="cuda")]), l
     except Exception as e: print(type(e).__name__, str(e)[:160])
 
 # /// expect
-# must = "works, or one error of ours that names the feature"
+# must = "CSR works; strided nested tensors are refused by name"
 # exit = 0
-# refused = true
+# prints = ["UnsupportedFeatureError Nested tensors of strided layout"]
+# never = ["INTERNAL ASSERT"]
 # ///
