@@ -42,6 +42,14 @@ _CUDA_ALSO: Mapping[str, frozenset[str]] = {
 }
 """Except these operators. Source: `dtypes` and `dtypesIfCUDA` of torch's operator database; a test compares."""
 
+_COMPLEX_HALF_TOO = frozenset(
+    """
+    acos acosh angle asin asinh atan atanh convolution convolution_backward cos cosh diag div exp _fft_c2c _fft_c2r _fft_r2c lerp log
+    logaddexp mean nansum pow prod rsqrt sigmoid sigmoid_backward sin sinh sqrt sum tan tanh tanh_backward trace
+    """.split()
+)
+"""What CUDA can with complex numbers in half precision and the CPU cannot. Source: as above."""
+
 _WrongValues: type[RuntimeError] = torch.linalg.LinAlgError  # type: ignore[attr-defined]  # not listed by torch
 """Says that a matrix is singular, or the like. Of values that nobody computed it says nothing about the program."""
 
@@ -214,6 +222,8 @@ def _lacks_kernel_on_cpu(error: Exception, op: Operator) -> bool:
     if not any(mark in text for mark in _VERDICT_ON_CUDA_ONLY):
         return False
     told = _NOT_IMPLEMENTED.search(text)
+    if told is not None and told["type"] == "ComplexHalf":
+        return _base_name(op) in _COMPLEX_HALF_TOO
     if told is None or told["type"] not in _TYPES_OF_BOTH or told["type"] in _CUDA_ALSO.get(_base_name(op), ()):
         return True
     error.args = (_NAMES_THE_CPU.sub("_cuda", text),)
