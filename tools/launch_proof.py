@@ -24,11 +24,11 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 LAUNCHERS = {
-    "ddp": "torchrun", "fsdp1": "torchrun", "fsdp2": "torchrun", "trainer": "torchrun",
+    "ddp": "torchrun", "fsdp1": "torchrun", "fsdp2": "torchrun", "fsdp2-meta": "torchrun", "sync-bn": "torchrun", "trainer": "torchrun",
     "accelerate-ddp": "accelerate", "accelerate-fsdp2": "accelerate",
     "zero1": "deepspeed", "zero2": "deepspeed", "zero3": "deepspeed", "zero3-init-bf16": "deepspeed",
 }  # fmt: skip
-REFERENCE = {"fsdp1": "ddp", "accelerate-fsdp2": "accelerate-ddp"}
+REFERENCE = {"fsdp1": "ddp", "fsdp2-meta": "fsdp2", "accelerate-fsdp2": "accelerate-ddp"}
 OPTIONS = {"accelerate-fsdp2": "--use_fsdp --fsdp_version 2 --fsdp_auto_wrap_policy SIZE_BASED_WRAP --fsdp_min_num_params 50"}
 TOLERANCE = 1e-6
 
@@ -41,7 +41,7 @@ def rank_main(kind: str, out: Path) -> None:
     import torch
 
     train: Callable[..., tuple[list[float], dict[str, Any]]] = {
-        "ddp": _plain, "fsdp1": _plain, "fsdp2": _plain, "trainer": _trainer,
+        "ddp": _plain, "fsdp1": _plain, "fsdp2": _plain, "fsdp2-meta": _plain, "sync-bn": _synced, "trainer": _trainer,
         "accelerate-ddp": _accelerate, "accelerate-fsdp2": _accelerate,
     }.get(kind, _deepspeed)  # fmt: skip
     losses, parameters = train(kind, out)
@@ -86,7 +86,11 @@ def _plain(kind: str, out: Path) -> tuple[list[float], dict[str, Any]]:
     if device.type == "cuda":
         torch.cuda.set_device(device)
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
-    model: Any = _model().to(device)
+    if kind == "fsdp2-meta":
+        with torch.device("meta"):
+            model: Any = _model()
+    else:
+        model = _model().to(device)
     if kind == "ddp":
         model = nn.parallel.DistributedDataParallel(model, device_ids=[device] if device.type == "cuda" else None)
     elif kind == "fsdp1":
@@ -95,6 +99,11 @@ def _plain(kind: str, out: Path) -> tuple[list[float], dict[str, Any]]:
         mesh = init_device_mesh(device.type, (dist.get_world_size(),))
         fully_shard(model[0], mesh=mesh)
         fully_shard(model, mesh=mesh)
+    if kind == "fsdp2-meta":  # the documented start; then the numbers of the others, which random ones of shards are not
+        model.to_empty(device=device)
+        for layer in (model[0], model[2]):
+            layer.reset_parameters()
+        set_model_state_dict(model, _model().state_dict(), options=StateDictOptions(full_state_dict=True, broadcast_from_rank0=True))
     optimizer = torch.optim.AdamW(model.parameters(), 1e-2)
     losses = []
     for step in range(3):
@@ -116,6 +125,38 @@ def _plain(kind: str, out: Path) -> tuple[list[float], dict[str, Any]]:
     load(checkpoint, checkpoint_id=out / "checkpoint")
     set_model_state_dict(model, checkpoint["model"])
     return losses, get_model_state_dict(model, options=StateDictOptions(full_state_dict=True))
+
+
+def _synced(kind: str, out: Path) -> tuple[list[float], dict[str, Any]]:
+    """Synchronized batch norm on each rank's part; on the CPU, which has none, every rank computes the whole batch."""
+    import torch
+    import torch.distributed as dist
+    from torch import nn
+
+    device = _device()
+    torch.manual_seed(0)
+    model: Any = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 36, 4))
+    dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    rank, size = dist.get_rank(), dist.get_world_size()
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+        model = nn.parallel.DistributedDataParallel(nn.SyncBatchNorm.convert_sync_batchnorm(model).to(device), device_ids=[device])
+    optimizer = torch.optim.SGD(model.parameters(), 1e-2, momentum=0.9)
+    losses = []
+    for step in range(3):
+        generator = torch.Generator().manual_seed(step)
+        x = torch.randn(4 * size, 3, 8, 8, generator=generator).to(device)
+        y = torch.randint(0, 4, (4 * size,), generator=generator).to(device)
+        if device.type == "cuda":
+            x, y = x.chunk(size)[rank], y.chunk(size)[rank]
+        loss = nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        told = loss.detach().clone()
+        dist.all_reduce(told)
+        losses.append(told.item() / size)
+    return losses, {name.removeprefix("module."): value for name, value in model.state_dict().items() if value.is_floating_point()}
 
 
 def _accelerate(kind: str, out: Path) -> tuple[list[float], dict[str, Any]]:
