@@ -116,7 +116,7 @@ def nccl_v(): return torch.cuda.nccl.version(), torch.cuda.nccl.is_available([to
 
 # /// expect
 # must = "scripted modules work; the tracer is refused with tensors on a GPU"
-# exit = 0
+# exit = 1
 # prints = ["FAIL trace UnsupportedFeatureError", "ok   script_graph", "ok   script_save", "ok   freeze", "ok   jsave_fn", "ok   sparseadam"]
 # never = ["INTERNAL ASSERT"]
 # ///

@@ -115,7 +115,7 @@ def named(): return torch.randn(2,3,device=d,names=("a","b")).sum("a").device
 
 # /// expect
 # must = "sparse and jagged tensors work; strided nested and quantized ones are refused by name"
-# exit = 0
+# exit = 1
 # prints = ["ok   coo_mm", "ok   csr_mm", "ok   bsr", "ok   ntj_ops", "FAIL nt_make UnsupportedFeatureError", "FAIL qtensor UnsupportedFeatureError"]
 # never = ["INTERNAL ASSERT"]
 # ///
