@@ -105,7 +105,8 @@ def _left_behind(scene: Scene) -> Hint | None:
         if (kept := scene.plain_attribute(operand)) is not None:
             return Hint(6, because("kept-plain", operand=kept[0], module=kept[1]), operand.name)
         mine = scene.by_user(scene.event.at) and scene.placed_by_user(operand) and not re.search(r"label|target", spelled(operand))
-        if mine and operand.argument is None and operand.local and not FACTORY.search(made_text(operand)):
+        mine = mine and not FACTORY.search(made_text(operand))
+        if mine and operand.argument is None and operand.local:
             return Hint(4.2, because("never-moved", operand=operand.local), operand.name)
         for part in operand.ingredients:
             text = "" if part.made is None else part.made.call or part.made.code
