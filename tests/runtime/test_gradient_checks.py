@@ -159,6 +159,17 @@ def test_backward_of_a_custom_function_that_was_refused(machine):
     assert [event.op for event in machine.events] == ["aten.mul.Tensor"]
 
 
+@pytest.mark.parametrize("size", [4, LARGE])
+@pytest.mark.parametrize("mode", ["floor", "trunc"])
+def test_gradients_that_are_zero_are_on_their_device(machine, mode, size):
+    x, y = (torch.full((size,), value, device=OTHER, requires_grad=True) for value in (7.0, 2.0))
+    torch.div(x, y, rounding_mode=mode).sum().backward()
+    for own in (x, y):
+        assert own.grad.device == torch.device(OTHER)
+        assert own.grad[:4].tolist() == [0.0] * 4 or size == LARGE
+    assert machine.events == []
+
+
 def test_a_trainable_number_on_the_host_is_fine(machine):
     scale = torch.ones((), requires_grad=True)
     (torch.ones(4, device=GPU) * scale).sum().backward()

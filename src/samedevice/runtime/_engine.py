@@ -177,7 +177,9 @@ class Engine:
         if home.type == "meta" and (target is None or target.type == "meta"):
             return self.composites.on_meta(op, args, kwargs, tensors, records)
         if target is not None and target.type == "meta":
-            return self.composites.like(op, call.args, call.kwargs)
+            if not _in_a_formula():
+                return self.composites.like(op, call.args, call.kwargs)
+            target = home
         if home.type == "meta" and target == CPU and op.form is Form.FRESH and _small(call, self.books.value_limit):
             return self._on_host(op, args, kwargs)  # as small copies to the host: scripts hand them to code that is not torch
         call.home = home
@@ -484,6 +486,12 @@ _push = torch._C._push_on_torch_dispatch_stack
 def _modes() -> list[Any]:
     """The dispatch modes of this thread, outermost first."""
     return [torch._C._get_dispatch_stack_at(position) for position in range(torch._C._len_torch_dispatch_stack())]
+
+
+def _in_a_formula() -> bool:
+    """Whether a derivative that C++ wrote runs: it copies the options of the gradients that it got, and never means the meta device."""
+    node = torch._C._current_autograd_node()
+    return node is not None and not isinstance(node, torch.autograd.function.BackwardCFunction)
 
 
 def _too_large_for_host(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
