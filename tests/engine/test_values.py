@@ -431,3 +431,23 @@ def test_a_comparison_of_unknown_values_is_a_read_of_them(machine):
     torch.allclose(one, known)
     torch.equal(one, known)
     assert len(machine.assumed_reads) == 2
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: torch.arange(10**9, device="cuda"),
+        lambda: torch.arange(0, 1, 1e-9, device="cuda"),
+        lambda: torch.linspace(0, 1, 10**9, device="cuda"),
+        lambda: torch.eye(40000, device="cuda"),
+        lambda: torch.randperm(10**9, device="cuda"),
+    ],
+)
+def test_large_ranges_take_no_memory(machine, make):
+    torch.eye(2, device="cuda")
+    before = resident()
+    made = make()
+    assert made.numel() >= 10**9
+    assert not known(made)
+    assert resident() - before < 64 << 20
+    assert torch.arange(5, device="cuda").tolist() == [0, 1, 2, 3, 4]

@@ -310,7 +310,7 @@ class Engine:
 
     def _grows(self, call: Call) -> bool:
         """Whether small arguments make a result too large to hold values, as an outer product does: then nothing is computed."""
-        if not call.op.sized:
+        if not call.op.sized and call.tensors:  # without any, numbers tell the size: `arange`, `eye`, `linspace`
             elements = 1
             for tensor in call.tensors:
                 elements *= tensor.numel() or 1
