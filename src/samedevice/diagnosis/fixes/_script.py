@@ -483,7 +483,7 @@ _REPAIRS: dict[str, tuple[Repair, ...]] = {
     "block-split-across-devices": (_together,),
     "device-map-incomplete-or-wrong": (_unmapped,),
     "tensor-created-on-wrong-device": (_extra, _library),
-    "hard-coded-device": (_library,),
+    "hard-coded-device": (_extra, _library),
     "rope-table-on-wrong-device": (_library,),
     "cache-or-beam-state-on-wrong-device": (_cache, _library),
     "generation-helper-on-wrong-device": (_extra, _library),
