@@ -21,6 +21,7 @@ import logging
 import os
 import pickle
 import re
+import signal
 import sys
 import time
 import warnings
@@ -181,17 +182,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     counts: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
     begin = time.monotonic()
-    for start in range(0, len(chosen), _CHUNK):
-        for number, (word, why) in in_a_fork(options.seed, chosen[start : start + _CHUNK]):
-            counts[word] += 1
-            if word == "refused":
-                reasons[re.sub(r"v?\d+|\[.*?\]", "N", why)[:120]] += 1
-            if word not in ("equal", "refused"):
-                print(f"program {number}: {word}: {why}", flush=True)
+    for ending in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(ending, signal.default_int_handler)
+    with contextlib.suppress(KeyboardInterrupt):  # what was counted so far is told
+        for start in range(0, len(chosen), _CHUNK):
+            for number, (word, why) in in_a_fork(options.seed, chosen[start : start + _CHUNK]):
+                counts[word] += 1
+                if word == "refused":
+                    reasons[re.sub(r"v?\d+|\[.*?\]", "N", why)[:120]] += 1
+                if word not in ("equal", "refused"):
+                    print(f"program {number}: {word}: {why}", flush=True)
     if options.show is not None:
         program = drawn(Random(f"{options.seed}:{options.show}"))
         print(f"{program.source}\n{program.way} on {' '.join(program.places)}: {dict(counts)} {dict(reasons)}")
-    print(f"{len(chosen)} programs of seed {options.seed} from {chosen[0]}, {time.monotonic() - begin:.0f} s: ", end="")
+    print(f"{counts.total()} programs of seed {options.seed} from {chosen[0]}, {time.monotonic() - begin:.0f} s: ", end="")
     print(", ".join(f"{word} {counts[word]}" for word in ("equal", "refused", "DIFFERENT", "unhealed", "crashed")))
     for reason, count in reasons.most_common():
         print(f"{count:6} refused: {reason}")
@@ -206,6 +210,7 @@ def in_a_fork(seed: int, numbers: Sequence[int]) -> Iterator[tuple[int, tuple[st
         process = os.fork()
         if process == 0:
             os.close(reading)
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
             with os.fdopen(writing, "wb") as pipe, sd.machine("2x24GB"):
                 for number in left:
                     pickle.dump((number, outcome(drawn(Random(f"{seed}:{number}")))), pipe)
