@@ -23,7 +23,7 @@ import tarfile
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -82,6 +82,7 @@ def tests_folder(checkout: Path | None, archive: Path | None) -> Iterator[Path]:
 
 def run_file(file: str, machine: str, folder: Path, records: Path, limits: Limits, below: float | None) -> float:
     """Run a file in as many processes as it takes down; returns the bound of its sample."""
+    _forget(records, lambda line: "started" not in line)  # what a run before this one left open
     end = time.monotonic() + limits.file_seconds
     settings = {"records": str(records), "sample": limits.sample, "below": below, "seconds": limits.test_seconds}
     command = [*_pytest(machine), f"{file}.py"]
@@ -172,7 +173,7 @@ def both(file: str, folder: Path, records: Path, limits: Limits, again: bool) ->
     for label, machine in (("plain CPU", ""), (_MACHINE, _MACHINE)):
         place = records / f"{file.replace('/', '.')}.{machine or 'cpu'}.jsonl"
         if again and machine:
-            _forget_what_did_not_pass(place)
+            _forget(place, lambda line: line.get("outcome", "passed") == "passed")
         started = time.monotonic()
         below = run_file(file, machine, folder, place, limits, below)
         found[label] = outcomes(place)
@@ -182,10 +183,10 @@ def both(file: str, folder: Path, records: Path, limits: Limits, again: bool) ->
     return found
 
 
-def _forget_what_did_not_pass(records: Path) -> None:
-    kept = [line for line in read(records) if line.get("outcome", "passed") == "passed" and "started" not in line]
+def _forget(records: Path, kept: Callable[[Mapping[str, Any]], bool]) -> None:
+    """Leave only some lines."""
     if records.is_file():
-        records.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
+        records.write_text("".join(json.dumps(line) + "\n" for line in read(records) if kept(line)), encoding="utf-8")
 
 
 @dataclass(frozen=True, slots=True)
