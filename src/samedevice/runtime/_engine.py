@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
-from torch._ops import HigherOrderOperator
+from torch._ops import HigherOrderOperator, OpOverload
 from torch._subclasses.fake_tensor import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -182,8 +182,10 @@ class Engine:
             target = home
         if home.type == "meta" and target == CPU and op.form is Form.FRESH and _small(call, self.books.value_limit):
             return self._on_host(op, args, kwargs)  # as small copies to the host: scripts hand them to code that is not torch
-        call.home = home
-        return self._together(call, target)
+        call.home, call.target = home, target or home
+        if generator is not None:
+            self.settling.check_generator(call, generator, call.target)
+        return self.on_virtual(call)
 
     def _over_devices(self, call: Call, target: torch.device | None = None) -> Any:
         """The tensors are on several devices; afterwards each that is written holds what it would hold."""
@@ -195,18 +197,15 @@ class Engine:
         elif target is not None and target.type == "meta":
             return self.composites.like(call.op, call.args, call.kwargs)
         else:
-            result = self._together(call, target)
+            call.target = target or call.home
+            if call.generator is not None:
+                self.settling.check_generator(call, call.generator, call.target)
+            result = self.on_virtual(call)
         for own, stand_in in call.away:
             if own.size() != stand_in.size():
                 self.run(aten.resize_.default, (own, list(stand_in.size())), {})
             self.run(aten.copy_.default, (own, stand_in), {})
         return replace_tensors(result, {id(stand_in): own for own, stand_in in call.away}) if call.away else result
-
-    def _together(self, call: Call, target: torch.device | None) -> Any:
-        call.target = target or call.home
-        if call.generator is not None:
-            self.settling.check_generator(call, call.generator, call.target)
-        return self.on_virtual(call)
 
     def _sum(self, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """An addition; see Note [Sums of gradients]."""
@@ -434,9 +433,9 @@ class VirtualDeviceMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # 
             if any(issubclass(kind, _TRACED) for kind in types):
                 return self._for_tracer(func, args, kwargs or {})
             return NotImplemented  # a wrapper, such as a DTensor, takes the operator apart; its parts come back here
-        if torch._C._len_torch_dispatch_stack() and traced():
+        if _modes_below() and traced():
             return self._for_tracer(func, args, kwargs or {})
-        if isinstance(func, HigherOrderOperator):
+        if func.__class__ is not OpOverload and isinstance(func, HigherOrderOperator):  # an abstract class, which is slow to ask
             with self:
                 return kernel_on_cuda(func)(*args, **(kwargs or {}))
         op = operator(func)
@@ -481,6 +480,7 @@ class VirtualDeviceMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # 
 
 
 _push = torch._C._push_on_torch_dispatch_stack
+_modes_below = torch._C._len_torch_dispatch_stack
 
 
 def _modes() -> list[Any]:
