@@ -23,6 +23,8 @@ from samedevice.messages import Language, say
 if TYPE_CHECKING:
     import torch
 
+_ALIGNED = 64
+"""Bytes at which allocators begin memory."""
 _PARTS = ("_indices", "_values", "crow_indices", "col_indices", "ccol_indices", "row_indices", "values")
 
 
@@ -89,17 +91,22 @@ def _same_layout(tensor: torch.Tensor, target: torch.device) -> torch.Tensor:
         return _same_layout(tensor.conj(), target).conj()
     if tensor.is_neg():
         return torch._neg_view(_same_layout(torch._neg_view(tensor), target))
-    copy = tensor.to(target)
-    if copy.stride() == tensor.stride() or not tensor.numel():
-        return copy
-    del copy
+    if not tensor.numel():
+        return tensor.to(target)
+    # Kernels take other paths, and sums other orders, where memory begins beside a boundary of vectors.
+    beside = tensor.storage_offset() % max(1, _ALIGNED // tensor.element_size())
+    if not beside:
+        copy = tensor.to(target)
+        if copy.stride() == tensor.stride():
+            return copy
+        del copy
     extent = 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
     if _overlaps(tensor):
-        memory = tensor.as_strided((extent,), (1,), tensor.storage_offset()).to(target)
+        memory = tensor.as_strided((beside + extent,), (1,), tensor.storage_offset() - beside).to(target)
     else:
-        memory = torch.empty(extent, dtype=tensor.dtype, device=target)
-        memory.as_strided(tensor.shape, tensor.stride()).copy_(tensor)
-    return memory.as_strided(tensor.shape, tensor.stride())
+        memory = torch.empty(beside + extent, dtype=tensor.dtype, device=target)
+        memory.as_strided(tensor.shape, tensor.stride(), beside).copy_(tensor)
+    return memory.as_strided(tensor.shape, tensor.stride(), beside)
 
 
 def _overlaps(tensor: torch.Tensor) -> bool:
