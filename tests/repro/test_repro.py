@@ -13,7 +13,6 @@ from tools import repro
 ROOT = repro.PROGRAMS.parent
 
 
-@pytest.mark.skip(reason="some still go wrong")
 def test_every_program_does_what_it_must():
     done = subprocess.run(
         [sys.executable, "-m", "tools.repro"],
