@@ -36,6 +36,7 @@ class Engine:
         self.operators = 0
         self.assumed_reads = []
         self.asked_values = []
+        self.rank = None
         self.inside = False
 
     def __enter__(self):
