@@ -144,7 +144,7 @@ def test_a_returned_tensor_that_its_module_holds():
     expected = [alone(x) for _ in range(5)]
     sd.heal(model)
     found = [model(x) for _ in range(5)]
-    assert all(map(torch.equal, found, expected))
+    assert all(torch.equal(each.to(GPU), true) for each, true in zip(found, expected, strict=True))
 
 
 @torch.no_grad()

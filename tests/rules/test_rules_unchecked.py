@@ -7,6 +7,7 @@ import sys
 
 import pytest
 import torch
+import torch._dynamo  # before a triton is there that is a stand-in
 
 from samedevice.diagnosis import judge
 from samedevice.events import EventKind
@@ -131,12 +132,14 @@ def test_an_operator_of_another_library():
 
 VISION = """
 import torch
+import torch._dynamo  # before a triton is there that is a stand-in
 
 def nms(boxes, scores):
     return torch.ops.samedevice_vision.nms(boxes, scores)
 """
 SCRIPT = """
 import torch
+import torch._dynamo  # before a triton is there that is a stand-in
 import vision_of_others
 
 boxes = torch.rand(8, 4, device="cuda:0")
@@ -164,11 +167,14 @@ def test_the_operand_left_on_the_host_is_the_one_to_move(tmp_path, monkeypatch):
 
 
 def test_what_the_default_judged_is_counted_and_noted(caplog):
+    library = torch.library.Library("samedevice_unlisted", "DEF")
+    library.define("both(Tensor a, Tensor b) -> Tensor")
+    library.impl("both", torch.add, "CPU")
     with caplog.at_level("DEBUG", logger="samedevice.rules"), machine() as entered:
         torch.add(torch.ones(2, device="cuda:0"), torch.ones(2, device="cuda:1"))
-        torch.ops.prims.mul(torch.ones(2, device="cuda:0"), torch.ones(2, device="cuda:1"))
-    assert entered.unlisted == {"prims.mul.default": 1}
-    assert "no row for prims.mul.default: default: not among torch's declared operators" in caplog.text
+        torch.ops.samedevice_unlisted.both(torch.ones(2, device="cuda:0"), torch.ones(2, device="cuda:1"))
+    assert entered.unlisted == {"samedevice_unlisted.both.default": 1}
+    assert "no row for samedevice_unlisted.both.default: default: an operator of another library" in caplog.text
 
 
 def test_types_and_counts_reach_the_table():

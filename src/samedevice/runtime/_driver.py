@@ -20,6 +20,14 @@ from samedevice.runtime._build import CUDA_VERSION_NUMBER
 from samedevice.runtime._state import MachineState, TorchDevice, current_state
 from samedevice.runtime._streams import _CUDA_DEVICE_TYPE, select_stream, sleep, stream_book, synchronize
 
+INITIALIZATION_ERROR = (
+    "CUDA error: initialization error\n"
+    "CUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be incorrect.\n"
+    "For debugging consider passing CUDA_LAUNCH_BLOCKING=1\n"
+    "Compile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.\n"
+)
+"""What CUDA says in a process that was forked off one that had initialized it."""
+
 _BUILT_FOR = ((7, 5), (8, 0), (8, 6), (9, 0), (10, 0), (12, 0))
 
 

@@ -15,17 +15,11 @@ import torch
 import torch.utils.data._utils.worker
 from torch._utils import ExceptionWrapper
 
+from samedevice.runtime._driver import INITIALIZATION_ERROR
 from samedevice.runtime._engine import Engine
 from samedevice.runtime._memory import device_of, tensors_in
 from samedevice.runtime._operators import Form, operator
 from samedevice.runtime._patches import Patches
-
-_INITIALIZATION = (
-    "CUDA error: initialization error\n"
-    "CUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be incorrect.\n"
-    "For debugging consider passing CUDA_LAUNCH_BLOCKING=1\n"
-    "Compile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.\n"
-)
 
 
 def install_forks(patches: Patches, machine_engine: Engine) -> None:
@@ -68,7 +62,7 @@ def _refuse_kernels(machine_engine: Engine) -> None:
         if operator(func).form is not Form.VIEW:
             tensors = [tensor for value in (*args, *kwargs.values()) for tensor in tensors_in(value)]
             if any(device_of(tensor).type == "cuda" for tensor in tensors):
-                raise torch.AcceleratorError(_INITIALIZATION)
+                raise torch.AcceleratorError(INITIALIZATION_ERROR)
         return run(func, args, kwargs)
 
     machine_engine.run = refuse  # type: ignore[method-assign]  # of this process only

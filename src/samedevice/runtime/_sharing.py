@@ -15,6 +15,7 @@ from torch.multiprocessing import reductions
 
 from samedevice.errors import UnsupportedFeatureError
 from samedevice.runtime._books import Books
+from samedevice.runtime._driver import INITIALIZATION_ERROR, is_in_bad_fork
 from samedevice.runtime._memory import Memory, carrier, engine, memory_of, storage_of
 from samedevice.runtime._patches import Patches
 
@@ -31,6 +32,8 @@ def install_sharing(patches: Patches, books: Books) -> None:
         record = memory_of(tensor)
         if record is None or not record.virtual or record.device.type == "cpu" or tensor.layout != torch.strided:
             return reduce(tensor)
+        if is_in_bad_fork():
+            raise torch.AcceleratorError(INITIALIZATION_ERROR)
         if tensor.requires_grad and not tensor.is_leaf:
             return reduce(tensor)  # raises in torch's words
         shared = record.shadow

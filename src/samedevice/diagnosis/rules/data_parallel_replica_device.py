@@ -42,7 +42,7 @@ The error inside a replica may be a fault of its own; the replica only shows tha
 from __future__ import annotations
 
 from samedevice.diagnosis._rule import Hint, Rule, after, anywhere, because, inside, said, sign
-from samedevice.diagnosis._scene import Scene
+from samedevice.diagnosis._scene import FACTORY, Scene, made_text
 from samedevice.messages import Message
 
 
@@ -59,10 +59,13 @@ def _detect(scene: Scene) -> Hint | None:
 
 
 def _lines_of(scene: Scene) -> set[tuple[str, int] | None]:
-    """The lines that computed the operands: one, where replicas or shards ran the same code on several GPUs."""
+    """The lines that computed the operands: one, where replicas or shards ran the same code on several GPUs.
+
+    A factory computes nothing: two tensors from one line of it are no replicas, but a helper that was called twice.
+    """
     found: set[tuple[str, int] | None] = set()
     for operand in scene.event.operands:
-        computed = operand.made is not None and operand.moved is None and not operand.role
+        computed = operand.moved is None and not operand.role and not FACTORY.search(made_text(operand))
         found.add((operand.made.file, operand.made.line) if operand.made is not None and computed else None)
     return found if None not in found else set()
 

@@ -52,7 +52,7 @@ from samedevice.messages import Message
 def _detect(scene: Scene) -> Hint | None:
     if scene.mismatch and re.search(r"gptq|awq|quantiz|bitsandbytes|hqq", scene.where):
         odd = scene.odd(*scene.event.operands)
-        return Hint(6, because("in-code", where=scene.where.rpartition("/")[2]), odd.name if odd else None)
+        return Hint(6.6, because("in-code", where=scene.where.rpartition("/")[2]), odd.name if odd else None)
     return None
 
 
