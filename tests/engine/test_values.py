@@ -451,3 +451,17 @@ def test_large_ranges_take_no_memory(machine, make):
     assert not known(made)
     assert resident() - before < 64 << 20
     assert torch.arange(5, device="cuda").tolist() == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("device", ["cuda:0", "cpu"])
+def test_a_foreach_that_writes_is_seen_by_autograd(device):
+    """Autograd leaves the counting of these writes to the kernels, which stand below the machine."""
+    with VirtualMachine(parse_machine("1x24GB")):
+        saved, weight = torch.ones(3, device=device), torch.ones(3, device=device, requires_grad=True)
+        product = weight * saved
+        torch._foreach_add_([saved], 1.0)
+        assert saved._version == 1
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            product.sum().backward()
+        with torch.inference_mode():
+            torch._foreach_add_([torch.ones(2, device=device)], 1.0)

@@ -453,6 +453,8 @@ class VirtualDeviceMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # 
             raise
         finally:
             engine.raw = False
+        if op.uncounted:
+            _count_writes(op, args)
         if self.engine.settling.host_moved and op.form in (Form.FRESH, Form.VIEW):
             node = torch._C._current_autograd_node()
             if node is not None and leads_to_host(node):
@@ -477,6 +479,13 @@ class VirtualDeviceMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # 
                     name_devices(tracer.tracer, args)
                 return result
         return func(*args, **kwargs)
+
+
+def _count_writes(op: Operator, args: tuple[Any, ...]) -> None:
+    written = [tensor for position in op.written for tensor in tensors_in(args[position])]
+    counted = [tensor for tensor in written if not tensor.is_inference()]
+    if counted:
+        torch.autograd.graph.increment_version(counted)
 
 
 _push = torch._C._push_on_torch_dispatch_stack

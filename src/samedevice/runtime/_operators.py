@@ -105,6 +105,7 @@ class Operator:
         "sized",
         "terms",
         "trains_at",
+        "uncounted",
         "written",
     )
 
@@ -131,6 +132,8 @@ class Operator:
         self.in_parts = partial(func._op_dk, _key_of_parts(func)) if func.namespace == "fsdp" else getattr(func, "impl_aten", None)
         """A kernel that is the same for every device and made of other operators (`_fsdp_collectives.py`, torch's primitives)."""
         self.form = _form(schema)
+        self.uncounted = self.form is Form.INPLACE and self.short.startswith("_foreach_")
+        """Whether autograd leaves it to the kernels to count a write, which they do only above every mode."""
         tags = func.tags
         self.dynamic = torch.Tag.dynamic_output_shape in tags or torch.Tag.data_dependent_output in tags
         self.dynamic_shape = self.dynamic and self.name not in INDEX_OPERATORS
