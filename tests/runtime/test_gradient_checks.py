@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+import samedevice as sd
+from samedevice.errors import UnsupportedFeatureError
 from samedevice.machines import parse_machine
 from samedevice.runtime import VirtualMachine
 from samedevice.runtime._passing import Passing
@@ -175,3 +177,24 @@ def test_a_trainable_number_on_the_host_is_fine(machine):
     (torch.ones(4, device=GPU) * scale).sum().backward()
     assert scale.grad.item() == 4.0
     assert machine.events == []
+
+
+def test_a_graph_of_gradients_over_host_and_gpu_is_refused_not_lost():
+    class Product(torch.autograd.Function):
+        @staticmethod
+        def forward(context, p, q):
+            context.save_for_backward(p, q)
+            return p * q
+
+        @staticmethod
+        def backward(context, gradient):
+            p, q = context.saved_tensors
+            return gradient * q, gradient * p
+
+    with VirtualMachine(parse_machine("1x24GB")), sd.heal():
+        weight = torch.nn.Parameter(torch.ones(4, device="cuda"))
+        product = Product.apply(weight, torch.ones(4, requires_grad=True))
+        (plain,) = torch.autograd.grad((product * product).sum(), [weight], retain_graph=True)
+        assert plain.tolist() == [2.0, 2.0, 2.0, 2.0]
+        with pytest.raises(UnsupportedFeatureError, match="create_graph=True"):
+            torch.autograd.grad((product * product).sum(), [weight], create_graph=True)

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch.autograd.function import BackwardCFunction, Function
 
+from samedevice.errors import UnsupportedFeatureError
 from samedevice.events import EventKind
 from samedevice.runtime._books import caller
 from samedevice.runtime._memory import engine, raw_is_meta
@@ -115,6 +116,11 @@ def _started(original: Callable[..., Any], recorder: Recorder) -> Callable[..., 
         found = original(outputs, gradients, *args, **kwargs)
         if not isinstance(found, tuple) or not any(type(each) is Passing for each in found):
             return found
+        if any(type(each) is Passing and each.requires_grad for each in found):
+            raise UnsupportedFeatureError(
+                "A graph of gradients (create_graph=True) through an operator with tensors of the host and of a GPU is not supported on a "
+                "virtual machine. Move the tensor of the host to the GPU before."
+            )
         asked = args[2] if len(args) > 2 else kwargs.get("inputs", ())
         return tuple([_arrived(each.plain, own) if type(each) is Passing else each for each, own in zip(found, asked, strict=True)])
 
