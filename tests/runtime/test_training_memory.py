@@ -44,6 +44,7 @@ def test_a_second_gradient_is_added_in_place():
         assert torch.cuda.max_memory_allocated() - before <= MATRIX + 1024
 
 
+@pytest.mark.own_process
 def test_gradients_of_one_backward_are_added_in_place():
     with sd.machine("1x24GB"):
         weight = torch.zeros(SIDE, SIDE, device="cuda", requires_grad=True)
@@ -76,6 +77,7 @@ def _fork(device):
     return layer(shared) + layer(shared)
 
 
+@pytest.mark.own_process
 @pytest.mark.parametrize("program", [_chain, _layers, _tied, _fork])
 def test_sums_of_gradients_are_in_place_exactly_where_torch_does_it(program, monkeypatch):
     loss = program("cpu").sum()
