@@ -1,9 +1,10 @@
-"""Cost of one forward of a 72B text model: on a virtual GPU, on bare `meta`, and under FakeTensorMode, as ratios of one run.
+"""Cost of one forward of a 72B text model: on a virtual GPU, on bare `meta`, and under FakeTensorMode, as
+ratios of one run.
 
     python benchmarks/forward.py [--layers 80] [--repeats 5] [--tokens 32] [--forget]
 
-The model is transformers' own Qwen2 with the published configuration of Qwen2.5-72B; no weights exist anywhere. The three
-variants take turns, and the fastest of the repeats counts.
+The model is transformers' own Qwen2 with the published configuration of Qwen2.5-72B; no weights exist
+anywhere. The three variants take turns, and the fastest of the repeats counts.
 """
 
 from __future__ import annotations
@@ -60,13 +61,21 @@ def timed(run: Callable[[], Any]) -> float:
 
 def main() -> None:
     """Run the three variants in turn and print their ratios."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--layers", type=int, default=80)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--tokens", type=int, default=32)
     parser.add_argument("--json", metavar="FILE", help="write the figures there too")
-    parser.add_argument("--forget", action="store_true", help="let the machine remember nothing of repeated operators, for comparison")
-    parser.add_argument("--profile", action="store_true", help="print where the virtual GPU's time goes, and stop")
+    parser.add_argument(
+        "--forget",
+        action="store_true",
+        help="let the machine remember nothing of repeated operators, for comparison",
+    )
+    parser.add_argument(
+        "--profile", action="store_true", help="print where the virtual GPU's time goes, and stop"
+    )
     arguments = parser.parse_args()
     config = Qwen2Config(num_hidden_layers=arguments.layers, **QWEN25_72B)
 
@@ -109,7 +118,10 @@ def main() -> None:
         seconds["bare meta"].append(timed(meta))
         seconds["FakeTensorMode"].append(timed(fake))
     best = {name: min(values) for name, values in seconds.items()}
-    print(f"Qwen2.5-72B, {arguments.layers} layers, {arguments.tokens} tokens, {operators} operators, torch {torch.__version__},")
+    print(
+        f"Qwen2.5-72B, {arguments.layers} layers, {arguments.tokens} tokens, {operators} operators, torch "
+        f"{torch.__version__},"
+    )
     print(f"samedevice {samedevice.__version__}, best of {arguments.repeats}")
     for name, value in best.items():
         print(f"  {name:16}{value:8.3f} s   {value / best['bare meta']:5.2f} x bare meta")

@@ -1,9 +1,10 @@
-"""`generate` of Qwen2.5-VL-72B with an image on 8 virtual A100-80G, from a folder that holds only `config.json`.
+"""`generate` of Qwen2.5-VL-72B with an image on 8 virtual A100-80G, from a folder that holds only
+`config.json`.
 
     python benchmarks/generate.py [--new-tokens 8] [--machine 8xA100-80G] [--profile]
 
-Prints seconds of loading and of generating, operators run and the peak memory of this process. The ghost checkpoint is made by
-samedevice, loaded by transformers' own `from_pretrained(..., device_map="auto")`.
+Prints seconds of loading and of generating, operators run and the peak memory of this process. The ghost
+checkpoint is made by samedevice, loaded by transformers' own `from_pretrained(..., device_map="auto")`.
 """
 
 from __future__ import annotations
@@ -83,11 +84,15 @@ def inputs() -> dict[str, torch.Tensor]:
 
 def main() -> None:
     """Load, generate, print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--new-tokens", type=int, default=8)
     parser.add_argument("--machine", default="8xA100-80G")
     parser.add_argument("--json", metavar="FILE", help="write the figures there too")
-    parser.add_argument("--profile", choices=("load", "generate"), help="print where the time of that part goes")
+    parser.add_argument(
+        "--profile", choices=("load", "generate"), help="print where the time of that part goes"
+    )
     arguments = parser.parse_args()
 
     from transformers import Qwen2_5_VLForConditionalGeneration
@@ -97,7 +102,9 @@ def main() -> None:
         Path(folder, "config.json").write_text(json.dumps(QWEN25_VL_72B), encoding="utf-8")
         start = time.perf_counter()
         with profiled(arguments.profile == "load"):
-            model = Qwen2_5_VLForConditionalGeneration.from_pretrained(folder, device_map="auto", dtype="auto")
+            model = Qwen2_5_VLForConditionalGeneration.from_pretrained(
+                folder, device_map="auto", dtype="auto"
+            )
         loaded = time.perf_counter()
         batch = {name: value.to("cuda:0") for name, value in inputs().items()}
         before = machine.operators
@@ -113,7 +120,10 @@ def main() -> None:
         "peak_gib": peak,
         "findings": len(machine.events),
     }
-    print(f"Qwen2.5-VL-72B on {arguments.machine}, {arguments.new_tokens} new tokens, one image, samedevice {samedevice.__version__}")
+    print(
+        f"Qwen2.5-VL-72B on {arguments.machine}, {arguments.new_tokens} new tokens, one image, samedevice "
+        f"{samedevice.__version__}"
+    )
     print(f"  load      {figures['load_seconds']:7.2f} s")
     print(f"  generate  {figures['generate_seconds']:7.2f} s   {figures['operators']} operators")
     print(f"  peak memory of the process  {peak:.2f} GiB;  findings: {figures['findings']}")

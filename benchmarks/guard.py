@@ -2,10 +2,11 @@
 
     python benchmarks/guard.py [--device cpu|cuda:0|twin:0] [--pairs N]
 
-Each pair runs a block of the same steps without and with, in turns and in changing order, so that whatever slows the machine down slows
-both; the first row pairs a step with itself and shows what is noise. On a GPU the last rows move a tensor from the host, and so does their
-partner, by hand; `twin:0` and `twin:1` are two devices in host memory (`tools/twin_device.py`), real ones for torch, which compute what
-the CPU computes. On the CPU nothing can mismatch: there the mode is around the step and has nothing to do.
+Each pair runs a block of the same steps without and with, in turns and in changing order, so that whatever
+slows the machine down slows both; the first row pairs a step with itself and shows what is noise. On a GPU
+the last rows move a tensor from the host, and so does their partner, by hand; `twin:0` and `twin:1` are two
+devices in host memory (`tools/twin_device.py`), real ones for torch, which compute what the CPU computes. On
+the CPU nothing can mismatch: there the mode is around the step and has nothing to do.
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ class Small(nn.Module):
 
 
 def seconds(step: Callable[[], object], device: torch.device) -> float:
-    """Time of `STEPS` steps: of the processor without a GPU, since other programs are none of ours, by the clock on a GPU."""
+    """Time of `STEPS` steps: of the processor without a GPU, since other programs are none of ours, by the
+    clock on a GPU.
+    """
     clock = time.process_time if device.type != "cuda" else time.perf_counter
     begin = clock()
     for _ in range(STEPS):
@@ -74,7 +77,10 @@ def told(name: str, found: tuple[list[float], list[float]]) -> str:
     low, middle, high = statistics.quantiles(ratios, n=4)
     quickest = [min(times) / STEPS * 1e6 for times in found]
     least = f"quickest block {quickest[0]:.1f} and {quickest[1]:.1f} us a step"
-    return f"{name:44} x{middle:.3f}  (quartiles {low:.3f} to {high:.3f}, {len(ratios)} pairs of {STEPS} steps; {least})"
+    return (
+        f"{name:44} x{middle:.3f}  (quartiles {low:.3f} to {high:.3f}, {len(ratios)} pairs of {STEPS} steps; "
+        f"{least})"
+    )
 
 
 def main() -> int:
@@ -123,16 +129,29 @@ def main() -> int:
         sd.heal(healthy)
         healing = sd.heal(healed)
         same = all(torch.equal(step(), plain()) for step in (learned, heals) for _ in range(QUIET_CALLS + 2))
-        print(f"{device}, torch {torch.__version__}; healed equals moved by hand: {same}; statements healed: {len(healing.repairs)}")
+        print(
+            f"{device}, torch {torch.__version__}; healed equals moved by hand: {same}; statements healed: "
+            f"{len(healing.repairs)}"
+        )
         print(told("a step and itself", pairs_of(plain, plain, device, chosen.pairs)), flush=True)
         print(told("guard, a step inside it", pairs_of(plain, guarded, device, chosen.pairs)), flush=True)
-        print(told("heal, a healthy step that was learned", pairs_of(plain, learned, device, chosen.pairs)), flush=True)
+        print(
+            told("heal, a healthy step that was learned", pairs_of(plain, learned, device, chosen.pairs)),
+            flush=True,
+        )
         if healing.repairs:
-            print(told("heal, a step with one copy, learned", pairs_of(by_hand, heals, device, chosen.pairs)), flush=True)
+            print(
+                told("heal, a step with one copy, learned", pairs_of(by_hand, heals, device, chosen.pairs)),
+                flush=True,
+            )
         with sd.heal():
             blocks = [seconds(in_block, device) for _ in range(chosen.pairs)]
         alone = [seconds(by_hand, device) for _ in range(chosen.pairs)]
-        print(f"{'a step in a block with the mode':44} x{statistics.median(blocks) / statistics.median(alone):.3f}", flush=True)
+        print(
+            f"{'a step in a block with the mode':44} "
+            f"x{statistics.median(blocks) / statistics.median(alone):.3f}",
+            flush=True,
+        )
     return 0 if same else 1
 
 

@@ -1,9 +1,11 @@
-"""Memory after creating and freeing many small virtual tensors: the process must not grow, and the ledger must end at zero.
+"""Memory after creating and freeing many small virtual tensors: the process must not grow, and the ledger
+must end at zero.
 
     python benchmarks/leaks.py [--tensors 1000000] [--step 100000]
 
-A round makes tensors in the ways that programs do: factories, operators, moves, views, in-place writes and a backward pass. The
-first rounds fill caches (remembered geometries, sites of statements); growth is counted from the round after them.
+A round makes tensors in the ways that programs do: factories, operators, moves, views, in-place writes and a
+backward pass. The first rounds fill caches (remembered geometries, sites of statements); growth is counted
+from the round after them.
 """
 
 from __future__ import annotations
@@ -49,7 +51,9 @@ def a_round() -> int:
 
 def main() -> int:
     """Make the tensors and print what the process and the ledger hold; 1 when something leaked."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--tensors", type=int, default=1_000_000)
     parser.add_argument("--step", type=int, default=100_000)
     parser.add_argument("--json", metavar="FILE", help="write the figures there too")
@@ -73,9 +77,14 @@ def main() -> int:
         allocated = {device: memory.allocated for device, memory in machine.memory().items()}
     growth = resident_now - first
     held = sum(allocated.values())
-    print(f"  {time.perf_counter() - started:.0f} s, grown by {growth / 1024:.0f} KiB since the first line, ledger {allocated}")
+    print(
+        f"  {time.perf_counter() - started:.0f} s, grown by {growth / 1024:.0f} KiB since the first line, "
+        f"ledger {allocated}"
+    )
     if arguments.json:
-        Path(arguments.json).write_text(json.dumps({"resident": figures, "allocated": allocated}, indent=1), encoding="utf-8")
+        Path(arguments.json).write_text(
+            json.dumps({"resident": figures, "allocated": allocated}, indent=1), encoding="utf-8"
+        )
     leaked = growth > GROWTH_LIMIT or held or machine.events
     print("leaks" if leaked else "nothing leaks")
     return 1 if leaked else 0

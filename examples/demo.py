@@ -1,9 +1,11 @@
 """Run a real model's script on eight GPUs that are not there: first as it was written, then repaired.
 
-    make demo                (or, in an environment that has samedevice and transformers: python examples/demo.py)
+    make demo                (or, in an environment that has samedevice and transformers: python
+    examples/demo.py)
 
-Qwen2.5-VL-7B is loaded at its full size from its published configuration: 15 GiB of weights by name, shape and type, with
-no bytes on the disk and no download. Exit status 0: the bug was found in the first script, and nothing in the second.
+Qwen2.5-VL-7B is loaded at its full size from its published configuration: 15 GiB of weights by name, shape
+and type, with no bytes on the disk and no download. Exit status 0: the bug was found in the first script, and
+nothing in the second.
 """
 
 import subprocess
@@ -34,7 +36,9 @@ def run(script, environment, folder):
 
 def main():
     try:
-        situations.overlays.ensure_all([situations.pins_of("installed")])  # transformers' processors want torchvision
+        situations.overlays.ensure_all(
+            [situations.pins_of("installed")]
+        )  # transformers' processors want torchvision
     except situations.overlays.OverlayError as error:
         print(error, file=sys.stderr)
         return 2
@@ -47,7 +51,10 @@ def main():
     repaired = run("s2_describe_repaired.py", environment, folder)
 
     if (broken, repaired) != (FOUND, NOTHING_FOUND):
-        print(f"\ndemo: expected exit status {FOUND} and then {NOTHING_FOUND}, got {broken} and {repaired}", file=sys.stderr)
+        print(
+            f"\ndemo: expected exit status {FOUND} and then {NOTHING_FOUND}, got {broken} and {repaired}",
+            file=sys.stderr,
+        )
         return 1
     print("\nStatus 1 means that something was found, status 0 that nothing was: both as the demo expects.")
     print("Next: samedevice run --machine 8xA100-80G your_script.py")

@@ -2,10 +2,11 @@
 
     python examples/make_models.py [FOLDER]        (default: ~/.cache/samedevice/models)
 
-`models.json` holds the hyperparameters. The full-size folders get the published `config.json` and a tokenizer, and no weights:
-inside `samedevice run` they load as ghost checkpoints. The tiny ones get random weights too, under the names that the published
-checkpoints use, so every release of transformers can read them. The tokenizer is a real byte-level BPE, learned here from a few
-sentences; its special tokens have the ids that the configuration names.
+`models.json` holds the hyperparameters. The full-size folders get the published `config.json` and a
+tokenizer, and no weights: inside `samedevice run` they load as ghost checkpoints. The tiny ones get random
+weights too, under the names that the published checkpoints use, so every release of transformers can read
+them. The tokenizer is a real byte-level BPE, learned here from a few sentences; its special tokens have the
+ids that the configuration names.
 """
 
 import argparse
@@ -18,8 +19,10 @@ from pathlib import Path
 DEFAULT_FOLDER = Path("~/.cache/samedevice/models").expanduser()
 SPECIFICATIONS = json.loads(Path(__file__).with_name("models.json").read_text("utf-8"))
 SPECIAL_TOKENS = [
-    "<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|object_ref_start|>", "<|object_ref_end|>", "<|box_start|>", "<|box_end|>",
-    "<|quad_start|>", "<|quad_end|>", "<|vision_start|>", "<|vision_end|>", "<|vision_pad|>", "<|image_pad|>", "<|video_pad|>",
+    "<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|object_ref_start|>", "<|object_ref_end|>",
+    "<|box_start|>", "<|box_end|>",
+    "<|quad_start|>", "<|quad_end|>", "<|vision_start|>", "<|vision_end|>", "<|vision_pad|>",
+    "<|image_pad|>", "<|video_pad|>",
 ]  # fmt: skip
 SENTENCES = [
     "Give me a short introduction to large language models.",
@@ -29,14 +32,12 @@ SENTENCES = [
     "Describe the image. system user assistant",
 ]
 CHAT_TEMPLATE = (
-    "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' }}"
-    "{% if message['content'] is string %}{{ message['content'] }}"
-    "{% else %}{% for part in message['content'] %}"
-    "{% if part['type'] == 'image' %}<|vision_start|><|image_pad|><|vision_end|>"
-    "{% elif part['type'] == 'video' %}<|vision_start|><|video_pad|><|vision_end|>"
-    "{% else %}{{ part['text'] }}{% endif %}{% endfor %}{% endif %}"
-    "{{ '<|im_end|>\n' }}{% endfor %}"
-    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+    "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' }}{% if message['content'] is "
+    "string %}{{ message['content'] }}{% else %}{% for part in message['content'] %}{% if part['type'] == "
+    "'image' %}<|vision_start|><|image_pad|><|vision_end|>{% elif part['type'] == 'video' "
+    "%}<|vision_start|><|video_pad|><|vision_end|>{% else %}{{ part['text'] }}{% endif %}{% endfor %}{% "
+    "endif %}{{ '<|im_end|>\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% "
+    "endif %}"
 )
 IMAGE_PROCESSOR = {
     "image_processor_type": "Qwen2VLImageProcessor",
@@ -69,7 +70,9 @@ def write_tokenizer(folder, special_tokens_from):
     learned = Tokenizer(models.BPE())
     learned.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    learned.train_from_iterator(SENTENCES, trainers.BpeTrainer(vocab_size=320, initial_alphabet=alphabet, show_progress=False))
+    learned.train_from_iterator(
+        SENTENCES, trainers.BpeTrainer(vocab_size=320, initial_alphabet=alphabet, show_progress=False)
+    )
     model = json.loads(learned.to_str())["model"]
     ids = {token: special_tokens_from + index for index, token in enumerate(SPECIAL_TOKENS)}
     merges = [merge if isinstance(merge, str) else " ".join(merge) for merge in model["merges"]]
@@ -80,7 +83,9 @@ def write_tokenizer(folder, special_tokens_from):
         folder / "tokenizer_config.json",
         {
             "tokenizer_class": "Qwen2Tokenizer",
-            "added_tokens_decoder": {str(number): {"content": token, **flags} for token, number in ids.items()},
+            "added_tokens_decoder": {
+                str(number): {"content": token, **flags} for token, number in ids.items()
+            },
             "additional_special_tokens": SPECIAL_TOKENS[1:],
             "bos_token": None,
             "eos_token": "<|im_end|>",
@@ -108,14 +113,18 @@ def write_weights(folder):
     torch.manual_seed(0)
     family = AutoModelForImageTextToText if config.model_type == "qwen2_5_vl" else AutoModelForCausalLM
     model = family.from_config(config)
-    weights = {published_name(name): tensor.detach().contiguous() for name, tensor in model.state_dict().items()}
+    weights = {
+        published_name(name): tensor.detach().contiguous() for name, tensor in model.state_dict().items()
+    }
     if config.tie_word_embeddings:
         del weights["lm_head.weight"]
     save_file(weights, folder / "model.safetensors", {"format": "pt"})
 
 
 def make(name, root=DEFAULT_FOLDER):
-    """The folder of the model `name`, made when it is not there yet; it appears under its name only when it is complete."""
+    """The folder of the model `name`, made when it is not there yet; it appears under its name only when it
+    is complete.
+    """
     folder = Path(root) / name
     if folder.exists():
         return folder

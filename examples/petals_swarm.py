@@ -1,12 +1,14 @@
-"""A private Petals swarm on 127.0.0.1: a tiny random Llama, a server for its blocks, and a client that generates through it.
+"""A private Petals swarm on 127.0.0.1: a tiny random Llama, a server for its blocks, and a client that
+generates through it.
 
     python examples/petals_swarm.py model FOLDER                  # make the model; its tokens on the CPU
-    samedevice run --machine 1x24GB examples/petals_swarm.py serve FOLDER [--cache cpu] [--guard move]
-    python examples/petals_swarm.py ask FOLDER ADDRESS            # the tokens by way of the swarm; the server printed its address
-    samedevice run --machine 1x24GB examples/petals_swarm.py measure FOLDER     # the throughput test that a server begins with
+    samedevice run --machine 1x24GB examples/petals_swarm.py serve FOLDER [--cache cpu] [--guard move] python
+    examples/petals_swarm.py ask FOLDER ADDRESS            # the tokens by way of the swarm; the server
+    printed its address samedevice run --machine 1x24GB examples/petals_swarm.py measure FOLDER     # the
+    throughput test that a server begins with
 
-It wants petals 2.2.0.post1 and its old companions: `python -m tools.petals_proof` builds them beside the installed packages and
-runs all of this.
+It wants petals 2.2.0.post1 and its old companions: `python -m tools.petals_proof` builds them beside the
+installed packages and runs all of this.
 """
 
 import argparse
@@ -28,8 +30,11 @@ def fit_petals_to_new_torch():
     import torch.cuda.amp.grad_scaler
 
     # hivemind imports this private function from where torch had it before 2.3.
-    torch.cuda.amp.grad_scaler._refresh_per_optimizer_state = torch.amp.grad_scaler._refresh_per_optimizer_state
-    # bitsandbytes loads its CUDA library when it sees a GPU. Petals imports it for adapters; nothing here is quantized.
+    torch.cuda.amp.grad_scaler._refresh_per_optimizer_state = (
+        torch.amp.grad_scaler._refresh_per_optimizer_state
+    )
+    # bitsandbytes loads its CUDA library when it sees a GPU. Petals imports it for adapters; nothing here is
+    # quantized.
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
     import bitsandbytes  # noqa: F401  # imported for its choice of a library
@@ -64,7 +69,12 @@ def ask(folder, address):
     from petals import AutoDistributedModelForCausalLM
 
     model = AutoDistributedModelForCausalLM.from_pretrained(
-        folder, initial_peers=[address], dht_prefix=PREFIX, torch_dtype=torch.float32, max_retries=1, request_timeout=60
+        folder,
+        initial_peers=[address],
+        dht_prefix=PREFIX,
+        torch_dtype=torch.float32,
+        max_retries=1,
+        request_timeout=60,
     )
     try:
         return model.generate(torch.tensor(PROMPT), max_new_tokens=NEW_TOKENS, do_sample=False)
@@ -105,7 +115,10 @@ def serve(folder, cache, guard):
     signal.signal(signal.SIGUSR1, unguard)
     petals.server.server.TransformerBackend = Backend
     petals.cli.run_server.validate_version = lambda: None  # it asks PyPI for a newer one
-    options = "--new_swarm --num_blocks 4 --num_handlers 1 --attn_cache_tokens 512 --throughput 1 --torch_dtype float32 --quant_type none"
+    options = (
+        "--new_swarm --num_blocks 4 --num_handlers 1 --attn_cache_tokens 512 --throughput 1 --torch_dtype "
+        "float32 --quant_type none"
+    )
     options += f" --dht_prefix {PREFIX} --host_maddrs /ip4/127.0.0.1/tcp/0"
     sys.argv = ["run_server", folder, "--device", "cuda", *options.split()]
     petals.cli.run_server.main()
@@ -118,12 +131,20 @@ def measure(folder):
     from petals.utils.convert_block import QuantType
 
     config = AutoDistributedConfig.from_pretrained(folder, dht_prefix=PREFIX)
-    options = {"quant_type": QuantType.NONE, "tensor_parallel_devices": (), "n_tokens": 1, "n_steps": 4, "inference": True}
+    options = {
+        "quant_type": QuantType.NONE,
+        "tensor_parallel_devices": (),
+        "n_tokens": 1,
+        "n_steps": 4,
+        "inference": True,
+    }
     measure_compute_rps(config, torch.device("cuda:0"), torch.float32, **options)
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     roles = parser.add_subparsers(dest="role", required=True)
     for role in ("model", "measure"):
         roles.add_parser(role).add_argument("folder")
@@ -132,8 +153,14 @@ def main():
     client.add_argument("address")
     server = roles.add_parser("serve")
     server.add_argument("folder")
-    server.add_argument("--cache", metavar="DEVICE", help="the fault: caches are allocated there, whatever the block's device is")
-    server.add_argument("--guard", choices=("move", "raise"), help="what sd.guard_cache does with a cache that left its block")
+    server.add_argument(
+        "--cache",
+        metavar="DEVICE",
+        help="the fault: caches are allocated there, whatever the block's device is",
+    )
+    server.add_argument(
+        "--guard", choices=("move", "raise"), help="what sd.guard_cache does with a cache that left its block"
+    )
     arguments = vars(parser.parse_args())
     role = {"model": make_model, "ask": ask, "serve": serve, "measure": measure}[arguments.pop("role")]
     tokens = role(**arguments)

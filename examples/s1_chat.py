@@ -22,5 +22,7 @@ text = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_pr
 model_inputs = tokenizer([text], return_tensors="pt").to(device)
 
 generated_ids = model.generate(**model_inputs, max_new_tokens=4, do_sample=False)
-new_ids = [output[len(prompt) :] for prompt, output in zip(model_inputs.input_ids, generated_ids, strict=True)]
+new_ids = [
+    output[len(prompt) :] for prompt, output in zip(model_inputs.input_ids, generated_ids, strict=True)
+]
 print(repr(tokenizer.batch_decode(new_ids, skip_special_tokens=True)[0]))

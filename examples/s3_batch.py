@@ -19,7 +19,9 @@ noise = np.random.default_rng(0)
 pictures = [Image.fromarray(noise.integers(0, 256, (height, 56, 3), np.uint8)) for height in (56, 112)]
 contents = [[{"type": "image"}, {"type": "text", "text": question}] for question in questions]
 conversations = [[{"role": "user", "content": content}] for content in contents]
-texts = [processor.apply_chat_template(talk, tokenize=False, add_generation_prompt=True) for talk in conversations]
+texts = [
+    processor.apply_chat_template(talk, tokenize=False, add_generation_prompt=True) for talk in conversations
+]
 inputs = processor(text=texts, images=pictures, padding=True, return_tensors="pt").to("cuda:0")
 
 generated_ids = model.generate(**inputs, max_new_tokens=4, do_sample=False)

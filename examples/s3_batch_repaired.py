@@ -10,7 +10,9 @@ parser = argparse.ArgumentParser()
 parser.add_argument("--model", required=True)
 model_path = parser.parse_args().model
 
-model = Qwen2_5_VLForConditionalGeneration.from_pretrained(model_path, torch_dtype="auto", device_map={"": "cuda:0"})
+model = Qwen2_5_VLForConditionalGeneration.from_pretrained(
+    model_path, torch_dtype="auto", device_map={"": "cuda:0"}
+)
 processor = AutoProcessor.from_pretrained(model_path)
 processor.tokenizer.padding_side = "left"
 
@@ -19,7 +21,9 @@ noise = np.random.default_rng(0)
 pictures = [Image.fromarray(noise.integers(0, 256, (height, 56, 3), np.uint8)) for height in (56, 112)]
 contents = [[{"type": "image"}, {"type": "text", "text": question}] for question in questions]
 conversations = [[{"role": "user", "content": content}] for content in contents]
-texts = [processor.apply_chat_template(talk, tokenize=False, add_generation_prompt=True) for talk in conversations]
+texts = [
+    processor.apply_chat_template(talk, tokenize=False, add_generation_prompt=True) for talk in conversations
+]
 inputs = processor(text=texts, images=pictures, padding=True, return_tensors="pt").to("cuda:0")
 
 generated_ids = model.generate(**inputs, max_new_tokens=4, do_sample=False)

@@ -14,7 +14,9 @@ model = Qwen2_5_VLForConditionalGeneration.from_pretrained(model_path, torch_dty
 processor = AutoProcessor.from_pretrained(model_path)
 
 clip = np.random.default_rng(0).integers(0, 256, (8, 56, 84, 3), np.uint8)
-messages = [{"role": "user", "content": [{"type": "video"}, {"type": "text", "text": "What happens in the video?"}]}]
+messages = [
+    {"role": "user", "content": [{"type": "video"}, {"type": "text", "text": "What happens in the video?"}]}
+]
 text = processor.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
 inputs = processor(text=[text], videos=[clip], return_tensors="pt")
 # second_per_grid_ts comes as a list from some releases; the model's own documentation wants a tensor.

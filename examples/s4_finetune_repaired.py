@@ -1,4 +1,6 @@
-"""The same fine-tuning with one process for all GPUs: the map places the model, and nothing moves it afterwards."""
+"""The same fine-tuning with one process for all GPUs: the map places the model, and nothing moves it
+afterwards.
+"""
 
 import argparse
 
@@ -11,7 +13,9 @@ parser.add_argument("--device-map", default="auto")
 arguments = parser.parse_args()
 
 tokenizer = AutoTokenizer.from_pretrained(arguments.model)
-model = AutoModelForCausalLM.from_pretrained(arguments.model, torch_dtype="auto", device_map=arguments.device_map)
+model = AutoModelForCausalLM.from_pretrained(
+    arguments.model, torch_dtype="auto", device_map=arguments.device_map
+)
 device = model.get_input_embeddings().weight.device
 model.train()
 optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)

@@ -1,4 +1,6 @@
-"""Serve one Llama block, as a Petals server does: the session's cache is allocated once and written step by step."""
+"""Serve one Llama block, as a Petals server does: the session's cache is allocated once and written step by
+step.
+"""
 
 import torch
 from transformers import LlamaConfig
@@ -46,7 +48,9 @@ class Backend:
     def attend(self, hidden_states, past, position_ids):
         """The block's output and the whole key and value, with those of the steps before in front."""
         if DynamicCache is None:
-            output, present = self.block(hidden_states, past_key_value=past, position_ids=position_ids, use_cache=True)
+            output, present = self.block(
+                hidden_states, past_key_value=past, position_ids=position_ids, use_cache=True
+            )
             return output, present
         cache = DynamicCache()
         cache.update(*past, 0)
@@ -77,6 +81,8 @@ memory, backend = MemoryCache(), Backend()
 memory.allocate("session", batch_size=1)
 position = 0
 for tokens in (5, 1, 1):  # the prompt, then a token at a time
-    answer = backend.inference_step(torch.randn(1, tokens, config.hidden_size), memory.tensors["session"], position)
+    answer = backend.inference_step(
+        torch.randn(1, tokens, config.hidden_size), memory.tensors["session"], position
+    )
     position += tokens
 print("served", position, "positions, last answer", tuple(answer.shape))

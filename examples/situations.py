@@ -1,13 +1,14 @@
-"""Run the example of every situation on a virtual machine, on tiny and on full-size models, and compare with what is expected.
+"""Run the example of every situation on a virtual machine, on tiny and on full-size models, and compare with
+what is expected.
 
     python examples/situations.py                  # everything: about ten minutes on two cores
     python examples/situations.py S1 S5            # some situations
     python examples/situations.py --tiny           # tiny models only
     python examples/situations.py --build-only     # only install the package versions and make the models
 
-`situations.json` holds the environments (exact pins, laid over the installed packages) and the runs: which script, which model,
-which statement must be found first, with which operands; a run that expects nothing must be clean.
-Exit status 0: all as expected; 1: not so; 2: wrong usage or an environment that cannot be built.
+`situations.json` holds the environments (exact pins, laid over the installed packages) and the runs: which
+script, which model, which statement must be found first, with which operands; a run that expects nothing must
+be clean. Exit status 0: all as expected; 1: not so; 2: wrong usage or an environment that cannot be built.
 """
 
 import argparse
@@ -37,14 +38,18 @@ def pins_of(name):
     """The pins of an environment; those of the installed one only fill gaps."""
     pins = TABLE["environments"][name]
     if name == "installed":
-        return {package: version for package, version in pins.items() if importlib.util.find_spec(package) is None}
+        return {
+            package: version for package, version in pins.items() if importlib.util.find_spec(package) is None
+        }
     return pins
 
 
 def environment_of(name):
     """The variables of a run in the named environment; builds it when it is not there yet."""
     variables = {**overlays.environment(pins_of(name)), **OFFLINE}
-    variables["PYTHONPATH"] = os.pathsep.join(filter(None, [variables.get("PYTHONPATH"), str(ROOT / "src")]))  # this checkout
+    variables["PYTHONPATH"] = os.pathsep.join(
+        filter(None, [variables.get("PYTHONPATH"), str(ROOT / "src")])
+    )  # this checkout
     return variables
 
 
@@ -126,7 +131,9 @@ def statement(finding):
     """One finding in one line: where, which operator, operands."""
     at = finding["at"]
     shown = finding["operands"][:3]
-    operands = ", ".join(f"{operand['parameter'] or operand['name']} on {operand['device']}" for operand in shown)
+    operands = ", ".join(
+        f"{operand['parameter'] or operand['name']} on {operand['device']}" for operand in shown
+    )
     more = ", ..." if len(finding["operands"]) > len(shown) else ""
     place = f"{Path(at['file']).name}:{at['line']} in {at['function']}" if at else "nowhere"
     return f"{place}: {finding['op']} ({operands}{more})"
@@ -142,17 +149,30 @@ def report_line(run, findings, wrong):
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Run the examples of the situations and compare with what is expected.")
+    parser = argparse.ArgumentParser(
+        description="Run the examples of the situations and compare with what is expected."
+    )
     known = sorted({run["situation"] for run in TABLE["runs"]})
-    parser.add_argument("situations", nargs="*", metavar="SITUATION", help=f"one of {', '.join(known)}; all when none is given")
+    parser.add_argument(
+        "situations",
+        nargs="*",
+        metavar="SITUATION",
+        help=f"one of {', '.join(known)}; all when none is given",
+    )
     parser.add_argument("--tiny", action="store_true", help="tiny models only")
-    parser.add_argument("--models", type=Path, default=make_models.DEFAULT_FOLDER, help="where the models are made")
-    parser.add_argument("--build-only", action="store_true", help="only build the environments and make the models")
+    parser.add_argument(
+        "--models", type=Path, default=make_models.DEFAULT_FOLDER, help="where the models are made"
+    )
+    parser.add_argument(
+        "--build-only", action="store_true", help="only build the environments and make the models"
+    )
     arguments = parser.parse_args()
     if unknown := sorted(set(arguments.situations) - set(known)):
         parser.error(f"unknown situation {', '.join(unknown)}")
     wanted = set(arguments.situations or known)
-    runs = [run for run in TABLE["runs"] if run["situation"] in wanted and (is_tiny(run) or not arguments.tiny)]
+    runs = [
+        run for run in TABLE["runs"] if run["situation"] in wanted and (is_tiny(run) or not arguments.tiny)
+    ]
 
     try:
         overlays.ensure_all([pins_of(name) for name in dict.fromkeys(run["environment"] for run in runs)])

@@ -1,4 +1,6 @@
-"""The documentation says what is there: links lead somewhere, snippets run, captured output is what the tool prints now."""
+"""The documentation says what is there: links lead somewhere, snippets run, captured output is what the tool
+prints now.
+"""
 
 from __future__ import annotations
 
@@ -45,15 +47,26 @@ def anchors(page):
 def commands_in(page):
     """Each mention of `samedevice ...` in code, as words."""
     lines = [line for _, body in fences(page) for line in body.splitlines()] + _CODE.findall(prose(page))
-    return [line.removeprefix("$ ").split() for line in lines if re.match(r"(\$ )?samedevice [a-z\-\[]", line)]
+    return [
+        line.removeprefix("$ ").split() for line in lines if re.match(r"(\$ )?samedevice [a-z\-\[]", line)
+    ]
 
 
 def run(folder, *words):
-    variables = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "FORCE_COLOR", "TTY_COMPATIBLE")}
+    variables = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("COLUMNS", "FORCE_COLOR", "TTY_COMPATIBLE")
+    }
     return subprocess.run(
         [sys.executable, *words],
         cwd=folder,
-        env={**variables, "PYTHONPATH": str(ROOT / "src"), "PYTHONIOENCODING": "utf-8", "PYTHONHASHSEED": "0"},
+        env={
+            **variables,
+            "PYTHONPATH": str(ROOT / "src"),
+            "PYTHONIOENCODING": "utf-8",
+            "PYTHONHASHSEED": "0",
+        },
         capture_output=True,
         encoding="utf-8",
         timeout=120,
@@ -79,7 +92,10 @@ def test_commands_and_options_exist(page):
             assert words[1] in ("--version", "--help", "-h"), words
             continue
         assert words[1] in COMMANDS, words
-        known = {option for parameter in COMMANDS[words[1]].params for option in parameter.opts} | {"--help", "-h"}
+        known = {option for parameter in COMMANDS[words[1]].params for option in parameter.opts} | {
+            "--help",
+            "-h",
+        }
         for word in words[2:]:
             if word.endswith(".py"):
                 break  # the script's own options come behind it
@@ -107,7 +123,11 @@ def test_notes_and_modules_exist(page):
     package = ROOT / "src" / "samedevice"
     for name in re.findall(r"`(?:src/samedevice/)?([a-z]+/_[a-z_]+\.py)`", text):
         assert (package / name).exists(), name
-    noted = {f"Note [{name}]" for path in package.rglob("*.py") for name in re.findall(r"^ *Note \[(.+)\]$", text_of(path), re.M)}
+    noted = {
+        f"Note [{name}]"
+        for path in package.rglob("*.py")
+        for name in re.findall(r"^ *Note \[(.+)\]$", text_of(path), re.M)
+    }
     assert set(re.findall(r"Note \[[^\]]+\]", text)) - {"Note [Name]"} <= noted
     for note, name in re.findall(r"(Note \[[^\]]+\]) \| `(.+?)`", text):
         assert note in text_of(package / name)
@@ -132,7 +152,9 @@ def test_quick_start_prints_what_the_page_says(page, tmp_path):
     info, expected = next((info, body) for info, body in blocks if "output=two_halves.py" in info)
     (tmp_path / "two_halves.py").write_text(script, "utf-8")
     language = "zh" if "lang=zh" in info else "en"
-    done = run(tmp_path, "-m", "samedevice", "run", "--machine", "2x24GB", "--lang", language, "two_halves.py")
+    done = run(
+        tmp_path, "-m", "samedevice", "run", "--machine", "2x24GB", "--lang", language, "two_halves.py"
+    )
     assert done.stdout == "torch.Size([2, 8])\n"
     assert done.stderr == expected
     assert done.returncode == 1
@@ -140,8 +162,12 @@ def test_quick_start_prints_what_the_page_says(page, tmp_path):
 
 def test_both_readmes_have_the_same_parts():
     english, chinese = (
-        [line.partition(" ")[0] for line in prose(page).splitlines() if line.startswith(("#", "| [S", "- "))] for page in READMES
+        [line.partition(" ")[0] for line in prose(page).splitlines() if line.startswith(("#", "| [S", "- "))]
+        for page in READMES
     )
     assert english == chinese
-    code = [[body for info, body in fences(page) if "lang=zh" not in info and info[:1] != ["text"]] for page in READMES]
+    code = [
+        [body for info, body in fences(page) if "lang=zh" not in info and info[:1] != ["text"]]
+        for page in READMES
+    ]
     assert code[0] == code[1]

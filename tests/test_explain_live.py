@@ -23,7 +23,9 @@ class Model(torch.nn.Module):
 
 
 def explained(call, *, bare):
-    """The finding of what `call` raises; `bare` takes away what a virtual machine left on the exception, as on real hardware."""
+    """The finding of what `call` raises; `bare` takes away what a virtual machine left on the exception, as
+    on real hardware.
+    """
     try:
         call()
     except RuntimeError as error:
@@ -83,7 +85,9 @@ def test_properties_of_the_script_are_not_run():
 
     def fail():
         trap = Trap()  # noqa: F841 # a local that must be left alone
-        raise RuntimeError("Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu!")
+        raise RuntimeError(
+            "Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu!"
+        )
 
     try:
         fail()
@@ -102,12 +106,15 @@ def test_other_exceptions_are_undetermined():
 
 def test_text_needs_no_torch():
     code = (
-        "import sys, samedevice as sd\n"
-        "print(sd.explain('RuntimeError: CUDA error: invalid device ordinal')[0].cause)\n"
-        "try:\n    1 / 0\nexcept ZeroDivisionError as error:\n    sd.explain(error)\n"
-        "print('torch' in sys.modules)\n"
+        "import sys, samedevice as sd\nprint(sd.explain('RuntimeError: CUDA error: invalid device "
+        "ordinal')[0].cause)\ntry:\n    1 / 0\nexcept ZeroDivisionError as error:\n    "
+        "sd.explain(error)\nprint('torch' in sys.modules)\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], env={"PYTHONPATH": str(Path(__file__).parents[1] / "src")}, capture_output=True, text=True, check=True
+        [sys.executable, "-c", code],
+        env={"PYTHONPATH": str(Path(__file__).parents[1] / "src")},
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert done.stdout.split() == ["device-ordinal-out-of-range", "False"]

@@ -20,7 +20,20 @@ ROWS = (
 )
 ROW_OF = {name: number for number, row in enumerate(ROWS) for name in row}
 TORCH_FREE = {
-    *("errors", "events", "findings", "messages", "machines", "diagnosis", "lint", "catalog", "preflight", "ranks", "report", "cli"),
+    *(
+        "errors",
+        "events",
+        "findings",
+        "messages",
+        "machines",
+        "diagnosis",
+        "lint",
+        "catalog",
+        "preflight",
+        "ranks",
+        "report",
+        "cli",
+    ),
     "pytest_plugin",
 }
 

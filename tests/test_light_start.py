@@ -11,7 +11,10 @@ import pytest
 
 HEAVY = ("torch", "transformers", "accelerate", "numpy")
 SOURCES = str(Path(__file__).parents[1] / "src")
-MAIN = "import sys; sys.argv = {argv}\ntry:\n    from samedevice.cli import main; main()\nexcept SystemExit:\n    pass\n"
+MAIN = (
+    "import sys; sys.argv = {argv}\ntry:\n    from samedevice.cli import main; main()\nexcept SystemExit:\n  "
+    "  pass\n"
+)
 
 
 def heavy_after(code):
@@ -38,7 +41,9 @@ def heavy_after(code):
         "import samedevice.pytest_plugin",
         MAIN.format(argv=["samedevice", "--help"]),
         MAIN.format(argv=["samedevice", "--version"]),
-        MAIN.format(argv=["samedevice", "preflight", "examples/preflight/refused/transformers_31557/launch.sh"]),
+        MAIN.format(
+            argv=["samedevice", "preflight", "examples/preflight/refused/transformers_31557/launch.sh"]
+        ),
         MAIN.format(argv=["samedevice", "run", "--help"]),
         MAIN.format(argv=["samedevice", "run", "missing.py"]),
         MAIN.format(argv=["samedevice", "explain", "SD111"]),

@@ -1,12 +1,15 @@
-"""Compiled, exported and traced models under `sd.heal` and `sd.guard`, on two devices that are real for torch's compilers.
+"""Compiled, exported and traced models under `sd.heal` and `sd.guard`, on two devices that are real for
+torch's compilers.
 
-    python -m tools.compile_proof             # about a minute; wants g++, which builds the devices the first time
+    python -m tools.compile_proof             # about a minute; wants g++, which builds the devices the first
+    time
 
-Each line is a model with a mismatch, or a healthy one, compiled in one way: before or after it is healed, as a whole, in place, block by
-block, with and without `fullgraph=True`, with the backends `eager` and `aot_eager` on `twin:0` and `twin:1`, with `inductor` on the CPU.
-Results and gradients of some calls are compared bit for bit with those of the same model, compiled by the same backend, on one device, with
-its operands moved by hand; calls that are learned may have the numbers of the model that is not compiled. Graphs and breaks are torch's own
-counts. Exit status 1 if a line is wrong.
+Each line is a model with a mismatch, or a healthy one, compiled in one way: before or after it is healed, as
+a whole, in place, block by block, with and without `fullgraph=True`, with the backends `eager` and
+`aot_eager` on `twin:0` and `twin:1`, with `inductor` on the CPU. Results and gradients of some calls are
+compared bit for bit with those of the same model, compiled by the same backend, on one device, with its
+operands moved by hand; calls that are learned may have the numbers of the model that is not compiled. Graphs
+and breaks are torch's own counts. Exit status 1 if a line is wrong.
 """
 
 from __future__ import annotations
@@ -138,7 +141,9 @@ def ran(model: nn.Module, device: str) -> tuple[Numbers, str]:
 def counts() -> str:
     """What torch compiled since it was asked to forget."""
     counters = torch._dynamo.utils.counters
-    return f"{counters['stats'].get('unique_graphs', 0)} graphs, {sum(counters['graph_break'].values())} breaks"
+    return (
+        f"{counters['stats'].get('unique_graphs', 0)} graphs, {sum(counters['graph_break'].values())} breaks"
+    )
 
 
 def forget() -> None:
@@ -154,7 +159,9 @@ def equal(found: Numbers, compiled: Numbers, written: Numbers) -> bool:
         return len(ones) == len(others) and all(map(torch.equal, ones, others))
 
     pairs = zip(found, compiled, written, strict=True)
-    return same(found[-1], compiled[-1]) and all(same(one, other) or same(one, own) for one, other, own in pairs)
+    return same(found[-1], compiled[-1]) and all(
+        same(one, other) or same(one, own) for one, other, own in pairs
+    )
 
 
 def expected(kind: type[nn.Module], device: str, **options: Any) -> tuple[Numbers, Numbers, str]:
@@ -169,7 +176,11 @@ def expected(kind: type[nn.Module], device: str, **options: Any) -> tuple[Number
 
 def prove_healing(check: Checks, backend: str) -> None:
     """A model that is split, one whose input is elsewhere, one that makes a tensor inside."""
-    cases = (("split", Pair, "twin:0", "twin:1"), ("input", Pair, "twin:1", "twin:1"), ("inside", Helper, "twin:0", "twin:0"))
+    cases = (
+        ("split", Pair, "twin:0", "twin:1"),
+        ("input", Pair, "twin:1", "twin:1"),
+        ("inside", Helper, "twin:0", "twin:0"),
+    )
     for name, kind, *places in cases:
         for full in (False, True):
             options = {"backend": backend, "fullgraph": full}
@@ -183,7 +194,10 @@ def prove_healing(check: Checks, backend: str) -> None:
                 kinds = len(healing.repairs)
                 steady = "still" not in seen
                 words = " fullgraph" * full
-                check(f"{name:7} {backend:9}{words} {way:18} equal numbers, {kinds} repairs; {seen}", equal(found, *wanted) and steady)
+                check(
+                    f"{name:7} {backend:9}{words} {way:18} equal numbers, {kinds} repairs; {seen}",
+                    equal(found, *wanted) and steady,
+                )
                 healing.remove()
 
 
@@ -210,12 +224,16 @@ def prove_healthy(check: Checks, backend: str, device: str) -> None:
             model, healing = healed(way, made(Pair, device, device), **options)
             found, seen = ran(model, device)
             check(
-                f"healthy {backend:9}{' fullgraph' * full} {way:18} {seen}", equal(found, *wanted) and seen == plain and not healing.repairs
+                f"healthy {backend:9}{' fullgraph' * full} {way:18} {seen}",
+                equal(found, *wanted) and seen == plain and not healing.repairs,
             )
         forget()
         with sd.guard(model := torch.compile(made(Pair, device, device), **options)):
             found, seen = ran(model, device)
-        check(f"healthy {backend:9}{' fullgraph' * full} guard              {seen}", equal(found, *wanted) and seen == plain)
+        check(
+            f"healthy {backend:9}{' fullgraph' * full} guard              {seen}",
+            equal(found, *wanted) and seen == plain,
+        )
 
 
 def prove_block(check: Checks) -> None:
@@ -225,7 +243,10 @@ def prove_block(check: Checks) -> None:
     model = torch.compile(made(Helper, "twin:0", "twin:1"), backend="eager")
     with sd.heal() as healing:
         found, seen = ran(model, "twin:0")
-    check(f"block: equal numbers, {len(healing.repairs)} repairs; {seen}", equal(found, *wanted) and seen.startswith("0 graphs"))
+    check(
+        f"block: equal numbers, {len(healing.repairs)} repairs; {seen}",
+        equal(found, *wanted) and seen.startswith("0 graphs"),
+    )
 
 
 def prove_guard(check: Checks) -> None:
@@ -241,7 +262,11 @@ def prove_guard(check: Checks) -> None:
             finding = getattr(error, "finding", None)
         good = finding is not None and finding.code == "SD101" and "* scale" in finding.at.code
         good = good and [operand.device for operand in finding.operands] == ["twin:0", "cpu"]
-        check(f"guard{' fullgraph' * full}: {finding.title if finding else None} at {finding.at.code if finding else None}", good)
+        check(
+            f"guard{' fullgraph' * full}: {finding.title if finding else None} at "
+            f"{finding.at.code if finding else None}",
+            good,
+        )
 
 
 def prove_records(check: Checks) -> None:
@@ -264,10 +289,16 @@ def prove_records(check: Checks) -> None:
                 try:
                     record = recorded(model, how)
                 except RuntimeError as error:
-                    check(f"{how}, not called before: {error.__notes__[0]}", not warm and "nothing is learned" in error.__notes__[0])
+                    check(
+                        f"{how}, not called before: {error.__notes__[0]}",
+                        not warm and "nothing is learned" in error.__notes__[0],
+                    )
                     continue
                 healing.remove()
-                check(f"{how}, learned before: equal numbers without the healing", warm and torch.equal(record(x).cpu(), wanted))
+                check(
+                    f"{how}, learned before: equal numbers without the healing",
+                    warm and torch.equal(record(x).cpu(), wanted),
+                )
     for how in ("torch.export", "torch.export strict", "torch.jit.trace"):
         model = made(Pair, "twin:0", "twin:0").eval()
         with sd.guard(model), torch.no_grad():

@@ -2,9 +2,9 @@
 
     python -m tools.cuda_builds [--torch 2.13.0] [--environments FOLDER] [PROGRAM ...]
 
-For each torch an environment is made with uv (several GiB; one that is there is used again), then each program of
-`tools/cuda_programs` runs on two virtual GPUs, `ranks` under torchrun. `imports` must print what it prints without a machine. Exit
-status: 0 all programs ran to their end without a finding, 1 not so.
+For each torch an environment is made with uv (several GiB; one that is there is used again), then each
+program of `tools/cuda_programs` runs on two virtual GPUs, `ranks` under torchrun. `imports` must print what
+it prints without a machine. Exit status: 0 all programs ran to their end without a finding, 1 not so.
 """
 
 from __future__ import annotations
@@ -29,7 +29,11 @@ def main() -> int:
     """Make the environments, run the programs, print a table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("programs", nargs="*", default=list(NAMES), metavar="PROGRAM", help=", ".join(NAMES))
-    parser.add_argument("--torch", action="append", help="a version, or `newest`; by default that of constraints.txt and the newest")
+    parser.add_argument(
+        "--torch",
+        action="append",
+        help="a version, or `newest`; by default that of constraints.txt and the newest",
+    )
     parser.add_argument("--environments", type=Path, default=ROOT / ".cuda")
     given = parser.parse_args()
     print(f"{'torch':16} {'program':10} {'outcome':8} {'seconds':>7}")
@@ -41,7 +45,11 @@ def main() -> int:
             began = time.monotonic()
             wrong = outcome(python, name)
             good = good and not wrong
-            print(f"{version:16} {name:10} {'WRONG' if wrong else 'ok':8} {time.monotonic() - began:7.0f}  {wrong}", flush=True)
+            print(
+                f"{version:16} {name:10} {'WRONG' if wrong else 'ok':8} {time.monotonic() - began:7.0f}  "
+                f"{wrong}",
+                flush=True,
+            )
     return 0 if good else 1
 
 
@@ -49,14 +57,20 @@ def environment(folder: Path, wanted: str) -> str:
     """The Python of an environment with one torch from PyPI."""
     python = folder / "bin" / "python"
     if not python.exists():
-        pins = dict(re.findall(r"^([\w.-]+)==(\S+)", (ROOT / "constraints.txt").read_text(encoding="utf-8"), re.MULTILINE))
+        pins = dict(
+            re.findall(
+                r"^([\w.-]+)==(\S+)", (ROOT / "constraints.txt").read_text(encoding="utf-8"), re.MULTILINE
+            )
+        )
         if wanted == "newest":
             del pins["torch"]
         elif wanted != "pinned":
             pins["torch"] = wanted
         packages = [f"{name}=={pins[name]}" if name in pins else name for name in PINNED]
         subprocess.run(["uv", "venv", "--quiet", "--python", sys.executable, str(folder)], check=True)
-        subprocess.run(["uv", "pip", "install", "--quiet", "--python", str(python), *packages, *BESIDE], check=True)
+        subprocess.run(
+            ["uv", "pip", "install", "--quiet", "--python", str(python), *packages, *BESIDE], check=True
+        )
     return str(python)
 
 
@@ -77,9 +91,13 @@ def outcome(python: str, name: str) -> str:
 
 def _run(command: list[str]) -> tuple[int, str, str]:
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    environment["PYTHONPATH"] = os.pathsep.join([str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment["PYTHONPATH"] = os.pathsep.join(
+        [str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    )
     try:
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=LIMIT, check=False)
+        done = subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=LIMIT, check=False
+        )
     except subprocess.TimeoutExpired:
         return -1, "", f"no end after {LIMIT} s"
     return done.returncode, done.stdout, done.stderr

@@ -3,9 +3,10 @@
     DS_BUILD_OPS=0 pip install deepspeed      # in an environment of your own, beside torch and transformers
     python -m tools.deepspeed_estimates [--machine 8xA100-80G] [--context 4096]
 
-The functions are DeepSpeed's (`estimate_zero2_model_states_mem_needs_all_live`, `estimate_zero3_model_states_mem_needs_all_live`); the
-models they look at are whole ones on a virtual GPU. They know weights, gradients and optimizer states, and at ZeRO-3 one layer; the last
-column is what a step needs with activations (one sample, activation checkpointing), logits and communication buffers.
+The functions are DeepSpeed's (`estimate_zero2_model_states_mem_needs_all_live`,
+`estimate_zero3_model_states_mem_needs_all_live`); the models they look at are whole ones on a virtual GPU.
+They know weights, gradients and optimizer states, and at ZeRO-3 one layer; the last column is what a step
+needs with activations (one sample, activation checkpointing), logits and communication buffers.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from tools.memory_sweep import MODELS
 SHAPES: dict[str, dict[str, Any]] = {
     "Qwen2.5-7B": MODELS["Qwen2.5-7B"],
     "Qwen2.5-72B": {
-        "model_type": "qwen2", "hidden_size": 8192, "intermediate_size": 29568, "num_hidden_layers": 80, "num_attention_heads": 64,
+        "model_type": "qwen2", "hidden_size": 8192, "intermediate_size": 29568, "num_hidden_layers": 80,
+        "num_attention_heads": 64,
         "num_key_value_heads": 8, "vocab_size": 152064, "tie_word_embeddings": False,
     },
 }  # fmt: skip
@@ -42,7 +44,9 @@ _LINE = re.compile(r"^\s*(?P<host>[\d.]+)GB \|\s*(?P<gpu>[\d.]+)GB \|\s*(?P<opti
 
 @contextlib.contextmanager
 def _whole_model(config: dict[str, Any]) -> Iterator[Any]:
-    """The model on a virtual GPU that is large enough: each parameter has an address of its own, by which DeepSpeed counts."""
+    """The model on a virtual GPU that is large enough: each parameter has an address of its own, by which
+    DeepSpeed counts.
+    """
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
 
@@ -50,7 +54,9 @@ def _whole_model(config: dict[str, Any]) -> Iterator[Any]:
 
     values = {key: value for key, value in config.items() if key != "model_type"}
     with sd.machine("1x2000GB"), torch.device("cuda"):
-        yield AutoModelForCausalLM.from_config(AutoConfig.for_model(config["model_type"], **values), dtype=torch.bfloat16)
+        yield AutoModelForCausalLM.from_config(
+            AutoConfig.for_model(config["model_type"], **values), dtype=torch.bfloat16
+        )
 
 
 def theirs(model: Any, gpus: int) -> dict[tuple[str, str], tuple[float, float]]:
@@ -69,7 +75,10 @@ def theirs(model: Any, gpus: int) -> dict[tuple[str, str], tuple[float, float]]:
         for line in printed.getvalue().splitlines():
             match = _LINE.match(line)
             if match is not None:
-                found[stage, match["options"].replace("OffloadDeviceEnum.", "")] = (float(match["gpu"]), float(match["host"]))
+                found[stage, match["options"].replace("OffloadDeviceEnum.", "")] = (
+                    float(match["gpu"]),
+                    float(match["host"]),
+                )
     return found
 
 
@@ -91,8 +100,14 @@ def main() -> None:
     except ImportError as error:
         sys.exit(f"this table runs DeepSpeed's functions: {error}")
     machine = parse_machine(options.machine)
-    print(f"deepspeed {deepspeed.__version__}, {machine.spec}, GiB on each GPU, bf16; a step has one sample of {options.context} tokens")
-    print(f"{'model':12} {'stage':6} {'on the host':11} {'DeepSpeed':>10} {'ours: states':>13} {'ours: a step':>13}")
+    print(
+        f"deepspeed {deepspeed.__version__}, {machine.spec}, GiB on each GPU, bf16; a step has one sample "
+        f"of {options.context} tokens"
+    )
+    print(
+        f"{'model':12} {'stage':6} {'on the host':11} {'DeepSpeed':>10} {'ours: states':>13} "
+        f"{'ours: a step':>13}"
+    )
     for name, config in SHAPES.items():
         shape = TrainingShape.from_config(config, name)
         with _whole_model(config) as model:

@@ -1,13 +1,14 @@
-"""Run S1, S2, S3 and S5 on one GPU and the CPU, and compare with a virtual machine and with a run on one device.
+"""Run S1, S2, S3 and S5 on one GPU and the CPU, and compare with a virtual machine and with a run on one
+device.
 
-    python tools/hardware_proof.py [--json FILE]       # on a machine with a GPU
-    python tools/hardware_proof.py --self-check        # without one: a virtual GPU stands in, its events taken away
+    python tools/hardware_proof.py [--json FILE]       # on a machine with a GPU python
+    tools/hardware_proof.py --self-check        # without one: a virtual GPU stands in, its events taken away
 
-For each situation: the broken run must fail, its diagnosis must be that of the virtual machine for the same code, and under `sd.heal`
-it must give the numbers of the run on one device, bit for bit, in four calls one after the other. Then what guard and heal
-cost a step. Results are printed and written as they come, to `hardware_proof.json` on hardware unless `--json` names another file; a
-situation that cannot run is told with its error, and the rest goes on. No network. Exit status: 0 all as it should be, 1 not so,
-2 no GPU.
+For each situation: the broken run must fail, its diagnosis must be that of the virtual machine for the same
+code, and under `sd.heal` it must give the numbers of the run on one device, bit for bit, in four calls one
+after the other. Then what guard and heal cost a step. Results are printed and written as they come, to
+`hardware_proof.json` on hardware unless `--json` names another file; a situation that cannot run is told with
+its error, and the rest goes on. No network. Exit status: 0 all as it should be, 1 not so, 2 no GPU.
 """
 
 from __future__ import annotations
@@ -59,7 +60,9 @@ class Shown:
 
     diagnosis: dict[str, Any] = field(default_factory=dict)
     birthplaces: list[str] = field(default_factory=list)
-    """What a replay on a virtual machine adds: operands that the failing call made, or why there was no replay; not compared."""
+    """What a replay on a virtual machine adds: operands that the failing call made, or why there was no
+    replay; not compared.
+    """
     healed_equal: bool = False
     statements: list[str] = field(default_factory=list)
 
@@ -128,7 +131,12 @@ def s3() -> Situation:
         "tokens_per_second": 2,
     }
     config = Qwen2_5_VLConfig(
-        text_config=text, vision_config=vision, image_token_id=61, video_token_id=62, vision_start_token_id=60, vision_end_token_id=59
+        text_config=text,
+        vision_config=vision,
+        image_token_id=61,
+        video_token_id=62,
+        vision_start_token_id=60,
+        vision_end_token_id=59,
     )
     model = Qwen2_5_VLForConditionalGeneration(config).eval().to(GPU)
     ids = torch.tensor([[5, 60] + [61] * 4 + [59, 6, 7]], device=GPU)
@@ -163,7 +171,9 @@ def s5() -> Situation:
         cache = DynamicCache(config=config)
         cache.update(*past, 0)
         rotated = rotary(hidden, positions)
-        answer = block(hidden, past_key_values=cache, position_ids=positions, position_embeddings=rotated, use_cache=True)
+        answer = block(
+            hidden, past_key_values=cache, position_ids=positions, position_embeddings=rotated, use_cache=True
+        )
         found: torch.Tensor = answer[0] if isinstance(answer, tuple) else answer
         return found
 
@@ -197,7 +207,9 @@ def diagnose(name: str) -> dict[str, Any]:
             broken.call()
     except Exception as error:
         finding = getattr(error, "finding", None)
-        return diagnosis_of(finding) if finding is not None else {"message": f"{type(error).__name__}: {error}"}
+        return (
+            diagnosis_of(finding) if finding is not None else {"message": f"{type(error).__name__}: {error}"}
+        )
     return {}
 
 
@@ -211,7 +223,11 @@ def birthplaces(name: str) -> list[str]:
     except Exception as error:
         finding = getattr(error, "finding", None)
         if finding is not None:
-            made = [f"{each.name} made at {Path(each.made.file).name}:{each.made.line}" for each in finding.operands if each.made]
+            made = [
+                f"{each.name} made at {Path(each.made.file).name}:{each.made.line}"
+                for each in finding.operands
+                if each.made
+            ]
             return [*made, *finding.notes]
     return []
 
@@ -227,15 +243,21 @@ def show(name: str) -> Shown:
     healing = sd.heal(broken.model)
     answers = [broken.call() for _ in range(CALLS)]
     found.healed_equal = all(torch.equal(answer.to(expected.device), expected) for answer in answers)
-    found.statements = [f"{each.module}: {each.operand} {each.source} -> {each.target}" for each in healing.repairs]
+    found.statements = [
+        f"{each.module}: {each.operand} {each.source} -> {each.target}" for each in healing.repairs
+    ]
     healing.remove()
     return found
 
 
 def virtual_diagnoses() -> dict[str, Any]:
-    """The diagnoses of a virtual machine, in a process of its own that sees no GPU; what it could not run has an `error`."""
+    """The diagnoses of a virtual machine, in a process of its own that sees no GPU; what it could not run has
+    an `error`.
+    """
     command = [sys.executable, __file__, "--diagnose"]
-    done = subprocess.run(command, env=no_gpus.environment(), stdout=subprocess.PIPE, text=True, timeout=300, check=True)
+    done = subprocess.run(
+        command, env=no_gpus.environment(), stdout=subprocess.PIPE, text=True, timeout=300, check=True
+    )
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
 
@@ -262,9 +284,23 @@ def stand_in() -> Any:
 
 def cost(device: str, pairs: int) -> list[str]:
     """What `benchmarks/guard.py` measures there."""
-    command = [sys.executable, str(ROOT / "benchmarks" / "guard.py"), "--device", device, "--pairs", str(pairs)]
+    command = [
+        sys.executable,
+        str(ROOT / "benchmarks" / "guard.py"),
+        "--device",
+        device,
+        "--pairs",
+        str(pairs),
+    ]
     path = os.pathsep.join(filter(None, [str(ROOT / "src"), os.environ.get("PYTHONPATH")]))
-    done = subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, stdout=subprocess.PIPE, text=True, timeout=600, check=True)
+    done = subprocess.run(
+        command,
+        env={**os.environ, "PYTHONPATH": path},
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=600,
+        check=True,
+    )
     return done.stdout.splitlines()
 
 
@@ -275,10 +311,18 @@ def told(error: BaseException) -> str:
 
 def main() -> int:
     """Run everything, print and write what was shown."""
-    arguments = argparse.ArgumentParser(description="Compare real failures and repairs with a virtual machine's.")
+    arguments = argparse.ArgumentParser(
+        description="Compare real failures and repairs with a virtual machine's."
+    )
     arguments.add_argument("--json", type=Path, help="where to write the results")
-    arguments.add_argument("--self-check", action="store_true", help="a virtual GPU stands in for the real one")
-    arguments.add_argument("--diagnose", action="store_true", help="print the virtual machine's diagnoses as JSON, and nothing else")
+    arguments.add_argument(
+        "--self-check", action="store_true", help="a virtual GPU stands in for the real one"
+    )
+    arguments.add_argument(
+        "--diagnose",
+        action="store_true",
+        help="print the virtual machine's diagnoses as JSON, and nothing else",
+    )
     chosen = arguments.parse_args()
     if chosen.diagnose:
         no_gpus.settle()
@@ -298,7 +342,12 @@ def main() -> int:
         no_gpus.settle()
     path = chosen.json or (None if chosen.self_check else Path("hardware_proof.json"))
     hardware = "a virtual GPU" if chosen.self_check else torch.cuda.get_device_name(0)
-    results: dict[str, Any] = {"hardware": hardware, "torch": torch.__version__, "complete": False, "situations": {}}
+    results: dict[str, Any] = {
+        "hardware": hardware,
+        "torch": torch.__version__,
+        "complete": False,
+        "situations": {},
+    }
     print(f"{hardware}, torch {torch.__version__}", flush=True)
     expected = virtual_diagnoses()
     good = True
@@ -328,7 +377,9 @@ def situation(name: str, hardware: str, expected: dict[str, Any], results: dict[
         return False
     same = bool(found.diagnosis) and found.diagnosis == expected
     results["situations"][name] = {**asdict(found), "virtual": expected, "diagnosis_equal": same}
-    print(f"{name}: diagnosis equal {same}, healed equal {found.healed_equal} ({found.diagnosis.get('cause')})")
+    print(
+        f"{name}: diagnosis equal {same}, healed equal {found.healed_equal} ({found.diagnosis.get('cause')})"
+    )
     for key in [key for key in expected if found.diagnosis.get(key) != expected[key]]:
         print(f"    {key}: {hardware} {found.diagnosis.get(key)!r}, virtual machine {expected[key]!r}")
     for line in (*found.birthplaces, *found.statements):

@@ -1,8 +1,9 @@
 """Random programs for the proof of healing: modules with aliases, views and writes, as source text.
 
-Each program is drawn so that memory is reached in several ways and written to, which is what a moved copy would miss: slices of the same
-memory are arguments, attributes, buffers, parts of lists and results at once, and statements prefer to write to memory that has several
-names. `place(n)` in a program is the device of its n-th piece of memory: one and the same for the run on one device.
+Each program is drawn so that memory is reached in several ways and written to, which is what a moved copy
+would miss: slices of the same memory are arguments, attributes, buffers, parts of lists and results at once,
+and statements prefer to write to memory that has several names. `place(n)` in a program is the device of its
+n-th piece of memory: one and the same for the run on one device.
 """
 
 from __future__ import annotations
@@ -101,7 +102,9 @@ class _Body:
 
     def beside(self, name: str) -> str:
         """Another name of the same memory, if there is one."""
-        others = [other for other, memory in self.memory.items() if memory == self.memory[name] and other != name]
+        others = [
+            other for other, memory in self.memory.items() if memory == self.memory[name] and other != name
+        ]
         return self.random.choice(others) if others else name
 
     def new(self, memory: int) -> str:
@@ -120,7 +123,9 @@ class _Body:
         return row.format(p=p, q=q, r=self.written() if "out=" in row else self.read())
 
     def statement(self, calls: bool) -> None:
-        kind = self.random.choices(("pure", "view", "write", "store", "grad", "sub"), (10, 3, 8, 3, 1.5, 2 if calls else 0))[0]
+        kind = self.random.choices(
+            ("pure", "view", "write", "store", "grad", "sub"), (10, 3, 8, 3, 1.5, 2 if calls else 0)
+        )[0]
         if kind == "pure":
             text = self.filled(self.random.choice(_PURE), self.read())
             self.line(f"{self.new(-1)} = {text}")
@@ -141,7 +146,9 @@ class _Body:
         elif kind == "store":
             self.line(self.filled(self.random.choice(_STORES), self.read()))
         elif kind == "grad":
-            fresh = [name for name, memory in self.memory.items() if memory < 0 and name[0] == "v"]  # torch itself crashes on some views
+            fresh = [
+                name for name, memory in self.memory.items() if memory < 0 and name[0] == "v"
+            ]  # torch itself crashes on some views
             self.line(self.filled(self.random.choice(_GRADS), self.random.choice(fresh or ["self.w"])))
         else:
             text = f"self.sub({self.read()}, {self.read()})"
@@ -156,7 +163,9 @@ def _indented(lines: list[str], by: int) -> str:
 
 
 def write(random: Random) -> str:
-    """The source of a program; `program(place, healed)` in it is a generator that yields what can be seen after each call."""
+    """The source of a program; `program(place, healed)` in it is a generator that yields what can be seen
+    after each call.
+    """
     pieces = random.randint(3, 5)
 
     def slice_of(piece: int) -> str:
@@ -170,7 +179,15 @@ def write(random: Random) -> str:
         return text, -1 if text.endswith((".clone()", ".reshape(4)")) else piece
 
     held, a, b, k, sheld = (somewhere() for _ in range(5))
-    names = {"x": -1, "a": a[1], "b": b[1], "self.w": -1, "self.buf": -1, "self.held": held[1], "state['k']": k[1]}
+    names = {
+        "x": -1,
+        "a": a[1],
+        "b": b[1],
+        "self.w": -1,
+        "self.buf": -1,
+        "self.held": held[1],
+        "state['k']": k[1],
+    }
     if random.random() < 0.2:
         b, names["b"] = ("a", a[1]), a[1]
     if random.random() < 0.2:
@@ -186,18 +203,35 @@ def write(random: Random) -> str:
         while spot < len(own.lines) and own.lines[spot].startswith(" "):
             spot += 1
         own.lines.insert(spot, f"if self.calls == {random.randint(1, CALLS)}: raise ValueError('half-way')")
-    mode = random.choices(("contextlib.nullcontext()", "torch.no_grad()", "torch.inference_mode()"), (6, 3, 1))[0]
+    mode = random.choices(
+        ("contextlib.nullcontext()", "torch.no_grad()", "torch.inference_mode()"), (6, 3, 1)
+    )[0]
     hooks = []
     if random.random() < 0.3:
         what = random.choice(
-            ("out * model.held", "out + model.sub.held", "out.mul_(model.held)", "out.data.add_(model.held) and None", "model.held")
+            (
+                "out * model.held",
+                "out + model.sub.held",
+                "out.mul_(model.held)",
+                "out.data.add_(model.held) and None",
+                "model.held",
+            )
         )
         hooks.append(f"model.sub.register_forward_hook(lambda m, given, out: {what})")
     if random.random() < 0.2:
-        what = random.choice(("(given[0] * model.held, given[1])", "(given[1], given[0])", "given[0].data.add_(model.held) and None"))
+        what = random.choice(
+            (
+                "(given[0] * model.held, given[1])",
+                "(given[1], given[0])",
+                "given[0].data.add_(model.held) and None",
+            )
+        )
         hooks.append(f"model.sub.register_forward_pre_hook(lambda m, given: {what})")
     if random.random() < 0.1:
-        hooks.append("model.sub.register_full_backward_hook(lambda m, gi, go: seen.extend(g for g in gi if g is not None))")
+        hooks.append(
+            "model.sub.register_full_backward_hook(lambda m, gi, go: seen.extend(g for g in gi if g is not "
+            "None))"
+        )
     if random.random() < 0.15:
         hooks.append("model.register_forward_hook(lambda m, given, out: (out[0] * m.held, *out[1:]))")
     if random.random() < 0.2:
@@ -219,14 +253,25 @@ def write(random: Random) -> str:
             ]
         after.append("if loss.requires_grad: loss.backward()")
         if random.random() < 0.4:
-            after.append(random.choice(("step.step()", "step.step(); step.zero_grad()", "average.update_parameters(model)")))
+            after.append(
+                random.choice(
+                    ("step.step()", "step.step(); step.zero_grad()", "average.update_parameters(model)")
+                )
+            )
     for _ in range(random.randint(0, 2)):
-        target = random.choice(("a", "b", "state['k']", *(f"memory{n}" for n in range(pieces)), "model.held", "model.buf"))
-        change = random.choice((".data.mul_(0.75)", ".data.add_(0.25)", ".data[1] = 0.5", ".detach().sub_(0.125)"))
+        target = random.choice(
+            ("a", "b", "state['k']", *(f"memory{n}" for n in range(pieces)), "model.held", "model.buf")
+        )
+        change = random.choice(
+            (".data.mul_(0.75)", ".data.add_(0.25)", ".data[1] = 0.5", ".detach().sub_(0.125)")
+        )
         after.append(target + change)
     if random.random() < 0.06:
         after.append("if call == 2: model = copy.deepcopy(model)")
-    made = random.choices(("model", "torch.compile(model, backend='eager')", "nn.DataParallel(model, device_ids=[0])"), (40, 2, 1))[0]
+    made = random.choices(
+        ("model", "torch.compile(model, backend='eager')", "nn.DataParallel(model, device_ids=[0])"),
+        (40, 2, 1),
+    )[0]
     method = "step_by" if random.random() < 0.15 and made == "model" else ""
     before = _indented([f"memory{n} = memory({n}, place({n}))" for n in range(pieces)], 4)
     far = pieces

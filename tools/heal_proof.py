@@ -1,14 +1,18 @@
-"""Healed programs against the same programs on one device: equal bit for bit, or refused; never other numbers.
+"""Healed programs against the same programs on one device: equal bit for bit, or refused; never other
+numbers.
 
-    python -m tools.heal_proof --programs 10000 --seed 1                  # about half an hour
-    python -m tools.heal_proof --programs 500 --seed 1 --start 2000       # the programs 2000 to 2499 of the same seed
-    python -m tools.heal_proof --show 17 --seed 1                         # the source of program 17, where it ran and how it ended
+    python -m tools.heal_proof --programs 10000 --seed 1                  # about half an hour python -m
+    tools.heal_proof --programs 500 --seed 1 --start 2000       # the programs 2000 to 2499 of the same seed
+    python -m tools.heal_proof --show 17 --seed 1                         # the source of program 17, where it
+    ran and how it ended
 
-Each program (`tools/heal_programs.py`) makes five calls of a model. It runs on one virtual GPU, and healed with its memory and its modules
-on two GPUs and the host, in one of three ways: `sd.heal(model)`, `with sd.heal():`, both. What is compared after each call is everything
-that the program holds: values, shapes, strides and gradients of results, arguments, attributes, buffers and parameters, which of them are
-one object, and which share their memory. A program that raises on one device must raise healed, too. `unhealed` are those whose numbers
-differ on the same places without any healing, where nothing was refused. Exit status 1 when one program is DIFFERENT.
+Each program (`tools/heal_programs.py`) makes five calls of a model. It runs on one virtual GPU, and healed
+with its memory and its modules on two GPUs and the host, in one of three ways: `sd.heal(model)`, `with
+sd.heal():`, both. What is compared after each call is everything that the program holds: values, shapes,
+strides and gradients of results, arguments, attributes, buffers and parameters, which of them are one object,
+and which share their memory. A program that raises on one device must raise healed, too. `unhealed` are those
+whose numbers differ on the same places without any healing, where nothing was refused. Exit status 1 when one
+program is DIFFERENT.
 """
 
 from __future__ import annotations
@@ -65,7 +69,9 @@ class Run:
 def drawn(random: Random) -> Program:
     """A program, its places and a way."""
     source = heal_programs.write(random)
-    devices = DEVICES[:2] if any(word in source for word in ("random_", "uniform_")) else DEVICES  # the host draws other numbers
+    devices = (
+        DEVICES[:2] if any(word in source for word in ("random_", "uniform_")) else DEVICES
+    )  # the host draws other numbers
     places = ("cuda:0", *(random.choices(devices, (4, 2, 3)[: len(devices)])[0] for _ in range(7)))
     if "DataParallel" in source:  # it moves its inputs by itself, and parts them from others of their memory
         places = ("cuda:0",) * 8
@@ -90,7 +96,9 @@ def ran(program: Program, healed: bool) -> Run:
                 return model
 
             names["program"](
-                lambda number: program.places[number] if healed else "cuda:0", heal, lambda **held: run.seen.append(picture(held))
+                lambda number: program.places[number] if healed else "cuda:0",
+                heal,
+                lambda **held: run.seen.append(picture(held)),
             )
     except Exception as error:
         note = next((each for each in getattr(error, "__notes__", ()) if "not healed" in each), "")
@@ -153,7 +161,11 @@ def judged(alone: Run, healed: Run) -> tuple[str, str]:
     if len(healed.seen) < len(alone.seen):
         return "refused", healed.error
     if bool(alone.error) != bool(healed.error):
-        return ("refused", healed.error) if healed.error else ("DIFFERENT", f"one device: {alone.error}; healed: nothing")
+        return (
+            ("refused", healed.error)
+            if healed.error
+            else ("DIFFERENT", f"one device: {alone.error}; healed: nothing")
+        )
     return "equal", alone.error
 
 
@@ -170,7 +182,9 @@ def outcome(program: Program) -> tuple[str, str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run programs and print the table."""
-    parser = argparse.ArgumentParser(prog="python -m tools.heal_proof", description=(__doc__ or "").partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.heal_proof", description=(__doc__ or "").partition("\n")[0]
+    )
     parser.add_argument("--programs", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--start", type=int, default=0, help="the number of the first program")
@@ -178,7 +192,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     logging.getLogger("samedevice").setLevel(logging.ERROR)
     warnings.simplefilter("ignore")
-    chosen = range(options.show, options.show + 1) if options.show is not None else range(options.start, options.start + options.programs)
+    chosen = (
+        range(options.show, options.show + 1)
+        if options.show is not None
+        else range(options.start, options.start + options.programs)
+    )
     counts: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
     begin = time.monotonic()
@@ -194,16 +212,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     print(f"program {number}: {word}: {why}", flush=True)
     if options.show is not None:
         program = drawn(Random(f"{options.seed}:{options.show}"))
-        print(f"{program.source}\n{program.way} on {' '.join(program.places)}: {dict(counts)} {dict(reasons)}")
-    print(f"{counts.total()} programs of seed {options.seed} from {chosen[0]}, {time.monotonic() - begin:.0f} s: ", end="")
-    print(", ".join(f"{word} {counts[word]}" for word in ("equal", "refused", "DIFFERENT", "unhealed", "crashed")))
+        print(
+            f"{program.source}\n{program.way} on {' '.join(program.places)}: {dict(counts)} {dict(reasons)}"
+        )
+    print(
+        f"{counts.total()} programs of seed {options.seed} from {chosen[0]}, {time.monotonic() - begin:.0f} "
+        "s: ",
+        end="",
+    )
+    print(
+        ", ".join(
+            f"{word} {counts[word]}" for word in ("equal", "refused", "DIFFERENT", "unhealed", "crashed")
+        )
+    )
     for reason, count in reasons.most_common():
         print(f"{count:6} refused: {reason}")
     return 1 if counts["DIFFERENT"] else 0
 
 
 def in_a_fork(seed: int, numbers: Sequence[int]) -> Iterator[tuple[int, tuple[str, str]]]:
-    """The outcomes of programs in processes of their own: torch itself crashes on one in some thousands, which is `crashed`."""
+    """The outcomes of programs in processes of their own: torch itself crashes on one in some thousands,
+    which is `crashed`.
+    """
     left = list(numbers)
     while left:
         reading, writing = os.pipe()

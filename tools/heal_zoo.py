@@ -1,4 +1,5 @@
-"""Heal the zoo: run each released bug on its bad version under `sd.heal` and compare every number with a run on one device.
+"""Heal the zoo: run each released bug on its bad version under `sd.heal` and compare every number with a run
+on one device.
 
     python -m tools.heal_zoo                            # every case
     python -m tools.heal_zoo clip-logits-matmul         # some
@@ -6,16 +7,20 @@
 
 Each case runs several times, each time in a fork of one process that has imported its libraries:
 
-* one GPU: on a virtual machine with one GPU, which stands in the script for every GPU that it names: the run on one device;
-* CPU: plain torch, no virtual machine, every device of the script replaced by the CPU; only where one GPU has the bug as well;
-* broken: on the virtual machine, which raises as hardware does: the case counts when this ends with a refused operator;
+* one GPU: on a virtual machine with one GPU, which stands in the script for every GPU that it names: the run
+  on one device;
+* CPU: plain torch, no virtual machine, every device of the script replaced by the CPU; only where one GPU has
+  the bug as well;
+* broken: on the virtual machine, which raises as hardware does: the case counts when this ends with a refused
+  operator;
 * script: the same inside `with sd.heal():`, which is what `samedevice guard --heal script.py` does;
-* model: with the line `sd.heal(model)` before each statement that calls a module or one of its methods, and such a statement made three
-  times, so that the last one runs on what was learned.
+* model: with the line `sd.heal(model)` before each statement that calls a module or one of its methods, and
+  such a statement made three times, so that the last one runs on what was learned.
 
-What is compared is everything that the script holds when it ends, bit for bit: tensors in its variables, in containers and
-outputs too, and of its modules the parameters, buffers and gradients. Random numbers come from a seed for each draw, the same for the
-same draw in all runs. Exit status 1 when fewer than four of five cases end with equal numbers, or one ends with other numbers.
+What is compared is everything that the script holds when it ends, bit for bit: tensors in its variables, in
+containers and outputs too, and of its modules the parameters, buffers and gradients. Random numbers come from
+a seed for each draw, the same for the same draw in all runs. Exit status 1 when fewer than four of five cases
+end with equal numbers, or one ends with other numbers.
 """
 
 from __future__ import annotations
@@ -86,7 +91,7 @@ class Row:
     notes: tuple[str, ...] = ()
 
 
-# -- the run, in a process of its own ------------------------------------------------------------------------------
+# -- the run, in a process of its own
 
 
 def on_one_device(source: str, device: str) -> ast.Module:
@@ -100,7 +105,11 @@ def on_one_device(source: str, device: str) -> ast.Module:
         def visit_Dict(self, node: ast.Dict) -> ast.AST:
             values = [value.value if isinstance(value, ast.Constant) else None for value in node.values]
             keys = [key.value if isinstance(key, ast.Constant) else None for key in node.keys]
-            if values and all(type(value) is int and value in (0, 1) for value in values) and all(type(key) is str for key in keys):
+            if (
+                values
+                and all(type(value) is int and value in (0, 1) for value in values)
+                and all(type(key) is str for key in keys)
+            ):
                 node.values = [ast.copy_location(ast.Constant(device), value) for value in node.values]
             self.generic_visit(node)
             return node
@@ -109,19 +118,46 @@ def on_one_device(source: str, device: str) -> ast.Module:
 
 
 class Draws:
-    """Seeds each draw of random numbers by its number, so that the same draw gives the same numbers on every device."""
+    """Seeds each draw of random numbers by its number, so that the same draw gives the same numbers on every
+    device.
+    """
 
     def __init__(self) -> None:
         import torch
 
         self.drawn = 0
         self._drawing = False
-        plain = ("rand", "randn", "randint", "randperm", "rand_like", "randn_like", "randint_like", "normal", "bernoulli", "multinomial")
+        plain = (
+            "rand",
+            "randn",
+            "randint",
+            "randperm",
+            "rand_like",
+            "randn_like",
+            "randint_like",
+            "normal",
+            "bernoulli",
+            "multinomial",
+        )
         for name in plain:
             self._seed(torch, name)
-        for name in ("normal_", "uniform_", "bernoulli_", "exponential_", "random_", "log_normal_", "bernoulli", "multinomial"):
+        for name in (
+            "normal_",
+            "uniform_",
+            "bernoulli_",
+            "exponential_",
+            "random_",
+            "log_normal_",
+            "bernoulli",
+            "multinomial",
+        ):
             self._seed(torch.Tensor, name)
-        for name in ("dropout", "alpha_dropout", "scaled_dot_product_attention", "multi_head_attention_forward"):
+        for name in (
+            "dropout",
+            "alpha_dropout",
+            "scaled_dot_product_attention",
+            "multi_head_attention_forward",
+        ):
             self._seed(torch.nn.functional, name)
 
     def _seed(self, owner: Any, name: str) -> None:
@@ -144,7 +180,8 @@ class Draws:
 
 
 def healed_by_hand(source: str) -> ast.Module:
-    """The script with `sd.heal(x)` before each statement in which a variable x, or `x.generate`, is called, and that statement three times.
+    """The script with `sd.heal(x)` before each statement in which a variable x, or `x.generate`, is called,
+    and that statement three times.
 
     `_heal` and `_repeat` come from the caller; loops are not repeated.
     """
@@ -171,7 +208,9 @@ def healed_by_hand(source: str) -> ast.Module:
 
 
 def by_hand(draws: Draws, healings: list[Any]) -> dict[str, Any]:
-    """`_heal` and `_repeat`: a statement is repeated once a model was healed for it, always with the same random numbers."""
+    """`_heal` and `_repeat`: a statement is repeated once a model was healed for it, always with the same
+    random numbers.
+    """
     import torch
 
     import samedevice as sd
@@ -211,7 +250,11 @@ def tensors_held(names: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             modules = {name: value}
         else:
             yield from ((path, tensor) for path, _, tensor in tensors_of(value, name, name, 6))
-            modules = {f"{name}.{key}": part for key, part in getattr(value, "__dict__", {}).items() if isinstance(part, torch.nn.Module)}
+            modules = {
+                f"{name}.{key}": part
+                for key, part in getattr(value, "__dict__", {}).items()
+                if isinstance(part, torch.nn.Module)
+            }
         for path, module in modules.items():
             for own, parameter in module.named_parameters():
                 yield f"{path}.{own}", parameter
@@ -221,7 +264,9 @@ def tensors_held(names: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def child(script: Path, machine: str, reports: Path, timeout: float) -> int:
-    """Run the script in all ways and write what it held at its end; each way is a fork, so that libraries are imported once."""
+    """Run the script in all ways and write what it held at its end; each way is a fork, so that libraries are
+    imported once.
+    """
     import numpy  # noqa: F401 -- for the forks
 
     import samedevice.guards
@@ -294,7 +339,7 @@ def run_way(way: str, source: str, script: Path, machine: str) -> End:
     return End(held, complaint, repairs, bool(healings))
 
 
-# -- the judgement -------------------------------------------------------------------------------------------------
+# -- the judgement
 
 
 def ends_of(case: Case) -> dict[str, End]:
@@ -304,10 +349,16 @@ def ends_of(case: Case) -> dict[str, End]:
     env |= {**_OFFLINE, **_ONE_THREAD, "PYTHONHASHSEED": "0", "SAMEDEVICE_VALUE_LIMIT": str(1 << 28)}
     with tempfile.TemporaryDirectory(prefix="samedevice-heal-") as scratch:
         command = [sys.executable, "-c", _CHILD, str(case.script), case.machine, scratch]
-        done = subprocess.run(command, cwd=ROOT, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            command, cwd=ROOT, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        )
         if os.environ.get("HEAL_TRACE"):
             print(done.stdout, done.stderr, file=sys.stderr)
-        ends = {path.name: pickle.loads(path.read_bytes()) for path in Path(scratch).iterdir() if path.name in WAYS}
+        ends = {
+            path.name: pickle.loads(path.read_bytes())
+            for path in Path(scratch).iterdir()
+            if path.name in WAYS
+        }
     failed = End(None, f"exit status {done.returncode}: {''.join(done.stderr.strip().splitlines()[-1:])}")
     return {way: ends.get(way, failed) for way in WAYS}
 
@@ -334,12 +385,22 @@ def judge(case: Case) -> Row:
     refused = broken.complaint if broken.numbers is None else ""
     notes = []
     if alone.numbers is None:
-        return Row(case.id, refused, "none", "no reference", "no reference", time.monotonic() - begin, (alone.complaint,))
+        return Row(
+            case.id,
+            refused,
+            "none",
+            "no reference",
+            "no reference",
+            time.monotonic() - begin,
+            (alone.complaint,),
+        )
     for name, end in (("script", script), ("model", model)):
         if end.complaint:
             notes.append(f"{name}: {end.complaint}")
         if end.numbers is not None and (differing := unequal(alone.numbers, end.numbers)):
-            notes.append(f"{name}: differs in {', '.join(differing[:6])} ({len(differing)} of {len(alone.numbers)})")
+            notes.append(
+                f"{name}: differs in {', '.join(differing[:6])} ({len(differing)} of {len(alone.numbers)})"
+            )
         notes += [f"{name}: {repair}" for repair in end.repairs]
     return Row(
         case.id,
@@ -354,7 +415,9 @@ def judge(case: Case) -> Row:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the cases, print a line for each and the totals."""
-    parser = argparse.ArgumentParser(prog="python -m tools.heal_zoo", description=(__doc__ or "").partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.heal_zoo", description=(__doc__ or "").partition("\n")[0]
+    )
     parser.add_argument("cases", nargs="*", metavar="CASE")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the results")
     options = parser.parse_args(arguments)
@@ -363,13 +426,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.cases and case.id not in options.cases:
             continue
         rows.append(row := judge(case))
-        print(f"{row.id:34} script {row.script:14} model {row.model:14} with {row.reference:8} {row.seconds:5.1f} s", flush=True)
+        print(
+            f"{row.id:34} script {row.script:14} model {row.model:14} with {row.reference:8} "
+            f"{row.seconds:5.1f} s",
+            flush=True,
+        )
         for note in row.notes:
             print(f"    {note}", flush=True)
     counted = [row for row in rows if row.refused and row.script != "no reference"]
     for name in ("script", "model"):
         count = Counter(getattr(row, name) for row in counted)
-        print(f"{name}: equal {count['equal']} of {len(counted)}; " + ", ".join(f"{word} {n}" for word, n in sorted(count.items())))
+        print(
+            f"{name}: equal {count['equal']} of {len(counted)}; "
+            + ", ".join(f"{word} {n}" for word, n in sorted(count.items()))
+        )
     if options.json:
         options.json.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n", "utf-8")
     good = sum(row.script == "equal" for row in counted) >= ENOUGH * len(counted)

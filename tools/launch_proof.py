@@ -1,11 +1,13 @@
-"""Train small models under real launchers, on a virtual machine and on the plain CPU over gloo, and compare every parameter.
+"""Train small models under real launchers, on a virtual machine and on the plain CPU over gloo, and compare
+every parameter.
 
     python -m tools.launch_proof [KIND ...] [--ranks 2]
 
-Each kind trains three steps with clipped gradients, saves a checkpoint, overwrites its parameters, loads it again, and tells losses and
-parameters. The CPU runs the same script under the same launcher without samedevice. DeepSpeed's kinds need `deepspeed` (with
-`DS_BUILD_OPS=0` it builds nothing) and are left out where it is not installed. FSDP1 has no CPU run of its own in torch 2.13: it is
-compared with DDP's. Exit status: 0 all agree to 1e-6, 1 not so.
+Each kind trains three steps with clipped gradients, saves a checkpoint, overwrites its parameters, loads it
+again, and tells losses and parameters. The CPU runs the same script under the same launcher without
+samedevice. DeepSpeed's kinds need `deepspeed` (with `DS_BUILD_OPS=0` it builds nothing) and are left out
+where it is not installed. FSDP1 has no CPU run of its own in torch 2.13: it is compared with DDP's. Exit
+status: 0 all agree to 1e-6, 1 not so.
 """
 
 from __future__ import annotations
@@ -24,16 +26,20 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 LAUNCHERS = {
-    "ddp": "torchrun", "fsdp1": "torchrun", "fsdp2": "torchrun", "fsdp2-meta": "torchrun", "sync-bn": "torchrun", "trainer": "torchrun",
+    "ddp": "torchrun", "fsdp1": "torchrun", "fsdp2": "torchrun", "fsdp2-meta": "torchrun", "sync-bn":
+    "torchrun", "trainer": "torchrun",
     "accelerate-ddp": "accelerate", "accelerate-fsdp2": "accelerate",
     "zero1": "deepspeed", "zero2": "deepspeed", "zero3": "deepspeed", "zero3-init-bf16": "deepspeed",
 }  # fmt: skip
 REFERENCE = {"fsdp1": "ddp", "fsdp2-meta": "fsdp2", "accelerate-fsdp2": "accelerate-ddp"}
-OPTIONS = {"accelerate-fsdp2": "--use_fsdp --fsdp_version 2 --fsdp_auto_wrap_policy SIZE_BASED_WRAP --fsdp_min_num_params 50"}
+OPTIONS = {
+    "accelerate-fsdp2": "--use_fsdp --fsdp_version 2 "
+    "--fsdp_auto_wrap_policy SIZE_BASED_WRAP --fsdp_min_num_params 50"
+}
 TOLERANCE = 1e-6
 
 
-# -- one rank ------------------------------------------------------------------------------------------------------------------------
+# -- one rank
 
 
 def rank_main(kind: str, out: Path) -> None:
@@ -41,7 +47,8 @@ def rank_main(kind: str, out: Path) -> None:
     import torch
 
     train: Callable[..., tuple[list[float], dict[str, Any]]] = {
-        "ddp": _plain, "fsdp1": _plain, "fsdp2": _plain, "fsdp2-meta": _plain, "sync-bn": _synced, "trainer": _trainer,
+        "ddp": _plain, "fsdp1": _plain, "fsdp2": _plain, "fsdp2-meta": _plain, "sync-bn": _synced, "trainer":
+        _trainer,
         "accelerate-ddp": _accelerate, "accelerate-fsdp2": _accelerate,
     }.get(kind, _deepspeed)  # fmt: skip
     losses, parameters = train(kind, out)
@@ -55,7 +62,11 @@ def rank_main(kind: str, out: Path) -> None:
 def _device() -> Any:
     import torch
 
-    return torch.device("cuda", int(os.environ["LOCAL_RANK"])) if torch.cuda.is_available() else torch.device("cpu")
+    return (
+        torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+        if torch.cuda.is_available()
+        else torch.device("cpu")
+    )
 
 
 def _model() -> Any:
@@ -70,7 +81,9 @@ def _batch(step: int, device: Any) -> tuple[Any, Any]:
     import torch
 
     generator = torch.Generator().manual_seed(100 * step + int(os.environ["RANK"]))
-    return torch.randn(4, 8, generator=generator).to(device), torch.randint(0, 4, (4,), generator=generator).to(device)
+    return torch.randn(4, 8, generator=generator).to(device), torch.randint(
+        0, 4, (4,), generator=generator
+    ).to(device)
 
 
 def _plain(kind: str, out: Path) -> tuple[list[float], dict[str, Any]]:
@@ -78,7 +91,11 @@ def _plain(kind: str, out: Path) -> tuple[list[float], dict[str, Any]]:
     import torch.distributed as dist
     from torch import nn
     from torch.distributed.checkpoint import load, save
-    from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict, set_model_state_dict
+    from torch.distributed.checkpoint.state_dict import (
+        StateDictOptions,
+        get_model_state_dict,
+        set_model_state_dict,
+    )
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
 
@@ -92,18 +109,26 @@ def _plain(kind: str, out: Path) -> tuple[list[float], dict[str, Any]]:
     else:
         model = _model().to(device)
     if kind == "ddp":
-        model = nn.parallel.DistributedDataParallel(model, device_ids=[device] if device.type == "cuda" else None)
+        model = nn.parallel.DistributedDataParallel(
+            model, device_ids=[device] if device.type == "cuda" else None
+        )
     elif kind == "fsdp1":
         model = FullyShardedDataParallel(model, device_id=device, use_orig_params=True)
     else:
         mesh = init_device_mesh(device.type, (dist.get_world_size(),))
         fully_shard(model[0], mesh=mesh)
         fully_shard(model, mesh=mesh)
-    if kind == "fsdp2-meta":  # the documented start; then the numbers of the others, which random ones of shards are not
+    if (
+        kind == "fsdp2-meta"
+    ):  # the documented start; then the numbers of the others, which random ones of shards are not
         model.to_empty(device=device)
         for layer in (model[0], model[2]):
             layer.reset_parameters()
-        set_model_state_dict(model, _model().state_dict(), options=StateDictOptions(full_state_dict=True, broadcast_from_rank0=True))
+        set_model_state_dict(
+            model,
+            _model().state_dict(),
+            options=StateDictOptions(full_state_dict=True, broadcast_from_rank0=True),
+        )
     optimizer = torch.optim.AdamW(model.parameters(), 1e-2)
     losses = []
     for step in range(3):
@@ -128,19 +153,25 @@ def _plain(kind: str, out: Path) -> tuple[list[float], dict[str, Any]]:
 
 
 def _synced(kind: str, out: Path) -> tuple[list[float], dict[str, Any]]:
-    """Synchronized batch norm on each rank's part; on the CPU, which has none, every rank computes the whole batch."""
+    """Synchronized batch norm on each rank's part; on the CPU, which has none, every rank computes the whole
+    batch.
+    """
     import torch
     import torch.distributed as dist
     from torch import nn
 
     device = _device()
     torch.manual_seed(0)
-    model: Any = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 36, 4))
+    model: Any = nn.Sequential(
+        nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 36, 4)
+    )
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
     rank, size = dist.get_rank(), dist.get_world_size()
     if device.type == "cuda":
         torch.cuda.set_device(device)
-        model = nn.parallel.DistributedDataParallel(nn.SyncBatchNorm.convert_sync_batchnorm(model).to(device), device_ids=[device])
+        model = nn.parallel.DistributedDataParallel(
+            nn.SyncBatchNorm.convert_sync_batchnorm(model).to(device), device_ids=[device]
+        )
     optimizer = torch.optim.SGD(model.parameters(), 1e-2, momentum=0.9)
     losses = []
     for step in range(3):
@@ -156,7 +187,11 @@ def _synced(kind: str, out: Path) -> tuple[list[float], dict[str, Any]]:
         told = loss.detach().clone()
         dist.all_reduce(told)
         losses.append(told.item() / size)
-    return losses, {name.removeprefix("module."): value for name, value in model.state_dict().items() if value.is_floating_point()}
+    return losses, {
+        name.removeprefix("module."): value
+        for name, value in model.state_dict().items()
+        if value.is_floating_point()
+    }
 
 
 def _accelerate(kind: str, out: Path) -> tuple[list[float], dict[str, Any]]:
@@ -191,14 +226,24 @@ def _trainer(kind: str, out: Path) -> tuple[list[float], dict[str, Any]]:
     from transformers import LlamaConfig, LlamaForCausalLM, Trainer, TrainingArguments, set_seed
 
     set_seed(0)
-    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2}
+    sizes = {
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+    }
     model = LlamaForCausalLM(LlamaConfig(vocab_size=64, **sizes))
     generator = torch.Generator().manual_seed(1)
-    data = [{"input_ids": ids, "labels": ids.clone()} for ids in torch.randint(0, 64, (64, 8), generator=generator)]
+    data = [
+        {"input_ids": ids, "labels": ids.clone()}
+        for ids in torch.randint(0, 64, (64, 8), generator=generator)
+    ]
 
     def trainer(steps: int) -> Any:
         arguments = TrainingArguments(
-            output_dir=str(out / "trainer"), per_device_train_batch_size=4, max_steps=steps, logging_steps=1, save_steps=2,
+            output_dir=str(out / "trainer"), per_device_train_batch_size=4, max_steps=steps, logging_steps=1,
+            save_steps=2,
             learning_rate=1e-1, optim="sgd", lr_scheduler_type="constant", report_to=[], disable_tqdm=True,
             use_cpu=not torch.cuda.is_available(),
         )  # fmt: skip
@@ -219,7 +264,12 @@ def _deepspeed(kind: str, out: Path) -> tuple[list[float], dict[str, Any]]:
     import torch
 
     half = kind.endswith("bf16")
-    zero = {"stage": int(kind[4]), "stage3_param_persistence_threshold": 0, "reduce_bucket_size": 1000, "allgather_bucket_size": 1000}
+    zero = {
+        "stage": int(kind[4]),
+        "stage3_param_persistence_threshold": 0,
+        "reduce_bucket_size": 1000,
+        "allgather_bucket_size": 1000,
+    }
     config = {
         "train_micro_batch_size_per_gpu": 4,
         "gradient_clipping": 1.0,
@@ -247,7 +297,7 @@ def _deepspeed(kind: str, out: Path) -> tuple[list[float], dict[str, Any]]:
         return losses, {name: value.detach().clone() for name, value in engine.module.named_parameters()}
 
 
-# -- all of them ---------------------------------------------------------------------------------------------------------------------
+# -- all of them
 
 
 def main() -> int:
@@ -256,7 +306,10 @@ def main() -> int:
     parser.add_argument("kinds", nargs="*", metavar="KIND", help=", ".join(LAUNCHERS))
     parser.add_argument("--ranks", type=int, default=2)
     given = parser.parse_args()
-    print(f"{'kind':18} {'launcher':10} {'parameters differ by':>20} {'losses by':>10} {'CPU s':>6} {'virtual s':>9}")
+    print(
+        f"{'kind':18} {'launcher':10} {'parameters differ by':>20} {'losses by':>10} {'CPU s':>6} "
+        f"{'virtual s':>9}"
+    )
     good = True
     for kind in given.kinds or LAUNCHERS:
         if LAUNCHERS[kind] == "deepspeed" and find_spec("deepspeed") is None:
@@ -269,7 +322,11 @@ def main() -> int:
         apart = max(_apart(values, mine[_plain_name(name)]) for name, values in here["parameters"].items())
         lost = _apart(here["losses"], there["losses"])
         good = good and max(apart, lost) <= TOLERANCE
-        print(f"{kind:18} {LAUNCHERS[kind]:10} {apart:20.2g} {lost:10.2g} {seconds_here:6.0f} {seconds_there:9.0f}", flush=True)
+        print(
+            f"{kind:18} {LAUNCHERS[kind]:10} {apart:20.2g} {lost:10.2g} {seconds_here:6.0f} "
+            f"{seconds_there:9.0f}",
+            flush=True,
+        )
     return 0 if good else 1
 
 
@@ -293,7 +350,18 @@ def _run(kind: str, ranks: int, *, virtual: bool) -> tuple[dict[str, Any], float
         environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "DS_BUILD_OPS": "0"}
         if virtual:
             options = ["--launcher-args", OPTIONS[kind]] if kind in OPTIONS else []
-            head = [sys.executable, "-m", "samedevice", "run", "--machine", f"{ranks}x24GB", "--launcher", launcher, "--nproc", str(ranks)]
+            head = [
+                sys.executable,
+                "-m",
+                "samedevice",
+                "run",
+                "--machine",
+                f"{ranks}x24GB",
+                "--launcher",
+                launcher,
+                "--nproc",
+                str(ranks),
+            ]
             command = [*head, *options, script, "--rank", kind, folder]
         else:  # no launcher but torchrun starts several processes on a CPU without more ado
             environment["DS_ACCELERATOR"] = "cpu"
@@ -302,7 +370,10 @@ def _run(kind: str, ranks: int, *, virtual: bool) -> tuple[dict[str, Any], float
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         told = Path(folder) / "told.json"
         if done.returncode != 0 or not told.is_file():
-            raise SystemExit(f"{kind} ({'virtual' if virtual else 'CPU'}) ended with {done.returncode}:\n{done.stderr[-6000:]}")
+            raise SystemExit(
+                f"{kind} ({'virtual' if virtual else 'CPU'}) ended with "
+                f"{done.returncode}:\n{done.stderr[-6000:]}"
+            )
         found: dict[str, Any] = json.loads(told.read_text())
         return found, time.monotonic() - started
 

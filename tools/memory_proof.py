@@ -1,12 +1,13 @@
 """Predicted beside measured training memory on one real GPU.
 
-    python -m tools.memory_proof [--json FILE]      # on a computer with an NVIDIA GPU of 24 GB or more
-    python -m tools.memory_proof --self-check       # the same program on a virtual GPU, in the place of a real one
+    python -m tools.memory_proof [--json FILE]      # on a computer with an NVIDIA GPU of 24 GB or more python
+    -m tools.memory_proof --self-check       # the same program on a virtual GPU, in the place of a real one
 
-For each row: the formula, the ledger of a virtual GPU, and `torch.cuda.max_memory_allocated` of real steps; with AdamW and LoRA, with and
-without activation checkpointing, in pure and in mixed bf16. The last line is the median of the differences. Rows are written as they
-come, to `memory_proof.json` on a GPU unless `--json` names another file. Nothing is downloaded. The self-check proves that
-the program runs and that a wrong prediction would show; it says nothing about hardware.
+For each row: the formula, the ledger of a virtual GPU, and `torch.cuda.max_memory_allocated` of real steps;
+with AdamW and LoRA, with and without activation checkpointing, in pure and in mixed bf16. The last line is
+the median of the differences. Rows are written as they come, to `memory_proof.json` on a GPU unless `--json`
+names another file. Nothing is downloaded. The self-check proves that the program runs and that a wrong
+prediction would show; it says nothing about hardware.
 """
 
 from __future__ import annotations
@@ -24,7 +25,17 @@ from pathlib import Path
 from typing import Any
 
 from samedevice.machines import Machine, parse_machine
-from samedevice.planner import Full, Lora, Precision, Training, TrainingShape, Tuning, measure_step, step_here, training_memory
+from samedevice.planner import (
+    Full,
+    Lora,
+    Precision,
+    Training,
+    TrainingShape,
+    Tuning,
+    measure_step,
+    step_here,
+    training_memory,
+)
 from tools import no_gpus
 from tools.memory_sweep import MODELS
 
@@ -74,19 +85,30 @@ def predictions(machine: Machine, context: int) -> list[dict[str, Any]]:
 def predicted_elsewhere(context: int) -> list[dict[str, Any]]:
     """`predictions` in a process of its own, which has not used the GPU."""
     words = [sys.executable, "-m", "tools.memory_proof", "--predict", "--context", str(context)]
-    done = subprocess.run(words, env=no_gpus.environment(), stdout=subprocess.PIPE, text=True, timeout=900, check=True)
+    done = subprocess.run(
+        words, env=no_gpus.environment(), stdout=subprocess.PIPE, text=True, timeout=900, check=True
+    )
     found: list[dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
     return found
 
 
 def table(
-    rows: list[dict[str, Any]], context: int, place: Callable[[], Any], wrong: float = 1.0, write: Callable[[Any], None] | None = None
+    rows: list[dict[str, Any]],
+    context: int,
+    place: Callable[[], Any],
+    wrong: float = 1.0,
+    write: Callable[[Any], None] | None = None,
 ) -> list[dict[str, Any]]:
-    """The rows with what was measured inside `place`, `write` told after each; `wrong` falsifies it, for the self-check."""
+    """The rows with what was measured inside `place`, `write` told after each; `wrong` falsifies it, for the
+    self-check.
+    """
     import torch
 
     found = []
-    print(f"{'model':16} {'training':30} {'formula':>9} {'ledger':>9} {'measured':>9} {'formula':>8} {'ledger':>8}")
+    print(
+        f"{'model':16} {'training':30} {'formula':>9} {'ledger':>9} {'measured':>9} {'formula':>8} "
+        f"{'ledger':>8}"
+    )
     for row in rows:
         formula, ledger = row["formula"], row["ledger"]
         start = f"{row['model']:16} {row['training']:30} {formula / 2**30:8.2f}G {ledger / 2**30:8.2f}G"
@@ -97,10 +119,17 @@ def table(
             print(f"{start}   does not fit here", flush=True)
             continue
         except Exception as error:  # one row less
-            print(f"{start}   {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}", flush=True)
+            print(
+                f"{start}   {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}",
+                flush=True,
+            )
             continue
-        found.append({**row, "measured": peak, "formula_error": formula / peak - 1, "ledger_error": ledger / peak - 1})
-        print(f"{start} {peak / 2**30:8.2f}G {formula / peak - 1:+8.2%} {ledger / peak - 1:+8.2%}", flush=True)
+        found.append(
+            {**row, "measured": peak, "formula_error": formula / peak - 1, "ledger_error": ledger / peak - 1}
+        )
+        print(
+            f"{start} {peak / 2**30:8.2f}G {formula / peak - 1:+8.2%} {ledger / peak - 1:+8.2%}", flush=True
+        )
         if write is not None:
             write(found)
     return found
@@ -135,14 +164,20 @@ def main() -> int:
     path = options.json or Path("memory_proof.json")
 
     def write(rows: list[dict[str, Any]]) -> None:
-        path.write_text(json.dumps({"gpu": properties.name, "torch": torch.__version__, "rows": rows}, indent=1), encoding="utf-8")
+        path.write_text(
+            json.dumps({"gpu": properties.name, "torch": torch.__version__, "rows": rows}, indent=1),
+            encoding="utf-8",
+        )
 
     print("predicting, on a virtual GPU: a minute or two", flush=True)
     predicted = predicted_elsewhere(options.context)
     rows = table(predicted, options.context, contextlib.nullcontext, write=write)
     if not rows:
         sys.exit("nothing could be measured on this GPU")
-    print(f"median difference: formula {median_error(rows, 'formula_error'):.2%}, ledger {median_error(rows, 'ledger_error'):.2%}")
+    print(
+        f"median difference: formula {median_error(rows, 'formula_error'):.2%}, ledger "
+        f"{median_error(rows, 'ledger_error'):.2%}"
+    )
     print(f"{len(rows)} of {len(predicted)} rows measured, in {path}")
     return 0
 

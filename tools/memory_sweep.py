@@ -1,10 +1,12 @@
-"""Training memory by formula beside the ledger of a real step on a virtual GPU, for released models at their full width.
+"""Training memory by formula beside the ledger of a real step on a virtual GPU, for released models at their
+full width.
 
     python -m tools.memory_sweep [--json FILE] [--only NAME] [--quick]
 
-Each model takes two real training steps on a virtual GPU that is large enough, in each precision, with and without activation
-checkpointing, with all weights and with LoRA. The table shows both peaks and their difference; the last lines the median and the worst.
-Configurations are those that the models were published with; layers are fewer where the whole model would say nothing more.
+Each model takes two real training steps on a virtual GPU that is large enough, in each precision, with and
+without activation checkpointing, with all weights and with LoRA. The table shows both peaks and their
+difference; the last lines the median and the worst. Configurations are those that the models were published
+with; layers are fewer where the whole model would say nothing more.
 """
 
 from __future__ import annotations
@@ -19,79 +21,108 @@ from pathlib import Path
 from typing import Any
 
 from samedevice.machines import parse_machine
-from samedevice.planner import ATTENTION, Full, Lora, Precision, Training, TrainingShape, measure_step, training_memory
+from samedevice.planner import (
+    ATTENTION,
+    Full,
+    Lora,
+    Precision,
+    Training,
+    TrainingShape,
+    measure_step,
+    training_memory,
+)
 
 MACHINE = "1x2000GB"
 MODELS: dict[str, dict[str, Any]] = {
     "Llama-2-7B": {
-        "model_type": "llama", "hidden_size": 4096, "intermediate_size": 11008, "num_hidden_layers": 32, "num_attention_heads": 32,
+        "model_type": "llama", "hidden_size": 4096, "intermediate_size": 11008, "num_hidden_layers": 32,
+        "num_attention_heads": 32,
         "num_key_value_heads": 32, "vocab_size": 32000, "tie_word_embeddings": False,
     },
     "Llama-3.1-8B": {
-        "model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32, "num_attention_heads": 32,
+        "model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,
+        "num_attention_heads": 32,
         "num_key_value_heads": 8, "vocab_size": 128256, "tie_word_embeddings": False,
     },
     "Qwen2.5-0.5B": {
-        "model_type": "qwen2", "hidden_size": 896, "intermediate_size": 4864, "num_hidden_layers": 24, "num_attention_heads": 14,
+        "model_type": "qwen2", "hidden_size": 896, "intermediate_size": 4864, "num_hidden_layers": 24,
+        "num_attention_heads": 14,
         "num_key_value_heads": 2, "vocab_size": 151936, "tie_word_embeddings": True,
     },
     "Qwen2.5-7B": {
-        "model_type": "qwen2", "hidden_size": 3584, "intermediate_size": 18944, "num_hidden_layers": 28, "num_attention_heads": 28,
+        "model_type": "qwen2", "hidden_size": 3584, "intermediate_size": 18944, "num_hidden_layers": 28,
+        "num_attention_heads": 28,
         "num_key_value_heads": 4, "vocab_size": 152064, "tie_word_embeddings": False,
     },
     "Qwen3-8B": {
-        "model_type": "qwen3", "hidden_size": 4096, "intermediate_size": 12288, "num_hidden_layers": 36, "num_attention_heads": 32,
+        "model_type": "qwen3", "hidden_size": 4096, "intermediate_size": 12288, "num_hidden_layers": 36,
+        "num_attention_heads": 32,
         "num_key_value_heads": 8, "head_dim": 128, "vocab_size": 151936, "tie_word_embeddings": False,
     },
     "Mistral-7B-v0.3": {
-        "model_type": "mistral", "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32, "num_attention_heads": 32,
+        "model_type": "mistral", "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,
+        "num_attention_heads": 32,
         "num_key_value_heads": 8, "vocab_size": 32768, "sliding_window": None, "tie_word_embeddings": False,
     },
     "Gemma-2B": {
-        "model_type": "gemma", "hidden_size": 2048, "intermediate_size": 16384, "num_hidden_layers": 18, "num_attention_heads": 8,
+        "model_type": "gemma", "hidden_size": 2048, "intermediate_size": 16384, "num_hidden_layers": 18,
+        "num_attention_heads": 8,
         "num_key_value_heads": 1, "head_dim": 256, "vocab_size": 256000,
     },
     "Gemma-2-2B": {
-        "model_type": "gemma2", "hidden_size": 2304, "intermediate_size": 9216, "num_hidden_layers": 26, "num_attention_heads": 8,
+        "model_type": "gemma2", "hidden_size": 2304, "intermediate_size": 9216, "num_hidden_layers": 26,
+        "num_attention_heads": 8,
         "num_key_value_heads": 4, "head_dim": 256, "vocab_size": 256000,
     },
-    "GPT-2-XL": {"model_type": "gpt2", "n_embd": 1600, "n_layer": 48, "n_head": 25, "vocab_size": 50257, "n_positions": 1024},
+    "GPT-2-XL": {"model_type": "gpt2", "n_embd": 1600, "n_layer": 48, "n_head": 25, "vocab_size": 50257,
+    "n_positions": 1024},
     "OPT-6.7B": {
-        "model_type": "opt", "hidden_size": 4096, "ffn_dim": 16384, "num_hidden_layers": 32, "num_attention_heads": 32,
+        "model_type": "opt", "hidden_size": 4096, "ffn_dim": 16384, "num_hidden_layers": 32,
+        "num_attention_heads": 32,
         "word_embed_proj_dim": 4096, "vocab_size": 50272, "max_position_embeddings": 2048,
     },
     "Pythia-2.8B": {
-        "model_type": "gpt_neox", "hidden_size": 2560, "intermediate_size": 10240, "num_hidden_layers": 32, "num_attention_heads": 32,
+        "model_type": "gpt_neox", "hidden_size": 2560, "intermediate_size": 10240, "num_hidden_layers": 32,
+        "num_attention_heads": 32,
         "vocab_size": 50304, "tie_word_embeddings": False,
     },
     "Phi-2": {
-        "model_type": "phi", "hidden_size": 2560, "intermediate_size": 10240, "num_hidden_layers": 32, "num_attention_heads": 32,
+        "model_type": "phi", "hidden_size": 2560, "intermediate_size": 10240, "num_hidden_layers": 32,
+        "num_attention_heads": 32,
         "vocab_size": 51200, "partial_rotary_factor": 0.4,
     },
     "Phi-3-mini": {
-        "model_type": "phi3", "hidden_size": 3072, "intermediate_size": 8192, "num_hidden_layers": 32, "num_attention_heads": 32,
+        "model_type": "phi3", "hidden_size": 3072, "intermediate_size": 8192, "num_hidden_layers": 32,
+        "num_attention_heads": 32,
         "num_key_value_heads": 32, "vocab_size": 32064, "pad_token_id": 0,
     },
     "StarCoder2-3B": {
-        "model_type": "starcoder2", "hidden_size": 3072, "intermediate_size": 12288, "num_hidden_layers": 30, "num_attention_heads": 24,
+        "model_type": "starcoder2", "hidden_size": 3072, "intermediate_size": 12288, "num_hidden_layers": 30,
+        "num_attention_heads": 24,
         "num_key_value_heads": 2, "vocab_size": 49152, "sliding_window": None,
     },
     "OLMo-2-7B": {
-        "model_type": "olmo2", "hidden_size": 4096, "intermediate_size": 11008, "num_hidden_layers": 32, "num_attention_heads": 32,
+        "model_type": "olmo2", "hidden_size": 4096, "intermediate_size": 11008, "num_hidden_layers": 32,
+        "num_attention_heads": 32,
         "num_key_value_heads": 32, "vocab_size": 100352,
     },
     "Qwen1.5-MoE-A2.7B": {
-        "model_type": "qwen2_moe", "hidden_size": 2048, "intermediate_size": 5632, "num_hidden_layers": 24, "num_attention_heads": 16,
-        "num_key_value_heads": 16, "moe_intermediate_size": 1408, "shared_expert_intermediate_size": 5632, "num_experts": 60,
+        "model_type": "qwen2_moe", "hidden_size": 2048, "intermediate_size": 5632, "num_hidden_layers": 24,
+        "num_attention_heads": 16,
+        "num_key_value_heads": 16, "moe_intermediate_size": 1408, "shared_expert_intermediate_size": 5632,
+        "num_experts": 60,
         "num_experts_per_tok": 4, "vocab_size": 151936,
     },
     "Qwen3-30B-A3B": {
-        "model_type": "qwen3_moe", "hidden_size": 2048, "intermediate_size": 6144, "num_hidden_layers": 48, "num_attention_heads": 32,
-        "num_key_value_heads": 4, "head_dim": 128, "moe_intermediate_size": 768, "num_experts": 128, "num_experts_per_tok": 8,
+        "model_type": "qwen3_moe", "hidden_size": 2048, "intermediate_size": 6144, "num_hidden_layers": 48,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 4, "head_dim": 128, "moe_intermediate_size": 768, "num_experts": 128,
+        "num_experts_per_tok": 8,
         "vocab_size": 151936,
     },
     "Mixtral-8x7B": {
-        "model_type": "mixtral", "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32, "num_attention_heads": 32,
+        "model_type": "mixtral", "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,
+        "num_attention_heads": 32,
         "num_key_value_heads": 8, "num_local_experts": 8, "num_experts_per_tok": 2, "vocab_size": 32000,
     },
 }  # fmt: skip
@@ -104,8 +135,14 @@ def ways(context: int, lora: Lora) -> dict[str, Training]:
     for precision in precisions:
         for checkpointing in (False, True):
             for tuning in (Full(), lora):
-                name = f"{precision}{' checkpointing' if checkpointing else ''}{' LoRA' if isinstance(tuning, Lora) else ''}"
-                made[name] = Training(precision=precision, context=context, micro_batch=2, checkpointing=checkpointing, tuning=tuning)
+                name = precision + " checkpointing" * checkpointing + " LoRA" * isinstance(tuning, Lora)
+                made[name] = Training(
+                    precision=precision,
+                    context=context,
+                    micro_batch=2,
+                    checkpointing=checkpointing,
+                    tuning=tuning,
+                )
     made["bf16 foreach"] = Training(precision="bf16", optimizer="adamw-foreach", context=context)
     made["bf16 accumulation"] = Training(precision="bf16", optimizer="sgd", context=context, accumulation=2)
     made["bf16-mixed adafactor"] = Training(optimizer="adafactor", context=context)
@@ -129,7 +166,9 @@ def main() -> None:
         depth = "n_layer" if "n_layer" in config else "num_hidden_layers"
         values = {**config, depth: min(4, config[depth])} if options.quick else config
         shape = TrainingShape.from_config(values, name)
-        lora = Lora(targets=ATTENTION if shape.dimensions is not None and shape.dimensions.experts else "all-linear")
+        lora = Lora(
+            targets=ATTENTION if shape.dimensions is not None and shape.dimensions.experts else "all-linear"
+        )
         for way, training in ways(1024 if name.startswith("GPT-2") else 2048, lora).items():
             if options.way and way != options.way:
                 continue
@@ -140,16 +179,25 @@ def main() -> None:
             took = time.perf_counter() - began
             rows.append(
                 {
-                    "model": name, "way": way, "formula": estimate.peak, "moment": estimate.worst.name, "ledger": measured.peak,
-                    "forward": measured.forward, "backward": measured.backward, "step": measured.step, "error": error, "seconds": took,
+                    "model": name, "way": way, "formula": estimate.peak, "moment": estimate.worst.name,
+                    "ledger": measured.peak,
+                    "forward": measured.forward, "backward": measured.backward, "step": measured.step,
+                    "error": error, "seconds": took,
                 }
             )  # fmt: skip
-            print(f"{name:18} {way:32} {estimate.peak / 2**30:8.2f}G {measured.peak / 2**30:8.2f}G {error:+8.2%}", flush=True)
+            print(
+                f"{name:18} {way:32} {estimate.peak / 2**30:8.2f}G {measured.peak / 2**30:8.2f}G "
+                f"{error:+8.2%}",
+                flush=True,
+            )
     if not rows:
         sys.exit("nothing has that name")
     errors = [abs(row["error"]) for row in rows]
     worst = max(rows, key=lambda row: abs(row["error"]))
-    print(f"{len(rows)} rows, median error {statistics.median(errors):.2%}, within 3 %: {sum(error <= 0.03 for error in errors)}")
+    print(
+        f"{len(rows)} rows, median error {statistics.median(errors):.2%}, within 3 %: "
+        f"{sum(error <= 0.03 for error in errors)}"
+    )
     print(f"largest {worst['error']:+.2%} ({worst['model']}, {worst['way']})")
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1), encoding="utf-8")

@@ -1,8 +1,10 @@
-"""Takes repairs back: does a suite that runs on a virtual machine notice what the same suite on a CPU does not?
+"""Takes repairs back: does a suite that runs on a virtual machine notice what the same suite on a CPU does
+not?
 
-Each case of the zoo becomes a suite of one test, the way multi-GPU code is tested on machines without GPUs: it runs the case's
-script on the GPUs that are there, and on the CPU where there are none. A mutation is the release that has the bug in the place of
-the one that has the repair. It is caught when the test passes with the repair, fails without it, and fails because of a finding.
+Each case of the zoo becomes a suite of one test, the way multi-GPU code is tested on machines without GPUs:
+it runs the case's script on the GPUs that are there, and on the CPU where there are none. A mutation is the
+release that has the bug in the place of the one that has the repair. It is caught when the test passes with
+the repair, fails without it, and fails because of a finding.
 
     python -m tools.mutations                     # a dozen cases
     python -m tools.mutations falcon-seqcls-lengths
@@ -41,11 +43,17 @@ def test_scenario(capsys):
     text = SCRIPT.read_text("utf-8")
     if not torch.cuda.is_available():
         text = re.sub(r"\\bcuda(:\\d+)?\\b(?=[\\"'])", "cpu", text)
-        text = re.sub(r"(\\"[\\w.]+\\": )\\d+(?=[,}}])", r'\\1"cpu"', text) if "device_map" in text and "cpu" not in text else text
+        text = re.sub(r"(\\"[\\w.]+\\": )\\d+(?=[,}}])", r'\\1"cpu"', text) if "device_map" in text and "cpu"
+        not in text else text
     exec(compile(text, str(SCRIPT), "exec"), {{"__name__": "__main__", "__file__": str(SCRIPT)}})
     assert capsys.readouterr().out.splitlines()[-1] == "SCENARIO OK"
 """
-_QUIET = {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "PYTHONHASHSEED": "0"}
+_QUIET = {
+    "HF_HUB_OFFLINE": "1",
+    "OMP_NUM_THREADS": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+    "PYTHONHASHSEED": "0",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +79,9 @@ class Row:
     @property
     def right(self) -> bool:
         """Caught on the machine, by a finding, and not on the CPU."""
-        return self.caught("machine") and bool(self.runs["bad", "machine"].findings) and not self.caught("cpu")
+        return (
+            self.caught("machine") and bool(self.runs["bad", "machine"].findings) and not self.caught("cpu")
+        )
 
 
 def run_suite(case: Case, way: str, place: str) -> Run:
@@ -81,8 +91,19 @@ def run_suite(case: Case, way: str, place: str) -> Run:
         environment = {**overlays.environment(case.pins[way]), **_QUIET, "TMPDIR": scratch}
         environment["PYTHONPATH"] = os.pathsep.join([str(_ROOT / "src"), environment["PYTHONPATH"]])
         report = Path(scratch, "report.xml")
-        options = ["-q", "-p", "no:cacheprovider", "-p", "no:samedevice", "-p", "samedevice.pytest_plugin", f"--junit-xml={report}"]
-        options += [f"--machine={case.machine}", "--device-findings=error"] if place == "machine" else ["--machine="]
+        options = [
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "-p",
+            "no:samedevice",
+            "-p",
+            "samedevice.pytest_plugin",
+            f"--junit-xml={report}",
+        ]
+        options += (
+            [f"--machine={case.machine}", "--device-findings=error"] if place == "machine" else ["--machine="]
+        )
         done = subprocess.run(
             [sys.executable, "-m", "pytest", *options, "test_scenario.py"],
             cwd=scratch,
@@ -95,13 +116,24 @@ def run_suite(case: Case, way: str, place: str) -> Run:
             timeout=_PATIENCE,
             check=False,
         )
-        values = [each.get("value", "") for each in ElementTree.parse(report).iter("property") if each.get("name") == "device_finding"]
+        values = [
+            each.get("value", "")
+            for each in ElementTree.parse(report).iter("property")
+            if each.get("name") == "device_finding"
+        ]
     return Run(done.returncode == 0, tuple(values), done.stdout)
 
 
 def run_case(case: Case) -> Row:
     """All four runs of one case."""
-    row = Row(case, {(way, place): run_suite(case, way, place) for way in ("good", "bad") for place in ("cpu", "machine")})
+    row = Row(
+        case,
+        {
+            (way, place): run_suite(case, way, place)
+            for way in ("good", "bad")
+            for place in ("cpu", "machine")
+        },
+    )
     print(f"{'right' if row.right else 'WRONG'} {case.id}", file=sys.stderr, flush=True)
     return row
 
@@ -109,13 +141,23 @@ def run_case(case: Case) -> Row:
 def table(rows: Sequence[Row]) -> list[str]:
     """One line a case, and the totals."""
     width = max(len(row.case.id) for row in rows)
-    lines = [f"{'repair of':{width}}  {'cpu':>14}  {'machine':>14}", f"{'':{width}}  {'with without':>14}  {'with without':>14}  finding"]
+    lines = [
+        f"{'repair of':{width}}  {'cpu':>14}  {'machine':>14}",
+        f"{'':{width}}  {'with without':>14}  {'with without':>14}  finding",
+    ]
     for row in rows:
-        cells = [f"{_word(row.runs['good', place]):>6} {_word(row.runs['bad', place]):>7}" for place in ("cpu", "machine")]
+        cells = [
+            f"{_word(row.runs['good', place]):>6} {_word(row.runs['bad', place]):>7}"
+            for place in ("cpu", "machine")
+        ]
         finding = re.sub(r"\S*/overlays/[^/]+/", "", (row.runs["bad", "machine"].findings or ("none",))[0])
         lines.append(f"{row.case.id:{width}}  {'  '.join(cells)}  {finding}")
     counts = {place: sum(row.caught(place) for row in rows) for place in ("cpu", "machine")}
-    return [*lines, f"{len(rows)} repairs taken back: the CPU notices {counts['cpu']}, the virtual machine {counts['machine']}"]
+    return [
+        *lines,
+        f"{len(rows)} repairs taken back: the CPU notices {counts['cpu']}, the virtual machine "
+        f"{counts['machine']}",
+    ]
 
 
 def _word(run: Run) -> str:
@@ -125,7 +167,12 @@ def _word(run: Run) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Take repairs of released bugs back and see which suites notice."""
     parser = argparse.ArgumentParser(prog="python -m tools.mutations", description=main.__doc__)
-    parser.add_argument("ids", nargs="*", metavar="CASE", help=f"only these cases of the zoo (default: {_DOZEN}, the same every time)")
+    parser.add_argument(
+        "ids",
+        nargs="*",
+        metavar="CASE",
+        help=f"only these cases of the zoo (default: {_DOZEN}, the same every time)",
+    )
     parser.add_argument("--all", action="store_true", help="every case")
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="cases at a time (default: 2)")
     given = parser.parse_args(arguments)

@@ -1,10 +1,11 @@
 """A process for virtual machines alone, on a computer that has GPUs.
 
     done = subprocess.run([sys.executable, ..., "--predict"], env=no_gpus.environment())      # the parent
-    no_gpus.settle()                                                                          # the child, before any machine is entered
+    no_gpus.settle()                                                                          # the child,
+    before any machine is entered
 
-The driver is asked once while `CUDA_VISIBLE_DEVICES` hides every GPU, so the process never touches one; then the variable goes, since a
-virtual machine reads it as well.
+The driver is asked once while `CUDA_VISIBLE_DEVICES` hides every GPU, so the process never touches one; then
+the variable goes, since a virtual machine reads it as well.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Overlay environments: exact package versions laid over the running interpreter's own packages.
 
-Every NAME==VERSION gets one folder, made by `pip install --no-deps --target`, in a cache outside the repository; an environment
-is a list of such folders for PYTHONPATH, where they come before site-packages and their `.dist-info` is found first. A folder
-appears under its final name only by a rename of a finished build, so a half-built one is never used. torch is never part of an
-overlay: it is the interpreter's own.
+Every NAME==VERSION gets one folder, made by `pip install --no-deps --target`, in a cache outside the
+repository; an environment is a list of such folders for PYTHONPATH, where they come before site-packages and
+their `.dist-info` is found first. A folder appears under its final name only by a rename of a finished build,
+so a half-built one is never used. torch is never part of an overlay: it is the interpreter's own.
 
     python -m tools.overlays transformers==4.49.0 tokenizers==0.21.4    # prints the PYTHONPATH
 """
@@ -25,13 +25,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-_PIN = re.compile(r"(?P<name>[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)==(?P<version>[A-Za-z0-9][A-Za-z0-9.!+_-]*)")
+_PIN = re.compile(
+    r"(?P<name>[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)==(?P<version>[A-Za-z0-9][A-Za-z0-9.!+_-]*)"
+)
 _NEVER_OVERLAID = re.compile(r"(torch|torchgen|functorch|triton|nvidia([_-].*)?)(-[^-]+\.(dist|egg)-info)?")
 _PIP_LINES_SHOWN = 12
 # Lines added to files of a package, so that it can be imported beside a torch that was built for the CPU.
-# PyPI's torchvision for Linux is built for CUDA: its C++ operators do not load there, and then registering shapes for the two
-# nms operators, which it does on import, fails because nothing declared them. Using an operator still fails, as it should.
-# Releases of datasets before 5 ask of every row whether it is a `VideoReader`, a class that torchvision no longer has.
+# PyPI's torchvision for Linux is built for CUDA: its C++ operators do not load there, and then registering
+# shapes for the two nms operators, which it does on import, fails because nothing declared them. Using an
+# operator still fails, as it should. Releases of datasets before 5 ask of every row whether it is a
+# `VideoReader`, a class that torchvision no longer has.
 _ADDED: dict[str, dict[str, str]] = {
     "torchvision": {
         "torchvision/extension.py": """
@@ -67,17 +70,26 @@ def cache_folder() -> Path:
 def overlay_folder(name: str, version: str) -> Path:
     """The folder of one package version, whether it is built or not.
 
-    Its name ends with a short hash of the pin, of what a binary wheel depends on (the interpreter's ABI and the platform) and
-    of what is added to the package.
+    Its name ends with a short hash of the pin, of what a binary wheel depends on (the interpreter's ABI and
+    the platform) and of what is added to the package.
     """
     name, version = _checked(name, version)
-    parts = [f"{name}=={version}", str(sysconfig.get_config_var("SOABI")), sysconfig.get_platform(), *sum(_ADDED.get(name, {}).items(), ())]
+    parts = [
+        f"{name}=={version}",
+        str(sysconfig.get_config_var("SOABI")),
+        sysconfig.get_platform(),
+        *sum(_ADDED.get(name, {}).items(), ()),
+    ]
     return cache_folder() / f"{name}-{version}-{hashlib.sha256(' '.join(parts).encode()).hexdigest()[:10]}"
 
 
 def missing(pins: Mapping[str, str]) -> list[tuple[str, str]]:
     """The pins whose overlay is not built yet."""
-    return [(name, version) for name, version in sorted(pins.items()) if not overlay_folder(name, version).is_dir()]
+    return [
+        (name, version)
+        for name, version in sorted(pins.items())
+        if not overlay_folder(name, version).is_dir()
+    ]
 
 
 def ensure(pins: Mapping[str, str]) -> list[Path]:
@@ -85,25 +97,36 @@ def ensure(pins: Mapping[str, str]) -> list[Path]:
     return ensure_all([pins])[0]
 
 
-def ensure_all(environments: Iterable[Mapping[str, str]], builders: int = _BUILDERS_AT_MOST) -> list[list[Path]]:
-    """Build what several environments lack, each package version once, and return the folders of each environment."""
+def ensure_all(
+    environments: Iterable[Mapping[str, str]], builders: int = _BUILDERS_AT_MOST
+) -> list[list[Path]]:
+    """Build what several environments lack, each package version once, and return the folders of each
+    environment.
+    """
     environments = list(environments)
     todo = list(dict.fromkeys(pin for pins in environments for pin in missing(pins)))
     if todo:
         _say(f"building {len(todo)} overlays in {cache_folder()}")
         with ThreadPoolExecutor(max(1, min(builders, _BUILDERS_AT_MOST))) as pool:
-            builds = [pool.submit(_build, name, version, f"{i}/{len(todo)}") for i, (name, version) in enumerate(todo, 1)]
+            builds = [
+                pool.submit(_build, name, version, f"{i}/{len(todo)}")
+                for i, (name, version) in enumerate(todo, 1)
+            ]
             try:
                 failures = [str(error) for build in builds if (error := build.exception()) is not None]
             finally:
                 pool.shutdown(cancel_futures=True)  # after ctrl-C no other build may start
         if failures:
             raise OverlayError("\n\n".join(failures))
-    return [[overlay_folder(name, version) for name, version in sorted(pins.items())] for pins in environments]
+    return [
+        [overlay_folder(name, version) for name, version in sorted(pins.items())] for pins in environments
+    ]
 
 
 def environment(pins: Mapping[str, str]) -> dict[str, str]:
-    """`os.environ` with the overlays first on PYTHONPATH and whatever was on it after them; builds what is missing."""
+    """`os.environ` with the overlays first on PYTHONPATH and whatever was on it after them; builds what is
+    missing.
+    """
     folders = [str(folder) for folder in ensure(pins)]
     kept = [os.environ["PYTHONPATH"]] if os.environ.get("PYTHONPATH") else []
     return {**os.environ, "PYTHONPATH": os.pathsep.join(folders + kept)}
@@ -131,7 +154,9 @@ def parse_pins(texts: Sequence[str]) -> dict[str, str]:
 
 
 def _checked(name: str, version: str) -> tuple[str, str]:
-    """The normalised name and the version; they become a folder name and pip arguments, so nothing else may pass."""
+    """The normalised name and the version; they become a folder name and pip arguments, so nothing else may
+    pass.
+    """
     normal = re.sub(r"[-_.]+", "-", name).lower()
     if _PIN.fullmatch(f"{normal}=={version}") is None:
         raise OverlayError(f"{name}=={version} is not an exact pin")
@@ -164,18 +189,29 @@ def _install(pin: str, folder: Path) -> None:
     if importlib.util.find_spec("pip") is None:
         raise OverlayError(f"{sys.executable} has no pip; add it with `python -m ensurepip`")
     # Not compiled: a case imports a hundredth of transformers, and Python compiles that on first use.
-    options = ["--no-deps", "--no-compile", "--prefer-binary", "--no-input", "--quiet", "--disable-pip-version-check"]
+    options = [
+        "--no-deps",
+        "--no-compile",
+        "--prefer-binary",
+        "--no-input",
+        "--quiet",
+        "--disable-pip-version-check",
+    ]
     command = [sys.executable, "-m", "pip", "install", *options, "--target", str(folder), pin]
     # A PYTHONPATH of other overlays must not leak into pip.
     clean = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=clean, check=False)
+    done = subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=clean, check=False
+    )
     if done.returncode != 0:
         said = "\n".join(f"  {line}" for line in done.stdout.strip().splitlines()[-_PIP_LINES_SHOWN:])
         raise OverlayError(f"pip could not install {pin} (exit status {done.returncode}):\n{said}")
 
 
 def _strip(folder: Path) -> None:
-    """Remove torch and its companions, should a package bring them along: they would hide the interpreter's own."""
+    """Remove torch and its companions, should a package bring them along: they would hide the interpreter's
+    own.
+    """
     for entry in folder.iterdir():
         if _NEVER_OVERLAID.fullmatch(entry.name):
             shutil.rmtree(entry) if entry.is_dir() else entry.unlink()

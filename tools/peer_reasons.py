@@ -1,7 +1,7 @@
 """Why tests of others do not pass on a virtual machine: a file of reasons, and what it leaves open.
 
-A key of a file of reasons is a test, in which `*` stands for anything, or `said: ` and what pytest says of the test, for all
-tests of which it says that.
+A key of a file of reasons is a test, in which `*` stands for anything, or `said: ` and what pytest says of
+the test, for all tests of which it says that.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ class Outcome:
 
 
 def explained(test: str, outcome: Outcome, known: Iterable[str]) -> str | None:
-    """The key of the reason that speaks of this test; one that names the test comes before one that repeats what was said."""
+    """The key of the reason that speaks of this test; one that names the test comes before one that repeats
+    what was said.
+    """
     keys = [key for key in known if _speaks_of(key, test, outcome)]
     return min(keys, key=lambda key: (key.startswith(_SAID), "*" in key), default=None)
 
@@ -34,12 +36,16 @@ _SAID = "said: "
 
 
 def _speaks_of(key: str, test: str, outcome: Outcome) -> bool:
-    pattern, text = (key.removeprefix(_SAID), _squeezed(outcome.reason)) if key.startswith(_SAID) else (key, test)
+    pattern, text = (
+        (key.removeprefix(_SAID), _squeezed(outcome.reason)) if key.startswith(_SAID) else (key, test)
+    )
     return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), text, re.DOTALL) is not None
 
 
 def unaccounted(machine: Mapping[str, Outcome], known: Mapping[str, str], whole: bool = True) -> list[str]:
-    """What the file of reasons does not say rightly; a reason without a test is wrong only after a `whole` run."""
+    """What the file of reasons does not say rightly; a reason without a test is wrong only after a `whole`
+    run.
+    """
     open_tests = {test: outcome for test, outcome in machine.items() if outcome.outcome != "passed"}
     used = {test: explained(test, outcome, known) for test, outcome in open_tests.items()}
     lines = [

@@ -1,9 +1,10 @@
-"""Runs the tests of neighbouring projects on a virtual machine: theirs were written for real GPUs and know nothing of ours.
+"""Runs the tests of neighbouring projects on a virtual machine: theirs were written for real GPUs and know
+nothing of ours.
 
-A peer's source distribution comes from the package index into the cache of `tools.overlays`; nothing of it is kept in the
-repository. Its tests run twice, unedited: on the plain CPU, and with the pytest plugin's `--machine`; each file in a process of
-its own. `peer_reasons.json` says of every test that does not pass on the machine why not; a test without a reason, and a reason
-without such a test, make the command fail.
+A peer's source distribution comes from the package index into the cache of `tools.overlays`; nothing of it is
+kept in the repository. Its tests run twice, unedited: on the plain CPU, and with the pytest plugin's
+`--machine`; each file in a process of its own. `peer_reasons.json` says of every test that does not pass on
+the machine why not; a test without a reason, and a reason without such a test, make the command fail.
 
     python -m tools.peers accelerate peft
 
@@ -113,8 +114,8 @@ PEERS = {
             "scikit-learn": "1.6.1",
             "scipy": "1.15.3",
             "py-cpuinfo": "9.0.0",
-            # A later one leaves on meta, in all ranks but the first, what a checkpoint lacks, and this accelerate's FSDP knows
-            # parameters by their addresses: it takes all of those for one.
+            # A later one leaves on meta, in all ranks but the first, what a checkpoint lacks, and this
+            # accelerate's FSDP knows parameters by their addresses: it takes all of those for one.
             "transformers": "5.21.1",
         },
         supplies=("examples",),
@@ -141,8 +142,8 @@ PEERS = {
         ),
         machine="2x24GB",
         pins={**_SUITE, "diffusers": "0.38.0", "importlib-metadata": "10.2.0", "zipp": "4.1.2"},
-        # Its ini file wants a plugin that measures coverage, and makes errors of what a newer transformers deprecates; its
-        # distribution lacks `tests/__init__.py`.
+        # Its ini file wants a plugin that measures coverage, and makes errors of what a newer transformers
+        # deprecates; its distribution lacks `tests/__init__.py`.
         options=(
             "-o",
             "addopts=",
@@ -174,9 +175,27 @@ def source_folder(name: str, version: str) -> Path:
     folder.parent.mkdir(parents=True, exist_ok=True)
     unfinished = Path(tempfile.mkdtemp(prefix=f".fetching-{name}-", dir=folder.parent))
     try:
-        options = ["--no-deps", "--no-binary", ":all:", "--no-input", "--quiet", "--disable-pip-version-check"]
-        command = [sys.executable, "-m", "pip", "download", *options, "--dest", str(unfinished), f"{name}=={version}"]
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+        options = [
+            "--no-deps",
+            "--no-binary",
+            ":all:",
+            "--no-input",
+            "--quiet",
+            "--disable-pip-version-check",
+        ]
+        command = [
+            sys.executable,
+            "-m",
+            "pip",
+            "download",
+            *options,
+            "--dest",
+            str(unfinished),
+            f"{name}=={version}",
+        ]
+        done = subprocess.run(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+        )
         archives = list(unfinished.glob("*.tar.gz"))
         if done.returncode != 0 or len(archives) != 1:
             raise PeerError(f"pip could not download the source of {name}=={version}:\n{done.stdout.strip()}")
@@ -195,12 +214,19 @@ _WITHOUT_SOURCE = shutil.ignore_patterns("src")
 
 @contextmanager
 def workplace(name: str, checkout: Path | None = None) -> Iterator[Path]:
-    """A folder with the files of the peer's source distribution and what it leaves out, for as long as tests run in it."""
+    """A folder with the files of the peer's source distribution and what it leaves out, for as long as tests
+    run in it.
+    """
     peer = PEERS[name]
     with tempfile.TemporaryDirectory(prefix=f"{name}-") as temporary:
         folder = Path(temporary)
         if peer.tests:
-            shutil.copytree(source_folder(name, peer.version), folder, ignore=None if checkout else _WITHOUT_SOURCE, dirs_exist_ok=True)
+            shutil.copytree(
+                source_folder(name, peer.version),
+                folder,
+                ignore=None if checkout else _WITHOUT_SOURCE,
+                dirs_exist_ok=True,
+            )
         for part in ("tests", *peer.supplies) if checkout else ():
             for file in sorted((checkout / part).rglob("*")):  # type: ignore[operator]
                 place = folder / file.relative_to(checkout)  # type: ignore[arg-type]
@@ -213,17 +239,29 @@ def workplace(name: str, checkout: Path | None = None) -> Iterator[Path]:
 
 def files_of(peer: Peer, folder: Path) -> list[str]:
     """The files of tests, sorted."""
-    return sorted({str(path.relative_to(folder)) for pattern in (*peer.tests, *peer.more) for path in folder.glob(pattern)})
+    return sorted(
+        {
+            str(path.relative_to(folder))
+            for pattern in (*peer.tests, *peer.more)
+            for path in folder.glob(pattern)
+        }
+    )
 
 
 def run_tests(
-    name: str, machine: str, only: Sequence[str] = (), options: Sequence[str] = (), checkout: Path | None = None
+    name: str,
+    machine: str,
+    only: Sequence[str] = (),
+    options: Sequence[str] = (),
+    checkout: Path | None = None,
 ) -> dict[str, Outcome]:
     """Outcome of each test by its id; an empty `machine` means the plain CPU."""
     peer = PEERS[name]
     variables = _environment(name, peer, checkout)
     # By its module and not by an installed samedevice's entry point, which need not be there.
-    plugin = ["-p", "no:samedevice", "-p", "samedevice.pytest_plugin", f"--machine={machine}"] if machine else []
+    plugin = (
+        ["-p", "no:samedevice", "-p", "samedevice.pytest_plugin", f"--machine={machine}"] if machine else []
+    )
     plugin += ["-p", "tools.stand_in_use", *peer.options]
     outcomes: dict[str, Outcome] = {}
     with workplace(name, checkout) as folder:
@@ -234,24 +272,43 @@ def run_tests(
                 continue
             with tempfile.TemporaryDirectory() as scratch:
                 report = Path(scratch) / "report.xml"
-                fixed = ["-q", "-p", "no:cacheprovider", "-o", "junit_family=xunit1", f"--junit-xml={report}", file]
+                fixed = [
+                    "-q",
+                    "-p",
+                    "no:cacheprovider",
+                    "-o",
+                    "junit_family=xunit1",
+                    f"--junit-xml={report}",
+                    file,
+                ]
                 started = time.monotonic()
                 status, said = _pytest(
-                    [*plugin, *fixed, *options], folder, {**variables, "TMPDIR": scratch, "HF_HOME": f"{scratch}/huggingface"}
+                    [*plugin, *fixed, *options],
+                    folder,
+                    {**variables, "TMPDIR": scratch, "HF_HOME": f"{scratch}/huggingface"},
                 )
                 if options:
                     print(said)
                 if not report.is_file() or status not in _ENDED:
-                    raise PeerError(f"pytest did not come to an end in {file} (exit status {status}):\n{said[-_SAID_ON_FAILURE:]}")
+                    raise PeerError(
+                        f"pytest did not come to an end in {file} (exit status "
+                        f"{status}):\n{said[-_SAID_ON_FAILURE:]}"
+                    )
                 found = read_report(report, file)
             last = (said.strip().splitlines() or [""])[-1]
-            print(f"{machine or 'plain CPU':10} {time.monotonic() - started:6.0f} s  {file}: {last}", file=sys.stderr, flush=True)
+            print(
+                f"{machine or 'plain CPU':10} {time.monotonic() - started:6.0f} s  {file}: {last}",
+                file=sys.stderr,
+                flush=True,
+            )
             outcomes.update(found)
     return outcomes
 
 
 def wanting_several(folder: Path, files: Iterable[str]) -> set[str]:
-    """The tests that ask for more than one device by a decorator, their own or their class's; as ids without parameters."""
+    """The tests that ask for more than one device by a decorator, their own or their class's; as ids without
+    parameters.
+    """
     found: set[str] = set()
     for file in files:
         for item in ast.parse((folder / file).read_text(encoding="utf-8")).body:
@@ -259,7 +316,10 @@ def wanting_several(folder: Path, files: Iterable[str]) -> set[str]:
             path = f"{file}::{item.name}::" if isinstance(item, ast.ClassDef) else f"{file}::"
             for test in inside:
                 if isinstance(test, ast.FunctionDef) and test.name.startswith("test"):
-                    decorators = [*test.decorator_list, *(item.decorator_list if isinstance(item, ast.ClassDef) else ())]
+                    decorators = [
+                        *test.decorator_list,
+                        *(item.decorator_list if isinstance(item, ast.ClassDef) else ()),
+                    ]
                     if any(_WANTS_SEVERAL.search(ast.unparse(decorator)) for decorator in decorators):
                         found.add(path + test.name)
     return found
@@ -273,7 +333,9 @@ def _pytest(arguments: Sequence[str], folder: Path, variables: Mapping[str, str]
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as output:
         command = [sys.executable, "-m", "pytest", *arguments]
         streams = {"stdin": subprocess.DEVNULL, "stdout": output, "stderr": subprocess.STDOUT}
-        with subprocess.Popen(command, cwd=folder, env=variables, start_new_session=True, **streams) as process:  # type: ignore[call-overload]
+        with subprocess.Popen(
+            command, cwd=folder, env=variables, start_new_session=True, **streams
+        ) as process:  # type: ignore[call-overload]
             try:
                 process.wait(_PATIENCE)
             finally:
@@ -284,17 +346,26 @@ def _pytest(arguments: Sequence[str], folder: Path, variables: Mapping[str, str]
 
 
 def read_report(report: Path, file: str) -> dict[str, Outcome]:
-    """Outcomes from pytest's XML. Of a test with several entries (its teardown, its subtests) the worst counts."""
+    """Outcomes from pytest's XML. Of a test with several entries (its teardown, its subtests) the worst
+    counts.
+    """
     found: dict[str, Outcome] = {}
     module = file.removesuffix(".py").replace("/", ".")
     for case in ElementTree.parse(report).iter("testcase"):
         classes = case.get("classname", "").removeprefix(module).strip(".")
         name = case.get("name", "")
-        test = "::".join([file, *classes.split("."), name]) if classes else (file if name == module else f"{file}::{name}")
+        test = (
+            "::".join([file, *classes.split("."), name])
+            if classes
+            else (file if name == module else f"{file}::{name}")
+        )
         outcome = Outcome("passed", "")
         for entry in case:
             if entry.tag in ("failure", "error"):
-                outcome = Outcome("failed", entry.text if entry.get("message") == "collection failure" else entry.get("message", ""))
+                outcome = Outcome(
+                    "failed",
+                    entry.text if entry.get("message") == "collection failure" else entry.get("message", ""),
+                )
             elif entry.tag == "skipped" and outcome.outcome == "passed":
                 outcome = Outcome("skipped", entry.get("message", ""))
         opened = any(entry.get("name") == "stand_in" for entry in case.iter("property"))
@@ -312,14 +383,17 @@ def _environment(name: str, peer: Peer, checkout: Path | None) -> dict[str, str]
     wanted = {**own, **peer.pins, **(peer.more_pins if checkout else {})}
     pins = {pin: version for pin, version in wanted.items() if installed(pin) != version}
     variables = environment(pins)
-    variables["PYTHONPATH"] = os.pathsep.join([*filter(None, [variables.get("PYTHONPATH")]), str(_REPOSITORY / "src"), str(_REPOSITORY)])
+    variables["PYTHONPATH"] = os.pathsep.join(
+        [*filter(None, [variables.get("PYTHONPATH")]), str(_REPOSITORY / "src"), str(_REPOSITORY)]
+    )
     if not peer.tests and checkout:
         variables["PYTHONPATH"] = os.pathsep.join([str(checkout.resolve() / "src"), variables["PYTHONPATH"]])
     # Tests start `accelerate`, `torchrun` and `python`.
     variables["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), variables.get("PATH", os.defpath)])
     # accelerate takes `list(set(devices))[0]` as a model's main device, and strings hash by the seed.
     variables["PYTHONHASHSEED"] = "0"
-    # Two of accelerate's tests compare what weights of 95 MiB compute; the machine's habit is values of a megabyte.
+    # Two of accelerate's tests compare what weights of 95 MiB compute; the machine's habit is values of a
+    # megabyte.
     variables["SAMEDEVICE_VALUE_LIMIT"] = str(_VALUE_LIMIT)
     # Stand-ins are so small that threads only wait for each other.
     variables["OMP_NUM_THREADS"] = "1"
@@ -327,7 +401,9 @@ def _environment(name: str, peer: Peer, checkout: Path | None) -> dict[str, str]
     variables["RUN_SLOW"] = "1"
     variables["HF_HUB_CACHE"] = str(stand_ins.ensure())
     variables["DS_BUILD_OPS"] = "0"
-    variables.update(HF_HUB_OFFLINE="1", HF_DATASETS_OFFLINE="1", HF_EVALUATE_OFFLINE="1", WANDB_MODE="offline")
+    variables.update(
+        HF_HUB_OFFLINE="1", HF_DATASETS_OFFLINE="1", HF_EVALUATE_OFFLINE="1", WANDB_MODE="offline"
+    )
     return variables
 
 
@@ -337,19 +413,39 @@ def reasons(name: str, checkout: bool = False) -> dict[str, str]:
     return {**found.get(name, {}), **found.get(f"{name} {'+' if checkout else '-'} checkout", {})}
 
 
-def table(plain: Mapping[str, Outcome], machine: Mapping[str, Outcome], specification: str, several: Iterable[str]) -> list[str]:
+def table(
+    plain: Mapping[str, Outcome], machine: Mapping[str, Outcome], specification: str, several: Iterable[str]
+) -> list[str]:
     """The two runs, one line each, and what became of the tests that ask for several devices."""
     lines = [f"{'':14}{'tests':>7}{'passed':>8}{'of those with a stand-in':>26}{'failed':>8}{'skipped':>9}"]
     for label, outcomes in (("plain CPU", plain), (specification, machine)):
         counts = Counter(outcome.outcome for outcome in outcomes.values())
         with_one = sum(outcome.stand_in for outcome in outcomes.values() if outcome.outcome == "passed")
-        lines.append(f"{label:14}{len(outcomes):>7}{counts['passed']:>8}{with_one:>26}{counts['failed']:>8}{counts['skipped']:>9}")
-    tests = {wanted: [outcome for test, outcome in machine.items() if _without_parameters(test, wanted)] for wanted in several}
-    through = [found for found in tests.values() if found and all(outcome.outcome == "passed" for outcome in found)]
+        lines.append(
+            f"{label:14}{len(outcomes):>7}{counts['passed']:>8}{with_one:>26}{counts['failed']:>8}{counts['skipped']:>9}"
+        )
+    tests = {
+        wanted: [outcome for test, outcome in machine.items() if _without_parameters(test, wanted)]
+        for wanted in several
+    }
+    through = [
+        found for found in tests.values() if found and all(outcome.outcome == "passed" for outcome in found)
+    ]
     with_one = sum(any(outcome.stand_in for outcome in found) for found in through)
-    opened = sum(plain[test].outcome != "passed" for test, outcome in machine.items() if test in plain and outcome.outcome == "passed")
-    lost = [test for test, outcome in plain.items() if outcome.outcome == "passed" and machine.get(test, _GONE).outcome != "passed"]
-    lines.append(f"of the tests whose decorators ask for several devices, {len(through)} of {len(tests)} pass, {with_one} with a stand-in")
+    opened = sum(
+        plain[test].outcome != "passed"
+        for test, outcome in machine.items()
+        if test in plain and outcome.outcome == "passed"
+    )
+    lost = [
+        test
+        for test, outcome in plain.items()
+        if outcome.outcome == "passed" and machine.get(test, _GONE).outcome != "passed"
+    ]
+    lines.append(
+        f"of the tests whose decorators ask for several devices, {len(through)} of {len(tests)} pass, "
+        f"{with_one} with a stand-in"
+    )
     lines.append(f"{opened} pass on the machine only, {len(lost)} on the plain CPU only")
     return lines
 
@@ -358,12 +454,18 @@ _GONE = Outcome("missing", "")
 
 
 def _without_parameters(test: str, wanted: str) -> bool:
-    """Whether a test is the wanted one; `parameterized` appends a number to the name, pytest its parameters in brackets."""
+    """Whether a test is the wanted one; `parameterized` appends a number to the name, pytest its parameters
+    in brackets.
+    """
     return re.fullmatch(re.escape(wanted) + r"(_\d+.*|\[.*)?", test, re.DOTALL) is not None
 
 
 def show(
-    name: str, plain: Mapping[str, Outcome], machine: Mapping[str, Outcome], checkout: Path | None = None, whole: bool = True
+    name: str,
+    plain: Mapping[str, Outcome],
+    machine: Mapping[str, Outcome],
+    checkout: Path | None = None,
+    whole: bool = True,
 ) -> list[str]:
     """Print the table and the reasons; returns what is not accounted for."""
     peer, known = PEERS[name], reasons(name, checkout is not None)
@@ -379,18 +481,29 @@ def show(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the tests of peers on the plain CPU and on a virtual machine, and account for each that does not pass."""
+    """Run the tests of peers on the plain CPU and on a virtual machine, and account for each that does not
+    pass.
+    """
     words = sys.argv[1:] if arguments is None else list(arguments)
     if words[:1] == ["torch"]:
         return torch_tests.main(words[1:])
     parser = argparse.ArgumentParser(prog="python -m tools.peers", description=main.__doc__)
     help_on_peers = f"{', '.join(sorted(PEERS))}; or torch: see `python -m tools.peers torch --help`"
     parser.add_argument("peers", nargs="+", choices=sorted(PEERS), metavar="PEER", help=help_on_peers)
-    parser.add_argument("-k", metavar="EXPRESSION", help="run these tests on the machine only and show what pytest says")
-    parser.add_argument("--machine", metavar="SPEC", help="the machine for -k, where the peer's own has too few GPUs")
-    parser.add_argument("--file", action="append", default=[], metavar="WORD", help="only files with this word in their path")
     parser.add_argument(
-        "--checkout", type=Path, metavar="FOLDER", help="the peer's repository, for what its source distribution leaves out"
+        "-k", metavar="EXPRESSION", help="run these tests on the machine only and show what pytest says"
+    )
+    parser.add_argument(
+        "--machine", metavar="SPEC", help="the machine for -k, where the peer's own has too few GPUs"
+    )
+    parser.add_argument(
+        "--file", action="append", default=[], metavar="WORD", help="only files with this word in their path"
+    )
+    parser.add_argument(
+        "--checkout",
+        type=Path,
+        metavar="FOLDER",
+        help="the peer's repository, for what its source distribution leaves out",
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every outcome there, too")
     given = parser.parse_args(words)
@@ -404,9 +517,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for name in given.peers:
             peer = PEERS[name]
             if not peer.tests and not given.checkout:
-                raise PeerError(f"the source distribution of {name} has no tests: give a --checkout of its repository")
+                raise PeerError(
+                    f"the source distribution of {name} has no tests: give a --checkout of its repository"
+                )
             if given.k:
-                found = run_tests(name, given.machine or peer.machine, given.file, ["-k", given.k], given.checkout)
+                found = run_tests(
+                    name, given.machine or peer.machine, given.file, ["-k", given.k], given.checkout
+                )
                 problems += [test for test, outcome in found.items() if outcome.outcome == "failed"]
                 continue
             plain = run_tests(name, "", given.file, checkout=given.checkout)

@@ -1,17 +1,21 @@
-"""Serve a model with real Petals on a virtual machine: healthy, with its caches on the CPU, and with `sd.guard_cache`.
+"""Serve a model with real Petals on a virtual machine: healthy, with its caches on the CPU, and with
+`sd.guard_cache`.
 
-Petals 2.2.0.post1 runs beside the installed torch, from overlays of its own companions: its server, its handlers and its
-peer-to-peer daemon as processes on 127.0.0.1, the blocks on `cuda:0` of a virtual machine, the client on the CPU. The model is a
-tiny random Llama, made on the spot. What a run must show is compared with what it did; the exit status is 1 if a line is wrong.
+Petals 2.2.0.post1 runs beside the installed torch, from overlays of its own companions: its server, its
+handlers and its peer-to-peer daemon as processes on 127.0.0.1, the blocks on `cuda:0` of a virtual machine,
+the client on the CPU. The model is a tiny random Llama, made on the spot. What a run must show is compared
+with what it did; the exit status is 1 if a line is wrong.
 
-    python -m tools.petals_proof              # about three minutes; builds the overlays the first time (some 200 MB from PyPI)
-    python -m tools.petals_proof --logs DIR   # keeps what each process printed
-    python -m tools.petals_proof --checkout DIR    # the throughput test of two commits of a clone of Petals: issue 575, and repaired
+    python -m tools.petals_proof              # about three minutes; builds the overlays the first time (some
+    200 MB from PyPI) python -m tools.petals_proof --logs DIR   # keeps what each process printed python -m
+    tools.petals_proof --checkout DIR    # the throughput test of two commits of a clone of Petals: issue 575,
+    and repaired
 
-Petals pins hivemind 1.1.10.post2, which PyPI has as a source that fetches its daemon from GitHub when it is built. The overlay is
-1.1.9, whose wheel carries the daemon; of their Python, `dht.py` differs in one base class (a process that is forked, the default
-here anyway) and `runtime.py` in a method that was split off. What else is adapted is in `examples/petals_swarm.py`. The old wheels
-are there for Python 3.11 on Linux (x86-64).
+Petals pins hivemind 1.1.10.post2, which PyPI has as a source that fetches its daemon from GitHub when it is
+built. The overlay is 1.1.9, whose wheel carries the daemon; of their Python, `dht.py` differs in one base
+class (a process that is forked, the default here anyway) and `runtime.py` in a method that was split off.
+What else is adapted is in `examples/petals_swarm.py`. The old wheels are there for Python 3.11 on Linux
+(x86-64).
 """
 
 from __future__ import annotations
@@ -38,16 +42,24 @@ ROOT = Path(__file__).resolve().parent.parent
 SCRIPT = ROOT / "examples" / "petals_swarm.py"
 PINS = overlays.parse_pins(
     """
-    petals==2.2.0.post1 hivemind==1.1.9 tensor-parallel==1.0.23 transformers==4.34.1 tokenizers==0.14.1 huggingface-hub==0.17.3
-    accelerate==0.27.2 peft==0.5.0 bitsandbytes==0.41.1 pydantic==1.10.27 protobuf==3.20.3 numpy==1.26.4 scipy==1.17.1
-    safetensors==0.8.0 multiaddr==0.0.9 varint==1.0.2 base58==2.1.1 netaddr==1.3.0 six==1.17.0 pymultihash==0.8.2 dijkstar==2.6.0
-    cpufeature==0.2.1 humanfriendly==10.0 async-timeout==5.0.1 uvloop==0.23.0 msgpack==1.2.4 prefetch-generator==1.0.3
-    configargparse==1.9.0 sortedcontainers==2.4.0 sentencepiece==0.2.3 cryptography==50.0.2 cffi==2.1.1 pycparser==3.12
+    petals==2.2.0.post1 hivemind==1.1.9 tensor-parallel==1.0.23 transformers==4.34.1 tokenizers==0.14.1
+    huggingface-hub==0.17.3
+    accelerate==0.27.2 peft==0.5.0 bitsandbytes==0.41.1 pydantic==1.10.27 protobuf==3.20.3 numpy==1.26.4
+    scipy==1.17.1
+    safetensors==0.8.0 multiaddr==0.0.9 varint==1.0.2 base58==2.1.1 netaddr==1.3.0 six==1.17.0
+    pymultihash==0.8.2 dijkstar==2.6.0
+    cpufeature==0.2.1 humanfriendly==10.0 async-timeout==5.0.1 uvloop==0.23.0 msgpack==1.2.4
+    prefetch-generator==1.0.3
+    configargparse==1.9.0 sortedcontainers==2.4.0 sentencepiece==0.2.3 cryptography==50.0.2 cffi==2.1.1
+    pycparser==3.12
     typer==0.20.1 click==8.5.1 speedtest-cli==2.1.3
     requests==2.32.5 urllib3==2.8.0 certifi==2026.10.18 idna==3.20 charset-normalizer==3.5.2
     """.split()
 )
-LATER_PINS = {**PINS, **overlays.parse_pins(["transformers==4.38.2", "tokenizers==0.15.2", "huggingface-hub==0.36.2"])}
+LATER_PINS = {
+    **PINS,
+    **overlays.parse_pins(["transformers==4.38.2", "tokenizers==0.15.2", "huggingface-hub==0.36.2"]),
+}
 """What Petals wanted in April 2024; Petals itself comes from a checkout and hides the release."""
 BAD, GOOD = "d6f4f80f3f524dd7d961f409ed3d5b0c8bc957e9", "30f522d1a0646593842733037f1b278ea0f1fe7a"
 _ADDRESS = re.compile(r"Running a server on \['([^']+)'")
@@ -82,12 +94,26 @@ def make_model(folder: Path, environment: dict[str, str]) -> list[int]:
 
 
 @contextlib.contextmanager
-def server(folder: Path, report: Path, log: Path, environment: dict[str, str], run: str, serve: str) -> Iterator[tuple[int, str]]:
+def server(
+    folder: Path, report: Path, log: Path, environment: dict[str, str], run: str, serve: str
+) -> Iterator[tuple[int, str]]:
     """A server on a virtual machine: its process and its address."""
-    samedevice = [sys.executable, "-m", "samedevice", "run", "--machine", "1x24GB", "--json", str(report), *run.split()]
+    samedevice = [
+        sys.executable,
+        "-m",
+        "samedevice",
+        "run",
+        "--machine",
+        "1x24GB",
+        "--json",
+        str(report),
+        *run.split(),
+    ]
     with log.open("w") as output:
         command = [*samedevice, str(SCRIPT), "serve", str(folder), *serve.split()]
-        process = subprocess.Popen(command, env=environment, stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
+        process = subprocess.Popen(
+            command, env=environment, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+        )
     with _ended(process):
         yield process.pid, _address(process, log)
         process.send_signal(signal.SIGINT)
@@ -111,11 +137,17 @@ def ask(folder: Path, address: str, log: Path, environment: dict[str, str]) -> t
     began = time.monotonic()
     with log.open("w") as output:
         command = [sys.executable, str(SCRIPT), "ask", str(folder), address]
-        process = subprocess.Popen(command, env=environment, stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
+        process = subprocess.Popen(
+            command, env=environment, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+        )
     with _ended(process), contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(_ANSWER)
     last = (log.read_text(errors="replace").strip().splitlines() or ["nothing"])[-1]
-    answer = json.loads(last) if process.returncode == 0 else re.sub(r"^.*Failed to call handler .* at \w+: ", "", last)
+    answer = (
+        json.loads(last)
+        if process.returncode == 0
+        else re.sub(r"^.*Failed to call handler .* at \w+: ", "", last)
+    )
     return answer, time.monotonic() - began
 
 
@@ -130,7 +162,9 @@ def _ended(process: subprocess.Popen[bytes]) -> Iterator[None]:
         process.wait()
 
 
-def observe(name: str, run: str, serve: str, unguard: bool = False, *, work: Path, environment: dict[str, str]) -> Result:
+def observe(
+    name: str, run: str, serve: str, unguard: bool = False, *, work: Path, environment: dict[str, str]
+) -> Result:
     """One server, one client; a second one after the guard was removed if `unguard`."""
     report, log = work / f"{name}.json", work / f"{name}.log"
     answers: list[Any] = []
@@ -140,7 +174,9 @@ def observe(name: str, run: str, serve: str, unguard: bool = False, *, work: Pat
             if removed:
                 os.kill(process, signal.SIGUSR1)
                 time.sleep(0.5)
-            answer, took = ask(work / "model", address, work / f"{name}-client-{len(answers)}.log", environment)
+            answer, took = ask(
+                work / "model", address, work / f"{name}-client-{len(answers)}.log", environment
+            )
             answers.append(answer)
             seconds.append(took)
     findings = json.loads(report.read_text())["findings"]
@@ -150,8 +186,15 @@ def observe(name: str, run: str, serve: str, unguard: bool = False, *, work: Pat
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the proof and print its table."""
     parser = argparse.ArgumentParser(prog="python -m tools.petals_proof", description=main.__doc__)
-    parser.add_argument("--logs", type=Path, metavar="DIR", help="keep what each process printed, and the findings as JSON")
-    parser.add_argument("--checkout", type=Path, metavar="DIR", help="a clone of Petals: run two of its commits instead of the release")
+    parser.add_argument(
+        "--logs", type=Path, metavar="DIR", help="keep what each process printed, and the findings as JSON"
+    )
+    parser.add_argument(
+        "--checkout",
+        type=Path,
+        metavar="DIR",
+        help="a clone of Petals: run two of its commits instead of the release",
+    )
     options = parser.parse_args(arguments)
     work = options.logs or Path(tempfile.mkdtemp(prefix="petals-"))
     work.mkdir(parents=True, exist_ok=True)
@@ -221,22 +264,35 @@ def _prove_commits(checkout: Path, work: Path, check: Checks) -> None:
     for commit, expected in ((BAD, 2), (GOOD, 0)):
         source, report = work / commit, work / f"{commit}.json"
         source.mkdir(exist_ok=True)
-        archive = subprocess.run(["git", "-C", str(checkout), "archive", commit, "src"], stdout=subprocess.PIPE, check=True)
+        archive = subprocess.run(
+            ["git", "-C", str(checkout), "archive", commit, "src"], stdout=subprocess.PIPE, check=True
+        )
         subprocess.run(["tar", "-x", "-C", str(source)], input=archive.stdout, check=True)
         command = [sys.executable, "-m", "samedevice", "run", "--machine", "1x24GB", "--json", str(report)]
         command += [str(SCRIPT), "measure", str(work / "model")]
         with (work / f"{commit}.log").open("w") as log:
-            subprocess.run(command, env=variables(LATER_PINS, source / "src"), stdout=log, stderr=subprocess.STDOUT, check=False)
+            subprocess.run(
+                command,
+                env=variables(LATER_PINS, source / "src"),
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                check=False,
+            )
         document = json.loads(report.read_text())
         print(f"Petals at {commit[:7]}: {document['status']}")
         for finding in document["findings"]:
             check(told(finding), is_cache(finding, made="misc.py"))
-        check(f"{len(document['findings'])} findings", document["status"] == "completed" and len(document["findings"]) == expected)
+        check(
+            f"{len(document['findings'])} findings",
+            document["status"] == "completed" and len(document["findings"]) == expected,
+        )
 
 
 def is_situation(answer: object) -> bool:
     """Whether a client was told the error of S5."""
-    return bool(re.match(r"Expected all tensors to be on the same device.*cpu.*wrapper_CUDA_cat\)", str(answer)))
+    return bool(
+        re.match(r"Expected all tensors to be on the same device.*cpu.*wrapper_CUDA_cat\)", str(answer))
+    )
 
 
 def is_cache(finding: dict[str, Any], made: str = "tensor_descr.py") -> bool:
@@ -245,7 +301,8 @@ def is_cache(finding: dict[str, Any], made: str = "tensor_descr.py") -> bool:
     return (
         finding["cause"] == "cache-or-beam-state-on-wrong-device"
         and finding["at"]["file"].endswith("petals/models/llama/block.py")
-        and (stale["device"], stale["local"][:14], Path(stale["made"]["file"]).name) == ("cpu", "past_key_value", made)
+        and (stale["device"], stale["local"][:14], Path(stale["made"]["file"]).name)
+        == ("cpu", "past_key_value", made)
     )
 
 
@@ -255,7 +312,9 @@ def told(finding: dict[str, Any]) -> str:
     made = f"{Path(stale['made']['file']).name}:{stale['made']['line']}"
     cause = f"{finding['cause']} ({finding['confidence']})"
     where = f"{Path(at['file']).name}:{at['line']} {at['code']}"
-    return f"{where}: {stale['local']} on {stale['device']}, made at {made}; {cause}, {finding['count']} times"
+    return (
+        f"{where}: {stale['local']} on {stale['device']}, made at {made}; {cause}, {finding['count']} times"
+    )
 
 
 if __name__ == "__main__":

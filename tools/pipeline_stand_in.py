@@ -36,7 +36,9 @@ def _tokenizer(folder: Path) -> Any:
 
     letters = sorted(pre_tokenizers.ByteLevel.alphabet())
     symbols = ["<|startoftext|>", "<|endoftext|>", *letters, *(f"{letter}</w>" for letter in letters)]
-    (folder / "vocab.json").write_text(json.dumps({symbol: i for i, symbol in enumerate(symbols)}), encoding="utf-8")
+    (folder / "vocab.json").write_text(
+        json.dumps({symbol: i for i, symbol in enumerate(symbols)}), encoding="utf-8"
+    )
     (folder / "merges.txt").write_text("#version: 0.2\n", encoding="utf-8")
     return CLIPTokenizer(str(folder / "vocab.json"), str(folder / "merges.txt"), model_max_length=77)
 
@@ -50,7 +52,12 @@ def main(folder: Path) -> None:
     torch.manual_seed(0)
     with tempfile.TemporaryDirectory() as scratch:
         tokenizer = _tokenizer(Path(scratch))
-    sizes = {"hidden_size": _WIDTH, "intermediate_size": 2 * _WIDTH, "num_hidden_layers": 2, "num_attention_heads": 4}
+    sizes = {
+        "hidden_size": _WIDTH,
+        "intermediate_size": 2 * _WIDTH,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+    }
     ids = {"bos_token_id": 0, "pad_token_id": 1, "eos_token_id": 1}
     StableDiffusionPipeline(
         vae=AutoencoderKL(

@@ -41,35 +41,73 @@ class Outcome:
 def cases() -> list[tuple[Path, bool]]:
     """Folders with a launch, and whether it must be refused."""
     return [
-        (folder, kind == "refused") for kind in ("refused", "correct") for folder in sorted((CASES / kind).iterdir()) if folder.is_dir()
+        (folder, kind == "refused")
+        for kind in ("refused", "correct")
+        for folder in sorted((CASES / kind).iterdir())
+        if folder.is_dir()
     ]
 
 
 def judge(folder: Path, refused: bool) -> Outcome:
     """One case, judged by the command."""
-    environment = {name: value for name, value in os.environ.items() if name not in ("CUDA_VISIBLE_DEVICES", "RANK", "WORLD_SIZE")}
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("CUDA_VISIBLE_DEVICES", "RANK", "WORLD_SIZE")
+    }
     environment["PYTHONPATH"] = str(ROOT / "src")
-    command = [sys.executable, "-m", "samedevice", "preflight", "launch.sh", "--machine", MACHINE, "--json", "/dev/stdout", "--lang", "en"]
+    command = [
+        sys.executable,
+        "-m",
+        "samedevice",
+        "preflight",
+        "launch.sh",
+        "--machine",
+        MACHINE,
+        "--json",
+        "/dev/stdout",
+        "--lang",
+        "en",
+    ]
     started = time.perf_counter()
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
     seconds = time.perf_counter() - started
     document, _ = (
-        json.JSONDecoder().raw_decode(done.stdout) if done.stdout.startswith("{") else ({"findings": [], "mode": {"name": done.stderr}}, 0)
+        json.JSONDecoder().raw_decode(done.stdout)
+        if done.stdout.startswith("{")
+        else ({"findings": [], "mode": {"name": done.stderr}}, 0)
     )
     codes = tuple(finding["code"] for finding in document["findings"])
-    return Outcome(f"{folder.parent.name}/{folder.name}", refused, done.returncode, codes, document["mode"]["name"], seconds)
+    return Outcome(
+        f"{folder.parent.name}/{folder.name}",
+        refused,
+        done.returncode,
+        codes,
+        document["mode"]["name"],
+        seconds,
+    )
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Print a row for each case."""
-    argparse.ArgumentParser(prog="python -m tools.preflight_cases", description=main.__doc__).parse_args(arguments)
+    argparse.ArgumentParser(prog="python -m tools.preflight_cases", description=main.__doc__).parse_args(
+        arguments
+    )
     outcomes = [judge(folder, refused) for folder, refused in cases()]
     print(f"{'case':32} {'mode':22} {'verdict':16} {'seconds':>7}")
     for outcome in outcomes:
         verdict = " ".join(outcome.codes) or "passed"
-        print(f"{outcome.case:32} {outcome.mode:22} {verdict:16} {outcome.seconds:7.2f}{'' if outcome.right else '  WRONG'}")
+        print(
+            f"{outcome.case:32} {outcome.mode:22} {verdict:16} "
+            f"{outcome.seconds:7.2f}{'' if outcome.right else '  WRONG'}"
+        )
     right = sum(outcome.right for outcome in outcomes)
-    print(f"{right} of {len(outcomes)} right on {MACHINE}; the slowest took {max(outcome.seconds for outcome in outcomes):.2f} s")
+    print(
+        f"{right} of {len(outcomes)} right on {MACHINE}; the slowest took "
+        f"{max(outcome.seconds for outcome in outcomes):.2f} s"
+    )
     return 0 if right == len(outcomes) else 1
 
 

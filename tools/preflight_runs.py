@@ -1,9 +1,10 @@
-"""Start the launches of `examples/preflight/` on a virtual machine: do the refused ones really fail, do the correct ones run to their end?
+"""Start the launches of `examples/preflight/` on a virtual machine: do the refused ones really fail, do the
+correct ones run to their end?
 
 python -m tools.preflight_runs              # a tiny model, two ranks; minutes
 
-Launches that need DeepSpeed are started where it is installed. unsloth, LLaMA-Factory and ms-swift are not started here; what
-they did when they were started by hand is in `docs/measurements.md`.
+Launches that need DeepSpeed are started where it is installed. unsloth, LLaMA-Factory and ms-swift are not
+started here; what they did when they were started by hand is in `docs/measurements.md`.
 """
 
 from __future__ import annotations
@@ -47,18 +48,29 @@ T5 = {
     "vocab_size": 256,
     "decoder_start_token_id": 0,
 }
-_TRAINER = "--output_dir out --max_steps 2 --per_device_train_batch_size 1 --save_strategy no --report_to none"
-_ACCELERATE = "--launcher accelerate --nproc 2 --launcher-args '--config_file {file} --num_processes 2 --main_process_port {port}'"
+_TRAINER = (
+    "--output_dir out --max_steps 2 --per_device_train_batch_size 1 --save_strategy no --report_to none"
+)
+_ACCELERATE = (
+    "--launcher accelerate --nproc 2 --launcher-args '--config_file {file} --num_processes 2 "
+    "--main_process_port {port}'"
+)
 _TORCHRUN = "--launcher torchrun --nproc 2 --launcher-args '--master_port {port}'"
 RUNS: dict[str, tuple[str, ...]] = {
     "refused/transformers_31557": ("train.py {qwen}",),
-    "refused/accelerate_2486": (_ACCELERATE.replace("{file}", "config.yaml") + " train.py --model {qwen} --full-precision",),
-    "refused/peft_306": (_ACCELERATE.replace("{file}", "zero3.yaml") + " train.py --model_name_or_path {t5} --no-load_in_8bit",),
+    "refused/accelerate_2486": (
+        _ACCELERATE.replace("{file}", "config.yaml") + " train.py --model {qwen} --full-precision",
+    ),
+    "refused/peft_306": (
+        _ACCELERATE.replace("{file}", "zero3.yaml") + " train.py --model_name_or_path {t5} --no-load_in_8bit",
+    ),
     "refused/llamafactory_2735": (
-        _ACCELERATE.replace("{file}", "config.yaml") + " src/train.py --stage dpo --do_train --model_name_or_path {qwen} --output_dir out",
+        _ACCELERATE.replace("{file}", "config.yaml")
+        + " src/train.py --stage dpo --do_train --model_name_or_path {qwen} --output_dir out",
     ),
     "refused/huatuogpt_32": (
-        "--launcher accelerate --nproc 1 --launcher-args '--config_file zero2.yaml --num_processes 1' train.py --model_path {qwen}",
+        "--launcher accelerate --nproc 1 --launcher-args '--config_file zero2.yaml --num_processes 1' "
+        "train.py --model_path {qwen}",
     ),
     "correct/ddp_rank_map": (_TORCHRUN + " train.py {qwen}",),
     "correct/accelerator": (_ACCELERATE.replace("{file}", "config.yaml") + " train.py --model {qwen}",),
@@ -73,17 +85,29 @@ RUNS: dict[str, tuple[str, ...]] = {
     "correct/tensor_parallel": (_TORCHRUN + " generate.py {qwen}",),
     "correct/resume": (_TORCHRUN + " train.py {qwen} last.pt",) * 2,
 }
-"""What `samedevice run` gets for each launch; quantized loads are replaced by whole ones, since bitsandbytes' kernels are not there."""
+"""What `samedevice run` gets for each launch; quantized loads are replaced by whole ones, since bitsandbytes'
+kernels are not there.
+"""
 NEEDS_DEEPSPEED = ("refused/peft_306", "refused/huatuogpt_32", "correct/zero3")
 
 
 def start(case: str, words: str, folder: Path, port: int) -> tuple[int, float, str]:
     """Status, seconds, and the error that ended it."""
     values = {"qwen": folder / "qwen", "t5": folder / "t5", "port": port}
-    command = [sys.executable, "-m", "samedevice", "run", "--machine", MACHINE, *shlex.split(words.format(**values))]
+    command = [
+        sys.executable,
+        "-m",
+        "samedevice",
+        "run",
+        "--machine",
+        MACHINE,
+        *shlex.split(words.format(**values)),
+    ]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PORT": str(port)}
     began = time.perf_counter()
-    done = subprocess.run(command, cwd=folder / case, env=environment, capture_output=True, text=True, timeout=600, check=False)
+    done = subprocess.run(
+        command, cwd=folder / case, env=environment, capture_output=True, text=True, timeout=600, check=False
+    )
     errors = re.findall(r"^(?:\[rank\d\]: )?(\w*(?:Error|Exception): .*)$", done.stderr, re.MULTILINE)
     told = re.findall(r"^SD\d+ [\w-]+", done.stderr, re.MULTILINE)
     return done.returncode, time.perf_counter() - began, " | ".join([*told[:1], *errors[:1]])
@@ -91,7 +115,9 @@ def start(case: str, words: str, folder: Path, port: int) -> tuple[int, float, s
 
 def main(arguments: list[str] | None = None) -> int:
     """Print a row for each launch."""
-    argparse.ArgumentParser(prog="python -m tools.preflight_runs", description=main.__doc__).parse_args(arguments)
+    argparse.ArgumentParser(prog="python -m tools.preflight_runs", description=main.__doc__).parse_args(
+        arguments
+    )
     folder = Path(tempfile.mkdtemp(prefix="samedevice-preflight-"))
     wrong = 0
     try:
@@ -107,7 +133,11 @@ def main(arguments: list[str] | None = None) -> int:
                 status, seconds, error = start(case, words, folder, PORT + number)
                 right = (status != 0) is case.startswith("refused")
                 wrong += not right
-                print(f"{case:30} status {status}  {seconds:5.0f} s  {'' if right else 'UNEXPECTED  '}{error[:150]}", flush=True)
+                print(
+                    f"{case:30} status {status}  {seconds:5.0f} s  "
+                    f"{'' if right else 'UNEXPECTED  '}{error[:150]}",
+                    flush=True,
+                )
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return 1 if wrong else 0

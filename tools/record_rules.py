@@ -3,10 +3,11 @@
     python -m tools.record_rules RECORDING.json.gz [--only TEXT] [--minutes N]
     python -m tools.record_rules RECORDING.json.gz --self-check      a virtual machine in the place of the GPU
 
-Needs one CUDA GPU and torch 2.11 or newer. Every entry of torch's operator database is run, with each tensor argument (members of
-lists too) on the CPU and the rest on the GPU, as it is and as a 0-dim tensor, and with `out=` on the CPU. Run it again to go on where
-it was stopped. Each case runs in a worker process with a synchronization after it; when a kernel faults or takes the process down, the
-case is recorded as such and a new worker goes on with the next one. What is recorded by the time it is stopped (`--minutes`, Ctrl-C) is in
+Needs one CUDA GPU and torch 2.11 or newer. Every entry of torch's operator database is run, with each tensor
+argument (members of lists too) on the CPU and the rest on the GPU, as it is and as a 0-dim tensor, and with
+`out=` on the CPU. Run it again to go on where it was stopped. Each case runs in a worker process with a
+synchronization after it; when a kernel faults or takes the process down, the case is recorded as such and a
+new worker goes on with the next one. What is recorded by the time it is stopped (`--minutes`, Ctrl-C) is in
 RECORDING, too. Wants numpy and expecttest beside torch, and no network.
 """
 
@@ -36,15 +37,21 @@ FATAL = 3
 
 def main() -> int:
     """Drive workers until every case has its outcome; the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("recording", type=Path)
     parser.add_argument("--only", default="", help="operators whose name holds this text")
-    parser.add_argument("--minutes", type=float, default=float("inf"), help="stop after that time; run again to go on")
+    parser.add_argument(
+        "--minutes", type=float, default=float("inf"), help="stop after that time; run again to go on"
+    )
     parser.add_argument("--self-check", action="store_true", help="record a virtual machine instead of a GPU")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     options.recording = options.recording.resolve()
-    journal = options.recording.with_suffix(".virtual.partial.jsonl" if options.self_check else ".partial.jsonl")
+    journal = options.recording.with_suffix(
+        ".virtual.partial.jsonl" if options.self_check else ".partial.jsonl"
+    )
     if options.worker:
         return work(journal, options.only, virtual=options.self_check)
     if not options.self_check:
@@ -81,10 +88,14 @@ def refuse_without_gpu() -> None:
 
 
 def supervise(recording: Path, only: str, virtual: bool, seconds: float, journal: Path) -> int | None:
-    """One worker's life; its exit status, or None when it died or hung and the next should go on after the case it was at."""
+    """One worker's life; its exit status, or None when it died or hung and the next should go on after the
+    case it was at.
+    """
     command = [sys.executable, "-m", "tools.record_rules", str(recording), "--worker", "--only", only]
     deadline = time.monotonic() + seconds
-    worker = subprocess.Popen([*command, *(["--self-check"] if virtual else [])], cwd=ROOT, stdout=subprocess.PIPE, bufsize=0)
+    worker = subprocess.Popen(
+        [*command, *(["--self-check"] if virtual else [])], cwd=ROOT, stdout=subprocess.PIPE, bufsize=0
+    )
     assert worker.stdout is not None
     at: str | None = None
     why = "hung"
@@ -113,7 +124,9 @@ def supervise(recording: Path, only: str, virtual: bool, seconds: float, journal
     if at is None:
         raise SystemExit(f"the worker {why} before its first case")
     with journal.open("a", encoding="utf-8") as file:
-        file.write("\n" + json.dumps({"key": at, "outcome": "crash", "type": "", "message": why}) + "\n")  # after a half line, maybe
+        file.write(
+            "\n" + json.dumps({"key": at, "outcome": "crash", "type": "", "message": why}) + "\n"
+        )  # after a half line, maybe
     return None
 
 
@@ -166,7 +179,9 @@ def machine() -> Any:
 
 
 def unchecked(virtual: Any, seen: int) -> dict[str, Any] | None:
-    """The outcome of a kernel that checks nothing, on a GPU a fault or wrong results: an event that raised nothing."""
+    """The outcome of a kernel that checks nothing, on a GPU a fault or wrong results: an event that raised
+    nothing.
+    """
     if sum(virtual.event_counts) == seen:
         return None
     return {"outcome": "crash", "type": "", "message": virtual.events[-1].message}
@@ -193,7 +208,10 @@ def pack(journal: Path, recording: Path, *, virtual: bool) -> None:
     """Write the recording: what machine, and the results with each distinct one once."""
     results, _ = read_journal(journal)
     distinct: dict[str, int] = {}
-    numbers = {key: distinct.setdefault(json.dumps(result, sort_keys=True), len(distinct)) for key, result in results.items()}
+    numbers = {
+        key: distinct.setdefault(json.dumps(result, sort_keys=True), len(distinct))
+        for key, result in results.items()
+    }
     whole = {
         "format": FORMAT,
         "machine": about_virtual() if virtual else about_gpu(),
@@ -203,7 +221,10 @@ def pack(journal: Path, recording: Path, *, virtual: bool) -> None:
     with writing(recording) as file:
         json.dump(whole, file, separators=(",", ":"))
     outcomes = Counter(result["outcome"] for result in results.values())
-    print(f"\r{len(results)} cases: {', '.join(f'{count} {outcome}' for outcome, count in outcomes.most_common())}")
+    print(
+        f"\r{len(results)} cases: "
+        f"{', '.join(f'{count} {outcome}' for outcome, count in outcomes.most_common())}"
+    )
     print(f"{recording}: {recording.stat().st_size / 1024:.0f} KiB")
 
 
@@ -221,7 +242,10 @@ def about_gpu() -> dict[str, Any]:
     import torch
 
     driver = subprocess.run(
-        ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"], capture_output=True, text=True, check=False
+        ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     properties = torch.cuda.get_device_properties(0)
     return {

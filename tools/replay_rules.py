@@ -1,10 +1,12 @@
-"""Replays a recording of a real GPU on a virtual machine and prints how far they agree, by family of operators.
+"""Replays a recording of a real GPU on a virtual machine and prints how far they agree, by family of
+operators.
 
     python -m tools.replay_rules [RECORDING.json.gz ...] [--only TEXT] [--every N] [--show N] [--rows]
 
-Without a recording it replays the newest in `measurements/rules/`. Where there is none yet, the table's own predictions take its
-place: every case of torch's operator database is run twice, and what is checked is that nothing breaks and that both runs agree.
-`--rows` prints which operators were judged by a row of the table, by torch's declarations, or by the default.
+Without a recording it replays the newest in `measurements/rules/`. Where there is none yet, the table's own
+predictions take its place: every case of torch's operator database is run twice, and what is checked is that
+nothing breaks and that both runs agree. `--rows` prints which operators were judged by a row of the table, by
+torch's declarations, or by the default.
 """
 
 from __future__ import annotations
@@ -153,7 +155,9 @@ def line(name: str, each: Agreement) -> None:
 
 
 def rows_consulted(names: list[str]) -> Counter[str]:
-    """How many operators that the database reaches were judged by a row by hand, by torch's file, or by the default."""
+    """How many operators that the database reaches were judged by a row by hand, by torch's file, or by the
+    default.
+    """
     from samedevice.rules import row_for, rows_by_hand
     from samedevice.runtime import _settling
 
@@ -181,21 +185,32 @@ def rows_consulted(names: list[str]) -> Counter[str]:
 
 def main() -> int:
     """Replay, print, and fail on a crash of our own."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("recordings", nargs="*", type=Path)
     parser.add_argument("--only", default="", help="operators whose name holds this text")
     parser.add_argument("--every", type=int, default=1, help="only every Nth operator")
     parser.add_argument("--show", type=int, default=40, help="disagreements to print")
-    parser.add_argument("--rows", action="store_true", help="count operators by where their row comes from, and stop")
+    parser.add_argument(
+        "--rows", action="store_true", help="count operators by where their row comes from, and stop"
+    )
     options = parser.parse_args()
     names = [name for name in rule_cases.op_cases.operators() if options.only in name][:: options.every]
     if options.rows:
         counts = rows_consulted(names)
-        print(", ".join(f"{count} {source}" for source, count in counts.most_common()), f"of {sum(counts.values())} operators judged")
+        print(
+            ", ".join(f"{count} {source}" for source, count in counts.most_common()),
+            f"of {sum(counts.values())} operators judged",
+        )
         return 0
     for path in options.recordings or newest() or [None]:
         about, recorded = load(path) if path is not None else (None, None)
-        print(f"{path}: {about}" if path is not None else "no recording of a real GPU yet: the table's own predictions, replayed")
+        print(
+            f"{path}: {about}"
+            if path is not None
+            else "no recording of a real GPU yet: the table's own predictions, replayed"
+        )
         families = compare(recorded, names)
         show(families, options.show)
         if broken(recorded, families):

@@ -1,11 +1,13 @@
-"""Runs the small programs of `repro/`, each of which went wrong once, and compares what happens with what must happen.
+"""Runs the small programs of `repro/`, each of which went wrong once, and compares what happens with what
+must happen.
 
     python -m tools.repro                     # all of them, two at a time
     python -m tools.repro ctc.py cond.py      # some
     python -m tools.repro --json out.json
 
-What must happen stands at the end of each program, between `# /// expect` and `# ///`; `repro/README.md` says what may stand
-there. Each program runs in a fork of a process that has imported torch, so that a run costs what the program costs.
+What must happen stands at the end of each program, between `# /// expect` and `# ///`; `repro/README.md` says
+what may stand there. Each program runs in a fork of a process that has imported torch, so that a run costs
+what the program costs.
 
 Exit status 0: every program did what it must; 1: not so; 2: wrong usage.
 """
@@ -58,7 +60,9 @@ class Program:
     never: tuple[str, ...] = ()
     findings: tuple[Mapping[str, str], ...] | None = None
     refused: bool = False
-    """Whether one error of ours that names what is missing is right, too: then nothing else of the block counts."""
+    """Whether one error of ours that names what is missing is right, too: then nothing else of the block
+    counts.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +97,9 @@ def read(path: Path) -> Program:
 
 def programs(names: Sequence[str] = ()) -> list[Program]:
     """The programs of those names, or all that have a block."""
-    paths = [PROGRAMS / name for name in names] or sorted(path for path in PROGRAMS.iterdir() if path.name not in ("README.md", "h.py"))
+    paths = [PROGRAMS / name for name in names] or sorted(
+        path for path in PROGRAMS.iterdir() if path.name not in ("README.md", "h.py")
+    )
     for path in paths:
         if not path.is_file():
             raise ReproError(f"there is no program {path.name}")
@@ -109,7 +115,9 @@ def run(wanted: Sequence[Program], jobs: int = 2) -> list[Outcome]:
             program = waiting.pop(0)
             missing = [name for name in program.needs if importlib.util.find_spec(name) is None]
             if missing:
-                outcomes[program.name] = Outcome(program.name, program.must, "skipped", [f"not installed: {', '.join(missing)}"])
+                outcomes[program.name] = Outcome(
+                    program.name, program.must, "skipped", [f"not installed: {', '.join(missing)}"]
+                )
             else:
                 running.append(_Running(program))
         for each in list(running):
@@ -121,11 +129,15 @@ def run(wanted: Sequence[Program], jobs: int = 2) -> list[Outcome]:
 
 
 class _Running:
-    """A program in a fork of this process. Forks are made in the main thread: what ends a script waits for all others."""
+    """A program in a fork of this process. Forks are made in the main thread: what ends a script waits for
+    all others.
+    """
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self._folder = Path(tempfile.mkdtemp())  # not a TemporaryDirectory: the exit handlers of a fork would remove it
+        self._folder = Path(
+            tempfile.mkdtemp()
+        )  # not a TemporaryDirectory: the exit handlers of a fork would remove it
         for name in (program.name, "h.py"):
             shutil.copy(PROGRAMS / name, self._folder / name)
         self._started = time.monotonic()
@@ -151,7 +163,9 @@ class _Running:
         """What happened."""
         program, folder = self.program, self._folder
         findings = _findings(folder / "out.json")
-        wrong = list(_differences(program, self._code, _text(folder / "out.txt"), _text(folder / "said.txt"), findings))
+        wrong = list(
+            _differences(program, self._code, _text(folder / "out.txt"), _text(folder / "said.txt"), findings)
+        )
         shutil.rmtree(folder, ignore_errors=True)
         seconds = round(time.monotonic() - self._started, 1)
         return Outcome(program.name, program.must, "wrong" if wrong else "ok", wrong, seconds)
@@ -207,7 +221,9 @@ def _called(program: Program) -> int:
     return 0
 
 
-def _differences(program: Program, code: int, out: str, said: str, findings: list[dict[str, Any]] | None) -> Iterable[str]:
+def _differences(
+    program: Program, code: int, out: str, said: str, findings: list[dict[str, Any]] | None
+) -> Iterable[str]:
     if program.refused and code == _SCRIPT_FAILED and _OURS in said:
         return
     if code == -signal.SIGALRM:
@@ -226,7 +242,9 @@ def _differences(program: Program, code: int, out: str, said: str, findings: lis
         yield "writes no document"
         return
     for number, wanted in enumerate(program.findings):
-        yield from (f"finding {number + 1}: {each}" for each in _unlike(wanted, findings[number : number + 1]))
+        yield from (
+            f"finding {number + 1}: {each}" for each in _unlike(wanted, findings[number : number + 1])
+        )
     if len(findings) != len(program.findings):
         yield f"{len(findings)} findings, not {len(program.findings)}"
 
@@ -237,7 +255,9 @@ def _unlike(wanted: Mapping[str, str], found: list[dict[str, Any]]) -> Iterable[
         return
     for key, text in wanted.items():
         if key == "fix":
-            fixes = json.dumps([(each["title"], each["diff"]) for each in found[0]["fixes"]], ensure_ascii=False)
+            fixes = json.dumps(
+                [(each["title"], each["diff"]) for each in found[0]["fixes"]], ensure_ascii=False
+            )
             if text not in fixes.replace('\\"', '"'):
                 yield f"no fix has {text!r}"
         elif text not in str(found[0].get(key)):
@@ -246,7 +266,9 @@ def _unlike(wanted: Mapping[str, str], found: list[dict[str, Any]]) -> Iterable[
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run them and print the table."""
-    parser = argparse.ArgumentParser(prog="python -m tools.repro", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.repro", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("programs", nargs="*", help="names of programs; all when none is given")
     parser.add_argument("--json", type=Path, help="write the outcomes to this file, too")
     parser.add_argument("--jobs", type=int, default=2, help="programs that run at once (2)")
@@ -265,9 +287,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     outcomes = run(wanted, chosen.jobs)
     width = max(len(each.name) for each in outcomes)
     for each in outcomes:
-        print(f"{each.name:{width}}  {each.verdict:7}  {each.seconds:5.1f} s  {'; '.join(each.wrong) or each.must}")
-    counts = {verdict: sum(each.verdict == verdict for each in outcomes) for verdict in ("ok", "wrong", "skipped")}
-    print(f"\n{len(outcomes)} programs: {counts['ok']} ok, {counts['wrong']} wrong, {counts['skipped']} skipped")
+        print(
+            f"{each.name:{width}}  {each.verdict:7}  {each.seconds:5.1f} s  "
+            f"{'; '.join(each.wrong) or each.must}"
+        )
+    counts = {
+        verdict: sum(each.verdict == verdict for each in outcomes) for verdict in ("ok", "wrong", "skipped")
+    }
+    print(
+        f"\n{len(outcomes)} programs: {counts['ok']} ok, {counts['wrong']} wrong, {counts['skipped']} skipped"
+    )
     if chosen.json is not None:
         chosen.json.write_text(json.dumps([asdict(each) for each in outcomes], indent=1) + "\n")
     return 1 if counts["wrong"] else 0

@@ -1,7 +1,8 @@
-"""Cases of torch's operator database with one argument elsewhere: what the recorder records and the replay replays.
+"""Cases of torch's operator database with one argument elsewhere: what the recorder records and the replay
+replays.
 
-A case is named by plain data (operator, sample, kind of call, argument, dimensions), so that a recording made on one machine can be
-replayed on another: samples are made on the CPU from a fixed seed.
+A case is named by plain data (operator, sample, kind of call, argument, dimensions), so that a recording made
+on one machine can be replayed on another: samples are made on the CPU from a fixed seed.
 """
 
 from __future__ import annotations
@@ -54,7 +55,9 @@ def case_of(key: str) -> Case:
 
 
 def chosen(op: Any) -> dict[int, op_cases.Call]:
-    """The samples of an operator that are worth a case: the first without scalars and the first with, of those with several tensors."""
+    """The samples of an operator that are worth a case: the first without scalars and the first with, of
+    those with several tensors.
+    """
     found: dict[int, op_cases.Call] = {}
     kinds: set[tuple[int, bool]] = set()
     for number, call in enumerate(list(op_cases.calls(op, SAMPLES))):
@@ -84,14 +87,21 @@ def cases(name: str) -> Iterator[tuple[Case, op_cases.Call]]:
 
 
 def run(case: Case, call: op_cases.Call, other: str = "cpu", gpu: str = "cuda:0") -> Result:
-    """What comes of a case here: `skip` when it does not run with all arguments on the GPU either; `fatal` tells a lost context."""
+    """What comes of a case here: `skip` when it does not run with all arguments on the GPU either; `fatal`
+    tells a lost context.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             _call(case, call, gpu, gpu)
             synchronize()
         except Exception as error:
-            return {"outcome": "skip", "fatal": is_fatal(error), "type": type(error).__name__, "message": first_line(error)}
+            return {
+                "outcome": "skip",
+                "fatal": is_fatal(error),
+                "type": type(error).__name__,
+                "message": first_line(error),
+            }
         try:
             results = _call(case, call, gpu, other)
             synchronize()
@@ -102,7 +112,10 @@ def run(case: Case, call: op_cases.Call, other: str = "cpu", gpu: str = "cuda:0"
                 "type": type(error).__name__,
                 "message": first_line(error),
             }
-        return {"outcome": "ok", "devices": [str(leaf.device) for leaf in results if isinstance(leaf, torch.Tensor)]}
+        return {
+            "outcome": "ok",
+            "devices": [str(leaf.device) for leaf in results if isinstance(leaf, torch.Tensor)],
+        }
 
 
 def _call(case: Case, call: op_cases.Call, gpu: str, other: str) -> list[Any]:

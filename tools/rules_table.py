@@ -16,12 +16,17 @@ PAGE = Path(__file__).parents[1] / "docs" / "rules-table.md"
 HEAD = """\
 # The device-rule table
 
-What a CUDA kernel says to tensors on several devices, one row per operator. `python -m tools.rules_table` writes this page.
+What a CUDA kernel says to tensors on several devices, one row per operator. `python -m tools.rules_table`
+writes this page.
 
-Most rows are derived from torch's own declarations, the file `native_functions.yaml` inside the installed torch, so a new torch
-brings its new operators. The file says for every operator whether the generated wrapper compares devices, and which arguments, in
-which order; our reading of it is compared with torch's own generator, `torchgen`, entry by entry, in `tests/rules`. What the file
-cannot tell is written by hand, each row with the place in torch's sources. No row rests on a measurement yet: see
+Most rows are derived from torch's own declarations, the file `native_functions.yaml` inside the installed
+torch, so a new torch
+brings its new operators. The file says for every operator whether the generated wrapper compares devices,
+and which arguments, in
+which order; our reading of it is compared with torch's own generator, `torchgen`, entry by entry, in
+`tests/rules`. What the file
+cannot tell is written by hand, each row with the place in torch's sources. No row rests on a measurement
+yet: see
 [Proof](#proof).
 
 ## How kernels check
@@ -31,10 +36,13 @@ cannot tell is written by hand, each row with the place in torch's sources. No r
 """
 
 CHECKS = {
-    Check.WRAPPER: "any tensor that is not on the device of the first one; outputs come first, tensors after the `*` are not looked at",
-    Check.ITERATOR: "the same, but one 0-dim CPU tensor may stay behind (a second one: *Trying to pass too many CPU scalars*)",
+    Check.WRAPPER: "any tensor that is not on the device of the first one; outputs come first, tensors after "
+    "the `*` are not looked at",
+    Check.ITERATOR: "the same, but one 0-dim CPU tensor may stay behind (a second one: *Trying to pass too "
+    "many CPU scalars*)",
     Check.ITERATOR_STRICT: "the same without that exception",
-    Check.SCALARS_MOVE: "tensors with dimensions on another device; 0-dim tensors move, also from another GPU",
+    Check.SCALARS_MOVE: "tensors with dimensions on another device; 0-dim tensors move, also those of "
+    "another GPU",
     Check.INDEX: "indices on another GPU; on the host they are taken",
     Check.INDEX_PUT: "a value with dimensions on another device; indices and 0-dim values move",
     Check.FREE: "nothing, beside what the kernel demands in words of its own",
@@ -42,18 +50,23 @@ CHECKS = {
 }
 
 MIDDLE = """
-The words are CUDA's own. A wrapper says (`python -c "import torch; torch.ones(2, 2, device='cuda') @ torch.ones(2, 2)"`):
+The words are CUDA's own. A wrapper says (`python -c "import torch; torch.ones(2, 2, device='cuda') @
+torch.ones(2, 2)"`):
 
 ```
-Expected all tensors to be on the same device, but got mat2 is on cpu, different from other tensors on cuda:0 \
+Expected all tensors to be on the same device, but got mat2 is on cpu, different from other tensors on cuda:0
+\
 (when checking argument in method wrapper_CUDA_mm)
 ```
 
-Until about torch 2.8 it said *but found at least two devices, cuda:0 and cpu! (when checking argument for argument mat2 in method
-wrapper_CUDA_mm)*. The source is pull request 155085 of pytorch; both wordings are tested. `TensorIterator` still says *found at least
+Until about torch 2.8 it said *but found at least two devices, cuda:0 and cpu! (when checking argument for
+argument mat2 in method
+wrapper_CUDA_mm)*. The source is pull request 155085 of pytorch; both wordings are tested. `TensorIterator`
+still says *found at least
 two devices*, with the first device that is not the host named first, and then the offender.
 
-When the first tensor is on the host and another on a GPU, the dispatcher takes the CUDA kernel, for its key is the higher one; the
+When the first tensor is on the host and another on a GPU, the dispatcher takes the CUDA kernel, for its key
+is the higher one; the
 host's device is then the one that the others are said to differ from.
 
 ## Counts
@@ -61,10 +74,14 @@ host's device is then the one that the others are said to differ from.
 """
 
 DEFAULTS = """
-What is neither declared nor written by hand is judged by a default and counted: `VirtualMachine.unlisted` says which operators and
-how often, and the logger `samedevice.rules` notes each once at level DEBUG. Operators of other libraries, `torch.library` ones too, are
-*unchecked*: a kernel that is registered there may check or not, its fake implementation tells shapes and checks nothing on behalf of
-the kernel, and nobody can tell from outside. They are reported as SD105 and the program goes on. Custom operators whose body is Python
+What is neither declared nor written by hand is judged by a default and counted: `VirtualMachine.unlisted`
+says which operators and
+how often, and the logger `samedevice.rules` notes each once at level DEBUG. Operators of other libraries,
+`torch.library` ones too, are
+*unchecked*: a kernel that is registered there may check or not, its fake implementation tells shapes and
+checks nothing on behalf of
+the kernel, and nobody can tell from outside. They are reported as SD105 and the program goes on. Custom
+operators whose body is Python
 code are also judged so, for that body does not run here.
 
 ## Rows by hand
@@ -74,9 +91,11 @@ code are also judged so, for that body does not run here.
 TWO_GPUS = """
 ## Two GPUs
 
-One GPU is enough to record the rules, because for `cuda:0` and `cuda:1` the same comparisons run as for `cuda:0` and `cpu`:
+One GPU is enough to record the rules, because for `cuda:0` and `cuda:1` the same comparisons run as for
+`cuda:0` and `cpu`:
 
-- The generated wrapper compares whole devices, kind and index (`c10/core/Device.h`; `ATen/core/op_registration/adaption.h`,
+- The generated wrapper compares whole devices, kind and index (`c10/core/Device.h`;
+`ATen/core/op_registration/adaption.h`,
   `check_and_update_common_device`: `common_device != tensor.device()`).
 - `TensorIterator` does too (`TensorIterator.cpp`, `compute_types`: `op.device.value() != common_device`).
 - The words hold whatever two devices are compared.
@@ -148,25 +167,37 @@ A recording on a machine with two GPUs would prove it; the recorder has none of 
 
 ## Proof
 
-`python -m tools.record_rules FILE.json.gz` runs every entry of torch's operator database on a machine with one CUDA GPU, each tensor
-argument (members of lists too, and `out=`) on the CPU and the rest on the GPU, as it is and as a 0-dim tensor, and writes down outcome,
-message and result devices. `python -m tools.replay_rules` replays such a recording on a virtual machine and prints the agreement by
-family. No recording of a real GPU is in the repository yet. Until there is one, the table's own predictions are replayed for the whole
+`python -m tools.record_rules FILE.json.gz` runs every entry of torch's operator database on a machine with
+one CUDA GPU, each tensor
+argument (members of lists too, and `out=`) on the CPU and the rest on the GPU, as it is and as a 0-dim
+tensor, and writes down outcome,
+message and result devices. `python -m tools.replay_rules` replays such a recording on a virtual machine and
+prints the agreement by
+family. No recording of a real GPU is in the repository yet. Until there is one, the table's own predictions
+are replayed for the whole
 database: that shows that nothing breaks, and proves nothing about CUDA.
 
-What is certain today: that the derived rows say what `native_functions.yaml` and `torchgen` of the installed version say; that the texts
-marked with a file of C++ sources stand in the library of torch 2.13, as far as they are in its CPU build. The rest is from reading
-versions of torch's sources that are near 2.13 and not always 2.13 itself; kernels under `cuda/` are not in a CPU build.
+What is certain today: that the derived rows say what `native_functions.yaml` and `torchgen` of the installed
+version say; that the texts
+marked with a file of C++ sources stand in the library of torch 2.13, as far as they are in its CPU build.
+The rest is from reading
+versions of torch's sources that are near 2.13 and not always 2.13 itself; kernels under `cuda/` are not in a
+CPU build.
 
 ## Limits
 
-- Operators on sparse tensors have wrappers of their own (`wrapper_SparseCUDA_...`); the table names those of dense ones.
-- Composite operators that compare devices before any kernel is reached are checked apart from this table (`meshgrid`, `stft`,
-  `take_along_dim`, attention); an `out=` of a composite (`torch.linalg.norm(x, out=y)`, `torch.quantile`, `torch.tensordot`) on another
+- Operators on sparse tensors have wrappers of their own (`wrapper_SparseCUDA_...`); the table names those of
+dense ones.
+- Composite operators that compare devices before any kernel is reached are checked apart from this table
+(`meshgrid`, `stft`,
+  `take_along_dim`, attention); an `out=` of a composite (`torch.linalg.norm(x, out=y)`, `torch.quantile`,
+  `torch.tensordot`) on another
   device is accepted here and refused by CUDA.
-- Recurrent networks on a GPU go to cudnn, whose words are in the row of `_cudnn_rnn`; here they are taken apart, and the first matrix
+- Recurrent networks on a GPU go to cudnn, whose words are in the row of `_cudnn_rnn`; here they are taken
+apart, and the first matrix
   product is refused instead, with its words.
-- A batch norm or convolution that does not go to cudnn has another wrapper's name in its text (`native_batch_norm`,
+- A batch norm or convolution that does not go to cudnn has another wrapper's name in its text
+(`native_batch_norm`,
   `_slow_conv2d_forward`).
 """
 
@@ -174,12 +205,29 @@ versions of torch's sources that are near 2.13 and not always 2.13 itself; kerne
 def page() -> str:
     """The whole page."""
     checks = "".join(f"| {check.value} | {text} |\n" for check, text in CHECKS.items())
-    differences = ["| what | the host | another GPU | source |", "|---|---|---|---|", *(f"| {' | '.join(row)} |" for row in DIFFERENCES)]
-    return HEAD + checks + MIDDLE + counts() + DEFAULTS + rows() + TWO_GPUS + "\n".join(differences) + "\n" + TWO_GPUS_AFTER
+    differences = [
+        "| what | the host | another GPU | source |",
+        "|---|---|---|---|",
+        *(f"| {' | '.join(row)} |" for row in DIFFERENCES),
+    ]
+    return (
+        HEAD
+        + checks
+        + MIDDLE
+        + counts()
+        + DEFAULTS
+        + rows()
+        + TWO_GPUS
+        + "\n".join(differences)
+        + "\n"
+        + TWO_GPUS_AFTER
+    )
 
 
 def counts() -> str:
-    """How many declared operators with several tensors come from where; those that are always taken apart are left out."""
+    """How many declared operators with several tensors come from where; those that are always taken apart are
+    left out.
+    """
     found: Counter[tuple[str, str]] = Counter()
     for name, declared in declarations().items():
         if len(declared.positional + declared.outputs + declared.keywords) < 2:
@@ -190,7 +238,11 @@ def counts() -> str:
         source = "default" if row.by_default else "by hand" if name in rows_by_hand() else "declarations"
         found[row.check.value, source] += 1
     sources = ("declarations", "by hand", "default")
-    lines = ["| declared operators with several tensor arguments | from torch's declarations | by hand | by default |", "|---|--:|--:|--:|"]
+    lines = [
+        "| declared operators with several tensor arguments | from torch's declarations | by hand | by "
+        "default |",
+        "|---|--:|--:|--:|",
+    ]
     for check in Check:
         numbers = [found[check.value, source] for source in sources]
         if any(numbers):
@@ -209,14 +261,24 @@ def rows() -> str:
     for (check, source), members in families.items():
         names = " ".join(f"`{row.op}`" for row in members)
         then = f", then {members[0].then.check.value}" if members[0].then is not None else ""
-        lines.append(f"| {names} | {check}{then}{demands(members[0])} | {source.removeprefix('aten/src/ATen/native/')} |")
-    return "\n".join(lines) + "\n\nFiles are below `aten/src/ATen/native/` in torch's sources, where nothing else is said.\n"
+        lines.append(
+            f"| {names} | {check}{then}{demands(members[0])} | "
+            f"{source.removeprefix('aten/src/ATen/native/')} |"
+        )
+    return (
+        "\n".join(lines)
+        + "\n\nFiles are below `aten/src/ATen/native/` in torch's sources, where nothing else is said.\n"
+    )
 
 
 def demands(row: Row) -> str:
     """What the kernel asks itself."""
     chain = [row, *([row.then] if row.then is not None else [])]
-    texts = [demand.text.replace("{{", "{").replace("}}", "}").replace("|", "\\|") for each in chain for demand in each.demands]
+    texts = [
+        demand.text.replace("{{", "{").replace("}}", "}").replace("|", "\\|")
+        for each in chain
+        for demand in each.demands
+    ]
     return "".join(f"<br>*{text.strip()}*" for text in dict.fromkeys(texts))
 
 

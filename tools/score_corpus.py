@@ -60,7 +60,10 @@ class Tally:
         if not top and finding.confidence == "certain":
             self.wrong_certain.append(entry["id"])
         if not top:
-            self.misses.append(f"{kind:24} {entry['id']}: {', '.join(sorted(right))} | {finding.confidence}: {', '.join(named)}")
+            self.misses.append(
+                f"{kind:24} {entry['id']}: {', '.join(sorted(right))} | {finding.confidence}: "
+                f"{', '.join(named)}"
+            )
 
     def share(self, kinds: Sequence[str]) -> tuple[int, int]:
         """Right and all of several kinds together."""
@@ -71,7 +74,11 @@ class Tally:
 def entries(*, unscored: bool = False) -> list[dict[str, Any]]:
     """The entries that count; with `unscored` those that do not."""
     everything: list[dict[str, Any]] = json.loads((CORPUS / "corpus.json").read_text("utf-8"))
-    return [entry for entry in everything if entry["scored"] is not unscored and entry["root_cause"] != UNDETERMINED]
+    return [
+        entry
+        for entry in everything
+        if entry["scored"] is not unscored and entry["root_cause"] != UNDETERMINED
+    ]
 
 
 def paste_of(entry: dict[str, Any]) -> str:
@@ -82,8 +89,15 @@ def paste_of(entry: dict[str, Any]) -> str:
     lines = ["Traceback (most recent call last):"] if entry["frames"] else []
     for frame in entry["frames"]:
         if frame["file"] or frame["function"]:
-            home = "" if (frame["file"] or "script.py") == "script.py" else "/home/user/venv/lib/python3.11/site-packages/"
-            lines.append(f'  File "{home}{frame["file"] or "?"}", line {frame["line"] or 1}, in {frame["function"] or "?"}')
+            home = (
+                ""
+                if (frame["file"] or "script.py") == "script.py"
+                else "/home/user/venv/lib/python3.11/site-packages/"
+            )
+            lines.append(
+                f'  File "{home}{frame["file"] or "?"}", line {frame["line"] or 1}, in '
+                f"{frame['function'] or '?'}"
+            )
         if calls := frame["calls"]:
             lines.append(f"    {calls[0]}({', '.join(calls[1:])})")
     exception, text = entry["message"]["exception"], entry["text"] or ""
@@ -112,9 +126,15 @@ def show(name: str, counts: Tally) -> None:
             print(f"  top cause right, {kind:24} {right:3} of {every:3}  {right / every:6.1%}")
     right, every = counts.share(FROM_FRAMES)
     print(f"  top cause right, from message or frames  {right:3} of {every:3}  {right / every:6.1%}")
-    print(f"  right within cause and two candidates    {counts.three:3} of {counts.entries:3}  {counts.three / counts.entries:6.1%}")
+    print(
+        f"  right within cause and two candidates    {counts.three:3} of {counts.entries:3}  "
+        f"{counts.three / counts.entries:6.1%}"
+    )
     if hidden := counts.top.get("not identifiable"):
-        print(f"  undetermined or guess, not identifiable  {counts.withheld:3} of {hidden[1]:3}  {counts.withheld / hidden[1]:6.1%}")
+        print(
+            f"  undetermined or guess, not identifiable  {counts.withheld:3} of {hidden[1]:3}  "
+            f"{counts.withheld / hidden[1]:6.1%}"
+        )
     print(f"  wrong and called certain                 {len(counts.wrong_certain):3} of {counts.entries:3}")
 
 
@@ -138,7 +158,9 @@ def main(arguments: list[str] | None = None) -> int:
     whole = tally(scored)
     show("scored", whole)
     for number in (0, 1):
-        show(f"half {number} by hash of the name", tally([entry for entry in scored if half(entry) == number]))
+        show(
+            f"half {number} by hash of the name", tally([entry for entry in scored if half(entry) == number])
+        )
     if options.unscored:
         show("unscored (labels inferred)", tally(entries(unscored=True)))
     if options.misses:

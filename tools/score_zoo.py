@@ -1,12 +1,13 @@
-"""Score the diagnosis of virtual runs on the zoo: cause and guilty operand of each released bug, and whether its fixes work.
+"""Score the diagnosis of virtual runs on the zoo: cause and guilty operand of each released bug, and whether
+its fixes work.
 
     python -m tools.score_zoo                     # every case on its bad version
     python -m tools.score_zoo clip-logits-matmul  # some
     python -m tools.score_zoo --fixes             # also run what each fix makes of the script (twice as long)
 
-What is right stands in `zoo_causes.json`: the cause for each kind of the zoo's index, and the operand that is in the wrong place. A
-release to install counts as working when it is the case's good version, on which `zoo/run.py` finds nothing.
-Exit status 1 when cause or operand is right in fewer than nine of ten cases.
+What is right stands in `zoo_causes.json`: the cause for each kind of the zoo's index, and the operand that is
+in the wrong place. A release to install counts as working when it is the case's good version, on which
+`zoo/run.py` finds nothing. Exit status 1 when cause or operand is right in fewer than nine of ten cases.
 """
 
 from __future__ import annotations
@@ -88,7 +89,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("cases", nargs="*", metavar="CASE")
     parser.add_argument("--fixes", action="store_true", help="also run what each fix makes of the script")
     options = parser.parse_args(arguments)
-    kinds = {entry["id"]: entry["kind"] for entry in json.loads((ROOT / "zoo" / "index.json").read_text("utf-8"))}
+    kinds = {
+        entry["id"]: entry["kind"] for entry in json.loads((ROOT / "zoo" / "index.json").read_text("utf-8"))
+    }
     chosen = [case for case in cases() if not options.cases or case.id in options.cases]
     causes = operands = offered = worked = 0
     for case in chosen:
@@ -105,7 +108,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             results = [result for result in tried if result is not None]
             offered += bool(results)
             worked += any(results)
-        said = f"{finding['cause']} ({finding['confidence']}), {finding['guilty']}" if finding is not None else "not found"
+        said = (
+            f"{finding['cause']} ({finding['confidence']}), {finding['guilty']}"
+            if finding is not None
+            else "not found"
+        )
         marks = f"{'cause' if cause_right else 'CAUSE'} {'operand' if guilty_right else 'OPERAND'}"
         print(f"{marks} {case.id}: {said} {results if options.fixes else ''}".rstrip(), flush=True)
     count = len(chosen)

@@ -1,7 +1,9 @@
-"""A pytest plugin for `tools.peers`: notes of each test which stand-ins of the hub's models it opened, as a property of its report.
+"""A pytest plugin for `tools.peers`: notes of each test which stand-ins of the hub's models it opened, as a
+property of its report.
 
-What a test's child processes open is not seen. Tests are kept from the network, too: peft's turn the hub's offline mode off for a
-model's first load, and each file of a stand-in would then wait half a minute for a hub that need not be there.
+What a test's child processes open is not seen. Tests are kept from the network, too: peft's turn the hub's
+offline mode off for a model's first load, and each file of a stand-in would then wait half a minute for a hub
+that need not be there.
 """
 
 from __future__ import annotations

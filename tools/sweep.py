@@ -1,8 +1,8 @@
 """Runs tiny random models of transformers on a virtual machine and compares everything with the plain CPU.
 
-For each model, in a process of its own: one forward pass (and `generate`, where the model can), on the CPU, on one virtual GPU,
-split over two, and the gradients of one step on one GPU. On one GPU nothing may be found and all values must be equal; on two,
-findings are listed and the values must be equal all the same.
+For each model, in a process of its own: one forward pass (and `generate`, where the model can), on the CPU,
+on one virtual GPU, split over two, and the gradients of one step on one GPU. On one GPU nothing may be found
+and all values must be equal; on two, findings are listed and the values must be equal all the same.
 
     python -m tools.sweep --json /tmp/sweep.json llama qwen3 whisper
 """
@@ -49,7 +49,9 @@ _VALUES = 64 << 20
 
 @dataclass
 class Stage:
-    """How one stage of one model ended: `ok`, `differs`, `findings`, `unknown`, `error`, or `none` when it does not apply."""
+    """How one stage of one model ended: `ok`, `differs`, `findings`, `unknown`, `error`, or `none` when it
+    does not apply.
+    """
 
     status: str
     note: str = ""
@@ -105,7 +107,9 @@ def _seed() -> None:
 
 def _outputs(model: Any, inputs: Mapping[str, Any]) -> dict[str, torch.Tensor]:
     """Every tensor of a forward pass and of `generate`, by name."""
-    inputs = {name: value.clone() if isinstance(value, torch.Tensor) else value for name, value in inputs.items()}  # some write to them
+    inputs = {
+        name: value.clone() if isinstance(value, torch.Tensor) else value for name, value in inputs.items()
+    }  # some write to them
     _seed()
     with torch.no_grad():
         found = dict(_tensors("", model(**inputs)))
@@ -149,7 +153,11 @@ def _brought_home(outputs: Mapping[str, torch.Tensor]) -> tuple[dict[str, torch.
     unknown = []
     for name, tensor in outputs.items():
         record = memory_of(tensor)
-        if record is not None and (record.assumed or (record.virtual and record.shadow is None)) and tensor.numel():
+        if (
+            record is not None
+            and (record.assumed or (record.virtual and record.shadow is None))
+            and tensor.numel()
+        ):
             unknown.append(name)
     return {name: tensor.detach().cpu() for name, tensor in outputs.items()}, unknown
 
@@ -157,7 +165,8 @@ def _brought_home(outputs: Mapping[str, torch.Tensor]) -> tuple[dict[str, torch.
 def _findings(machine: VirtualMachine) -> list[str]:
     return [
         f"{event.at.file.split('site-packages/')[-1]}:{event.at.line} {event.op} "
-        f"[{', '.join(f'{o.name}={o.device}' for o in event.operands)}] {event.at.code} ({event.kind.value}: {event.message[:120]})"
+        f"[{', '.join(f'{o.name}={o.device}' for o in event.operands)}] {event.at.code} "
+        f"({event.kind.value}: {event.message[:120]})"
         for event in machine.events
     ]
 
@@ -191,7 +200,10 @@ def _on_two(model: Any, inputs: Mapping[str, Any], expected: Mapping[str, torch.
         with _machine("2x24GB") as machine:
             if note:
                 split = accelerate.dispatch_model(
-                    model, device_map, main_device="cuda:0", skip_keys=getattr(model, "_skip_keys_device_placement", None)
+                    model,
+                    device_map,
+                    main_device="cuda:0",
+                    skip_keys=getattr(model, "_skip_keys_device_placement", None),
                 )
             else:
                 split = type(model).from_pretrained(folder, device_map=device_map, config=model.config).eval()
@@ -220,7 +232,9 @@ def _split_map(model: Any) -> dict[str, str] | None:
     whole = list(model._no_split_modules or [])
     for share in (0.5, 0.6, 0.4, 0.7, 0.3, 0.8, 0.2, 0.9):
         with contextlib.suppress(ValueError, IndexError):  # it cannot divide every model
-            found = accelerate.infer_auto_device_map(model, max_memory={0: int(total * share), 1: total * 3}, no_split_module_classes=whole)
+            found = accelerate.infer_auto_device_map(
+                model, max_memory={0: int(total * share), 1: total * 3}, no_split_module_classes=whole
+            )
             found = {name: f"cuda:{device}" for name, device in found.items() if device in (0, 1)}
             if len(set(found.values())) == 2:
                 return found
@@ -228,16 +242,23 @@ def _split_map(model: Any) -> dict[str, str] | None:
 
 
 def _compare(
-    expected: Mapping[str, torch.Tensor], outputs: Mapping[str, torch.Tensor], unknown: Sequence[str], findings: list[str]
+    expected: Mapping[str, torch.Tensor],
+    outputs: Mapping[str, torch.Tensor],
+    unknown: Sequence[str],
+    findings: list[str],
 ) -> Stage:
     for name, value in expected.items():
         own = outputs.get(name)
         if own is None or own.shape != value.shape or own.dtype != value.dtype:
-            return Stage("differs", f"{name}: {None if own is None else own.shape} for {value.shape}", findings)
+            return Stage(
+                "differs", f"{name}: {None if own is None else own.shape} for {value.shape}", findings
+            )
         if name not in unknown and not _close(own, value):
             return Stage("differs", f"{name}: by {(own.double() - value.double()).abs().max():.3g}", findings)
     if unknown:
-        return Stage("unknown", f"{len(unknown)} of {len(outputs)} values: {', '.join(unknown[:3])}", findings)
+        return Stage(
+            "unknown", f"{len(unknown)} of {len(outputs)} values: {', '.join(unknown[:3])}", findings
+        )
     return Stage("findings" if findings else "ok", "", findings)
 
 
@@ -252,11 +273,17 @@ def _close(own: torch.Tensor, value: torch.Tensor) -> bool:
 
 def _gradients(model: Any, inputs: Mapping[str, Any]) -> dict[str, torch.Tensor]:
     inputs = dict(inputs)
-    if "labels" in _argument_names(model) and "labels" not in inputs and "ForCausalLM" in type(model).__name__:
+    if (
+        "labels" in _argument_names(model)
+        and "labels" not in inputs
+        and "ForCausalLM" in type(model).__name__
+    ):
         inputs["labels"] = inputs["input_ids"]
     _seed()
     outputs = dict(_tensors("", model(**inputs)))
-    losses = [value.float().pow(2).mean() for value in outputs.values() if value.requires_grad and value.numel()]
+    losses = [
+        value.float().pow(2).mean() for value in outputs.values() if value.requires_grad and value.numel()
+    ]
     if not losses:
         return {}
     total: Any = sum(losses[1:], losses[0])
@@ -282,7 +309,7 @@ def _trained(model: Any, inputs: Mapping[str, Any]) -> Stage:
     return _compare(expected, outputs, unknown, _findings(machine))
 
 
-# -- processes ---------------------------------------------------------------------------------------------------------
+# -- processes
 
 
 def _in_a_child(model_type: str, class_name: str) -> Result:
@@ -315,7 +342,9 @@ def _in_a_child(model_type: str, class_name: str) -> Result:
     if os.WIFSIGNALED(status):
         running = STAGES[min(len(result.stages), len(STAGES) - 1)]
         number = os.WTERMSIG(status)
-        result.stages[running] = Stage("error", "timeout" if number == signal.SIGALRM else f"died of signal {number}")
+        result.stages[running] = Stage(
+            "error", "timeout" if number == signal.SIGALRM else f"died of signal {number}"
+        )
     return result
 
 
@@ -356,13 +385,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(_line(result), flush=True)
         for name, stage in result.stages.items():
             if not given.quiet and (stage.note or stage.findings):
-                print("\n".join([f"    {name}: {stage.note}", *(f"        {finding}" for finding in stage.findings)]), flush=True)
+                print(
+                    "\n".join(
+                        [f"    {name}: {stage.note}", *(f"        {finding}" for finding in stage.findings)]
+                    ),
+                    flush=True,
+                )
         if given.json:
             given.json.write_text(json.dumps([asdict(each) for each in results], indent=1), encoding="utf-8")
     for stage in STAGES:
         counts = Counter(result.stages[stage].status for result in results if stage in result.stages)
         print(f"{stage:6} {', '.join(f'{count} {status}' for status, count in counts.most_common())}")
-    return int(any(r.stages[s].status in ("error", "differs", "unknown") for r in results for s in STAGES[1:] if s in r.stages))
+    return int(
+        any(
+            r.stages[s].status in ("error", "differs", "unknown")
+            for r in results
+            for s in STAGES[1:]
+            if s in r.stages
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Tiny random models of transformers' own classes, and inputs for them: for `tools.sweep`.
 
-Nothing is downloaded. A class's default configuration is made small field by field, by what fields are usually called; what a
-name cannot tell stands in the two tables at the end.
+Nothing is downloaded. A class's default configuration is made small field by field, by what fields are
+usually called; what a name cannot tell stands in the two tables at the end.
 """
 
 from __future__ import annotations
@@ -60,7 +60,10 @@ _SIZES: tuple[tuple[str, int], ...] = (
     (r"num_feat_extract_layers|.*num_stages", 99),
     (r".*vocab_size.*|.*vocabulary_size", VOCABULARY),
     (r"type_vocab_size", 2),
-    (r"(max|n|num|seq).*(positions?|position_embeddings|pos|seq_len.*|length)|.*n_positions|n_ctx|.*context_length", 128),
+    (
+        r"(max|n|num|seq).*(positions?|position_embeddings|pos|seq_len.*|length)|.*n_positions|n_ctx|.*context_length",
+        128,
+    ),
     (r".*(q|kv)_lora_rank|.*lora_rank|.*_rank", 16),
     (r"(qk_nope|v)_head_dim|index_head_dim", 8),
     (r"qk_rope_head_dim", 4),
@@ -71,7 +74,10 @@ _SIZES: tuple[tuple[str, int], ...] = (
     (r".*(num_experts_per_tok|top_k|moe_topk|num_selected_experts|experts_per_tok.*)", 2),
     (r"n_shared_experts|num_shared_experts|n_group|topk_group", 1),
     (r".*(num|n)_.*experts|.*num_experts|moe_num_experts|ffn_num_experts", 4),
-    (r".*(intermediate_size|ffn_dim|ffn_hidden_size|d_ff|n_inner|feedforward.*|intermediate_dim|mlp_dim|d_inner|ffn_embed_dim)", 64),
+    (
+        r".*(intermediate_size|ffn_dim|ffn_hidden_size|d_ff|n_inner|feedforward.*|intermediate_dim|mlp_dim|d_inner|ffn_embed_dim)",
+        64,
+    ),
     (r".*(state_size|d_state)", 8),
     (r".*(conv_kernel|d_conv)", 4),
     (r"image_size|.*img_size|.*input_size|crop_size", 32),
@@ -118,8 +124,17 @@ def small_config(config_class: type[Any], changes: dict[str, Any] | None = None)
 
 
 def _own_fields(config: Any) -> dict[str, Any]:
-    common = set(transformers.PretrainedConfig().to_dict()) - {"pad_token_id", "bos_token_id", "eos_token_id", "tie_word_embeddings"}
-    return {name: value for name, value in config.to_dict().items() if name not in common or name == "is_encoder_decoder"}
+    common = set(transformers.PretrainedConfig().to_dict()) - {
+        "pad_token_id",
+        "bos_token_id",
+        "eos_token_id",
+        "tie_word_embeddings",
+    }
+    return {
+        name: value
+        for name, value in config.to_dict().items()
+        if name not in common or name == "is_encoder_decoder"
+    }
 
 
 def _merged(fields: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
@@ -138,25 +153,43 @@ DROP = object()
 
 def _small_fields(fields: dict[str, Any], top: bool = True) -> dict[str, Any]:
     common = set(transformers.PretrainedConfig().to_dict())
-    layers = [value for name, value in fields.items() if isinstance(value, int) and _size_of(name) == 2 and value > 2]
+    layers = [
+        value
+        for name, value in fields.items()
+        if isinstance(value, int) and _size_of(name) == 2 and value > 2
+    ]
     lists = [value for value in fields.values() if isinstance(value, list) and len(value) in layers]
     count = max([2, *(_until_all_seen(value) for value in lists)])
     result: dict[str, Any] = {}
     token = VOCABULARY - 1
-    derived = {"out_features", "out_indices", "stage_names"} | ({"qk_head_dim", "head_dim"} if "qk_rope_head_dim" in fields else set())
+    derived = {"out_features", "out_indices", "stage_names"} | (
+        {"qk_head_dim", "head_dim"} if "qk_rope_head_dim" in fields else set()
+    )
     fields = {name: value for name, value in fields.items() if name not in derived}
     if fields.get("is_encoder_decoder") and fields.get("decoder_start_token_id") is None:
         fields["decoder_start_token_id"] = 1
     for name, value in fields.items():
         if isinstance(value, dict) and name not in ("id2label", "label2id"):
-            inner = {k: v for k, v in value.items() if "model_type" not in value or k not in common or k == "model_type"}
+            inner = {
+                k: v
+                for k, v in value.items()
+                if "model_type" not in value or k not in common or k == "model_type"
+            }
             result[name] = _small_fields(inner, False) if "config" in name else value
-            if name in ("rope_parameters", "rope_scaling") and ("mrope_section" in value or _turns_in_sections(fields, value)):
+            if name in ("rope_parameters", "rope_scaling") and (
+                "mrope_section" in value or _turns_in_sections(fields, value)
+            ):
                 result[name] = {**value, "mrope_section": [2, 1, 1]}
         elif isinstance(value, bool) or value is None:
             result[name] = value
         elif re.fullmatch(r".*(token_id|token_index|_id|token_ids)", name) and isinstance(value, (int, list)):
-            known = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 1, "sep_token_id": 3}
+            known = {
+                "pad_token_id": 0,
+                "bos_token_id": 1,
+                "eos_token_id": 2,
+                "decoder_start_token_id": 1,
+                "sep_token_id": 3,
+            }
             result[name] = known.get(name, token)
             if name not in known:
                 token -= 1
@@ -168,7 +201,11 @@ def _small_fields(fields: dict[str, Any], top: bool = True) -> dict[str, Any]:
             if name == "num_key_value_heads" and "kv_lora_rank" in fields:
                 size = 4  # latent attention has as many as queries
             result[name] = value if size is None else min(value, size)
-        elif isinstance(value, (list, tuple)) and len(value) > 0 and all(isinstance(part, (int, str)) for part in value):
+        elif (
+            isinstance(value, (list, tuple))
+            and len(value) > 0
+            and all(isinstance(part, (int, str)) for part in value)
+        ):
             result[name] = _small_list(name, value, layers, count)
         else:
             result[name] = value
@@ -176,7 +213,11 @@ def _small_fields(fields: dict[str, Any], top: bool = True) -> dict[str, Any]:
 
 
 def _turns_in_sections(fields: dict[str, Any], rope: dict[str, Any]) -> bool:
-    return "vl" in fields.get("model_type", "") and "text" in fields["model_type"] and rope.get("rope_type") == "default"
+    return (
+        "vl" in fields.get("model_type", "")
+        and "text" in fields["model_type"]
+        and rope.get("rope_type") == "default"
+    )
 
 
 def _small_list(name: str, value: Any, layers: list[int], count: int) -> Any:
@@ -220,14 +261,20 @@ def build(model_type: str, class_name: str) -> torch.nn.Module:
     torch.manual_seed(0)
     model: torch.nn.Module = model_class(config).eval()
     for parameter in model.parameters():  # zeros and ones everywhere would hide wrong values
-        if parameter.is_floating_point() and parameter.numel() > 1 and float(parameter.detach().float().std()) < 1e-6:
+        if (
+            parameter.is_floating_point()
+            and parameter.numel() > 1
+            and float(parameter.detach().float().std()) < 1e-6
+        ):
             with torch.no_grad():
                 parameter.add_(torch.randn_like(parameter) * 0.02)
     return model
 
 
 def inputs_for(model: Any, model_type: str) -> dict[str, Any]:
-    """What its `forward` takes, as a processor would hand it over: on the host, with a place for each feature of an image."""
+    """What its `forward` takes, as a processor would hand it over: on the host, with a place for each feature
+    of an image.
+    """
     made = _first_inputs(model, model_type)
     try:
         with torch.no_grad():
@@ -247,7 +294,14 @@ def inputs_for(model: Any, model_type: str) -> dict[str, Any]:
 
 
 def _special_token(config: Any) -> int:
-    names = ("image_token_id", "image_token_index", "audio_token_id", "audio_token_index", "media_token_id", "video_token_id")
+    names = (
+        "image_token_id",
+        "image_token_index",
+        "audio_token_id",
+        "audio_token_index",
+        "media_token_id",
+        "video_token_id",
+    )
     return int(next(getattr(config, name) for name in names if getattr(config, name, None) is not None))
 
 
@@ -269,13 +323,21 @@ def _first_inputs(model: Any, model_type: str) -> dict[str, Any]:
     for name in names:
         if name in own:
             continue
-        if name in (main, *_ALWAYS) or (name in _WHEN_NEEDED and names[name].default is inspect.Parameter.empty):
+        if name in (main, *_ALWAYS) or (
+            name in _WHEN_NEEDED and names[name].default is inspect.Parameter.empty
+        ):
             value = _input(name, model.config)
             if value is not None:
                 made[name] = value
     if "input_ids" in made and main != "input_ids" and made.get(main) is None:
         made.pop("input_ids")
-    made.update({name: value(model.config) if callable(value) else value for name, value in own.items() if value is not DROP})
+    made.update(
+        {
+            name: value(model.config) if callable(value) else value
+            for name, value in own.items()
+            if value is not DROP
+        }
+    )
     if "attention_mask" in names and "input_ids" in made and "attention_mask" not in own:
         made["attention_mask"] = torch.ones_like(made["input_ids"])
         made["attention_mask"][0, 0] = 0 if _decodes(model) else 1
@@ -285,7 +347,11 @@ def _first_inputs(model: Any, model_type: str) -> dict[str, Any]:
 
 
 def _decodes(model: Any) -> bool:
-    return bool(model.can_generate()) and not model.config.is_encoder_decoder and "pixel_values" not in _parameters(model)
+    return (
+        bool(model.can_generate())
+        and not model.config.is_encoder_decoder
+        and "pixel_values" not in _parameters(model)
+    )
 
 
 def _parameters(model: Any) -> Any:
@@ -293,13 +359,22 @@ def _parameters(model: Any) -> Any:
 
 
 _ALWAYS = ("input_ids", "pixel_values")
-_WHEN_NEEDED = ("pixel_values_videos", "input_features", "input_values", "bbox", "pixel_mask", "past_values", "past_time_features",
+_WHEN_NEEDED = ("pixel_values_videos", "input_features", "input_values", "bbox", "pixel_mask", "past_values",
+"past_time_features",
                 "past_observed_mask", "inputs", "pixel_values1", "labels")  # fmt: skip
 
 
 def _parts(config: Any) -> Iterator[Any]:
     yield config
-    for name in ("vision_config", "image_config", "backbone_config", "audio_config", "audio_encoder_config", "encoder", "speech_config"):
+    for name in (
+        "vision_config",
+        "image_config",
+        "backbone_config",
+        "audio_config",
+        "audio_encoder_config",
+        "encoder",
+        "speech_config",
+    ):
         part = getattr(config, name, None)
         if part is not None and not isinstance(part, dict):
             yield part
@@ -373,7 +448,11 @@ def _grid_inputs(config: Any, names: Any) -> dict[str, Any]:
 
 
 def _series(config: Any) -> dict[str, Any]:
-    past, future, features = config.context_length + max(config.lags_sequence), config.prediction_length, config.num_time_features
+    past, future, features = (
+        config.context_length + max(config.lags_sequence),
+        config.prediction_length,
+        config.num_time_features,
+    )
     return {
         "past_values": noise(2, past),
         "past_time_features": noise(2, past, features),
@@ -383,8 +462,16 @@ def _series(config: Any) -> dict[str, Any]:
     }
 
 
-_RESNET = {"backbone_config": {"model_type": "resnet", "embedding_size": 16, "hidden_sizes": [16, 16, 32, 32], "depths": [1, 1, 1, 1],
-                               "layer_type": "basic", "out_features": ["stage2", "stage3", "stage4"]}}  # fmt: skip
+_RESNET = {
+    "backbone_config": {
+        "model_type": "resnet",
+        "embedding_size": 16,
+        "hidden_sizes": [16, 16, 32, 32],
+        "depths": [1, 1, 1, 1],
+        "layer_type": "basic",
+        "out_features": ["stage2", "stage3", "stage4"],
+    }
+}
 _MAMBA_HEADS = {"mamba_n_heads": 8, "mamba_d_head": 8, "mamba_d_state": 8}
 
 _FOUR_STAGES = ["stage1", "stage2", "stage3", "stage4"]
@@ -397,9 +484,11 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "donut-swin": {"window_size": 4, "depths": [1, 1], "num_heads": [2, 2]},
     "fastspeech2_conformer": {"vocab_size": VOCABULARY},
     "gemma3": {"mm_tokens_per_image": 4},
-    "gemma3n": {"text_config": {"intermediate_size": 64, "activation_sparsity_pattern": DROP, "num_kv_shared_layers": 1,
+    "gemma3n": {"text_config": {"intermediate_size": 64, "activation_sparsity_pattern": DROP,
+    "num_kv_shared_layers": 1,
                                 "vocab_size_per_layer_input": VOCABULARY}},
-    "gemma4": {"text_config": {"per_layer_config": DROP, "num_kv_shared_layers": 0, "vocab_size_per_layer_input": VOCABULARY}},
+    "gemma4": {"text_config": {"per_layer_config": DROP, "num_kv_shared_layers": 0,
+    "vocab_size_per_layer_input": VOCABULARY}},
     "glm4v": {"text_config": {"rope_parameters": {"mrope_section": [2, 1, 1]}}},
     "llava_next": {"image_grid_pinpoints": [[32, 64]]},
     "llava_next_video": {"image_grid_pinpoints": [[32, 64]]},
@@ -417,9 +506,11 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "dab-detr": _RESNET,
     "data2vec-vision": {"num_hidden_layers": 4, "out_indices": [1, 2, 3, 4]},
     "deformable_detr": _RESNET,
-    "depth_anything": {"backbone_config": {"model_type": "dinov2", "hidden_size": 32, "num_attention_heads": 4, "num_hidden_layers": 4,
+    "depth_anything": {"backbone_config": {"model_type": "dinov2", "hidden_size": 32, "num_attention_heads":
+    4, "num_hidden_layers": 4,
                                            "image_size": 28, "patch_size": 14, "out_features": _FOUR_STAGES,
-                                           "reshape_hidden_states": False}, "neck_hidden_sizes": [16, 16, 32, 32],
+                                           "reshape_hidden_states": False}, "neck_hidden_sizes": [16, 16, 32,
+                                           32],
                        "reassemble_hidden_size": 32},
     "detr": _RESNET,
     "dpt": {"num_hidden_layers": 4, "backbone_out_indices": [0, 1, 2, 3], "is_hybrid": False},
@@ -427,20 +518,24 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "falcon_h1": {**_MAMBA_HEADS, "mamba_d_ssm": 64},
     "gemma3n_text": {"intermediate_size": 64, "activation_sparsity_pattern": DROP, "num_kv_shared_layers": 1,
                      "vocab_size_per_layer_input": VOCABULARY},
-    "gemma4_text": {"per_layer_config": DROP, "num_kv_shared_layers": 0, "vocab_size_per_layer_input": VOCABULARY},
+    "gemma4_text": {"per_layer_config": DROP, "num_kv_shared_layers": 0, "vocab_size_per_layer_input":
+    VOCABULARY},
     "granitemoehybrid": {**_MAMBA_HEADS, "layers_block_type": ["mamba", "attention"]},
     "informer": {"prediction_length": 4},
-    "jamba": {"num_hidden_layers": 4, "attn_layer_period": 2, "attn_layer_offset": 1, "mamba_dt_rank": 4, "use_mamba_kernels": False},
+    "jamba": {"num_hidden_layers": 4, "attn_layer_period": 2, "attn_layer_offset": 1, "mamba_dt_rank": 4,
+    "use_mamba_kernels": False},
     "layoutlmv3": {"coordinate_size": 4, "shape_size": 8},
     "longt5": {"local_radius": 4, "global_block_size": 4},
-    "perceiver": {"d_latents": 32, "num_latents": 8, "qk_channels": 32, "v_channels": 32, "num_self_attention_heads": 4},
+    "perceiver": {"d_latents": 32, "num_latents": 8, "qk_channels": 32, "v_channels": 32,
+    "num_self_attention_heads": 4},
     "mamba2": {"num_heads": 8},
     "mask2former": {"feature_size": 32, "mask_feature_size": 32, "hidden_dim": 32},
     "maskformer": {"fpn_feature_size": 32, "mask_feature_size": 32},
     "nemotron": {"num_key_value_heads": 2},
     "recurrent_gemma": {"num_hidden_layers": 3, "lru_width": 32},
     "reformer": {"axial_pos_embds_dim": [16, 16], "axial_pos_shape": [4, 2], "attn_layers": ["local", "lsh"],
-                 "num_attention_heads": 4, "lsh_attn_chunk_length": 4, "local_attn_chunk_length": 4, "num_buckets": 2},
+                 "num_attention_heads": 4, "lsh_attn_chunk_length": 4, "local_attn_chunk_length": 4,
+                 "num_buckets": 2},
     "swin": {"window_size": 4, "depths": [1, 1], "num_heads": [2, 2]},
     "table-transformer": _RESNET,
     "time_series_transformer": {"prediction_length": 4},
@@ -451,7 +546,10 @@ CONFIGS: dict[str, dict[str, Any]] = {
 """Changes to a small configuration, by model type."""
 
 INPUTS: dict[str, Any] = {
-    "blip-2": lambda c: {**_with_places(ids(c), 159, c.num_query_tokens), "pixel_values": noise(2, 3, 32, 32)},
+    "blip-2": lambda c: {
+        **_with_places(ids(c), 159, c.num_query_tokens),
+        "pixel_values": noise(2, 3, 32, 32),
+    },
     "instructblip": lambda c: {
         **_with_places(ids(c), 159, c.num_query_tokens),
         "pixel_values": noise(2, 3, 32, 32),
@@ -466,20 +564,39 @@ INPUTS: dict[str, Any] = {
         "timesteps": torch.arange(4).expand(2, 4),
         "attention_mask": torch.ones(2, 4),
     },
-    **{key: {"pixel_values": lambda c: noise(2, 1, 3, *([c.vision_config.image_size] * 2))} for key in ("idefics2", "idefics3", "smolvlm")},
     **{
-        key: {"pixel_values": lambda c: noise(2, 3, 3, 32, 32), "image_sizes": lambda c: torch.tensor([[32, 64]] * 2)}
+        key: {"pixel_values": lambda c: noise(2, 1, 3, *([c.vision_config.image_size] * 2))}
+        for key in ("idefics2", "idefics3", "smolvlm")
+    },
+    **{
+        key: {
+            "pixel_values": lambda c: noise(2, 3, 3, 32, 32),
+            "image_sizes": lambda c: torch.tensor([[32, 64]] * 2),
+        }
         for key in ("llava_next", "llava_next_video", "llava_onevision")
     },
-    "mistral3": {"pixel_values": lambda c: noise(2, 3, 32, 32), "image_sizes": lambda c: torch.tensor([[32, 32]] * 2)},
+    "mistral3": {
+        "pixel_values": lambda c: noise(2, 3, 32, 32),
+        "image_sizes": lambda c: torch.tensor([[32, 32]] * 2),
+    },
     "mllama": {
-        "pixel_values": lambda c: noise(2, 1, c.vision_config.max_num_tiles, 3, *[c.vision_config.image_size] * 2),
+        "pixel_values": lambda c: noise(
+            2, 1, c.vision_config.max_num_tiles, 3, *[c.vision_config.image_size] * 2
+        ),
         "aspect_ratio_ids": lambda c: torch.ones(2, 1, dtype=torch.long),
         "aspect_ratio_mask": lambda c: torch.ones(2, 1, c.vision_config.max_num_tiles, dtype=torch.long),
-        "cross_attention_mask": lambda c: torch.ones(2, LENGTH, 1, c.vision_config.max_num_tiles, dtype=torch.long),
+        "cross_attention_mask": lambda c: torch.ones(
+            2, LENGTH, 1, c.vision_config.max_num_tiles, dtype=torch.long
+        ),
     },
-    **{key: {"input_ids": lambda c: ids(c).repeat(c.num_codebooks, 1)} for key in ("musicgen", "musicgen_melody")},
-    **{key: {"past_values": lambda c: noise(2, c.context_length, c.num_input_channels)} for key in ("patchtst", "patchtsmixer")},
+    **{
+        key: {"input_ids": lambda c: ids(c).repeat(c.num_codebooks, 1)}
+        for key in ("musicgen", "musicgen_melody")
+    },
+    **{
+        key: {"past_values": lambda c: noise(2, c.context_length, c.num_input_channels)}
+        for key in ("patchtst", "patchtsmixer")
+    },
     "siglip2": {
         "pixel_values": lambda c: noise(2, 16, 3 * c.vision_config.patch_size**2),
         "pixel_attention_mask": lambda c: torch.ones(2, 16, dtype=torch.long),
@@ -487,9 +604,15 @@ INPUTS: dict[str, Any] = {
     },
     "udop": {"bbox": lambda c: torch.rand(2, LENGTH, 4, generator=torch.Generator().manual_seed(3))},
     "audio-spectrogram-transformer": {"input_values": lambda c: noise(2, c.max_length, c.num_mel_bins)},
-    "clap": {"input_features": lambda c: noise(2, 1, 64, 64), "is_longer": lambda c: torch.tensor([[False], [False]])},
+    "clap": {
+        "input_features": lambda c: noise(2, 1, 64, 64),
+        "is_longer": lambda c: torch.tensor([[False], [False]]),
+    },
     "lightglue": {"pixel_values": lambda c: noise(1, 2, 3, 32, 32)},
-    "lxmert": {"visual_feats": lambda c: noise(2, 4, c.visual_feat_dim), "visual_pos": lambda c: noise(2, 4, c.visual_pos_dim)},
+    "lxmert": {
+        "visual_feats": lambda c: noise(2, 4, c.visual_feat_dim),
+        "visual_pos": lambda c: noise(2, 4, c.visual_pos_dim),
+    },
     "perceiver": lambda c: {"inputs": ids(c)},
     "pop2piano": {"input_features": lambda c: noise(2, 8, c.d_model)},
     "speech_to_text": {"input_features": lambda c: noise(2, 64, c.input_feat_per_channel)},

@@ -1,9 +1,10 @@
 """Runs PyTorch's own tests on a virtual machine, beside the plain CPU with the same torch.
 
-The tests are those of a checkout of PyTorch or of an archive of its sources, unedited, of whatever release; the installed torch
-runs them. What fails on both sides is a difference of releases and no matter of ours. Tests that torch makes once for each kind
-of device are matched by the name they have without it. `torch_reasons.json` says, file by file, of every test that does not pass
-on the machine though nothing fails on the CPU, why not; its keys are as those of `peer_reasons.json`, with names without device.
+The tests are those of a checkout of PyTorch or of an archive of its sources, unedited, of whatever release;
+the installed torch runs them. What fails on both sides is a difference of releases and no matter of ours.
+Tests that torch makes once for each kind of device are matched by the name they have without it.
+`torch_reasons.json` says, file by file, of every test that does not pass on the machine though nothing fails
+on the CPU, why not; its keys are as those of `peer_reasons.json`, with names without device.
 
     python -m tools.peers torch --archive pytorch_2.6.0.orig.tar.xz
     python -m tools.peers torch --checkout pytorch --file autograd --all --resume FOLDER
@@ -41,10 +42,37 @@ _REASONS = Path(__file__).with_name("torch_reasons.json")
 _MACHINE = "2x24GB"
 _VALUE_LIMIT = 256 << 20
 FILES = (
-    *("test_indexing", "test_view_ops", "test_shape_ops", "test_tensor_creation_ops", "test_torch", "test_nn", "test_modules"),
-    *("test_autograd", "test_optim", "test_foreach", "test_reductions", "test_sort_and_select", "test_unary_ufuncs"),
-    *("test_binary_ufuncs", "test_type_promotion", "test_linalg", "test_complex", "distributions/test_distributions"),
-    *("test_dataloader", "test_serialization", "test_cuda", "test_cuda_multigpu", "distributed/test_data_parallel"),
+    *(
+        "test_indexing",
+        "test_view_ops",
+        "test_shape_ops",
+        "test_tensor_creation_ops",
+        "test_torch",
+        "test_nn",
+        "test_modules",
+    ),
+    *(
+        "test_autograd",
+        "test_optim",
+        "test_foreach",
+        "test_reductions",
+        "test_sort_and_select",
+        "test_unary_ufuncs",
+    ),
+    *(
+        "test_binary_ufuncs",
+        "test_type_promotion",
+        "test_linalg",
+        "test_complex",
+        "distributions/test_distributions",
+    ),
+    *(
+        "test_dataloader",
+        "test_serialization",
+        "test_cuda",
+        "test_cuda_multigpu",
+        "distributed/test_data_parallel",
+    ),
 )
 _SAMPLE = 200
 """Tests of a file, so that all of them end within an hour on two cores."""
@@ -80,18 +108,31 @@ def tests_folder(checkout: Path | None, archive: Path | None) -> Iterator[Path]:
         yield folder
 
 
-def run_file(file: str, machine: str, folder: Path, records: Path, limits: Limits, below: float | None) -> float:
+def run_file(
+    file: str, machine: str, folder: Path, records: Path, limits: Limits, below: float | None
+) -> float:
     """Run a file in as many processes as it takes down; returns the bound of its sample."""
     _forget(records, lambda line: "started" not in line)  # what a run before this one left open
     end = time.monotonic() + limits.file_seconds
-    settings = {"records": str(records), "sample": limits.sample, "below": below, "seconds": limits.test_seconds}
+    settings = {
+        "records": str(records),
+        "sample": limits.sample,
+        "below": below,
+        "seconds": limits.test_seconds,
+    }
     command = [*_pytest(machine), f"{file}.py"]
     for _ in range(_CRASHES):
         before = len(read(records))
         with tempfile.TemporaryDirectory() as scratch, (records.with_suffix(".log")).open("a") as log:
             variables = {**_variables(machine), SETTINGS: json.dumps(settings), "TMPDIR": scratch}
-            streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": subprocess.STDOUT}
-            with subprocess.Popen(command, cwd=folder, env=variables, start_new_session=True, **streams) as process:
+            streams: dict[str, Any] = {
+                "stdin": subprocess.DEVNULL,
+                "stdout": log,
+                "stderr": subprocess.STDOUT,
+            }
+            with subprocess.Popen(
+                command, cwd=folder, env=variables, start_new_session=True, **streams
+            ) as process:
                 try:
                     why = _watch(process, records, limits.test_seconds, end)
                 finally:
@@ -101,7 +142,9 @@ def run_file(file: str, machine: str, folder: Path, records: Path, limits: Limit
         over = time.monotonic() > end
         if (unfinished := _unfinished(seen)) is not None and not over:
             with records.open("a") as file_of_records:
-                file_of_records.write(json.dumps({"test": unfinished, "outcome": "failed", "said": why, "seconds": 0.0}) + "\n")
+                file_of_records.write(
+                    json.dumps({"test": unfinished, "outcome": "failed", "said": why, "seconds": 0.0}) + "\n"
+                )
         if not why or over or not any("started" in line for line in seen[before:]):
             break
     return next((line["below"] for line in read(records) if "below" in line), 1.0)
@@ -138,8 +181,22 @@ def _unfinished(seen: Sequence[Mapping[str, Any]]) -> str | None:
 
 def _pytest(machine: str) -> list[str]:
     # By its module and not by an installed samedevice's entry point, which need not be there.
-    plugin = ["-p", "no:samedevice", "-p", "samedevice.pytest_plugin", f"--machine={machine}"] if machine else []
-    fixed = ["-q", "-c", os.devnull, "--rootdir=.", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:randomly", "--tb=short"]
+    plugin = (
+        ["-p", "no:samedevice", "-p", "samedevice.pytest_plugin", f"--machine={machine}"] if machine else []
+    )
+    fixed = [
+        "-q",
+        "-c",
+        os.devnull,
+        "--rootdir=.",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:xdist",
+        "-p",
+        "no:randomly",
+        "--tb=short",
+    ]
     return [sys.executable, "-m", "pytest", *plugin, "-p", "tools.torch_tests_plugin", *fixed]
 
 
@@ -166,7 +223,9 @@ def outcomes(records: Path) -> dict[str, Outcome]:
     return found
 
 
-def both(file: str, folder: Path, records: Path, limits: Limits, again: bool) -> dict[str, dict[str, Outcome]]:
+def both(
+    file: str, folder: Path, records: Path, limits: Limits, again: bool
+) -> dict[str, dict[str, Outcome]]:
     """One file on the plain CPU and on the machine."""
     found: dict[str, dict[str, Outcome]] = {}
     below = None
@@ -186,7 +245,9 @@ def both(file: str, folder: Path, records: Path, limits: Limits, again: bool) ->
 def _forget(records: Path, kept: Callable[[Mapping[str, Any]], bool]) -> None:
     """Leave only some lines."""
     if records.is_file():
-        records.write_text("".join(json.dumps(line) + "\n" for line in read(records) if kept(line)), encoding="utf-8")
+        records.write_text(
+            "".join(json.dumps(line) + "\n" for line in read(records) if kept(line)), encoding="utf-8"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +258,9 @@ class Comparison:
     counts: Mapping[str, int]
     """What those came to on the machine."""
     only_there: Mapping[str, int]
-    """Tests that do not pass on the CPU: what they came to on the machine; those that fail on both sides are left out."""
+    """Tests that do not pass on the CPU: what they came to on the machine; those that fail on both sides are
+    left out.
+    """
     versions: int
     """Tests that fail on both sides."""
     open: Mapping[str, Outcome]
@@ -208,7 +271,11 @@ def compare(plain: Mapping[str, Outcome], machine: Mapping[str, Outcome]) -> Com
     """What passes on the CPU and not on the machine, and what fails on the machine alone."""
     passed = [test for test, outcome in plain.items() if outcome.outcome == "passed"]
     missing = Outcome("absent", "torch does not make this test for CUDA")
-    theirs = {test for test, outcome in plain.items() if outcome.outcome == "failed" and machine.get(test, missing).outcome == "failed"}
+    theirs = {
+        test
+        for test, outcome in plain.items()
+        if outcome.outcome == "failed" and machine.get(test, missing).outcome == "failed"
+    }
     there = {test: machine.get(test, missing) for test in passed}
     rest = {test: outcome for test, outcome in machine.items() if test not in there and test not in theirs}
     lost = {test: outcome for test, outcome in there.items() if outcome.outcome in ("failed", "skipped")}
@@ -223,8 +290,22 @@ def compare(plain: Mapping[str, Outcome], machine: Mapping[str, Outcome]) -> Com
 
 
 def table(compared: Mapping[str, Comparison]) -> list[str]:
-    """One line a file: what passes on the CPU, what of that on the machine, and what only the machine runs."""
-    heads = ["on CPU", "passed", "failed", "skipped", "absent", "not run", "share", "passed", "failed", "skipped", "both"]
+    """One line a file: what passes on the CPU, what of that on the machine, and what only the machine
+    runs.
+    """
+    heads = [
+        "on CPU",
+        "passed",
+        "failed",
+        "skipped",
+        "absent",
+        "not run",
+        "share",
+        "passed",
+        "failed",
+        "skipped",
+        "both",
+    ]
     lines = [
         f"{'':32}{'passed':>8}{'of these on ' + _MACHINE + ':':>48}{'the rest there:':>24}{'fail on':>8}",
         f"{'':32}{''.join(f'{head:>8}' for head in heads)}",
@@ -233,12 +314,13 @@ def table(compared: Mapping[str, Comparison]) -> list[str]:
         counts, rest = one.counts, one.only_there
         asked = counts.get("passed", 0) + counts.get("failed", 0)
         share = f"{100 * counts.get('passed', 0) / asked:.1f} %" if asked else "-"
-        numbers = [one.passed_on_cpu, *(counts.get(name, 0) for name in ("passed", "failed", "skipped", "absent", "not run"))]
+        numbers = [
+            one.passed_on_cpu,
+            *(counts.get(name, 0) for name in ("passed", "failed", "skipped", "absent", "not run")),
+        ]
         others = [rest.get(name, 0) for name in ("passed", "failed", "skipped")]
-        lines.append(
-            f"{file:32}{''.join(f'{number:>8}' for number in numbers)}{share:>8}"
-            f"{''.join(f'{number:>8}' for number in others)}{one.versions:>8}"
-        )
+        columns = [*numbers, share, *others, one.versions]
+        lines.append(f"{file:32}" + "".join(f"{column:>8}" for column in columns))
     return lines
 
 
@@ -264,20 +346,51 @@ def show(found: Mapping[str, Mapping[str, Mapping[str, Outcome]]]) -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run PyTorch's own tests on the plain CPU and on a virtual machine, and account for each that passes on the CPU alone."""
+    """Run PyTorch's own tests on the plain CPU and on a virtual machine, and account for each that passes on
+    the CPU alone.
+    """
     parser = argparse.ArgumentParser(prog="python -m tools.peers torch", description=main.__doc__)
     source = parser.add_mutually_exclusive_group(required=True)
-    source.add_argument("--checkout", type=Path, metavar="FOLDER", help="PyTorch's repository, or its folder test")
-    source.add_argument("--archive", type=Path, metavar="FILE", help="a source archive of PyTorch, as Debian has it (*.orig.tar.xz)")
-    parser.add_argument("--file", action="append", default=[], metavar="WORD", help="only files with this word in their name")
-    parser.add_argument("--sample", type=int, default=_SAMPLE, metavar="N", help=f"at most so many tests of a file (default {_SAMPLE})")
+    source.add_argument(
+        "--checkout", type=Path, metavar="FOLDER", help="PyTorch's repository, or its folder test"
+    )
+    source.add_argument(
+        "--archive",
+        type=Path,
+        metavar="FILE",
+        help="a source archive of PyTorch, as Debian has it (*.orig.tar.xz)",
+    )
+    parser.add_argument(
+        "--file", action="append", default=[], metavar="WORD", help="only files with this word in their name"
+    )
+    parser.add_argument(
+        "--sample",
+        type=int,
+        default=_SAMPLE,
+        metavar="N",
+        help=f"at most so many tests of a file (default {_SAMPLE})",
+    )
     parser.add_argument("--all", action="store_true", help="every test")
-    parser.add_argument("--test-seconds", type=float, default=30.0, metavar="S", help="time limit of a test (default 30)")
-    parser.add_argument("--file-seconds", type=float, default=600.0, metavar="S", help="time limit of a file on one side (default 600)")
+    parser.add_argument(
+        "--test-seconds", type=float, default=30.0, metavar="S", help="time limit of a test (default 30)"
+    )
+    parser.add_argument(
+        "--file-seconds",
+        type=float,
+        default=600.0,
+        metavar="S",
+        help="time limit of a file on one side (default 600)",
+    )
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="files at once (default 2)")
-    parser.add_argument("--resume", type=Path, metavar="FOLDER", help="keep outcomes here, and do not run again what is there")
-    parser.add_argument("--again", action="store_true", help="with --resume: run again what did not pass on the machine")
-    parser.add_argument("-k", metavar="EXPRESSION", help="run these tests on the machine only and show what pytest says")
+    parser.add_argument(
+        "--resume", type=Path, metavar="FOLDER", help="keep outcomes here, and do not run again what is there"
+    )
+    parser.add_argument(
+        "--again", action="store_true", help="with --resume: run again what did not pass on the machine"
+    )
+    parser.add_argument(
+        "-k", metavar="EXPRESSION", help="run these tests on the machine only and show what pytest says"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every outcome there, too")
     given = parser.parse_args(arguments)
     files = [file for file in FILES if not given.file or any(word in file for word in given.file)]

@@ -1,7 +1,9 @@
-"""The pytest plugin behind `tools.torch_tests`: chooses tests by their names, limits their time, writes how each ended.
+"""The pytest plugin behind `tools.torch_tests`: chooses tests by their names, limits their time, writes how
+each ended.
 
-Must guarantee: what a test came to is on the disk before the next one starts, so that a process may die at any moment and a next
-one goes on where it stopped; and both sides choose the same tests, without knowing of each other.
+Must guarantee: what a test came to is on the disk before the next one starts, so that a process may die at
+any moment and a next one goes on where it stopped; and both sides choose the same tests, without knowing of
+each other.
 """
 
 from __future__ import annotations
@@ -29,10 +31,16 @@ _WORSE = ("passed", "skipped", "failed")
 
 
 def generic(test: str) -> str:
-    """The name of a test without its device: `A.py::TestACPU::test_x_cpu_float32` and its sister for CUDA have the same one."""
+    """The name of a test without its device: `A.py::TestACPU::test_x_cpu_float32` and its sister for CUDA
+    have the same one.
+    """
     path, _, name = test.rpartition("::")
     bare = re.sub(r"(CPU|CUDA)$", "", path)
-    return test if bare == path else f"{bare}::{re.sub(r'_(cpu|cuda)(?=(?!.*_(?:cpu|cuda)(?:_|$))(?:_|$))', '', name)}"
+    return (
+        test
+        if bare == path
+        else f"{bare}::{re.sub(r'_(cpu|cuda)(?=(?!.*_(?:cpu|cuda)(?:_|$))(?:_|$))', '', name)}"
+    )
 
 
 def place(test: str) -> float:
@@ -52,7 +60,9 @@ def read(records: Path) -> list[dict[str, Any]]:
 
 
 def names_of_older_releases() -> None:
-    """Give torch's test helpers the names that they had in 2.6, where they do the same under another name today."""
+    """Give torch's test helpers the names that they had in 2.6, where they do the same under another name
+    today.
+    """
     # Not before the machine is entered.
     from torch.testing._internal import common_cuda, common_methods_invocations, common_mkldnn, common_nn
 
@@ -67,13 +77,19 @@ def names_of_older_releases() -> None:
 
 
 def end_recursion(cls: type) -> None:
-    """`super(self.__class__, self)` calls itself for ever where torch derives a class for a device, as it does since 2.6."""
+    """`super(self.__class__, self)` calls itself for ever where torch derives a class for a device, as it
+    does since 2.6.
+    """
     for base in cls.__mro__:
         for name in ("setUp", "tearDown"):
             method = vars(base).get(name)
             if isinstance(method, FunctionType) and {"super", "__class__"} <= set(method.__code__.co_names):
                 names = {**method.__globals__, "super": partial(_upwards, base)}
-                setattr(base, name, FunctionType(method.__code__, names, name, method.__defaults__, method.__closure__))
+                setattr(
+                    base,
+                    name,
+                    FunctionType(method.__code__, names, name, method.__defaults__, method.__closure__),
+                )
 
 
 def _upwards(base: type, _named: type, own: Any) -> Any:
@@ -111,7 +127,9 @@ class Choice:
             below = places[self._sample] if self._sample is not None and self._sample < len(places) else 1.0
         done = {line["test"] for line in read(self._records) if "outcome" in line}
         chosen = [item for item in items if place(item.nodeid) < below]
-        self._write(collected=len(items), below=below, chosen=sorted({generic(item.nodeid) for item in chosen}))
+        self._write(
+            collected=len(items), below=below, chosen=sorted({generic(item.nodeid) for item in chosen})
+        )
         items[:] = [item for item in chosen if item.nodeid not in done]
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
@@ -126,19 +144,25 @@ class Choice:
         self._worst = ("passed", "")
         started = time.monotonic()
         signal.signal(signal.SIGALRM, self._too_long)
-        signal.setitimer(signal.ITIMER_REAL, self._seconds, 5.0)  # again, where a destructor swallowed the first
+        signal.setitimer(
+            signal.ITIMER_REAL, self._seconds, 5.0
+        )  # again, where a destructor swallowed the first
         try:
             return (yield)
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
             outcome, said = self._worst
-            self._write(test=item.nodeid, outcome=outcome, said=said, seconds=round(time.monotonic() - started, 3))
+            self._write(
+                test=item.nodeid, outcome=outcome, said=said, seconds=round(time.monotonic() - started, 3)
+            )
 
     def _too_long(self, _signal: int, _frame: FrameType | None) -> None:
         raise _TimeLimitError(f"took longer than {self._seconds:g} s")
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """The worst of setup, call and teardown counts; a failure that the test expects is as good as passing."""
+        """The worst of setup, call and teardown counts; a failure that the test expects is as good as
+        passing.
+        """
         outcome = "passed" if hasattr(report, "wasxfail") and report.skipped else report.outcome
         if _WORSE.index(outcome) > _WORSE.index(self._worst[0]):
             self._worst = (outcome, _words(report))

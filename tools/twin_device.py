@@ -1,10 +1,12 @@
-"""Two devices `twin:0` and `twin:1` in host memory: real ones for torch, with a dispatch key, a device guard and values of their own.
+"""Two devices `twin:0` and `twin:1` in host memory: real ones for torch, with a dispatch key, a device guard
+and values of their own.
 
-They compute what the CPU computes and refuse operands of two devices in CUDA's words. What the virtual machine cannot have, since its
-tensors are on meta for C++ and nothing is compiled there, is there: Dynamo, AOTAutograd and export trace them as they trace CUDA tensors.
+They compute what the CPU computes and refuse operands of two devices in CUDA's words. What the virtual
+machine cannot have, since its tensors are on meta for C++ and nothing is compiled there, is there: Dynamo,
+AOTAutograd and export trace them as they trace CUDA tensors.
 
-`enter()` builds `twin_device.cpp` with g++ and torch's own headers (some 20 seconds the first time, then kept) and takes the backend
-that torch leaves to others (`PrivateUse1`), for the rest of the process.
+`enter()` builds `twin_device.cpp` with g++ and torch's own headers (some 20 seconds the first time, then
+kept) and takes the backend that torch leaves to others (`PrivateUse1`), for the rest of the process.
 """
 
 from __future__ import annotations
@@ -32,7 +34,9 @@ class Twin(_DummyBackendModule):
 
 
 def enter() -> None:
-    """Build the devices and register them. Raises `subprocess.CalledProcessError` with the compiler's words where they cannot be built."""
+    """Build the devices and register them. Raises `subprocess.CalledProcessError` with the compiler's words
+    where they cannot be built.
+    """
     torch.ops.load_library(str(_built()))
     torch.utils.rename_privateuse1_backend("twin")
     torch._register_device_module("twin", Twin())
@@ -49,7 +53,19 @@ def _built() -> Path:
         begun = library.with_suffix(f".{os.getpid()}")
         include = [f"-I{home / 'include'}", f"-I{home / 'include/torch/csrc/api/include'}"]
         link = [f"-L{home / 'lib'}", "-ltorch", "-ltorch_cpu", "-lc10", f"-Wl,-rpath,{home / 'lib'}"]
-        command = ["g++", "-shared", "-fPIC", "-std=c++20", "-O0", "-w", *include, str(SOURCE), "-o", str(begun), *link]
+        command = [
+            "g++",
+            "-shared",
+            "-fPIC",
+            "-std=c++20",
+            "-O0",
+            "-w",
+            *include,
+            str(SOURCE),
+            "-o",
+            str(begun),
+            *link,
+        ]
         subprocess.run(command, check=True)
         begun.replace(library)
     return library

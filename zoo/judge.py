@@ -65,14 +65,18 @@ def judge_bad(outcome: Outcome, expect: Json) -> Verdict:
     """Right when one finding is the expected one, whatever else was found."""
     findings = outcome.findings or ()
     if any(matches(finding, expect) for finding in findings):
-        return Verdict(True, others=tuple(brief(finding) for finding in findings if not matches(finding, expect)))
+        return Verdict(
+            True, others=tuple(brief(finding) for finding in findings if not matches(finding, expect))
+        )
     others = tuple(brief(finding) for finding in findings)
     if outcome.findings is None:
         return Verdict(False, _no_report(outcome))
     if not findings:
         return Verdict(False, f"nothing found ({_how_it_ended(outcome)})")
     nearest = min((differences(finding, expect) for finding in findings), key=len)
-    return Verdict(False, f"nearest finding has another {', '.join(nearest)} ({_how_it_ended(outcome)})", others)
+    return Verdict(
+        False, f"nearest finding has another {', '.join(nearest)} ({_how_it_ended(outcome)})", others
+    )
 
 
 def judge_good(outcome: Outcome) -> Verdict:
@@ -97,7 +101,9 @@ def brief(finding: Json) -> str:
 def _how_it_ended(outcome: Outcome) -> str:
     if outcome.exit_status is None:
         return f"stopped after {outcome.seconds:.0f} s"
-    got_through = f"'{LAST_LINE}' printed last" if outcome.last_line == LAST_LINE else f"'{LAST_LINE}' not printed last"
+    got_through = (
+        f"'{LAST_LINE}' printed last" if outcome.last_line == LAST_LINE else f"'{LAST_LINE}' not printed last"
+    )
     ended = f"exit status {outcome.exit_status}, {got_through}"
     failed = outcome.exit_status not in (0, 1) and outcome.complaint
     return f"{ended}: {outcome.complaint}" if failed else ended
@@ -110,7 +116,9 @@ def _no_report(outcome: Outcome) -> str:
 
 
 def _ends_with_path(path: str, ending: str) -> bool:
-    """Whether `ending` is the path's tail in whole components: `a/b.py` ends `x/a/b.py` but not `x/aa/b.py`."""
+    """Whether `ending` is the path's tail in whole components: `a/b.py` ends `x/a/b.py` but not
+    `x/aa/b.py`.
+    """
     return f"/{path.replace(chr(92), '/')}".endswith(f"/{ending}")
 
 

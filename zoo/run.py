@@ -4,7 +4,8 @@
     python zoo/run.py clip-logits-matmul         # some
     python zoo/run.py --build-only               # only install the package versions
 
-Exit status 0: every bug was found at its statement and every good version ran clean; 1: not so; 2: wrong usage or no overlays.
+Exit status 0: every bug was found at its statement and every good version ran clean; 1: not so; 2: wrong
+usage or no overlays.
 """
 
 from __future__ import annotations
@@ -33,7 +34,12 @@ from zoo.judge import Outcome, Verdict, judge_bad, judge_good  # noqa: E402 -- n
 
 _COMPLAINT_LINES = 3
 # No case downloads anything, and a hub that is asked all the same must not make a run slow or different.
-_OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "DIFFUSERS_OFFLINE": "1"}
+_OFFLINE = {
+    "HF_HUB_OFFLINE": "1",
+    "TRANSFORMERS_OFFLINE": "1",
+    "HF_DATASETS_OFFLINE": "1",
+    "DIFFUSERS_OFFLINE": "1",
+}
 # Tiny models: threads only get in the way of the neighbouring run.
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 
@@ -72,11 +78,16 @@ class Row:
 def cases() -> list[Case]:
     """All cases, in the order of the index."""
     entries = json.loads((ZOO / "index.json").read_text(encoding="utf-8"))
-    return [Case(entry["id"], {"bad": entry["bad"], "good": entry["good"]}, entry["machine"], entry["expect"]) for entry in entries]
+    return [
+        Case(entry["id"], {"bad": entry["bad"], "good": entry["good"]}, entry["machine"], entry["expect"])
+        for entry in entries
+    ]
 
 
 def sample(everything: Sequence[Case], size: int) -> list[Case]:
-    """The same `size` cases every time, spread over the index; a new case disturbs the choice as little as possible."""
+    """The same `size` cases every time, spread over the index; a new case disturbs the choice as little as
+    possible.
+    """
     ranked = sorted(everything, key=lambda case: hashlib.sha256(case.id.encode()).digest())
     chosen = {case.id for case in ranked[:size]}
     return [case for case in everything if case.id in chosen]
@@ -95,7 +106,16 @@ def run_way(case: Case, way: str, timeout: float) -> Outcome:
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="samedevice-zoo-") as scratch:
         report = Path(scratch) / "report.json"
-        command = [sys.executable, "-m", "samedevice", "run", "--machine", case.machine, "--json", str(report)]
+        command = [
+            sys.executable,
+            "-m",
+            "samedevice",
+            "run",
+            "--machine",
+            case.machine,
+            "--json",
+            str(report),
+        ]
         try:
             done = subprocess.run(
                 [*command, str(case.script)],
@@ -112,7 +132,13 @@ def run_way(case: Case, way: str, timeout: float) -> Outcome:
         except subprocess.TimeoutExpired:
             return Outcome(None, _findings(report), "", seconds=time.monotonic() - started)
         seconds = time.monotonic() - started
-        return Outcome(done.returncode, _findings(report), _tail(done.stdout, 1), _tail(done.stderr, _COMPLAINT_LINES), seconds)
+        return Outcome(
+            done.returncode,
+            _findings(report),
+            _tail(done.stdout, 1),
+            _tail(done.stderr, _COMPLAINT_LINES),
+            seconds,
+        )
 
 
 def run_case(case: Case, ways: Sequence[str], timeout: float) -> Row:
@@ -127,7 +153,9 @@ def run_case(case: Case, ways: Sequence[str], timeout: float) -> Row:
 
 
 def run_all(chosen: Sequence[Case], ways: Sequence[str], jobs: int, timeout: float) -> list[Row]:
-    """Run and judge the cases, `jobs` at a time, telling each as it ends; rows come back in the order of the cases."""
+    """Run and judge the cases, `jobs` at a time, telling each as it ends; rows come back in the order of the
+    cases.
+    """
     rows: dict[str, Row] = {}
     with ThreadPoolExecutor(jobs) as pool:
         futures = [pool.submit(run_case, case, ways, timeout) for case in chosen]
@@ -136,9 +164,15 @@ def run_all(chosen: Sequence[Case], ways: Sequence[str], jobs: int, timeout: flo
                 row = future.result()
                 rows[row.case.id] = row
                 word = "right" if row.right else "WRONG"
-                print(f"[{len(rows)}/{len(chosen)}] {word} {row.case.id} {row.seconds:.1f} s", file=sys.stderr, flush=True)
+                print(
+                    f"[{len(rows)}/{len(chosen)}] {word} {row.case.id} {row.seconds:.1f} s",
+                    file=sys.stderr,
+                    flush=True,
+                )
         finally:
-            pool.shutdown(cancel_futures=True)  # ctrl-C reaches the running ones by itself; the waiting ones must not start
+            pool.shutdown(
+                cancel_futures=True
+            )  # ctrl-C reaches the running ones by itself; the waiting ones must not start
     return [rows[case.id] for case in chosen]
 
 
@@ -149,7 +183,9 @@ def show(rows: Sequence[Row], seconds: float) -> None:
     from rich.table import Table
 
     console = Console(width=None if sys.stdout.isatty() else 160)
-    table = Table("case", "bad: found", "others", "good: clean", "seconds", title="released bugs, run both ways")
+    table = Table(
+        "case", "bad: found", "others", "good: clean", "seconds", title="released bugs, run both ways"
+    )
     for row in rows:
         others = str(len(row.bad.others)) if row.bad and row.bad.right else ""
         table.add_row(row.case.id, _word(row.bad), others, _word(row.good), f"{row.seconds:.1f}")
@@ -158,7 +194,10 @@ def show(rows: Sequence[Row], seconds: float) -> None:
         for way, verdict in (("bad", row.bad), ("good", row.good)):
             if verdict is None or (verdict.right and not verdict.others):
                 continue
-            console.print(f"[bold]{escape(row.case.id)}[/bold], {way}: {escape(verdict.why or 'found; also')}", soft_wrap=True)
+            console.print(
+                f"[bold]{escape(row.case.id)}[/bold], {way}: {escape(verdict.why or 'found; also')}",
+                soft_wrap=True,
+            )
             for other in verdict.others:
                 console.print(f"    {escape(other)}", soft_wrap=True)
     print(totals(rows, seconds))
@@ -226,11 +265,25 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python zoo/run.py", description=main.__doc__)
     parser.add_argument("ids", nargs="*", metavar="CASE", help="only these cases")
     ways = parser.add_mutually_exclusive_group()
-    ways.add_argument("--bad-only", dest="only", action="store_const", const="bad", help="only the versions that have the bug")
-    ways.add_argument("--good-only", dest="only", action="store_const", const="good", help="only the versions that do not")
-    parser.add_argument("--jobs", type=_at_least_one, default=2, metavar="N", help="cases at a time (default: 2)")
-    parser.add_argument("--timeout", type=float, default=300.0, metavar="SECONDS", help="for each run (default: 300)")
-    parser.add_argument("--sample", type=_at_least_one, metavar="N", help="only N cases, the same ones every time")
+    ways.add_argument(
+        "--bad-only",
+        dest="only",
+        action="store_const",
+        const="bad",
+        help="only the versions that have the bug",
+    )
+    ways.add_argument(
+        "--good-only", dest="only", action="store_const", const="good", help="only the versions that do not"
+    )
+    parser.add_argument(
+        "--jobs", type=_at_least_one, default=2, metavar="N", help="cases at a time (default: 2)"
+    )
+    parser.add_argument(
+        "--timeout", type=float, default=300.0, metavar="SECONDS", help="for each run (default: 300)"
+    )
+    parser.add_argument(
+        "--sample", type=_at_least_one, metavar="N", help="only N cases, the same ones every time"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results there too")
     parser.add_argument("--build-only", action="store_true", help="install the package versions and stop")
     parser.add_argument("--list", action="store_true", help="print the names of the cases and stop")

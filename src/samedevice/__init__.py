@@ -1,4 +1,5 @@
-"""Run real multi-GPU PyTorch programs on a machine without a GPU and see every device bug with its cause and its fix.
+"""Run real multi-GPU PyTorch programs on a machine without a GPU and see every device bug with its cause and
+its fix.
 
 `import samedevice` imports nothing heavy: torch comes in only when a virtual machine is entered.
 """
@@ -13,7 +14,18 @@ if TYPE_CHECKING:
 
     __version__: str
 
-__all__ = ["__version__", "align", "check", "explain", "guard", "guard_cache", "heal", "machine", "monitor", "placement"]
+__all__ = [
+    "__version__",
+    "align",
+    "check",
+    "explain",
+    "guard",
+    "guard_cache",
+    "heal",
+    "machine",
+    "monitor",
+    "placement",
+]
 
 _OF_API = ("explain", "guard", "machine", "monitor")
 _OF_NOTEBOOK = ("load_ipython_extension", "unload_ipython_extension")

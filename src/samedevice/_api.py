@@ -34,19 +34,24 @@ class machine:
     print(vm.findings[0].title)  # add got operands on cuda:0 and cuda:1
     ```
 
-    `spec` is what `samedevice run --machine` takes: `2x24GB`, `8xA100-80G`, `2xH100-80G+2xA100-40G`, or the path of a TOML
-    file. With `on_mismatch="raise"`, the default, a mismatch raises what torch raises on real hardware (`RuntimeError`); when
-    it leaves the block it carries the finding as `error.finding` and in its notes. With `"record"` the operand is moved and
-    the program goes on. Memory that does not fit raises `torch.OutOfMemoryError` either way.
+    `spec` is what `samedevice run --machine` takes: `2x24GB`, `8xA100-80G`, `2xH100-80G+2xA100-40G`, or the
+    path of a TOML file. With `on_mismatch="raise"`, the default, a mismatch raises what torch raises on real
+    hardware (`RuntimeError`); when it leaves the block it carries the finding as `error.finding` and in its
+    notes. With `"record"` the operand is moved and the program goes on. Memory that does not fit raises
+    `torch.OutOfMemoryError` either way.
 
-    `assumed_ranks=8` makes this process rank 0 of a launch of eight without the other seven: `torch.distributed` can be
-    initialized as a launcher's script does it, collectives return the right shapes on the right devices, and the other ranks are
-    assumed to hold what this one holds. `RANK`, `LOCAL_RANK` and `WORLD_SIZE` are read where they are set.
+    `assumed_ranks=8` makes this process rank 0 of a launch of eight without the other seven:
+    `torch.distributed` can be initialized as a launcher's script does it, collectives return the right shapes
+    on the right devices, and the other ranks are assumed to hold what this one holds. `RANK`, `LOCAL_RANK`
+    and `WORLD_SIZE` are read where they are set.
 
-    Raises `samedevice.errors.MachineSpecError` for a `spec` that cannot be read, and `ValueError` for another `on_mismatch`.
+    Raises `samedevice.errors.MachineSpecError` for a `spec` that cannot be read, and `ValueError` for another
+    `on_mismatch`.
     """
 
-    def __init__(self, spec: str, on_mismatch: Literal["raise", "record"] = "raise", assumed_ranks: int | None = None) -> None:
+    def __init__(
+        self, spec: str, on_mismatch: Literal["raise", "record"] = "raise", assumed_ranks: int | None = None
+    ) -> None:
         if on_mismatch not in ("raise", "record"):
             raise ValueError(f'on_mismatch is "raise" or "record", not {on_mismatch!r}')
         self._machine: Machine = parse_machine(spec)
@@ -57,11 +62,15 @@ class machine:
     def __enter__(self) -> Self:
         from samedevice.runtime import VirtualMachine
 
-        self._engine = VirtualMachine(self._machine, on_mismatch=self._on_mismatch, assumed_ranks=self._assumed_ranks)
+        self._engine = VirtualMachine(
+            self._machine, on_mismatch=self._on_mismatch, assumed_ranks=self._assumed_ranks
+        )
         self._engine.__enter__()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         assert self._engine is not None
         self._engine.__exit__(kind, error, trace)
         if error is not None and not hasattr(error, "finding"):
@@ -76,7 +85,10 @@ class machine:
         """What was found so far, in order, each distinct statement once."""
         if self._engine is None:
             return []
-        return [judge(event, count) for event, count in zip(self._engine.events, self._engine.event_counts, strict=True)]
+        return [
+            judge(event, count)
+            for event, count in zip(self._engine.events, self._engine.event_counts, strict=True)
+        ]
 
     def memory(self) -> dict[str, DeviceMemory]:
         """Bytes held on each device, with the peaks; stays readable after the block."""
@@ -89,13 +101,16 @@ def explain(error: BaseException | str, language: Language = "en") -> list[Findi
     ```python
     import samedevice as sd
 
-    (finding,) = sd.explain("RuntimeError: Attempting to deserialize object on CUDA device 3 but torch.cuda.device_count() is 2.")
+    (finding,) = sd.explain("RuntimeError: Attempting to deserialize object on CUDA device 3 but
+    torch.cuda.device_count() is 2.")
     print(finding.cause)  # checkpoint-map-location
     ```
 
-    Of an exception that was just caught, the failing frames are looked at as well: they name the tensors and modules, on a real
-    GPU and on a virtual one. Of a text, everything that people paste is understood; torch is not needed. Several errors in one
-    text give several findings, the last one first. An exception that has nothing to do with devices gives an `undetermined` one.
+    Of an exception that was just caught, the failing frames are looked at as well: they name the tensors and
+    modules, on a real
+    GPU and on a virtual one. Of a text, everything that people paste is understood; torch is not needed.
+    Several errors in one text give several findings, the last one first. An exception that has nothing to do
+    with devices gives an `undetermined` one.
     """
     if isinstance(error, str):
         return explain_text(error, language)
@@ -103,7 +118,8 @@ def explain(error: BaseException | str, language: Language = "en") -> list[Findi
 
 
 def guard(model: torch.nn.Module | None = None, language: Language = "en", replay: bool = False) -> Guard:
-    """A guard around a run on real GPUs: no cost until something fails, then the same exception with its diagnosis.
+    """A guard around a run on real GPUs: no cost until something fails, then the same exception with its
+    diagnosis.
 
     ```python
     import torch
@@ -118,20 +134,24 @@ def guard(model: torch.nn.Module | None = None, language: Language = "en", repla
             print(error.finding.operands[0].parameter)  # weight
     ```
 
-    The exception is the one that torch raised, with the finding as `error.finding` and its text as a note, once. Also a
-    decorator, `@sd.guard(model)`; `sd.guard().install()` explains whatever nobody catches (`samedevice guard script.py` does
-    that for a whole script) and returns a function that takes it out again. `model` names parameters when the failure is outside
-    all of its methods. Under a launcher the ranks agree, through the store of the process group, on one that tells it whole.
+    The exception is the one that torch raised, with the finding as `error.finding` and its text as a note,
+    once. Also a decorator, `@sd.guard(model)`; `sd.guard().install()` explains whatever nobody catches
+    (`samedevice guard script.py` does that for a whole script) and returns a function that takes it out
+    again. `model` names parameters when the failure is outside all of its methods. Under a launcher the ranks
+    agree, through the store of the process group, on one that tells it whole.
 
-    With `replay` the failing call is made once more after the failure, without its values, on a virtual machine in a forked
-    process: operands that were made in the call then have their birthplaces. That takes a minute and 4 GiB at most, and where there
-    is none, the finding says why.
+    With `replay` the failing call is made once more after the failure, without its values, on a virtual
+    machine in a forked process: operands that were made in the call then have their birthplaces. That takes a
+    minute and 4 GiB at most, and where there is none, the finding says why.
     """
     return Guard(model, finding_text, language, replay)
 
 
 def monitor(
-    predicted: MemoryEstimate | int | None = None, every: int = 1, write: Callable[[str], object] = print, language: Language = "en"
+    predicted: MemoryEstimate | int | None = None,
+    every: int = 1,
+    write: Callable[[str], object] = print,
+    language: Language = "en",
 ) -> Monitor:
     """Each GPU's peak memory beside the prediction, every so many steps; see `samedevice.planner.Monitor`.
 
@@ -144,7 +164,8 @@ def monitor(
         watch.step()  # step 1  cuda:0  peak 1.0 GiB, reserved 1.0 GiB; predicted 1.0 GiB (+0.0%)
     ```
 
-    Nothing is hooked: call `step()` after each optimizer step, or give transformers' Trainer the `callback()`.
+    Nothing is hooked: call `step()` after each optimizer step, or give transformers' Trainer the
+    `callback()`.
     """
     from samedevice.planner import Monitor
 

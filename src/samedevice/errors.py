@@ -1,7 +1,7 @@
 """Every exception that samedevice itself raises.
 
-Exceptions that torch raises on real hardware keep their own types; these are only for what samedevice refuses, cannot do yet,
-or was asked wrongly. All derive from `SameDeviceError`, so one `except` catches them.
+Exceptions that torch raises on real hardware keep their own types; these are only for what samedevice
+refuses, cannot do yet, or was asked wrongly. All derive from `SameDeviceError`, so one `except` catches them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ class SameDeviceError(Exception):
 
 
 class UsageError(SameDeviceError, ValueError):
-    """The user asked for something that cannot be: a missing script, an unknown option value, a broken file."""
+    """The user asked for something that cannot be: a missing script, an unknown option value, a broken
+    file.
+    """
 
 
 class MachineSpecError(UsageError):

@@ -1,8 +1,8 @@
 """What the runtime saw: plain records, no torch, no judgement.
 
-The runtime emits one `Event` for each thing that real hardware would refuse; `diagnosis` turns events into findings.
-Devices are strings (`cuda:0`, `cpu`, `meta`), shapes are tuples of element counts, so an event can be pickled, kept in a file
-and judged on a machine without torch.
+The runtime emits one `Event` for each thing that real hardware would refuse; `diagnosis` turns events into
+findings. Devices are strings (`cuda:0`, `cpu`, `meta`), shapes are tuples of element counts, so an event can
+be pickled, kept in a file and judged on a machine without torch.
 """
 
 from __future__ import annotations
@@ -29,9 +29,13 @@ class EventKind(Enum):
     DUPLICATE_GPU = "duplicate-gpu"
     """Two ranks of one process group use the same GPU: NCCL refuses to make a communicator."""
     LAUNCH_CONFLICT = "launch-conflict"
-    """A library is asked for a placement that the launch forbids: a map over several GPUs in one of several ranks, any map under ZeRO-3."""
+    """A library is asked for a placement that the launch forbids: a map over several GPUs in one of several
+    ranks, any map under ZeRO-3.
+    """
     COLLECTIVE = "collective"
-    """A collective got a tensor that is not on the GPU of its process group; the operand `group` names that GPU."""
+    """A collective got a tensor that is not on the GPU of its process group; the operand `group` names that
+    GPU.
+    """
     SHARED_GPU = "shared-gpu"
     """Processes that ran at the same time needed more of one GPU than it has; each of them alone fits."""
 
@@ -46,7 +50,9 @@ class Place:
     code: str = ""
     """The statement at that line, whitespace trimmed; empty when the source is not at hand."""
     call: str = ""
-    """The very expression that ran, whole even over several lines; empty when it is not known or is all of `code`."""
+    """The very expression that ran, whole even over several lines; empty when it is not known or is all of
+    `code`.
+    """
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line} in {self.function}"
@@ -72,12 +78,15 @@ class Operand:
     """One tensor argument of the operator."""
 
     name: str
-    """Argument name in the operator's schema, with an index for list arguments: `self`, `mat2`, `tensors[1]`."""
+    """Argument name in the operator's schema, with an index for list arguments: `self`, `mat2`, `tensors[1]`.
+    """
     device: str
     shape: tuple[int, ...]
     dtype: str
     parameter: str | None = None
-    """Qualified name when the tensor is (or shares memory with) a parameter or buffer of a module in the failing frames."""
+    """Qualified name when the tensor is (or shares memory with) a parameter or buffer of a module in the
+    failing frames.
+    """
     made: Place | None = None
     """Where its values were made; a move to another device keeps it."""
     moved: Place | None = None
@@ -95,7 +104,9 @@ class Operand:
     holder: str | None = None
     """The class of the cache, or the name of the past, that keeps it between steps."""
     held_by_user: bool = False
-    """Whether a variable of the user's own script holds it; told on real hardware, which knows no `made` and no `moved`."""
+    """Whether a variable of the user's own script holds it; told on real hardware, which knows no `made` and
+    no `moved`.
+    """
     kept_by: str | None = None
     """Class of the module that keeps it as a plain attribute, which `Module.to` leaves where it is."""
     ingredients: tuple[Ingredient, ...] = ()
@@ -117,7 +128,9 @@ class Running:
     below: tuple[str, ...]
     """Devices of all parameters below it."""
     registered: bool = True
-    """False for a module that the outermost one runs and does not have among its parts: `.to()` does not reach it."""
+    """False for a module that the outermost one runs and does not have among its parts: `.to()` does not
+    reach it.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,4 +175,6 @@ class Event:
     processes: int = 1
     """Processes of the launch that this one belongs to."""
     met: tuple[tuple[str, ...], ...] = ()
-    """Devices of the operands each time that the statement failed, each combination once, the first one first."""
+    """Devices of the operands each time that the statement failed, each combination once, the first one
+    first.
+    """

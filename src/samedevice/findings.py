@@ -1,7 +1,7 @@
 """Findings: events that were judged, in the words of the public contract.
 
-`Finding.as_json` is what `run --json` and `explain --json` write; field names and meanings are a contract that other programs
-rely on. Fields that a pasted text cannot tell are None.
+`Finding.as_json` is what `run --json` and `explain --json` write; field names and meanings are a contract
+that other programs rely on. Fields that a pasted text cannot tell are None.
 """
 
 from __future__ import annotations
@@ -105,9 +105,10 @@ def run_document(
 ) -> dict[str, Any]:
     """The document that `run --json` writes.
 
-    `machine` describes the virtual machine; `memory` holds bytes per device, and only peaks and totals are written. `ranks` holds
-    the rank (None for another process), the status and the memory of each process, where there was more than one; devices there
-    are as that process numbers them. `asked` are the statements that asked for values which nobody computed.
+    `machine` describes the virtual machine; `memory` holds bytes per device, and only peaks and totals are
+    written. `ranks` holds the rank (None for another process), the status and the memory of each process,
+    where there was more than one; devices there are as that process numbers them. `asked` are the statements
+    that asked for values which nobody computed.
     """
     places = [asdict(place) for place in asked]
     for place in places:

@@ -13,7 +13,11 @@ REAL = [sys.executable, "-m", "samedevice"]
 
 
 def environment(**more):
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("LC_", "LANG", "PYTHON", "COLUMNS"))}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("LC_", "LANG", "PYTHON", "COLUMNS"))
+    }
     sources = os.pathsep.join([str(HERE.parents[1] / "src"), str(HERE)])
     return {**kept, "LC_ALL": "C.UTF-8", "PYTHONPATH": sources, **more}
 
@@ -66,4 +70,6 @@ class Shell:
 
     def python(self, *args, **options):
         """`python ...`, to compare with; it finds the same stand-in module."""
-        return self.call([sys.executable, *args], {"PYTHONHASHSEED": "0", **options.pop("env", {})}, **options)
+        return self.call(
+            [sys.executable, *args], {"PYTHONHASHSEED": "0", **options.pop("env", {})}, **options
+        )

@@ -1,7 +1,7 @@
 """The command line with a stand-in for the engine: `python stand_in.py run ...`.
 
-No torch, so it starts fast. The script under test reaches the stand-in by `import stand_in` and says what the engine saw with
-`stand_in.see(...)`.
+No torch, so it starts fast. The script under test reaches the stand-in by `import stand_in` and says what the
+engine saw with `stand_in.see(...)`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,10 @@ class Engine:
         self.inside = False
 
     def memory(self):
-        return {"cuda:0": DeviceMemory(0, 0, GIB, 2 * GIB, 24 * GIB), "cuda:1": DeviceMemory(0, 0, 0, 0, 24 * GIB)}
+        return {
+            "cuda:0": DeviceMemory(0, 0, GIB, 2 * GIB, 24 * GIB),
+            "cuda:1": DeviceMemory(0, 0, 0, 0, 24 * GIB),
+        }
 
     def physical(self):
         return {"cuda:0": 0, "cuda:1": 1}
@@ -61,7 +64,14 @@ def see(kind=EventKind.MISMATCH, code="y = a + b", message="Expected all tensors
     place = Place(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name, code)
     operands = (
         Operand("self", "cuda:0", (2, 3), "torch.float32", made=place),
-        Operand("other", "cuda:1", (3,), "torch.bfloat16", made=place, moved=Place(place.file, 1, "<module>", "b.to(1)")),
+        Operand(
+            "other",
+            "cuda:1",
+            (3,),
+            "torch.bfloat16",
+            made=place,
+            moved=Place(place.file, 1, "<module>", "b.to(1)"),
+        ),
     )
     engine.events.append(Event(kind, "aten.add.Tensor", message, place, place, None, operands))
     engine.event_counts.append(1)

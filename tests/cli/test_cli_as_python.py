@@ -81,9 +81,11 @@ FAILURES = {
     "import of wrong syntax": "import wrong\n",
     "exit with text": "raise SystemExit('so long')\n",
     "exit with a tuple": "import sys; sys.exit((1, 2))\n",
-    "own hook": "import sys\nsys.excepthook = lambda _, e, trace: print('hook', e, trace.tb_lineno, file=sys.stderr)\n1 / 0\n",
+    "own hook": "import sys\nsys.excepthook = lambda _, e, trace: print('hook', e, trace.tb_lineno, "
+    "file=sys.stderr)\n1 / 0\n",
     "broken hook": "import sys\ndef hook(*_): raise RuntimeError('hook')\nsys.excepthook = hook\n1 / 0\n",
-    "thread first": "import threading\nt = threading.Thread(target=lambda: int('t'), name='t')\nt.start(); t.join()\n1 / 0\n",
+    "thread first": "import threading\nt = threading.Thread(target=lambda: int('t'), name='t')\n"
+    "t.start(); t.join()\n1 / 0\n",
     "in a callback": "import functools\nfunctools.reduce(lambda a, b: a / b, [1, 0])\n",
 }
 
@@ -96,7 +98,9 @@ def test_traceback_is_that_of_python(shell, name):
     expected = shell.python("script.py")
     got = shell.run("script.py")
     assert expected.returncode == 1
-    assert got.stderr.startswith(expected.stderr + "samedevice: nothing found on 2x24GB; the script ended with an error\n")
+    assert got.stderr.startswith(
+        expected.stderr + "samedevice: nothing found on 2x24GB; the script ended with an error\n"
+    )
     assert got.returncode == 3
 
 
@@ -129,12 +133,9 @@ def test_debug_variable_keeps_our_frames(shell):
 def test_spawned_processes_find_main(shell):
     shell.write(
         "script.py",
-        "import multiprocessing\n"
-        "class Box:\n    def __init__(self, n): self.n = n\n"
-        "def double(box): return Box(box.n * 2)\n"
-        "if __name__ == '__main__':\n"
-        "    with multiprocessing.get_context('spawn').Pool(1) as pool:\n"
-        "        print(pool.apply(double, (Box(21),)).n)\n",
+        "import multiprocessing\nclass Box:\n    def __init__(self, n): self.n = n\ndef double(box): return "
+        "Box(box.n * 2)\nif __name__ == '__main__':\n    with multiprocessing.get_context('spawn').Pool(1) "
+        "as pool:\n        print(pool.apply(double, (Box(21),)).n)\n",
     )
     for program in (["script.py"], ["-m", "script"]):
         got = shell.run(*program)
@@ -152,12 +153,10 @@ def test_hash_seed_is_fixed_unless_chosen(shell):
 def test_exit_handlers_and_threads_still_see_the_machine(shell):
     shell.write(
         "script.py",
-        "import atexit, threading, time, stand_in\n"
-        "from concurrent.futures import ThreadPoolExecutor\n"
-        "def late(): time.sleep(0.3); print('thread', stand_in.Engine.current.inside)\n"
-        "atexit.register(lambda: print('exit', stand_in.Engine.current.inside))\n"
-        "threading.Thread(target=late).start()\n"
-        "ThreadPoolExecutor(1).submit(late)\n",
+        "import atexit, threading, time, stand_in\nfrom concurrent.futures import ThreadPoolExecutor\ndef "
+        "late(): time.sleep(0.3); print('thread', stand_in.Engine.current.inside)\natexit.register(lambda: "
+        "print('exit', "
+        "stand_in.Engine.current.inside))\nthreading.Thread(target=late).start()\nThreadPoolExecutor(1).submit(late)\n",
     )
     got = shell.run("script.py")
     assert got.stdout == "thread True\nthread True\nexit True\n"
@@ -165,7 +164,11 @@ def test_exit_handlers_and_threads_still_see_the_machine(shell):
 
 
 def test_forked_child_reports_nothing(shell):
-    shell.write("script.py", "import os, sys\nif os.fork() == 0:\n    sys.exit(7)\nprint(os.waitstatus_to_exitcode(os.wait()[1]))\n")
+    shell.write(
+        "script.py",
+        "import os, sys\nif os.fork() == 0:\n    "
+        "sys.exit(7)\nprint(os.waitstatus_to_exitcode(os.wait()[1]))\n",
+    )
     got = shell.run("--json", "out.json", "script.py")
     assert (got.stdout, got.returncode) == ("7\n", 0)
     assert got.stderr.count("samedevice:") == 1
@@ -174,9 +177,8 @@ def test_forked_child_reports_nothing(shell):
 def test_terminated_worker_dies_of_the_signal(shell):
     shell.write(
         "script.py",
-        "import multiprocessing, time\n"
-        "p = multiprocessing.get_context('fork').Process(target=time.sleep, args=(60,))\n"
-        "p.start(); time.sleep(0.2); p.terminate(); p.join(); print(p.exitcode)\n",
+        "import multiprocessing, time\np = multiprocessing.get_context('fork').Process(target=time.sleep, "
+        "args=(60,))\np.start(); time.sleep(0.2); p.terminate(); p.join(); print(p.exitcode)\n",
     )
     got = shell.run("script.py")
     assert (got.stdout, got.returncode) == ("-15\n", 0)

@@ -32,7 +32,12 @@ def test_all_bugs_of_one_run(shell):
     got = real(shell, "--json", "out.json", "script.py")
     assert (got.stdout, got.returncode) == ("[2.0, 2.0, 2.0] 2\n", 1), got.stderr
     first, second = json.loads((shell.folder / "out.json").read_text())["findings"]
-    assert (first["code"], first["at"]["line"], first["user_at"]["line"], first["count"]) == ("SD101", 4, 4, 3)
+    assert (first["code"], first["at"]["line"], first["user_at"]["line"], first["count"]) == (
+        "SD101",
+        4,
+        4,
+        3,
+    )
     assert (second["op"].split(".")[1], second["at"]["line"]) == ("dot", 10)
     assert "  script.py:4 in join      return a + b\n  count    3 times\n" in got.stderr
 
@@ -68,7 +73,8 @@ def test_out_of_memory(shell):
 def test_out_of_memory_that_the_script_survives(shell):
     shell.write(
         "script.py",
-        "import torch\ntry:\n    torch.empty(30 << 30, dtype=torch.uint8, device='cuda')\nexcept torch.OutOfMemoryError:\n    pass\n",
+        "import torch\ntry:\n    torch.empty(30 << 30, dtype=torch.uint8, device='cuda')\nexcept "
+        "torch.OutOfMemoryError:\n    pass\n",
     )
     got = real(shell, "--json", "out.json", "script.py")
     assert got.returncode == 1
@@ -100,7 +106,9 @@ def test_machine_raises_with_the_finding():
         torch.ones(2, device="cuda:0") + torch.ones(2, device="cuda:1")
     assert caught.value.finding.code == "SD101"
     assert len(caught.value.__notes__) == 1
-    assert caught.value.__notes__[0].startswith("SD101 cross-device-operands: add got operands on cuda:0 and cuda:1\n")
+    assert caught.value.__notes__[0].startswith(
+        "SD101 cross-device-operands: add got operands on cuda:0 and cuda:1\n"
+    )
 
 
 def test_other_errors_stay_as_they_are():
@@ -127,9 +135,16 @@ def test_public_names():
 
 
 def test_a_failure_after_assumed_values_says_so(shell):
-    shell.write("assumed.py", 'import torch\nlarge = torch.ones(1 << 20, device="cuda")\nassert large.sum() > 1\n')
+    shell.write(
+        "assumed.py", 'import torch\nlarge = torch.ones(1 << 20, device="cuda")\nassert large.sum() > 1\n'
+    )
     done = shell.call([*REAL, "run", "assumed.py"])
     assert done.returncode == 3
-    assert "samedevice: values that nobody computed were read at assumed.py:3: tensors above SAMEDEVICE_VALUE_LIMIT" in done.stderr
-    shell.write("known.py", 'import torch\nlarge = torch.ones(1 << 10, device="cuda")\nassert large.sum() < 1\n')
+    assert (
+        "samedevice: values that nobody computed were read at assumed.py:3: tensors above "
+        "SAMEDEVICE_VALUE_LIMIT" in done.stderr
+    )
+    shell.write(
+        "known.py", 'import torch\nlarge = torch.ones(1 << 10, device="cuda")\nassert large.sum() < 1\n'
+    )
     assert "nobody computed" not in shell.call([*REAL, "run", "known.py"]).stderr

@@ -19,7 +19,13 @@ def explain(*words, stdin="", folder=None, **env):
         [sys.executable, "-m", "samedevice", "explain", *words],
         input=stdin if isinstance(stdin, bytes) else stdin.encode(),
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONIOENCODING": "utf-8", "LC_ALL": "C.UTF-8", **env},
+        env={
+            **os.environ,
+            "PYTHONPATH": str(ROOT / "src"),
+            "PYTHONIOENCODING": "utf-8",
+            "LC_ALL": "C.UTF-8",
+            **env,
+        },
         capture_output=True,
         timeout=60,
         check=False,
@@ -30,7 +36,9 @@ def test_standard_input():
     for words in ((), ("-",)):
         done = explain(*words, stdin=TEXT)
         assert done.returncode == 0
-        assert done.stdout.decode().startswith("SD103 generator-on-other-device: a generator belongs to another device\n")
+        assert done.stdout.decode().startswith(
+            "SD103 generator-on-other-device: a generator belongs to another device\n"
+        )
         assert b"more     samedevice explain SD134" in done.stdout
 
 
@@ -40,18 +48,40 @@ def test_file_and_json(tmp_path):
     document = json.loads(done.stdout)
     assert document["schema"] == 1
     (finding,) = document["findings"]
-    assert (finding["code"], finding["cause"], finding["confidence"]) == ("SD103", "generator-or-default-device", "certain")
+    assert (finding["code"], finding["cause"], finding["confidence"]) == (
+        "SD103",
+        "generator-or-default-device",
+        "certain",
+    )
     assert finding["message"] == TEXT.partition(": ")[2].strip()
     assert (finding["op"], finding["at"], finding["user_at"], finding["module"]) == (None, None, None, None)
     assert finding["operands"][0]["shape"] is None
-    for key in ("candidates", "title", "count", "fixes", "reasons", "guilty", "kind", "exception", "stack", "versions"):
+    for key in (
+        "candidates",
+        "title",
+        "count",
+        "fixes",
+        "reasons",
+        "guilty",
+        "kind",
+        "exception",
+        "stack",
+        "versions",
+    ):
         assert key in finding
 
 
 def test_files_in_other_encodings(tmp_path):
-    for name, content in {"utf16": TEXT.encode("utf-16"), "bom": TEXT.encode("utf-8-sig"), "bad": TEXT.encode() + b"\xff\xfe\x00"}.items():
+    for name, content in {
+        "utf16": TEXT.encode("utf-16"),
+        "bom": TEXT.encode("utf-8-sig"),
+        "bad": TEXT.encode() + b"\xff\xfe\x00",
+    }.items():
         (tmp_path / name).write_bytes(content)
-        assert json.loads(explain(name, "--json", folder=tmp_path).stdout)["findings"][0]["cause"] == "generator-or-default-device"
+        assert (
+            json.loads(explain(name, "--json", folder=tmp_path).stdout)["findings"][0]["cause"]
+            == "generator-or-default-device"
+        )
 
 
 @pytest.mark.parametrize("word", ["SD111", "sd111", "input-not-on-embedding-device"])

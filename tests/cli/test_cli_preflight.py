@@ -1,4 +1,6 @@
-"""`samedevice preflight` as a command: status, output, JSON, languages, wrong usage, and what its page prints."""
+"""`samedevice preflight` as a command: status, output, JSON, languages, wrong usage, and what its page
+prints.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,11 @@ CORRECT = ROOT / "examples" / "preflight" / "correct" / "naive_model_parallel"
 
 
 def preflight(folder, *words):
-    kept = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "FORCE_COLOR", "CUDA_VISIBLE_DEVICES")}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("COLUMNS", "FORCE_COLOR", "CUDA_VISIBLE_DEVICES")
+    }
     return subprocess.run(
         [sys.executable, "-m", "samedevice", "preflight", *words],
         cwd=folder,
@@ -37,7 +43,11 @@ def test_refused_and_passed(tmp_path):
     assert document["mode"]["name"] == "zero-3"
     assert document["launch"]["processes"] == 4
     (finding,) = document["findings"]
-    assert (finding["code"], finding["cause"], finding["at"]["line"]) == ("SD132", "device-map-in-multi-process-launch", 16)
+    assert (finding["code"], finding["cause"], finding["at"]["line"]) == (
+        "SD132",
+        "device-map-in-multi-process-launch",
+        16,
+    )
     assert finding["op"] is None
     assert "+    device_map=None," in finding["fixes"][0]["diff"]
     assert preflight(CORRECT, "launch.sh", "--machine", "4xA100-80G").returncode == 0
@@ -51,7 +61,8 @@ def test_chinese():
 
 def test_arguments_behind_the_dashes(tmp_path):
     (tmp_path / "train.py").write_text(
-        "import argparse\nfrom transformers import AutoModel\nparser = argparse.ArgumentParser()\nparser.add_argument('--device_map')\n"
+        "import argparse\nfrom transformers import AutoModel\nparser = "
+        "argparse.ArgumentParser()\nparser.add_argument('--device_map')\n"
         "AutoModel.from_pretrained('m', device_map=parser.parse_args().device_map)\n"
     )
     words = ("train.py", "--machine", "2x24GB", "--launcher", "torchrun")
@@ -81,7 +92,9 @@ def test_wrong_usage(words, complaint):
 
 def test_the_memory_is_what_the_page_of_s4_shows(tmp_path):
     page = (ROOT / "docs" / "situations" / "s4.md").read_text("utf-8")
-    ((options, script, expected),) = re.findall(r"^\$ samedevice preflight (.* --memory .*) -- (.*)\n((?:.*\n)*?)```$", page, re.MULTILINE)
+    ((options, script, expected),) = re.findall(
+        r"^\$ samedevice preflight (.* --memory .*) -- (.*)\n((?:.*\n)*?)```$", page, re.MULTILINE
+    )
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     (tmp_path / "Qwen1.5-7B-Chat").mkdir()
     models = json.loads((ROOT / "examples" / "models.json").read_text("utf-8"))
@@ -115,5 +128,7 @@ def test_a_closed_standard_output(tmp_path):
     (tmp_path / "a.py").write_text("import torch\n")
     for command in (["preflight", "a.py", "--machine", "2x24GB"], ["explain", "SD101"]):
         line = shlex.join([sys.executable, "-m", "samedevice", *command])
-        done = subprocess.run(["sh", "-c", f"{line} >&-"], cwd=tmp_path, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            ["sh", "-c", f"{line} >&-"], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
         assert (done.returncode, done.stderr) == (0, "")

@@ -52,24 +52,23 @@ def test_report_and_document(shell):
     got = shell.run("--machine", "4x16GB", "--json", "out.json", "script.py")
     assert got.stdout == "mine\n"
     assert got.stderr == (
-        "SD101 cross-device-operands: add got operands on cuda:0 and cuda:1\n"
-        "  script.py:2 in <module>      y = a + b\n"
-        "  self     f32[2, 3]  cuda:0  made at script.py:2, never moved\n"
-        "  other    bf16[3]    cuda:1  moved by .to() at script.py:1, made at script.py:2\n"
-        "  why      add needs all operands on one device; CUDA moves none of them there by itself\n"
-        "  do       the evidence does not tell which operand is wrong: follow the made and moved lines above, and compare "
-        "model.hf_device_map\n"
-        "  more     samedevice explain SD101\n"
-        "\n"
-        "samedevice: 1 finding on 4x16GB; the script ran to its end\n"
-        "  device  peak allocated  peak reserved     total\n"
-        "  cuda:0         1.0 GiB        2.0 GiB  24.0 GiB\n"
-        "  cuda:1             0 B            0 B  24.0 GiB\n"
+        "SD101 cross-device-operands: add got operands on cuda:0 and cuda:1\n  script.py:2 in <module>      "
+        "y = a + b\n  self     f32[2, 3]  cuda:0  made at script.py:2, never moved\n  other    bf16[3]    "
+        "cuda:1  moved by .to() at script.py:1, made at script.py:2\n  why      add needs all operands on "
+        "one device; CUDA moves none of them there by itself\n  do       the evidence does not tell which "
+        "operand is wrong: follow the made and moved lines above, and compare model.hf_device_map\n  more    "
+        " samedevice explain SD101\n\nsamedevice: 1 finding on 4x16GB; the script ran to its end\n  device  "
+        "peak allocated  peak reserved     total\n  cuda:0         1.0 GiB        2.0 GiB  24.0 GiB\n  "
+        "cuda:1             0 B            0 B  24.0 GiB\n"
     )
     document = read(shell)
     assert document["schema"] == 1
     assert document["machine"] == {"spec": "4x16GB"}
-    assert document["memory"]["cuda:0"] == {"peak_allocated": 1 << 30, "peak_reserved": 2 << 30, "total": 24 << 30}
+    assert document["memory"]["cuda:0"] == {
+        "peak_allocated": 1 << 30,
+        "peak_reserved": 2 << 30,
+        "total": 24 << 30,
+    }
     assert document["findings"][0]["operands"][1]["moved"]["line"] == 1
 
 
@@ -93,7 +92,10 @@ def test_fail_fast_raises_at_the_first(shell):
         (["-m", "logging"], "module logging can't be run"),
         (["-m", "sys"], "module sys can't be run"),
         (["--machine", "nonsense", "fine.py"], "can't read machine 'nonsense'; try 2x24GB"),
-        (["--json", "no/such/folder.json", "fine.py"], "can't write --json no/such/folder.json: No such file or directory"),
+        (
+            ["--json", "no/such/folder.json", "fine.py"],
+            "can't write --json no/such/folder.json: No such file or directory",
+        ),
         (["--json", "folder", "fine.py"], "can't write --json folder: Is a directory"),
         (["--json", "-", "fine.py"], "--json can't write to standard output"),
     ],
@@ -108,7 +110,9 @@ def test_wrong_usage_is_told_before_the_run(shell, args, text):
     assert got.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize("args", [["--no-such-option", "fine.py"], ["--lang", "fr", "fine.py"], ["-m"], ["--machine"]])
+@pytest.mark.parametrize(
+    "args", [["--no-such-option", "fine.py"], ["--lang", "fr", "fine.py"], ["-m"], ["--machine"]]
+)
 def test_unknown_options(shell, args):
     shell.write("fine.py", "print('ran')")
     got = shell.run(*args)
@@ -161,7 +165,8 @@ def test_endless_script_is_interrupted(shell, number):
 def test_interrupt_does_not_wait_for_endless_threads(shell):
     shell.write(
         "script.py",
-        "import threading, time\nthreading.Thread(target=time.sleep, args=(600,)).start()\nprint('ready', flush=True)\n",
+        "import threading, time\nthreading.Thread(target=time.sleep, args=(600,)).start()\nprint('ready', "
+        "flush=True)\n",
     )
     process = shell.start("script.py")
     assert process.stdout.readline() == "ready\n"
@@ -175,7 +180,8 @@ def test_interrupt_does_not_wait_for_endless_threads(shell):
 def test_script_keeps_its_own_signal_handler(shell):
     shell.write(
         "script.py",
-        "import os, signal\nsignal.signal(signal.SIGTERM, lambda *_: print('own'))\nos.kill(os.getpid(), signal.SIGTERM)\n",
+        "import os, signal\nsignal.signal(signal.SIGTERM, lambda *_: print('own'))\nos.kill(os.getpid(), "
+        "signal.SIGTERM)\n",
     )
     got = shell.run("script.py")
     assert (got.stdout, got.returncode) == ("own\n", 0)
@@ -192,7 +198,9 @@ def test_reader_of_stdout_goes_away(shell):
 @pytest.mark.parametrize("redirection", ["2>&-", ">&-", ">&- 2>&-"])
 def test_closed_streams(shell, redirection):
     shell.write("script.py", SEE)
-    got = shell.call(["bash", "-c", f'exec "$@" {redirection}', "_", *STAND_IN_RUN, "--json", "out.json", "script.py"])
+    got = shell.call(
+        ["bash", "-c", f'exec "$@" {redirection}', "_", *STAND_IN_RUN, "--json", "out.json", "script.py"]
+    )
     assert got.returncode == 1
     assert "Traceback" not in got.stderr
     assert len(read(shell)["findings"]) == 1
@@ -216,7 +224,10 @@ def test_full_disk_is_told(shell):
 def test_language(shell):
     shell.write("script.py", SEE)
     assert "发现 1 个问题" in shell.run("--lang", "zh", "script.py").stderr
-    assert "发现 1 个问题" in shell.run("script.py", env={"LC_ALL": "", "LANG": "zh_CN.UTF-8", "PYTHONUTF8": "1"}).stderr
+    assert (
+        "发现 1 个问题"
+        in shell.run("script.py", env={"LC_ALL": "", "LANG": "zh_CN.UTF-8", "PYTHONUTF8": "1"}).stderr
+    )
     assert "1 finding" in shell.run("--lang", "en", "script.py", env={"LC_ALL": "zh_CN.UTF-8"}).stderr
     assert "1 finding" in shell.run("--lang", "zh", "script.py", env={"PYTHONIOENCODING": "ascii"}).stderr
     assert "没有指定脚本" in shell.run("--lang", "zh").stderr
@@ -236,7 +247,9 @@ def test_json_is_whole_or_not_there(shell):
     old = shell.write("found.json", "{}")
     assert shell.run("--json", "found.json", "script.py").returncode == 70
     assert not old.exists()
-    shell.write("forks.py", "import os, sys\nif os.fork() == 0:\n    sys.exit(7)\nos.wait()\n")  # the child has nothing to discard
+    shell.write(
+        "forks.py", "import os, sys\nif os.fork() == 0:\n    sys.exit(7)\nos.wait()\n"
+    )  # the child has nothing to discard
     assert shell.run("--json", "found.json", "forks.py").returncode == 0
     assert json.loads(old.read_text())["status"] == "completed"
 
@@ -271,6 +284,8 @@ def test_processes_that_are_left_behind_are_ended(shell):
     shell.write("script.py", f"import subprocess, sys\nprint(subprocess.Popen({sleep}).pid)\n")
     got = shell.run("script.py")
     assert got.returncode == 0
-    assert got.stderr.startswith(f"samedevice: processes that the script had started and left behind were ended: {got.stdout}")
+    assert got.stderr.startswith(
+        f"samedevice: processes that the script had started and left behind were ended: {got.stdout}"
+    )
     process = Path(f"/proc/{got.stdout.strip()}/stat")
     assert not process.exists() or ") Z " in process.read_text()

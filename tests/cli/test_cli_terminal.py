@@ -1,4 +1,6 @@
-"""On a terminal: the status line comes and goes without touching the script's lines; width and colour are the terminal's."""
+"""On a terminal: the status line comes and goes without touching the script's lines; width and colour are the
+terminal's.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,8 @@ def test_status_line_comes_and_goes(shell):
         "script.py",
         "import sys, time\n"
         + SEE
-        + "for n in range(3):\n    time.sleep(0.35)\n    print('line', n)\n    print('err', n, file=sys.stderr)\n",
+        + "for n in range(3):\n    time.sleep(0.35)\n    print('line', n)\n    print('err', n, "
+        "file=sys.stderr)\n",
     )
     shown = on_terminal(shell, "script.py")
     assert "0:00  operators 1  findings 1  cuda:0 1.0 GiB" in shown
@@ -66,7 +69,9 @@ def test_status_line_comes_and_goes(shell):
 
 
 def test_status_line_waits_for_the_end_of_a_line(shell):
-    shell.write("script.py", "import time\nprint('half', end='', flush=True)\ntime.sleep(0.6)\nprint(' and half')\n")
+    shell.write(
+        "script.py", "import time\nprint('half', end='', flush=True)\ntime.sleep(0.6)\nprint(' and half')\n"
+    )
     shown = on_terminal(shell, "script.py")
     assert shown.startswith("half and half\n")
 
@@ -81,7 +86,8 @@ def test_status_line_keeps_out_of_a_question(shell):
 def test_streams_are_the_same_objects_afterwards(shell):
     shell.write(
         "script.py",
-        "import sys, atexit\nprint(sys.stdout is sys.__stdout__, type(sys.stdout).__name__, sys.stdout.isatty())\n",
+        "import sys, atexit\nprint(sys.stdout is sys.__stdout__, type(sys.stdout).__name__, "
+        "sys.stdout.isatty())\n",
     )
     assert on_terminal(shell, "script.py").startswith("True TextIOWrapper True\n")
 
@@ -89,7 +95,14 @@ def test_streams_are_the_same_objects_afterwards(shell):
 def test_no_status_line_on_a_dumb_terminal(shell):
     shell.write("script.py", "import time; time.sleep(0.5)")
     leader, follower = pty.openpty()
-    got = subprocess.run([*RUN, "script.py"], cwd=shell.folder, env=environment(TERM="dumb"), stderr=follower, stdout=follower, check=False)
+    got = subprocess.run(
+        [*RUN, "script.py"],
+        cwd=shell.folder,
+        env=environment(TERM="dumb"),
+        stderr=follower,
+        stdout=follower,
+        check=False,
+    )
     os.close(follower)
     shown = os.read(leader, 65536)
     os.close(leader)

@@ -31,6 +31,8 @@ def test_entries_without_a_paste():
 
 
 def test_no_rule_knows_a_thread():
-    sources = "".join(path.read_text("utf-8") for path in (ROOT / "src" / "samedevice" / "diagnosis").rglob("*.py"))
+    sources = "".join(
+        path.read_text("utf-8") for path in (ROOT / "src" / "samedevice" / "diagnosis").rglob("*.py")
+    )
     names = [entry["id"] for entry in json.loads((ROOT / "corpus" / "corpus.json").read_text("utf-8"))]
     assert [name for name in names if name in sources] == []

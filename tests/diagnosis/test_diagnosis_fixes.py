@@ -49,29 +49,33 @@ SCRIPTS = {
         "input-not-on-embedding-device",
         "import torch\nfrom transformers import LlamaConfig, LlamaForCausalLM\n\n"
         "class Wrapper(torch.nn.Module):\n    def __init__(self):\n        super().__init__()\n"
-        "        self.base = LlamaForCausalLM(LlamaConfig(hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=1,"
+        "        self.base = LlamaForCausalLM(LlamaConfig(hidden_size=8, intermediate_size=8, "
+        "num_hidden_layers=1, num_attention_heads=1,"
         " vocab_size=16))\n\n    def forward(self, ids):\n        return self.base(input_ids=ids).logits\n\n"
         'model = Wrapper().to("cuda:1")\nmodel(torch.tensor([[1, 2]]).to("cuda:0"))\n',
     ),
     "labels on the host": (
         "loss-or-label-on-other-device",
-        MODEL
-        + 'model = Model().to("cuda:0")\nids = torch.tensor([1, 2], device="cuda:0")\nlabels = torch.tensor([3, 4])\n'
+        MODEL + 'model = Model().to("cuda:0")\nids = torch.tensor([1, 2], device="cuda:0")\nlabels = '
+        "torch.tensor([3, 4])\n"
         + "logits = model(ids)\nloss = torch.nn.functional.cross_entropy(logits, labels)\nloss.backward()\n",
     ),
     "labels on another GPU": (
         "loss-or-label-on-other-device",
-        MODEL
-        + 'model = Model().to("cuda:1")\nids = torch.tensor([1, 2], device="cuda:1")\nlabels = torch.tensor([3, 4]).to("cuda:0")\n'
+        MODEL + 'model = Model().to("cuda:1")\nids = torch.tensor([1, 2], device="cuda:1")\nlabels = '
+        'torch.tensor([3, 4]).to("cuda:0")\n'
         + "criterion = torch.nn.CrossEntropyLoss()\ncriterion(model(ids), labels)\n",
     ),
     "a helper without device": (
         "tensor-created-on-wrong-device",
-        'import torch\nx = torch.ones(4, device="cuda:0")\nscale = torch.linspace(0.0, 1.0, 4)\ny = x * scale\n',
+        'import torch\nx = torch.ones(4, device="cuda:0")\nscale = torch.linspace(0.0, 1.0, 4)\ny = x * '
+        "scale\n",
     ),
     "a plain attribute that the module leaves behind": (
         "tensor-created-on-wrong-device",
-        MODEL.replace("16, 8)", "16, 8)\n        self.scale = torch.ones(8)").replace("self.embed(ids)", "self.embed(ids) * self.scale")
+        MODEL.replace("16, 8)", "16, 8)\n        self.scale = torch.ones(8)").replace(
+            "self.embed(ids)", "self.embed(ids) * self.scale"
+        )
         + 'model = Model().to("cuda:1")\nmodel(torch.tensor([[1, 2]], device="cuda:1"))\n',
     ),
     "a plain attribute of a module that places its parts": (
@@ -83,12 +87,16 @@ SCRIPTS = {
     ),
     "split by hand": (
         "block-split-across-devices",
-        MODEL.replace("return self.head(self.embed(ids))", "hidden = self.embed(ids)\n        return self.head(hidden)")
-        + 'model = Model()\nmodel.embed.to("cuda:0")\nmodel.head.to("cuda:1")\nmodel(torch.tensor([[1, 2]], device="cuda:0"))\n',
+        MODEL.replace(
+            "return self.head(self.embed(ids))", "hidden = self.embed(ids)\n        return self.head(hidden)"
+        )
+        + 'model = Model()\nmodel.embed.to("cuda:0")\nmodel.head.to("cuda:1")\nmodel(torch.tensor([[1, '
+        '2]], device="cuda:0"))\n',
     ),
     "generator": (
         "generator-or-default-device",
-        'import torch\ngenerator = torch.Generator().manual_seed(0)\ntorch.randn(2, device="cuda:0", generator=generator)\n',
+        'import torch\ngenerator = torch.Generator().manual_seed(0)\ntorch.randn(2, device="cuda:0", '
+        "generator=generator)\n",
     ),
     "model never moved": (
         "module-left-on-other-device",
@@ -104,7 +112,9 @@ SCRIPTS = {
 
 def findings_of(path):
     with sd.machine("2x24GB", on_mismatch="record") as machine:
-        exec(compile(path.read_text("utf-8"), str(path), "exec"), {"__name__": "__main__"})  # the test's own script
+        exec(
+            compile(path.read_text("utf-8"), str(path), "exec"), {"__name__": "__main__"}
+        )  # the test's own script
     return machine.findings
 
 
@@ -129,7 +139,9 @@ def apply(diff, text):
 
 
 def test_a_plain_attribute_becomes_a_buffer(tmp_path):
-    """Not a device in `__init__`, which would hold on one GPU alone; a module that is never moved as a whole has no use for a buffer."""
+    """Not a device in `__init__`, which would hold on one GPU alone; a module that is never moved as a whole
+    has no use for a buffer.
+    """
     titles = {}
     for name in SCRIPTS:
         if name.startswith("a plain attribute"):
@@ -166,15 +178,16 @@ SEVERAL = {
         'for i in range(2):\n    f(torch.ones(4, device=f"cuda:{i}"))\n'
     ),
     "both in one statement": (
-        "import torch\n\ndef f(i):\n    return torch.ones(4, device=f'cuda:{i}') + torch.ones(4)\n\nfor i in range(2):\n    f(i)\n"
+        "import torch\n\ndef f(i):\n    return torch.ones(4, device=f'cuda:{i}') + torch.ones(4)\n\nfor i "
+        "in range(2):\n    f(i)\n"
     ),
     "the name is bound again before it is used": (
-        "import torch\n\ndef f(x, i):\n    bias = torch.ones(4)\n    x = x.to(f'cuda:{i}')\n    return x + bias\n\n"
-        "for i in range(2):\n    f(torch.ones(4), i)\n"
+        "import torch\n\ndef f(x, i):\n    bias = torch.ones(4)\n    x = x.to(f'cuda:{i}')\n    return x + "
+        "bias\n\nfor i in range(2):\n    f(torch.ones(4), i)\n"
     ),
     "a helper that is computed in steps": (
-        "import torch\n\ndef f(x):\n    steps = torch.arange(4)\n    scale = steps * 0.5\n    return x * scale.view(1, 4)\n\n"
-        "for i in range(2):\n    f(torch.ones(2, 4, device=f'cuda:{i}'))\n"
+        "import torch\n\ndef f(x):\n    steps = torch.arange(4)\n    scale = steps * 0.5\n    return x * "
+        "scale.view(1, 4)\n\nfor i in range(2):\n    f(torch.ones(2, 4, device=f'cuda:{i}'))\n"
     ),
     "a weight of the module that runs": (
         MODEL.replace("return self", "shift = torch.zeros(8)\n        return self").replace(
@@ -183,14 +196,16 @@ SEVERAL = {
         + "for i in range(2):\n    Model().to(f'cuda:{i}')(None)\n"
     ),
     "a mask that is computed from a plain attribute": (
-        "import torch\nfrom torch import nn\n\nclass Attention(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
-        "        self.lin = nn.Linear(8, 8)\n        self.bias = torch.tril(torch.ones(4, 4)).view(1, 4, 4)\n\n"
-        "    def forward(self, x):\n        x = self.lin(x)\n        att = x @ x.transpose(1, 2)\n"
-        "        return att.masked_fill(self.bias[:, :2, :2] == 0, float('-inf'))\n\n"
-        "for i in range(2):\n    Attention().to(f'cuda:{i}')(torch.ones(1, 2, 8, device=f'cuda:{i}'))\n"
+        "import torch\nfrom torch import nn\n\nclass Attention(nn.Module):\n    def __init__(self):\n        "
+        "super().__init__()\n        self.lin = nn.Linear(8, 8)\n        self.bias = "
+        "torch.tril(torch.ones(4, 4)).view(1, 4, 4)\n\n    def forward(self, x):\n        x = self.lin(x)\n  "
+        "      att = x @ x.transpose(1, 2)\n        return att.masked_fill(self.bias[:, :2, :2] == 0, "
+        "float('-inf'))\n\nfor i in range(2):\n    Attention().to(f'cuda:{i}')(torch.ones(1, 2, 8, "
+        "device=f'cuda:{i}'))\n"
     ),
     "a loss on each GPU": (
-        "import torch\n\ndef loss(logits, labels):\n    return torch.nn.functional.cross_entropy(logits, labels)\n\n"
+        "import torch\n\ndef loss(logits, labels):\n    return torch.nn.functional.cross_entropy(logits, "
+        "labels)\n\n"
         "for i in range(2):\n    loss(torch.ones(2, 4, device=f'cuda:{i}'), torch.tensor([1, 2]))\n"
     ),
 }
@@ -204,7 +219,9 @@ def test_a_safe_fix_is_right_on_every_gpu(name, tmp_path):
     assert finding.cause != "undetermined"
     fix = finding.fixes[0]
     assert fix.safety == "safe"
-    assert not any(re.search(r"cuda:\d|\.cuda\(", line) for line in fix.diff.splitlines() if line.startswith("+"))
+    assert not any(
+        re.search(r"cuda:\d|\.cuda\(", line) for line in fix.diff.splitlines() if line.startswith("+")
+    )
     path.write_text(apply(fix.diff, path.read_text("utf-8")), "utf-8")
     assert findings_of(path) == []
 
@@ -213,7 +230,9 @@ def test_no_fix_where_no_one_device_is_right(tmp_path):
     """Made once, used on two GPUs, in a line of which no name tells where: nothing is called safe."""
     path = tmp_path / "script.py"
     path.write_text(
-        "import torch\nbias = torch.ones(4)\nfor i in range(2):\n    torch.ones(4, device=f'cuda:{i}').add(bias.view(4).clone())\n", "utf-8"
+        "import torch\nbias = torch.ones(4)\nfor i in range(2):\n    torch.ones(4, "
+        "device=f'cuda:{i}').add(bias.view(4).clone())\n",
+        "utf-8",
     )
     (finding,) = findings_of(path)
     for fix in finding.fixes:
@@ -226,7 +245,11 @@ def test_no_fix_where_no_one_device_is_right(tmp_path):
 
 def test_what_the_operator_writes_is_not_moved_in_a_copy(tmp_path):
     path = tmp_path / "script.py"
-    path.write_text("import torch\n\ndef f(x, total):\n    total.add_(x)\n\nf(torch.ones(4, device='cuda:0'), torch.zeros(4))\n", "utf-8")
+    path.write_text(
+        "import torch\n\ndef f(x, total):\n    total.add_(x)\n\nf(torch.ones(4, device='cuda:0'), "
+        "torch.zeros(4))\n",
+        "utf-8",
+    )
     (finding,) = findings_of(path)
     assert not any("total.to(" in (fix.diff or "") for fix in finding.fixes)
 
@@ -243,10 +266,14 @@ def test_the_change_is_right_on_every_rank(head, tmp_path, monkeypatch):
     monkeypatch.setenv("LOCAL_RANK", "1")
     path = tmp_path / "script.py"
     path.write_text(
-        f"import torch{', os' if 'LOCAL' in head else ''}\n{head}\nx = torch.ones(4, device='cuda:1')\nm = torch.ones(4)\nx * m\n", "utf-8"
+        f"import torch{', os' if 'LOCAL' in head else ''}\n{head}\nx = torch.ones(4, device='cuda:1')\nm = "
+        "torch.ones(4)\nx * m\n",
+        "utf-8",
     )
     with VirtualMachine(parse_machine("2x24GB"), on_mismatch="record") as engine:
-        exec(compile(path.read_text("utf-8"), str(path), "exec"), {"__name__": "__main__"})  # the test's own script
+        exec(
+            compile(path.read_text("utf-8"), str(path), "exec"), {"__name__": "__main__"}
+        )  # the test's own script
     (event,) = engine.events
     alone, launched = judge(event), judge(event, ranks=(1,))
     assert "device=x.device" in alone.fixes[0].diff
@@ -281,7 +308,10 @@ def test_a_changed_script_is_left_alone(tmp_path):
 
 
 def test_known_releases_agree_with_the_zoo():
-    zoo = {entry["expect"]["file"]: entry for entry in json.loads((ROOT / "zoo" / "index.json").read_text("utf-8"))}
+    zoo = {
+        entry["expect"]["file"]: entry
+        for entry in json.loads((ROOT / "zoo" / "index.json").read_text("utf-8"))
+    }
     assert {entry["expect"]["file"] for entry in zoo.values()} <= {row.file for row in releases()}
     for row in releases():
         assert row.functions
@@ -290,5 +320,11 @@ def test_known_releases_agree_with_the_zoo():
         assert not (numbers(row.bad[0]) <= numbers(row.good) <= numbers(row.bad[1]))
     for entry in json.loads((ROOT / "zoo" / "index.json").read_text("utf-8")):
         package, file = entry["package"], entry["expect"]["file"]
-        rows = [row for row in releases() if (row.package, row.file, row.good) == (package, file, entry["good"][package])]
-        assert any(numbers(row.bad[0]) <= numbers(entry["bad"][package]) <= numbers(row.bad[1]) for row in rows), entry["id"]
+        rows = [
+            row
+            for row in releases()
+            if (row.package, row.file, row.good) == (package, file, entry["good"][package])
+        ]
+        assert any(
+            numbers(row.bad[0]) <= numbers(entry["bad"][package]) <= numbers(row.bad[1]) for row in rows
+        ), entry["id"]

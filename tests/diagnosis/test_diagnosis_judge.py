@@ -13,10 +13,14 @@ from samedevice.events import Event, EventKind, Operand, Place
 
 TAXONOMY = Path(__file__).parents[2] / "corpus" / "taxonomy.json"
 SCRIPT = Place("/home/user/chat.py", 30, "<module>", "ids = tokens.to('cuda:0')")
-LIBRARY = Place("/env/site-packages/transformers/models/qwen2/modeling_qwen2.py", 99, "forward", "self.embed_tokens(ids)")
+LIBRARY = Place(
+    "/env/site-packages/transformers/models/qwen2/modeling_qwen2.py", 99, "forward", "self.embed_tokens(ids)"
+)
 
 
-def event(op="aten.add.Tensor", *operands, kind=EventKind.MISMATCH, message="Expected all tensors", at=LIBRARY):
+def event(
+    op="aten.add.Tensor", *operands, kind=EventKind.MISMATCH, message="Expected all tensors", at=LIBRARY
+):
     return Event(kind, op, message, at, SCRIPT, None, tuple(operands))
 
 
@@ -29,16 +33,36 @@ def tensor(name="indices", device="cuda:0", **more):
 
 
 def test_codes_are_unique_and_found():
-    assert [row.code for row in CODES] == ["SD101", "SD102", "SD103", "SD104", "SD105", "SD106", "SD107", "SD108", "SD109", "SD110"]
+    assert [row.code for row in CODES] == [
+        "SD101",
+        "SD102",
+        "SD103",
+        "SD104",
+        "SD105",
+        "SD106",
+        "SD107",
+        "SD108",
+        "SD109",
+        "SD110",
+    ]
     assert code_of("SD104").kind is EventKind.OUT_OF_MEMORY
 
 
 @pytest.mark.parametrize(
     ("seen", "code", "title"),
     [
-        (event("aten.mul.Tensor", tensor("self"), tensor("other", "cpu")), "SD101", "mul got operands on cuda:0 and cpu"),
         (
-            event("aten.cat.default", tensor("tensors[0]"), tensor("tensors[1]", "cuda:1"), tensor("tensors[2]", "cpu")),
+            event("aten.mul.Tensor", tensor("self"), tensor("other", "cpu")),
+            "SD101",
+            "mul got operands on cuda:0 and cpu",
+        ),
+        (
+            event(
+                "aten.cat.default",
+                tensor("tensors[0]"),
+                tensor("tensors[1]", "cuda:1"),
+                tensor("tensors[2]", "cpu"),
+            ),
             "SD101",
             "cat got operands on cuda:0, cuda:1 and cpu",
         ),
@@ -47,9 +71,17 @@ def test_codes_are_unique_and_found():
             "SD102",
             "mm met weights that were never loaded: model.embed_tokens.weight",
         ),
-        (event("aten.normal_.default", kind=EventKind.GENERATOR), "SD103", "normal_ got a random generator of another device"),
         (
-            event("allocate", kind=EventKind.OUT_OF_MEMORY, message="CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 has"),
+            event("aten.normal_.default", kind=EventKind.GENERATOR),
+            "SD103",
+            "normal_ got a random generator of another device",
+        ),
+        (
+            event(
+                "allocate",
+                kind=EventKind.OUT_OF_MEMORY,
+                message="CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 has",
+            ),
             "SD104",
             "2.00 GiB more does not fit on cuda:3",
         ),
@@ -60,7 +92,12 @@ def test_codes_are_unique_and_found():
         ),
         (event(kind=EventKind.NONDETERMINISTIC_DEVICE), "SD106", "a device was picked from an unordered set"),
         (
-            event("c10d.allreduce_.default", tensor("tensor", "cpu"), Operand("group", "cuda:1", (), ""), kind=EventKind.COLLECTIVE),
+            event(
+                "c10d.allreduce_.default",
+                tensor("tensor", "cpu"),
+                Operand("group", "cuda:1", (), ""),
+                kind=EventKind.COLLECTIVE,
+            ),
             "SD109",
             "c10d.allreduce_ got a tensor on cpu, and its process group works on cuda:1",
         ),
@@ -77,7 +114,12 @@ def test_code_and_title(seen, code, title):
 
 
 CAUSES = [
-    ("plain operators tell nothing", event("aten.add.Tensor", tensor("self"), tensor("other", "cpu")), "undetermined", "guess"),
+    (
+        "plain operators tell nothing",
+        event("aten.add.Tensor", tensor("self"), tensor("other", "cpu")),
+        "undetermined",
+        "guess",
+    ),
     (
         "ids that the script moved elsewhere",
         event("aten.embedding.default", weight(), tensor(moved=SCRIPT)),
@@ -96,7 +138,12 @@ CAUSES = [
         "input-not-on-embedding-device",
         "guess",
     ),
-    ("ids of unknown origin", event("aten.embedding.default", weight(), tensor()), "input-not-on-embedding-device", "guess"),
+    (
+        "ids of unknown origin",
+        event("aten.embedding.default", weight(), tensor()),
+        "input-not-on-embedding-device",
+        "guess",
+    ),
     (
         "weight left on the host",
         event("aten.embedding.default", weight("cpu"), tensor(moved=SCRIPT)),
@@ -143,7 +190,9 @@ CAUSES = [
 ]
 
 
-@pytest.mark.parametrize(("seen", "cause", "confidence"), [row[1:] for row in CAUSES], ids=[row[0] for row in CAUSES])
+@pytest.mark.parametrize(
+    ("seen", "cause", "confidence"), [row[1:] for row in CAUSES], ids=[row[0] for row in CAUSES]
+)
 def test_cause(seen, cause, confidence):
     finding = judge(seen)
     assert (finding.cause, finding.confidence) == (cause, confidence)

@@ -44,7 +44,8 @@ Cell In[26], line 4
       3
 ----> 4 model.generate(**inputs)
 
-File ~/venv/lib/python3.11/site-packages/transformers/models/llama/modeling_llama.py:651, in LlamaModel.forward(self, input_ids)
+File ~/venv/lib/python3.11/site-packages/transformers/models/llama/modeling_llama.py:651, in
+LlamaModel.forward(self, input_ids)
     649 if inputs_embeds is None:
     650     pass
 --> 651     inputs_embeds = self.embed_tokens(input_ids)
@@ -87,7 +88,9 @@ LAYOUTS = {
     "kubernetes": prefixed("2024-01-11T19:02:01.123456789Z "),
     "quoted mail": prefixed("> "),
     "windows lines": PLAIN.replace("\n", "\r\n"),
-    "colours": PLAIN.replace("RuntimeError", "\x1b[1;35mRuntimeError\x1b[0m").replace("line 651", "line \x1b[35m651\x1b[0m"),
+    "colours": PLAIN.replace("RuntimeError", "\x1b[1;35mRuntimeError\x1b[0m").replace(
+        "line 651", "line \x1b[35m651\x1b[0m"
+    ),
     "colours without escapes": PLAIN.replace("RuntimeError", "[1;35mRuntimeError[0m"),
     "cut at the top": PLAIN[PLAIN.index("    inputs_embeds") :],
     "notebook": NOTEBOOK,
@@ -102,7 +105,20 @@ LAYOUTS = {
     "Python 3.13": PLAIN.replace("    ^^^^^^^^^^^^^^^^^^^^^^^^^^^^", "    ~~~~~~~~~~~~~~~~^^^^^^^^^^^"),
     "bold in Markdown": PLAIN.replace("RuntimeError", "**_RuntimeError"),
     "notebook file": json.dumps(
-        {"cells": [{"outputs": [{"output_type": "error", "ename": "RuntimeError", "evalue": MESSAGE, "traceback": NOTEBOOK.splitlines()}]}]}
+        {
+            "cells": [
+                {
+                    "outputs": [
+                        {
+                            "output_type": "error",
+                            "ename": "RuntimeError",
+                            "evalue": MESSAGE,
+                            "traceback": NOTEBOOK.splitlines(),
+                        }
+                    ]
+                }
+            ]
+        }
     ),
 }
 
@@ -127,7 +143,9 @@ def test_frames(layout):
 
 
 def test_ranks_together():
-    lines = [f"[rank{rank}]: {line}" for line in PLAIN.splitlines() for rank in (0, 1, 5)]  # interleaved, as they arrive
+    lines = [
+        f"[rank{rank}]: {line}" for line in PLAIN.splitlines() for rank in (0, 1, 5)
+    ]  # interleaved, as they arrive
     (report,) = read_paste("\n".join(lines))
     assert report.ranks == (0, 1, 5)
     assert report.at.line == 651
@@ -135,11 +153,16 @@ def test_ranks_together():
 
 def test_new_wording():
     text = (
-        "RuntimeError: Expected all tensors to be on the same device, but got mat2 is on cpu, different from other tensors on cuda:0 "
-        "(when checking argument in method wrapper_CUDA_mm)"
+        "RuntimeError: Expected all tensors to be on the same device, but got mat2 is on cpu, different from "
+        "other tensors on cuda:0 (when checking argument in method wrapper_CUDA_mm)"
     )
     (report,) = read_paste(text)
-    assert (report.kind, report.devices, report.argument, report.op) == ("argument-device", ("cpu", "cuda:0"), "mat2", "wrapper_CUDA_mm")
+    assert (report.kind, report.devices, report.argument, report.op) == (
+        "argument-device",
+        ("cpu", "cuda:0"),
+        "mat2",
+        "wrapper_CUDA_mm",
+    )
     assert report.message == text.removeprefix("RuntimeError: ")
 
 
@@ -154,20 +177,25 @@ def test_several_errors_last_one_first():
 def test_versions():
     report = read_paste(PLAIN + "transformers==4.50.0, torch 2.6.0+cu124, accelerate: 1.2.1")[0]
     assert report.versions == {"transformers": "4.50.0", "torch": "2.6.0+cu124", "accelerate": "1.2.1"}
-    report = read_paste(PLAIN + "- `Accelerate` version: 0.27.0\n- PyTorch version (GPU?): 2.3.0+cu121 (True)\n")[0]
+    report = read_paste(
+        PLAIN + "- `Accelerate` version: 0.27.0\n- PyTorch version (GPU?): 2.3.0+cu121 (True)\n"
+    )[0]
     assert report.versions == {"accelerate": "0.27.0", "torch": "2.3.0+cu121"}
 
 
 def test_windows_paths():
     text = PLAIN.replace(
-        f"{SITE}/transformers/models/llama", r"C:\\Python\\Lib\\site-packages\\transformers\\models\\llama".replace("\\\\", "\\")
+        f"{SITE}/transformers/models/llama",
+        r"C:\\Python\\Lib\\site-packages\\transformers\\models\\llama".replace("\\\\", "\\"),
     )
     text = text.replace("llama/modeling_llama", "llama\\modeling_llama")
     assert read_paste(text)[0].at.file == "transformers/models/llama/modeling_llama.py"
 
 
 def test_known_release_is_offered():
-    text = PLAIN.replace("llama/modeling_llama.py", "qwen2_5_vl/modeling_qwen2_5_vl.py").replace("in forward", "in get_rope_index")
+    text = PLAIN.replace("llama/modeling_llama.py", "qwen2_5_vl/modeling_qwen2_5_vl.py").replace(
+        "in forward", "in get_rope_index"
+    )
     (finding, *_) = explain_text(text)
     assert any("pip install transformers==4.52.4" in fix.title for fix in finding.fixes)
 
@@ -220,7 +248,11 @@ PIECES = st.sampled_from(
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.one_of(st.text(max_size=400), st.lists(st.one_of(PIECES, st.text(max_size=20)), max_size=40).map("".join)))
+@given(
+    st.one_of(
+        st.text(max_size=400), st.lists(st.one_of(PIECES, st.text(max_size=20)), max_size=40).map("".join)
+    )
+)
 def test_any_text_is_explained(text):
     slugs = {rule.name for rule in CAUSES}
     for language in ("en", "zh"):
@@ -248,7 +280,18 @@ def noise(kind):
 
 @pytest.mark.parametrize(
     "kind",
-    ["printable", "one letter", "underscores", "blank lines", "colours", "prefixes", "the message", "tracebacks", "brackets", "dotted"],
+    [
+        "printable",
+        "one letter",
+        "underscores",
+        "blank lines",
+        "colours",
+        "prefixes",
+        "the message",
+        "tracebacks",
+        "brackets",
+        "dotted",
+    ],
 )
 def test_a_megabyte_takes_less_than_a_second(kind):
     text = noise(kind)
@@ -259,7 +302,10 @@ def test_a_megabyte_takes_less_than_a_second(kind):
 
 @pytest.mark.parametrize(
     "text",
-    ["AssertionError: Torch not compiled with CUDA enabled", "AttributeError: module 'torch._C' has no attribute '_cuda_setDevice'"],
+    [
+        "AssertionError: Torch not compiled with CUDA enabled",
+        "AttributeError: module 'torch._C' has no attribute '_cuda_setDevice'",
+    ],
 )
 def test_a_lack_of_cuda_is_not_blamed_on_the_script_with_certainty(text):
     """Code that names CUDA where there is none, or an environment without it: the line alone cannot tell."""

@@ -1,4 +1,6 @@
-"""Small programs with one bug each, as people write them: the cause is named, and a safe fix repairs what it says."""
+"""Small programs with one bug each, as people write them: the cause is named, and a safe fix repairs what it
+says.
+"""
 
 from __future__ import annotations
 

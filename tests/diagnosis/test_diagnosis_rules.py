@@ -1,4 +1,6 @@
-"""The rules: one for each cause of the taxonomy, each with a whole page, and the pages in `docs/rules/` up to date."""
+"""The rules: one for each cause of the taxonomy, each with a whole page, and the pages in `docs/rules/` up to
+date.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ def test_codes_never_change():
 
 def test_one_file_a_rule():
     folder = ROOT / "src" / "samedevice" / "diagnosis" / "rules"
-    assert {path.stem for path in folder.glob("*.py")} - {"__init__"} == {rule.name.replace("-", "_") for rule in RULES}
+    assert {path.stem for path in folder.glob("*.py")} - {"__init__"} == {
+        rule.name.replace("-", "_") for rule in RULES
+    }
 
 
 def complaints(page):

@@ -25,7 +25,8 @@ DTYPES = (torch.float32, torch.int64, torch.bool, torch.complex64)
 MOST_ELEMENTS = 4096
 KINDS = ("forward", "backward", "in-place", "out")
 
-# Not comparable by value: memory that nothing wrote, or results of algorithms with a free choice (signs of singular vectors).
+# Not comparable by value: memory that nothing wrote, or results of algorithms with a free choice (signs of
+# singular vectors).
 UNDEFINED = {
     "empty": "not initialized",
     "empty_like": "not initialized",
@@ -70,7 +71,11 @@ def name_of(op: Any) -> str:
 @functools.cache
 def operators() -> dict[str, Any]:
     """Every operator that torch has for CUDA, by name."""
-    return {name_of(op): op for op in op_db if set(op.dtypesIfCUDA or ()) & set(op.dtypes or ()) and op.name != "histc"}
+    return {
+        name_of(op): op
+        for op in op_db
+        if set(op.dtypesIfCUDA or ()) & set(op.dtypes or ()) and op.name != "histc"
+    }
 
 
 def dtype_for(op: Any) -> torch.dtype | None:
@@ -89,7 +94,13 @@ def calls(op: Any, count: int, *, requires_grad: bool = False) -> Iterator[Call]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for sample in op.sample_inputs("cpu", dtype, requires_grad=requires_grad and op.supports_autograd):
-            call = Call(op, function_of(op), (sample.input, *sample.args), dict(sample.kwargs), sample.output_process_fn_grad)
+            call = Call(
+                op,
+                function_of(op),
+                (sample.input, *sample.args),
+                dict(sample.kwargs),
+                sample.output_process_fn_grad,
+            )
             if sum(tensor.numel() for tensor in call.tensors()) > MOST_ELEMENTS:
                 continue
             yield call
@@ -115,7 +126,11 @@ def copied(tree: Any) -> Any:
     """The same arguments in memory of their own, laid out as a move to another device would lay them out."""
 
     def copy(leaf: Any) -> Any:
-        return leaf.detach().clone().requires_grad_(leaf.requires_grad) if isinstance(leaf, torch.Tensor) else leaf
+        return (
+            leaf.detach().clone().requires_grad_(leaf.requires_grad)
+            if isinstance(leaf, torch.Tensor)
+            else leaf
+        )
 
     return tree_map(copy, tree)
 
@@ -144,12 +159,17 @@ def leaves(tree: Any) -> list[Any]:
 
 
 def describe(leaf: Any, *, values: bool = True) -> Any:
-    """Everything of a result that must agree, as plain data; the stride of a dimension of one element means nothing."""
+    """Everything of a result that must agree, as plain data; the stride of a dimension of one element means
+    nothing.
+    """
     if not isinstance(leaf, torch.Tensor):
         return leaf
     geometry: tuple[Any, ...] = (str(leaf.layout), tuple(leaf.shape), str(leaf.dtype), leaf.requires_grad)
     if leaf.layout == torch.strided:
-        geometry += (tuple(s if n > 1 else 0 for s, n in zip(leaf.stride(), leaf.shape, strict=True)), leaf.storage_offset())
+        geometry += (
+            tuple(s if n > 1 else 0 for s, n in zip(leaf.stride(), leaf.shape, strict=True)),
+            leaf.storage_offset(),
+        )
     return geometry, (host(leaf) if values else None)
 
 
@@ -157,7 +177,11 @@ def host(tensor: torch.Tensor) -> torch.Tensor:
     """The values, as a real CPU tensor."""
     found = tensor.detach().cpu()
     found = found.to_dense() if found.layout != torch.strided else found
-    return torch.from_numpy(found.resolve_conj().resolve_neg().numpy()) if found.dtype != torch.bfloat16 else found
+    return (
+        torch.from_numpy(found.resolve_conj().resolve_neg().numpy())
+        if found.dtype != torch.bfloat16
+        else found
+    )
 
 
 def same_values(one: torch.Tensor, other: torch.Tensor) -> bool:
@@ -171,7 +195,9 @@ def same_values(one: torch.Tensor, other: torch.Tensor) -> bool:
 def difference(expected: Any, found: Any) -> str:
     """In what two descriptions differ; empty when they agree."""
     if not isinstance(expected, tuple) or not isinstance(found, tuple):
-        same = expected == found or (isinstance(expected, float) and math.isclose(expected, found, rel_tol=1e-5))
+        same = expected == found or (
+            isinstance(expected, float) and math.isclose(expected, found, rel_tol=1e-5)
+        )
         same = same or (isinstance(expected, float) and math.isnan(expected) and math.isnan(found))
         return "" if same else f"{expected!r} became {found!r}"
     if expected[0] != found[0]:
@@ -188,10 +214,12 @@ def short(tensor: torch.Tensor) -> str:
 def first_difference(expected: list[Any], found: list[Any]) -> str:
     if len(expected) != len(found):
         return f"{len(expected)} results became {len(found)}"
-    return next((text for one, other in zip(expected, found, strict=True) if (text := difference(one, other))), "")
+    return next(
+        (text for one, other in zip(expected, found, strict=True) if (text := difference(one, other))), ""
+    )
 
 
-# -- the kinds of call ---------------------------------------------------------------------------------------------
+# -- the kinds of call
 
 
 def forward(call: Call, args: Any, kwargs: Any) -> list[Any]:
@@ -200,12 +228,18 @@ def forward(call: Call, args: Any, kwargs: Any) -> list[Any]:
 
 def backward(call: Call, args: Any, kwargs: Any) -> list[Any]:
     """Gradients of the sum of all differentiable results."""
-    inputs = [leaf for leaf in tree_flatten((args, kwargs))[0] if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
+    inputs = [
+        leaf
+        for leaf in tree_flatten((args, kwargs))[0]
+        if isinstance(leaf, torch.Tensor) and leaf.requires_grad
+    ]
     output = call.differentiable(call.function(*args, **kwargs))
     results = [leaf for leaf in leaves(output) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
     if not inputs or not results:
         raise NotDifferentiable
-    total = torch.stack([(result.abs() if result.is_complex() else result * result).sum().double() for result in results]).sum()
+    total = torch.stack(
+        [(result.abs() if result.is_complex() else result * result).sum().double() for result in results]
+    ).sum()
     return list(torch.autograd.grad(total, inputs, allow_unused=True))
 
 
@@ -298,7 +332,7 @@ def check(op: Any, kind: str, count: int = 2) -> Outcome:
     return outcome
 
 
-# -- one argument elsewhere ----------------------------------------------------------------------------------------
+# -- one argument elsewhere
 
 
 @dataclass
@@ -346,9 +380,13 @@ def displaced(call: Call, position: int, device: str) -> Placement:
 
 
 def displacements(op: Any, device: str, count: int = 1) -> Iterator[tuple[int, str, Placement]]:
-    """Each tensor argument of the first samples that have several, put elsewhere once: (position, shape, outcome)."""
+    """Each tensor argument of the first samples that have several, put elsewhere once: (position, shape,
+    outcome).
+    """
     several = [call for call in calls(op, 8) if len(call.tensors()) > 1]
-    several.sort(key=lambda call: any(tensor.dim() == 0 for tensor in call.tensors()))  # those without scalars first
+    several.sort(
+        key=lambda call: any(tensor.dim() == 0 for tensor in call.tensors())
+    )  # those without scalars first
     for call in several[:count]:
         tensors = call.tensors()
         for position in range(min(len(tensors), 5)):

@@ -1,6 +1,8 @@
-"""Sweeps torch's operator database and prints a table: `python tests/engine/sweep_op_db.py [kinds...] [--only TEXT]`.
+"""Sweeps torch's operator database and prints a table: `python tests/engine/sweep_op_db.py [kinds...] [--only
+TEXT]`.
 
-Kinds: forward, backward, in-place, out (same answers as CPU torch?), second-gpu, host (one argument elsewhere: reported?).
+Kinds: forward, backward, in-place, out (same answers as CPU torch?), second-gpu, host (one argument
+elsewhere: reported?).
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ PLACEMENTS = {"second-gpu": "cuda:1", "host": "cpu"}
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("kinds", nargs="*", choices=[*op_cases.KINDS, *PLACEMENTS, []], help="all of the first four if none")
+    parser.add_argument(
+        "kinds", nargs="*", choices=[*op_cases.KINDS, *PLACEMENTS, []], help="all of the first four if none"
+    )
     parser.add_argument("--only", default="", help="operators whose name holds this text")
     parser.add_argument("--samples", type=int, default=2)
     options = parser.parse_args()
@@ -31,14 +35,21 @@ def main() -> None:
                 for position, shape, placement in op_cases.displacements(op, PLACEMENTS[kind], 1):
                     counts[placement.status] += 1
                     if placement.status != "reported":
-                        print(f"{kind:10} {placement.status:8} {name} argument {position} {shape} {placement.note}", flush=True)
+                        print(
+                            f"{kind:10} {placement.status:8} {name} argument {position} {shape} "
+                            f"{placement.note}",
+                            flush=True,
+                        )
                 continue
             outcome = op_cases.check(op, kind, options.samples)
             counts[outcome.status] += 1
             if outcome.status not in ("pass",) and outcome.note != "does not apply":
                 print(f"{kind:10} {outcome.status:8} {name:40} {outcome.note}", flush=True)
         total = sum(counts.values()) - counts["skip"]
-        print(f"{kind}: {', '.join(f'{count} {status}' for status, count in counts.most_common())} (of {total} compared)")
+        print(
+            f"{kind}: {', '.join(f'{count} {status}' for status, count in counts.most_common())} (of "
+            f"{total} compared)"
+        )
 
 
 if __name__ == "__main__":

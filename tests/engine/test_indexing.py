@@ -35,7 +35,9 @@ def test_a_mask_after_another_index_is_compared_with_the_dimensions_that_it_cove
     x = torch.arange(24).reshape(2, 3, 4)
     mask = torch.tensor([[True, False, True, True]] * 3)
     assert x.cuda()[:, mask.cuda()].tolist() == x[:, mask].tolist()
-    with pytest.raises(IndexError, match=r"mask \[3, 4\] at index 0 .* indexed tensor \[2, 3, 4\] at index 0"):
+    with pytest.raises(
+        IndexError, match=r"mask \[3, 4\] at index 0 .* indexed tensor \[2, 3, 4\] at index 0"
+    ):
         x.cuda()[mask.cuda()]
 
 

@@ -1,4 +1,6 @@
-"""A machine leaves torch exactly as it found it, says what it replaced, and reaches threads, forks and nested machines."""
+"""A machine leaves torch exactly as it found it, says what it replaced, and reaches threads, forks and nested
+machines.
+"""
 
 from __future__ import annotations
 
@@ -70,13 +72,16 @@ def owners():
     loaded = [
         module
         for path, module in sorted(sys.modules.items())
-        if module is not None and path.startswith(("torch.cuda", "torch.accelerator", "torch.nn.parallel", "torch.mtia"))
+        if module is not None
+        and path.startswith(("torch.cuda", "torch.accelerator", "torch.nn.parallel", "torch.mtia"))
     ]
     return OWNERS + [owner for owner in loaded if vars(owner) is not None]
 
 
 def snapshot():
-    """Every attribute of everything that a machine touches, by the identity of its value; values are kept alive."""
+    """Every attribute of everything that a machine touches, by the identity of its value; values are kept
+    alive.
+    """
     found: dict[tuple[str, str], Any] = {}
     for owner in owners():
         for name, value in dict(vars(owner)).items():
@@ -328,7 +333,11 @@ def test_patched_lists_all_that_differs_inside():
     changed = [(owner, name) for owner, name in differing(before, inside) if owner not in DISPATCHER]
     assert len(changed) > 100
     # Of a list or a table that was changed in place the list itself is named.
-    missing = [f"{owner}.{name}" for owner, name in changed if not {f"{owner}.{name}", owner, f"[{name}]"} & set(patched)]
+    missing = [
+        f"{owner}.{name}"
+        for owner, name in changed
+        if not {f"{owner}.{name}", owner, f"[{name}]"} & set(patched)
+    ]
     assert missing == []
     assert machine.patched == []
 
@@ -344,7 +353,7 @@ def test_nothing_is_patched_before_entering():
     assert differing(before, snapshot()) == []
 
 
-# -- entering ----------------------------------------------------------------------------------------------------------
+# -- entering
 
 
 def test_entering_twice_is_refused():
@@ -368,7 +377,10 @@ def test_machines_of_other_specs_nest():
         kept = torch.ones(8, device="cuda:3")
         with enter("1x80GB") as inner:
             assert torch.cuda.device_count() == 1
-            assert torch.cuda.get_device_properties(0).total_memory == 80 * 10**9 or torch.cuda.mem_get_info()[1] > 70 << 30
+            assert (
+                torch.cuda.get_device_properties(0).total_memory == 80 * 10**9
+                or torch.cuda.mem_get_info()[1] > 70 << 30
+            )
             with pytest.raises(RuntimeError, match="invalid device ordinal"):
                 torch.ones(1, device="cuda:1")
             torch.ones(1 << 20, device="cuda:0")
@@ -380,7 +392,9 @@ def test_machines_of_other_specs_nest():
 
 
 def test_leaving_an_inner_machine_leaves_the_outer_one_whole():
-    """`torch.tensor` under a device context needs what a machine switches in C++: an inner one must not switch it off."""
+    """`torch.tensor` under a device context needs what a machine switches in C++: an inner one must not
+    switch it off.
+    """
     with enter("2x24GB"):
         with torch.device("cuda:1"):
             with enter("4x24GB"), torch.device("cuda:3"):
@@ -404,7 +418,7 @@ def test_the_innermost_machine_records():
     assert outer.events == []
 
 
-# -- errors ------------------------------------------------------------------------------------------------------------
+# -- errors
 
 
 @pytest.mark.parametrize(
@@ -414,7 +428,9 @@ def test_the_innermost_machine_records():
         lambda: torch.ones(2, device="cuda").view(3),
         lambda: torch.ones(2, device="cuda").add_(torch.ones(3, device="cuda")),
         lambda: torch.linalg.cholesky(-torch.eye(2, device="cuda")),
-        lambda: torch.add(torch.ones(2, device="cuda"), torch.ones(3, device="cuda"), out=torch.ones(2, device="cuda")),
+        lambda: torch.add(
+            torch.ones(2, device="cuda"), torch.ones(3, device="cuda"), out=torch.ones(2, device="cuda")
+        ),
         lambda: torch.ones(1 << 22, device="cuda").view(3),
         lambda: torch.ones(1 << 22, device="cuda") + torch.ones(3, device="cuda"),
         lambda: torch.ones(2, device="cuda")[5],
@@ -442,14 +458,16 @@ def test_an_observer_that_raises_does_not_leave_the_engine_raw():
         assert torch.ones(2, device="cuda").tolist() == [1, 1]
 
 
-# -- threads and processes ---------------------------------------------------------------------------------------------
+# -- threads and processes
 
 
 def test_threads_run_on_the_machine_and_start_on_device_0():
     seen = []
 
     def look():
-        seen.append((torch.cuda.current_device(), torch.ones(2, device="cuda").device, torch.cuda.device_count()))
+        seen.append(
+            (torch.cuda.current_device(), torch.ones(2, device="cuda").device, torch.cuda.device_count())
+        )
 
     class Looker(threading.Thread):
         def run(self):
@@ -466,7 +484,9 @@ def test_threads_run_on_the_machine_and_start_on_device_0():
 
 def test_a_mismatch_in_a_thread_is_recorded():
     with enter() as machine:
-        thread = threading.Thread(target=lambda: torch.ones(2, device="cuda:0") + torch.ones(2, device="cuda:1"))
+        thread = threading.Thread(
+            target=lambda: torch.ones(2, device="cuda:0") + torch.ones(2, device="cuda:1")
+        )
         thread.start()
         thread.join()
     assert [event.op for event in machine.events] == ["aten.add.Tensor"]
@@ -570,7 +590,7 @@ def test_cuda_refuses_a_fork_after_its_start():
     assert answer.startswith("Cannot re-initialize CUDA in forked subprocess")
 
 
-# -- what survives -----------------------------------------------------------------------------------------------------
+# -- what survives
 
 
 def test_tensors_survive_their_machine():
@@ -587,7 +607,10 @@ def test_tensors_survive_their_machine():
     assert machine.memory()["cuda:1"].allocated == 512, "a view still holds the memory"
     del view, large
     gc.collect()
-    assert {device: memory.allocated for device, memory in machine.memory().items()} == {"cuda:0": 0, "cuda:1": 0}
+    assert {device: memory.allocated for device, memory in machine.memory().items()} == {
+        "cuda:0": 0,
+        "cuda:1": 0,
+    }
 
 
 def test_a_tensor_of_a_machine_that_was_left_is_collected_in_the_next_one():
@@ -603,15 +626,14 @@ def test_a_tensor_of_a_machine_that_was_left_is_collected_in_the_next_one():
 
 def test_a_process_that_ends_inside_a_machine_ends_in_peace():
     program = (
-        "import torch\n"
-        "from samedevice.machines import parse_machine\n"
-        "from samedevice.runtime import VirtualMachine\n"
-        "machine = VirtualMachine(parse_machine('2x24GB')).__enter__()\n"
-        "model = torch.nn.Linear(4, 4).cuda()\n"
-        "kept = model(torch.ones(2, 4, device='cuda')).sum()\n"
-        "print(kept.device)\n"
+        "import torch\nfrom samedevice.machines import parse_machine\nfrom samedevice.runtime import "
+        "VirtualMachine\nmachine = VirtualMachine(parse_machine('2x24GB')).__enter__()\nmodel = "
+        "torch.nn.Linear(4, 4).cuda()\nkept = model(torch.ones(2, 4, "
+        "device='cuda')).sum()\nprint(kept.device)\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False
+    )
     assert (done.returncode, done.stdout, done.stderr) == (0, "cuda:0\n", "")
 
 

@@ -1,4 +1,6 @@
-"""What running the code of many real models has found in the engine; each test is the smallest model or call that shows it."""
+"""What running the code of many real models has found in the engine; each test is the smallest model or call
+that shows it.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +34,8 @@ def test_attention_refuses_mixed_devices_at_its_door(which: str):
     assert event.op == "aten.scaled_dot_product_attention.default"
     devices = {name: "cuda:1" if name == which else "cuda:0" for name in tensors}
     assert event.message == (
-        f"Expected query, key, and value to have the same device type, but got query.device: {devices['query']} "
-        f"key.device: {devices['key']} and value.device: {devices['value']} instead."
+        "Expected query, key, and value to have the same device type, but got query.device: "
+        f"{devices['query']} key.device: {devices['key']} and value.device: {devices['value']} instead."
     )
     torch.testing.assert_close(value, expected)
 
@@ -119,7 +121,11 @@ def test_scalars_are_no_sequences_inside_a_machine_nor_after_it():
     def numbers() -> list[int]:
         row = torch.tensor([3, 1, 2])
         scalar = torch.nn.Parameter(torch.tensor(4.0), requires_grad=False)
-        return [*torch.tensor([row.max(), row[1]]).tolist(), *torch.tensor([scalar, scalar]).tolist(), *torch.tensor([Seven()])[0].tolist()]
+        return [
+            *torch.tensor([row.max(), row[1]]).tolist(),
+            *torch.tensor([scalar, scalar]).tolist(),
+            *torch.tensor([Seven()])[0].tolist(),
+        ]
 
     expected = numbers()
     with machine():
@@ -130,7 +136,9 @@ def test_scalars_are_no_sequences_inside_a_machine_nor_after_it():
                 pass
 
             assert numbers() == expected
-        assert torch.tensor([row for row in torch.arange(6, device="cuda:1").view(2, 3)[:, [0, 2]].flatten()]).tolist() == [0, 2, 3, 5]
+        assert torch.tensor(
+            [row for row in torch.arange(6, device="cuda:1").view(2, 3)[:, [0, 2]].flatten()]
+        ).tolist() == [0, 2, 3, 5]
     assert numbers() == expected
     inside = torch.tensor(5).as_subclass(MadeInside)
     assert torch.tensor([inside, inside]).tolist() == [5, 5]

@@ -1,4 +1,6 @@
-"""A choice of torch's operator database: the machine answers what CPU torch answers. `sweep_op_db.py` runs all of it."""
+"""A choice of torch's operator database: the machine answers what CPU torch answers. `sweep_op_db.py` runs
+all of it.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +14,28 @@ import torch
 from samedevice.runtime import VirtualMachine
 
 CHOICE = """
-__getitem__ __radd__ abs add addcmul addmm all allclose amax any arange argmax argsort as_strided baddbmm bernoulli bitwise_and
-bmm broadcast_to bucketize cat cdist chunk clamp clone contiguous copysign corrcoef cov cumsum diag diagonal diff
-div.floor_rounding dot einsum empty_like equal exp expand eye fft.fft flatten float floor_divide full gather index_add index_put
-index_select isclose item kthvalue lerp linalg.inv linalg.norm linalg.qr linalg.svd linspace log_softmax log_softmax.with_dtype
-logical_and logsumexp masked_fill masked_scatter masked_select matmul max.reduction_with_dim mean median meshgrid.list_of_tensors
+__getitem__ __radd__ abs add addcmul addmm all allclose amax any arange argmax argsort as_strided baddbmm
+bernoulli bitwise_and
+bmm broadcast_to bucketize cat cdist chunk clamp clone contiguous copysign corrcoef cov cumsum diag diagonal
+diff
+div.floor_rounding dot einsum empty_like equal exp expand eye fft.fft flatten float floor_divide full gather
+index_add index_put
+index_select isclose item kthvalue lerp linalg.inv linalg.norm linalg.qr linalg.svd linspace log_softmax
+log_softmax.with_dtype
+logical_and logsumexp masked_fill masked_scatter masked_select matmul max.reduction_with_dim mean median
+meshgrid.list_of_tensors
 min.binary mode movedim multinomial nan_to_num narrow native_layer_norm new_zeros nn.functional.batch_norm
-nn.functional.binary_cross_entropy_with_logits nn.functional.conv2d nn.functional.cross_entropy nn.functional.dropout
-nn.functional.embedding nn.functional.gelu nn.functional.interpolate.bilinear nn.functional.layer_norm nn.functional.linear
+nn.functional.binary_cross_entropy_with_logits nn.functional.conv2d nn.functional.cross_entropy
+nn.functional.dropout
+nn.functional.embedding nn.functional.gelu nn.functional.interpolate.bilinear nn.functional.layer_norm
+nn.functional.linear
 nn.functional.max_pool2d nn.functional.one_hot nn.functional.pad.constant nn.functional.rms_norm
-nn.functional.scaled_dot_product_attention nn.functional.silu nn.functional.unfold nonzero normal ones outer permute pow prod
-put quantile rand_like randint randn repeat repeat_interleave reshape roll rsub scatter scatter_reduce.sum searchsorted select
-softmax softmax.with_dtype sort split squeeze stack std stft sub sum take_along_dim to topk trapz tril unbind unfold unique
+nn.functional.scaled_dot_product_attention nn.functional.silu nn.functional.unfold nonzero normal ones outer
+permute pow prod
+put quantile rand_like randint randn repeat repeat_interleave reshape roll rsub scatter scatter_reduce.sum
+searchsorted select
+softmax softmax.with_dtype sort split squeeze stack std stft sub sum take_along_dim to topk trapz tril unbind
+unfold unique
 unsafe_chunk unsqueeze var_mean vdot view where zeros
 """.split()
 
@@ -39,7 +51,11 @@ def test_forward(name):
 
 
 def applying(kind, step=1):
-    return [name for name in CHOICE if name in op_cases.operators() and op_cases.applies(op_cases.operators()[name], kind)][::step]
+    return [
+        name
+        for name in CHOICE
+        if name in op_cases.operators() and op_cases.applies(op_cases.operators()[name], kind)
+    ][::step]
 
 
 @pytest.mark.parametrize("name", sorted(applying("backward", 2)))
@@ -81,8 +97,14 @@ TYPES_OF_BOTH |= {torch.float32, torch.float64, torch.complex64, torch.complex12
 def cuda_alone():
     """Pairs of operator and type that the database gives to CUDA and not to the CPU."""
     for op in op_cases.op_db:
-        if op.variant_test_name != "without_cudnn" and op.name != "torch.ops.aten._efficient_attention_forward":
-            yield from ((op.name, op, dtype) for dtype in sorted(TYPES_OF_BOTH & (set(op.dtypesIfCUDA) - set(op.dtypes)), key=str))
+        if (
+            op.variant_test_name != "without_cudnn"
+            and op.name != "torch.ops.aten._efficient_attention_forward"
+        ):
+            yield from (
+                (op.name, op, dtype)
+                for dtype in sorted(TYPES_OF_BOTH & (set(op.dtypesIfCUDA) - set(op.dtypes)), key=str)
+            )
 
 
 @pytest.mark.parametrize(("name", "op", "dtype"), list(cuda_alone()))
@@ -93,7 +115,9 @@ def test_what_only_cuda_has_runs(name, op, dtype):
 
 
 @pytest.mark.parametrize("inputs", [lambda one: one, lambda one: [one]])
-@pytest.mark.parametrize(("name", "dtype", "word"), [("ceil", torch.bool, "Bool"), ("round", torch.complex64, "ComplexFloat")])
+@pytest.mark.parametrize(
+    ("name", "dtype", "word"), [("ceil", torch.bool, "Bool"), ("round", torch.complex64, "ComplexFloat")]
+)
 def test_what_neither_has_is_refused_in_the_words_of_cuda(name, dtype, word, inputs):
     with VirtualMachine(op_cases.MACHINE, on_mismatch="raise"):
         given = inputs(torch.ones(3, dtype=dtype, device="cuda"))
@@ -122,7 +146,9 @@ def cpu_alone():
     """Pairs of operator and type that the database gives to the CPU and not to CUDA."""
     for op in op_cases.op_db:
         if op.name not in NOT_YET:
-            yield from ((op, dtype) for dtype in sorted(ORDINARY & (set(op.dtypes) - set(op.dtypesIfCUDA)), key=str))
+            yield from (
+                (op, dtype) for dtype in sorted(ORDINARY & (set(op.dtypes) - set(op.dtypesIfCUDA)), key=str)
+            )
 
 
 def run_some(op, dtype):
@@ -131,21 +157,30 @@ def run_some(op, dtype):
         op(sample.input, *sample.args, **sample.kwargs)
 
 
-@pytest.mark.parametrize(("op", "dtype"), list(cpu_alone()), ids=lambda given: getattr(given, "name", str(given)))
+@pytest.mark.parametrize(
+    ("op", "dtype"), list(cpu_alone()), ids=lambda given: getattr(given, "name", str(given))
+)
 def test_what_only_the_cpu_has_is_refused(op, dtype):
-    with VirtualMachine(op_cases.MACHINE, on_mismatch="raise"), pytest.raises(RuntimeError, match=r"not implemented for|not supported for"):
+    with (
+        VirtualMachine(op_cases.MACHINE, on_mismatch="raise"),
+        pytest.raises(RuntimeError, match=r"not implemented for|not supported for"),
+    ):
         run_some(op, dtype)
 
 
 def of_rows():
-    """Operators that the database partly gives to the CPU alone, with what both have of the same kind of types."""
+    """Operators that the database partly gives to the CPU alone, with what both have of the same kind of
+    types.
+    """
     for op in op_cases.op_db:
         if ORDINARY & (set(op.dtypes) - set(op.dtypesIfCUDA)) and op.name not in NOT_YET:
             both = ORDINARY & set(op.dtypes) & set(op.dtypesIfCUDA)
             yield from ((op, dtype) for dtype in sorted(both, key=str))
 
 
-@pytest.mark.parametrize(("op", "dtype"), list(of_rows()), ids=lambda given: getattr(given, "name", str(given)))
+@pytest.mark.parametrize(
+    ("op", "dtype"), list(of_rows()), ids=lambda given: getattr(given, "name", str(given))
+)
 def test_what_both_have_is_not_refused(op, dtype):
     with VirtualMachine(op_cases.MACHINE, on_mismatch="raise"):
         run_some(op, dtype)

@@ -33,8 +33,10 @@ def test_the_error_is_torchs_own(machine):
     assert isinstance(caught.value, RuntimeError)
     text = str(caught.value)
     assert re.match(
-        r"CUDA out of memory\. Tried to allocate 30\.00 GiB\. GPU 0 has a total capacity of \d+\.\d\d GiB of which \d+\.\d\d GiB is free\. "
-        r".*Of the allocated memory 4\.00 GiB is allocated by PyTorch, and 0\.00 KiB is reserved by PyTorch but unallocated\. "
+        r"CUDA out of memory\. Tried to allocate 30\.00 GiB\. GPU 0 has a total capacity of \d+\.\d\d GiB "
+        r"of which \d+\.\d\d GiB is free\. "
+        r".*Of the allocated memory 4\.00 GiB is allocated by PyTorch, and 0\.00 KiB is reserved by PyTorch "
+        r"but unallocated\. "
         r"If reserved but unallocated memory is large try setting PYTORCH_",
         text.replace("0 bytes", "0.00 KiB"),
     )
@@ -57,7 +59,10 @@ def test_the_event_carries_the_ledger(machine):
 
 @pytest.mark.parametrize("on_mismatch", ["record", "raise"])
 def test_it_is_raised_in_either_mode(on_mismatch):
-    with VirtualMachine(parse_machine("1x16GB"), on_mismatch=on_mismatch), pytest.raises(torch.OutOfMemoryError):
+    with (
+        VirtualMachine(parse_machine("1x16GB"), on_mismatch=on_mismatch),
+        pytest.raises(torch.OutOfMemoryError),
+    ):
         torch.empty(20 * GiB, dtype=torch.uint8, device="cuda")
 
 
@@ -80,7 +85,10 @@ def test_a_script_catches_it_and_tries_a_smaller_batch(machine):
     assert machine.event_counts == [3]
 
 
-@pytest.mark.parametrize(("nbytes", "booked"), [(0, 0), (1, 512), (512, 512), (513, 1024), (4096, 4096), ((1 << 20) + 1, (1 << 20) + 512)])
+@pytest.mark.parametrize(
+    ("nbytes", "booked"),
+    [(0, 0), (1, 512), (512, 512), (513, 1024), (4096, 4096), ((1 << 20) + 1, (1 << 20) + 512)],
+)
 def test_blocks_are_multiples_of_512_bytes(machine, nbytes, booked):
     held = torch.empty(nbytes, dtype=torch.uint8, device="cuda")
     assert machine.memory()["cuda:0"].allocated == booked
@@ -140,7 +148,9 @@ def test_autograd_keeps_what_backward_needs(machine):
     weight = torch.ones(GiB // 4, device="cuda", requires_grad=True)
     result = weight.exp().sin().sum()
     held = machine.memory()["cuda:0"].allocated
-    assert 2 * GiB <= held < 2 * GiB + 4096, "the weight and the saved result of exp, which is what sin saves too"
+    assert 2 * GiB <= held < 2 * GiB + 4096, (
+        "the weight and the saved result of exp, which is what sin saves too"
+    )
     assert machine.memory()["cuda:0"].peak_allocated >= 3 * GiB
     result.backward()
     del result

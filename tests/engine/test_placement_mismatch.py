@@ -1,4 +1,6 @@
-"""One argument on another device, operator by operator: reported unless CUDA accepts it, and the program goes on unharmed."""
+"""One argument on another device, operator by operator: reported unless CUDA accepts it, and the program goes
+on unharmed.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +11,19 @@ pytest.importorskip("expecttest", reason="torch's own test helpers import it")
 import op_cases  # only when its imports are there
 
 CHOICE = """
-add addcdiv addcmul addmm atan2 baddbmm bmm bucketize cat cdist copysign cross div.no_rounding_mode dot einsum eq floor_divide
-fmod gather ge heaviside index_add index_copy index_fill index_put index_select isclose kron lerp linalg.solve logaddexp
-logical_and lt masked_fill masked_scatter masked_select matmul max.binary maximum mm mul mv native_layer_norm ne
+add addcdiv addcmul addmm atan2 baddbmm bmm bucketize cat cdist copysign cross div.no_rounding_mode dot
+einsum eq floor_divide
+fmod gather ge heaviside index_add index_copy index_fill index_put index_select isclose kron lerp
+linalg.solve logaddexp
+logical_and lt masked_fill masked_scatter masked_select matmul max.binary maximum mm mul mv native_layer_norm
+ne
 nn.functional.bilinear nn.functional.binary_cross_entropy nn.functional.conv2d nn.functional.cross_entropy
-nn.functional.embedding nn.functional.embedding_bag nn.functional.grid_sample nn.functional.group_norm nn.functional.kl_div
-nn.functional.layer_norm nn.functional.linear nn.functional.mse_loss nn.functional.nll_loss nn.functional.prelu
-nn.functional.rms_norm outer pow put remainder rsub scatter scatter_add scatter_reduce.sum searchsorted stack sub take tensordot
+nn.functional.embedding nn.functional.embedding_bag nn.functional.grid_sample nn.functional.group_norm
+nn.functional.kl_div
+nn.functional.layer_norm nn.functional.linear nn.functional.mse_loss nn.functional.nll_loss
+nn.functional.prelu
+nn.functional.rms_norm outer pow put remainder rsub scatter scatter_add scatter_reduce.sum searchsorted stack
+sub take tensordot
 triangular_solve vstack where xlogy
 """.split()
 
@@ -67,6 +75,10 @@ def test_views_mix_nothing(name, device):
 @pytest.mark.parametrize("name", ["add", "mul", "sub", "pow", "maximum", "eq", "atan2"])
 def test_a_number_on_the_host_is_accepted(name):
     """TensorIterator lets one 0-dim CPU tensor pass; of the other GPU never."""
-    [call] = [call for call in op_cases.calls(op_cases.operators()[name], 8) if [t.dim() for t in call.tensors()] == [0, 0]][:1]
+    [call] = [
+        call
+        for call in op_cases.calls(op_cases.operators()[name], 8)
+        if [t.dim() for t in call.tensors()] == [0, 0]
+    ][:1]
     assert op_cases.displaced(call, 1, "cpu").status == "silent"
     assert op_cases.displaced(call, 1, "cuda:1").status == "reported"

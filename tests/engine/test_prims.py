@@ -16,7 +16,9 @@ def test_primitives_take_numbers_from_the_host_as_operators_do():
         x, number = torch.arange(3.0, device="cuda"), torch.tensor(2.0)
         assert refs.mul(x, number).tolist() == [0.0, 2.0, 4.0]
         assert prims.sum(x, [0]).item() == 3.0
-        assert prims.iota(3, start=0, step=1, dtype=torch.int64, device=torch.device("cuda"), requires_grad=False).tolist() == [0, 1, 2]
+        assert prims.iota(
+            3, start=0, step=1, dtype=torch.int64, device=torch.device("cuda"), requires_grad=False
+        ).tolist() == [0, 1, 2]
         assert prims.device_put(x, "cpu").device == torch.device("cpu")
         assert machine.events == []
         with pytest.raises(RuntimeError, match="on the same device"):

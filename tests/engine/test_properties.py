@@ -1,4 +1,6 @@
-"""Random programs of views, in-place writes, autograd and moves: the same as on plain CPU torch, and the ledger balances."""
+"""Random programs of views, in-place writes, autograd and moves: the same as on plain CPU torch, and the
+ledger balances.
+"""
 
 from __future__ import annotations
 
@@ -54,12 +56,14 @@ class Run:
         return fitting[number % len(fitting)]
 
 
-# -- steps: (run, a, b) -> None; numbers choose among the tensors that are there ------------------------------------------
+# -- steps: (run, a, b) -> None; numbers choose among the tensors that are there
 
 
 def new_leaf(run: Run, a: int, b: int) -> None:
     place = DEVICES[a % 3]
-    values = torch.linspace(-1.0 - b % 5, 2.0, 12, dtype=torch.float64).view((3, 4) if b % 2 else (4, 3)).clone()
+    values = (
+        torch.linspace(-1.0 - b % 5, 2.0, 12, dtype=torch.float64).view((3, 4) if b % 2 else (4, 3)).clone()
+    )
     leaf = values.to(run.on(place)).requires_grad_(bool(b % 3))
     if leaf.requires_grad:
         run.leaves.append(leaf)
@@ -85,7 +89,10 @@ def binary(function: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> Ca
 
 def transposed(run: Run, a: int, b: int) -> None:
     index = run.pick(a)
-    run.add(run.tensors[index].transpose(0, -1) if run.tensors[index].dim() else run.tensors[index].view(1), run.places[index])
+    run.add(
+        run.tensors[index].transpose(0, -1) if run.tensors[index].dim() else run.tensors[index].view(1),
+        run.places[index],
+    )
 
 
 def sliced(run: Run, a: int, b: int) -> None:
@@ -119,11 +126,16 @@ def cloned(run: Run, a: int, b: int) -> None:
 def moved(run: Run, a: int, b: int) -> None:
     index = run.pick(a)
     place = DEVICES[b % 3]
-    # On the CPU alone a move is a copy where the machine makes one; torch's own rule for strides holds for both.
+    # On the CPU alone a move is a copy where the machine makes one; torch's own rule for strides holds for
+    # both.
     if run.virtual:
         found = run.tensors[index].to(place)
     else:
-        found = run.tensors[index].to("cpu", copy=True) if place != run.places[index] else run.tensors[index].to("cpu")
+        found = (
+            run.tensors[index].to("cpu", copy=True)
+            if place != run.places[index]
+            else run.tensors[index].to("cpu")
+        )
     run.add(found, place)
 
 
@@ -183,7 +195,10 @@ def masked(run: Run, a: int, b: int) -> None:
 
 def stepped(run: Run, a: int, b: int) -> None:
     """Half a training step: gradients so far, into one leaf."""
-    total = sum((tensor.to(run.on("cpu")).double().sum() for tensor in run.tensors if tensor.requires_grad), torch.zeros(()))
+    total = sum(
+        (tensor.to(run.on("cpu")).double().sum() for tensor in run.tensors if tensor.requires_grad),
+        torch.zeros(()),
+    )
     if isinstance(total, torch.Tensor) and total.requires_grad:
         total.backward(retain_graph=True)
 
@@ -224,7 +239,9 @@ STEPS: dict[str, Callable[[Run, int, int], None]] = {
     "drop": dropped,
 }
 # Shrinking takes minutes: a failure shows the program as it was found.
-PROGRAMS = st.lists(st.tuples(st.sampled_from(sorted(STEPS)), st.integers(0, 50), st.integers(0, 50)), min_size=5, max_size=30)
+PROGRAMS = st.lists(
+    st.tuples(st.sampled_from(sorted(STEPS)), st.integers(0, 50), st.integers(0, 50)), min_size=5, max_size=30
+)
 
 
 def _overlaps(tensor: torch.Tensor) -> bool:
@@ -250,7 +267,16 @@ def observed(run: Run) -> list[Any]:
     """Everything that a script can see of the tensors, as plain data."""
     found: list[Any] = []
     for tensor in run.tensors:
-        found.append((tuple(tensor.shape), tensor.stride(), tensor.storage_offset(), tensor.dtype, tensor.requires_grad, tensor.tolist()))
+        found.append(
+            (
+                tuple(tensor.shape),
+                tensor.stride(),
+                tensor.storage_offset(),
+                tensor.dtype,
+                tensor.requires_grad,
+                tensor.tolist(),
+            )
+        )
     pointers = [tensor.untyped_storage()._cdata for tensor in run.tensors]
     found.append([pointers.index(pointer) for pointer in pointers])
     return found
@@ -290,7 +316,10 @@ def test_programs_do_what_they_do_on_the_cpu(program):
         del run
         gc.collect()
         # After a failed backward torch itself keeps the rest of its queue, gradients included.
-        assert any(errors) or {device: memory.allocated for device, memory in machine.memory().items()} == {"cuda:0": 0, "cuda:1": 0}
+        assert any(errors) or {device: memory.allocated for device, memory in machine.memory().items()} == {
+            "cuda:0": 0,
+            "cuda:1": 0,
+        }
     assert machine.events == []
 
 

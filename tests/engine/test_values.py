@@ -1,4 +1,6 @@
-"""What is known of values: small memory holds them, large memory holds nothing, and unknown values read as documented."""
+"""What is known of values: small memory holds them, large memory holds nothing, and unknown values read as
+documented.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,7 @@ def resident():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-# -- memory ------------------------------------------------------------------------------------------------------------
+# -- memory
 
 
 def test_large_tensors_take_no_memory(machine):
@@ -103,7 +105,7 @@ def test_small_tensors_hold_values_up_to_the_limit(machine):
     assert at_limit.sum().item() == VALUE_LIMIT // 4
 
 
-# -- reading -----------------------------------------------------------------------------------------------------------
+# -- reading
 
 
 def test_an_unknown_float_reads_as_the_assumed_value(machine):
@@ -143,7 +145,7 @@ def test_values_that_were_read_are_marked_assumed(machine):
     assert not assumed(torch.ones(3, device="cuda").cpu())
 
 
-# -- computing ---------------------------------------------------------------------------------------------------------
+# -- computing
 
 
 @pytest.mark.parametrize(
@@ -168,7 +170,13 @@ def test_unknown_floats_are_never_computed(machine, compute):
 
 @pytest.mark.parametrize(
     "compute",
-    [torch.zeros_like, torch.ones_like, lambda x: torch.full_like(x, 7), lambda x: x.new_zeros(3), lambda x: x.new_full((2,), 7)],
+    [
+        torch.zeros_like,
+        torch.ones_like,
+        lambda x: torch.full_like(x, 7),
+        lambda x: x.new_zeros(3),
+        lambda x: x.new_full((2,), 7),
+    ],
 )
 def test_what_needs_only_the_shape_is_known(machine, compute):
     result = compute(unknown_float(3, 4))
@@ -184,11 +192,17 @@ def test_integers_from_unknown_floats_are_valid_indices(machine):
     assert torch.nn.functional.embedding(chosen, table).shape == (2, 2)
 
 
-# -- coming to life again ----------------------------------------------------------------------------------------------
+# -- coming to life again
 
 
 @pytest.mark.parametrize(
-    "write", [lambda x: x.zero_(), lambda x: x.fill_(3), lambda x: x.copy_(torch.arange(6.0, device="cuda")), lambda x: x.uniform_()]
+    "write",
+    [
+        lambda x: x.zero_(),
+        lambda x: x.fill_(3),
+        lambda x: x.copy_(torch.arange(6.0, device="cuda")),
+        lambda x: x.uniform_(),
+    ],
 )
 def test_overwriting_the_whole_revives(machine, write):
     tensor = unknown_float(6) * 2
@@ -256,7 +270,7 @@ def test_out_into_one_row_keeps_the_others(machine):
     assert table.tolist() == [[0, 0], [1, 1], [2, 2]]
 
 
-# -- shapes that depend on values --------------------------------------------------------------------------------------
+# -- shapes that depend on values
 
 
 def test_unknown_masks_choose_nothing(machine):
@@ -292,11 +306,13 @@ def test_large_masks_without_values(machine):
     assert large.nonzero().dim() == 2
 
 
-# -- control flow ------------------------------------------------------------------------------------------------------
+# -- control flow
 
 
 def test_a_loop_of_generation_ends(machine):
-    """The loop of `generate`: the next token comes from unknown logits, and `unfinished` decides when to stop."""
+    """The loop of `generate`: the next token comes from unknown logits, and `unfinished` decides when to
+    stop.
+    """
     table = torch.ones(50_000, 64, device="cuda")
     ids = torch.tensor([[1, 2, 3]], device="cuda")
     unfinished = torch.ones(1, dtype=torch.long, device="cuda")
@@ -338,7 +354,12 @@ def test_training_on_large_parameters_goes_on(machine):
 def test_reads_of_assumed_values_are_known(machine):
     """Where a program looks at what nobody computed, each line once; what is known is none of it."""
     large, small = torch.ones(LARGE, device="cuda"), torch.ones(3, device="cuda")
-    assert [small.sum().item(), small.tolist(), bool(small.all()), float(small.cpu().numpy()[0])] == [3.0, [1.0] * 3, True, 1.0]
+    assert [small.sum().item(), small.tolist(), bool(small.all()), float(small.cpu().numpy()[0])] == [
+        3.0,
+        [1.0] * 3,
+        True,
+        1.0,
+    ]
     repr(large.sum())
     assert machine.assumed_reads == []
     for _ in range(2):
@@ -389,7 +410,9 @@ float(loss.detach().cpu() * 2)
 
 
 def test_what_a_script_asked_for_is_told_apart_from_checks_of_libraries(tmp_path, monkeypatch):
-    """torch's and a library's own flags decide nothing that a person sees; a number that a library shows does."""
+    """torch's and a library's own flags decide nothing that a person sees; a number that a library shows
+    does.
+    """
     folder = tmp_path / "site-packages"
     folder.mkdir()
     (folder / "samedevice_trainer.py").write_text(LIBRARY, encoding="utf-8")
@@ -421,7 +444,11 @@ def test_unknown_values_are_not_close_however_one_asks(machine):
     assert torch.allclose(one, one)
     known = torch.ones(3, device="cuda")
     assert torch.allclose(known, known + 0)
-    assert torch.isclose(known, known + torch.tensor([0.0, 1.0, 0.0], device="cuda")).tolist() == [True, False, True]
+    assert torch.isclose(known, known + torch.tensor([0.0, 1.0, 0.0], device="cuda")).tolist() == [
+        True,
+        False,
+        True,
+    ]
 
 
 def test_a_comparison_of_unknown_values_is_a_read_of_them(machine):

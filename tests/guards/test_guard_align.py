@@ -62,10 +62,19 @@ def devices(structure):
     return {key: str(value.device) for key, value in structure.items() if isinstance(value, torch.Tensor)}
 
 
-WANTED = {"input_ids": "cuda:1", "attention_mask": "cuda:1", "pixel_values": "cuda:0", "labels": "cuda:2", "lengths": "cpu"}
+WANTED = {
+    "input_ids": "cuda:1",
+    "attention_mask": "cuda:1",
+    "pixel_values": "cuda:0",
+    "labels": "cuda:2",
+    "lengths": "cpu",
+}
 
 
-@pytest.mark.parametrize("kind", [dict, OrderedDict, transformers.BatchEncoding, transformers.feature_extraction_utils.BatchFeature])
+@pytest.mark.parametrize(
+    "kind",
+    [dict, OrderedDict, transformers.BatchEncoding, transformers.feature_extraction_utils.BatchFeature],
+)
 def test_mappings(model, kind):
     given = kind(batch())
     aligned = sd.align(given, model)
@@ -90,7 +99,9 @@ def test_dataclasses_and_nesting(model):
         name: str
 
     pair = namedtuple("pair", "example extra")
-    given = pair(Example(torch.tensor([1]), torch.tensor([1]), "one"), [{"pixel_values": torch.ones(1, 3)}, 5])
+    given = pair(
+        Example(torch.tensor([1]), torch.tensor([1]), "one"), [{"pixel_values": torch.ones(1, 3)}, 5]
+    )
     aligned = sd.align(given, model)
     assert type(aligned) is pair
     assert (str(aligned.example.input_ids.device), str(aligned.example.labels.device)) == ("cuda:1", "cuda:2")
@@ -120,7 +131,9 @@ def test_check_moves_nothing(model):
     given = batch()
     found = sd.check(given, model)
     assert not found
-    assert {move.path: move.target for move in found.moves} == {key: value for key, value in WANTED.items() if value != "cpu"}
+    assert {move.path: move.target for move in found.moves} == {
+        key: value for key, value in WANTED.items() if value != "cpu"
+    }
     assert set(devices(given).values()) == {"cpu"}
     assert "labels is on cpu, lm_head is on cuda:2" in str(found)
     assert found.as_json()["moves"][0]["entry"] == "embed"
@@ -143,11 +156,18 @@ def test_an_offloaded_embedding_computes_where_its_hook_says(model):
 
 def test_a_real_chat_model_answers_like_on_one_device():
     config = transformers.Qwen2Config(
-        vocab_size=64, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2
+        vocab_size=64,
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
     )
     torch.manual_seed(0)
     language = transformers.Qwen2ForCausalLM(config).eval()
-    encoded = transformers.BatchEncoding({"input_ids": torch.tensor([[1, 2, 3]]), "attention_mask": torch.ones(1, 3, dtype=torch.long)})
+    encoded = transformers.BatchEncoding(
+        {"input_ids": torch.tensor([[1, 2, 3]]), "attention_mask": torch.ones(1, 3, dtype=torch.long)}
+    )
     with torch.no_grad():
         expected = language.to("cuda:0")(**encoded.to("cuda:0")).logits
         language.to("cuda:1")
@@ -175,7 +195,11 @@ def test_fields_of_named_tuples_have_names(model):
     assert [str(each.device) for each in aligned] == ["cuda:1", "cuda:0", "cpu"]
     packed = nn.utils.rnn.pack_padded_sequence(torch.ones(2, 3, 4), torch.tensor([3, 2]), batch_first=True)
     moved = sd.align(packed, model)
-    assert (type(moved), str(moved.data.device), str(moved.batch_sizes.device)) == (type(packed), "cuda:1", "cpu")
+    assert (type(moved), str(moved.data.device), str(moved.batch_sizes.device)) == (
+        type(packed),
+        "cuda:1",
+        "cpu",
+    )
 
 
 def test_read_only_mappings_and_deques(model):
@@ -204,14 +228,18 @@ def test_caches_stay_where_they_are(model):
 
 def test_the_encoder_takes_the_features():
     config = transformers.WhisperConfig(
-        vocab_size=64, num_mel_bins=8, d_model=16, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2, decoder_attention_heads=2,
-        encoder_ffn_dim=16, decoder_ffn_dim=16, max_source_positions=20, max_target_positions=16, pad_token_id=0, bos_token_id=1,
+        vocab_size=64, num_mel_bins=8, d_model=16, encoder_layers=1, decoder_layers=1,
+        encoder_attention_heads=2, decoder_attention_heads=2,
+        encoder_ffn_dim=16, decoder_ffn_dim=16, max_source_positions=20, max_target_positions=16,
+        pad_token_id=0, bos_token_id=1,
         eos_token_id=2, decoder_start_token_id=1,
     )  # fmt: skip
     model = transformers.WhisperForConditionalGeneration(config)
     model.model.encoder.to("cuda:0")
     model.model.decoder.to("cuda:1")
-    aligned = sd.align({"input_features": torch.randn(1, 8, 40), "decoder_input_ids": torch.tensor([[1]])}, model)
+    aligned = sd.align(
+        {"input_features": torch.randn(1, 8, 40), "decoder_input_ids": torch.tensor([[1]])}, model
+    )
     assert devices(aligned) == {"input_features": "cuda:0", "decoder_input_ids": "cuda:1"}
 
 
@@ -220,13 +248,25 @@ def test_grids_go_with_the_ids_where_a_hook_brings_them_to_the_tower():
     """The positions of the text are computed from them, on the device of the ids."""
     made = Eyes()
     accelerate.dispatch_model(made, {"visual": "cuda:0", "embed": "cuda:1", "lm_head": "cuda:1"})
-    given = {"input_ids": torch.tensor([[1, 2]]), "pixel_values": torch.ones(1, 3), "image_grid_thw": torch.tensor([[1, 4, 4]])}
-    assert devices(sd.align(given, made)) == {"input_ids": "cuda:1", "pixel_values": "cuda:0", "image_grid_thw": "cuda:1"}
+    given = {
+        "input_ids": torch.tensor([[1, 2]]),
+        "pixel_values": torch.ones(1, 3),
+        "image_grid_thw": torch.tensor([[1, 4, 4]]),
+    }
+    assert devices(sd.align(given, made)) == {
+        "input_ids": "cuda:1",
+        "pixel_values": "cuda:0",
+        "image_grid_thw": "cuda:1",
+    }
 
 
 @pytest.mark.parametrize("given", ["a model", None, {}, lambda ids: ids])
 def test_what_is_no_module(given):
-    for call in (lambda: sd.align(batch(), given), lambda: sd.check(batch(), given), lambda: sd.placement(given)):
+    for call in (
+        lambda: sd.align(batch(), given),
+        lambda: sd.check(batch(), given),
+        lambda: sd.placement(given),
+    ):
         with pytest.raises(UsageError, match=type(given).__name__):
             call()
     if given is not None:

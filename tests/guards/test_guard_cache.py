@@ -29,7 +29,9 @@ class Attention(nn.Module):
 
 def llama():
     modeling = transformers.models.llama.modeling_llama
-    config = transformers.LlamaConfig(hidden_size=32, intermediate_size=64, num_attention_heads=4, num_hidden_layers=1)
+    config = transformers.LlamaConfig(
+        hidden_size=32, intermediate_size=64, num_attention_heads=4, num_hidden_layers=1
+    )
     config._attn_implementation = "eager"
     torch.manual_seed(0)
     return config, modeling.LlamaDecoderLayer(config, 0).eval(), modeling.LlamaRotaryEmbedding(config)
@@ -52,7 +54,9 @@ def serve_pair(block, home):
 
 
 class PetalsBlock(nn.Module):
-    """Petals' layout: keys are [heads, head size, length], values [heads, length, head size], and a step writes them back."""
+    """Petals' layout: keys are [heads, head size, length], values [heads, length, head size], and a step
+    writes them back.
+    """
 
     def __init__(self):
         super().__init__()
@@ -65,19 +69,26 @@ class PetalsBlock(nn.Module):
 
 
 class Sharded(nn.Module):
-    """`tensor_parallel.TensorParallel`, as far as a server uses it: it calls `forward` itself, so no hook of the wrapper runs."""
+    """`tensor_parallel.TensorParallel`, as far as a server uses it: it calls `forward` itself, so no hook of
+    the wrapper runs.
+    """
 
     def __init__(self, *shards):
         super().__init__()
         self.module_shards = nn.ModuleList(shards)
 
     def forward(self, x, layer_past):
-        found = [shard(x.to(shard.key.weight.device), layer_past=past) for shard, past in zip(self.module_shards, layer_past, strict=True)]
+        found = [
+            shard(x.to(shard.key.weight.device), layer_past=past)
+            for shard, past in zip(self.module_shards, layer_past, strict=True)
+        ]
         return sum(answer.to("cuda:0") for answer, _ in found), [present for _, present in found]
 
 
 def serve_petals(block, homes):
-    """Three steps as `TransformerBackend.inference_step` makes them, over caches allocated at once on `homes`."""
+    """Three steps as `TransformerBackend.inference_step` makes them, over caches allocated at once on
+    `homes`.
+    """
     torch.manual_seed(1)
     caches = [(torch.zeros(2, 4, 16, device=home), torch.zeros(2, 16, 4, device=home)) for home in homes]
     answers, length = [], 0
@@ -134,7 +145,9 @@ def test_positional_and_raising():
     guard = sd.guard_cache(block, on_parted="raise")
     x = torch.ones(1, 4, device="cuda:0")
     assert block(x)[0].shape == (1, 4)
-    with pytest.raises(RuntimeError, match=r"layer_past\[0\], the cache of Attention, is on cpu while the block is on cuda:0"):
+    with pytest.raises(
+        RuntimeError, match=r"layer_past\[0\], the cache of Attention, is on cpu while the block is on cuda:0"
+    ):
         block(x, (torch.ones(1, 4), torch.ones(1, 4)))
     assert guard.moves == {}
 

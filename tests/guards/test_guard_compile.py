@@ -1,4 +1,6 @@
-"""`sd.heal` and `sd.guard` beside torch's compilers, on the CPU; `python -m tools.compile_proof` has two devices that are real for them."""
+"""`sd.heal` and `sd.guard` beside torch's compilers, on the CPU; `python -m tools.compile_proof` has two
+devices that are real for them.
+"""
 
 from __future__ import annotations
 

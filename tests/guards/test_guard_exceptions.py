@@ -49,11 +49,17 @@ def fail_as_hardware(model):
 
 @pytest.mark.parametrize("run", [fail, fail_as_hardware])
 def test_the_same_exception_with_a_finding(model, run):
-    with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device") as caught, sd.guard(model):
+    with (
+        pytest.raises(RuntimeError, match="Expected all tensors to be on the same device") as caught,
+        sd.guard(model),
+    ):
         run(model)
     finding = caught.value.finding
     assert finding.op == "aten.embedding.default"
-    assert {operand.name: operand.device for operand in finding.operands} == {"weight": "cuda:1", "indices": "cuda:0"}
+    assert {operand.name: operand.device for operand in finding.operands} == {
+        "weight": "cuda:1",
+        "indices": "cuda:0",
+    }
     assert finding.operands[0].parameter == "embed.weight" or finding.operands[1].parameter == "embed.weight"
     assert finding.module == "embed"
     assert len(caught.value.__notes__) == 1
@@ -74,14 +80,18 @@ def test_hardware_and_virtual_machine_agree(model):
 
 
 def test_the_identical_object_comes_out(model):
-    raised = RuntimeError("Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cuda:1!")
+    raised = RuntimeError(
+        "Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cuda:1!"
+    )
     with pytest.raises(RuntimeError) as caught, sd.guard(), sd.guard():
         raise raised
     assert caught.value is raised
     assert len(raised.__notes__) == 1
 
 
-@pytest.mark.parametrize("error", [ValueError("wrong"), KeyError("key"), RuntimeError("shapes cannot be multiplied")])
+@pytest.mark.parametrize(
+    "error", [ValueError("wrong"), KeyError("key"), RuntimeError("shapes cannot be multiplied")]
+)
 def test_other_errors_are_left_alone(error):
     with pytest.raises(type(error)), sd.guard():
         raise error
@@ -159,7 +169,9 @@ def run_guarded(tmp_path, text, *words):
     (tmp_path / "script.py").write_text(text)
     command = [sys.executable, "-m", "samedevice", "guard", "script.py", *words]
     environment = {"PYTHONPATH": SOURCES, "PATH": "", "LANG": "en_US.UTF-8"}
-    return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
 
 
 def test_the_command(tmp_path):
@@ -172,7 +184,8 @@ def test_the_command(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "status"), [("pass", 0), ("raise SystemExit(7)", 7), ("raise ValueError", 1), ("import sys; sys.exit('no')", 1)]
+    ("text", "status"),
+    [("pass", 0), ("raise SystemExit(7)", 7), ("raise ValueError", 1), ("import sys; sys.exit('no')", 1)],
 )
 def test_the_command_ends_as_python_would(tmp_path, text, status):
     done = run_guarded(tmp_path, text)
@@ -201,7 +214,15 @@ for _ in range(2):
 def test_the_command_heals_on_request(tmp_path, heal, language):
     (tmp_path / "script.py").write_text(BROKEN)
     command = [sys.executable, "-c", ON_A_MACHINE.format(heal=heal, language=language)]
-    done = subprocess.run(command, cwd=tmp_path, env={"PYTHONPATH": SOURCES}, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env={"PYTHONPATH": SOURCES},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
     assert done.returncode == (0 if heal else 1), done.stderr
     assert done.stdout == "[0.0, 1.0, 2.0]\n" * 2 * heal
     if heal:
@@ -225,7 +246,14 @@ def test_the_command_without_a_script(tmp_path):
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a machine without GPUs")
-@pytest.mark.parametrize("ask", [lambda: torch.ones(2).cuda(), lambda: torch.nn.Linear(2, 2).to("cuda"), lambda: torch.cuda.set_device(0)])
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda: torch.ones(2).cuda(),
+        lambda: torch.nn.Linear(2, 2).to("cuda"),
+        lambda: torch.cuda.set_device(0),
+    ],
+)
 def test_a_machine_without_a_gpu_is_said_to_be_one(ask):
     with pytest.raises(Exception) as caught:  # an AssertionError or an AttributeError, as torch was built
         ask()

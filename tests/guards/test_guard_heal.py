@@ -40,7 +40,12 @@ def qwen(tied=True):
 def state(model):
     """Everything that healing could leave behind."""
     return {
-        name: (module.__dict__.get("forward"), module.__dict__.get("generate"), len(module._forward_hooks), len(module._forward_pre_hooks))
+        name: (
+            module.__dict__.get("forward"),
+            module.__dict__.get("generate"),
+            len(module._forward_hooks),
+            len(module._forward_pre_hooks),
+        )
         for name, module in model.named_modules()
     }
 
@@ -342,7 +347,9 @@ def test_learned_calls_have_the_mode_only_around_what_needs_it():
     healing = sd.heal(model)
     modes = {"first": [], "layer": []}
     for name, module in (("first", model.first), ("layer", model.helper.layer)):
-        module.register_forward_hook(lambda *_, name=name: modes[name].append(torch.overrides._get_current_function_mode() is not None))
+        module.register_forward_hook(
+            lambda *_, name=name: modes[name].append(torch.overrides._get_current_function_mode() is not None)
+        )
     for _ in range(QUIET_CALLS + 3):
         model(x)
     assert modes["first"] == [True] * (QUIET_CALLS + 1) + [False] * 2
@@ -357,7 +364,9 @@ def test_a_healthy_model_has_no_mode_after_learning():
     model, x = made(nn.Sequential, nn.Linear(4, 4)), torch.ones(2, 4, device="cuda:0")
     sd.heal(model)
     modes = []
-    model[0].register_forward_hook(lambda *_: modes.append(torch.overrides._get_current_function_mode() is not None))
+    model[0].register_forward_hook(
+        lambda *_: modes.append(torch.overrides._get_current_function_mode() is not None)
+    )
     for _ in range(QUIET_CALLS + 2):
         model(x)
     assert modes == [True] * QUIET_CALLS + [False] * 2
@@ -372,7 +381,9 @@ def test_a_statement_in_a_hook(kind):
     if kind == "pre":
         model.register_forward_pre_hook(lambda _, given: given[0] * torch.arange(4.0))
     else:
-        (model if kind == "post" else model[0]).register_forward_hook(lambda _, __, result: result * torch.arange(4.0))
+        (model if kind == "post" else model[0]).register_forward_hook(
+            lambda _, __, result: result * torch.arange(4.0)
+        )
     healing = sd.heal(model)
     for _ in range(QUIET_CALLS + 2):
         assert torch.equal(model(x), expected)

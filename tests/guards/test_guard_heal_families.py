@@ -72,13 +72,26 @@ MIXED = {"sliding_window": 4, "head_dim": 8, "layer_types": ["sliding_attention"
         ("Qwen2", {}, {"do_sample": False}),
         ("Qwen2", {}, {"do_sample": False, "use_cache": False}),
         ("Qwen2", {}, {"num_beams": 3, "do_sample": False}),
-        ("Qwen2", {}, {"num_beams": 2, "num_return_sequences": 2, "do_sample": False, "no_repeat_ngram_size": 2}),
+        (
+            "Qwen2",
+            {},
+            {"num_beams": 2, "num_return_sequences": 2, "do_sample": False, "no_repeat_ngram_size": 2},
+        ),
         ("Qwen2", {}, {"do_sample": False, "cache_implementation": "static"}),
         ("Mistral", SLIDING, {"do_sample": False}),
         ("Mistral", SLIDING, {"do_sample": False, "cache_implementation": "static"}),
         ("Gemma3", MIXED, {"do_sample": False}),
         ("Gemma3", MIXED, {"num_beams": 2, "do_sample": False, "cache_implementation": "static"}),
-        ("Qwen2", {}, {"do_sample": False, "suppress_tokens": [5, 6], "bad_words_ids": [[7]], "repetition_penalty": 1.3}),
+        (
+            "Qwen2",
+            {},
+            {
+                "do_sample": False,
+                "suppress_tokens": [5, 6],
+                "bad_words_ids": [[7]],
+                "repetition_penalty": 1.3,
+            },
+        ),
     ],
     ids=[
         "greedy",
@@ -105,9 +118,15 @@ def test_generate(kind, config, how):
 
 
 @torch.no_grad()
-@pytest.mark.skipif(importlib.util.find_spec("optimum") is None, reason="a quantized cache needs optimum-quanto")
+@pytest.mark.skipif(
+    importlib.util.find_spec("optimum") is None, reason="a quantized cache needs optimum-quanto"
+)
 def test_a_quantized_cache():
-    how = {"do_sample": False, "cache_implementation": "quantized", "cache_config": {"backend": "quanto", "nbits": 4, "q_group_size": 8}}
+    how = {
+        "do_sample": False,
+        "cache_implementation": "quantized",
+        "cache_config": {"backend": "quanto", "nbits": 4, "q_group_size": 8},
+    }
     expected = written(made().to(GPU), **how)
     model = spread(made())
     sd.heal(model)
@@ -160,7 +179,9 @@ def test_a_helper_of_generate_on_the_host():
 def lora(model):
     peft = pytest.importorskip("peft")
     torch.manual_seed(2)
-    adapted = peft.get_peft_model(model, peft.LoraConfig(r=4, target_modules=["q_proj", "v_proj"], init_lora_weights=False))
+    adapted = peft.get_peft_model(
+        model, peft.LoraConfig(r=4, target_modules=["q_proj", "v_proj"], init_lora_weights=False)
+    )
     return adapted
 
 
@@ -205,7 +226,9 @@ def test_losses(kind):
     losses = {
         "labels": lambda x, at: nn.functional.cross_entropy(x, labels.to(at)),
         "weights": lambda x, at: nn.CrossEntropyLoss(weight=weights.to(at))(x, labels.to(x.device)),
-        "targets": lambda x, at: nn.functional.mse_loss(x, weights.to(at).expand(2, 3)) * nn.functional.l1_loss(x, x.detach() / 2),
+        "targets": lambda x, at: (
+            nn.functional.mse_loss(x, weights.to(at).expand(2, 3)) * nn.functional.l1_loss(x, x.detach() / 2)
+        ),
     }
     expected = losses[kind](alone, GPU)
     expected.backward()
@@ -217,7 +240,7 @@ def test_losses(kind):
     assert all(repair.target == OTHER for repair in healing.repairs)
 
 
-# -- refused -------------------------------------------------------------------------------------------------------
+# -- refused
 
 
 def refused(call):
@@ -241,7 +264,10 @@ def test_optimizer_state(foreach):
 
 
 def test_a_generator():
-    assert refused(lambda: torch.randn(3, device=GPU, generator=torch.Generator())) == "generator-or-default-device"
+    assert (
+        refused(lambda: torch.randn(3, device=GPU, generator=torch.Generator()))
+        == "generator-or-default-device"
+    )
 
 
 QUANTIZED = """

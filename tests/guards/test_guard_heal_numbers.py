@@ -183,7 +183,9 @@ def test_running_statistics():
 
 
 def test_a_backward_pass_is_not_made_twice():
-    """It has added to gradients by the time it is refused; a statement of its own that torch refuses is healed by itself."""
+    """It has added to gradients by the time it is refused; a statement of its own that torch refuses is
+    healed by itself.
+    """
     calls = []
 
     class Meets(torch.autograd.Function):
@@ -195,12 +197,18 @@ def test_a_backward_pass_is_not_made_twice():
         def backward(context, gradient):
             calls.append(gradient)
             if not heals:
-                raise RuntimeError("Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu!")
+                raise RuntimeError(
+                    "Expected all tensors to be on the same device, but found at least two devices, cuda:0 "
+                    "and cpu!"
+                )
             return gradient * torch.arange(3.0)
 
     for heals in (True, False):
         weight = torch.ones(3, device=GPU, requires_grad=True)
-        with nullcontext() if heals else pytest.raises(RuntimeError, match="same device") as caught, sd.heal():
+        with (
+            nullcontext() if heals else pytest.raises(RuntimeError, match="same device") as caught,
+            sd.heal(),
+        ):
             Meets.apply(weight).sum().backward()
         if heals:
             assert torch.equal(weight.grad, torch.arange(3.0, device=GPU))
@@ -327,7 +335,7 @@ def test_a_model_and_what_is_around_it():
     assert "forward" not in vars(model)
 
 
-# -- what autograd keeps ---------------------------------------------------------------------------------------------
+# -- what autograd keeps
 
 
 @pytest.mark.parametrize("learned", [False, True])
@@ -392,7 +400,10 @@ def test_hooks_and_gradients_of_what_is_moved():
 def test_hooks_of_the_program_for_saved_tensors():
     packed = []
     weight, factor = torch.ones(3, device=GPU, requires_grad=True), torch.arange(3.0)
-    with torch.autograd.graph.saved_tensors_hooks(lambda each: packed.append(each) or each, lambda each: each), sd.heal():
+    with (
+        torch.autograd.graph.saved_tensors_hooks(lambda each: packed.append(each) or each, lambda each: each),
+        sd.heal(),
+    ):
         result = torch.exp(weight) * factor
     result.sum().backward()
     assert torch.equal(weight.grad, torch.exp(torch.ones(3)).to(GPU) * factor.to(GPU))
@@ -401,7 +412,9 @@ def test_hooks_of_the_program_for_saved_tensors():
 
 
 def test_a_checkpoint_sees_no_refused_call():
-    """It numbers what autograd keeps: one more in the first run, and it would hand out others in the backward pass."""
+    """It numbers what autograd keeps: one more in the first run, and it would hand out others in the backward
+    pass.
+    """
     weight, factor = torch.ones(3, device=GPU, requires_grad=True), torch.arange(3.0)
 
     def run(factor):
@@ -418,7 +431,7 @@ def test_a_checkpoint_sees_no_refused_call():
         assert all(torch.equal(run(factor), expected) for _ in range(3))
 
 
-# -- one operator ----------------------------------------------------------------------------------------------------
+# -- one operator
 
 
 @torch.no_grad()
@@ -491,7 +504,9 @@ def test_a_property_that_keeps_what_it_is_given_is_left_alone():
 
 
 def test_the_mode_is_not_seen():
-    """`MultiheadAttention` asks whether somebody listens, and then leaves its fast path, whose last bits differ."""
+    """`MultiheadAttention` asks whether somebody listens, and then leaves its fast path, whose last bits
+    differ.
+    """
     torch.manual_seed(0)
     attention = nn.MultiheadAttention(64, 4, batch_first=True).eval()
     x = torch.randn(2, 50, 64)
@@ -505,7 +520,16 @@ def test_the_mode_is_not_seen():
 
 
 @pytest.mark.parametrize(
-    "name", ["batch_norm", "native_batch_norm", "instance_norm", "_foreach_add_", "add_", "_fused_sgd_", "embedding_renorm_"]
+    "name",
+    [
+        "batch_norm",
+        "native_batch_norm",
+        "instance_norm",
+        "_foreach_add_",
+        "add_",
+        "_fused_sgd_",
+        "embedding_renorm_",
+    ],
 )
 def test_what_is_written_is_known_from_schemas(name):
     operator = operator_of(getattr(torch, name, None) or getattr(torch.Tensor, name))
@@ -513,6 +537,8 @@ def test_what_is_written_is_known_from_schemas(name):
     assert not operator.leaves_nothing
 
 
-@pytest.mark.parametrize(("name", "draws"), [("dropout", True), ("bernoulli", True), ("mul", False), ("matmul", False)])
+@pytest.mark.parametrize(
+    ("name", "draws"), [("dropout", True), ("bernoulli", True), ("mul", False), ("matmul", False)]
+)
 def test_what_draws_is_known_from_tags(name, draws):
     assert operator_of(getattr(torch, name)).draws == draws

@@ -1,4 +1,6 @@
-"""Random programs, healed on several devices, end as on one device or with an error; `python -m tools.heal_proof` runs thousands."""
+"""Random programs, healed on several devices, end as on one device or with an error; `python -m
+tools.heal_proof` runs thousands.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ def machine():
     logging.getLogger("samedevice").setLevel(logging.NOTSET)
 
 
-@settings(max_examples=100, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=100, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck)
+)
 @given(st.randoms(use_true_random=False))
 def test_never_other_numbers(random):
     program = heal_proof.drawn(random)
@@ -34,7 +38,9 @@ def test_most_programs_need_healing_and_most_of_those_are_healed():
     needing = healed = 0
     for number in range(30):
         program = heal_proof.drawn(Random(f"power:{number}"))
-        if not heal_proof.ran(heal_proof.Program(program.source, program.places, "none"), healed=True).refused:
+        if not heal_proof.ran(
+            heal_proof.Program(program.source, program.places, "none"), healed=True
+        ).refused:
             continue
         needing += 1
         healed += heal_proof.outcome(program)[0] == "equal"
@@ -56,7 +62,9 @@ def program(place, heal, see):
 def test_the_proof_sees_a_lost_write():
     """The program itself does here what healing did once: it hands a copy on."""
     places = ("cuda:0", "cpu")
-    alone, healed = (heal_proof.ran(heal_proof.Program(LOSES, places, "block"), healed=each) for each in (False, True))
+    alone, healed = (
+        heal_proof.ran(heal_proof.Program(LOSES, places, "block"), healed=each) for each in (False, True)
+    )
     assert heal_proof.judged(alone, healed)[0] == "DIFFERENT"
     same = heal_proof.ran(heal_proof.Program(LOSES, ("cuda:0", "cuda:0"), "block"), healed=True)
     assert heal_proof.judged(alone, same)[0] == "equal"

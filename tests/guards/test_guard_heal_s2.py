@@ -19,19 +19,31 @@ def folder(tmp_path_factory):
 
 def old_map(folder):
     layers = transformers.AutoConfig.from_pretrained(folder).get_text_config().num_hidden_layers
-    placed = {"model.visual": 0, "model.language_model.embed_tokens": 1, "model.language_model.norm": 7, "lm_head": 7}
-    return placed | {f"model.language_model.layers.{number}": 1 + number * 7 // layers for number in range(layers)}
+    placed = {
+        "model.visual": 0,
+        "model.language_model.embed_tokens": 1,
+        "model.language_model.norm": 7,
+        "lm_head": 7,
+    }
+    return placed | {
+        f"model.language_model.layers.{number}": 1 + number * 7 // layers for number in range(layers)
+    }
 
 
 def answers(folder, device_map, heal):
     """Logits of three calls and a generated text."""
     ids = torch.tensor([[1, 2, 3, 4, 5, 6]])
     with sd.machine("8xA100-80G"), torch.no_grad():
-        model = transformers.Qwen2_5_VLForConditionalGeneration.from_pretrained(folder, dtype="auto", device_map=device_map)
+        model = transformers.Qwen2_5_VLForConditionalGeneration.from_pretrained(
+            folder, dtype="auto", device_map=device_map
+        )
         healing = sd.heal(model) if heal else None
         logits = [model(input_ids=ids.to("cuda:0")).logits.float().cpu() for _ in range(3)]
         written = model.generate(
-            ids.to("cuda:0"), attention_mask=torch.ones_like(ids).to("cuda:0"), max_new_tokens=4, do_sample=False
+            ids.to("cuda:0"),
+            attention_mask=torch.ones_like(ids).to("cuda:0"),
+            max_new_tokens=4,
+            do_sample=False,
         ).tolist()
         return logits, written, healing
 

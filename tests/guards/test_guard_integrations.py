@@ -1,4 +1,6 @@
-"""Guards in the loops of transformers and accelerate, with the real libraries, and in a real IPython shell."""
+"""Guards in the loops of transformers and accelerate, with the real libraries, and in a real IPython
+shell.
+"""
 
 from __future__ import annotations
 
@@ -104,7 +106,9 @@ def test_a_trainer_that_is_healed(tmp_path, one_gpu):
 
 def loop(accelerator, model, steps=3):
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    model, optimizer, loader = accelerator.prepare(model, optimizer, torch.utils.data.DataLoader(DATA, batch_size=2))
+    model, optimizer, loader = accelerator.prepare(
+        model, optimizer, torch.utils.data.DataLoader(DATA, batch_size=2)
+    )
     for _, batch in zip(range(steps), loader, strict=False):
         optimizer.zero_grad()
         accelerator.backward(model(**batch)["loss"])

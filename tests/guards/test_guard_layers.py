@@ -54,7 +54,9 @@ def doubled(module, x):
 
 @torch.no_grad()
 def test_a_copy_keeps_what_stood_there_before():
-    """As accelerate puts its hooks on: a partial that holds the module, which a copy of the module has a copy of."""
+    """As accelerate puts its hooks on: a partial that holds the module, which a copy of the module has a copy
+    of.
+    """
     model = nn.Linear(2, 2)
     model.forward = before = functools.partial(doubled, model)
     remove = add_layer(model, "forward", counted([]))

@@ -32,7 +32,9 @@ def qwen(tied=False, layers=4):
 def spread(model, last="cuda:1"):
     layers = len(model.model.layers)
     ends = {"model.embed_tokens": "cuda:0", "model.rotary_emb": "cuda:0", "model.norm": last, "lm_head": last}
-    return accelerate.dispatch_model(model, ends | {f"model.layers.{i}": f"cuda:{i * 2 // layers}" for i in range(layers)})
+    return accelerate.dispatch_model(
+        model, ends | {f"model.layers.{i}": f"cuda:{i * 2 // layers}" for i in range(layers)}
+    )
 
 
 def names(placed):
@@ -62,8 +64,18 @@ def test_a_spread_model():
 def test_a_block_on_two_devices():
     with sd.machine("2x24GB"):
         model = qwen(layers=1)
-        parts = {"model.embed_tokens": 0, "model.rotary_emb": 0, "model.layers.0.self_attn": 0, "model.layers.0.mlp": 1}
-        norms = {"model.layers.0.input_layernorm": 0, "model.layers.0.post_attention_layernorm": 1, "model.norm": 1, "lm_head": 1}
+        parts = {
+            "model.embed_tokens": 0,
+            "model.rotary_emb": 0,
+            "model.layers.0.self_attn": 0,
+            "model.layers.0.mlp": 1,
+        }
+        norms = {
+            "model.layers.0.input_layernorm": 0,
+            "model.layers.0.post_attention_layernorm": 1,
+            "model.norm": 1,
+            "lm_head": 1,
+        }
         placed = sd.placement(accelerate.dispatch_model(model, parts | norms))
     (split,) = [warned for warned in placed.warnings if warned.name == "split-block"]
     assert split.modules == ("model.layers.0",)

@@ -17,12 +17,17 @@ import samedevice as sd
 from samedevice.guards import _ranks
 
 SOURCES = str(Path(__file__).parents[2] / "src")
-pytestmark = pytest.mark.skipif(not torch.distributed.is_available(), reason="this torch has no torch.distributed")
+pytestmark = pytest.mark.skipif(
+    not torch.distributed.is_available(), reason="this torch has no torch.distributed"
+)
 
 
 @pytest.fixture
 def finding():
-    (found,) = sd.explain("RuntimeError: Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu!")
+    (found,) = sd.explain(
+        "RuntimeError: Expected all tensors to be on the same device, but found at least two devices, "
+        "cuda:0 and cpu!"
+    )
     return found
 
 
@@ -102,7 +107,8 @@ if rank == 1:
         with sd.guard():
             alone()
     except RuntimeError as error:
-        print("ALONE", round(time.monotonic() - begin), error.__notes__[0].count("SD102"), "ranks" in error.__notes__[0], flush=True)
+        print("ALONE", round(time.monotonic() - begin), error.__notes__[0].count("SD102"), "ranks" in
+        error.__notes__[0], flush=True)
 dist.barrier()
 with sd.guard():
     together()
@@ -116,14 +122,26 @@ def environment():
 
 def test_under_torchrun(tmp_path):
     (tmp_path / "job.py").write_text(JOB)
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "job.py"]
-    done = subprocess.run(command, cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=180, check=False)
+    command = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc-per-node",
+        "2",
+        "job.py",
+    ]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=180, check=False
+    )
     assert done.returncode != 0
     assert done.stdout.split("ALONE ")[1].split()[1:3] == ["1", "False"]
     assert int(done.stdout.split("ALONE ")[1].split()[0]) <= _ranks.LISTENS + 5
     assert done.stderr.count("SD102 unmaterialized-weights") == 1, done.stderr
     assert done.stderr.count("seen on ranks 0, 1") == 1
-    assert done.stderr.count("another rank of this job tells it whole") <= 1  # torchrun may end it as soon as the other has spoken
+    assert (
+        done.stderr.count("another rank of this job tells it whole") <= 1
+    )  # torchrun may end it as soon as the other has spoken
 
 
 LONELY = """
@@ -156,7 +174,13 @@ def test_the_rank_that_had_the_store_has_died(tmp_path):
         free.bind(("127.0.0.1", 0))
         address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
     ranks = [
-        subprocess.Popen([sys.executable, "job.py", str(rank), address], cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, text=True)
+        subprocess.Popen(
+            [sys.executable, "job.py", str(rank), address],
+            cwd=tmp_path,
+            env=environment(),
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         for rank in range(2)
     ]
     said = [rank.communicate(timeout=120)[0] for rank in ranks]

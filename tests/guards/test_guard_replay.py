@@ -71,11 +71,18 @@ def test_a_spread_transformer():
     """S2: the rotary table is made on one GPU, and used in a layer on another."""
     transformers = pytest.importorskip("transformers")
     config = transformers.Qwen2Config(
-        vocab_size=64, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2
+        vocab_size=64,
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
     )
     model = transformers.Qwen2ForCausalLM(config).eval().to("cuda:0")
     model.model.layers[1].to("cuda:1")
-    model.model.layers[1].register_forward_pre_hook(lambda module, args: tuple(each.to("cuda:1") for each in args))
+    model.model.layers[1].register_forward_pre_hook(
+        lambda module, args: tuple(each.to("cuda:1") for each in args)
+    )
     with torch.no_grad():
         finding = fails(model, torch.tensor([[1, 2, 3]], device="cuda:0"))
     table = next(operand for operand in finding.operands if operand.device == "cuda:0")
@@ -95,7 +102,9 @@ def test_the_program_is_as_before():
     kept = (torch.Tensor.__deepcopy__, nn.Parameter.__deepcopy__)
     before = {name: (id(value), value.tolist()) for name, value in model.state_dict(keep_vars=True).items()}
     fails(model, x())
-    assert {name: (id(value), value.tolist()) for name, value in model.state_dict(keep_vars=True).items()} == before
+    assert {
+        name: (id(value), value.tolist()) for name, value in model.state_dict(keep_vars=True).items()
+    } == before
     assert (torch.Tensor.__deepcopy__, nn.Parameter.__deepcopy__) == kept
     assert torch.equal(copy.deepcopy(model).layer.weight, model.layer.weight)
 
@@ -131,7 +140,8 @@ def held(amount):
 def test_a_replay_that_goes_wrong(monkeypatch, otherwise, seconds, reason):
     kept = _replay.replayed
     monkeypatch.setattr(
-        "samedevice.guards._finding.replayed", lambda error, event, language: kept(error, event, language, seconds, memory=200 << 20)
+        "samedevice.guards._finding.replayed",
+        lambda error, event, language: kept(error, event, language, seconds, memory=200 << 20),
     )
     model = Fails(otherwise).to("cuda:0")
     begin = time.monotonic()
@@ -169,4 +179,6 @@ def test_a_method_that_is_no_call():
     event = event_of(caught.value)
     found = _replay.replayed(caught.value, event)
     assert isinstance(found, Event)
-    assert [operand.made.code for operand in found.operands if operand.device == "cpu"] == ["steps = torch.arange(4.0)"]
+    assert [operand.made.code for operand in found.operands if operand.device == "cpu"] == [
+        "steps = torch.arange(4.0)"
+    ]

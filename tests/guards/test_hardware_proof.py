@@ -40,6 +40,8 @@ def test_it_wants_a_gpu():
 
     if torch.cuda.is_available():
         pytest.skip("there is one")
-    done = subprocess.run([sys.executable, str(SCRIPT)], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT)], capture_output=True, text=True, timeout=120, check=False
+    )
     assert done.returncode == hardware_proof.NO_GPU
     assert "torch sees no GPU" in done.stderr

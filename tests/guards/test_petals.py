@@ -1,4 +1,6 @@
-"""Real Petals, where somebody asks for it: `SAMEDEVICE_PETALS=1 pytest tests/guards/test_petals.py` (three minutes, 200 MB from PyPI)."""
+"""Real Petals, where somebody asks for it: `SAMEDEVICE_PETALS=1 pytest tests/guards/test_petals.py` (three
+minutes, 200 MB from PyPI).
+"""
 
 from __future__ import annotations
 
@@ -9,18 +11,27 @@ import pytest
 from tools import petals_proof
 
 
-@pytest.mark.skipif(not os.environ.get("SAMEDEVICE_PETALS"), reason="takes minutes; SAMEDEVICE_PETALS=1 runs it")
+@pytest.mark.skipif(
+    not os.environ.get("SAMEDEVICE_PETALS"), reason="takes minutes; SAMEDEVICE_PETALS=1 runs it"
+)
 def test_a_swarm_healthy_broken_and_guarded(capsys):
     status = petals_proof.main([])
     assert status == 0, capsys.readouterr().out
 
 
 def test_the_proof_can_fail():
-    told = "Expected all tensors to be on the same device, but got tensors is on cuda:0, different from other tensors on cpu"
+    told = (
+        "Expected all tensors to be on the same device, but got tensors is on cuda:0, different from other "
+        "tensors on cpu"
+    )
     assert petals_proof.is_situation(f"{told} (when checking argument in method wrapper_CUDA_cat)")
     assert not petals_proof.is_situation(f"{told} (when checking argument in method wrapper_CUDA_mm)")
     assert not petals_proof.is_situation([1, 5])
-    stale = {"device": "cpu", "local": "past_key_value[0]", "made": {"file": "/x/hivemind/utils/tensor_descr.py"}}
+    stale = {
+        "device": "cpu",
+        "local": "past_key_value[0]",
+        "made": {"file": "/x/hivemind/utils/tensor_descr.py"},
+    }
     at = {"file": "/x/petals/models/llama/block.py"}
     finding = {"cause": "cache-or-beam-state-on-wrong-device", "at": at, "operands": [stale]}
     assert petals_proof.is_cache(finding)

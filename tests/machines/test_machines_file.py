@@ -59,7 +59,8 @@ def test_full_file(tmp_path: Path):
 def test_memory_of_a_product_can_be_changed(tmp_path: Path):
     plain, measured, other = read(
         tmp_path,
-        '[[gpu]]\nmodel = "T4"\n[[gpu]]\nmodel = "T4"\ntotal_memory = 15828320256\n[[gpu]]\nmodel = "T4"\nmemory = "12GB"',
+        '[[gpu]]\nmodel = "T4"\n[[gpu]]\nmodel = "T4"\ntotal_memory = 15828320256\n[[gpu]]\nmodel = '
+        '"T4"\nmemory = "12GB"',
     ).gpus
     assert plain.total_memory == 15637086208
     assert measured.total_memory == 15828320256
@@ -80,13 +81,22 @@ def test_one_link_for_all_pairs(tmp_path: Path):
         ("gpu = 3", "has `gpu = 3`, which must be a list"),
         ("gpu = [3]", "[[gpu]] table 1 is not a table; write `[[gpu]]` on a line of its own"),
         ("[[gpus]]", "has an unknown key 'gpus'; did you mean `gpu`?"),
-        ("[[gpu]]", 'names neither a model nor a memory size; write `model = "A100-80G"` or `memory = "24GB"`'),
+        (
+            "[[gpu]]",
+            'names neither a model nor a memory size; write `model = "A100-80G"` or `memory = "24GB"`',
+        ),
         ('[[gpu]]\nmodle = "T4"', "[[gpu]] table 1 has an unknown key 'modle'; did you mean `model`?"),
         ('[[gpu]]\nmodel = "T5"', "has `model = 'T5'`, which is no known GPU; did you mean `"),
-        ('[[gpu]]\nmodel = "A100"', "has `model = 'A100'`, which fits several GPUs; did you mean `A100-80G` or `A100-40G`?"),
+        (
+            '[[gpu]]\nmodel = "A100"',
+            "has `model = 'A100'`, which fits several GPUs; did you mean `A100-80G` or `A100-40G`?",
+        ),
         ("[[gpu]]\nmodel = 4090", "has `model = 4090`, which must be text"),
         ("[[gpu]]\nmemory = 24", 'has `memory = 24` without a unit; write for example `memory = "24GB"`'),
-        ('[[gpu]]\nmemory = "big"', "has `memory = 'big'`, which is no memory size; write for example `memory = \"24GB\"`"),
+        (
+            '[[gpu]]\nmemory = "big"',
+            "has `memory = 'big'`, which is no memory size; write for example `memory = \"24GB\"`",
+        ),
         ('[[gpu]]\nmemory = "9999TB"', "has `memory = '9999TB'` in one GPU, and 4TB is the most"),
         ('[[gpu]]\nmodel = "T4"\ncount = 0', "has `count = 0`, which must be above 0"),
         ('[[gpu]]\nmodel = "T4"\ncount = true', "has `count = True`, which must be a whole number"),
@@ -96,9 +106,18 @@ def test_one_link_for_all_pairs(tmp_path: Path):
             "has more than 1024 GPUs",
         ),
         ('[[gpu]]\nmemory = "24GB"\ncapability = 8.9', 'write it as text, for example `capability = "8.9"`'),
-        ('[[gpu]]\nmemory = "24GB"\nbandwidth_gbps = nan', "has `bandwidth_gbps = nan`, which must be above 0"),
-        ('[[gpu]]\nmodel = "T4"\n[host]\ncores = "8"', "[host] has `cores = '8'`, which must be a whole number"),
-        ('[[gpu]]\nmodel = "T4"\n[link]\nkind = "tape"', "[link] has `kind = 'tape'`; it is `NVLink` or `PCIe`"),
+        (
+            '[[gpu]]\nmemory = "24GB"\nbandwidth_gbps = nan',
+            "has `bandwidth_gbps = nan`, which must be above 0",
+        ),
+        (
+            '[[gpu]]\nmodel = "T4"\n[host]\ncores = "8"',
+            "[host] has `cores = '8'`, which must be a whole number",
+        ),
+        (
+            '[[gpu]]\nmodel = "T4"\n[link]\nkind = "tape"',
+            "[link] has `kind = 'tape'`; it is `NVLink` or `PCIe`",
+        ),
         (
             '[[gpu]]\nmodel = "T4"\n[link]\nkind = "PCIe"\npairs = [[0, 1]]',
             "has the pair [0, 1]; a pair is two different GPUs from 0 to 0, like [0, 1]",
@@ -116,7 +135,9 @@ def test_wrong_file_names_the_place_and_the_cure(tmp_path: Path, text: str, mess
 
 def test_missing_file_names_its_neighbour(tmp_path: Path):
     (tmp_path / "machine.toml").write_text(FULL)
-    with pytest.raises(MachineSpecError, match=r"there is no machine file .*machin\.toml'; did you mean `.*machine\.toml`\?"):
+    with pytest.raises(
+        MachineSpecError, match=r"there is no machine file .*machin\.toml'; did you mean `.*machine\.toml`\?"
+    ):
         parse_machine(str(tmp_path / "machin.toml"))
     with pytest.raises(MachineSpecError, match="a machine without a file is written like `2x24GB`"):
         parse_machine(str(tmp_path / "nowhere" / "zzz.toml"))
@@ -138,7 +159,9 @@ def test_file_that_is_not_text(tmp_path: Path):
 VALUES = st.recursive(
     st.one_of(
         st.integers(-2, 2000).map(str),
-        st.sampled_from(["true", "nan", "1e400", "2020-01-01", '"T4"', '"24GB"', '"8.9"', '"NVLink"', "[[0, 1]]", "[[0]]"]),
+        st.sampled_from(
+            ["true", "nan", "1e400", "2020-01-01", '"T4"', '"24GB"', '"8.9"', '"NVLink"', "[[0, 1]]", "[[0]]"]
+        ),
     ),
     lambda inner: st.lists(inner, max_size=2).map(lambda items: f"[{', '.join(items)}]"),
     max_leaves=3,
@@ -146,7 +169,10 @@ VALUES = st.recursive(
 LINES = st.one_of(
     st.sampled_from(["[[gpu]]", "[host]", "[link]"]),
     st.tuples(
-        st.sampled_from("model count name memory total_memory capability sm_count bandwidth_gbps kind gbps pairs cores".split()),
+        st.sampled_from(
+            "model count name memory total_memory capability sm_count "
+            "bandwidth_gbps kind gbps pairs cores".split()
+        ),
         VALUES,
     ).map(" = ".join),
 )

@@ -36,7 +36,11 @@ GIB = 1 << 30
         ("h200", "H200", "1 x NVIDIA H200"),
         ("A6000", "RTXA6000", "1 x NVIDIA RTX A6000"),
         ("tesla t4", "T4", "1 x Tesla T4"),
-        (" 2xH100-80G + 2xA100-40G ", "2xH100-80G+2xA100-40G", "2 x NVIDIA H100 80GB HBM3 + 2 x NVIDIA A100-SXM4-40GB"),
+        (
+            " 2xH100-80G + 2xA100-40G ",
+            "2xH100-80G+2xA100-40G",
+            "2 x NVIDIA H100 80GB HBM3 + 2 x NVIDIA A100-SXM4-40GB",
+        ),
         ("2xT4+24GB+1xT4", "2xT4+24GB+T4", "2 x Tesla T4 + 1 x NVIDIA Virtual 24GB + 1 x Tesla T4"),
         ("1024x24GB", "1024x24GB", "1024 x NVIDIA Virtual 24GB"),
     ],
@@ -54,7 +58,11 @@ def test_valid_specification(spec: str, canonical: str, shown: str):
     [
         ("8xA100-80B", "names no known GPU: 'A100-80B'", "8xA100-80G"),
         ("2xA100-80B+2x24GB", "names no known GPU: 'A100-80B'", "2xA100-80G+2x24GB"),
-        ("2x24GB+RTX409", "names no known GPU: 'RTX409'", "2x24GB+RTX4090` or `2x24GB+RTX4090D` or `2x24GB+RTX4090-Laptop"),
+        (
+            "2x24GB+RTX409",
+            "names no known GPU: 'RTX409'",
+            "2x24GB+RTX4090` or `2x24GB+RTX4090D` or `2x24GB+RTX4090-Laptop",
+        ),
         ("0x24GB", "asks for 0 GPUs", "1x24GB"),
         ("2x", "names no GPU after the `x`", "2x24GB"),
         ("x24GB", "has no number before the `x`", "1x24GB"),
@@ -83,9 +91,14 @@ def test_wrong_specification_gets_the_nearest_valid_one(spec: str, reason: str, 
         ("", "the machine specification is empty; write for example `2x24GB` or `8xA100-80G`"),
         (
             "2x24GB+",
-            "machine specification '2x24GB+' has nothing on one side of a `+`; write for example `2x24GB` or `8xA100-80G`",
+            "machine specification '2x24GB+' has nothing on one side of a `+`; write for example `2x24GB` "
+            "or `8xA100-80G`",
         ),
-        ("hello", "machine specification 'hello' names no known GPU: 'hello'; write for example `2x24GB` or `8xA100-80G`"),
+        (
+            "hello",
+            "machine specification 'hello' names no known GPU: 'hello'; write for example `2x24GB` or "
+            "`8xA100-80G`",
+        ),
         (
             "2000x24GB",
             "machine specification '2000x24GB' has 2000 GPUs; at most 1024 are supported, as in `1024x24GB`",
@@ -104,7 +117,27 @@ def test_specification_of_another_type():
 
 
 NEAR_MISSES = st.lists(
-    st.sampled_from(["2", "x", "+", "24", "GB", "A100", "-80G", " ", "RTX", "4090", "0", ".", "XB", "MiB", "Ti", "PCIe", "h100"]),
+    st.sampled_from(
+        [
+            "2",
+            "x",
+            "+",
+            "24",
+            "GB",
+            "A100",
+            "-80G",
+            " ",
+            "RTX",
+            "4090",
+            "0",
+            ".",
+            "XB",
+            "MiB",
+            "Ti",
+            "PCIe",
+            "h100",
+        ]
+    ),
     max_size=8,
 ).map("".join)
 
@@ -172,7 +205,9 @@ def test_description_is_json():
 
 
 def measure(code: str) -> str:
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.strip()
 
 
 def test_import_is_light():
@@ -186,5 +221,8 @@ print(sorted({"torch", "tomllib", "difflib", "pathlib"} & set(sys.modules)))
 
 
 def test_that_the_light_test_can_fail():
-    code = "import sys; from samedevice.machines import parse_machine; parse_machine('T4'); print('tomllib' in sys.modules)"
+    code = (
+        "import sys; from samedevice.machines import parse_machine; parse_machine('T4'); print('tomllib' in "
+        "sys.modules)"
+    )
     assert measure(code) == "True"

@@ -11,7 +11,21 @@ from samedevice.machines import Gpu, gpu_table, parse_machine
 from samedevice.machines._lookup import find_gpus, squash
 from samedevice.machines._spec import _COUNTED
 
-CAPABILITIES = {(3, 7), (5, 2), (6, 0), (6, 1), (7, 0), (7, 5), (8, 0), (8, 6), (8, 9), (9, 0), (10, 0), (10, 3), (12, 0)}
+CAPABILITIES = {
+    (3, 7),
+    (5, 2),
+    (6, 0),
+    (6, 1),
+    (7, 0),
+    (7, 5),
+    (8, 0),
+    (8, 6),
+    (8, 9),
+    (9, 0),
+    (10, 0),
+    (10, 3),
+    (12, 0),
+}
 EVERY_ROW = pytest.mark.parametrize("gpu", gpu_table(), ids=lambda gpu: gpu.key)
 
 

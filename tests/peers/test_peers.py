@@ -1,4 +1,6 @@
-"""The harness around neighbours' suites, and a sample of one: a whole file of accelerate's tests, as it was released."""
+"""The harness around neighbours' suites, and a sample of one: a whole file of accelerate's tests, as it was
+released.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ from tools.peers import PeerError, read_report, source_folder, table, wanting_se
 
 ROOT = Path(__file__).parents[2]
 REPORT = """<testsuites><testsuite>
-<testcase classname="tests.test_a.Case" name="test_good"><properties><property name="stand_in" value="gpt2"/></properties></testcase>
+<testcase classname="tests.test_a.Case" name="test_good"><properties><property name="stand_in"
+value="gpt2"/></properties></testcase>
 <testcase classname="tests.test_a.Case" name="test_bad"><failure message="RuntimeError: two
  devices">trace</failure></testcase>
 <testcase classname="tests.test_a.Case" name="test_bad"/>
@@ -36,7 +39,11 @@ def test_the_worst_entry_of_a_test_counts(tmp_path):
 
 
 def test_a_test_without_a_reason_and_a_reason_without_a_test_are_told():
-    machine = {"a::one": Outcome("failed", "no  hub\nhere"), "a::two": Outcome("skipped", "other"), "a::three": Outcome("passed", "")}
+    machine = {
+        "a::one": Outcome("failed", "no  hub\nhere"),
+        "a::two": Outcome("skipped", "other"),
+        "a::three": Outcome("passed", ""),
+    }
     known = {"said: no hub*": "needs a hub", "a::three": "theirs"}
     assert explained("a::one", machine["a::one"], known) == "said: no hub*"
     assert explained("a::one", machine["a::one"], {**known, "a::o*": "x", "a::one": "y"}) == "a::one"
@@ -49,13 +56,18 @@ def test_a_test_without_a_reason_and_a_reason_without_a_test_are_told():
 
 def test_tests_that_ask_for_several_devices_are_found_by_their_decorators(tmp_path):
     (tmp_path / "test_a.py").write_text(
-        "@require_multi_gpu\nclass A:\n    def test_one(self): ...\nclass B:\n    @require_torch_multi_accelerator\n"
-        "    def test_two(self): ...\n    def test_three(self): ...\n@require_multi_device\ndef test_four(): ...\n"
+        "@require_multi_gpu\nclass A:\n    def test_one(self): ...\nclass B:\n    "
+        "@require_torch_multi_accelerator\n    def test_two(self): ...\n    def test_three(self): "
+        "...\n@require_multi_device\ndef test_four(): ...\n"
     )
     several = wanting_several(tmp_path, ["test_a.py"])
     assert several == {"test_a.py::A::test_one", "test_a.py::B::test_two", "test_a.py::test_four"}
     passed = Outcome("passed", "")
-    machine = {"test_a.py::A::test_one": passed, "test_a.py::B::test_two_0_x": passed, "test_a.py::B::test_two_1_y": Outcome("failed", "")}
+    machine = {
+        "test_a.py::A::test_one": passed,
+        "test_a.py::B::test_two_0_x": passed,
+        "test_a.py::B::test_two_1_y": Outcome("failed", ""),
+    }
     lines = table({"test_a.py::A::test_one": Outcome("skipped", "multiple")}, machine, "2x24GB", several)
     assert "1 of 3 pass" in lines[3]
 
@@ -66,11 +78,14 @@ def test_a_stand_in_loads_by_its_name(tmp_path, monkeypatch):
     cache = stand_ins.ensure([name])
     program = (
         "import sys\nfrom transformers import AutoModelForCausalLM, AutoTokenizer\n"
-        "t = AutoTokenizer.from_pretrained(sys.argv[1]); m = AutoModelForCausalLM.from_pretrained(sys.argv[1])\n"
+        "t = AutoTokenizer.from_pretrained(sys.argv[1]); m = "
+        "AutoModelForCausalLM.from_pretrained(sys.argv[1])\n"
         "print(type(m).__name__, t.decode(t('naïve 中文')['input_ids']))"
     )
     variables = {**os.environ, "HF_HUB_CACHE": str(cache), "HF_HUB_OFFLINE": "1", "PYTHONIOENCODING": "utf-8"}
-    done = subprocess.run([sys.executable, "-c", program, name], env=variables, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", program, name], env=variables, capture_output=True, text=True, check=False
+    )
     assert done.stdout.strip() == "LlamaForCausalLM naïve 中文", done.stderr
 
 
@@ -88,9 +103,31 @@ def test_a_released_suite_passes_on_the_machine(tmp_path):
     except (OverlayError, PeerError) as error:
         pytest.skip(str(error))
     report = tmp_path / "report.xml"
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:samedevice", "-p", "samedevice.pytest_plugin", "--machine=2x24GB"]
-    command += ["-p", "no:cacheprovider", "-o", "junit_family=xunit1", f"--junit-xml={report}", "tests/test_hooks.py"]
-    variables |= {"PYTHONPATH": os.pathsep.join([variables["PYTHONPATH"], str(ROOT / "src")]), "PYTHONHASHSEED": "0"}
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:samedevice",
+        "-p",
+        "samedevice.pytest_plugin",
+        "--machine=2x24GB",
+    ]
+    command += [
+        "-p",
+        "no:cacheprovider",
+        "-o",
+        "junit_family=xunit1",
+        f"--junit-xml={report}",
+        "tests/test_hooks.py",
+    ]
+    variables |= {
+        "PYTHONPATH": os.pathsep.join([variables["PYTHONPATH"], str(ROOT / "src")]),
+        "PYTHONHASHSEED": "0",
+    }
     done = subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, check=False)
     outcomes = read_report(report, "tests/test_hooks.py")
-    assert len(outcomes) >= 15 and {outcome.outcome for outcome in outcomes.values()} == {"passed"}, done.stdout
+    assert len(outcomes) >= 15 and {outcome.outcome for outcome in outcomes.values()} == {"passed"}, (
+        done.stdout
+    )

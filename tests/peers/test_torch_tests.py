@@ -61,7 +61,14 @@ def test_both_sides_choose_the_same_tests():
 
 def test_only_what_the_machine_changes_wants_a_reason():
     passed, skipped = Outcome("passed", ""), Outcome("skipped", "Only runs on cpu")
-    plain = {"a": passed, "b": passed, "c": passed, "d": passed, "e": Outcome("failed", "release"), "f": Outcome("skipped", "no GPU")}
+    plain = {
+        "a": passed,
+        "b": passed,
+        "c": passed,
+        "d": passed,
+        "e": Outcome("failed", "release"),
+        "f": Outcome("skipped", "no GPU"),
+    }
     machine = {
         "a": passed,
         "b": Outcome("failed", "x"),
@@ -71,18 +78,28 @@ def test_only_what_the_machine_changes_wants_a_reason():
         "g": Outcome("failed", "y"),
     }
     found = compare(plain, machine)
-    assert (found.passed_on_cpu, found.counts, found.versions) == (4, {"passed": 1, "failed": 1, "skipped": 1, "absent": 1}, 1)
+    assert (found.passed_on_cpu, found.counts, found.versions) == (
+        4,
+        {"passed": 1, "failed": 1, "skipped": 1, "absent": 1},
+        1,
+    )
     assert found.only_there == {"passed": 1, "failed": 1}
     assert set(found.open) == {"b", "c", "g"}
     assert "50.0 %" in table({"test_a": found})[-1]
 
 
 def test_what_was_chosen_and_did_not_run_is_told(tmp_path):
-    lines = [{"collected": 3, "below": 1.0, "chosen": ["a.py::A::test_x", "a.py::A::test_y"]}, {"started": "a.py::ACPU::test_x_cpu"}]
+    lines = [
+        {"collected": 3, "below": 1.0, "chosen": ["a.py::A::test_x", "a.py::A::test_y"]},
+        {"started": "a.py::ACPU::test_x_cpu"},
+    ]
     lines.append({"test": "a.py::ACPU::test_x_cpu", "outcome": "passed", "said": "", "seconds": 0.1})
     (tmp_path / "records").write_text("".join(json.dumps(line) + "\n" for line in lines))
     found = outcomes(tmp_path / "records")
-    assert {test: one.outcome for test, one in found.items()} == {"a.py::A::test_x": "passed", "a.py::A::test_y": "not run"}
+    assert {test: one.outcome for test, one in found.items()} == {
+        "a.py::A::test_x": "passed",
+        "a.py::A::test_y": "not run",
+    }
 
 
 def test_reasons_are_about_files_that_are_run():
@@ -96,12 +113,26 @@ def test_a_suite_runs_to_its_end_whatever_its_tests_do(tmp_path):
     (tmp_path / "test" / "test_indexing.py").write_text(SUITE)
     (tmp_path / "test" / "conftest.py").write_text("import no_such_module")
     records = tmp_path / "records"
-    command = [sys.executable, "-m", "tools.peers", "torch", "--checkout", str(tmp_path), "--file", "indexing", "--resume", str(records)]
+    command = [
+        sys.executable,
+        "-m",
+        "tools.peers",
+        "torch",
+        "--checkout",
+        str(tmp_path),
+        "--file",
+        "indexing",
+        "--resume",
+        str(records),
+    ]
     command += ["--test-seconds", "15", "--json", str(tmp_path / "out.json")]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 1, done.stderr
     found = json.loads((tmp_path / "out.json").read_text())["test_indexing"]["2x24GB"]
-    said = {test.removeprefix("test_indexing.py::"): (one["outcome"], one["reason"]) for test, one in found.items()}
+    said = {
+        test.removeprefix("test_indexing.py::"): (one["outcome"], one["reason"])
+        for test, one in found.items()
+    }
     assert {test for test, (outcome, _) in said.items() if outcome == "passed"} == {
         f"TestA::test_{name}_int8" for name in ("good", "machine", "expected")
     }

@@ -47,7 +47,9 @@ def llama(layers=32, hidden=4096, inner=11008, heads=32, kv_heads=32, vocabulary
         }
         weights += [Weight(f"model.layers.{layer}.{name}.weight", shape) for name, shape in rows.items()]
     weights += [Weight("model.norm.weight", (hidden,)), Weight("lm_head.weight", (vocabulary, hidden))]
-    return TrainingShape("llama", tuple(weights), Dimensions("llama", layers, hidden, heads, kv_heads, head, inner, vocabulary))
+    return TrainingShape(
+        "llama", tuple(weights), Dimensions("llama", layers, hidden, heads, kv_heads, head, inner, vocabulary)
+    )
 
 
 SEVEN = llama()
@@ -68,7 +70,9 @@ def test_states_of_one_gpu_are_sixteen_bytes_a_parameter():
     assert step.total == 16 * SEVEN.count
 
 
-@pytest.mark.parametrize(("mode", "share"), [("zero1", 2 + 2 + 12 / 8), ("zero2", 2 + (2 + 12) / 8), ("zero3", 16 / 8)])
+@pytest.mark.parametrize(
+    ("mode", "share"), [("zero1", 2 + 2 + 12 / 8), ("zero2", 2 + (2 + 12) / 8), ("zero3", 16 / 8)]
+)
 def test_zero_stages_spread_what_the_paper_says(mode, share):
     estimate = training_memory(SEVEN, EIGHT, Training(mode=mode))
     step = next(moment for moment in estimate.moments if moment.name == "step")
@@ -102,7 +106,10 @@ def test_more_samples_and_more_tokens_need_more(training):
 def test_more_ranks_never_need_more(training):
     if training.mode == "single":
         return
-    four, eight = (training_memory(SEVEN, EIGHT, replace(training, chosen_ranks=ranks, gpus_per_group=None)).peak for ranks in (4, 8))
+    four, eight = (
+        training_memory(SEVEN, EIGHT, replace(training, chosen_ranks=ranks, gpus_per_group=None)).peak
+        for ranks in (4, 8)
+    )
     assert eight <= four
 
 
@@ -112,7 +119,10 @@ def test_each_saving_saves(training):
     peak = training_memory(SEVEN, EIGHT, training).peak
     assert training_memory(SEVEN, EIGHT, replace(training, offload="parameters")).peak <= peak
     kept = {moment.name: moment.activations for moment in training_memory(SEVEN, EIGHT, training).moments}
-    less = {moment.name: moment.activations for moment in training_memory(SEVEN, EIGHT, replace(training, checkpointing=True)).moments}
+    less = {
+        moment.name: moment.activations
+        for moment in training_memory(SEVEN, EIGHT, replace(training, checkpointing=True)).moments
+    }
     assert all(less[name] <= kept[name] for name in kept)
 
 
@@ -128,10 +138,20 @@ def test_the_largest_micro_batch_fits_and_the_next_does_not(training):
 
 
 @settings(deadline=None, max_examples=25)
-@given(st.sampled_from(["8xA100-80G", "2x24GB", "1x24GB", "4xRTX4090", "1x8GB", "16xH100-80G"]), st.integers(1, 512), st.booleans())
+@given(
+    st.sampled_from(["8xA100-80G", "2x24GB", "1x24GB", "4xRTX4090", "1x8GB", "16xH100-80G"]),
+    st.integers(1, 512),
+    st.booleans(),
+)
 def test_a_plan_that_fits_stays_below_the_limit(machine, batch, deepspeed):
     machine = parse_machine(machine)
-    plan = choose_launch(SEVEN, machine, Training(context=2048), global_batch=batch, sharding="deepspeed" if deepspeed else "fsdp")
+    plan = choose_launch(
+        SEVEN,
+        machine,
+        Training(context=2048),
+        global_batch=batch,
+        sharding="deepspeed" if deepspeed else "fsdp",
+    )
     assert plan.fits == (plan.estimate.peak <= capacity(machine))
     assert plan.limit == min(gpu.total_memory for gpu in machine.gpus) - RESERVE
     if plan.fits:
@@ -178,7 +198,10 @@ def test_a_host_that_is_too_small_counts(tmp_path):
     assert plan.fits
 
 
-@pytest.mark.parametrize("wrong", [{"micro_batch": 0}, {"context": 0}, {"mode": "pipeline"}, {"precision": "int8"}, {"offload": "disk"}])
+@pytest.mark.parametrize(
+    "wrong",
+    [{"micro_batch": 0}, {"context": 0}, {"mode": "pipeline"}, {"precision": "int8"}, {"offload": "disk"}],
+)
 def test_what_cannot_be_is_refused(wrong):
     with pytest.raises(ValueError, match=next(iter(wrong))):
         Training(**wrong)

@@ -12,18 +12,21 @@ from samedevice.machines import parse_machine
 from samedevice.planner import ATTENTION, Lora, Training, TrainingShape, measure_step, training_memory
 
 SIZES = {
-    "hidden_size": 1024, "intermediate_size": 2816, "num_hidden_layers": 3, "num_attention_heads": 8, "num_key_value_heads": 2,
+    "hidden_size": 1024, "intermediate_size": 2816, "num_hidden_layers": 3, "num_attention_heads": 8,
+    "num_key_value_heads": 2,
     "vocab_size": 32000, "max_position_embeddings": 2048, "pad_token_id": 0,
 }  # fmt: skip
 MODELS = {
     "llama": {**SIZES, "tie_word_embeddings": False},
     "qwen3": {**SIZES, "head_dim": 128},
     "gemma": {**SIZES, "head_dim": 128},
-    "opt": {"hidden_size": 1024, "ffn_dim": 4096, "num_hidden_layers": 3, "num_attention_heads": 8, "word_embed_proj_dim": 1024,
+    "opt": {"hidden_size": 1024, "ffn_dim": 4096, "num_hidden_layers": 3, "num_attention_heads": 8,
+    "word_embed_proj_dim": 1024,
             "vocab_size": 32000},
     "gpt2": {"n_embd": 1024, "n_layer": 3, "n_head": 8, "vocab_size": 32000},
     "phi3": SIZES,
-    "qwen3_moe": {**SIZES, "head_dim": 128, "moe_intermediate_size": 512, "num_experts": 8, "num_experts_per_tok": 2},
+    "qwen3_moe": {**SIZES, "head_dim": 128, "moe_intermediate_size": 512, "num_experts": 8,
+    "num_experts_per_tok": 2},
 }  # fmt: skip
 PLAIN = Training(precision="bf16", context=512, micro_batch=2)
 ONE, EIGHT = parse_machine("1x80GB"), parse_machine("8x80GB")
@@ -104,7 +107,9 @@ def test_shapes_come_from_headers_where_there_are_weights(tmp_path):
     tensors = {weight.name: nn.Parameter(_empty(weight.shape)).data for weight in built.weights}
     save_file(tensors, tmp_path / "model.safetensors")
     read = TrainingShape.from_folder(tmp_path)
-    assert {(weight.name, weight.shape) for weight in read.weights} == {(weight.name, weight.shape) for weight in built.weights}
+    assert {(weight.name, weight.shape) for weight in read.weights} == {
+        (weight.name, weight.shape) for weight in built.weights
+    }
     assert read.dimensions == built.dimensions
 
 
@@ -114,7 +119,10 @@ def _empty(shape):
     return torch.empty(shape, dtype=torch.bfloat16)
 
 
-@pytest.mark.parametrize("text", ["", "[1]", '{"model_type": "llama", "auto_map": {"AutoConfig": "evil.py"}, "num_hidden_layers": "x"}'])
+@pytest.mark.parametrize(
+    "text",
+    ["", "[1]", '{"model_type": "llama", "auto_map": {"AutoConfig": "evil.py"}, "num_hidden_layers": "x"}'],
+)
 def test_broken_configurations_are_refused(tmp_path, text):
     (tmp_path / "config.json").write_text(text, encoding="utf-8")
     with pytest.raises(UsageError):

@@ -36,7 +36,11 @@ def test_without_a_prediction_peaks_alone():
 
 
 def test_what_ran_out_of_memory_leaves_its_peak():
-    with sd.machine("1x4GB"), pytest.raises(torch.OutOfMemoryError), sd.monitor(write=lambda line: None) as watch:
+    with (
+        sd.machine("1x4GB"),
+        pytest.raises(torch.OutOfMemoryError),
+        sd.monitor(write=lambda line: None) as watch,
+    ):
         kept = [torch.zeros(GIB, dtype=torch.uint8, device="cuda") for _ in range(9)]
         del kept
     assert watch.readings[0].allocated == 4 * GIB
@@ -64,14 +68,21 @@ def test_every_is_positive():
 def test_the_trainer_s_callback(tmp_path):
     from transformers import LlamaConfig, LlamaForCausalLM, Trainer, TrainingArguments
 
-    sizes = {"hidden_size": 512, "intermediate_size": 1408, "num_hidden_layers": 2, "num_attention_heads": 8, "vocab_size": 32000}
+    sizes = {
+        "hidden_size": 512,
+        "intermediate_size": 1408,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 8,
+        "vocab_size": 32000,
+    }
     training = Training(precision="fp32", context=128, micro_batch=2)
     with sd.machine("1x24GB"):
         model = LlamaForCausalLM(LlamaConfig(**sizes, use_cache=False))
         predicted = training_memory(TrainingShape.from_module(model), parse_machine("1x24GB"), training)
         watch = sd.monitor(predicted, write=lambda line: None)
         arguments = TrainingArguments(
-            str(tmp_path), max_steps=3, per_device_train_batch_size=2, report_to=[], save_strategy="no", logging_strategy="no",
+            str(tmp_path), max_steps=3, per_device_train_batch_size=2, report_to=[], save_strategy="no",
+            logging_strategy="no",
             disable_tqdm=True, max_grad_norm=0.0,
         )  # fmt: skip
         rows = [{"input_ids": [1] * 128, "labels": [1] * 128}] * 8

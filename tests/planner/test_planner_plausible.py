@@ -12,7 +12,13 @@ from samedevice.errors import UsageError
 from samedevice.planner import TrainingShape, _plausible
 from samedevice.planner._plausible import few_modules, plausible
 
-QWEN = {"model_type": "qwen2", "num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4, "vocab_size": 100}
+QWEN = {
+    "model_type": "qwen2",
+    "num_hidden_layers": 2,
+    "hidden_size": 64,
+    "num_attention_heads": 4,
+    "vocab_size": 100,
+}
 
 
 @pytest.mark.parametrize(
@@ -33,7 +39,10 @@ QWEN = {"model_type": "qwen2", "num_hidden_layers": 2, "hidden_size": 64, "num_a
 def test_absurd_numbers_are_named_at_once(tmp_path, wrong, named):
     (tmp_path / "config.json").write_text(json.dumps({**QWEN, **wrong}))
     started = time.monotonic()
-    for read in (lambda: TrainingShape.from_folder(tmp_path), lambda: TrainingShape.from_config({**QWEN, **wrong})):
+    for read in (
+        lambda: TrainingShape.from_folder(tmp_path),
+        lambda: TrainingShape.from_config({**QWEN, **wrong}),
+    ):
         with pytest.raises(UsageError, match=named.replace("+", r"\+")):
             read()
     assert time.monotonic() - started < 5
@@ -51,11 +60,16 @@ def test_nested_without_end(tmp_path):
 
 
 def test_numbers_of_released_models_are_plausible():
-    """The largest ones of Llama 3.1 405B, Kimi K2, Switch-C, Qwen2.5-VL 72B and Gemma 3, and positions and windows of any length."""
+    """The largest ones of Llama 3.1 405B, Kimi K2, Switch-C, Qwen2.5-VL 72B and Gemma 3, and positions and
+    windows of any length.
+    """
     values = {
-        "num_hidden_layers": 126, "hidden_size": 16384, "intermediate_size": 53248, "vocab_size": 262208, "n_routed_experts": 384,
-        "num_experts": 2048, "max_position_embeddings": 10**30, "sliding_window": 10**12, "max_window_layers": 10**6, "rope_theta": 1e15,
-        "bos_token_id": 10**9, "vision_config": {"depth": 32, "fullatt_block_indexes": [7, 15, 23, 31]}, "use_cache": True,
+        "num_hidden_layers": 126, "hidden_size": 16384, "intermediate_size": 53248, "vocab_size": 262208,
+        "n_routed_experts": 384,
+        "num_experts": 2048, "max_position_embeddings": 10**30, "sliding_window": 10**12,
+        "max_window_layers": 10**6, "rope_theta": 1e15,
+        "bos_token_id": 10**9, "vision_config": {"depth": 32, "fullatt_block_indexes": [7, 15, 23, 31]},
+        "use_cache": True,
     }  # fmt: skip
     assert plausible(values) is values
 

@@ -12,4 +12,11 @@ TINY = {
     "vocab_size": 1000,
     "tie_word_embeddings": False,
 }
-SEVEN = {**TINY, "hidden_size": 4096, "intermediate_size": 11008, "num_attention_heads": 32, "num_hidden_layers": 32, "vocab_size": 32000}
+SEVEN = {
+    **TINY,
+    "hidden_size": 4096,
+    "intermediate_size": 11008,
+    "num_attention_heads": 32,
+    "num_hidden_layers": 32,
+    "vocab_size": 32000,
+}

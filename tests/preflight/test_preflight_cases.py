@@ -1,4 +1,6 @@
-"""The launches of `examples/preflight/`: seven kinds of reported conflicts are refused, ten right launches pass."""
+"""The launches of `examples/preflight/`: seven kinds of reported conflicts are refused, ten right launches
+pass.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ def test_there_are_seven_and_ten():
     assert [sum(refused for _, refused in CASES), sum(not refused for _, refused in CASES)] == [7, 10]
 
 
-@pytest.mark.parametrize("folder", [folder for folder, refused in CASES if refused], ids=lambda folder: folder.name)
+@pytest.mark.parametrize(
+    "folder", [folder for folder, refused in CASES if refused], ids=lambda folder: folder.name
+)
 def test_names_do_not_matter(folder, tmp_path, monkeypatch):
     """A refused launch stays refused in a folder of any name."""
     copied = tmp_path / "any"

@@ -1,4 +1,6 @@
-"""What starts launches beside plain commands: shells in all their forms, SLURM, containers, CI, Makefiles; and what starts none."""
+"""What starts launches beside plain commands: shells in all their forms, SLURM, containers, CI, Makefiles;
+and what starts none.
+"""
 
 from __future__ import annotations
 
@@ -95,8 +97,19 @@ def judge(folder, name, content):
         ("a.sh", "(cd . && exec torchrun --nproc_per_node=2 ddp.py)\n", [2], [8]),
         ("a.sh", "case $1 in multi) torchrun --nproc_per_node=2 ddp.py;; esac\n", [2], [8]),
         ("a.sh", "eval 'torchrun --nproc_per_node=2 ddp.py'\n", [2], [8]),
-        ("a.sh", 'run() {\n  local n=$1; shift\n  torchrun --nproc_per_node=$n "$@"\n}\nrun 2 ddp.py\nrun 4 ddp.py\n', [2, 4], [8, 8]),
-        ("a.sh", "cat > x.py <<EOF\ntorchrun --nproc_per_node=64 no.py\nEOF\ntorchrun --nproc_per_node=2 ddp.py\n", [2], [8]),
+        (
+            "a.sh",
+            'run() {\n  local n=$1; shift\n  torchrun --nproc_per_node=$n "$@"\n}\nrun 2 ddp.py\nrun 4 '
+            "ddp.py\n",
+            [2, 4],
+            [8, 8],
+        ),
+        (
+            "a.sh",
+            "cat > x.py <<EOF\ntorchrun --nproc_per_node=64 no.py\nEOF\ntorchrun --nproc_per_node=2 ddp.py\n",
+            [2],
+            [8],
+        ),
         ("a.sh", "bash <<'EOF'\ntorchrun --nproc_per_node=2 ddp.py\nEOF\n", [2], [8]),
         ("a.sh", 'echo "torchrun --nproc_per_node=9 x.py"\ntorchrun --nproc_per_node=2 ddp.py\n', [2], [8]),
         ("a.sh", "nohup torchrun --nproc_per_node=2 ddp.py > log 2>&1 &\n", [2], [8]),
@@ -130,7 +143,9 @@ def test_no_launch_is_said_to_be_none(folder, name, content):
 
 
 def test_what_cannot_be_read_is_named(folder):
-    (judgement,) = judge(folder, "a.sh", "source gone.sh\npython - <<EOF\nEOF\ntorchrun --nproc_per_node=2 ddp.py\n")
+    (judgement,) = judge(
+        folder, "a.sh", "source gone.sh\npython - <<EOF\nEOF\ntorchrun --nproc_per_node=2 ddp.py\n"
+    )
     assert any("gone.sh" in note and "python -" in note for note in judgement.notes)
     with pytest.raises(UsageError, match=r"gone\.sh"):
         judge(folder, "b.sh", "bash gone.sh\n")
@@ -149,7 +164,9 @@ def test_scripts_that_call_themselves_end(folder):
 
 
 def test_a_count_is_changed_in_the_command_that_has_it(folder):
-    judgements = judge(folder, "a.sh", "N=16\ntorchrun --nproc_per_node $N ddp.py\ntorchrun --nproc_per_node 12 ddp.py\n")
+    judgements = judge(
+        folder, "a.sh", "N=16\ntorchrun --nproc_per_node $N ddp.py\ntorchrun --nproc_per_node 12 ddp.py\n"
+    )
     first, second = (judgement.findings[0].fixes for judgement in judgements)
     assert not any(fix.diff and "12" in fix.diff.split("@@")[-1].split("-torchrun")[-1][:30] for fix in first)
     assert any("+torchrun --nproc_per_node 8 ddp.py" in (fix.diff or "") for fix in second)

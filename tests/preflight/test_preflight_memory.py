@@ -1,4 +1,6 @@
-"""The memory of a launch: the planner's own numbers, for the mode that was judged, and a note wherever there are none."""
+"""The memory of a launch: the planner's own numbers, for the mode that was judged, and a note wherever there
+are none.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,15 @@ import pytest
 from llama_configs import SEVEN, TINY
 
 from samedevice.machines import parse_machine
-from samedevice.planner import ATTENTION, Lora, Training, TrainingShape, choose_launch, largest_micro_batch, training_memory
+from samedevice.planner import (
+    ATTENTION,
+    Lora,
+    Training,
+    TrainingShape,
+    choose_launch,
+    largest_micro_batch,
+    training_memory,
+)
 from samedevice.preflight import METHODS, Wanted, launch_memory
 
 SCRIPT = """
@@ -24,7 +34,11 @@ SCRIPT = """
 def shapes(config):
     """Names and shapes of a llama's weights, as its checkpoint has them."""
     wide, inner, words = config["hidden_size"], config["intermediate_size"], config["vocab_size"]
-    yield from (("model.embed_tokens.weight", [words, wide]), ("model.norm.weight", [wide]), ("lm_head.weight", [words, wide]))
+    yield from (
+        ("model.embed_tokens.weight", [words, wide]),
+        ("model.norm.weight", [wide]),
+        ("lm_head.weight", [words, wide]),
+    )
     for layer in range(config["num_hidden_layers"]):
         prefix = f"model.layers.{layer}"
         yield from ((f"{prefix}.self_attn.{name}_proj.weight", [wide, wide]) for name in "qkvo")
@@ -42,7 +56,10 @@ def model(tmp_path):
         folder.mkdir()
         (folder / "config.json").write_text(config if isinstance(config, str) else json.dumps(config))
         if header:
-            entries = {name: {"dtype": "BF16", "shape": shape, "data_offsets": [0, 0]} for name, shape in shapes(config)}
+            entries = {
+                name: {"dtype": "BF16", "shape": shape, "data_offsets": [0, 0]}
+                for name, shape in shapes(config)
+            }
             text = json.dumps(entries).encode()
             (folder / "model.safetensors").write_bytes(len(text).to_bytes(8, "little") + text)
         return folder
@@ -53,7 +70,9 @@ def model(tmp_path):
 @pytest.mark.parametrize("method", METHODS)
 def test_the_numbers_are_those_of_the_planner(method, judged, model):
     machine, folder = parse_machine("8xA100-80G"), model(SEVEN)
-    memory = launch_memory(judged(SCRIPT, "8xA100-80G", launcher="torchrun"), machine, Wanted(folder, tuning=METHODS[method]))
+    memory = launch_memory(
+        judged(SCRIPT, "8xA100-80G", launcher="torchrun"), machine, Wanted(folder, tuning=METHODS[method])
+    )
     shape = TrainingShape.from_folder(folder)
     for checkpointing, way in zip((False, True), memory.ways, strict=True):
         training = Training("ddp", tuning=METHODS[method], checkpointing=checkpointing)
@@ -68,7 +87,9 @@ def test_the_numbers_are_those_of_the_planner(method, judged, model):
 
 def test_what_does_not_fit_is_said_with_the_next_way(judged, model):
     machine, folder = parse_machine("8xA100-80G"), model(SEVEN)
-    memory = launch_memory(judged(SCRIPT, "8xA100-80G", launcher="torchrun"), machine, Wanted(folder, batch=64))
+    memory = launch_memory(
+        judged(SCRIPT, "8xA100-80G", launcher="torchrun"), machine, Wanted(folder, batch=64)
+    )
     (note,) = memory.notes
     assert note.startswith("does not fit: DDP")
     plan = choose_launch(TrainingShape.from_folder(folder), machine, Training(), global_batch=64)
@@ -82,7 +103,9 @@ def test_what_does_not_fit_is_said_with_the_next_way(judged, model):
 
 def test_checkpointing_alone_may_do(judged, model):
     machine, folder = parse_machine("1x24GB"), model(SEVEN)
-    memory = launch_memory(judged(SCRIPT, "1x24GB"), machine, Wanted(folder, context=4096, tuning=Lora(quantized=True)))
+    memory = launch_memory(
+        judged(SCRIPT, "1x24GB"), machine, Wanted(folder, context=4096, tuning=Lora(quantized=True))
+    )
     assert [bool(way.largest) for way in memory.ways] == [False, True]
     assert memory.notes[0].startswith("fits with activation checkpointing only")
     assert memory.fits
@@ -105,7 +128,9 @@ def test_the_processes_of_the_launch_count(judged, model):
 
 def test_a_mode_without_a_formula_gets_another_way(judged, model):
     machine, folder = parse_machine("4xA100-80G"), model(TINY)
-    memory = launch_memory(judged(SCRIPT, "4xA100-80G"), machine, Wanted(folder))  # the Trainer's DataParallel
+    memory = launch_memory(
+        judged(SCRIPT, "4xA100-80G"), machine, Wanted(folder)
+    )  # the Trainer's DataParallel
     assert memory.ways == ()
     assert "DataParallel" in memory.notes[0]
     assert memory.plan.estimate.training.mode == "ddp"
@@ -124,7 +149,9 @@ def test_a_mode_without_a_formula_gets_another_way(judged, model):
     ],
 )
 def test_what_cannot_be_known_is_a_note(config, words, judged, model):
-    memory = launch_memory(judged(SCRIPT, launcher="torchrun"), parse_machine("4xA100-80G"), Wanted(model(config, header=False)))
+    memory = launch_memory(
+        judged(SCRIPT, launcher="torchrun"), parse_machine("4xA100-80G"), Wanted(model(config, header=False))
+    )
     assert words in memory.notes[0]
     assert memory.as_json()["ways"] == []
     assert memory.table("en") == []
@@ -133,10 +160,15 @@ def test_what_cannot_be_known_is_a_note(config, words, judged, model):
 
 
 def test_headers_need_no_torch(model, tmp_path):
-    (tmp_path / "train.py").write_text("from transformers import AutoModel\nAutoModel.from_pretrained('model')\n")
+    (tmp_path / "train.py").write_text(
+        "from transformers import AutoModel\nAutoModel.from_pretrained('model')\n"
+    )
     model(TINY)
     words = ["samedevice", "preflight", "train.py", "--machine", "2x24GB", "--memory"]
-    code = f"import sys; sys.argv = {words}\ntry:\n    from samedevice.cli import main; main()\nexcept SystemExit:\n    pass\n"
+    code = (
+        f"import sys; sys.argv = {words}\ntry:\n    from samedevice.cli import main; main()\nexcept "
+        "SystemExit:\n    pass\n"
+    )
     done = subprocess.run(
         [sys.executable, "-c", code + "print('torch' in sys.modules, 'transformers' in sys.modules)"],
         cwd=tmp_path,
@@ -157,16 +189,26 @@ def test_without_a_model(judged):
 
 
 def test_adapters_beside_experts_are_on_attention(judged, model):
-    config = {**TINY, "model_type": "mixtral", "num_key_value_heads": 4, "num_local_experts": 4, "num_experts_per_tok": 2}
+    config = {
+        **TINY,
+        "model_type": "mixtral",
+        "num_key_value_heads": 4,
+        "num_local_experts": 4,
+        "num_experts_per_tok": 2,
+    }
     memory = launch_memory(
-        judged(SCRIPT, launcher="torchrun"), parse_machine("4xA100-80G"), Wanted(model(config, header=False), tuning=Lora())
+        judged(SCRIPT, launcher="torchrun"),
+        parse_machine("4xA100-80G"),
+        Wanted(model(config, header=False), tuning=Lora()),
     )
     assert memory.ways[0].estimate.training.tuning == Lora(targets=ATTENTION)
 
 
 def test_a_text_part_is_named(judged, model, tmp_path):
     folder = model(TINY)
-    (folder / "config.json").write_text(json.dumps({"model_type": "gemma3", "text_config": {**TINY, "model_type": "gemma3_text"}}))
+    (folder / "config.json").write_text(
+        json.dumps({"model_type": "gemma3", "text_config": {**TINY, "model_type": "gemma3_text"}})
+    )
     memory = launch_memory(judged(SCRIPT, launcher="torchrun"), parse_machine("4xA100-80G"), Wanted(folder))
     assert memory.ways
     assert "gemma3_text" in memory.notes[-1]

@@ -21,7 +21,12 @@ TORCHRUN = {"launcher": "torchrun"}
 PYTHON = {"launcher": "python"}
 
 PAIRS = [
-    ("SD132", TORCHRUN, 'AutoModelForCausalLM.from_pretrained("m", device_map="auto")', 'AutoModelForCausalLM.from_pretrained("m")'),
+    (
+        "SD132",
+        TORCHRUN,
+        'AutoModelForCausalLM.from_pretrained("m", device_map="auto")',
+        'AutoModelForCausalLM.from_pretrained("m")',
+    ),
     (
         "SD132",
         TORCHRUN,
@@ -33,20 +38,22 @@ PAIRS = [
         TORCHRUN,
         'device_map = {"": int(os.environ["LOCAL_RANK"])} if "SLURM_PROCID" in os.environ else "balanced"\n'
         'AutoModelForCausalLM.from_pretrained("m", device_map=device_map)',
-        'device_map = {"": int(os.environ["LOCAL_RANK"])} if int(os.environ.get("WORLD_SIZE", 1)) > 1 else "balanced"\n'
-        'AutoModelForCausalLM.from_pretrained("m", device_map=device_map)',
+        'device_map = {"": int(os.environ["LOCAL_RANK"])} if int(os.environ.get("WORLD_SIZE", 1)) > 1 else '
+        '"balanced"\nAutoModelForCausalLM.from_pretrained("m", device_map=device_map)',
     ),
     (
         "SD131",
         PYTHON,
-        'model = AutoModelForCausalLM.from_pretrained("m", device_map="auto")\nmodel = nn.DataParallel(model)',
+        'model = AutoModelForCausalLM.from_pretrained("m", device_map="auto")\nmodel = '
+        "nn.DataParallel(model)",
         'model = AutoModelForCausalLM.from_pretrained("m").cuda()\nmodel = nn.DataParallel(model)',
     ),
     (
         "SD131",
         PYTHON,
         'model = AutoModelForCausalLM.from_pretrained("m").to("cuda:1")\nmodel = nn.DataParallel(model)',
-        'model = AutoModelForCausalLM.from_pretrained("m").to("cuda:1")\nmodel = nn.DataParallel(model, device_ids=[1, 2])',
+        'model = AutoModelForCausalLM.from_pretrained("m").to("cuda:1")\nmodel = nn.DataParallel(model, '
+        "device_ids=[1, 2])",
     ),
     (
         "SD123",
@@ -57,16 +64,19 @@ PAIRS = [
     (
         "SD402",
         TORCHRUN,
-        'dist.init_process_group("nccl")\nmodel = AutoModelForCausalLM.from_pretrained("m").cuda()\nmodel = DDP(model)',
+        'dist.init_process_group("nccl")\nmodel = AutoModelForCausalLM.from_pretrained("m").cuda()\nmodel = '
+        "DDP(model)",
         'torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))\ndist.init_process_group("nccl")\n'
         'model = AutoModelForCausalLM.from_pretrained("m").cuda()\nmodel = DDP(model)',
     ),
     (
         "SD402",
         TORCHRUN,
-        'dist.init_process_group("nccl")\nmodel = AutoModelForCausalLM.from_pretrained("m").to("cuda:0")\nmodel = DDP(model)',
+        'dist.init_process_group("nccl")\nmodel = '
+        'AutoModelForCausalLM.from_pretrained("m").to("cuda:0")\nmodel = DDP(model)',
         'dist.init_process_group("nccl")\nrank = dist.get_rank()\n'
-        'model = AutoModelForCausalLM.from_pretrained("m").to(f"cuda:{rank}")\nmodel = DDP(model, device_ids=[rank])',
+        'model = AutoModelForCausalLM.from_pretrained("m").to(f"cuda:{rank}")\nmodel = DDP(model, '
+        "device_ids=[rank])",
     ),
     (
         "SD405",
@@ -93,41 +103,53 @@ PAIRS = [
     (
         "SD136",
         TORCHRUN,
-        'model = AutoModelForCausalLM.from_pretrained("m")\nstate = torch.load("last.pt")\nmodel.load_state_dict(state["model"])',
-        'data = torch.load("dataset.pt")\nmodel = AutoModelForCausalLM.from_pretrained("m")\nstate = torch.load("last.pt", "cpu")\n'
-        'model.load_state_dict(state["model"])',
+        'model = AutoModelForCausalLM.from_pretrained("m")\nstate = '
+        'torch.load("last.pt")\nmodel.load_state_dict(state["model"])',
+        'data = torch.load("dataset.pt")\nmodel = AutoModelForCausalLM.from_pretrained("m")\nstate = '
+        'torch.load("last.pt", "cpu")\nmodel.load_state_dict(state["model"])',
     ),
     (
         "SD130",
         PYTHON,
-        "loss_fn = nn.CrossEntropyLoss()\nlogits = torch.randn(2, 3, device='cuda:1')\nlabels = torch.tensor([0, 1]).to('cuda:0')\n"
-        "loss = loss_fn(logits, labels)",
-        "loss_fn = nn.CrossEntropyLoss()\nlogits = torch.randn(2, 3, device='cuda:1')\nlabels = torch.tensor([0, 1]).to('cuda:1')\n"
-        "loss = loss_fn(logits, labels)",
+        "loss_fn = nn.CrossEntropyLoss()\nlogits = torch.randn(2, 3, device='cuda:1')\nlabels = "
+        "torch.tensor([0, 1]).to('cuda:0')\nloss = loss_fn(logits, labels)",
+        "loss_fn = nn.CrossEntropyLoss()\nlogits = torch.randn(2, 3, device='cuda:1')\nlabels = "
+        "torch.tensor([0, 1]).to('cuda:1')\nloss = loss_fn(logits, labels)",
     ),
     (
         "SD401",
         PYTHON,
-        'model = AutoModelForCausalLM.from_pretrained("m")\nTrainer(model=model, args=TrainingArguments("out")).train()',
+        'model = AutoModelForCausalLM.from_pretrained("m")\nTrainer(model=model, '
+        'args=TrainingArguments("out")).train()',
         'os.environ["CUDA_VISIBLE_DEVICES"] = "1"\nmodel = AutoModelForCausalLM.from_pretrained("m")\n'
         'Trainer(model=model, args=TrainingArguments("out")).train()',
     ),
     (
         "SD401",
         PYTHON,
-        'model = AutoModelForCausalLM.from_pretrained("m", device_map={"": 0})\nTrainer(model, TrainingArguments("out")).train()',
-        'model = AutoModelForCausalLM.from_pretrained("m", device_map="balanced")\nTrainer(model, TrainingArguments("out")).train()',
+        'model = AutoModelForCausalLM.from_pretrained("m", device_map={"": 0})\nTrainer(model, '
+        'TrainingArguments("out")).train()',
+        'model = AutoModelForCausalLM.from_pretrained("m", device_map="balanced")\nTrainer(model, '
+        'TrainingArguments("out")).train()',
     ),
 ]
 
 
-@pytest.mark.parametrize(("code", "options", "bad", "good"), PAIRS, ids=[f"{number}-{pair[0]}" for number, pair in enumerate(PAIRS)])
+@pytest.mark.parametrize(
+    ("code", "options", "bad", "good"),
+    PAIRS,
+    ids=[f"{number}-{pair[0]}" for number, pair in enumerate(PAIRS)],
+)
 def test_bad_and_good(code, options, bad, good, codes):
     assert codes(HEAD + bad, **options) == [code]
     assert codes(HEAD + good, **options) == []
 
 
-@pytest.mark.parametrize(("code", "options", "bad", "good"), PAIRS, ids=[f"{number}-{pair[0]}" for number, pair in enumerate(PAIRS)])
+@pytest.mark.parametrize(
+    ("code", "options", "bad", "good"),
+    PAIRS,
+    ids=[f"{number}-{pair[0]}" for number, pair in enumerate(PAIRS)],
+)
 def test_the_repair_repairs(code, options, bad, good, judged, codes):
     """Where there is a diff, the launch passes with it."""
     before = HEAD + bad + "\n"
@@ -174,7 +196,9 @@ def test_low_memory_is_refused_by_old_releases_only(codes, monkeypatch):
     assert codes(source, launcher="deepspeed") == []
 
 
-ACCELERATE = "compute_environment: LOCAL_MACHINE\ndistributed_type: {kind}\nnum_machines: 1\nnum_processes: {count}\n"
+ACCELERATE = (
+    "compute_environment: LOCAL_MACHINE\ndistributed_type: {kind}\nnum_machines: 1\nnum_processes: {count}\n"
+)
 
 
 @pytest.mark.parametrize(
@@ -190,10 +214,15 @@ ACCELERATE = "compute_environment: LOCAL_MACHINE\ndistributed_type: {kind}\nnum_
         (ACCELERATE.format(kind="MULTI_GPU", count=4) + "fsdp_config:\n  fsdp_version: 2\n", ["SD403"]),
         (ACCELERATE.format(kind="FSDP", count=4) + "fsdp_config:\n  fsdp_version: 2\n", []),
         (
-            ACCELERATE.format(kind="DEEPSPEED", count=4) + "deepspeed_config:\n  deepspeed_config_file: ds.json\n  zero_stage: 3\n",
+            ACCELERATE.format(kind="DEEPSPEED", count=4)
+            + "deepspeed_config:\n  deepspeed_config_file: ds.json\n  zero_stage: 3\n",
             ["SD403"],
         ),
-        (ACCELERATE.format(kind="DEEPSPEED", count=4) + "deepspeed_config:\n  deepspeed_config_file: ds.json\n", []),
+        (
+            ACCELERATE.format(kind="DEEPSPEED", count=4)
+            + "deepspeed_config:\n  deepspeed_config_file: ds.json\n",
+            [],
+        ),
     ],
 )
 def test_accelerate_files(text, wanted, codes):
@@ -225,15 +254,26 @@ def test_a_map_from_the_command_line(codes):
         'parser.add_argument("--device-map", default={default})\noptions = parser.parse_args()\n'
         'AutoModelForCausalLM.from_pretrained("m", device_map=options.device_map)\n'
     )
-    given = {"launch.sh": "torchrun --nproc_per_node 4 train.py --device-map auto\n", "train.py": script.format(default="None")}
+    given = {
+        "launch.sh": "torchrun --nproc_per_node 4 train.py --device-map auto\n",
+        "train.py": script.format(default="None"),
+    }
     assert codes(given) == ["SD132"]
     assert codes({**given, "launch.sh": "torchrun --nproc_per_node 4 train.py\n"}) == []
-    assert codes({**given, "train.py": script.format(default='"auto"'), "launch.sh": "torchrun --nproc_per_node 4 train.py\n"}) == ["SD132"]
+    assert codes(
+        {
+            **given,
+            "train.py": script.format(default='"auto"'),
+            "launch.sh": "torchrun --nproc_per_node 4 train.py\n",
+        }
+    ) == ["SD132"]
 
 
 LOCAL_RANK = HEAD + (
-    'import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument("--local_rank", type=int, default=-1)\n'
-    "options = parser.parse_args()\ntorch.cuda.set_device(options.local_rank)\ndist.init_process_group('nccl')\n"
+    'import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument("--local_rank", type=int, '
+    "default=-1)\n"
+    "options = "
+    "parser.parse_args()\ntorch.cuda.set_device(options.local_rank)\ndist.init_process_group('nccl')\n"
     'model = DDP(AutoModelForCausalLM.from_pretrained("m").cuda())\n'
 )
 
@@ -266,7 +306,10 @@ def test_a_map_in_training_arguments(codes):
     text = "model_name_or_path: m\noutput_dir: out\n{more}"
     assert codes({"sft.yaml": text.format(more="device_map: auto\n")}) == ["SD132"]
     assert codes({"sft.yaml": text.format(more="")}) == []
-    files = {"sft.yaml": text.format(more="device_map: cuda\ndeepspeed: ds.json\n"), "ds.json": '{"zero_optimization": {"stage": 3}}'}
+    files = {
+        "sft.yaml": text.format(more="device_map: cuda\ndeepspeed: ds.json\n"),
+        "ds.json": '{"zero_optimization": {"stage": 3}}',
+    }
     assert codes(files) == ["SD132"]
 
 
@@ -315,26 +358,35 @@ def test_processes_that_the_script_spawns(judged):
     )
     right = judged(source.format(device="rank"), launcher="python")
     assert (right.findings, right.mode.name) == ((), "ddp")
-    assert [finding.code for finding in judged(source.format(device="'cuda'"), launcher="python").findings] == ["SD402"]
+    assert [
+        finding.code for finding in judged(source.format(device="'cuda'"), launcher="python").findings
+    ] == ["SD402"]
 
 
 def test_one_visible_gpu_makes_auto_harmless(codes):
     source = HEAD + 'model = AutoModelForCausalLM.from_pretrained("m", device_map="auto")\nmodel.to("cuda")'
     assert codes(source, machine="1x24GB", launcher="python") == []
     per_rank = HEAD + (
-        'os.environ["CUDA_VISIBLE_DEVICES"] = os.environ["LOCAL_RANK"]\nAutoModelForCausalLM.from_pretrained("m", device_map="auto")'
+        'os.environ["CUDA_VISIBLE_DEVICES"] = '
+        'os.environ["LOCAL_RANK"]\nAutoModelForCausalLM.from_pretrained("m", device_map="auto")'
     )
     assert codes(per_rank, launcher="torchrun") == []
 
 
 def test_what_cannot_be_told_is_a_note(judged):
-    judgement = judged(HEAD + 'AutoModelForCausalLM.from_pretrained("m", device_map=choose())', launcher="torchrun")
+    judgement = judged(
+        HEAD + 'AutoModelForCausalLM.from_pretrained("m", device_map=choose())', launcher="torchrun"
+    )
     assert judgement.findings == ()
     assert "could not be told" in judgement.notes[0]
 
 
 def test_unlike_gpus_are_a_note(judged):
-    judgement = judged(HEAD + 'AutoModelForCausalLM.from_pretrained("m")', machine="2xH100-80G+2xA100-40G", launcher="torchrun")
+    judgement = judged(
+        HEAD + 'AutoModelForCausalLM.from_pretrained("m")',
+        machine="2xH100-80G+2xA100-40G",
+        launcher="torchrun",
+    )
     assert judgement.findings == ()
     assert "A100-40G" in judgement.notes[0]
 
@@ -345,7 +397,11 @@ def test_unlike_gpus_are_a_note(judged):
         ('AutoModelForCausalLM.from_pretrained("m").cuda()', PYTHON, "single-gpu"),
         ('AutoModelForCausalLM.from_pretrained("m", device_map="auto")', PYTHON, "naive-model-parallel"),
         ('nn.DataParallel(AutoModelForCausalLM.from_pretrained("m").cuda())', PYTHON, "data-parallel"),
-        ('Trainer(AutoModelForCausalLM.from_pretrained("m"), TrainingArguments("o"))', PYTHON, "data-parallel"),
+        (
+            'Trainer(AutoModelForCausalLM.from_pretrained("m"), TrainingArguments("o"))',
+            PYTHON,
+            "data-parallel",
+        ),
         ('Trainer(AutoModelForCausalLM.from_pretrained("m"), TrainingArguments("o"))', TORCHRUN, "ddp"),
         ('AutoModelForCausalLM.from_pretrained("m", tp_plan="auto")', TORCHRUN, "tensor-parallel"),
         ('AutoModelForCausalLM.from_pretrained("m")', TORCHRUN, "independent"),
@@ -361,10 +417,13 @@ def test_gpus_that_are_computed_from_the_rank(judged):
     """Two GPUs for each rank are no mistake, and neither is another order; a GPU that all ranks name is."""
     source = HEAD + (
         'dist.init_process_group("nccl")\nrank = int(os.environ["LOCAL_RANK"])\n'
-        "first, second = nn.Linear(2, 2).to({first}), nn.Linear(2, 2).to({second})\nmodel = DDP(nn.Sequential(first, second))\n"
+        "first, second = nn.Linear(2, 2).to({first}), nn.Linear(2, 2).to({second})\nmodel = "
+        "DDP(nn.Sequential(first, second))\n"
     )
     for first, second in (("2 * rank", "2 * rank + 1"), ("3 - rank", "3 - rank")):
-        assert judged(source.format(first=first, second=second), launcher="torchrun", processes=2).findings == ()
+        assert (
+            judged(source.format(first=first, second=second), launcher="torchrun", processes=2).findings == ()
+        )
     (finding,) = judged(source.format(first="rank", second="1"), launcher="torchrun", processes=2).findings
     assert "cuda:1 is written down for all" in finding.reasons[0]
 
@@ -382,12 +441,16 @@ ZERO = '{{"zero_optimization": {{"stage": {stage}}}, "train_batch_size": "auto"}
     ],
 )
 def test_sharding_that_the_script_asks_for(given, mode, reason, judged):
-    """As `TrainingArguments` have it, in the script itself: the mode, the refusal and a repair that is right for it."""
+    """As `TrainingArguments` have it, in the script itself: the mode, the refusal and a repair that is right
+    for it.
+    """
     source = HEAD + (
         f"arguments = TrainingArguments('out', {given})\n"
         "model = AutoModelForCausalLM.from_pretrained('m', device_map={'': int(os.environ['LOCAL_RANK'])})\n"
     )
-    source = source if mode.startswith("zero") else source.replace("{'': int(os.environ['LOCAL_RANK'])}", "'auto'")
+    source = (
+        source if mode.startswith("zero") else source.replace("{'': int(os.environ['LOCAL_RANK'])}", "'auto'")
+    )
     files = {"train.py": source + "Trainer(model, arguments).train()\n", "ds.json": ZERO.format(stage=3)}
     judgement = judged(files, launcher="torchrun")
     (finding,) = judgement.findings
@@ -409,12 +472,18 @@ def test_a_stage_that_replicates_keeps_the_ranks_own_map(judged):
 
 
 def test_statements_that_a_repair_leaves_without_use_go(judged):
-    """`model = DataParallel(model)` and `model.to(...)` go whole, and a block that has nothing else keeps a `pass`."""
+    """`model = DataParallel(model)` and `model.to(...)` go whole, and a block that has nothing else keeps a
+    `pass`.
+    """
     head = HEAD + 'model = AutoModelForCausalLM.from_pretrained("m", device_map="auto")\n'
-    (wrapped,) = judged(head + "if torch.cuda.device_count() > 1:\n    model = nn.DataParallel(model)\n").findings
+    (wrapped,) = judged(
+        head + "if torch.cuda.device_count() > 1:\n    model = nn.DataParallel(model)\n"
+    ).findings
     assert "+    pass" in wrapped.fixes[0].diff
     (moved,) = judged(head + 'model.to("cuda")\nmodel.eval()\n').findings
-    assert [line for line in moved.fixes[0].diff.splitlines()[2:] if line.startswith(("+", "-"))] == ['-model.to("cuda")']
+    assert [line for line in moved.fixes[0].diff.splitlines()[2:] if line.startswith(("+", "-"))] == [
+        '-model.to("cuda")'
+    ]
     source = head + 'model.to("cuda"); model.eval()\n'
     (beside,) = judged(source).findings
     assert "pass; model.eval()" in patched(source, beside.fixes[0].diff)
@@ -428,15 +497,21 @@ def test_a_section_that_nothing_reads_is_put_to_use(judged):
 
 
 def test_a_repaired_json_is_json(judged):
-    text = '{\n  "compute_environment": "LOCAL_MACHINE",\n  "distributed_type": "NO",\n  "num_machines": 1,\n  "num_processes": 4\n}\n'
+    text = (
+        '{\n  "compute_environment": "LOCAL_MACHINE",\n  "distributed_type": "NO",\n  "num_machines": 1,\n  '
+        '"num_processes": 4\n}\n'
+    )
     (finding,) = judged({"config.json": text}).findings
     assert judged({"config.json": patched(text, finding.fixes[0].diff)}).findings == ()
 
 
 def test_models_that_bitsandbytes_quantized_are_never_replicated(codes):
-    """transformers wraps no such model in DataParallel, so a Trainer that sees several GPUs trains it on its one GPU."""
+    """transformers wraps no such model in DataParallel, so a Trainer that sees several GPUs trains it on its
+    one GPU.
+    """
     source = (
-        HEAD + 'model = AutoModelForCausalLM.from_pretrained("m", {}device_map={{"": 0}})\nTrainer(model, TrainingArguments("out")).train()'
+        HEAD + 'model = AutoModelForCausalLM.from_pretrained("m", {}device_map={{"": 0}})\nTrainer(model, '
+        'TrainingArguments("out")).train()'
     )
     assert codes(source.format(""), **PYTHON) == ["SD401"]
     assert codes(source.format("load_in_4bit=True, "), **PYTHON) == []
@@ -472,7 +547,9 @@ L.Trainer({options}).fit(Lit())
     ],
 )
 def test_processes_that_lightning_starts(options, mode, judged):
-    """A map over several GPUs is refused in each of them; the rank's own GPU is right, also in the process that Python started."""
+    """A map over several GPUs is refused in each of them; the rank's own GPU is right, also in the process
+    that Python started.
+    """
     judgement = judged(LIGHTNING.format(map="", options=options), **PYTHON)
     assert (judgement.findings, judgement.mode.name) == ((), mode)
     several = ["SD132"] if mode != "single-gpu" else []
@@ -485,15 +562,25 @@ def test_processes_that_lightning_starts(options, mode, judged):
 def test_lightning_under_a_launcher(judged):
     judgement = judged(LIGHTNING.format(map="", options="devices=2"), **TORCHRUN)
     assert (judgement.findings, judgement.mode.name, judgement.launch.launcher) == ((), "ddp", "torchrun")
-    assert [finding.code for finding in judged(LIGHTNING.format(map="", options="devices=8"), **PYTHON).findings] == ["SD404"]
+    assert [
+        finding.code for finding in judged(LIGHTNING.format(map="", options="devices=8"), **PYTHON).findings
+    ] == ["SD404"]
 
 
 @pytest.mark.parametrize(
     ("shell", "wanted", "mode"),
     [
-        ("for gpu in 0 1 2 3; do\n  CUDA_VISIBLE_DEVICES=$gpu python train.py > $gpu.log &\ndone\n", [], "single-gpu"),
+        (
+            "for gpu in 0 1 2 3; do\n  CUDA_VISIBLE_DEVICES=$gpu python train.py > $gpu.log &\ndone\n",
+            [],
+            "single-gpu",
+        ),
         ("for ((i=0; i<4; i++)); do CUDA_VISIBLE_DEVICES=${i} python train.py & done\n", [], "single-gpu"),
-        ("for pair in 0,1 2,3; do CUDA_VISIBLE_DEVICES=$pair python train.py; done\n", ["SD401"], "data-parallel"),
+        (
+            "for pair in 0,1 2,3; do CUDA_VISIBLE_DEVICES=$pair python train.py; done\n",
+            ["SD401"],
+            "data-parallel",
+        ),
         ("export CUDA_VISIBLE_DEVICES=$(python free_gpu.py)\npython train.py\n", [], "unknown"),
         ("while read gpu; do CUDA_VISIBLE_DEVICES=$gpu python train.py; done < gpus.txt\n", [], "unknown"),
         ("CUDA_VISIBLE_DEVICES=$1 torchrun --nproc_per_node 4 train.py\n", [], "ddp"),
@@ -501,24 +588,34 @@ def test_lightning_under_a_launcher(judged):
 )
 def test_gpus_that_a_shell_script_hands_out(shell, wanted, mode, judged):
     """Nothing is refused for GPUs of which reading cannot tell whether they are visible; a note says so."""
-    source = HEAD + 'model = AutoModelForCausalLM.from_pretrained("m")\nTrainer(model, TrainingArguments("out")).train()\n'
+    source = (
+        HEAD + 'model = AutoModelForCausalLM.from_pretrained("m")\nTrainer(model, '
+        'TrainingArguments("out")).train()\n'
+    )
     judgement = judged({"sweep.sh": shell, "train.py": source})
     assert ([finding.code for finding in judgement.findings], judgement.mode.name) == (wanted, mode)
-    assert ("CUDA_VISIBLE_DEVICES" in " ".join(judgement.notes)) == ("$(" in shell or "read" in shell or "$1" in shell)
+    assert ("CUDA_VISIBLE_DEVICES" in " ".join(judgement.notes)) == (
+        "$(" in shell or "read" in shell or "$1" in shell
+    )
 
 
 def test_gpus_that_cannot_be_told_excuse_no_map(judged):
     source = (
-        HEAD + 'model = AutoModelForCausalLM.from_pretrained("m", device_map="auto")\nTrainer(model, TrainingArguments("out")).train()\n'
+        HEAD + 'model = AutoModelForCausalLM.from_pretrained("m", device_map="auto")\nTrainer(model, '
+        'TrainingArguments("out")).train()\n'
     )
-    files = {"launch.sh": "CUDA_VISIBLE_DEVICES=$1 torchrun --nproc_per_node 4 train.py\n", "train.py": source}
+    files = {
+        "launch.sh": "CUDA_VISIBLE_DEVICES=$1 torchrun --nproc_per_node 4 train.py\n",
+        "train.py": source,
+    }
     assert [finding.code for finding in judged(files).findings] == ["SD132"]
 
 
 def test_a_repair_imports_what_it_needs(judged):
     """An import inside a function is none for the others."""
     source = (
-        "import torch\nimport torch.distributed as dist\nfrom torch.nn.parallel import DistributedDataParallel\n\n\n"
+        "import torch\nimport torch.distributed as dist\nfrom torch.nn.parallel import "
+        "DistributedDataParallel\n\n\n"
         "def version():\n    import os\n\n    return os.environ['VERSION']\n\n\n"
         "dist.init_process_group('nccl')\nmodel = DistributedDataParallel(torch.nn.Linear(2, 2).cuda())\n"
     )
@@ -527,9 +624,18 @@ def test_a_repair_imports_what_it_needs(judged):
 
 
 def test_a_configuration_names_its_launcher(judged):
-    """Beside a script it is read with it, also when no launcher is named; what would be ignored is refused."""
-    source = HEAD + 'model = AutoModelForCausalLM.from_pretrained("m")\nTrainer(model, TrainingArguments("out")).train()\n'
-    files = {"train.py": source, "fsdp.yaml": ACCELERATE.format(kind="FSDP", count=4), "ds.json": ZERO.format(stage=2)}
+    """Beside a script it is read with it, also when no launcher is named; what would be ignored is
+    refused.
+    """
+    source = (
+        HEAD + 'model = AutoModelForCausalLM.from_pretrained("m")\nTrainer(model, '
+        'TrainingArguments("out")).train()\n'
+    )
+    files = {
+        "train.py": source,
+        "fsdp.yaml": ACCELERATE.format(kind="FSDP", count=4),
+        "ds.json": ZERO.format(stage=2),
+    }
     folder = Path(judged(files, **TORCHRUN).launch.script).parent
     for name, launcher, mode in (("fsdp.yaml", "accelerate", "fsdp"), ("ds.json", "deepspeed", "zero-2")):
         judgement = judged(files, configuration=folder / name)
@@ -547,7 +653,10 @@ def test_a_configuration_names_its_launcher(judged):
 
 def test_a_model_that_the_trainer_loads_itself(judged):
     """Releases of trl differ in the map that they load it by."""
-    judgement = judged('from trl import SFTConfig, SFTTrainer\nSFTTrainer(model="m", args=SFTConfig("out")).train()\n', **PYTHON)
+    judgement = judged(
+        'from trl import SFTConfig, SFTTrainer\nSFTTrainer(model="m", args=SFTConfig("out")).train()\n',
+        **PYTHON,
+    )
     assert (judgement.mode.name, judgement.findings) == ("unknown", ())
 
 
@@ -559,7 +668,9 @@ LOOP = HEAD + (
 
 @pytest.mark.parametrize("configuration", [None, "fsdp.yaml"])
 def test_processes_that_train_alone_get_a_note(configuration, judged, tmp_path):
-    """A plain loop under a launcher trains as many models as there are processes, whatever the configuration says."""
+    """A plain loop under a launcher trains as many models as there are processes, whatever the configuration
+    says.
+    """
     files = {"train.py": LOOP.format(more=""), "fsdp.yaml": ACCELERATE.format(kind="FSDP", count=4)}
     options = TORCHRUN if configuration is None else {"configuration": tmp_path / configuration}
     (tmp_path / "fsdp.yaml").write_text(files["fsdp.yaml"])
@@ -576,9 +687,19 @@ def test_processes_that_train_alone_get_a_note(configuration, judged, tmp_path):
         ('"train_batch_size": 100, "train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 1', 8),
         ('"train_batch_size": 10, "train_micro_batch_size_per_gpu": 2', 8),
         ('"train_batch_size": 16, "train_micro_batch_size_per_gpu": 2', None),
-        ('"train_batch_size": 4, "train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 1', None),
-        ('"train_batch_size": 32, "train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 4', None),
-        ('"train_batch_size": 100, "train_micro_batch_size_per_gpu": "auto", "gradient_accumulation_steps": 1', None),
+        (
+            '"train_batch_size": 4, "train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 1',
+            None,
+        ),
+        (
+            '"train_batch_size": 32, "train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 4',
+            None,
+        ),
+        (
+            '"train_batch_size": 100, "train_micro_batch_size_per_gpu": "auto", '
+            '"gradient_accumulation_steps": 1',
+            None,
+        ),
         ('"train_batch_size": "auto", "train_micro_batch_size_per_gpu": 3', None),
     ],
 )

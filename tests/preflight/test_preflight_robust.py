@@ -54,7 +54,10 @@ def test_missing_file_and_folder(tmp_path):
 def test_nothing_is_run(tmp_path):
     trace = tmp_path / "trace"
     script = tmp_path / "a.py"
-    script.write_text(f'open("{trace}", "w")\n__import__("os").system("touch {trace}")\nexec("import os; os.mkdir(\'{trace}\')")\n')
+    script.write_text(
+        f'open("{trace}", "w")\n__import__("os").system("touch {trace}")\nexec("import os; '
+        f"os.mkdir('{trace}')\")\n"
+    )
     judge(script, launcher="torchrun")
     shell = tmp_path / "a.sh"
     shell.write_text(f"X=$(touch {trace})\ntouch {trace}\npython a.py $(touch {trace}) `touch {trace}`\n")
@@ -85,7 +88,10 @@ def test_odd_scripts_end(source, tmp_path):
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(text=st.text(alphabet="abx01 \n\t$(){}[]\"'`\\=:-#&|;,*@!~", max_size=120), suffix=st.sampled_from([".sh", ".yaml", ".json", ".py"]))
+@given(
+    text=st.text(alphabet="abx01 \n\t$(){}[]\"'`\\=:-#&|;,*@!~", max_size=120),
+    suffix=st.sampled_from([".sh", ".yaml", ".json", ".py"]),
+)
 def test_any_text_gives_a_verdict_or_a_clear_error(text, suffix, tmp_path):
     path = tmp_path / f"a{suffix}"
     path.write_text(text, "utf-8")

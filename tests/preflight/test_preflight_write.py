@@ -1,4 +1,6 @@
-"""Written launches: accelerate's own loader and command read them, DeepSpeed's own configuration class too, and preflight passes them."""
+"""Written launches: accelerate's own loader and command read them, DeepSpeed's own configuration class too,
+and preflight passes them.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +23,20 @@ def written(tmp_path, monkeypatch):
     """Write a launch into a folder `out` of an empty working folder."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train.py").write_text(
-        'from accelerate import Accelerator\nfrom transformers import AutoModel\nAutoModel.from_pretrained("m")\n'
+        "from accelerate import Accelerator\nfrom transformers import "
+        'AutoModel\nAutoModel.from_pretrained("m")\n'
     )
 
     def write(config=TINY, machine="4xA100-80G", **wanted):
         (tmp_path / "model").mkdir(exist_ok=True)
         (tmp_path / "model" / "config.json").write_text(json.dumps(config))
-        return write_launch(Path("out"), Wanted(Path("model"), **wanted), parse_machine(machine), Path("train.py"), ["--epochs", "1"])
+        return write_launch(
+            Path("out"),
+            Wanted(Path("model"), **wanted),
+            parse_machine(machine),
+            Path("train.py"),
+            ["--epochs", "1"],
+        )
 
     return write
 
@@ -51,7 +60,11 @@ def test_accelerate_reads_it(mode, written, monkeypatch):
     kinds = {"ddp": "MULTI_GPU", "fsdp": "FSDP", "zero2": "DEEPSPEED", "zero3": "DEEPSPEED"}
     assert config.distributed_type == kinds[mode]
     arguments = accelerate_arguments("out/accelerate.yaml")
-    assert (arguments.multi_gpu, arguments.use_fsdp, arguments.use_deepspeed) == (mode == "ddp", mode == "fsdp", mode.startswith("zero"))
+    assert (arguments.multi_gpu, arguments.use_fsdp, arguments.use_deepspeed) == (
+        mode == "ddp",
+        mode == "fsdp",
+        mode.startswith("zero"),
+    )
     if mode == "fsdp":
         from accelerate.utils import FullyShardedDataParallelPlugin
         from accelerate.utils.launch import prepare_multi_gpu_env
@@ -104,8 +117,16 @@ def test_the_numbers_agree(written):
     launch = written(mode="zero3", batch=64)
     engine = json.loads(Path("out/deepspeed.json").read_text())
     arguments = yaml.safe_load(Path("out/training.yaml").read_text())
-    assert engine["train_micro_batch_size_per_gpu"] == arguments["per_device_train_batch_size"] == launch.training.micro_batch
-    assert engine["gradient_accumulation_steps"] == arguments["gradient_accumulation_steps"] == launch.training.accumulation
+    assert (
+        engine["train_micro_batch_size_per_gpu"]
+        == arguments["per_device_train_batch_size"]
+        == launch.training.micro_batch
+    )
+    assert (
+        engine["gradient_accumulation_steps"]
+        == arguments["gradient_accumulation_steps"]
+        == launch.training.accumulation
+    )
     assert launch.training.micro_batch * launch.training.accumulation * 4 >= 64
     assert engine["bf16"]["enabled"] is arguments["bf16"] is True
 

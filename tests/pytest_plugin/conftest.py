@@ -1,4 +1,6 @@
-"""Runs small suites in a pytest of their own, with the plugin found as an installed samedevice has it found."""
+"""Runs small suites in a pytest of their own, with the plugin found as an installed samedevice has it
+found.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ def installed(pytester, monkeypatch):
     folder.mkdir()
     (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: samedevice\nVersion: 0\n")
     points = project["entry-points"]["pytest11"].items()
-    (folder / "entry_points.txt").write_text("[pytest11]\n" + "".join(f"{name} = {module}\n" for name, module in points))
+    (folder / "entry_points.txt").write_text(
+        "[pytest11]\n" + "".join(f"{name} = {module}\n" for name, module in points)
+    )
     path = [str(folder.parent), str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path))
     monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)

@@ -29,7 +29,8 @@ CHILD = """
 import subprocess, sys
 
 def test_child():
-    subprocess.run([sys.executable, "-c", "import torch; torch.ones(2, device='cuda') * torch.ones(2)"], check=True)
+    subprocess.run([sys.executable, "-c", "import torch; torch.ones(2, device='cuda') * torch.ones(2)"],
+    check=True)
 
 def test_clean():
     pass
@@ -39,7 +40,9 @@ def test_clean():
 def test_what_a_child_finds_counts_for_its_test(suite):
     result = suite(CHILD, "--machine=2x24GB", "--on-mismatch=record")
     result.assert_outcomes(failed=1, passed=1)
-    result.stdout.fnmatch_lines(["SD101 cross-device-operands: mul got operands on cuda:0 and cpu*", "  in test_it.py::test_child"])
+    result.stdout.fnmatch_lines(
+        ["SD101 cross-device-operands: mul got operands on cuda:0 and cpu*", "  in test_it.py::test_child"]
+    )
 
 
 def test_findings_are_listed_once_with_their_tests(suite):
@@ -82,14 +85,18 @@ def test_a_failure_carries_its_diagnosis_and_ends_at_the_statement(suite):
 
 
 def test_full_trace_shows_our_frames(suite):
-    result = suite(SUITE.replace("with pytest.raises(RuntimeError)", "if True"), "--machine=2x24GB", "--full-trace")
+    result = suite(
+        SUITE.replace("with pytest.raises(RuntimeError)", "if True"), "--machine=2x24GB", "--full-trace"
+    )
     result.stdout.fnmatch_lines(["*samedevice/runtime*"])
 
 
 def properties(path):
     found = {}
     for case in ElementTree.parse(path).iter("testcase"):
-        found[case.get("name")] = [each.get("value") for each in case.iter("property") if each.get("name") == "device_finding"]
+        found[case.get("name")] = [
+            each.get("value") for each in case.iter("property") if each.get("name") == "device_finding"
+        ]
     return found
 
 
@@ -182,5 +189,7 @@ def test_small():
 def test_a_failure_says_which_values_were_assumed(suite):
     result = suite(ASSUMED, "--machine=2x24GB")
     result.assert_outcomes(failed=2)
-    result.stdout.fnmatch_lines(["*- Assumed values -*", "values that nobody computed were read at test_it.py:5: tensors above *"])
+    result.stdout.fnmatch_lines(
+        ["*- Assumed values -*", "values that nobody computed were read at test_it.py:5: tensors above *"]
+    )
     assert str(result.stdout).count("Assumed values") == 1

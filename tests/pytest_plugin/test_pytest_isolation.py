@@ -120,7 +120,10 @@ def test_holds(weight, time):
 
 
 def test_what_wider_fixtures_set_holds_for_their_tests(suite):
-    after = "import torch\ndef test_after(): assert torch.ones(2).device.type == 'cpu' and torch.cuda.current_device() == 0\n"
+    after = (
+        "import torch\ndef test_after(): assert torch.ones(2).device.type == 'cpu' and "
+        "torch.cuda.current_device() == 0\n"
+    )
     suite(WIDER, "--machine=2x24GB", test_later=after).assert_outcomes(passed=4)
 
 
@@ -149,18 +152,22 @@ WHOLE = """
 import sys
 import pytest, torch, torch.cuda, torch.nn.parallel
 
-OWNERS = [torch, torch.Tensor, torch.nn.Module, torch.nn.Parameter, torch.cuda, torch.cuda.memory, torch._C, torch.UntypedStorage]
+OWNERS = [torch, torch.Tensor, torch.nn.Module, torch.nn.Parameter, torch.cuda, torch.cuda.memory, torch._C,
+torch.UntypedStorage]
 
 def state():
     found = {(str(owner), name): value for owner in OWNERS for name, value in vars(owner).items()}
-    modes = torch._C._len_torch_dispatch_stack(), torch._C._len_torch_function_stack(), torch.is_autocast_enabled("cuda")
+    modes = torch._C._len_torch_dispatch_stack(), torch._C._len_torch_function_stack(),
+    torch.is_autocast_enabled("cuda")
     return found, modes, torch.get_default_device()
 
-pytest.main(["-q", "test_it.py", "-p", "no:cacheprovider", "--machine=1x24GB"])  # what torch itself loads at its first use
+pytest.main(["-q", "test_it.py", "-p", "no:cacheprovider", "--machine=1x24GB"])  # what torch itself loads at
+its first use
 before = state()
 assert pytest.main(sys.argv[1:]) == int(EXPECTED)
 after = state()
-changed = sorted(name for name in before[0].keys() | after[0].keys() if before[0].get(name) is not after[0].get(name))
+changed = sorted(name for name in before[0].keys() | after[0].keys() if before[0].get(name) is not
+after[0].get(name))
 assert changed == [], changed
 assert before[1:] == after[1:]
 assert not torch.cuda.is_available()
@@ -182,16 +189,21 @@ def test_torch_is_whole_afterwards(installed, pytester, end, options, expected):
     pytester.makepyfile(test_it=DYING.replace("END", end))
     code = WHOLE.replace("EXPECTED", str(expected))
     words = ["-q", "-p", "no:cacheprovider", "--machine=2x24GB", "test_it.py", *options]
-    done = subprocess.run([sys.executable, "-c", code, *words], cwd=pytester.path, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words], cwd=pytester.path, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_a_conftest_that_fails_leaves_torch_whole(installed, pytester):
     pytester.makeconftest("import torch\nassert torch.cuda.device_count() != 2")
     code = (
-        "import pytest, torch\npytest.main(['--machine=2x24GB'])\nassert torch.cuda.device_count() == 0 and not torch.cuda.is_available()"
+        "import pytest, torch\npytest.main(['--machine=2x24GB'])\nassert torch.cuda.device_count() == 0 and "
+        "not torch.cuda.is_available()"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=pytester.path, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=pytester.path, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -28,7 +28,8 @@ COUNT = "import torch\nCOUNT = torch.cuda.device_count()\n"
 
 
 @pytest.mark.parametrize(
-    ("options", "passed"), [((), 0), (("--machine", "2x24GB"), 2), (("-o", "machine=2x24GB"), 2), (("--machine=1x24GB",), 0)]
+    ("options", "passed"),
+    [((), 0), (("--machine", "2x24GB"), 2), (("-o", "machine=2x24GB"), 2), (("--machine=1x24GB",), 0)],
 )
 def test_conditions_of_imports_see_the_gpus(suite, options, passed):
     result = suite(CONDITIONS, "-q", *options, gpus=COUNT, conftest="import gpus")
@@ -40,12 +41,15 @@ def test_the_option_wins_over_the_ini_file(suite, pytester):
     source = "import torch\ndef test_count(): assert torch.cuda.device_count() == {}\n"
     suite(source.format(4)).assert_outcomes(passed=1)
     suite(source.format(3), "--machine=3x24GB").assert_outcomes(passed=1)
-    suite("import sys\ndef test_none(): assert 'torch' not in sys.modules\n", "--machine=").assert_outcomes(passed=1)
+    suite("import sys\ndef test_none(): assert 'torch' not in sys.modules\n", "--machine=").assert_outcomes(
+        passed=1
+    )
 
 
 LIGHT = """
 import sys
-HEAVY = {"torch", "numpy", "rich", "typer", "samedevice.runtime", "samedevice.diagnosis", "samedevice.pytest_plugin._machine"}
+HEAVY = {"torch", "numpy", "rich", "typer", "samedevice.runtime", "samedevice.diagnosis",
+"samedevice.pytest_plugin._machine"}
 
 def test_nothing_came_in(request):
     assert "samedevice.pytest_plugin" in sys.modules
@@ -73,10 +77,14 @@ def test_help_needs_no_machine(suite):
 
 
 def test_the_header_names_the_machine(suite):
-    suite("def test_it(): pass", "--machine=2x24GB").stdout.fnmatch_lines(["machine: 2x24GB (virtual), on mismatch: raise"])
+    suite("def test_it(): pass", "--machine=2x24GB").stdout.fnmatch_lines(
+        ["machine: 2x24GB (virtual), on mismatch: raise"]
+    )
 
 
-@pytest.mark.parametrize("words", [("--machine=2xNOTHING",), ("--on-mismatch=ignore",), ("--device-findings=all",)])
+@pytest.mark.parametrize(
+    "words", [("--machine=2xNOTHING",), ("--on-mismatch=ignore",), ("--device-findings=all",)]
+)
 def test_wrong_options_are_told_at_once(suite, words):
     result = suite("def test_it(): pass", *words)
     assert result.ret == pytest.ExitCode.USAGE_ERROR

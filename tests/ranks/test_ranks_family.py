@@ -12,7 +12,9 @@ GIB = 1 << 30
 
 
 def member(pid, held, rank=None, began=0.0, ended=math.inf, first=0):
-    """A process whose `cuda:0`, GPU `first` of the machine, had a peak of `held` GiB; the machine's GPUs have 24."""
+    """A process whose `cuda:0`, GPU `first` of the machine, had a peak of `held` GiB; the machine's GPUs have
+    24.
+    """
     memory = {"cuda:0": DeviceMemory(0, 0, held * GIB, held * GIB, 24 * GIB)}
     return Member(rank, pid, "completed", (), (), memory, {"cuda:0": first}, began=began, ended=ended)
 
@@ -36,7 +38,10 @@ def test_ranks_that_share_a_gpu_are_added_up():
 def test_more_than_the_gpu_has_is_a_finding():
     (event,) = crowded([member(7, 13, 0, first=1), member(8, 12, 1, first=1), member(9, 20, 2)])
     finding = judge(event)
-    assert (finding.code, finding.title) == ("SD110", "processes that share cuda:1 need more memory than it has")
+    assert (finding.code, finding.title) == (
+        "SD110",
+        "processes that share cuda:1 need more memory than it has",
+    )
     assert finding.notes == ("rank 0: 13.0 GiB", "rank 1: 12.0 GiB")
     assert finding.as_json()["memory"]["cuda:1"]["allocated"] == 25 * GIB
     assert "cuda:1" in judge(event, 1, "zh").title

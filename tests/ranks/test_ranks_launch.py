@@ -17,7 +17,15 @@ SOURCES = Path(__file__).parents[2] / "src"
 def start(folder, *words, **options):
     environment = {**os.environ, "PYTHONPATH": str(SOURCES), "LC_ALL": "C.UTF-8"}
     command = [sys.executable, "-m", "samedevice", "run", *map(str, words)]
-    return subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+    return subprocess.Popen(
+        command,
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **options,
+    )
 
 
 def run(folder, *words):
@@ -33,7 +41,12 @@ def test_collectives_and_ddp_agree_with_gloo(tmp_path):
     document = json.loads((tmp_path / "found.json").read_text())
     assert (code, document["status"]) == (1, "completed"), error
     (finding,) = document["findings"]
-    assert (finding["code"], finding["op"], finding["ranks"], finding["count"]) == ("SD101", "aten.add.Tensor", [0, 1], 2)
+    assert (finding["code"], finding["op"], finding["ranks"], finding["count"]) == (
+        "SD101",
+        "aten.add.Tensor",
+        [0, 1],
+        2,
+    )
     assert finding["user_at"]["file"] == str(SCRIPTS / "collectives.py")
     ranks = {each["rank"]: each["memory"] for each in document["ranks"]}
     assert ranks[0]["cuda:0"]["peak_allocated"] > 0 and ranks[1]["cuda:1"]["peak_allocated"] > 0
@@ -42,24 +55,42 @@ def test_collectives_and_ddp_agree_with_gloo(tmp_path):
 
 @pytest.mark.parametrize("script", ["sync_batch_norm.py", "dtensors.py"])
 def test_a_script_checks_itself(tmp_path, script):
-    code, out, error = run(tmp_path, "--machine", "2x24GB", "--launcher", "torchrun", "--nproc", 2, SCRIPTS / script)
+    code, out, error = run(
+        tmp_path, "--machine", "2x24GB", "--launcher", "torchrun", "--nproc", 2, SCRIPTS / script
+    )
     assert (code, out.count("done")) == (0, 2), error
 
 
 def test_other_children_inherit_the_machine(tmp_path):
-    code, _, error = run(tmp_path, "--machine", "2x24GB", "--json", "found.json", SCRIPTS / "family.py", "spawn", "fork")
+    code, _, error = run(
+        tmp_path, "--machine", "2x24GB", "--json", "found.json", SCRIPTS / "family.py", "spawn", "fork"
+    )
     document = json.loads((tmp_path / "found.json").read_text())
     assert (code, document["status"]) == (1, "completed"), error
     counts = sorted(finding["count"] for finding in document["findings"])
     assert sum(counts) == 3, error  # one for each child, the same statement once
-    held = [set(device for device, own in each["memory"].items() if own["peak_allocated"]) for each in document["ranks"]]
+    held = [
+        set(device for device, own in each["memory"].items() if own["peak_allocated"])
+        for each in document["ranks"]
+    ]
     assert sorted(map(len, held)) == [0, 1, 1, 1]  # the script itself holds nothing
-    assert document["memory"]["cuda:1"]["peak_allocated"] > 0  # the child that sees GPU 1 alone calls it cuda:0
+    assert (
+        document["memory"]["cuda:1"]["peak_allocated"] > 0
+    )  # the child that sees GPU 1 alone calls it cuda:0
 
 
 @pytest.mark.parametrize("how", ["spawn", "alone", "start_processes", "Process", "itself"])
 def test_ranks_that_a_program_makes_itself_have_their_numbers(tmp_path, how):
-    code, _, error = run(tmp_path, "--machine", "2x24GB", "--json", "found.json", SCRIPTS / "own_ranks.py", how, tmp_path / "meeting")
+    code, _, error = run(
+        tmp_path,
+        "--machine",
+        "2x24GB",
+        "--json",
+        "found.json",
+        SCRIPTS / "own_ranks.py",
+        how,
+        tmp_path / "meeting",
+    )
     document = json.loads((tmp_path / "found.json").read_text())
     assert (code, document["status"]) == (1, "completed"), error
     (finding,) = document["findings"]
@@ -91,9 +122,13 @@ def test_tensors_of_collectives_that_are_not_on_the_gpu_of_their_group(tmp_path)
     code, _, error = run(tmp_path, *launch, SCRIPTS / "astray.py")
     document = json.loads((tmp_path / "found.json").read_text())
     assert (code, document["status"]) == (1, "completed"), error
-    assert len(document["findings"]) == 8  # the model on the host twice: its shapes are compared, then its values sent
+    assert (
+        len(document["findings"]) == 8
+    )  # the model on the host twice: its shapes are compared, then its values sent
     seen = {each["user_at"]["function"]: each for each in reversed(document["findings"])}
-    assert {name: (each["code"], each["cause"], each["guilty"], each["ranks"]) for name, each in seen.items()} == {
+    assert {
+        name: (each["code"], each["cause"], each["guilty"], each["ranks"]) for name, each in seen.items()
+    } == {
         "on_the_host": ("SD109", "tensor-created-on-wrong-device", "tensor", [0, 1]),
         "moved_to_the_host": ("SD109", "hard-coded-device", "tensor", [0, 1]),
         "outputs_on_the_host": ("SD109", "tensor-created-on-wrong-device", "output_tensors[0]", [0, 1]),
@@ -113,31 +148,39 @@ def test_tensors_of_collectives_that_are_not_on_the_gpu_of_their_group(tmp_path)
     }
     operands = seen["on_the_host"]["operands"]
     assert [(each["name"], each["device"]) for each in operands] == [("tensor", "cpu"), ("group", "cuda:0")]
-    assert operands[0]["made"]["function"] == "on_the_host" and seen["model_on_the_host"]["operands"][0]["parameter"] == "module.weight"
+    assert (
+        operands[0]["made"]["function"] == "on_the_host"
+        and seen["model_on_the_host"]["operands"][0]["parameter"] == "module.weight"
+    )
     (fix,) = seen["on_the_host"]["fixes"]  # good on every rank
     assert '+    seen = torch.tensor(float(local_rank + 1), device=f"cuda:{local_rank}")' in fix["diff"]
     assert not any(
-        ".to(" in line for each in seen.values() for fix in each["fixes"] for line in (fix["diff"] or "").splitlines() if "dist." in line
+        ".to(" in line
+        for each in seen.values()
+        for fix in each["fixes"]
+        for line in (fix["diff"] or "").splitlines()
+        if "dist." in line
     )
 
 
 def test_a_rank_that_exits_with_a_status_is_a_script_error(tmp_path):
     """A process cannot see the status that it ends with: who waited for it tells."""
     (tmp_path / "family.py").write_text(
-        "import multiprocessing, subprocess, sys, torch\n"
-        "def child(status):\n    torch.ones(1, device='cuda')\n    sys.exit(status)\n"
-        "if __name__ == '__main__':\n"
-        "    for status in (0, 3):\n"
-        "        fork = multiprocessing.get_context('fork').Process(target=child, args=(status,))\n"
-        "        fork.start()\n        fork.join()\n"
-        "    subprocess.run([sys.executable, '-c', 'from family import child; child(3)'])\n"
-        "    crash = 'import atexit, os; atexit.register(os.abort); from family import child; child(0)'\n"  # after ours
+        "import multiprocessing, subprocess, sys, torch\ndef child(status):\n    torch.ones(1, "
+        "device='cuda')\n    sys.exit(status)\nif __name__ == '__main__':\n    for status in (0, 3):\n       "
+        " fork = multiprocessing.get_context('fork').Process(target=child, args=(status,))\n        "
+        "fork.start()\n        fork.join()\n    subprocess.run([sys.executable, '-c', 'from family import "
+        "child; child(3)'])\n"
+        # after ours
+        "    crash = 'import atexit, os; atexit.register(os.abort); from family import child; child(0)'\n"
         "    subprocess.run([sys.executable, '-c', crash])\n"
     )
     code, _, error = run(tmp_path, "--machine", "2x24GB", "--json", "found.json", "family.py")
     document = json.loads((tmp_path / "found.json").read_text())
     assert (code, document["status"]) == (0, "completed"), error
-    assert sorted(each["status"] for each in document["ranks"]) == ["completed"] * 2 + ["script-error"] * 3  # the script itself is one
+    assert (
+        sorted(each["status"] for each in document["ranks"]) == ["completed"] * 2 + ["script-error"] * 3
+    )  # the script itself is one
     launch = ("--machine", "2x24GB", "--json", "found.json", "--launcher", "torchrun", "--nproc", 2)
     code, _, error = run(tmp_path, *launch, SCRIPTS / "ends.py", "--exit")
     document = json.loads((tmp_path / "found.json").read_text())
@@ -160,34 +203,67 @@ def test_interrupt_leaves_nothing_behind(tmp_path):
 
 
 def test_one_rank_stands_for_eight(tmp_path):
-    launch = ("--machine", "8xA100-80G", "--json", "found.json", "--launcher", "torchrun", "--nproc", 8, "--ranks", "one")
+    launch = (
+        "--machine",
+        "8xA100-80G",
+        "--json",
+        "found.json",
+        "--launcher",
+        "torchrun",
+        "--nproc",
+        8,
+        "--ranks",
+        "one",
+    )
     code, out, error = run(tmp_path, *launch, SCRIPTS / "one_rank.py")
     assert (code, out) == (0, "0 of 8\n"), error
-    ((rank, memory),) = ((each["rank"], each["memory"]) for each in json.loads((tmp_path / "found.json").read_text())["ranks"])
+    ((rank, memory),) = (
+        (each["rank"], each["memory"]) for each in json.loads((tmp_path / "found.json").read_text())["ranks"]
+    )
     assert rank == 0 and [device for device, own in memory.items() if own["peak_allocated"]] == ["cuda:0"]
 
 
 @pytest.mark.parametrize(("backend", "assumed"), [("cpu:gloo,cuda:nccl", False), ("nccl", True)])
 def test_groups_bound_to_a_device_split(tmp_path, backend, assumed):
-    """A mesh over such groups is split from the whole launch, as tensor parallelism in transformers does with `device_id=`."""
-    launch = ("--machine", "4x24GB", "--launcher", "torchrun", "--nproc", 4, *(["--ranks", "one"] if assumed else []))
-    code, out, error = run(tmp_path, *launch, SCRIPTS / "splits.py", backend, *(["--assumed"] if assumed else []))
-    assert (code, sorted(out.split())) == (0, sorted((["0"] if assumed else ["0", "1", "2", "3"]) + ["split"] * (1 if assumed else 4))), (
-        error
+    """A mesh over such groups is split from the whole launch, as tensor parallelism in transformers does with
+    `device_id=`.
+    """
+    launch = (
+        "--machine",
+        "4x24GB",
+        "--launcher",
+        "torchrun",
+        "--nproc",
+        4,
+        *(["--ranks", "one"] if assumed else []),
     )
+    code, out, error = run(
+        tmp_path, *launch, SCRIPTS / "splits.py", backend, *(["--assumed"] if assumed else [])
+    )
+    assert (code, sorted(out.split())) == (
+        0,
+        sorted((["0"] if assumed else ["0", "1", "2", "3"]) + ["split"] * (1 if assumed else 4)),
+    ), error
 
 
-@pytest.mark.parametrize("words", [("--nproc", "2"), ("--launcher", "mpirun"), ("--launcher", "torchrun", "--ranks", "two")])
+@pytest.mark.parametrize(
+    "words", [("--nproc", "2"), ("--launcher", "mpirun"), ("--launcher", "torchrun", "--ranks", "two")]
+)
 def test_wrong_usage(tmp_path, words):
     code, _, error = run(tmp_path, *words, "script.py")
     assert code == 2 and words[-2] in error
 
 
 def test_asking_for_torch_is_not_importing_it(tmp_path):
-    """transformers asks for torch's spec long before it imports it; the machine must be there after the import all the same."""
+    """transformers asks for torch's spec long before it imports it; the machine must be there after the
+    import all the same.
+    """
     (tmp_path / "child.py").write_text(
-        "import importlib.util\nassert importlib.util.find_spec('torch') is not None\nimport torch\nprint(torch.cuda.device_count())\n"
+        "import importlib.util\nassert importlib.util.find_spec('torch') is not None\nimport "
+        "torch\nprint(torch.cuda.device_count())\n"
     )
-    (tmp_path / "parent.py").write_text("import subprocess, sys\nsys.exit(subprocess.run([sys.executable, 'child.py']).returncode)\n")
+    (tmp_path / "parent.py").write_text(
+        "import subprocess, sys\nsys.exit(subprocess.run([sys.executable, 'child.py']).returncode)\n"
+    )
     code, out, error = run(tmp_path, "--machine", "3x24GB", "parent.py")
     assert (code, out) == (0, "3\n"), error

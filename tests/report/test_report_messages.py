@@ -27,8 +27,22 @@ def test_languages_carry_the_same_values(key):
 
 
 def test_every_message_is_used():
-    text = "".join(path.read_text(encoding="utf-8") for path in SOURCES.rglob("*.py") if path.name != "messages.py")
-    families = {"title", "why", "safety", "confidence", "status", "label", "memory", "mode", "moment", "offload", "part"}
+    text = "".join(
+        path.read_text(encoding="utf-8") for path in SOURCES.rglob("*.py") if path.name != "messages.py"
+    )
+    families = {
+        "title",
+        "why",
+        "safety",
+        "confidence",
+        "status",
+        "label",
+        "memory",
+        "mode",
+        "moment",
+        "offload",
+        "part",
+    }
     families |= {"parallel", "parallel-because"}
     short = {"because", "fix", "placement", "heal"}  # named by the rest of their key
     unused = {
@@ -76,7 +90,10 @@ def test_words():
     assert enumerate_words(["a"], "en") == "a"
     assert enumerate_words(["a", "b", "c"], "en") == "a, b and c"
     assert enumerate_words(["a", "b", "c"], "zh") == "a、b 和 c"
-    assert [short_operator(op) for op in ("aten.mul.Tensor", "aten.addmm.default", "torchvision.nms.default", "allocate")] == [
+    assert [
+        short_operator(op)
+        for op in ("aten.mul.Tensor", "aten.addmm.default", "torchvision.nms.default", "allocate")
+    ] == [
         "mul",
         "addmm",
         "torchvision.nms",

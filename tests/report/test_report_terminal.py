@@ -26,7 +26,12 @@ def finding(**changes):
         "title": "embedding got operands on cuda:7 and cuda:0",
         "message": "Expected all tensors to be on the same device",
         "op": "aten.embedding.default",
-        "at": Place(f"{SITE}/transformers/models/qwen2/modeling_qwen2.py", 512, "forward", "x = self.embed_tokens(ids)"),
+        "at": Place(
+            f"{SITE}/transformers/models/qwen2/modeling_qwen2.py",
+            512,
+            "forward",
+            "x = self.embed_tokens(ids)",
+        ),
         "user_at": USER,
         "module": "model.embed_tokens",
         "operands": (
@@ -40,7 +45,13 @@ def finding(**changes):
                 role="parameter",
                 tied=("lm_head.weight",),
             ),
-            Operand("indices", "cuda:0", (), "torch.int64", moved=Place("/elsewhere/chat.py", 31, "<module>", "ids.cuda()")),
+            Operand(
+                "indices",
+                "cuda:0",
+                (),
+                "torch.int64",
+                moved=Place("/elsewhere/chat.py", 31, "<module>", "ids.cuda()"),
+            ),
         ),
         "candidates": ("lm-head-or-tied-weight-split",),
         "count": 3,
@@ -97,7 +108,17 @@ def test_full_finding_in_chinese():
 
 
 def test_smallest_finding():
-    bare = Finding("SD106", "undetermined", "guess", "a device was picked from an unordered set", None, None, None, None, None)
+    bare = Finding(
+        "SD106",
+        "undetermined",
+        "guess",
+        "a device was picked from an unordered set",
+        None,
+        None,
+        None,
+        None,
+        None,
+    )
     assert finding_text(bare) == (
         "SD106 device-from-unordered-set: a device was picked from an unordered set\n"
         "  why      the order of a set of strings changes from run to run, and the device with it\n"
@@ -110,7 +131,11 @@ def test_user_line_that_is_the_failing_line_is_shown_once():
 
 
 def test_index_has_its_own_reason():
-    text = finding_text(finding(message="indices should be either on cpu or on the same device as the indexed tensor (cuda:0)"))
+    text = finding_text(
+        finding(
+            message="indices should be either on cpu or on the same device as the indexed tensor (cuda:0)"
+        )
+    )
     assert "  why      the index may be on the cpu or with the indexed tensor, not on another GPU\n" in text
 
 
@@ -128,7 +153,14 @@ def test_every_width(width, language):
     stream = StringIO()
     console = Console(file=stream, width=width, highlight=False, color_system=None)
     memory = {"cuda:0": DeviceMemory(0, 0, 1 << 30, 2 << 30, 24 << 30)}
-    print_run(console, findings=[finding()], machine={"spec": "2x24GB"}, memory=memory, status="completed", language=language)
+    print_run(
+        console,
+        findings=[finding()],
+        machine={"spec": "2x24GB"},
+        memory=memory,
+        status="completed",
+        language=language,
+    )
     from rich.cells import cell_len
 
     lines = stream.getvalue().splitlines()
@@ -150,7 +182,10 @@ def test_summary_names_the_machine_of_a_file():
 
 def test_small_words(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    assert [short_type(name) for name in ("torch.float32", "torch.bool", "bfloat16", "torch.int64", "torch.float8_e4m3fn")] == [
+    assert [
+        short_type(name)
+        for name in ("torch.float32", "torch.bool", "bfloat16", "torch.int64", "torch.float8_e4m3fn")
+    ] == [
         "f32",
         "bool",
         "bf16",

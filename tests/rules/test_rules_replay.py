@@ -30,12 +30,17 @@ def test_a_case_has_a_name_and_back():
 
 
 def test_the_tables_own_predictions_replay_without_a_fault(capsys):
-    """What is predicted is refused, accepted or not checked; nothing breaks, and a second run agrees with the first."""
+    """What is predicted is refused, accepted or not checked; nothing breaks, and a second run agrees with the
+    first.
+    """
     recordings = replay_rules.newest()
     recorded = replay_rules.load(recordings[-1])[1] if recordings else None
     families = replay_rules.compare(recorded, names())
     replay_rules.show(families, 20)
-    print(f"agreement with {recordings[-1].name if recordings else 'its own predictions'}, every {EVERY}th operator")
+    print(
+        f"agreement with {recordings[-1].name if recordings else 'its own predictions'}, every {EVERY}th "
+        "operator"
+    )
     cases = sum(each.cases for each in families.values())
     agreeing = sum(each.outcome for each in families.values())
     assert cases > 100
@@ -45,33 +50,67 @@ def test_the_tables_own_predictions_replay_without_a_fault(capsys):
 
 def test_every_refusal_says_which_devices():
     """No refusal comes from a Python exception of our own."""
-    for name in ("add", "cat", "nn.functional.linear", "index_put", "where", "nn.functional.conv2d", "scatter"):
+    for name in (
+        "add",
+        "cat",
+        "nn.functional.linear",
+        "index_put",
+        "where",
+        "nn.functional.conv2d",
+        "scatter",
+    ):
         for key, result in replay_rules.replay(name, None).items():
             if result["outcome"] == "error":
                 assert result["type"] == "RuntimeError", (key, result)
-                assert "device" in result["message"] or "should be the same" in result["message"], (key, result)
+                assert "device" in result["message"] or "should be the same" in result["message"], (
+                    key,
+                    result,
+                )
 
 
 def test_a_recording_is_made_stopped_and_gone_on_with(tmp_path):
     recording = tmp_path / "virtual.json.gz"
-    command = [sys.executable, "-m", "tools.record_rules", str(recording), "--self-check", "--only", "nn.functional.linear"]
+    command = [
+        sys.executable,
+        "-m",
+        "tools.record_rules",
+        str(recording),
+        "--self-check",
+        "--only",
+        "nn.functional.linear",
+    ]
     environment = {"PYTHONPATH": str(ROOT / "src"), "PATH": "/usr/bin:/bin"}
 
     def record(*more: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([*command, *more], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False)
+        return subprocess.run(
+            [*command, *more],
+            cwd=ROOT,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
 
     stopped = record("--minutes", "0")
     assert stopped.returncode == 4, stopped.stderr
     assert not recording.exists()
     journal = tmp_path / "virtual.json.virtual.partial.jsonl"
-    done = {"key": "nn.functional.linear|call|0|0|n", "outcome": "crash", "type": "", "message": "died of signal 6"}
+    done = {
+        "key": "nn.functional.linear|call|0|0|n",
+        "outcome": "crash",
+        "type": "",
+        "message": "died of signal 6",
+    }
     journal.write_text(json.dumps(done) + '\n{"key": "half a li', encoding="utf-8")
     went_on = record()
     assert went_on.returncode == 0, went_on.stderr
     assert not journal.exists()
     about, results = replay_rules.load(recording)
     assert about["gpu"] == "virtual"
-    assert results.pop("nn.functional.linear|call|0|0|n")["message"] == "died of signal 6"  # kept, not run again
+    assert (
+        results.pop("nn.functional.linear|call|0|0|n")["message"] == "died of signal 6"
+    )  # kept, not run again
     assert {result["outcome"] for result in results.values()} <= {"ok", "error", "skip"}
     assert len(results) > 5
     with gzip.open(recording, "rt", encoding="utf-8") as file:

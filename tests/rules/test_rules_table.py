@@ -1,4 +1,6 @@
-"""The device-rule table: derived as torch's own generator derives it, written by hand without slips, judged in CUDA's words."""
+"""The device-rule table: derived as torch's own generator derives it, written by hand without slips, judged
+in CUDA's words.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ def arguments(*described: str) -> list[Argument]:
     for each in described:
         name, _, rest = each.partition("@")
         device, _, dims = rest.rpartition(":")
-        found.append(Argument(name.lstrip("!"), device, int(dims), name.startswith("!"), numel=1 if dims == "0" else 4))
+        found.append(
+            Argument(name.lstrip("!"), device, int(dims), name.startswith("!"), numel=1 if dims == "0" else 4)
+        )
     return found
 
 
@@ -31,13 +35,16 @@ def message(op: str, *described: str, version: tuple[int, int] = NEW) -> str | N
 
 def wrapper_text(name: str, device: str, common: str, method: str) -> str:
     return (
-        f"Expected all tensors to be on the same device, but got {name} is on {device}, different from other tensors on {common} "
-        f"(when checking argument in method {method})"
+        f"Expected all tensors to be on the same device, but got {name} is on {device}, different from other "
+        f"tensors on {common} (when checking argument in method {method})"
     )
 
 
 def two_devices(first: str, second: str) -> str:
-    return f"Expected all tensors to be on the same device, but found at least two devices, {first} and {second}!"
+    return (
+        f"Expected all tensors to be on the same device, but found at least two devices, {first} and "
+        f"{second}!"
+    )
 
 
 def test_a_second_row_is_refused():
@@ -47,7 +54,9 @@ def test_a_second_row_is_refused():
 
 
 def test_declarations_agree_with_torchs_own_generator():
-    """Checked or not, arguments in order, wrapper's name: the same as torchgen says, for every entry of the file."""
+    """Checked or not, arguments in order, wrapper's name: the same as torchgen says, for every entry of the
+    file.
+    """
     pytest.importorskip("yaml", reason="torchgen reads the file with PyYAML")
     import torchgen
     from torchgen.api.types import DispatcherSignature, NativeSignature
@@ -65,17 +74,35 @@ def test_declarations_agree_with_torchs_own_generator():
             found = ours.get(str(function.func.name))
             if found is None:  # made by torchgen itself, not in the file
                 continue
-            structured = grouped and group.structured and (function.structured or function.structured_delegate is not None)
+            structured = (
+                grouped
+                and group.structured
+                and (function.structured or function.structured_delegate is not None)
+            )
             cuda = index.has_kernel(group.out if structured else function)
             if structured:
                 wrapper = NativeSignature(function.func, prefix="wrapper_CUDA_", symint=False).name()
             else:
                 prefix = f"wrapper_CUDA_{function.func.name.overload_name}_"
                 wrapper = DispatcherSignature.from_schema(function.func, prefix=prefix).name()
-            positional = tuple(a.name for a in function.func.arguments.flat_positional if a.type.is_tensor_like())
+            positional = tuple(
+                a.name for a in function.func.arguments.flat_positional if a.type.is_tensor_like()
+            )
             outputs = tuple(a.name for a in function.func.arguments.out)
-            expected = (cuda, function.device_check is DeviceCheckType.ExactSame, positional, outputs, wrapper if cuda else None)
-            actual = (found.cuda, found.checked, found.positional, found.outputs, found.wrapper if cuda else None)
+            expected = (
+                cuda,
+                function.device_check is DeviceCheckType.ExactSame,
+                positional,
+                outputs,
+                wrapper if cuda else None,
+            )
+            actual = (
+                found.cuda,
+                found.checked,
+                found.positional,
+                found.outputs,
+                found.wrapper if cuda else None,
+            )
             compared += 1
             if expected != actual:
                 different.append((found.name, expected, actual))
@@ -109,7 +136,9 @@ def test_a_row_by_hand_names_an_operator_and_its_arguments(name):
 @pytest.mark.parametrize("name", sorted(rows_by_hand()))
 @pytest.mark.parametrize("other", ["cpu", "cuda:1"])
 def test_a_row_by_hand_can_be_judged(name, other):
-    """Each argument elsewhere, with and without dimensions: a refusal names devices that are there, and no text has gaps."""
+    """Each argument elsewhere, with and without dimensions: a refusal names devices that are there, and no
+    text has gaps.
+    """
     import torch
 
     base, _, overload = name.partition(".")
@@ -119,7 +148,9 @@ def test_a_row_by_hand_can_be_judged(name, other):
         for dim in (0, 2):
             given = [
                 Argument(
-                    a.name + ("[0]" if "List" in str(a.type) else ""), other if i == position else "cuda:0", dim if i == position else 2
+                    a.name + ("[0]" if "List" in str(a.type) else ""),
+                    other if i == position else "cuda:0",
+                    dim if i == position else 2,
                 )
                 for i, a in enumerate(tensors)
             ]
@@ -127,14 +158,26 @@ def test_a_row_by_hand_can_be_judged(name, other):
             if refusal is not None:
                 assert 0 <= refusal.position < len(given)
                 assert "{{" not in refusal.message
-                assert not refusal.silent or row_for(f"aten.{name}").check is Check.UNCHECKED or row_for(f"aten.{name}").then
+                assert (
+                    not refusal.silent
+                    or row_for(f"aten.{name}").check is Check.UNCHECKED
+                    or row_for(f"aten.{name}").then
+                )
 
 
 @pytest.mark.parametrize(
     ("op", "given", "text"),
     [
-        ("aten.mm.default", ["self@cuda:0:2", "mat2@cpu:2"], wrapper_text("mat2", "cpu", "cuda:0", "wrapper_CUDA_mm")),
-        ("aten.mm.default", ["self@cpu:2", "mat2@cuda:0:2"], wrapper_text("mat2", "cuda:0", "cpu", "wrapper_CUDA_mm")),
+        (
+            "aten.mm.default",
+            ["self@cuda:0:2", "mat2@cpu:2"],
+            wrapper_text("mat2", "cpu", "cuda:0", "wrapper_CUDA_mm"),
+        ),
+        (
+            "aten.mm.default",
+            ["self@cpu:2", "mat2@cuda:0:2"],
+            wrapper_text("mat2", "cuda:0", "cpu", "wrapper_CUDA_mm"),
+        ),
         (
             "aten.addmm.out",
             ["self@cuda:0:2", "mat1@cuda:0:2", "mat2@cuda:0:2", "!out@cuda:1:2"],
@@ -170,16 +213,28 @@ def test_a_row_by_hand_can_be_judged(name, other):
         ("aten.add.Tensor", ["self@cuda:1:2", "other@cuda:0:0"], two_devices("cuda:1", "cuda:0")),
         ("aten.add.Tensor", ["self@cuda:1:2", "other@cpu:0"], None),
         ("aten.add_.Tensor", ["!self@cpu:0", "other@cuda:0:0"], two_devices("cuda:0", "cpu")),
-        ("aten.clamp.Tensor", ["self@cuda:0:2", "min@cpu:0"], wrapper_text("min", "cpu", "cuda:0", "wrapper_CUDA_clamp_Tensor")),
+        (
+            "aten.clamp.Tensor",
+            ["self@cuda:0:2", "min@cpu:0"],
+            wrapper_text("min", "cpu", "cuda:0", "wrapper_CUDA_clamp_Tensor"),
+        ),
         ("aten.addcmul.default", ["self@cuda:0:2", "tensor1@cuda:0:2", "tensor2@cpu:0"], None),
         (
             "aten.addcmul.default",
             ["self@cuda:0:2", "tensor1@cpu:0", "tensor2@cpu:0"],
             "Trying to pass too many CPU scalars to non-CPU kernel!",
         ),
-        ("aten.addcdiv.default", ["self@cuda:0:2", "tensor1@cuda:0:2", "tensor2@cpu:0"], two_devices("cuda:0", "cpu")),
+        (
+            "aten.addcdiv.default",
+            ["self@cuda:0:2", "tensor1@cuda:0:2", "tensor2@cpu:0"],
+            two_devices("cuda:0", "cpu"),
+        ),
         ("aten.where.self", ["condition@cuda:0:2", "self@cpu:0", "other@cuda:1:0"], None),
-        ("aten.where.self", ["condition@cuda:0:2", "self@cpu:1", "other@cuda:0:0"], two_devices("cuda:0", "cpu")),
+        (
+            "aten.where.self",
+            ["condition@cuda:0:2", "self@cpu:1", "other@cuda:0:0"],
+            two_devices("cuda:0", "cpu"),
+        ),
         ("aten.index.Tensor", ["self@cuda:0:2", "indices[0]@cpu:1"], None),
         (
             "aten.index.Tensor",
@@ -187,7 +242,11 @@ def test_a_row_by_hand_can_be_judged(name, other):
             "indices should be either on cpu or on the same device as the indexed tensor (cpu)",
         ),
         ("aten.index_put_.default", ["!self@cuda:0:2", "indices[0]@cuda:1:1", "values@cuda:1:0"], None),
-        ("aten.index_put_.default", ["!self@cuda:0:2", "indices[0]@cuda:0:1", "values@cpu:1"], two_devices("cuda:0", "cpu")),
+        (
+            "aten.index_put_.default",
+            ["!self@cuda:0:2", "indices[0]@cuda:0:1", "values@cpu:1"],
+            two_devices("cuda:0", "cpu"),
+        ),
         ("aten.masked_fill_.Tensor", ["!self@cuda:0:2", "mask@cuda:0:2", "value@cuda:1:0"], None),
         (
             "aten.masked_fill_.Scalar",
@@ -207,15 +266,19 @@ def test_a_row_by_hand_can_be_judged(name, other):
         (
             "aten.convolution.default",
             ["input@cpu:4", "weight@cuda:0:4"],
-            "Input type (torch.FloatTensor) and weight type (torch.cuda.FloatTensor) should be the same or input should be a MKLDNN "
-            "tensor and weight is a dense tensor",
+            "Input type (torch.FloatTensor) and weight type (torch.cuda.FloatTensor) should be the same or "
+            "input should be a MKLDNN tensor and weight is a dense tensor",
         ),
         (
             "aten.convolution.default",
             ["input@cuda:0:4", "weight@cuda:1:4"],
             wrapper_text("weight", "cuda:1", "cuda:0", "wrapper_CUDA__cudnn_convolution"),
         ),
-        ("aten.mv.default", ["self@cpu:2", "vec@cuda:0:1"], wrapper_text("mat", "cpu", "cuda:0", "wrapper_CUDA_addmv_out_out")),
+        (
+            "aten.mv.default",
+            ["self@cpu:2", "vec@cuda:0:1"],
+            wrapper_text("mat", "cpu", "cuda:0", "wrapper_CUDA_addmv_out_out"),
+        ),
         (
             "aten.native_batch_norm.default",
             ["input@cuda:0:4", "weight@cpu:1"],
@@ -232,7 +295,8 @@ def test_a_row_by_hand_can_be_judged(name, other):
         (
             "aten.block_diag.default",
             ["tensors[0]@cpu:2", "tensors[1]@cuda:0:2"],
-            "torch.block_diag: input tensors must all be on the same device. Input 0 is on device cpu and input 1 is on device cuda:0",
+            "torch.block_diag: input tensors must all be on the same device. Input 0 is on device cpu and "
+            "input 1 is on device cuda:0",
         ),
         (
             "aten._foreach_add_.Tensor",
@@ -242,7 +306,8 @@ def test_a_row_by_hand_can_be_judged(name, other):
         (
             "aten._cudnn_rnn.default",
             ["input@cuda:0:3", "weight[0]@cpu:2", "hx@cuda:0:3"],
-            "Input and parameter tensors are not at the same device, found input tensor at cuda:0 and parameter tensor at cpu",
+            "Input and parameter tensors are not at the same device, found input tensor at cuda:0 and "
+            "parameter tensor at cpu",
         ),
     ],
 )
@@ -265,7 +330,11 @@ def test_other_libraries_operators_are_unchecked_and_silent():
     assert row.by_default
     assert refusal is not None
     assert refusal.silent
-    assert refusal.message == "torchvision.nms.default wants all its tensors on one device, but scores is on cpu and others on cuda:0"
+    assert (
+        refusal.message
+        == "torchvision.nms.default wants all its tensors on one device, but scores is on cpu and others on "
+        "cuda:0"
+    )
 
 
 def test_fused_optimizers_look_at_all_but_their_steps():
@@ -279,13 +348,16 @@ def test_fused_optimizers_look_at_all_but_their_steps():
 
 
 def pieces_missing(text: str, library: bytes) -> str:
-    """What remains of a text when pieces of two words and more that stand in the library are taken off its front.
+    """What remains of a text when pieces of two words and more that stand in the library are taken off its
+    front.
 
     C++ joins a message of several literals, so that it need not stand there as a whole.
     """
     words = text.split()
     while len(words) > 1:
-        found = next((n for n in range(len(words), 1, -1) if library.find(" ".join(words[:n]).encode()) >= 0), 0)
+        found = next(
+            (n for n in range(len(words), 1, -1) if library.find(" ".join(words[:n]).encode()) >= 0), 0
+        )
         if not found:
             break
         words = words[found:]

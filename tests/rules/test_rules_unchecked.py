@@ -45,7 +45,9 @@ class Autotuner:
 
 @pytest.fixture
 def triton(tmp_path, monkeypatch):
-    """A package with Triton's names; the launcher is Triton's own C code, which no machine without a GPU has."""
+    """A package with Triton's names; the launcher is Triton's own C code, which no machine without a GPU
+    has.
+    """
     runtime = tmp_path / "triton" / "runtime"
     runtime.mkdir(parents=True)
     for folder in (runtime.parent, runtime):
@@ -89,7 +91,9 @@ def test_a_host_tensor_is_refused_as_triton_does(triton):
     with machine("raise") as entered:
         from triton.runtime.jit import JITFunction
 
-        with pytest.raises(ValueError, match=r"^Pointer argument \(at 1\) cannot be accessed from Triton \(cpu tensor\?\)$"):
+        with pytest.raises(
+            ValueError, match=r"^Pointer argument \(at 1\) cannot be accessed from Triton \(cpu tensor\?\)$"
+        ):
             JITFunction(add_kernel)[(1,)](torch.ones(8, device="cuda"), torch.ones(8), 8)
     assert [event.kind for event in entered.events] == [EventKind.MISMATCH]
 
@@ -122,11 +126,15 @@ def test_an_operator_of_another_library():
     library.impl("both", lambda a, b: a + b.sum(), "CPU")
     library.impl("both", lambda a, b: torch.empty_like(a), "Meta")
     with machine("raise") as entered:
-        found = torch.ops.samedevice_test_rules.both(torch.ones(3, device="cuda:0"), torch.ones(3, device="cuda:1"))
+        found = torch.ops.samedevice_test_rules.both(
+            torch.ones(3, device="cuda:0"), torch.ones(3, device="cuda:1")
+        )
         assert found.device == torch.device("cuda:0")
     [event] = entered.events
     assert event.kind is EventKind.UNCHECKED
-    assert event.message.endswith("both.default wants all its tensors on one device, but b is on cuda:1 and others on cuda:0")
+    assert event.message.endswith(
+        "both.default wants all its tensors on one device, but b is on cuda:1 and others on cuda:0"
+    )
     assert entered.unlisted == {"samedevice_test_rules.both.default": 1}
 
 
@@ -174,7 +182,9 @@ def test_what_the_default_judged_is_counted_and_noted(caplog):
         torch.add(torch.ones(2, device="cuda:0"), torch.ones(2, device="cuda:1"))
         torch.ops.samedevice_unlisted.both(torch.ones(2, device="cuda:0"), torch.ones(2, device="cuda:1"))
     assert entered.unlisted == {"samedevice_unlisted.both.default": 1}
-    assert "no row for samedevice_unlisted.both.default: default: an operator of another library" in caplog.text
+    assert (
+        "no row for samedevice_unlisted.both.default: default: an operator of another library" in caplog.text
+    )
 
 
 def test_types_and_counts_reach_the_table():
@@ -183,7 +193,9 @@ def test_types_and_counts_reach_the_table():
         x = torch.zeros(4, device="cuda")
         x[x == 0] = torch.tensor([1.0])
         assert entered.events == []
-        torch.nn.functional.conv2d(torch.ones(1, 1, 4, 4, device="cuda").half(), torch.ones(1, 1, 2, 2).half())
+        torch.nn.functional.conv2d(
+            torch.ones(1, 1, 4, 4, device="cuda").half(), torch.ones(1, 1, 2, 2).half()
+        )
     assert [event.message for event in entered.events] == [
         "Input type (torch.cuda.HalfTensor) and weight type (torch.HalfTensor) should be the same"
     ]

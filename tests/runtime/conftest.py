@@ -14,12 +14,24 @@ _ALONE = "SAMEDEVICE_TEST_OWN_PROCESS"
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem):
-    """`@pytest.mark.own_process`: what the test asks (counts of references) hangs on what else the process did before."""
+    """`@pytest.mark.own_process`: what the test asks (counts of references) hangs on what else the process
+    did before.
+    """
     if pyfuncitem.get_closest_marker("own_process") is None or _ALONE in os.environ:
         return None
     root = Path(__file__).parents[2]
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"{pyfuncitem.path}::{pyfuncitem.name}"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        f"{pyfuncitem.path}::{pyfuncitem.name}",
+    ]
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "COV_"))}
-    done = subprocess.run(command, cwd=root, env={**kept, _ALONE: "1"}, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(
+        command, cwd=root, env={**kept, _ALONE: "1"}, capture_output=True, text=True, timeout=300, check=False
+    )
     assert done.returncode == 0, done.stdout
     return True

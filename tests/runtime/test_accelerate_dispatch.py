@@ -1,4 +1,6 @@
-"""accelerate's own way of spreading a model, on a virtual machine: same values as on the host, each parameter where its map says."""
+"""accelerate's own way of spreading a model, on a virtual machine: same values as on the host, each parameter
+where its map says.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +78,9 @@ def test_a_model_is_spread_over_two_devices():
 
 def test_parts_on_the_host_and_on_the_disk(tmp_path):
     model, x, expected = blocks()
-    spread = accelerate.dispatch_model(model, {"first": "cpu", "norm": 0, "second": "disk"}, main_device=0, offload_dir=tmp_path)
+    spread = accelerate.dispatch_model(
+        model, {"first": "cpu", "norm": 0, "second": "disk"}, main_device=0, offload_dir=tmp_path
+    )
     assert spread.first.weight.device == spread.second.weight.device == torch.device("meta")
     for _ in range(2):
         assert_same(spread(x), expected, HOST)
@@ -145,7 +149,8 @@ def test_tied_weights_take_memory_once():
 
 
 def test_weights_tied_across_devices_end_on_the_first():
-    # accelerate ties them again after it has spread them: a layer's weight is then not where its inputs are sent.
+    # accelerate ties them again after it has spread them: a layer's weight is then not where its inputs are
+    # sent.
     model = squares(1, 2, 3)
     accelerate.dispatch_model(model, {"0": 0, "1": 1, "2": 0, "3": 0})
     assert model[1].weight is model[0].weight
@@ -178,7 +183,9 @@ def test_a_checkpoint_is_loaded_to_the_devices_of_its_map(tmp_path):
     with accelerate.init_empty_weights():
         empty = Blocks()
     device_map = {"first": 0, "norm": "cpu", "second": 1}
-    loaded = accelerate.load_checkpoint_and_dispatch(empty, str(tmp_path / "pytorch_model.bin"), device_map=device_map).eval()
+    loaded = accelerate.load_checkpoint_and_dispatch(
+        empty, str(tmp_path / "pytorch_model.bin"), device_map=device_map
+    ).eval()
     assert loaded.first.weight.device == FIRST
     assert loaded.second.weight.device == SECOND
     assert_same(loaded(x), expected, HOST)
@@ -187,7 +194,9 @@ def test_a_checkpoint_is_loaded_to_the_devices_of_its_map(tmp_path):
 def test_inputs_follow_a_hook_and_outputs_come_back():
     layer, x = nn.Linear(3, 3), torch.randn(2, 3)
     expected = layer(x).detach()
-    hooks.add_hook_to_module(layer, hooks.AlignDevicesHook(execution_device=1, io_same_device=True, place_submodules=True))
+    hooks.add_hook_to_module(
+        layer, hooks.AlignDevicesHook(execution_device=1, io_same_device=True, place_submodules=True)
+    )
     assert layer.weight.device == SECOND
     assert_same(layer(x.to(0)), expected, FIRST)
 
@@ -196,7 +205,14 @@ def test_inputs_follow_a_hook_and_outputs_come_back():
 def test_generated_tokens_are_those_of_the_host(tmp_path):
     transformers = pytest.importorskip("transformers")
     config = transformers.GPT2Config(
-        vocab_size=61, n_positions=32, n_embd=16, n_layer=3, n_head=2, initializer_range=0.5, bos_token_id=None, eos_token_id=None
+        vocab_size=61,
+        n_positions=32,
+        n_embd=16,
+        n_layer=3,
+        n_head=2,
+        initializer_range=0.5,
+        bos_token_id=None,
+        eos_token_id=None,
     )
     ids = torch.tensor([[5, 17, 3]])
 
@@ -205,7 +221,9 @@ def test_generated_tokens_are_those_of_the_host(tmp_path):
         return transformers.GPT2LMHeadModel(config).eval()
 
     expected = model().generate(ids, max_new_tokens=10, do_sample=False).tolist()
-    device_map = accelerate.infer_auto_device_map(model(), {0: 30_000, 1: 10**9}, no_split_module_classes=["GPT2Block"])
+    device_map = accelerate.infer_auto_device_map(
+        model(), {0: 30_000, 1: 10**9}, no_split_module_classes=["GPT2Block"]
+    )
     spread = accelerate.dispatch_model(model(), device_map, main_device=0)
     assert {p.device for p in spread.parameters()} == {FIRST, SECOND}
     assert spread.generate(ids.to(0), max_new_tokens=10, do_sample=False).tolist() == expected

@@ -1,4 +1,6 @@
-"""`Module.to` and `.data =` keep Parameter objects, as on real hardware: ties, optimizers and accelerate's hooks rest on it."""
+"""`Module.to` and `.data =` keep Parameter objects, as on real hardware: ties, optimizers and accelerate's
+hooks rest on it.
+"""
 
 from __future__ import annotations
 
@@ -91,11 +93,9 @@ def test_what_may_be_exchanged():
 
 def test_dynamo_can_be_imported_inside_a_machine():
     script = (
-        "from samedevice.machines import parse_machine\n"
-        "from samedevice.runtime import VirtualMachine\n"
-        "with VirtualMachine(parse_machine('1x24GB')):\n"
-        "    import torch._dynamo\n"
-        "    import torch._dynamo.polyfills.loader\n"
+        "from samedevice.machines import parse_machine\nfrom samedevice.runtime import VirtualMachine\nwith "
+        "VirtualMachine(parse_machine('1x24GB')):\n    import torch._dynamo\n    import "
+        "torch._dynamo.polyfills.loader\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -103,14 +103,13 @@ def test_dynamo_can_be_imported_inside_a_machine():
 
 def test_more_values_are_computed_on_request():
     script = (
-        "import torch\n"
-        "from samedevice.machines import parse_machine\n"
-        "from samedevice.runtime import VirtualMachine\n"
-        "with VirtualMachine(parse_machine('1x24GB')):\n"
-        "    x = torch.full((1 << 19,), 3.0)\n"
-        "    print((x.to(0) * 2).max().item())\n"
+        "import torch\nfrom samedevice.machines import parse_machine\nfrom samedevice.runtime import "
+        "VirtualMachine\nwith VirtualMachine(parse_machine('1x24GB')):\n    x = torch.full((1 << 19,), "
+        "3.0)\n    print((x.to(0) * 2).max().item())\n"
     )
     for limit, answer in ((None, "0.5"), (4 << 20, "6.0")):
         variables = {**os.environ, **({} if limit is None else {"SAMEDEVICE_VALUE_LIMIT": str(limit)})}
-        done = subprocess.run([sys.executable, "-c", script], env=variables, capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            [sys.executable, "-c", script], env=variables, capture_output=True, text=True, check=True
+        )
         assert done.stdout.strip() == answer

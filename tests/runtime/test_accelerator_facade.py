@@ -51,7 +51,9 @@ def test_streams():
 def test_memory():
     assert torch.accelerator.memory_allocated() == 0
     x = torch.empty(256, device="cuda:1")
-    assert torch.accelerator.memory_allocated("cuda:1") == torch.accelerator.max_memory_allocated(1) == x.nbytes
+    assert (
+        torch.accelerator.memory_allocated("cuda:1") == torch.accelerator.max_memory_allocated(1) == x.nbytes
+    )
     assert torch.accelerator.memory_reserved(1) == torch.accelerator.max_memory_reserved(1) == 2 << 20
     free, total = torch.accelerator.get_memory_info(1)
     assert (free, total) == torch.cuda.mem_get_info(1)

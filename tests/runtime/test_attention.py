@@ -1,4 +1,6 @@
-"""Attention on virtual GPUs: the kernel that the GPU would choose, values, memory, gradients and device errors."""
+"""Attention on virtual GPUs: the kernel that the GPU would choose, values, memory, gradients and device
+errors.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,8 @@ def machine():
 
 
 def asked(
-    dtype=HALF, size=64, values=None, tokens=16, keys=16, heads=4, key_heads=None, dims=4, mask=None, dropout=0.0, causal=False,
+    dtype=HALF, size=64, values=None, tokens=16, keys=16, heads=4, key_heads=None, dims=4, mask=None,
+    dropout=0.0, causal=False,
     grouped=False, capability=AMPERE, grad=False, transposed=False, offset=0,
 ):  # fmt: skip
     def tensor(heads, tokens, size):
@@ -100,7 +103,7 @@ def test_the_switches():
         choose(asked())
 
 
-# -- values ------------------------------------------------------------------------------------------------------------
+# -- values
 
 VALUES = {
     "plain": {},
@@ -122,7 +125,9 @@ VALUES = {
 }
 
 
-def example(*, dtype, dims=4, size=8, values=None, keys=6, key_heads=4, mask=None, mask_shape=(6, 6), **options):
+def example(
+    *, dtype, dims=4, size=8, values=None, keys=6, key_heads=4, mask=None, mask_shape=(6, 6), **options
+):
     torch.manual_seed(0)
     shapes = [(2, 4, 6, size), (2, key_heads, keys, size), (2, key_heads, keys, values or size)]
     tensors = [torch.randn(shape[4 - dims :]).to(dtype) for shape in shapes]
@@ -194,19 +199,25 @@ def test_dropout_forgets_the_same_in_the_backward(machine, dtype):
 
 
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
-@pytest.mark.parametrize("options", [{}, {"is_causal": True}, {"dims": 3, "is_causal": True}, {"mask": "bool"}])
+@pytest.mark.parametrize(
+    "options", [{}, {"is_causal": True}, {"dims": 3, "is_causal": True}, {"mask": "bool"}]
+)
 def test_without_gradients(machine, mode, options):
     tensors, mask, rest = example(dtype=SINGLE, **options)
     wanted = F.scaled_dot_product_attention(*tensors, mask, **rest)
     with mode():
-        got = F.scaled_dot_product_attention(*[t.cuda() for t in tensors], None if mask is None else mask.cuda(), **rest)
+        got = F.scaled_dot_product_attention(
+            *[t.cuda() for t in tensors], None if mask is None else mask.cuda(), **rest
+        )
         assert torch.ops.aten.scaled_dot_product_attention(*[t.cuda() for t in tensors]).is_cuda
     torch.testing.assert_close(got.cpu(), wanted, atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("options", [{}, {"is_causal": True}, {"mask": True}], ids=str)
 def test_many_scores_of_small_tensors_have_values(machine, options):
-    """One limit for values: what goes in and comes out is small, so it is known, however many scores lie between."""
+    """One limit for values: what goes in and comes out is small, so it is known, however many scores lie
+    between.
+    """
     tensors = [torch.randn(1, 2, 2500, 8, requires_grad=True) for _ in range(3)]
     copies = [tensor.detach().cuda().requires_grad_() for tensor in tensors]
     options = dict(options)
@@ -222,7 +233,7 @@ def test_many_scores_of_small_tensors_have_values(machine, options):
     assert machine.assumed_reads == []
 
 
-# -- memory ------------------------------------------------------------------------------------------------------------
+# -- memory
 
 
 def peak_of(call):
@@ -235,7 +246,11 @@ def peak_of(call):
 
 @pytest.mark.parametrize("mode", [torch.enable_grad, torch.inference_mode])
 def test_fused_kernels_keep_the_scores_out_of_memory(machine, mode):
-    q, k, v = torch.empty(3, 1, 8, 4096, 64, device="cuda", dtype=HALF).requires_grad_(mode is torch.enable_grad).unbind()
+    q, k, v = (
+        torch.empty(3, 1, 8, 4096, 64, device="cuda", dtype=HALF)
+        .requires_grad_(mode is torch.enable_grad)
+        .unbind()
+    )
     scores = 8 * 4096 * 4096 * 2
     padding = torch.ones(1, 1, 1, 4096, dtype=torch.bool, device="cuda")
     with mode():
@@ -268,7 +283,7 @@ def test_the_capability_of_the_gpu_decides():
             assert (peak_of(lambda x=x: F.scaled_dot_product_attention(x, x, x)) < 8 * 2048 * 2048) is fused
 
 
-# -- devices -----------------------------------------------------------------------------------------------------------
+# -- devices
 
 
 def attention_of(query="cuda:0", key="cuda:0", value="cuda:0", mask=None, tokens=8, dtype=HALF, **options):
@@ -300,7 +315,9 @@ def test_query_key_and_value_are_together(machine, given, words, mode, tokens):
 
 
 @pytest.mark.parametrize("mode", [torch.enable_grad, torch.inference_mode])
-@pytest.mark.parametrize("kernel", [SDPBackend.EFFICIENT_ATTENTION, SDPBackend.CUDNN_ATTENTION, SDPBackend.MATH])
+@pytest.mark.parametrize(
+    "kernel", [SDPBackend.EFFICIENT_ATTENTION, SDPBackend.CUDNN_ATTENTION, SDPBackend.MATH]
+)
 @pytest.mark.parametrize("mask", ["cuda:1", "cpu"])
 @pytest.mark.parametrize("tokens", [8, 4096])
 def test_a_mask_is_with_them(machine, mask, kernel, mode, tokens):
@@ -349,7 +366,7 @@ def test_other_refusals():
             F.scaled_dot_product_attention(x.half(), x.half(), x.half(), torch.ones(4, 4, device="cuda"))
 
 
-# -- not ours ----------------------------------------------------------------------------------------------------------
+# -- not ours
 
 
 def test_the_host_and_meta_are_torchs_own(machine):
@@ -377,17 +394,21 @@ def test_all_is_put_back(machine):
     assert F.scaled_dot_product_attention(meta, meta, meta).device.type == "meta"
 
 
-# -- layers ------------------------------------------------------------------------------------------------------------
+# -- layers
 
 
 @pytest.mark.parametrize("mode", [torch.enable_grad, torch.no_grad, torch.inference_mode])
-@pytest.mark.parametrize("options", [{}, {"need_weights": False}, {"padding": True}, {"average_attn_weights": False}])
+@pytest.mark.parametrize(
+    "options", [{}, {"need_weights": False}, {"padding": True}, {"average_attn_weights": False}]
+)
 def test_multi_head_attention(machine, mode, options):
     torch.manual_seed(0)
     options = dict(options)
     host = nn.MultiheadAttention(16, 2, batch_first=True).eval()
     x = torch.randn(2, 4, 16)
-    padding = torch.tensor([[False, False, False, True], [False] * 4]) if options.pop("padding", False) else None
+    padding = (
+        torch.tensor([[False, False, False, True], [False] * 4]) if options.pop("padding", False) else None
+    )
     module = copy.deepcopy(host).cuda()
     with mode():
         wanted, shares = host(x, x, x, key_padding_mask=padding, **options)
@@ -415,7 +436,10 @@ def test_encoder(machine, mode, norm_first, padded):
         wanted = host(x, src_key_padding_mask=padding)
         got = model(x.cuda(), src_key_padding_mask=None if padding is None else padding.cuda())
     if padded:  # torch's nested tensors end short batches with zeros
-        got, wanted = got.masked_fill(padding.cuda().unsqueeze(-1), 0), wanted.masked_fill(padding.unsqueeze(-1), 0)
+        got, wanted = (
+            got.masked_fill(padding.cuda().unsqueeze(-1), 0),
+            wanted.masked_fill(padding.unsqueeze(-1), 0),
+        )
     torch.testing.assert_close(got.detach().cpu(), wanted.detach(), atol=1e-4, rtol=1e-4)
     assert machine.events == []
 

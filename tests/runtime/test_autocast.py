@@ -67,7 +67,10 @@ def test_each_operator_with_a_policy_has_a_kernel_for_real_cuda_too():
 # name: (call, result's type: the autocast type, float32, or that of the arguments)
 CASES = {
     "linear": (lambda: F.linear(gpu(2, 4), gpu(3, 4), gpu(3)), "lower"),
-    "linear of float64": (lambda: F.linear(gpu(2, 4, dtype=torch.float64), gpu(3, 4, dtype=torch.float64)), torch.float64),
+    "linear of float64": (
+        lambda: F.linear(gpu(2, 4, dtype=torch.float64), gpu(3, 4, dtype=torch.float64)),
+        torch.float64,
+    ),
     "matmul": (lambda: gpu(2, 3) @ gpu(3, 2), "lower"),
     "__rmatmul__": (lambda: gpu(2, 3).__rmatmul__(gpu(4, 2)), "lower"),
     "Tensor.mm": (lambda: gpu(2, 3).mm(gpu(3, 2)), "lower"),
@@ -85,14 +88,20 @@ CASES = {
     "conv2d same": (lambda: nn.Conv2d(2, 3, 3, padding="same").cuda()(gpu(1, 2, 5, 5)), "lower"),
     "conv_transpose2d": (lambda: F.conv_transpose2d(gpu(1, 2, 3, 3), gpu(2, 2, 3, 3)), "lower"),
     "prelu": (lambda: nn.PReLU().cuda()(gpu(2, 2)), "lower"),
-    "sdpa": (lambda: F.scaled_dot_product_attention(gpu(1, 1, 4, 8), gpu(1, 1, 4, 8), gpu(1, 1, 4, 8)), "lower"),
+    "sdpa": (
+        lambda: F.scaled_dot_product_attention(gpu(1, 1, 4, 8), gpu(1, 1, 4, 8), gpu(1, 1, 4, 8)),
+        "lower",
+    ),
     "lstm": (lambda: nn.LSTM(3, 4, num_layers=2).cuda()(gpu(2, 1, 3))[0], "lower"),
     "lstm state": (lambda: nn.LSTM(3, 4).cuda()(gpu(2, 1, 3))[1][1], "lower"),
     "gru": (lambda: nn.GRU(3, 4, bidirectional=True).cuda()(gpu(2, 1, 3))[0], "lower"),
     "rnn": (lambda: nn.RNN(3, 4).cuda()(gpu(2, 1, 3))[0], "lower"),
     "lstm cell": (lambda: nn.LSTMCell(3, 4).cuda()(gpu(1, 3))[0], "lower"),
     "gru cell": (lambda: nn.GRUCell(3, 4).cuda()(gpu(1, 3)), "lower"),
-    "multihead": (lambda: nn.MultiheadAttention(8, 2).cuda()(gpu(3, 1, 8), gpu(3, 1, 8), gpu(3, 1, 8))[0], "lower"),
+    "multihead": (
+        lambda: nn.MultiheadAttention(8, 2).cuda()(gpu(3, 1, 8), gpu(3, 1, 8), gpu(3, 1, 8))[0],
+        "lower",
+    ),
     "exp of half": (lambda: torch.exp(gpu(2, dtype=torch.float16)), torch.float32),
     "Tensor.log": (lambda: gpu(2, dtype=torch.float16).log(), torch.float32),
     "pow": (lambda: gpu(2, dtype=torch.float16) ** 2, torch.float32),
@@ -105,14 +114,28 @@ CASES = {
     "batch_norm": (lambda: nn.BatchNorm1d(4).cuda()(gpu(2, 4, dtype=torch.float16)), torch.float16),
     "mse_loss": (lambda: F.mse_loss(gpu(2, dtype=torch.float16), gpu(2, dtype=torch.float16)), torch.float32),
     "l1_loss": (lambda: F.l1_loss(gpu(2, dtype=torch.float16), gpu(2)), torch.float32),
-    "kl_div": (lambda: F.kl_div(gpu(2, 2, dtype=torch.float16), gpu(2, 2), reduction="batchmean"), torch.float32),
-    "bce with logits": (lambda: F.binary_cross_entropy_with_logits(gpu(2, dtype=torch.float16), gpu(2)), torch.float32),
-    "cross_entropy": (
-        lambda: F.cross_entropy(gpu(2, 3, dtype=torch.float16), torch.zeros(2, dtype=torch.long, device="cuda")),
+    "kl_div": (
+        lambda: F.kl_div(gpu(2, 2, dtype=torch.float16), gpu(2, 2), reduction="batchmean"),
         torch.float32,
     ),
-    "cdist": (lambda: torch.cdist(gpu(2, 3, dtype=torch.float16), gpu(2, 3, dtype=torch.float16)), torch.float32),
-    "cosine_similarity": (lambda: F.cosine_similarity(gpu(2, 3, dtype=torch.float16), gpu(2, 3, dtype=torch.float16)), torch.float32),
+    "bce with logits": (
+        lambda: F.binary_cross_entropy_with_logits(gpu(2, dtype=torch.float16), gpu(2)),
+        torch.float32,
+    ),
+    "cross_entropy": (
+        lambda: F.cross_entropy(
+            gpu(2, 3, dtype=torch.float16), torch.zeros(2, dtype=torch.long, device="cuda")
+        ),
+        torch.float32,
+    ),
+    "cdist": (
+        lambda: torch.cdist(gpu(2, 3, dtype=torch.float16), gpu(2, 3, dtype=torch.float16)),
+        torch.float32,
+    ),
+    "cosine_similarity": (
+        lambda: F.cosine_similarity(gpu(2, 3, dtype=torch.float16), gpu(2, 3, dtype=torch.float16)),
+        torch.float32,
+    ),
     "logsumexp": (lambda: torch.logsumexp(gpu(2, dtype=torch.float16), 0), torch.float32),
     "softmax": (lambda: gpu(2, 2, dtype=torch.float16).softmax(-1), torch.float32),
     "softmax to half": (lambda: F.softmax(gpu(2, 2), -1, dtype=torch.float16), torch.float16),
@@ -125,7 +148,10 @@ CASES = {
     "prod": (lambda: gpu(2, dtype=torch.float16).prod(), torch.float32),
     "mean": (lambda: gpu(2, dtype=torch.float16).mean(), torch.float16),
     "norm": (lambda: torch.norm(gpu(2, dtype=torch.float16)), torch.float32),
-    "norm over a dim": (lambda: torch.ops.aten.norm.ScalarOpt_dim(gpu(2, 2, dtype=torch.float16), 2, [0]), torch.float32),
+    "norm over a dim": (
+        lambda: torch.ops.aten.norm.ScalarOpt_dim(gpu(2, 2, dtype=torch.float16), 2, [0]),
+        torch.float32,
+    ),
     "norm.Scalar": (lambda: torch.ops.aten.norm.Scalar(gpu(2, dtype=torch.float16)), torch.float32),
     "addcmul": (lambda: torch.addcmul(gpu(2), gpu(2, dtype=torch.float16), gpu(2)), torch.float32),
     "addcmul alike": (lambda: torch.addcmul(*[lower(2)] * 3), "lower"),
@@ -144,7 +170,10 @@ CASES = {
     "stack": (lambda: torch.stack([gpu(1, dtype=torch.float16)] * 2), torch.float16),
     "add": (lambda: gpu(2, dtype=torch.float16) + gpu(2, dtype=torch.float16), torch.float16),
     "gelu": (lambda: F.gelu(gpu(2, dtype=torch.float16)), torch.float16),
-    "embedding": (lambda: nn.Embedding(3, 2).cuda()(torch.zeros(1, dtype=torch.long, device="cuda")), torch.float32),
+    "embedding": (
+        lambda: nn.Embedding(3, 2).cuda()(torch.zeros(1, dtype=torch.long, device="cuda")),
+        torch.float32,
+    ),
     "in place": (lambda: gpu(2, 2).addmm_(gpu(2, 3), gpu(3, 2)), torch.float32),
     "out": (lambda: torch.mm(gpu(2, 3), gpu(3, 2), out=torch.empty(2, 2, device="cuda")), torch.float32),
     "on the host": (lambda: torch.rand(2, 3) @ torch.rand(3, 2), torch.float32),
@@ -191,11 +220,14 @@ def test_binary_cross_entropy_is_refused_on_a_gpu_only():
 
 
 def test_promotion_refuses_the_other_half_type():
-    with torch.autocast("cuda", dtype=torch.float16), pytest.raises(RuntimeError, match="Unexpected floating ScalarType"):
+    with (
+        torch.autocast("cuda", dtype=torch.float16),
+        pytest.raises(RuntimeError, match="Unexpected floating ScalarType"),
+    ):
         torch.dot(gpu(2, dtype=torch.bfloat16), gpu(2, dtype=torch.bfloat16))
 
 
-# -- the switch --------------------------------------------------------------------------------------------------------
+# -- the switch
 
 
 def product():
@@ -323,7 +355,7 @@ def test_the_machine_leaves_no_kernel_behind(machine):
     assert (x @ x).dtype == torch.float32
 
 
-# -- the cache ---------------------------------------------------------------------------------------------------------
+# -- the cache
 
 
 def test_a_parameter_is_cast_once_in_a_region(machine):
@@ -356,7 +388,7 @@ def test_the_cache_ends_with_the_region():
         assert F.linear(x, weight).tolist() == [[4, 4]]
 
 
-# -- training ----------------------------------------------------------------------------------------------------------
+# -- training
 
 
 def test_custom_functions():

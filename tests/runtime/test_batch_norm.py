@@ -1,4 +1,6 @@
-"""What torch's kernels for synchronized batch norm compute, and running statistics of batches without values."""
+"""What torch's kernels for synchronized batch norm compute, and running statistics of batches without
+values.
+"""
 
 import pytest
 import torch
@@ -20,11 +22,15 @@ def machine():
 def test_the_steps_make_a_batch_norm(shape, affine, dtype):
     generator = torch.Generator().manual_seed(2)
     x, gradient = (torch.randn(shape, generator=generator).mul(3).add(1).to(dtype) for _ in range(2))
-    weight, bias = (torch.randn(4, generator=generator, dtype=dtype) for _ in range(2)) if affine else (None, None)
+    weight, bias = (
+        (torch.randn(4, generator=generator, dtype=dtype) for _ in range(2)) if affine else (None, None)
+    )
     running = [torch.zeros(4), torch.ones(4)]
     leaves = [value.clone().double().requires_grad_() for value in (x, weight, bias) if value is not None]
     want = nn.functional.batch_norm(leaves[0], None, None, *(leaves[1:] or (None, None)), training=True)
-    nn.functional.batch_norm(x.double(), *(kept := [value.double() for value in running]), training=True, momentum=0.1)
+    nn.functional.batch_norm(
+        x.double(), *(kept := [value.double() for value in running]), training=True, momentum=0.1
+    )
     want.backward(gradient.double())
 
     x, gradient = x.cuda(), gradient.cuda()
@@ -33,7 +39,13 @@ def test_the_steps_make_a_batch_norm(shape, affine, dtype):
     parts = [torch.batch_norm_stats(part, 1e-5) for part in x.split([1, len(x) - 1])]
     counts = torch.tensor([x[:1].numel() / 4, x[1:].numel() / 4], device="cuda")
     mean, invstd = torch.batch_norm_gather_stats_with_counts(
-        x, torch.stack([part[0] for part in parts]), torch.stack([part[1] for part in parts]), *running, 0.1, 1e-5, counts
+        x,
+        torch.stack([part[0] for part in parts]),
+        torch.stack([part[1] for part in parts]),
+        *running,
+        0.1,
+        1e-5,
+        counts,
     )
     got = torch.batch_norm_elemt(x, weight, bias, mean, invstd, 1e-5)
     sums = torch.batch_norm_backward_reduce(gradient, x, mean, invstd, weight, True, affine, affine)

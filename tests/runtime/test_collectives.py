@@ -34,7 +34,12 @@ def group(monkeypatch):
     [
         ("nccl", "cpu", RuntimeError, "No backend type associated with device type cpu"),
         ("cpu:gloo", "cuda:1", RuntimeError, "No backend type associated with device type cuda"),
-        ("bound", "cuda:0", dist.DistBackendError, "Attempt to perform collective on tensor not on device passed to init_process_group"),
+        (
+            "bound",
+            "cuda:0",
+            dist.DistBackendError,
+            "Attempt to perform collective on tensor not on device passed to init_process_group",
+        ),
         ("nccl", "cuda:1", None, None),
         ("bound", "cuda:1", None, None),
         ("cpu:gloo,cuda:nccl", "cpu", None, None),

@@ -22,7 +22,11 @@ def test_indices_of_tensor_split_are_read_on_the_host(machine, inference):
     with torch.inference_mode(inference):
         x = torch.arange(6.0, device=GPU)
         indices = torch.tensor([2, 3])
-        assert [part.tolist() for part in torch.tensor_split(x, indices)] == [[0.0, 1.0], [2.0], [3.0, 4.0, 5.0]]
+        assert [part.tolist() for part in torch.tensor_split(x, indices)] == [
+            [0.0, 1.0],
+            [2.0],
+            [3.0, 4.0, 5.0],
+        ]
         assert machine.events == []
         for place in (GPU, "cuda:1"):
             parts = x.tensor_split(indices.to(place))
@@ -34,7 +38,9 @@ def test_indices_of_tensor_split_are_read_on_the_host(machine, inference):
 
 
 @pytest.mark.parametrize("shape", [(5, 5), (2, 3, 3), (0, 0), (2, 0, 0), (0, 5, 5)])
-@pytest.mark.parametrize("options", [{}, {"hermitian": True}, {"tol": 0.1}, {"atol": 0.1}, {"atol": 0.1, "rtol": 0.2}])
+@pytest.mark.parametrize(
+    "options", [{}, {"hermitian": True}, {"tol": 0.1}, {"atol": 0.1}, {"atol": 0.1, "rtol": 0.2}]
+)
 def test_ranks_of_matrices_are_on_their_device_and_written(machine, shape, options):
     matrix = torch.eye(shape[-1]).expand(shape).clone()
     expected = torch.linalg.matrix_rank(matrix, **options)

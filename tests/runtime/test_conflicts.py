@@ -1,4 +1,6 @@
-"""Loads that a launch forbids are events before a weight is read, and findings with the cause and a repair."""
+"""Loads that a launch forbids are events before a weight is read, and findings with the cause and a
+repair.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +78,10 @@ def test_any_map_under_zero3(folder, monkeypatch):
 
     monkeypatch.setattr(integration, "is_deepspeed_zero3_enabled", lambda: True)
     monkeypatch.setattr("transformers.integrations.accelerate.is_deepspeed_zero3_enabled", lambda: True)
-    with sd.machine("2x24GB", on_mismatch="record") as vm, pytest.raises(ValueError, match="not compatible with passing a `device_map`"):
+    with (
+        sd.machine("2x24GB", on_mismatch="record") as vm,
+        pytest.raises(ValueError, match="not compatible with passing a `device_map`"),
+    ):
         load(folder, device_map={"": 0})
     (finding,) = vm.findings
     assert (finding.code, finding.cause) == ("SD108", "device-map-in-multi-process-launch")

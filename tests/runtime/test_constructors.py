@@ -45,7 +45,8 @@ def test_classes_of_ones_own_are_made_over_sizes_data_and_tensors():
 def test_new(device):
     x, y = torch.zeros(0, device=device), torch.arange(4.0, device=device)
     z = torch.tensor([1, 2, 3], dtype=torch.int32, device=device)
-    assert [tuple(made.shape) for made in (x.new(), x.new(1, 2), x.new(torch.Size([3, 4])), x.new(size=(3, 4)), x.new(()))] == [
+    assert [tuple(made.shape) for made in (x.new(), x.new(1, 2), x.new(torch.Size([3, 4])), x.new(size=(3,
+    4)), x.new(()))] == [
         (0,), (1, 2), (3, 4), (3, 4), (0,),
     ]  # fmt: skip
     for data in ([3, 4], (3, 4), [np.int32(3), np.float64(4)], np.array((3, 4)), [z[2], z[0] + 3]):
@@ -71,7 +72,11 @@ def test_type_takes_every_name():
 @pytest.mark.filterwarnings("ignore:TypedStorage is deprecated")
 def test_storages_by_their_old_names():
     storage = torch.cuda.FloatStorage([1.0, 2.0])
-    assert (storage.device, storage.dtype, storage.tolist()) == (torch.device("cuda", 0), torch.float32, [1.0, 2.0])
+    assert (storage.device, storage.dtype, storage.tolist()) == (
+        torch.device("cuda", 0),
+        torch.float32,
+        [1.0, 2.0],
+    )
     storage[0] = 5
     assert storage[0] == 5.0
     assert torch.cuda.LongStorage(3).size() == 3
@@ -136,5 +141,7 @@ def test_a_lazy_clone_shares_its_bytes_until_one_is_written():
 
 def test_what_the_cpu_finds_wrong_in_values_is_told_in_its_words():
     shared = torch.zeros(4, device="cuda")._lazy_clone()
-    with pytest.raises(RuntimeError, match="Materializing a storage in the loop function of at::parallel_for is forbidden"):
+    with pytest.raises(
+        RuntimeError, match="Materializing a storage in the loop function of at::parallel_for is forbidden"
+    ):
         torch._test_parallel_materialize(shared, 1)

@@ -26,7 +26,7 @@ def enter(spec="2xA100-80G"):
     return VirtualMachine(parse_machine(spec), on_mismatch="raise")
 
 
-# -- the table -----------------------------------------------------------------------------------------------------
+# -- the table
 
 
 @pytest.mark.parametrize("name", torch.cuda.__all__)
@@ -41,7 +41,9 @@ USES = {
     "caching_allocator_alloc": lambda thing: thing(1024),
     "caching_allocator_delete": lambda thing: thing(0),
     "change_current_allocator": lambda thing: thing(None),
-    "jiterator": lambda thing: thing._create_jit_fn("template <typename T> T f(T x) { return x; }")(torch.ones(1, device="cuda")),
+    "jiterator": lambda thing: thing._create_jit_fn("template <typename T> T f(T x) { return x; }")(
+        torch.ones(1, device="cuda")
+    ),
     "tunable": lambda thing: thing.enable(),
     "use_mem_pool": lambda thing: thing(None),
 }
@@ -97,11 +99,15 @@ def test_emulated_names_can_be_called(name):
             thing(*NEED_ARGUMENTS.get(name, ()))
 
 
-# -- entering and leaving ------------------------------------------------------------------------------------------
+# -- entering and leaving
 
 
 def snapshot():
-    watched = [module for path, module in sys.modules.items() if path.startswith(("torch.cuda", "torch.accelerator", "torch.nn.parallel"))]
+    watched = [
+        module
+        for path, module in sys.modules.items()
+        if path.startswith(("torch.cuda", "torch.accelerator", "torch.nn.parallel"))
+    ]
     watched += [torch, torch._C, torch.version, torch.profiler, torch.autograd, torch.autograd.profiler]
     return {(module.__name__, name): id(value) for module in watched for name, value in vars(module).items()}
 
@@ -168,7 +174,7 @@ def test_patches_are_listed():
             assert name in machine.patched
 
 
-# -- devices -------------------------------------------------------------------------------------------------------
+# -- devices
 
 
 def test_initialization_is_lazy():
@@ -261,7 +267,8 @@ def test_properties_print_as_torch_prints_them():
         assert repr(properties) == (
             "_CudaDeviceProperties(name='NVIDIA A100-SXM4-80GB', major=8, minor=0, "
             f"total_memory={properties.total_memory >> 20}MB, multi_processor_count=108, "
-            "uuid=5a3ede1c-0000-4000-8000-000000000001, pci_bus_id=17, pci_device_id=0, pci_domain_id=0, L2_cache_size=40MB)"
+            "uuid=5a3ede1c-0000-4000-8000-000000000001, pci_bus_id=17, pci_device_id=0, pci_domain_id=0, "
+            "L2_cache_size=40MB)"
         )
         assert properties.max_threads_per_multi_processor == 2048
         assert properties.shared_memory_per_block_optin == 166912
@@ -274,7 +281,12 @@ def test_properties_print_as_torch_prints_them():
 
 @pytest.mark.parametrize(
     ("spec", "bf16", "tf32"),
-    [("1xT4", False, False), ("1xA100-80G", True, True), ("1xH100-80G", True, True), ("1xV100-32G", False, False)],
+    [
+        ("1xT4", False, False),
+        ("1xA100-80G", True, True),
+        ("1xH100-80G", True, True),
+        ("1xV100-32G", False, False),
+    ],
 )
 def test_what_the_architecture_supports(spec, bf16, tf32):
     with enter(spec):
@@ -320,7 +332,9 @@ def test_memory_of_the_host_is_pinned_where_it_lies():
         assert cudart.cudaHostRegister(there + 4, 4, 0) == 712
         assert cudart.cudaHostUnregister(there) == 0
         assert not held.is_pinned()
-        assert cudart.cudaGetErrorString(cudart.cudaHostUnregister(there)).startswith("pointer does not correspond")
+        assert cudart.cudaGetErrorString(cudart.cudaHostUnregister(there)).startswith(
+            "pointer does not correspond"
+        )
 
 
 def test_observers_hear_of_what_does_not_fit():
@@ -365,7 +379,8 @@ import torch
 torch.version.cuda, torch.version.git_version = "13.2", "f00"
 import samedevice
 with samedevice.machine("2x24GB"):
-    print(torch.version.cuda, torch.version.git_version, torch._C._cuda_getCompiledVersion(), torch.backends.cuda.is_built())
+    print(torch.version.cuda, torch.version.git_version, torch._C._cuda_getCompiledVersion(),
+    torch.backends.cuda.is_built())
 print(torch.version.cuda)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
@@ -408,7 +423,7 @@ def test_legacy_tensor_types():
         assert not isinstance(x.cpu(), torch.cuda.FloatTensor)
 
 
-# -- memory --------------------------------------------------------------------------------------------------------
+# -- memory
 
 
 def test_memory_follows_tensors():
@@ -462,7 +477,7 @@ def test_a_memory_fraction_limits():
             torch.empty(8 << 30, dtype=torch.uint8, device="cuda")
 
 
-# -- processes -----------------------------------------------------------------------------------------------------
+# -- processes
 
 
 def _use_cuda(answers):
@@ -495,7 +510,10 @@ def test_a_fork_before_initialization_is_fine():
 
 def test_scripts_choose_among_cudas_libraries():
     with enter():
-        assert torch.backends.cuda.preferred_linalg_library("magma") == torch.backends.cuda.preferred_linalg_library()
+        assert (
+            torch.backends.cuda.preferred_linalg_library("magma")
+            == torch.backends.cuda.preferred_linalg_library()
+        )
         assert str(torch.backends.cuda.preferred_linalg_library("cusolver")).endswith("Cusolver")
         assert str(torch.backends.cuda.preferred_blas_library("cublaslt")).endswith("Cublaslt")
     with enter():

@@ -10,9 +10,15 @@ from samedevice.runtime import VirtualMachine
 NO_KERNEL = {
     "histogram": (lambda x: torch.histogram(x, 5), "aten::histogram.bin_ct"),
     "histogram out": (lambda x: torch.histogram(x, 5, out=(x[0, 0], x[0])), "aten::histogram.bin_ct_out"),
-    "histogram of two devices": (lambda x: torch.histogram(x, torch.arange(4.0)), "aten::histogram.bins_tensor"),
+    "histogram of two devices": (
+        lambda x: torch.histogram(x, torch.arange(4.0)),
+        "aten::histogram.bins_tensor",
+    ),
     "histogramdd": (lambda x: torch.histogramdd(x, 5), "aten::_histogramdd_bin_edges"),
-    "spdiags": (lambda x: torch.sparse.spdiags(x[:1], torch.zeros(1, dtype=torch.long, device="cuda"), (3, 3)), "aten::_spdiags"),
+    "spdiags": (
+        lambda x: torch.sparse.spdiags(x[:1], torch.zeros(1, dtype=torch.long, device="cuda"), (3, 3)),
+        "aten::_spdiags",
+    ),
     "mkldnn": (lambda x: x.to_mkldnn(), "aten::to_mkldnn"),
 }
 
@@ -22,7 +28,9 @@ NO_KERNEL = {
 def test_refused_for_want_of_a_kernel(name, size):
     function, op = NO_KERNEL[name]
     with VirtualMachine(parse_machine("2x24GB")) as machine:
-        with pytest.raises(NotImplementedError, match=f"Could not run '{op}' with arguments from the 'CUDA' backend"):
+        with pytest.raises(
+            NotImplementedError, match=f"Could not run '{op}' with arguments from the 'CUDA' backend"
+        ):
             function(torch.ones(size, size, device="cuda"))
         torch.histogram(torch.ones(3), 5)
         torch.histc(torch.ones(3, device="cuda"), 5)
@@ -31,7 +39,8 @@ def test_refused_for_want_of_a_kernel(name, size):
 
 def test_the_declarations_tell():
     found = {
-        op: only_on_cpu(f"aten.{op}") for op in ("histogram.bin_ct", "_histogramdd_bin_edges.out", "histc.default", "add.Tensor", "mul.out")
+        op: only_on_cpu(f"aten.{op}")
+        for op in ("histogram.bin_ct", "_histogramdd_bin_edges.out", "histc.default", "add.Tensor", "mul.out")
     }
     assert found == {
         "histogram.bin_ct": True,

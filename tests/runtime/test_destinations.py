@@ -1,4 +1,6 @@
-"""What an operator writes on another device than its own is noted, and holds afterwards what it would hold."""
+"""What an operator writes on another device than its own is noted, and holds afterwards what it would
+hold.
+"""
 
 from __future__ import annotations
 
@@ -67,8 +69,20 @@ def test_lists_are_written_element_by_element(machine, place):
 @pytest.mark.parametrize("place", PLACES)
 def test_a_fused_step_writes_its_state_wherever_it_is(machine, place):
     p, g = torch.ones(2, device=GPU), torch.ones(2, device=GPU)
-    average, square, step = torch.zeros(2, device=place), torch.zeros(2, device=OTHER), torch.ones((), device=GPU)
-    options = {"lr": 0.1, "beta1": 0.9, "beta2": 0.99, "weight_decay": 0.0, "eps": 1e-8, "amsgrad": False, "maximize": False}
+    average, square, step = (
+        torch.zeros(2, device=place),
+        torch.zeros(2, device=OTHER),
+        torch.ones((), device=GPU),
+    )
+    options = {
+        "lr": 0.1,
+        "beta1": 0.9,
+        "beta2": 0.99,
+        "weight_decay": 0.0,
+        "eps": 1e-8,
+        "amsgrad": False,
+        "maximize": False,
+    }
     torch._fused_adam_([p], [g], [average], [square], [], [step], **options)
     assert average.tolist() == pytest.approx([0.1, 0.1])
     assert square.tolist() == pytest.approx([0.01, 0.01])

@@ -7,10 +7,14 @@ from samedevice.machines import parse_machine
 from samedevice.runtime import VirtualMachine
 
 CASES = {
-    "meshgrid": (lambda a, b: torch.meshgrid(a[0], b[0], indexing="ij")[0], "meshgrid expects all tensors to have the same device"),
+    "meshgrid": (
+        lambda a, b: torch.meshgrid(a[0], b[0], indexing="ij")[0],
+        "meshgrid expects all tensors to have the same device",
+    ),
     "take_along_dim": (
         lambda a, b: torch.take_along_dim(a, b.long() * 0, 0),
-        "Expected tensor to have cuda:0 Device, but got tensor with {} Device (while checking arguments for torch.take_along_dim():)",
+        "Expected tensor to have cuda:0 Device, but got tensor with {} Device (while checking arguments for "
+        "torch.take_along_dim():)",
     ),
     "gradient": (
         lambda a, b: torch.gradient(a, spacing=(b[0].cumsum(0), b[0].cumsum(0)))[0],
@@ -21,8 +25,11 @@ CASES = {
         "stft input and window must be on the same device but got self on cuda:0 and window on {}",
     ),
     "grid_sample": (
-        lambda a, b: torch.nn.functional.grid_sample(a[None, None], b[None, :, :2, None].expand(-1, -1, -1, 2), align_corners=False),
-        "grid_sampler(): expected input and grid to be on same device, but input is on cuda:0 and grid is on {}",
+        lambda a, b: torch.nn.functional.grid_sample(
+            a[None, None], b[None, :, :2, None].expand(-1, -1, -1, 2), align_corners=False
+        ),
+        "grid_sampler(): expected input and grid to be on same device, but input is on cuda:0 and grid is "
+        "on {}",
     ),
     "multi_dot": (
         lambda a, b: torch.linalg.multi_dot([a, b, a]),
@@ -55,5 +62,8 @@ def test_one_device_is_fine(name):
 
 
 def test_raised_when_asked_to():
-    with VirtualMachine(parse_machine("2x24GB"), on_mismatch="raise"), pytest.raises(RuntimeError, match="cpu DeviceType"):
+    with (
+        VirtualMachine(parse_machine("2x24GB"), on_mismatch="raise"),
+        pytest.raises(RuntimeError, match="cpu DeviceType"),
+    ):
         torch.inner(torch.ones(2, device="cuda"), torch.ones(2))

@@ -21,7 +21,11 @@ def machine():
 
 @pytest.mark.parametrize(
     "hand_over",
-    [lambda x: torch.from_dlpack(torch.utils.dlpack.to_dlpack(x)), torch.from_dlpack, lambda x: torch.from_dlpack(x.__dlpack__())],
+    [
+        lambda x: torch.from_dlpack(torch.utils.dlpack.to_dlpack(x)),
+        torch.from_dlpack,
+        lambda x: torch.from_dlpack(x.__dlpack__()),
+    ],
 )
 def test_dlpack_shares_the_memory_of_a_virtual_tensor(machine, hand_over):
     x = torch.arange(6.0, device="cuda").view(2, 3).t()

@@ -1,4 +1,6 @@
-"""Factories on virtual GPUs: every one takes every way to name a device, and a default tensor type says where the rest go."""
+"""Factories on virtual GPUs: every one takes every way to name a device, and a default tensor type says where
+the rest go.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,9 @@ def test_a_device_is_named_by_number_text_object_or_context(name):
     for device in (1, "cuda:1", torch.device("cuda", 1)):
         assert make(device=device).device == torch.device("cuda", 1)
     with torch.device("cuda:1"):
-        assert make().device == torch.device("cpu" if name == "normal" else "cuda:1")  # torch's contexts leave that one out
+        assert make().device == torch.device(
+            "cpu" if name == "normal" else "cuda:1"
+        )  # torch's contexts leave that one out
     assert make().device == torch.device("cpu")
     assert make(device="cuda").dtype == make().dtype
 
@@ -64,7 +68,18 @@ def test_equal_seeds_give_a_factory_and_its_out_variant_the_same_values(name):
     torch.manual_seed(3)
     made = make(device="cuda")
     assert made.cpu().equal(make()) or name in ("normal", "rand", "randint", "randperm")
-    if name in ("arange", "eye", "full", "linspace", "normal", "rand", "randint", "randperm", "range", "zeros"):
+    if name in (
+        "arange",
+        "eye",
+        "full",
+        "linspace",
+        "normal",
+        "rand",
+        "randint",
+        "randperm",
+        "range",
+        "zeros",
+    ):
         torch.manual_seed(3)
         out = torch.empty_like(made)
         assert make(out=out, device="cuda") is out
@@ -72,9 +87,13 @@ def test_equal_seeds_give_a_factory_and_its_out_variant_the_same_values(name):
 
 
 def test_a_host_destination_for_a_gpu_is_refused_as_torch_does():
-    with pytest.raises(RuntimeError, match=r"device type cuda does not match device type of out parameter \(cpu\)"):
+    with pytest.raises(
+        RuntimeError, match=r"device type cuda does not match device type of out parameter \(cpu\)"
+    ):
         torch.normal(0.0, 1.0, (3,), out=torch.empty(3), device="cuda")
-    with pytest.raises(RuntimeError, match=r"device type cpu does not match device type of out parameter \(cuda\)"):
+    with pytest.raises(
+        RuntimeError, match=r"device type cpu does not match device type of out parameter \(cuda\)"
+    ):
         torch.normal(0.0, 1.0, (3,), out=torch.empty(3, device="cuda"), device="cpu")
 
 
@@ -119,9 +138,20 @@ def test_a_default_tensor_type_on_the_gpu_places_what_nobody_places(name):
 def test_a_default_tensor_type_on_the_gpu_leaves_given_tensors_where_they_are():
     host = torch.ones(2)
     torch.set_default_tensor_type(torch.cuda.FloatTensor)
-    for made in (torch.as_tensor(host), torch.zeros_like(host), torch.empty_like(host), host.new_zeros(2), torch.normal(host, host)):
+    for made in (
+        torch.as_tensor(host),
+        torch.zeros_like(host),
+        torch.empty_like(host),
+        host.new_zeros(2),
+        torch.normal(host, host),
+    ):
         assert made.device == torch.device("cpu")
-    assert torch.Tensor(2, 3).device == torch.Tensor([1.0]).device == torch.nn.Linear(1, 1).weight.device == torch.device("cuda", 0)
+    assert (
+        torch.Tensor(2, 3).device
+        == torch.Tensor([1.0]).device
+        == torch.nn.Linear(1, 1).weight.device
+        == torch.device("cuda", 0)
+    )
     with pytest.raises(TypeError, match="only floating-point types are supported as the default type"):
         torch.set_default_tensor_type(torch.cuda.LongTensor)
 

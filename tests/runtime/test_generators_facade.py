@@ -29,7 +29,13 @@ def test_a_generator_is_a_generator():
     assert isinstance(generator, torch.Generator)
     assert isinstance(generator, RealGenerator)
     assert issubclass(type(generator), torch.Generator)
-    for host in (torch.default_generator, EARLY, torch.Generator(), torch.Generator("cpu"), torch.Generator(None)):
+    for host in (
+        torch.default_generator,
+        EARLY,
+        torch.Generator(),
+        torch.Generator("cpu"),
+        torch.Generator(None),
+    ):
         assert isinstance(host, torch.Generator)
         assert generator_device(host) == host.device == torch.device("cpu")
     assert torch.Generator(2).device.index == torch.Generator(torch.device("cuda", 2)).device.index == 2
@@ -99,7 +105,10 @@ def test_numbers_hang_on_seed_and_offset_alone():
     torch.rand(5, device="cuda", generator=first)
     torch.randn(3, 2, device="cuda", generator=first)
     second.set_offset(first.get_offset())
-    assert torch.equal(torch.rand(4, device="cuda", generator=first).cpu(), torch.rand(4, device="cuda:1", generator=second).cpu())
+    assert torch.equal(
+        torch.rand(4, device="cuda", generator=first).cpu(),
+        torch.rand(4, device="cuda:1", generator=second).cpu(),
+    )
     drawn = []
     for offset in range(0, 400, 4):
         first.set_offset(offset)
@@ -116,7 +125,10 @@ def test_a_seed_begins_with_what_the_host_draws_from_it():
     ("draw", "used"),
     [
         (lambda x: torch.rand(10, device="cuda"), 4),
-        (lambda x: torch.randn(2**28, device="cuda"), 4 * 249),  # 132 SMs with 8 blocks of 256 threads, 4 numbers each
+        (
+            lambda x: torch.randn(2**28, device="cuda"),
+            4 * 249,
+        ),  # 132 SMs with 8 blocks of 256 threads, 4 numbers each
         (lambda x: x.uniform_(), 4),
         (lambda x: x.bernoulli_(0.5), 4),
         (lambda x: x.bernoulli_(x), 12),
@@ -183,7 +195,11 @@ def test_torch_manual_seed_seeds_every_gpu():
         assert torch.cuda.initial_seed() == 12
     assert torch.cuda.initial_seed() == 11
     torch.cuda.seed_all()
-    assert torch.cuda.default_generators[0].initial_seed() == torch.cuda.default_generators[2].initial_seed() != 11
+    assert (
+        torch.cuda.default_generators[0].initial_seed()
+        == torch.cuda.default_generators[2].initial_seed()
+        != 11
+    )
     torch.cuda.seed()
     assert torch.cuda.default_generators[0].initial_seed() != torch.cuda.default_generators[2].initial_seed()
 

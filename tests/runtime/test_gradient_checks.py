@@ -1,4 +1,6 @@
-"""Autograd compares devices as it does on hardware, and gradients find their way back after a refused operator."""
+"""Autograd compares devices as it does on hardware, and gradients find their way back after a refused
+operator.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,10 @@ def moving(target, back=None):
 
 @pytest.mark.parametrize(("home", "target"), [(GPU, OTHER), (GPU, "cpu"), ("cpu", GPU)])
 def test_a_gradient_of_a_custom_function_on_the_wrong_device(home, target):
-    text = f"Function MovesBackward returned an invalid gradient at index 0 - expected device {home} but got {target}"
+    text = (
+        f"Function MovesBackward returned an invalid gradient at index 0 - expected device {home} but got "
+        f"{target}"
+    )
     with VirtualMachine(parse_machine("2x24GB")) as machine:
         torch.ones(2, device=GPU) + torch.ones(2)  # another bug, before
         x = torch.ones(4, device=home, requires_grad=True)
@@ -91,9 +96,22 @@ SAME = "Please ensure that the gradient and the tensor are on the same device"
 @pytest.mark.parametrize(
     ("home", "wrong", "text"),
     [
-        (GPU, OTHER, "attempting to assign a gradient located on device with index '1' to a tensor located on device with index '0'. "),
-        (GPU, "cpu", "attempting to assign a gradient with device type 'cpu' to a tensor with device type 'cuda'. "),
-        ("cpu", GPU, "attempting to assign a gradient with device type 'cuda' to a tensor with device type 'cpu'. "),
+        (
+            GPU,
+            OTHER,
+            "attempting to assign a gradient located on device with index '1' to a tensor located on device "
+            "with index '0'. ",
+        ),
+        (
+            GPU,
+            "cpu",
+            "attempting to assign a gradient with device type 'cpu' to a tensor with device type 'cuda'. ",
+        ),
+        (
+            "cpu",
+            GPU,
+            "attempting to assign a gradient with device type 'cuda' to a tensor with device type 'cpu'. ",
+        ),
     ],
 )
 def test_an_assigned_gradient(machine, home, wrong, text):

@@ -92,7 +92,9 @@ def test_graphed_callables_train_like_the_module(machine):
     model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.GELU(), torch.nn.Linear(8, 2)).cuda()
     twin = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.GELU(), torch.nn.Linear(8, 2)).cuda()
     twin.load_state_dict(model.state_dict())
-    graphed = torch.cuda.make_graphed_callables(model, (torch.randn(3, 4, device="cuda", requires_grad=True),))
+    graphed = torch.cuda.make_graphed_callables(
+        model, (torch.randn(3, 4, device="cuda", requires_grad=True),)
+    )
     for _ in range(2):
         x = torch.randn(3, 4, device="cuda", requires_grad=True)
         y = x.detach().clone().requires_grad_()
@@ -118,7 +120,9 @@ def test_graphed_callables_train_like_the_module(machine):
 def test_what_waits_for_the_gpu_breaks_a_capture(machine, wait):
     x = torch.ones(2, device="cuda")
     with (
-        pytest.raises(torch.AcceleratorError, match="failed due to a previous error during capture") as caught,
+        pytest.raises(
+            torch.AcceleratorError, match="failed due to a previous error during capture"
+        ) as caught,
         torch.cuda.graph(torch.cuda.CUDAGraph()),
     ):
         wait(x)
@@ -178,7 +182,11 @@ def test_other_threads_are_not_captured(machine):
 
 def test_the_stream_says_whether_it_captures(machine):
     seen = []
-    captured(lambda: seen.append((torch.cuda.is_current_stream_capturing(), torch.cuda.current_stream().is_capturing())))
+    captured(
+        lambda: seen.append(
+            (torch.cuda.is_current_stream_capturing(), torch.cuda.current_stream().is_capturing())
+        )
+    )
     assert seen == [(True, True)]
     assert not torch.cuda.is_current_stream_capturing()
 

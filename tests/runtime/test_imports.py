@@ -1,4 +1,6 @@
-"""Patches of packages that are imported later: twice on one package, and while a package's import is under way."""
+"""Patches of packages that are imported later: twice on one package, and while a package's import is under
+way.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ def package(tmp_path, monkeypatch):
     folder = tmp_path / "later_on"
     folder.mkdir()
     (folder / "__init__.py").write_text("import later_on.inner\nvalue = 1\n")
-    (folder / "inner.py").write_text("import sys\nhooked = sys.modules['later_on'].__dict__.get('install', lambda: None)()\n")
+    (folder / "inner.py").write_text(
+        "import sys\nhooked = sys.modules['later_on'].__dict__.get('install', lambda: None)()\n"
+    )
     (folder / "after.py").write_text("")
     monkeypatch.syspath_prepend(str(tmp_path))
     yield "later_on"
@@ -43,7 +47,9 @@ def test_a_package_whose_import_is_under_way(package, tmp_path):
     (tmp_path / "later_on" / "inner.py").write_text("import builtins\nbuiltins.samedevice_test_install()\n")
     import builtins
 
-    builtins.samedevice_test_install = lambda: when_imported(patches, {package: lambda module: seen.append(module.value)})
+    builtins.samedevice_test_install = lambda: when_imported(
+        patches, {package: lambda module: seen.append(module.value)}
+    )
     try:
         importlib.import_module(package)
         assert seen == []

@@ -12,7 +12,10 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset
 from samedevice.machines import parse_machine
 from samedevice.runtime import VirtualMachine
 
-pytestmark = [pytest.mark.usefixtures("machine"), pytest.mark.filterwarnings("ignore:.*pin_memory_device:UserWarning")]
+pytestmark = [
+    pytest.mark.usefixtures("machine"),
+    pytest.mark.filterwarnings("ignore:.*pin_memory_device:UserWarning"),
+]
 
 
 @pytest.fixture
@@ -43,7 +46,13 @@ EXPECTED = [[0, 1, 2, 3], [4, 5, 6, 7]]
 @pytest.mark.parametrize("pin_memory", [False, True])
 @pytest.mark.parametrize("persistent", [False, True])
 def test_batches(workers, pin_memory, persistent):
-    loader = DataLoader(Numbers(), 4, num_workers=workers, pin_memory=pin_memory, persistent_workers=persistent and workers > 0)
+    loader = DataLoader(
+        Numbers(),
+        4,
+        num_workers=workers,
+        pin_memory=pin_memory,
+        persistent_workers=persistent and workers > 0,
+    )
     for _ in range(2):
         assert batches(loader) == EXPECTED
         for batch in loader:
@@ -58,7 +67,9 @@ def test_pinned_for_a_named_device():
 
 
 def test_numpy_is_collated():
-    loader = DataLoader(Numbers(lambda index: {"x": np.full(2, index), "y": index}), 4, num_workers=2, pin_memory=True)
+    loader = DataLoader(
+        Numbers(lambda index: {"x": np.full(2, index), "y": index}), 4, num_workers=2, pin_memory=True
+    )
     first, second = loader
     assert first["x"].tolist() == [[0, 0], [1, 1], [2, 2], [3, 3]]
     assert first["x"].is_pinned()
@@ -77,7 +88,11 @@ def test_pinning():
 def test_nothing_is_left_behind():
     before = set(threading.enumerate())
     batches(DataLoader(Numbers(), 4, num_workers=2, pin_memory=True))
-    left = [thread for thread in set(threading.enumerate()) - before if not thread.name.startswith("QueueFeederThread")]
+    left = [
+        thread
+        for thread in set(threading.enumerate()) - before
+        if not thread.name.startswith("QueueFeederThread")
+    ]
     assert left == []
     assert torch.ones(1, device="cuda").device.index == 0
 
@@ -92,7 +107,9 @@ def test_a_worker_that_touches_cuda():
     loader = DataLoader(Numbers(lambda index: torch.ones(1, device="cuda")), 4, num_workers=1)
     with pytest.raises(RuntimeError, match="Caught RuntimeError in DataLoader worker process 0") as caught:
         list(loader)
-    assert "Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing" in str(caught.value)
+    assert "Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing" in str(
+        caught.value
+    )
 
 
 def test_a_worker_that_uses_its_parents_gpu_tensors():

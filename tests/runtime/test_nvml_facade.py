@@ -72,9 +72,16 @@ def test_nothing_runs(nvml):
 
 def test_links(nvml):
     first, second, other = (nvml.nvmlDeviceGetHandleByIndex(index) for index in range(3))
-    assert nvml.nvmlDeviceGetP2PStatus(first, second, nvml.NVML_P2P_CAPS_INDEX_NVLINK) == nvml.NVML_P2P_STATUS_OK
-    assert nvml.nvmlDeviceGetP2PStatus(first, second, nvml.NVML_P2P_CAPS_INDEX_READ) == nvml.NVML_P2P_STATUS_OK
-    assert nvml.nvmlDeviceGetP2PStatus(first, other, nvml.NVML_P2P_CAPS_INDEX_READ) == nvml.NVML_P2P_STATUS_NOT_SUPPORTED
+    assert (
+        nvml.nvmlDeviceGetP2PStatus(first, second, nvml.NVML_P2P_CAPS_INDEX_NVLINK) == nvml.NVML_P2P_STATUS_OK
+    )
+    assert (
+        nvml.nvmlDeviceGetP2PStatus(first, second, nvml.NVML_P2P_CAPS_INDEX_READ) == nvml.NVML_P2P_STATUS_OK
+    )
+    assert (
+        nvml.nvmlDeviceGetP2PStatus(first, other, nvml.NVML_P2P_CAPS_INDEX_READ)
+        == nvml.NVML_P2P_STATUS_NOT_SUPPORTED
+    )
     assert nvml.nvmlDeviceGetNvLinkState(first, 0) == nvml.NVML_FEATURE_ENABLED
     with pytest.raises(nvml.NVMLError_NotSupported):
         nvml.nvmlDeviceGetNvLinkState(other, 0)

@@ -123,13 +123,23 @@ def test_scatter_and_gather_say_what_does_not_fit():
     out = [torch.empty(1, 6, device="cuda:0"), torch.empty(1, 6, device="cuda:1")]
     comm.scatter(x, out=out, dim=-2)
     assert out[1].tolist() == x[1:].tolist()
-    with pytest.raises(RuntimeError, match=r"index 1 has incorrect shape: \[6\]. Expected same shape except for scatter dim 0"):
+    with pytest.raises(
+        RuntimeError,
+        match=r"index 1 has incorrect shape: \[6\]. Expected same shape except for scatter dim 0",
+    ):
         comm.scatter(x, out=[out[0], out[1][0]], dim=-2)
-    with pytest.raises(RuntimeError, match="Total size for output tensors along scatter dim 0 does not match"):
+    with pytest.raises(
+        RuntimeError, match="Total size for output tensors along scatter dim 0 does not match"
+    ):
         comm.scatter(x, out=out[:1])
-    with pytest.raises(RuntimeError, match=r"stream at index 1 \(was 0\) to match the device supplied at that index \(expected 1\)"):
+    with pytest.raises(
+        RuntimeError,
+        match=r"stream at index 1 \(was 0\) to match the device supplied at that index \(expected 1\)",
+    ):
         comm.scatter(x, [0, 1], streams=[None, torch.cuda.Stream(0)])
-    with pytest.raises(RuntimeError, match="same number of dimensions, but tensor at index 1has 1 dimensions"):
+    with pytest.raises(
+        RuntimeError, match="same number of dimensions, but tensor at index 1has 1 dimensions"
+    ):
         comm.gather([out[0], out[1][0]])
     with pytest.raises(RuntimeError, match=r"index 1 has invalid shape \[1, 3\], but expected \[1, 6\]"):
         comm.gather([out[0], out[1][:, :3]])

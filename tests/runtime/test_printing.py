@@ -43,7 +43,9 @@ def test_the_text_is_torchs_with_the_device(make):
     plain, virtual = make(x), make(x.cuda())
     text = str(virtual)
     assert text.count("device='cuda:0'") == 1
-    assert "".join(text.replace("device='cuda:0'", "").split()).replace(",,", ",").replace(",)", ")") == "".join(str(plain).split())
+    assert "".join(text.replace("device='cuda:0'", "").split()).replace(",,", ",").replace(
+        ",)", ")"
+    ) == "".join(str(plain).split())
     assert repr(virtual) == text
 
 

@@ -1,4 +1,6 @@
-"""Recurrent networks, packed sequences and CTC loss: what stays on the host, and cuDNN's words where it may not."""
+"""Recurrent networks, packed sequences and CTC loss: what stays on the host, and cuDNN's words where it may
+not.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +76,9 @@ def test_packing_is_as_on_the_host(machine, lengths):
     moved.load_state_dict(reference.state_dict())
 
     def run(network, x):
-        packed = pack_padded_sequence(x, torch.tensor(lengths), batch_first=True, enforce_sorted=lengths == [5, 3])
+        packed = pack_padded_sequence(
+            x, torch.tensor(lengths), batch_first=True, enforce_sorted=lengths == [5, 3]
+        )
         assert packed.batch_sizes.device == torch.device("cpu")
         result, _ = network(packed)
         result.data.sum().backward()
@@ -94,14 +98,20 @@ def test_packing_of_unknown_values_has_the_right_shapes(machine):
     assert packed.batch_sizes.tolist() == [8] * 93 + [7, 6, 5, 4, 3, 2, 1]
     packed.data.sum().backward()
     assert x.grad.shape == x.shape
-    assert pack_sequence([torch.ones(3, device=GPU), torch.ones(2, device=GPU)]).batch_sizes.tolist() == [2, 2, 1]
+    assert pack_sequence([torch.ones(3, device=GPU), torch.ones(2, device=GPU)]).batch_sizes.tolist() == [
+        2,
+        2,
+        1,
+    ]
     assert machine.events == []
     assert machine.assumed_reads == []
 
 
 @pytest.mark.parametrize("place", [GPU, "cpu"])
 def test_lengths_on_a_gpu_are_refused(machine, place):
-    packed = pack_padded_sequence(torch.ones(2, 3, 4, device=place), torch.tensor([3, 2], device=GPU), batch_first=True)
+    packed = pack_padded_sequence(
+        torch.ones(2, 3, 4, device=place), torch.tensor([3, 2], device=GPU), batch_first=True
+    )
     assert packed.batch_sizes.tolist() == [2, 2, 1]
     assert [event.message for event in machine.events] == [
         "'lengths' argument should be a 1D CPU int64 tensor, but got 1D cuda:0 Long tensor"

@@ -30,7 +30,9 @@ def machine():
 @pytest.fixture
 def file(tmp_path):
     path = tmp_path / "x.safetensors"
-    library.save_file({"a": torch.arange(6.0).view(2, 3), "b": torch.ones(2, dtype=torch.int64)}, path, {"format": "pt"})
+    library.save_file(
+        {"a": torch.arange(6.0).view(2, 3), "b": torch.ones(2, dtype=torch.int64)}, path, {"format": "pt"}
+    )
     return path
 
 
@@ -69,7 +71,9 @@ def test_refusals_of_the_library_stay(file, tmp_path):
 def test_saving(tmp_path):
     path = tmp_path / "y.safetensors"
     x = torch.arange(6.0, device="cuda:1").view(2, 3)
-    library.save_file({"x": x, "row": x[1].clone(), "h": torch.ones(2), "none": torch.empty(0, device="cuda")}, path)
+    library.save_file(
+        {"x": x, "row": x[1].clone(), "h": torch.ones(2), "none": torch.empty(0, device="cuda")}, path
+    )
     loaded = library.load_file(path)
     assert loaded["x"].tolist() == x.tolist()
     assert loaded["row"].tolist() == [3, 4, 5]
@@ -166,7 +170,8 @@ def test_transformers_save_and_reload(tmp_path):
     model.to("cuda:1").save_pretrained(tmp_path / "one")
     same(transformers.LlamaForCausalLM.from_pretrained(tmp_path / "one"))
     split = {
-        "model.embed_tokens": 0, "lm_head": 0, "model.layers.0": 0, "model.layers.1": 1, "model.norm": 1, "model.rotary_emb": 1,
+        "model.embed_tokens": 0, "lm_head": 0, "model.layers.0": 0, "model.layers.1": 1, "model.norm": 1,
+        "model.rotary_emb": 1,
     }  # fmt: skip
     two = transformers.LlamaForCausalLM.from_pretrained(tmp_path / "one", device_map=split)
     same(two)
@@ -190,14 +195,18 @@ def test_a_ghost_is_saved_as_a_ghost(tmp_path, device_map):
     )
     config.save_pretrained(tmp_path / "config")
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    model = transformers.LlamaForCausalLM.from_pretrained(tmp_path / "config", device_map=device_map, dtype=torch.float16)
+    model = transformers.LlamaForCausalLM.from_pretrained(
+        tmp_path / "config", device_map=device_map, dtype=torch.float16
+    )
     model.save_pretrained(tmp_path / "saved", max_shard_size="2GB")
     torch.save(model.state_dict(), tmp_path / "saved.bin")
     files = [*(tmp_path / "saved").glob("*.safetensors"), tmp_path / "saved.bin"]
     assert len(files) == 3
     assert sum(file.stat().st_size for file in files) > 7_000_000_000
     assert sum(file.stat().st_blocks * 512 for file in files) < 8 * MEBIBYTE
-    again = transformers.LlamaForCausalLM.from_pretrained(tmp_path / "saved", device_map=device_map, dtype=torch.float16)
+    again = transformers.LlamaForCausalLM.from_pretrained(
+        tmp_path / "saved", device_map=device_map, dtype=torch.float16
+    )
     assert again.device.type == ("cpu" if device_map is None else "cuda")
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300 * 1024
 
@@ -229,7 +238,9 @@ def test_accelerate_saves_and_loads(tmp_path, safe):
         empty = Tied()
     empty.tie_weights = lambda: setattr(empty.head, "weight", empty.embed.weight)
     empty.tie_weights()
-    loaded = accelerate.load_checkpoint_and_dispatch(empty, tmp_path / "model", device_map={"embed": 1, "head": 1})
+    loaded = accelerate.load_checkpoint_and_dispatch(
+        empty, tmp_path / "model", device_map={"embed": 1, "head": 1}
+    )
     assert same(loaded)
     assert loaded.embed.weight.device.index == 1
 
@@ -238,4 +249,9 @@ def test_all_is_restored():
     originals = [safetensors.safe_open, library.safe_open, library.serialize_file, library._to_ndarray]
     with VirtualMachine(parse_machine("1x24GB")):
         pass
-    assert [safetensors.safe_open, library.safe_open, library.serialize_file, library._to_ndarray] == originals
+    assert [
+        safetensors.safe_open,
+        library.safe_open,
+        library.serialize_file,
+        library._to_ndarray,
+    ] == originals

@@ -49,7 +49,13 @@ def round_trip(value, *, legacy=False, **load):
 
 def plainly(script, *arguments):
     """Run a script under Python without samedevice."""
-    done = subprocess.run([sys.executable, "-c", script, *map(str, arguments)], capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", script, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -57,7 +63,9 @@ def plainly(script, *arguments):
 @pytest.mark.usefixtures("machine")
 @pytest.mark.parametrize("legacy", [False, True])
 @pytest.mark.parametrize("weights_only", [False, True])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.bool, torch.uint16, torch.complex64])
+@pytest.mark.parametrize(
+    "dtype", [torch.float32, torch.bfloat16, torch.int64, torch.bool, torch.uint16, torch.complex64]
+)
 def test_values_and_devices_come_back(legacy, weights_only, dtype):
     if legacy and dtype == torch.uint16:
         pytest.skip("torch itself cannot")
@@ -107,7 +115,10 @@ def test_an_integer_is_no_map_location():
 
 
 def test_a_gpu_that_is_not_there(three_gpu_file):
-    text = "Attempting to deserialize object on CUDA device 3 but torch.cuda.device_count\\(\\) is 2. Please use torch.load with map_loc"
+    text = (
+        "Attempting to deserialize object on CUDA device 3 but torch.cuda.device_count\\(\\) is 2. Please "
+        "use torch.load with map_loc"
+    )
     with VirtualMachine(parse_machine("2x24GB")):
         with pytest.raises(RuntimeError, match=text):
             torch.load(three_gpu_file)
@@ -223,7 +234,9 @@ def test_random_states_come_back():
     generator = torch.Generator("cuda:1").manual_seed(3)
     twin = round_trip(generator, weights_only=False)
     assert twin.device == generator.device
-    assert torch.equal(torch.rand(2, device="cuda:1", generator=twin), torch.rand(2, device="cuda:1", generator=generator))
+    assert torch.equal(
+        torch.rand(2, device="cuda:1", generator=twin), torch.rand(2, device="cuda:1", generator=generator)
+    )
 
 
 def test_loaded_tensors_were_made_where_they_were_loaded(three_gpu_file):
@@ -241,7 +254,10 @@ def test_loaded_tensors_were_made_where_they_were_loaded(three_gpu_file):
 @pytest.mark.usefixtures("machine")
 def test_large_values_are_holes(tmp_path):
     path = tmp_path / "large.pt"
-    saved = {"w": torch.empty(2 << 30, dtype=torch.float16, device="cuda:1"), "b": torch.arange(3.0, device="cuda:1")}
+    saved = {
+        "w": torch.empty(2 << 30, dtype=torch.float16, device="cuda:1"),
+        "b": torch.arange(3.0, device="cuda:1"),
+    }
     with pytest.warns(UserWarning, match="zeros in place of 1 of its 2 tensors"):
         torch.save(saved, path)
     status = path.stat()
@@ -256,7 +272,10 @@ def test_large_values_are_holes(tmp_path):
     on_host = torch.load(path, map_location="cpu")
     assert on_host["w"].device.type == "cpu"
     assert on_host["w"].cuda().device.index == 0
-    script = "import sys, torch; x = torch.load(sys.argv[1], map_location='cpu', mmap=True); print(x['w'][-1].item(), x['b'].tolist())"
+    script = (
+        "import sys, torch; x = torch.load(sys.argv[1], map_location='cpu', mmap=True); "
+        "print(x['w'][-1].item(), x['b'].tolist())"
+    )
     assert plainly(script, path) == "0.0 [0.0, 1.0, 2.0]\n"
     with pytest.warns(UserWarning), path.open("wb") as file:
         torch.save(saved, file)

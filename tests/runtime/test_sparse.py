@@ -1,4 +1,6 @@
-"""Sparse tensors on virtual GPUs: the numbers of the same program on the host, devices, memory; and layouts that are refused."""
+"""Sparse tensors on virtual GPUs: the numbers of the same program on the host, devices, memory; and layouts
+that are refused.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,9 @@ PROGRAMS = {
     "scaled": lambda d: (adjacency(d) * 2 + adjacency(d)).to_dense(),
     "transposed": lambda d: adjacency(d).t().to_dense(),
     "product": lambda d: adjacency(d) @ torch.arange(6.0, device=d).view(3, 2),
-    "addmm": lambda d: torch.sparse.addmm(torch.ones(3, 3, device=d), adjacency(d), torch.eye(3, device=d), beta=2),
+    "addmm": lambda d: torch.sparse.addmm(
+        torch.ones(3, 3, device=d), adjacency(d), torch.eye(3, device=d), beta=2
+    ),
     "row sums": lambda d: torch.sparse.sum(adjacency(d), 1).to_dense(),
     "softmax": lambda d: torch.sparse.softmax(adjacency(d), 1).to_dense(),
     "from dense": lambda d: torch.eye(4, device=d).to_sparse().indices(),
@@ -74,19 +78,29 @@ PROGRAMS = {
     "columns": lambda d: torch.eye(4, device=d).to_sparse_csc().to_dense(),
     "blocks": lambda d: torch.eye(4, device=d).to_sparse_bsr((2, 2)).crow_indices(),
     "given rows": lambda d: torch.sparse_csr_tensor(
-        torch.tensor([0, 1, 2], device=d), torch.tensor([1, 0], device=d), torch.tensor([5.0, 6.0], device=d), (2, 2)
+        torch.tensor([0, 1, 2], device=d),
+        torch.tensor([1, 0], device=d),
+        torch.tensor([5.0, 6.0], device=d),
+        (2, 2),
     ).to_dense(),
     "moved": lambda d: adjacency("cpu").to(d).to_dense(),
-    "made of host tensors": lambda d: torch.sparse_coo_tensor([[0, 1], [1, 0]], torch.ones(2), (2, 2), device=d).to_dense(),
-    "rows of lists": lambda d: torch.sparse_csr_tensor([0, 1, 2], [1, 0], [5.0, 6.0], dtype=torch.float64, device=d).to_dense(),
-    "empty": lambda d: (torch.sparse_coo_tensor((2, 3), device=d) + torch.sparse_coo_tensor(size=(2, 3), device=d)).to_dense(),
+    "made of host tensors": lambda d: torch.sparse_coo_tensor(
+        [[0, 1], [1, 0]], torch.ones(2), (2, 2), device=d
+    ).to_dense(),
+    "rows of lists": lambda d: torch.sparse_csr_tensor(
+        [0, 1, 2], [1, 0], [5.0, 6.0], dtype=torch.float64, device=d
+    ).to_dense(),
+    "empty": lambda d: (
+        torch.sparse_coo_tensor((2, 3), device=d) + torch.sparse_coo_tensor(size=(2, 3), device=d)
+    ).to_dense(),
     "gradients": _gradient,
     "graph convolution": _laplacian,
     "SparseAdam": _embedding(torch.optim.SparseAdam),
     "SGD": _embedding(lambda parameters: torch.optim.SGD(parameters, lr=0.1)),
     "Adagrad": _embedding(lambda parameters: torch.optim.Adagrad(parameters, lr=0.1)),
     "jagged": lambda d: F.linear(
-        torch.nested.nested_tensor([torch.ones(2, 4), torch.ones(3, 4) * 2], layout=torch.jagged).to(d), torch.eye(4, device=d)
+        torch.nested.nested_tensor([torch.ones(2, 4), torch.ones(3, 4) * 2], layout=torch.jagged).to(d),
+        torch.eye(4, device=d),
     ).values(),
 }
 
@@ -120,7 +134,9 @@ def test_a_product_with_a_tensor_elsewhere_is_found(machine):
 
 def test_values_too_large_to_be_known_give_unknown_results(machine):
     count = 1 << 19
-    sparse = torch.sparse_coo_tensor(torch.zeros(2, count, dtype=torch.long, device=GPU), torch.rand(count, device=GPU), (3, 3))
+    sparse = torch.sparse_coo_tensor(
+        torch.zeros(2, count, dtype=torch.long, device=GPU), torch.rand(count, device=GPU), (3, 3)
+    )
     result = sparse @ torch.ones(3, 2, device=GPU)
     assert (result.device, result.shape) == (GPU, (3, 2))
     assert "..." in repr(result)
@@ -145,5 +161,7 @@ def test_what_a_virtual_gpu_does_not_have_is_refused_where_it_is_made(machine, m
 
 def test_such_tensors_work_on_the_host(machine):
     assert torch.nested.nested_tensor([torch.ones(2, 4), torch.ones(3, 4)]).size(0) == 2
-    assert torch.quantize_per_tensor(torch.ones(4), 0.1, 0, torch.qint8).dequantize().sum().item() == pytest.approx(4)
+    assert torch.quantize_per_tensor(
+        torch.ones(4), 0.1, 0, torch.qint8
+    ).dequantize().sum().item() == pytest.approx(4)
     assert adjacency("cpu").to_dense().sum().item() == 9

@@ -173,7 +173,11 @@ def test_data_may_come_from_inference_mode_and_go_into_it(home):
         made = torch.full((3,), 3.0, dtype=torch.float64, device="cuda:0")[1:]
         inside = torch.ones(2, device="cuda:0")
     parameter.data = made  # as peft merges an adapter into a bias
-    assert (str(parameter.device), parameter.dtype, parameter.requires_grad) == ("cuda:0", torch.float64, True)
+    assert (str(parameter.device), parameter.dtype, parameter.requires_grad) == (
+        "cuda:0",
+        torch.float64,
+        True,
+    )
     assert parameter.data_ptr() == made.data_ptr()
     parameter.grad = None
     (parameter * 2).sum().backward()

@@ -29,7 +29,11 @@ class Telling(torch.Tensor):
 
 
 def test_a_lazy_module_moves_before_it_has_parameters():
-    model = nn.Sequential(nn.LazyConv2d(4, 3), nn.LazyBatchNorm2d(), nn.Flatten(), nn.LazyLinear(3)).to("cuda:1").double()
+    model = (
+        nn.Sequential(nn.LazyConv2d(4, 3), nn.LazyBatchNorm2d(), nn.Flatten(), nn.LazyLinear(3))
+        .to("cuda:1")
+        .double()
+    )
     assert model[0].weight.device == torch.device("cuda", 1)
     assert model[0].weight.is_cuda
     assert repr(model[0].weight) == "<UninitializedParameter>"

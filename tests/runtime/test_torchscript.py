@@ -30,7 +30,9 @@ class Steps(nn.Module):
 
     def forward(self, x: torch.Tensor, steps: int) -> torch.Tensor:
         for _ in range(steps):
-            x = self.layer(nn.functional.dropout(x, 0.1, self.training)) * self.scale + torch.zeros(4, device=x.device)
+            x = self.layer(nn.functional.dropout(x, 0.1, self.training)) * self.scale + torch.zeros(
+                4, device=x.device
+            )
         return x
 
 

@@ -53,7 +53,9 @@ def test_gradients_of_one_backward_are_added_in_place():
         before = held()
         torch.cuda.reset_peak_memory_stats()
         loss.backward()
-        assert torch.cuda.max_memory_allocated() - before < 2 * MATRIX + MIB  # the sum and the next one, no third
+        assert (
+            torch.cuda.max_memory_allocated() - before < 2 * MATRIX + MIB
+        )  # the sum and the next one, no third
 
 
 def _chain(device):
@@ -83,7 +85,9 @@ def test_sums_of_gradients_are_in_place_exactly_where_torch_does_it(program, mon
     loss = program("cpu").sum()
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
         loss.backward()
-    expected = [event.name == "aten::add_" for event in profile.events() if event.name in ("aten::add", "aten::add_")]
+    expected = [
+        event.name == "aten::add_" for event in profile.events() if event.name in ("aten::add", "aten::add_")
+    ]
     seen = []
 
     def watch(args, kwargs):

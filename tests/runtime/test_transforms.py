@@ -7,7 +7,18 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 from torch.autograd import forward_ad
-from torch.func import functional_call, grad, hessian, jacfwd, jacrev, jvp, linearize, stack_module_state, vjp, vmap
+from torch.func import (
+    functional_call,
+    grad,
+    hessian,
+    jacfwd,
+    jacrev,
+    jvp,
+    linearize,
+    stack_module_state,
+    vjp,
+    vmap,
+)
 
 from samedevice.machines import parse_machine
 from samedevice.runtime import VirtualMachine
@@ -59,14 +70,22 @@ PROGRAMS = {
     "jacrev": jacrev(torch.sin),
     "hessian": hessian(energy),
     "linearize": lambda x: linearize(torch.sin, x)[1](x),
-    "vmap": lambda x: vmap(lambda a, b: a * b + torch.arange(4, device=a.device), in_dims=(0, None))(torch.outer(x, x), x),
+    "vmap": lambda x: vmap(lambda a, b: a * b + torch.arange(4, device=a.device), in_dims=(0, None))(
+        torch.outer(x, x), x
+    ),
     "vmap of columns": lambda x: vmap(torch.dot, in_dims=(1, None), out_dims=0)(torch.outer(x, x), x),
-    "same noise": lambda x: vmap(lambda a: torch.rand(4, device=a.device), randomness="same")(torch.outer(x, x)).diff(dim=0),
+    "same noise": lambda x: vmap(lambda a: torch.rand(4, device=a.device), randomness="same")(
+        torch.outer(x, x)
+    ).diff(dim=0),
     "per sample": _per_sample,
     "ensemble": _ensemble,
     "dual numbers": _dual,
-    "jacobian": lambda x: torch.autograd.functional.jacobian(torch.exp, x, vectorize=True, strategy="forward-mode"),
-    "batch norm": lambda x: jvp(lambda a: F.batch_norm(a, None, None, training=True), (torch.outer(x, x),), (torch.outer(x, x),)),
+    "jacobian": lambda x: torch.autograd.functional.jacobian(
+        torch.exp, x, vectorize=True, strategy="forward-mode"
+    ),
+    "batch norm": lambda x: jvp(
+        lambda a: F.batch_norm(a, None, None, training=True), (torch.outer(x, x),), (torch.outer(x, x),)
+    ),
 }
 
 
@@ -77,7 +96,9 @@ def test_a_transform_gives_the_numbers_of_the_host_on_its_gpu(name):
     with VirtualMachine(parse_machine("2x24GB")) as machine:
         found = PROGRAMS[name](torch.tensor(values, device="cuda:1"))
         assert not machine.events
-        for ours, torchs in zip(*[value if isinstance(value, tuple) else (value,) for value in (found, expected)], strict=True):
+        for ours, torchs in zip(
+            *[value if isinstance(value, tuple) else (value,) for value in (found, expected)], strict=True
+        ):
             assert str(ours.device) == "cuda:1"
             assert torch.allclose(ours.cpu(), torchs, atol=1e-6)
 
@@ -86,11 +107,15 @@ def test_a_transform_gives_the_numbers_of_the_host_on_its_gpu(name):
 def test_a_mismatch_under_a_transform_is_found(transform):
     with VirtualMachine(parse_machine("2x24GB")) as machine:
         elsewhere = torch.ones(4, device="cuda:0")
-        transform(lambda x: x * elsewhere)(torch.ones(4, device="cuda:1") if transform is not vmap else torch.ones(2, 4, device="cuda:1"))
+        transform(lambda x: x * elsewhere)(
+            torch.ones(4, device="cuda:1") if transform is not vmap else torch.ones(2, 4, device="cuda:1")
+        )
         assert [event.op for event in machine.events][:1] == ["aten.mul.Tensor"]
 
 
 def test_different_noise_differs():
     with VirtualMachine(parse_machine("2x24GB")):
-        made = vmap(lambda a: torch.rand(4, device=a.device), randomness="different")(torch.ones(2, 4, device="cuda:1"))
+        made = vmap(lambda a: torch.rand(4, device=a.device), randomness="different")(
+            torch.ones(2, 4, device="cuda:1")
+        )
         assert not torch.equal(made[0], made[1])

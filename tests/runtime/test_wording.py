@@ -14,7 +14,9 @@ import samedevice as sd
 from samedevice.errors import UnsupportedFeatureError
 from samedevice.runtime._wording import reword
 
-LISTENS = pytest.mark.skipif(sys.version_info < (3, 12), reason="Python 3.12 tells of errors as they enter Python")
+LISTENS = pytest.mark.skipif(
+    sys.version_info < (3, 12), reason="Python 3.12 tells of errors as they enter Python"
+)
 
 
 class Careless(torch.autograd.Function):
@@ -35,7 +37,10 @@ def rnn_with_hidden_state_on_host():
 
 def text_of_cpp():
     """What C++ says of such a call, as it says it."""
-    return "Input and hidden tensors are not at the same device, found input tensor at meta and hidden tensor at cpu"
+    return (
+        "Input and hidden tensors are not at the same device, found input tensor at meta and hidden tensor "
+        "at cpu"
+    )
 
 
 def test_backward_speaks_of_the_gpu():
@@ -85,7 +90,10 @@ def test_uncaught_errors_are_reworded_in_every_thread(monkeypatch):
 
 
 def test_an_operator_without_a_kernel_is_one_error_of_ours():
-    with sd.machine("1x24GB"), pytest.raises(UnsupportedFeatureError, match=r"[Qq]uantized tensors") as caught:
+    with (
+        sd.machine("1x24GB"),
+        pytest.raises(UnsupportedFeatureError, match=r"[Qq]uantized tensors") as caught,
+    ):
         torch.quantize_per_tensor(torch.randn(4, 4, device="cuda"), 0.1, 0, torch.qint8)
     assert "meta" not in str(caught.value).lower()
 
@@ -94,18 +102,36 @@ def test_an_operator_of_a_library_without_shapes_is_told_how_to_have_them():
     library = torch.library.Library("samedevice_words", "DEF")
     library.define("plain(Tensor x) -> Tensor")
     library.impl("plain", lambda value: value.clone(), "CUDA")
-    with sd.machine("1x24GB"), pytest.raises(UnsupportedFeatureError, match=r'register_fake\("samedevice_words::plain"\)'):
+    with (
+        sd.machine("1x24GB"),
+        pytest.raises(UnsupportedFeatureError, match=r'register_fake\("samedevice_words::plain"\)'),
+    ):
         torch.ops.samedevice_words.plain(torch.ones(2, device="cuda"))
 
 
 @pytest.mark.parametrize(
     ("text", "there"),
     [
-        ("attempting to assign a gradient with device type 'cpu' to a tensor with device type 'meta'", "device type 'cuda'"),
-        ("invalid gradient at index 0 - expected device meta but got cpu", "expected device cuda:1 but got cpu"),
-        ("hook has changed the type of value (was MetaFloatType got torch.FloatTensor)", "was CUDAFloatType got"),
-        ("cannot pin 'torch.meta.FloatTensor' only dense CPU tensors can be pinned", "'torch.cuda.FloatTensor'"),
-        ("Could not run 'aten::x' with arguments from the 'QuantizedMeta' backend", "the 'QuantizedCUDA' backend"),
+        (
+            "attempting to assign a gradient with device type 'cpu' to a tensor with device type 'meta'",
+            "device type 'cuda'",
+        ),
+        (
+            "invalid gradient at index 0 - expected device meta but got cpu",
+            "expected device cuda:1 but got cpu",
+        ),
+        (
+            "hook has changed the type of value (was MetaFloatType got torch.FloatTensor)",
+            "was CUDAFloatType got",
+        ),
+        (
+            "cannot pin 'torch.meta.FloatTensor' only dense CPU tensors can be pinned",
+            "'torch.cuda.FloatTensor'",
+        ),
+        (
+            "Could not run 'aten::x' with arguments from the 'QuantizedMeta' backend",
+            "the 'QuantizedCUDA' backend",
+        ),
     ],
 )
 def test_each_way_of_speaking(text, there):
@@ -132,11 +158,14 @@ def test_words_that_only_begin_alike_stay():
 
 
 def test_an_error_of_ours_that_torch_raises_too_keeps_its_text():
-    with sd.machine("1x24GB"), pytest.raises(NotImplementedError, match="Cannot copy out of meta tensor; no data!"):
+    with (
+        sd.machine("1x24GB"),
+        pytest.raises(NotImplementedError, match="Cannot copy out of meta tensor; no data!"),
+    ):
         torch.ones(2, device="cuda").copy_(torch.ones(2, device="meta"))
 
 
-# -- frames ------------------------------------------------------------------------------------------------------------
+# -- frames
 
 
 def files_of(error):
@@ -177,7 +206,9 @@ def test_a_caught_error_has_no_frames_of_ours():
 
 def test_an_uncaught_error_is_shown_without_our_frames(monkeypatch):
     shown = []
-    monkeypatch.setattr(sys, "excepthook", lambda kind, error, trace: shown.append(traceback.extract_tb(trace)))
+    monkeypatch.setattr(
+        sys, "excepthook", lambda kind, error, trace: shown.append(traceback.extract_tb(trace))
+    )
     with sd.machine("2x24GB"):
         try:
             torch.ones(2, device="cuda:7")

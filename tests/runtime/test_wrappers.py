@@ -1,4 +1,6 @@
-"""Tensors around tensors: fake tensors, wrapper classes and the transforms of `torch.func` beside a machine."""
+"""Tensors around tensors: fake tensors, wrapper classes and the transforms of `torch.func` beside a
+machine.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +74,9 @@ def test_functions_under_a_transform_see_the_device(machine, transform):
     seen = []
 
     def function(x):
-        seen.append((x.device, x.is_cuda, x.is_meta, torch.zeros(2, device=x.device).device, x.new_ones(2).device))
+        seen.append(
+            (x.device, x.is_cuda, x.is_meta, torch.zeros(2, device=x.device).device, x.new_ones(2).device)
+        )
         return x * torch.ones(2, device=x.device)
 
     assert transform(function)(torch.ones(3, 2, device=GPU)).device == GPU
@@ -87,9 +91,13 @@ def test_a_move_under_a_transform_brings_its_gradient_back(machine):
 
 def test_fake_tensors_train_a_model_on_a_gpu(machine):
     with FakeTensorMode():
-        model = nn.Sequential(nn.Conv2d(3, 4, 3, device=GPU), nn.BatchNorm2d(4, device=GPU), nn.Dropout(), nn.Flatten())
+        model = nn.Sequential(
+            nn.Conv2d(3, 4, 3, device=GPU), nn.BatchNorm2d(4, device=GPU), nn.Dropout(), nn.Flatten()
+        )
         optimizer = torch.optim.AdamW(model.parameters())
-        loss = F.cross_entropy(model(torch.randn(2, 3, 8, 8, device=GPU)), torch.randint(0, 5, (2,), device=GPU))
+        loss = F.cross_entropy(
+            model(torch.randn(2, 3, 8, 8, device=GPU)), torch.randint(0, 5, (2,), device=GPU)
+        )
         loss.backward()
         optimizer.step()
         assert type(loss) is FakeTensor
@@ -175,7 +183,9 @@ def test_control_flow_operators_run(machine):
     result.sum().backward()
     assert x.grad.tolist() == [3, 3, 3]
     count, _ = torch._higher_order_ops.while_loop(
-        lambda i, a: i < 4, lambda i, a: (i + 1, a * 2), (torch.zeros((), dtype=torch.long, device=GPU), x.detach())
+        lambda i, a: i < 4,
+        lambda i, a: (i + 1, a * 2),
+        (torch.zeros((), dtype=torch.long, device=GPU), x.detach()),
     )
     assert count.item() == 4
 

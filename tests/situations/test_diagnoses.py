@@ -1,7 +1,8 @@
 """What the five situations print: the exact text of the first finding of each, in both languages.
 
-`diagnoses/<script>.json` is the event of a real run on the tiny model; `<script>.<language>.txt` is what a person reads. After a wanted
-change, write the texts anew with `PYTHONPATH=src python tests/situations/test_diagnoses.py` and read them.
+`diagnoses/<script>.json` is the event of a real run on the tiny model; `<script>.<language>.txt` is what a
+person reads. After a wanted change, write the texts anew with `PYTHONPATH=src python
+tests/situations/test_diagnoses.py` and read them.
 """
 
 from __future__ import annotations
@@ -56,14 +57,19 @@ def event(record):
             "operands": tuple(operand(each) for each in record["operands"]),
             "stack": tuple(place(each) for each in record["stack"]),
             "notes": tuple(record["notes"]),
-            "running": tuple(Running(**{**each, "own": tuple(each["own"]), "below": tuple(each["below"])}) for each in record["running"]),
+            "running": tuple(
+                Running(**{**each, "own": tuple(each["own"]), "below": tuple(each["below"])})
+                for each in record["running"]
+            ),
         }
     )
 
 
 def finding(name, language="en"):
     """The finding of a kept event."""
-    document = json.loads((FOLDER / f"{name}.json").read_text("utf-8").replace("{EXAMPLES}", str(ROOT / "examples")))
+    document = json.loads(
+        (FOLDER / f"{name}.json").read_text("utf-8").replace("{EXAMPLES}", str(ROOT / "examples"))
+    )
     return judge(event(document["event"]), document["count"], language)
 
 
@@ -71,7 +77,9 @@ def finding(name, language="en"):
 @pytest.mark.parametrize("name", NAMES)
 def test_text(name, language, monkeypatch):
     monkeypatch.chdir(ROOT)
-    assert finding_text(finding(name, language), language) == (FOLDER / f"{name}.{language}.txt").read_text("utf-8")
+    assert finding_text(finding(name, language), language) == (FOLDER / f"{name}.{language}.txt").read_text(
+        "utf-8"
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -92,7 +100,10 @@ def test_only_a_served_block_is_offered_a_guard_for_its_cache(language):
     offered = [fix.title for fix in judge(served, 1, language).fixes if "sd.guard_cache(block)" in fix.title]
     assert len(offered) == 1 and block.kind in offered[0]
     for changed in (
-        replace(served, running=(*served.running, replace(block, name="LlamaForCausalLM", kind="LlamaForCausalLM"))),
+        replace(
+            served,
+            running=(*served.running, replace(block, name="LlamaForCausalLM", kind="LlamaForCausalLM")),
+        ),
         replace(served, operands=tuple(replace(each, holder=None) for each in served.operands)),
     ):
         assert not any("guard_cache" in fix.title for fix in judge(changed, 1, language).fixes)

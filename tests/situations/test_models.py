@@ -1,4 +1,6 @@
-"""The models of the examples: real tokenizers with the ids that the configurations name, weights under published names."""
+"""The models of the examples: real tokenizers with the ids that the configurations name, weights under
+published names.
+"""
 
 import json
 
@@ -22,7 +24,11 @@ def test_the_tokenizer_and_the_configuration_agree(name, root):
 
     assert tokenizer.eos_token_id == config["eos_token_id"]
     assert tokenizer.pad_token_id == config["bos_token_id"]
-    for kind, token in (("image", "<|image_pad|>"), ("video", "<|video_pad|>"), ("vision_start", "<|vision_start|>")):
+    for kind, token in (
+        ("image", "<|image_pad|>"),
+        ("video", "<|video_pad|>"),
+        ("vision_start", "<|vision_start|>"),
+    ):
         if f"{kind}_token_id" in config:
             assert tokenizer.convert_tokens_to_ids(token) == config[f"{kind}_token_id"]
     chat = [{"role": "user", "content": "Describe the image, 图片."}]

@@ -18,7 +18,9 @@ def quick_runs():
 
 
 def name_of(run):
-    return "-".join([run["script"].removesuffix(".py"), run["environment"], "shows" if run["expect"] else "clean"])
+    return "-".join(
+        [run["script"].removesuffix(".py"), run["environment"], "shows" if run["expect"] else "clean"]
+    )
 
 
 @pytest.fixture(scope="session")
@@ -32,7 +34,10 @@ def models(tmp_path_factory):
 @pytest.mark.parametrize("run", quick_runs(), ids=name_of)
 def test_situation(run, models):
     if not situations.is_cached(run["environment"]):
-        pytest.skip(f"the overlays of environment {run['environment']} are not built: python examples/situations.py --build-only")
+        pytest.skip(
+            f"the overlays of environment {run['environment']} are not built: python examples/situations.py "
+            "--build-only"
+        )
     for package in ("transformers", "accelerate"):
         pytest.importorskip(package)
 
@@ -57,11 +62,19 @@ def test_every_script_and_model_and_environment_of_the_table_exists():
         assert run.get("model") is None or run["model"] in make_models.SPECIFICATIONS
 
 
-EXPECTED = {"file": "lib/model.py", "function": "forward", "op": "aten.mul", "devices": {"self": "cpu", "other": "cuda:0"}}
+EXPECTED = {
+    "file": "lib/model.py",
+    "function": "forward",
+    "op": "aten.mul",
+    "devices": {"self": "cpu", "other": "cuda:0"},
+}
 
 
 def finding(**changes):
-    operands = [{"name": "self", "device": "cpu", "parameter": None}, {"name": "other", "device": "cuda:0", "parameter": None}]
+    operands = [
+        {"name": "self", "device": "cpu", "parameter": None},
+        {"name": "other", "device": "cuda:0", "parameter": None},
+    ]
     at = {"file": "/somewhere/lib/model.py", "line": 3, "function": "forward", "code": ""}
     return {"at": at, "op": "aten.mul.Tensor", "operands": operands, **changes}
 
@@ -85,7 +98,9 @@ def test_a_finding_at_the_expected_statement_is_right():
     ],
 )
 def test_another_statement_found_first_is_wrong(changes):
-    assert situations.judge({"expect": [EXPECTED]}, document(finding(**changes), finding()), 1, "") == ["another statement was found first"]
+    assert situations.judge({"expect": [EXPECTED]}, document(finding(**changes), finding()), 1, "") == [
+        "another statement was found first"
+    ]
 
 
 def test_a_bug_that_is_not_found_is_wrong():
@@ -97,14 +112,20 @@ def test_a_finding_in_a_clean_script_is_wrong():
 
 
 def test_a_script_that_fails_is_wrong():
-    wrong = situations.judge({"expect": []}, document(status="script-error"), 3, "ValueError: no\nsamedevice: nothing found")
+    wrong = situations.judge(
+        {"expect": []}, document(status="script-error"), 3, "ValueError: no\nsamedevice: nothing found"
+    )
     assert wrong == ["script-error: ValueError: no"]
 
 
 def test_a_script_that_does_not_print_what_it_should_is_wrong():
-    wrong = situations.judge({"expect": [], "prints": "weights on ['cuda:7']"}, document(), 0, "weights on ['cuda:0']")
+    wrong = situations.judge(
+        {"expect": [], "prints": "weights on ['cuda:7']"}, document(), 0, "weights on ['cuda:0']"
+    )
     assert wrong == ["does not print \"weights on ['cuda:7']\""]
 
 
 def test_a_run_without_a_report_is_wrong():
-    assert situations.judge({"expect": []}, None, 2, "no such machine") == ["no report, exit status 2: no such machine"]
+    assert situations.judge({"expect": []}, None, 2, "no such machine") == [
+        "no report, exit status 2: no such machine"
+    ]

@@ -34,7 +34,10 @@ def test_how_a_run_failed():
 
 def test_every_device_of_a_script():
     source = 'f("cuda:1", "cuda", map={"a": 0, "b": 1}, size={"height": 28}, text="cudax")'
-    assert ast.unparse(on_one_device(source, "cpu")) == "f('cpu', 'cpu', map={'a': 'cpu', 'b': 'cpu'}, size={'height': 28}, text='cudax')"
+    assert (
+        ast.unparse(on_one_device(source, "cpu"))
+        == "f('cpu', 'cpu', map={'a': 'cpu', 'b': 'cpu'}, size={'height': 28}, text='cudax')"
+    )
 
 
 def test_everything_that_a_script_holds():
@@ -46,7 +49,17 @@ def test_everything_that_a_script_holds():
         def __init__(self):
             self.part = torch.nn.Linear(1, 1, bias=False)
 
-    held = dict(tensors_held({"model": model, "out": {"logits": [torch.ones(1)]}, "pipe": Pipe(), "_own": torch.ones(1), "n": 3}))
+    held = dict(
+        tensors_held(
+            {
+                "model": model,
+                "out": {"logits": [torch.ones(1)]},
+                "pipe": Pipe(),
+                "_own": torch.ones(1),
+                "n": 3,
+            }
+        )
+    )
     assert sorted(held) == [
         "model.bias",
         "model.bias.grad",

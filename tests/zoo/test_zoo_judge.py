@@ -12,7 +12,12 @@ EXPECT = {
 }
 
 
-def finding(op="aten.mul.Tensor", line=11, file="/env/transformers/models/clip/modeling_clip.py", devices=("cuda:0", "cpu")):
+def finding(
+    op="aten.mul.Tensor",
+    line=11,
+    file="/env/transformers/models/clip/modeling_clip.py",
+    devices=("cuda:0", "cpu"),
+):
     return {
         "code": "SD101",
         "op": op,
@@ -73,14 +78,19 @@ def test_bad_version_is_right_when_the_bug_is_among_the_findings():
 
 
 def test_bad_version_with_another_finding_says_what_differs():
-    verdict = judge_bad(Outcome(1, [finding(op="aten.add.Tensor", line=1), finding(op="aten.mul_.Tensor")], LAST_LINE), EXPECT)
+    verdict = judge_bad(
+        Outcome(1, [finding(op="aten.add.Tensor", line=1), finding(op="aten.mul_.Tensor")], LAST_LINE), EXPECT
+    )
     assert not verdict.right
     assert verdict.why.startswith("nearest finding has another op ")
     assert len(verdict.others) == 2
 
 
 def test_bad_version_without_findings_is_wrong():
-    assert judge_bad(Outcome(0, [], LAST_LINE), EXPECT).why == "nothing found (exit status 0, 'SCENARIO OK' printed last)"
+    assert (
+        judge_bad(Outcome(0, [], LAST_LINE), EXPECT).why
+        == "nothing found (exit status 0, 'SCENARIO OK' printed last)"
+    )
 
 
 def test_a_run_without_a_report_is_wrong_and_shows_stderr():

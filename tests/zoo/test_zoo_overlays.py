@@ -127,13 +127,23 @@ def test_another_process_may_finish_first(pip):
 
 
 def test_torch_that_came_along_is_removed(pip):
-    pip.brings = ("torch", "torch-2.0.0.dist-info", "nvidia", "nvidia_nccl_cu12-2.0.dist-info", "torchvision", "triton")
+    pip.brings = (
+        "torch",
+        "torch-2.0.0.dist-info",
+        "nvidia",
+        "nvidia_nccl_cu12-2.0.dist-info",
+        "torchvision",
+        "triton",
+    )
     (folder,) = overlays.ensure({"timm": "1.0.3"})
     assert sorted(entry.name for entry in folder.iterdir()) == ["timm", "timm-1.0.3.dist-info", "torchvision"]
 
 
 def test_torchvision_declares_what_a_cpu_torch_lacks(pip):
-    pip.files = {"torchvision/extension.py": "import torch\n\ndef _has_ops():\n    return False\n", "torchvision/io/__init__.py": ""}
+    pip.files = {
+        "torchvision/extension.py": "import torch\n\ndef _has_ops():\n    return False\n",
+        "torchvision/io/__init__.py": "",
+    }
     (folder,) = overlays.ensure({"torchvision": "0.28.0"})
     text = (folder / "torchvision" / "extension.py").read_text()
     assert text.startswith("import torch\n")
@@ -158,7 +168,9 @@ def test_torch_cannot_be_asked_for(pip, name):
     assert pip.installed == []
 
 
-@pytest.mark.parametrize("text", ["peft", "peft>=0.1", "peft==", "--index-url==1", "../x==1", "peft==1/2", "peft==1 --user"])
+@pytest.mark.parametrize(
+    "text", ["peft", "peft>=0.1", "peft==", "--index-url==1", "../x==1", "peft==1/2", "peft==1 --user"]
+)
 def test_only_exact_pins_are_accepted(text):
     with pytest.raises(overlays.OverlayError, match="not an exact pin"):
         overlays.parse_pins([text])
@@ -176,16 +188,22 @@ def test_environment_puts_overlays_first_and_keeps_the_rest(pip, monkeypatch):
     assert env["PYTHONPATH"] == f"{overlays.overlay_folder('peft', '0.14.0')}{os.pathsep}/mine"
     assert "PYTHONPATH" not in pip.environments[0]
     monkeypatch.delenv("PYTHONPATH")
-    assert overlays.environment({"peft": "0.14.0"})["PYTHONPATH"] == str(overlays.overlay_folder("peft", "0.14.0"))
+    assert overlays.environment({"peft": "0.14.0"})["PYTHONPATH"] == str(
+        overlays.overlay_folder("peft", "0.14.0")
+    )
 
 
 def test_overlay_hides_the_installed_version(monkeypatch, tmp_path):
-    """`importlib.metadata` and `import` must both see the overlay; a plain folder on PYTHONPATH is enough for that."""
+    """`importlib.metadata` and `import` must both see the overlay; a plain folder on PYTHONPATH is enough for
+    that.
+    """
     folder = tmp_path / "rich-0.0.1"
     (folder / "rich").mkdir(parents=True)
     (folder / "rich" / "__init__.py").write_text("overlay = True\n")
     (folder / "rich-0.0.1.dist-info").mkdir()
-    (folder / "rich-0.0.1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: rich\nVersion: 0.0.1\n")
+    (folder / "rich-0.0.1.dist-info" / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: rich\nVersion: 0.0.1\n"
+    )
     code = "import importlib.metadata, rich; print(importlib.metadata.version('rich'), rich.overlay)"
     env = {**os.environ, "PYTHONPATH": str(folder)}
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
@@ -195,6 +213,9 @@ def test_overlay_hides_the_installed_version(monkeypatch, tmp_path):
 def test_command_prints_the_path(pip, capsys):
     assert overlays.main(["peft==0.14.0", "idna==3.20"]) == 0
     folders = capsys.readouterr().out.strip().split(os.pathsep)
-    assert folders == [str(overlays.overlay_folder("idna", "3.20")), str(overlays.overlay_folder("peft", "0.14.0"))]
+    assert folders == [
+        str(overlays.overlay_folder("idna", "3.20")),
+        str(overlays.overlay_folder("peft", "0.14.0")),
+    ]
     assert overlays.main(["peft"]) == 1
     assert "not an exact pin" in capsys.readouterr().err

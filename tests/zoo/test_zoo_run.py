@@ -56,7 +56,9 @@ def test_totals_count_ways_and_alarms():
 
 
 def test_table_shows_what_is_wrong(capsys):
-    run.show([row(Verdict(False, "nothing found [x]"), Verdict(False, "false alarm", ("SD101 at [/y]:1",)))], 2)
+    run.show(
+        [row(Verdict(False, "nothing found [x]"), Verdict(False, "false alarm", ("SD101 at [/y]:1",)))], 2
+    )
     out = capsys.readouterr().out
     assert "nothing found [x]" in out
     assert "SD101 at [/y]:1" in out
@@ -153,7 +155,10 @@ def sample_or_skip():
         pytest.fail(f"SAMEDEVICE_ZOO_SAMPLE must be a number of cases, not {wanted!r}")
     chosen = run.sample(CASES, int(wanted) if wanted else SAMPLE_SIZE)
     if not wanted and not run.built(chosen):
-        pytest.skip("the sample's package versions are not installed; `make zoo` or SAMEDEVICE_ZOO_SAMPLE=2 installs them")
+        pytest.skip(
+            "the sample's package versions are not installed; `make zoo` or SAMEDEVICE_ZOO_SAMPLE=2 "
+            "installs them"
+        )
     return chosen
 
 

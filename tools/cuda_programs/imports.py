@@ -1,4 +1,6 @@
-"""The three packages say what they are; one that does not fit the others says so with and without a machine."""
+"""The three packages say what they are; one that does not fit the others says so with and without a
+machine.
+"""
 
 import importlib
 

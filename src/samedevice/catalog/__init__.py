@@ -1,4 +1,6 @@
-"""The catalog: every rule with its page, as `samedevice explain CODE` prints it and `docs/rules/` keeps it."""
+"""The catalog: every rule with its page, as `samedevice explain CODE` prints it and `docs/rules/` keeps
+it.
+"""
 
 from __future__ import annotations
 

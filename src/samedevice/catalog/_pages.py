@@ -22,7 +22,11 @@ def page_text(rule: Rule, language: Language = "en") -> str:
     """The whole page. The summary is in `language`; the text below it is English."""
     first, _, rest = rule.page.strip().partition("\n\n")
     summary = _summary(rule, language)
-    head = [f"# {rule.code} {rule.name}", summary] if language == "zh" else [f"# {rule.code} {rule.name}", first, summary]
+    head = (
+        [f"# {rule.code} {rule.name}", summary]
+        if language == "zh"
+        else [f"# {rule.code} {rule.name}", first, summary]
+    )
     return "\n\n".join([*head, rest.strip()]) + "\n"
 
 
@@ -35,10 +39,30 @@ def pages() -> dict[str, str]:
 
 def index_text() -> str:
     """The list of all rules."""
-    lines = ["# Rules", "", "Made from `src/samedevice/diagnosis/rules/` by `python -m tools.pages`.", "", "## What happened", ""]
+    lines = [
+        "# Rules",
+        "",
+        "Made from `src/samedevice/diagnosis/rules/` by `python -m tools.pages`.",
+        "",
+        "## What happened",
+        "",
+    ]
     lines += ["| code | name | |", "|---|---|---|", *(_row(rule) for rule in CODES)]
-    lines += ["", "## Why: the causes", "", "| code | cause | |", "|---|---|---|", *(_row(rule) for rule in CAUSES)]
-    lines += ["", "## Before it starts: refused launches", "", "A launch is refused for these, and for some of the causes above.", ""]
+    lines += [
+        "",
+        "## Why: the causes",
+        "",
+        "| code | cause | |",
+        "|---|---|---|",
+        *(_row(rule) for rule in CAUSES),
+    ]
+    lines += [
+        "",
+        "## Before it starts: refused launches",
+        "",
+        "A launch is refused for these, and for some of the causes above.",
+        "",
+    ]
     lines += ["| code | name | |", "|---|---|---|", *(_row(rule) for rule in REFUSALS)]
     return "\n".join(lines) + "\n"
 

@@ -1,4 +1,6 @@
-"""The commands and their options. Option words stop at the script's name: everything behind it belongs to the script."""
+"""The commands and their options. Option words stop at the script's name: everything behind it belongs to the
+script.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,8 @@ def main() -> None:
 
 
 def _command() -> None:
-    # Not `app()`: calling a Typer object installs typer's own sys.excepthook, which the script would then see.
+    # Not `app()`: calling a Typer object installs typer's own sys.excepthook, which the script would then
+    # see.
     typer.main.get_command(app).main(prog_name="samedevice")
 
 
@@ -56,14 +59,19 @@ def _print_version(wanted: bool) -> None:
 
         import samedevice
 
-        typer.echo(f"samedevice {samedevice.__version__} (torch {version('torch')}, Python {sys.version.split()[0]})")
+        typer.echo(
+            f"samedevice {samedevice.__version__} (torch {version('torch')}, Python {sys.version.split()[0]})"
+        )
         raise typer.Exit
 
 
 @app.callback()
 def samedevice(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the versions and exit.")
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the versions and exit."
+        ),
     ] = False,
 ) -> None:
     """Run your real multi-GPU PyTorch program on a machine without a GPU and see every device bug."""
@@ -96,56 +104,82 @@ def _close_options(args: list[str]) -> list[str]:
 @app.command(
     cls=_StopsAtProgram,
     context_settings={"allow_interspersed_args": False},
-    epilog="Exit status: 0 nothing found, 1 findings, 2 wrong usage, 3 the script itself failed, 130 interrupted.",
+    epilog="Exit status: 0 nothing found, 1 findings, 2 wrong usage, 3 the script itself failed, 130 "
+    "interrupted.",
 )
 def run(
     *,
     program: Annotated[
         list[str] | None,
-        typer.Argument(metavar="SCRIPT [ARGS]", help="The program and its own arguments.", show_default=False),
+        typer.Argument(
+            metavar="SCRIPT [ARGS]", help="The program and its own arguments.", show_default=False
+        ),
     ] = None,
     module: Annotated[
-        str | None, typer.Option("-m", metavar="MODULE", help="Run a module, as `python -m` does.", show_default=False)
+        str | None,
+        typer.Option("-m", metavar="MODULE", help="Run a module, as `python -m` does.", show_default=False),
     ] = None,
     machine: Annotated[
-        str, typer.Option(metavar="SPEC", help="GPUs to pretend: 2x24GB, 8xA100-80G, 4xRTX4090, a + of those, or a TOML file.")
+        str,
+        typer.Option(
+            metavar="SPEC",
+            help="GPUs to pretend: 2x24GB, 8xA100-80G, 4xRTX4090, a + of those, or a TOML file.",
+        ),
     ] = DEFAULT_MACHINE,
-    json: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the findings as JSON.", show_default=False)] = None,
+    json: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also write the findings as JSON.", show_default=False)
+    ] = None,
     fail_fast: Annotated[
-        bool, typer.Option("--fail-fast", help="Raise at the first mismatch, as real hardware does, instead of going on.")
+        bool,
+        typer.Option(
+            "--fail-fast", help="Raise at the first mismatch, as real hardware does, instead of going on."
+        ),
     ] = False,
     launcher: Annotated[
         str | None,
         typer.Option(
             metavar="torchrun|accelerate|deepspeed",
-            help="Start the script through this launcher, one process for each rank, all on the same virtual machine.",
+            help="Start the script through this launcher, one process for each rank, all on the same virtual "
+            "machine.",
             show_default=False,
         ),
     ] = None,
     nproc: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Processes to launch; default: one for each GPU.", show_default=False)
+        int | None,
+        typer.Option(
+            min=1, metavar="N", help="Processes to launch; default: one for each GPU.", show_default=False
+        ),
     ] = None,
     launcher_args: Annotated[
-        str | None, typer.Option(metavar="WORDS", help="More options for the launcher, as one quoted text.", show_default=False)
+        str | None,
+        typer.Option(
+            metavar="WORDS", help="More options for the launcher, as one quoted text.", show_default=False
+        ),
     ] = None,
     ranks: Annotated[
         str,
         typer.Option(
-            metavar="all|one", help="one: run rank 0 alone, the other ranks assumed equal; for models too large for many processes."
+            metavar="all|one",
+            help="one: run rank 0 alone, the other ranks assumed equal; for models too large for many "
+            "processes.",
         ),
     ] = "all",
     lang: Annotated[
         str | None,
-        typer.Option(metavar="en|zh", help="Language of the messages; default: that of the locale.", show_default=False),
+        typer.Option(
+            metavar="en|zh", help="Language of the messages; default: that of the locale.", show_default=False
+        ),
     ] = None,
 ) -> None:
     """Run a script on a virtual multi-GPU machine and list its device bugs.
 
-    The script runs as Python would run it, and its standard output is its own; everything that samedevice says goes to
-    standard error. A device mismatch is noted, the operand is moved, and the script goes on, so one run shows all bugs.
+    The script runs as Python would run it, and its standard output is its own; everything that samedevice
+    says goes to standard error. A device mismatch is noted, the operand is moved, and the script goes on, so
+    one run shows all bugs.
 
-    With findings the status is 1 however the script ended. Without findings, a script that ends by an exception or by
-    sys.exit with anything but 0 gives 3. A script that calls os._exit ends at once, with its own status and no report.
+    With findings the status is 1 however the script ended. Without findings, a script that ends by an
+    exception or by sys.exit with anything but 0 gives 3. A script that calls os._exit ends at once, with its
+    own status and no report.
     """
     from samedevice.cli._run import Request, run_program
 
@@ -175,17 +209,29 @@ def guard(
         typer.Argument(metavar="SCRIPT [ARGS]", help="The script and its own arguments.", show_default=False),
     ] = None,
     replay: Annotated[
-        bool, typer.Option("--replay", help="After a device error, make the failing call again on a virtual machine, for birthplaces.")
+        bool,
+        typer.Option(
+            "--replay",
+            help="After a device error, make the failing call again on a virtual machine, for birthplaces.",
+        ),
     ] = False,
     heal: Annotated[
-        bool, typer.Option("--heal", help="Move the operand that is in the wrong place, say so once, and go on; costs time in each call.")
+        bool,
+        typer.Option(
+            "--heal",
+            help="Move the operand that is in the wrong place, say so once, and go on; costs time in each "
+            "call.",
+        ),
     ] = False,
     lang: Annotated[
         str | None,
-        typer.Option(metavar="en|zh", help="Language of the messages; default: that of the locale.", show_default=False),
+        typer.Option(
+            metavar="en|zh", help="Language of the messages; default: that of the locale.", show_default=False
+        ),
     ] = None,
 ) -> None:
-    """Run a script on the real machine; a device error that it does not catch is explained below its traceback.
+    """Run a script on the real machine; a device error that it does not catch is explained below its
+    traceback.
 
     Until then nothing is watched and nothing costs time, unless it is to be healed.
     """
@@ -200,18 +246,23 @@ def explain(
     source: Annotated[
         str | None,
         typer.Argument(
-            metavar="FILE|-|CODE", help="A file with the error, - for standard input, or a code such as SD111.", show_default=False
+            metavar="FILE|-|CODE",
+            help="A file with the error, - for standard input, or a code such as SD111.",
+            show_default=False,
         ),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
     lang: Annotated[
         str | None,
-        typer.Option(metavar="en|zh", help="Language of the messages; default: that of the locale.", show_default=False),
+        typer.Option(
+            metavar="en|zh", help="Language of the messages; default: that of the locale.", show_default=False
+        ),
     ] = None,
 ) -> None:
     """Explain a pasted error, or the page of a code.
 
-    Reads tracebacks, notebooks and logs as people paste them: with ranks, dates and colours, cut off, or the last line alone.
+    Reads tracebacks, notebooks and logs as people paste them: with ranks, dates and colours, cut off, or the
+    last line alone.
     Names the cause with its reasons, or the likeliest ones. Needs neither a GPU nor torch.
     """
     from samedevice.cli._explain import explain as explain_source
@@ -226,11 +277,17 @@ def _launcher(launcher: str | None, nproc: int | None, words: str | None, ranks:
     if ranks not in ("all", "one"):
         raise typer.BadParameter(f"{ranks!r} is not one of 'all', 'one'.", param_hint="'--ranks'")
     if launcher is None:
-        given = {"--nproc": nproc is not None, "--launcher-args": words is not None, "--ranks": ranks != "all"}
+        given = {
+            "--nproc": nproc is not None,
+            "--launcher-args": words is not None,
+            "--ranks": ranks != "all",
+        }
         for option in (name for name, there in given.items() if there):
             raise typer.BadParameter("needs --launcher.", param_hint=f"'{option}'")
     elif launcher not in LAUNCHERS:
-        raise typer.BadParameter(f"{launcher!r} is not one of {', '.join(map(repr, LAUNCHERS))}.", param_hint="'--launcher'")
+        raise typer.BadParameter(
+            f"{launcher!r} is not one of {', '.join(map(repr, LAUNCHERS))}.", param_hint="'--launcher'"
+        )
     return launcher
 
 
@@ -242,58 +299,117 @@ def preflight(
     *,
     target: Annotated[
         str,
-        typer.Argument(metavar="SCRIPT|CONFIG", help="A Python or shell script, or a configuration in YAML or JSON.", show_default=False),
+        typer.Argument(
+            metavar="SCRIPT|CONFIG",
+            help="A Python or shell script, or a configuration in YAML or JSON.",
+            show_default=False,
+        ),
     ],
     arguments: Annotated[
-        list[str] | None, typer.Argument(metavar="[-- ARGS]", help="The script's own arguments, behind `--`.", show_default=False)
+        list[str] | None,
+        typer.Argument(
+            metavar="[-- ARGS]", help="The script's own arguments, behind `--`.", show_default=False
+        ),
     ] = None,
     machine: Annotated[
-        str, typer.Option(metavar="SPEC", help="The machine it is meant for: 8xA100-80G, 2x24GB, or a TOML file.")
+        str,
+        typer.Option(metavar="SPEC", help="The machine it is meant for: 8xA100-80G, 2x24GB, or a TOML file."),
     ] = DEFAULT_MACHINE,
     launcher: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="python, torchrun, accelerate or deepspeed; a shell script says so itself.", show_default=False),
+        typer.Option(
+            metavar="NAME",
+            help="python, torchrun, accelerate or deepspeed; a shell script says so itself.",
+            show_default=False,
+        ),
     ] = None,
     nproc: Annotated[
-        int | None, typer.Option(metavar="N", help="Processes per machine; default: one for each visible GPU.", show_default=False)
+        int | None,
+        typer.Option(
+            metavar="N", help="Processes per machine; default: one for each visible GPU.", show_default=False
+        ),
     ] = None,
     write: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Write the files of a launch that fits the machine.", show_default=False)
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Write the files of a launch that fits the machine.", show_default=False
+        ),
     ] = None,
     memory: Annotated[
-        bool, typer.Option("--memory", help="Also show what a training step needs of each GPU, and the largest micro-batch that fits.")
+        bool,
+        typer.Option(
+            "--memory",
+            help="Also show what a training step needs of each GPU, and the largest micro-batch that fits.",
+        ),
     ] = False,
     model: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="For --write and --memory: the model's folder, with its config.json.", show_default=False),
+        typer.Option(
+            metavar="DIR",
+            help="For --write and --memory: the model's folder, with its config.json.",
+            show_default=False,
+        ),
     ] = None,
     batch: Annotated[int, typer.Option(metavar="N", help="For both: samples of one step over all GPUs.")] = 1,
     context: Annotated[int, typer.Option(metavar="N", help="For both: tokens of one sample.")] = 2048,
     mode: Annotated[
-        str | None, typer.Option(metavar="NAME", help="For both: ddp, fsdp, zero2 or zero3 instead of a choice.", show_default=False)
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="For both: ddp, fsdp, zero2 or zero3 instead of a choice.",
+            show_default=False,
+        ),
     ] = None,
-    sharding: Annotated[str, typer.Option(metavar="NAME", help="For both: fsdp or deepspeed where replicas do not fit.")] = "fsdp",
+    sharding: Annotated[
+        str, typer.Option(metavar="NAME", help="For both: fsdp or deepspeed where replicas do not fit.")
+    ] = "fsdp",
     method: Annotated[
-        str, typer.Option(metavar="NAME", help="For both: full, lora or qlora; what is trained, 16 as the rank of adapters.")
+        str,
+        typer.Option(
+            metavar="NAME", help="For both: full, lora or qlora; what is trained, 16 as the rank of adapters."
+        ),
     ] = "full",
     config: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="accelerate's or DeepSpeed's configuration of the launch.", show_default=False)
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="accelerate's or DeepSpeed's configuration of the launch.",
+            show_default=False,
+        ),
     ] = None,
-    json: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the findings as JSON.", show_default=False)] = None,
+    json: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also write the findings as JSON.", show_default=False)
+    ] = None,
     lang: Annotated[
         str | None,
-        typer.Option(metavar="en|zh", help="Language of the messages; default: that of the locale.", show_default=False),
+        typer.Option(
+            metavar="en|zh", help="Language of the messages; default: that of the locale.", show_default=False
+        ),
     ] = None,
 ) -> None:
     """Judge a launch before it starts, from source and configuration alone.
 
-    Says which kind of parallelism will result, and refuses what would fail once the GPUs are there: a device_map under a launcher, ranks
-    that share a GPU, a configuration that contradicts its command. Nothing is run, no weight is read, and torch is not imported.
+    Says which kind of parallelism will result, and refuses what would fail once the GPUs are there: a
+    device_map under a launcher, ranks
+    that share a GPU, a configuration that contradicts its command. Nothing is run, no weight is read, and
+    torch is not imported.
     """
     from samedevice.cli._preflight import Asked, Options, judge_launch
 
     asked = Asked(model, batch, context, mode, sharding, method)
-    options = Options(target, tuple(arguments or ()), machine, launcher, nproc, config, json, _language(lang), asked, write, memory)
+    options = Options(
+        target,
+        tuple(arguments or ()),
+        machine,
+        launcher,
+        nproc,
+        config,
+        json,
+        _language(lang),
+        asked,
+        write,
+        memory,
+    )
     _open_closed_output()
     raise typer.Exit(judge_launch(options))
 

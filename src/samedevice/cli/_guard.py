@@ -1,4 +1,6 @@
-"""`samedevice guard`: a script on the real machine, as Python runs it, with whatever it does not catch explained."""
+"""`samedevice guard`: a script on the real machine, as Python runs it, with whatever it does not catch
+explained.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from samedevice.report import finding_text, readable_language
 FAILED, WRONG_USAGE = 1, 2
 
 
-def guard_script(words: tuple[str, ...], chosen: Language | None, heal: bool = False, replay: bool = False) -> int:
+def guard_script(
+    words: tuple[str, ...], chosen: Language | None, heal: bool = False, replay: bool = False
+) -> int:
     """Run the script and return its status; what it leaves to `sys.excepthook` gets its diagnosis first.
 
     With `heal` everything that the main thread asks of torch runs under `samedevice.heal()`.

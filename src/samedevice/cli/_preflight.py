@@ -67,10 +67,18 @@ def judge_launch(options: Options) -> int:
     try:
         request = _request(options, language)
         judgements = preflight(request, language)
-        memories = [_memory(options.asked, judgement, request, language) for judgement in judgements] if options.memory else []
+        memories = (
+            [_memory(options.asked, judgement, request, language) for judgement in judgements]
+            if options.memory
+            else []
+        )
         if options.json is not None:
             _write(options.json, judgements, memories, request, language)
-        written = _write_launch(options.write, options.asked, judgements[0], request, language) if options.write is not None else None
+        written = (
+            _write_launch(options.write, options.asked, judgements[0], request, language)
+            if options.write is not None
+            else None
+        )
     except UsageError as error:
         print(f"samedevice: {error}", file=sys.stderr)
         return WRONG_USAGE
@@ -90,14 +98,19 @@ def judge_launch(options: Options) -> int:
             )
         if written is not None:
             console.print()
-            print_written(console, [*written.why, say("preflight.written", language, files=", ".join(map(str, written.files)))])
+            print_written(
+                console,
+                [*written.why, say("preflight.written", language, files=", ".join(map(str, written.files)))],
+            )
         sys.stdout.flush()
     return REFUSED if any(judgement.findings for judgement in judgements) else PASSED
 
 
 def _request(options: Options, language: Language) -> Request:
     if options.launcher is not None and options.launcher not in LAUNCHERS:
-        raise UsageError(say("preflight.launcher", language, given=options.launcher, known=", ".join(LAUNCHERS)))
+        raise UsageError(
+            say("preflight.launcher", language, given=options.launcher, known=", ".join(LAUNCHERS))
+        )
     if options.processes is not None and options.processes < 1:
         raise UsageError(say("preflight.count", language))
     return Request(
@@ -111,7 +124,9 @@ def _request(options: Options, language: Language) -> Request:
 
 
 def _wanted(asked: Asked, judgement: Judgement, language: Language) -> Wanted | None:
-    """What is to be trained; None without a model: it is the one that was named, or the one that the script loads from a folder."""
+    """What is to be trained; None without a model: it is the one that was named, or the one that the script
+    loads from a folder.
+    """
     sharding = next((each for each in SHARDINGS if each == asked.sharding), None)
     if sharding is None:
         raise UsageError(say("preflight.mode", language, given=asked.sharding, known=", ".join(SHARDINGS)))
@@ -132,17 +147,30 @@ def _needs(memory: LaunchMemory, language: Language) -> Needs:
     return Needs(memory.headline(language), memory.table(language), memory.notes, memory.why, memory.fits)
 
 
-def _write_launch(folder: Path, asked: Asked, judgement: Judgement, request: Request, language: Language) -> WrittenLaunch:
+def _write_launch(
+    folder: Path, asked: Asked, judgement: Judgement, request: Request, language: Language
+) -> WrittenLaunch:
     """The files of a launch that fits."""
     wanted = _wanted(asked, judgement, language)
     if wanted is None:
         raise UsageError(say("preflight.no-model", language))
     return write_launch(
-        folder, wanted, request.machine, judgement.launch.script, without_option(judgement.launch.arguments, "device_map"), language
+        folder,
+        wanted,
+        request.machine,
+        judgement.launch.script,
+        without_option(judgement.launch.arguments, "device_map"),
+        language,
     )
 
 
-def _write(path: Path, judgements: tuple[Judgement, ...], memories: Sequence[LaunchMemory], request: Request, language: Language) -> None:
+def _write(
+    path: Path,
+    judgements: tuple[Judgement, ...],
+    memories: Sequence[LaunchMemory],
+    request: Request,
+    language: Language,
+) -> None:
     """One launch as it is; of several the first whole, with the others under `launches`."""
     documents = [judgement.as_json(request.machine.describe(), language) for judgement in judgements]
     for document, memory in zip(documents, memories, strict=False):  # none where they were not asked for
@@ -151,7 +179,9 @@ def _write(path: Path, judgements: tuple[Judgement, ...], memories: Sequence[Lau
     try:
         path.write_text(json.dumps(content, indent=1, ensure_ascii=True) + "\n", "utf-8")
     except OSError as error:
-        raise UsageError(say("preflight.unwritable", language, path=path, reason=error.strerror or error)) from None
+        raise UsageError(
+            say("preflight.unwritable", language, path=path, reason=error.strerror or error)
+        ) from None
 
 
 def _joined(documents: list[dict[str, object]]) -> dict[str, object]:

@@ -1,7 +1,8 @@
 """The user's program, run as Python itself would run it.
 
-What must hold: `__main__` is a real module for as long as the process lives (pickling, multiprocessing), with the names that
-Python gives it; `sys.argv` and `sys.path[0]` are Python's; a program that cannot be found is told before anything runs.
+What must hold: `__main__` is a real module for as long as the process lives (pickling, multiprocessing), with
+the names that Python gives it; `sys.argv` and `sys.path[0]` are Python's; a program that cannot be found is
+told before anything runs.
 """
 
 from __future__ import annotations
@@ -45,7 +46,9 @@ class Program:
             main.__annotations__ = {}
         sys.argv = list(self.argv)
         sys.modules["__main__"] = main
-        if "multiprocessing" in sys.modules:  # imported by us, it named our own main module so; spawned workers send back classes of it
+        if (
+            "multiprocessing" in sys.modules
+        ):  # imported by us, it named our own main module so; spawned workers send back classes of it
             sys.modules["__mp_main__"] = main
         if self.parent:
             __import__(self.parent)  # not importlib.import_module: that would add a frame to its tracebacks
@@ -66,11 +69,19 @@ def find_script(path: str, args: tuple[str, ...], language: Language) -> Program
     try:
         source = file.read_bytes()
     except OSError as error:
-        raise UsageError(say("usage.script-unreadable", language, path=path, reason=error.strerror or error)) from None
+        raise UsageError(
+            say("usage.script-unreadable", language, path=path, reason=error.strerror or error)
+        ) from None
     absolute = path if file.is_absolute() else f"{Path.cwd()}{os.sep}{path}"  # not tidied: Python keeps `./`
     if file.suffix == ".pyc":
         compiled = SourcelessFileLoader("__main__", absolute)
-        return Program(absolute, (path, *args), _folder(file), _names(absolute, compiled), lambda: _code(compiled, "__main__"))
+        return Program(
+            absolute,
+            (path, *args),
+            _folder(file),
+            _names(absolute, compiled),
+            lambda: _code(compiled, "__main__"),
+        )
     return Program(
         file=absolute,
         argv=(path, *args),
@@ -81,7 +92,9 @@ def find_script(path: str, args: tuple[str, ...], language: Language) -> Program
 
 
 def find_module(name: str, args: tuple[str, ...], language: Language) -> Program:
-    """The program that `python -m name` runs. Nothing is imported yet: a package's `__init__` is part of the program."""
+    """The program that `python -m name` runs. Nothing is imported yet: a package's `__init__` is part of the
+    program.
+    """
     here = str(Path.cwd())
     spec = _search(name, here)
     if spec is None:
@@ -100,7 +113,11 @@ def enter_path(entry: str) -> None:
 
 
 def _from_spec(spec: ModuleSpec, argv: tuple[str, ...], path_entry: str, parent: str) -> Program:
-    names = _names(spec.origin, spec.loader) | {"__cached__": spec.cached, "__package__": parent, "__spec__": spec}
+    names = _names(spec.origin, spec.loader) | {
+        "__cached__": spec.cached,
+        "__package__": parent,
+        "__spec__": spec,
+    }
     return Program(spec.origin, argv, path_entry, names, lambda: _code(spec.loader, spec.name), parent)
 
 

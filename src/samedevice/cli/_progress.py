@@ -1,8 +1,9 @@
 """One line of status while a long script runs on a terminal.
 
-It must never mix with the script's own lines. So it is drawn only while both streams of the script stand at the start of a
-line, and it is wiped before the script writes. The streams stay the very objects that they were: only their `write` is
-shadowed on the instance, and only while the line may show. What a subprocess or C code writes is not seen here.
+It must never mix with the script's own lines. So it is drawn only while both streams of the script stand at
+the start of a line, and it is wiped before the script writes. The streams stay the very objects that they
+were: only their `write` is shadowed on the instance, and only while the line may show. What a subprocess or C
+code writes is not seen here.
 """
 
 from __future__ import annotations
@@ -54,7 +55,9 @@ class Progress:
 
     def __enter__(self) -> Progress:
         if self._stream.isatty() and os.environ.get("TERM", "dumb") != "dumb":
-            self._streams = [stream for stream in {sys.stdout, sys.stderr} if stream is not None and stream.isatty()]
+            self._streams = [
+                stream for stream in {sys.stdout, sys.stderr} if stream is not None and stream.isatty()
+            ]
             for stream in self._streams:
                 stream.write = self._before(stream.write)  # type: ignore[method-assign] # on the instance, undone in __exit__
             self._input, builtins.input = builtins.input, self._ask
@@ -105,7 +108,9 @@ class Progress:
         """`write`, with the status line wiped first."""
 
         def wiped(text: str) -> int:
-            if os.getpid() != self._owner:  # a forked child owns no status line, and the lock may be held in its copy
+            if (
+                os.getpid() != self._owner
+            ):  # a forked child owns no status line, and the lock may be held in its copy
                 return write(text)
             with self._lock:
                 self._wipe()

@@ -1,7 +1,8 @@
 """`samedevice run`: the order of things around a script, and what its end means.
 
-Before the script: everything that can be wrong with the command line is found. After it: its threads and exit handlers run
-while the virtual GPUs still exist, as they would on hardware; then the JSON is written, and last the report.
+Before the script: everything that can be wrong with the command line is found. After it: its threads and exit
+handlers run while the virtual GPUs still exist, as they would on hardware; then the JSON is written, and last
+the report.
 """
 
 from __future__ import annotations
@@ -139,14 +140,22 @@ def _run(request: Request, stream: TextIO, language: Language) -> int:
 
 
 def _run_here(
-    request: Request, program: Program, machine: Any, family: Family, document: TextIO | None, stream: TextIO, language: Language
+    request: Request,
+    program: Program,
+    machine: Any,
+    family: Family,
+    document: TextIO | None,
+    stream: TextIO,
+    language: Language,
 ) -> int:
     """The script runs in this process; what it starts inherits the machine."""
     owner = os.getpid()
     watcher: Watcher | None = None
     reporter = Reporter(str(family.folder))
     ending = _Ending("interrupted", INTERRUPTED, INTERRUPTED)
-    with suppress(KeyboardInterrupt):  # while torch is imported or the engine comes and goes; the script's own is in _execute
+    with suppress(
+        KeyboardInterrupt
+    ):  # while torch is imported or the engine comes and goes; the script's own is in _execute
         _take_sigterm()
         watcher = _virtual_machine(machine, request.fail_fast, program.file, reporter)
         enter_path(program.path_entry)
@@ -158,7 +167,9 @@ def _run_here(
         return ending.python_code
     with suppress(ValueError):  # not the main thread
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if left := sorted(set(end_left_over(family, among_ranks=watcher is not None and watcher.rank is not None))):
+    if left := sorted(
+        set(end_left_over(family, among_ranks=watcher is not None and watcher.rank is not None))
+    ):
         _tell(stream, say("left-over", language, processes=", ".join(map(str, left))))
     if watcher is not None and ending.status == "script-error" and watcher.assumed_reads:
         _tell(stream, assumed_text(watcher.assumed_reads, language))
@@ -166,27 +177,50 @@ def _run_here(
     return _conclude(own, family, machine, ending, document, stream, language)
 
 
-def _run_launch(request: Request, machine: Any, family: Family, document: TextIO | None, stream: TextIO, language: Language) -> int:
+def _run_launch(
+    request: Request,
+    machine: Any,
+    family: Family,
+    document: TextIO | None,
+    stream: TextIO,
+    language: Language,
+) -> int:
     """A launcher runs the script, in one process for each rank; this process only waits."""
     assert request.launcher is not None
     words = (*((request.module,) if request.module is not None else ()), *request.program)
     command = launch_command(
-        request.launcher, _processes(request, machine), request.launcher_options, words, module=request.module is not None
+        request.launcher,
+        _processes(request, machine),
+        request.launcher_options,
+        words,
+        module=request.module is not None,
     )
     ending = _Ending("interrupted", INTERRUPTED, INTERRUPTED)
     with suppress(KeyboardInterrupt):
         _take_sigterm()
         code = launch(command, family)
-        ending = _Ending("completed", NOTHING_FOUND, 0) if code == 0 else _Ending("script-error", SCRIPT_FAILED, code)
+        ending = (
+            _Ending("completed", NOTHING_FOUND, 0)
+            if code == 0
+            else _Ending("script-error", SCRIPT_FAILED, code)
+        )
     with suppress(ValueError):  # not the main thread
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if ending.status == "script-error" and any(member.status == "out-of-memory" for member in family.members()):
+    if ending.status == "script-error" and any(
+        member.status == "out-of-memory" for member in family.members()
+    ):
         ending = _Ending("out-of-memory", FOUND, 1)
     return _conclude([], family, machine, ending, document, stream, language)
 
 
 def _conclude(
-    own: list[Member], family: Family, machine: Described, ending: _Ending, document: TextIO | None, stream: TextIO, language: Language
+    own: list[Member],
+    family: Family,
+    machine: Described,
+    ending: _Ending,
+    document: TextIO | None,
+    stream: TextIO,
+    language: Language,
 ) -> int:
     """Tell what all processes saw, and return the exit status."""
     members = [*own, *(member for member in family.members() if member.concerned)]
@@ -202,7 +236,15 @@ def _conclude(
     shown = memory if alone else memory_by_rank(members)
     with suppress(OSError, ValueError):  # standard error is closed, or its reader went away
         console = open_console(stream)
-        print_run(console, findings=findings, machine=description, memory=shown, status=ending.status, language=language, asked=asked)
+        print_run(
+            console,
+            findings=findings,
+            machine=description,
+            memory=shown,
+            status=ending.status,
+            language=language,
+            asked=asked,
+        )
         stream.flush()
     code = _exit_code(ending, findings)
     if ending.status == "interrupted" and _workers():
@@ -232,12 +274,17 @@ def _processes(request: Request, machine: Any) -> int:
 def _fix_hash_seed() -> None:
     """Start once more with PYTHONHASHSEED=0 unless the user chose a seed.
 
-    accelerate 1.15 picks a model's main device with `list(set(devices))[0]`; with devices given as strings that depends on the
-    hash seed, so the same script would have other findings from run to run. The seed is read only when Python starts. This
-    comes before torch is imported, so it costs one bare start of Python (about 0.1 s). The same process goes on: standard
-    input, descriptors and arguments are untouched.
+    accelerate 1.15 picks a model's main device with `list(set(devices))[0]`; with devices given as strings
+    that depends on the hash seed, so the same script would have other findings from run to run. The seed is
+    read only when Python starts. This comes before torch is imported, so it costs one bare start of Python
+    (about 0.1 s). The same process goes on: standard input, descriptors and arguments are untouched.
     """
-    if "PYTHONHASHSEED" in os.environ or sys.flags.ignore_environment or os.name != "posix" or not sys.executable:
+    if (
+        "PYTHONHASHSEED" in os.environ
+        or sys.flags.ignore_environment
+        or os.name != "posix"
+        or not sys.executable
+    ):
         return
     environment = {**os.environ, "PYTHONHASHSEED": "0"}
     os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environment)
@@ -262,23 +309,31 @@ def _virtual_machine(machine: Any, fail_fast: bool, script: str | None, reporter
     from samedevice.runtime import VirtualMachine
 
     watcher: Watcher = VirtualMachine(
-        machine, on_mismatch="raise" if fail_fast else "record", script=script, observer=reporter.note_in_forks
+        machine,
+        on_mismatch="raise" if fail_fast else "record",
+        script=script,
+        observer=reporter.note_in_forks,
     )
     reporter.attach(watcher)
     return watcher
 
 
 def _open_json(path: Path | None, language: Language) -> TextIO | None:
-    """Open the JSON file before the run: a bad path is told at once, and no older result survives a run that never ends."""
+    """Open the JSON file before the run: a bad path is told at once, and no older result survives a run that
+    never ends.
+    """
     if path is None:
         return None
     if str(path) == "-":
         raise UsageError(say("usage.json-stdout", language))
     try:
-        # A file name that is no Unicode holds lone surrogates; backslashreplace writes them as JSON's own escapes.
+        # A file name that is no Unicode holds lone surrogates; backslashreplace writes them as JSON's own
+        # escapes.
         return path.open("w", encoding="utf-8", errors="backslashreplace")
     except OSError as error:
-        raise UsageError(say("usage.json-unwritable", language, path=path, reason=error.strerror or error)) from None
+        raise UsageError(
+            say("usage.json-unwritable", language, path=path, reason=error.strerror or error)
+        ) from None
 
 
 def _execute(program: Program, stream: TextIO, language: Language) -> _Ending:
@@ -296,7 +351,9 @@ def _execute(program: Program, stream: TextIO, language: Language) -> _Ending:
 
 
 def _failed(error: BaseException, stream: TextIO, language: Language) -> _Ending:
-    """Show the script's error. Outside its handler, so that a hook of the script that fails does not get it as its context."""
+    """Show the script's error. Outside its handler, so that a hook of the script that fails does not get it
+    as its context.
+    """
     internal = isinstance(error, AssertionError) and raised_by_us(error)
     show_exception(error)
     if isinstance(error, UnsupportedFeatureError):
@@ -304,11 +361,17 @@ def _failed(error: BaseException, stream: TextIO, language: Language) -> _Ending
     if internal:
         _tell(stream, say("internal-error", language, reason=_named(error)))
         return _Ending("script-error", INTERNAL_ERROR, 1)
-    return _Ending("out-of-memory", FOUND, 1) if _is_out_of_memory(error) else _Ending("script-error", SCRIPT_FAILED, 1)
+    return (
+        _Ending("out-of-memory", FOUND, 1)
+        if _is_out_of_memory(error)
+        else _Ending("script-error", SCRIPT_FAILED, 1)
+    )
 
 
 def _ending_of_exit(request: SystemExit) -> _Ending:
-    """`sys.exit(...)`: None and 0 are a good end; anything but a number is printed, as Python does, and means 1."""
+    """`sys.exit(...)`: None and 0 are a good end; anything but a number is printed, as Python does, and means
+    1.
+    """
     if request.code is None or request.code == 0:
         return _Ending("completed", NOTHING_FOUND, 0)
     if isinstance(request.code, int):
@@ -354,7 +417,9 @@ def _wind_down(ending: _Ending) -> _Ending:
 
 
 def _interpreter_step(module: Any, name: str) -> None:
-    """A private function that the interpreter itself calls at its end; without it the step happens later, as usual."""
+    """A private function that the interpreter itself calls at its end; without it the step happens later, as
+    usual.
+    """
     step: Callable[[], object] | None = getattr(module, name, None)
     if step is not None:
         step()
@@ -362,14 +427,22 @@ def _interpreter_step(module: Any, name: str) -> None:
 
 def _workers() -> list[threading.Thread]:
     """Threads that Python would wait for."""
-    return [thread for thread in threading.enumerate() if not thread.daemon and thread is not threading.main_thread()]
+    return [
+        thread
+        for thread in threading.enumerate()
+        if not thread.daemon and thread is not threading.main_thread()
+    ]
 
 
 def _take_sigterm() -> None:
-    """SIGTERM ends the script as Ctrl-C does, so that a time limit still gets its report. A script's own handler wins later."""
+    """SIGTERM ends the script as Ctrl-C does, so that a time limit still gets its report. A script's own
+    handler wins later.
+    """
 
     def interrupt(number: int, _: FrameType | None) -> None:
-        if os.getpid() != owner:  # a forked worker, which multiprocessing ends by SIGTERM: it dies of it, as always
+        if (
+            os.getpid() != owner
+        ):  # a forked worker, which multiprocessing ends by SIGTERM: it dies of it, as always
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
         raise KeyboardInterrupt

@@ -1,5 +1,5 @@
-"""Judging: from what the runtime saw, or a person pasted, to findings that people can act on. Plain records in and out; torch is
-never imported.
+"""Judging: from what the runtime saw, or a person pasted, to findings that people can act on. Plain records
+in and out; torch is never imported.
 """
 
 from __future__ import annotations

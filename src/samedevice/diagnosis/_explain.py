@@ -76,7 +76,9 @@ def explain_report(report: Report, language: Language = "en") -> Finding:
 
 
 def _operands(report: Report) -> tuple[Operand, ...]:
-    """What the message says of the tensors. The named argument is on the second device, or on the first in the newer wording."""
+    """What the message says of the tensors. The named argument is on the second device, or on the first in
+    the newer wording.
+    """
     if not report.devices:
         return ()
     names = ["?", report.argument or "?"]

@@ -1,4 +1,6 @@
-"""One event to one finding: its code, its headline, its cause as far as the evidence goes, and what repairs it."""
+"""One event to one finding: its code, its headline, its cause as far as the evidence goes, and what repairs
+it.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ from samedevice.rules import of_another_library
 
 
 def judge(event: Event, count: int = 1, language: Language = "en", ranks: Sequence[int] = ()) -> Finding:
-    """The finding that `event` amounts to, seen `count` times, on `ranks` of a launch, with its texts in `language`."""
+    """The finding that `event` amounts to, seen `count` times, on `ranks` of a launch, with its texts in
+    `language`.
+    """
     row = code_for(event.kind)
     scene = Scene(event, launched=bool(ranks))
     verdict = decide(weigh_event(scene))
@@ -75,7 +79,9 @@ def _devices(event: Event) -> list[str]:
         return [f"cuda:{named[1]}"]
     if event.kind is EventKind.SHARED_GPU:
         return list(event.memory)
-    operands = event.operands[:-1] if event.kind is EventKind.COLLECTIVE else event.operands  # the last one is the group
+    operands = (
+        event.operands[:-1] if event.kind is EventKind.COLLECTIVE else event.operands
+    )  # the last one is the group
     return list(dict.fromkeys(operand.device for operand in operands)) or ["cuda"]
 
 

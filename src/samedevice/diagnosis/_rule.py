@@ -1,7 +1,8 @@
 """What a rule is: a code, a page, and what points to it in a paste and in an event.
 
-A rule lives in one file of `rules/`. Its module docstring is its page; `signs` weigh what a pasted text shows, `detect` what the
-runtime saw. Weights of both are on one scale: 2 is a hint, 4 a good reason, 6 a strong one, 8 leaves nothing to guess.
+A rule lives in one file of `rules/`. Its module docstring is its page; `signs` weigh what a pasted text
+shows, `detect` what the runtime saw. Weights of both are on one scale: 2 is a hint, 4 a good reason, 6 a
+strong one, 8 leaves nothing to guess.
 """
 
 from __future__ import annotations
@@ -15,7 +16,15 @@ from samedevice.diagnosis.paste import Frame, Report
 from samedevice.events import EventKind
 from samedevice.messages import Language, Message, say
 
-HEADINGS = ("What happens", "Why it fails", "Example", "Use instead", "Fix safety", "Known limits", "References")
+HEADINGS = (
+    "What happens",
+    "Why it fails",
+    "Example",
+    "Use instead",
+    "Fix safety",
+    "Known limits",
+    "References",
+)
 """What each page has, in this order."""
 
 
@@ -98,7 +107,9 @@ def sign(weight: float, *looks: Look, certain: bool = False) -> Sign:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """The message is of one of these kinds, names such an operator and argument, and such a pair of devices."""
+    """The message is of one of these kinds, names such an operator and argument, and such a pair of
+    devices.
+    """
 
     kinds: frozenset[str]
     op: re.Pattern[str] | None
@@ -205,7 +216,11 @@ def framed() -> Look:
 
     def look(report: Report) -> Reason | None:
         where = report.at
-        return because("frame", file=where.file or "?", function=where.function or "?") if where and report.statement else None
+        return (
+            because("frame", file=where.file or "?", function=where.function or "?")
+            if where and report.statement
+            else None
+        )
 
     return look
 

@@ -52,7 +52,11 @@ class Scene:
     def astray(self) -> tuple[Operand, ...]:
         """The tensors of a collective that are not on the GPU of its process group."""
         group = self.group
-        return () if group is None else tuple(each for each in self.event.operands if each.device != group.device)
+        return (
+            ()
+            if group is None
+            else tuple(each for each in self.event.operands if each.device != group.device)
+        )
 
     @cached_property
     def code(self) -> str:
@@ -93,7 +97,9 @@ class Scene:
 
     @cached_property
     def home(self) -> str | None:
-        """Where the innermost running module lives: its hook's device, or that of its parameters when they have one."""
+        """Where the innermost running module lives: its hook's device, or that of its parameters when they
+        have one.
+        """
         for each in self.event.running:
             if each.hook:
                 return each.hook
@@ -119,17 +125,27 @@ class Scene:
         return place is not None and self.event.user_at is not None and place.file == self.event.user_at.file
 
     def left_others(self, operand: Operand) -> bool:
-        """Whether the operand is on a GPU and all that it met there lies on the host and is no weight: those were left behind."""
+        """Whether the operand is on a GPU and all that it met there lies on the host and is no weight: those
+        were left behind.
+        """
         away = [other for other in self.event.operands if other.device != operand.device]
-        return operand.device.startswith("cuda") and bool(away) and all(other.device == "cpu" and not other.role for other in away)
+        return (
+            operand.device.startswith("cuda")
+            and bool(away)
+            and all(other.device == "cpu" and not other.role for other in away)
+        )
 
     def placed_by_user(self, operand: Operand) -> bool:
-        """Whether the operand's last move, or else its birth, is in the user's own script; where neither is known, who holds it."""
+        """Whether the operand's last move, or else its birth, is in the user's own script; where neither is
+        known, who holds it.
+        """
         place = operand.moved or operand.made
         return operand.held_by_user if place is None else self.by_user(place)
 
     def plain_attribute(self, operand: Operand) -> tuple[str, str, Place | None] | None:
-        """Name, class and birthplace of the plain attribute of a module that the operand is, or was computed from on its device."""
+        """Name, class and birthplace of the plain attribute of a module that the operand is, or was computed
+        from on its device.
+        """
         if operand.kept_by and operand.local and operand.moved is None:
             return operand.local, operand.kept_by, operand.made
         for part in operand.ingredients:
@@ -139,29 +155,48 @@ class Scene:
 
     def made_by_factory(self, operand: Operand) -> bool:
         """Whether a line of library code made the operand from nothing, or from Python values."""
-        return operand.made is not None and not self.by_user(operand.made) and bool(FACTORY.search(made_text(operand)))
+        return (
+            operand.made is not None
+            and not self.by_user(operand.made)
+            and bool(FACTORY.search(made_text(operand)))
+        )
 
     @cached_property
     def alone(self) -> Operand | None:
         """The operand that has a device for itself while all others, two or more, share another."""
-        tensors = [each for each in self.event.operands if each.dtype and not (each.device == "cpu" and each.shape == ())]
-        by_device = {device: [each for each in tensors if each.device == device] for device in {each.device for each in tensors}}
+        tensors = [
+            each
+            for each in self.event.operands
+            if each.dtype and not (each.device == "cpu" and each.shape == ())
+        ]
+        by_device = {
+            device: [each for each in tensors if each.device == device]
+            for device in {each.device for each in tensors}
+        }
         single = [held[0] for held in by_device.values() if len(held) == 1]
         return single[0] if len(by_device) == 2 and len(single) == 1 and len(tensors) > 2 else None
 
     def handed_in(self, operand: Operand) -> bool:
-        """Whether the script gave the operand to a module's call as an argument, where it had made or placed it itself."""
+        """Whether the script gave the operand to a module's call as an argument, where it had made or placed
+        it itself.
+        """
         name = operand.argument or ""
         return bool(self.event.running) and bool(name) and not operand.role and self.placed_by_user(operand)
 
     def odd(self, *candidates: Operand) -> Operand | None:
-        """The candidate that is alone on its device or away from the running module's, or else on the host, or else the last."""
+        """The candidate that is alone on its device or away from the running module's, or else on the host,
+        or else the last.
+        """
         if not candidates:
             return None
         if self.alone in candidates and self.by_user(self.event.at):
             return self.alone
         at = self.event.at
-        here = [each for each in candidates if each.moved is not None and (each.moved.file, each.moved.line) == (at.file, at.line)]
+        here = [
+            each
+            for each in candidates
+            if each.moved is not None and (each.moved.file, each.moved.line) == (at.file, at.line)
+        ]
         if here and len(here) < len(candidates):  # what the failing line itself brought over is right
             candidates = tuple(each for each in candidates if each not in here)
         if self.home is not None:
@@ -177,12 +212,16 @@ class Scene:
         """Where the map puts a parameter; None when the map does not reach it."""
         best: tuple[int, str] | None = None
         for name, device in self.event.device_map.items():
-            if (not name or parameter == name or parameter.startswith(f"{name}.")) and (best is None or len(name) > best[0]):
+            if (not name or parameter == name or parameter.startswith(f"{name}.")) and (
+                best is None or len(name) > best[0]
+            ):
                 best = (len(name), device)
         return best[1] if best else None
 
     def written(self, operand: Operand) -> str:
-        """The operand as its reader finds it in the failing statement, or else by the name of its argument."""
+        """The operand as its reader finds it in the failing statement, or else by the name of its
+        argument.
+        """
         if operand.local or operand.parameter:
             return operand.local or operand.parameter or operand.name
         for text in (self.event.at.call, self.event.at.code):
@@ -196,7 +235,9 @@ class Scene:
         return operand.argument or operand.name
 
     def named_by(self, operand: Operand) -> str:
-        """The statement above the failing one that gave the operand its local name; empty when there is none close by."""
+        """The statement above the failing one that gave the operand its local name; empty when there is none
+        close by.
+        """
         name, at = operand.local or "", self.event.at
         if not name.isidentifier():
             return ""

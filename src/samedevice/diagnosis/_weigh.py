@@ -1,7 +1,7 @@
 """From a report or an event to causes in the order of their weight.
 
-Weights add up over a rule's signs; a rule that speaks of an event speaks once. Nothing is a cause on its frequency alone: how common
-a cause is only orders the candidates.
+Weights add up over a rule's signs; a rule that speaks of an event speaks once. Nothing is a cause on its
+frequency alone: how common a cause is only orders the candidates.
 """
 
 from __future__ import annotations
@@ -25,18 +25,29 @@ _FAR = 3.0
 """By how much it must lead to be certain."""
 
 _SPECIAL = frozenset(
-    "meta-copy meta-device meta-value generator-device deserialize invalid-ordinal device-map-distributed device-map-zero3 "
-    "device-map-other-process-device device-map-incomplete device-map-class-unsupported move-dispatched move-dispatched-warning "
-    "cuda-not-compiled input-weight-type triton-pointer illegal-access device-assert metric-device numpy-conversion "
-    "data-parallel-module cublaslt no-exception".split()
+    "meta-copy meta-device meta-value generator-device deserialize invalid-ordinal device-map-distributed "
+    "device-map-zero3 device-map-other-process-device device-map-incomplete device-map-class-unsupported "
+    "move-dispatched move-dispatched-warning cuda-not-compiled input-weight-type triton-pointer "
+    "illegal-access device-assert metric-device numpy-conversion data-parallel-module cublaslt "
+    "no-exception".split()
 )
 """Messages that say so much that a cause must know them; frames alone do not make it one."""
 
 _COMMON = {
-    "gpus": ("block-split-across-devices", "loss-or-label-on-other-device", "embedding-streams-on-different-devices"),
-    "host": ("tensor-created-on-wrong-device", "optimizer-state-on-other-device", "weights-moved-away-by-manager"),
+    "gpus": (
+        "block-split-across-devices",
+        "loss-or-label-on-other-device",
+        "embedding-streams-on-different-devices",
+    ),
+    "host": (
+        "tensor-created-on-wrong-device",
+        "optimizer-state-on-other-device",
+        "weights-moved-away-by-manager",
+    ),
 }
-"""By the pair of devices: what it mostly was in collected reports whose frames tell nothing. Fills up candidates, with no weight."""
+"""By the pair of devices: what it mostly was in collected reports whose frames tell nothing. Fills up
+candidates, with no weight.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +92,11 @@ def weigh_report(report: Report) -> list[Weighed]:
             strongest = max(own for own, _ in reasons)
             found.append(Weighed(rule, weight, tuple(dict.fromkeys(ordered)), certain, strongest=strongest))
     named = {each.rule.name for each in found}
-    common = _COMMON.get(device_pattern(report.devices), ()) if report.kind not in _SPECIAL and len(found) <= _CANDIDATES else ()
+    common = (
+        _COMMON.get(device_pattern(report.devices), ())
+        if report.kind not in _SPECIAL and len(found) <= _CANDIDATES
+        else ()
+    )
     return [*_ordered(found), *(Weighed(rule_named(name), 0.0, ()) for name in common if name not in named)]
 
 

@@ -1,4 +1,6 @@
-"""Real runs: where a model is, inputs where it wants them, and failures that are judged like those of a virtual run."""
+"""Real runs: where a model is, inputs where it wants them, and failures that are judged like those of a
+virtual run.
+"""
 
 from __future__ import annotations
 

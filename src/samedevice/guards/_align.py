@@ -1,7 +1,7 @@
 """Inputs to the devices where the model's entry points want them.
 
-Must guarantee: values, types and structure stay; what already fits is returned as the very same object; the caller's batch is
-never changed; meta is refused.
+Must guarantee: values, types and structure stay; what already fits is returned as the very same object; the
+caller's batch is never changed; meta is refused.
 """
 
 from __future__ import annotations
@@ -27,11 +27,16 @@ if TYPE_CHECKING:
 _Batch = TypeVar("_Batch")
 _DEPTH = 12
 
-_HOST = re.compile(r"^(?:lengths|seq_lengths?|sequence_lengths|batch_sizes|logits_to_keep|num_logits_to_keep|offset_mapping)$")
-"""Read on the host: `pack_padded_sequence` takes lengths on the CPU only, the others become Python numbers."""
+_HOST = re.compile(
+    r"^(?:lengths|seq_lengths?|sequence_lengths|batch_sizes|logits_to_keep|num_logits_to_keep|offset_mapping)$"
+)
+"""Read on the host: `pack_padded_sequence` takes lengths on the CPU only, the others become Python numbers.
+"""
 _CACHE = re.compile(r"^(?:past_key_values?|layer_past|past|cache|cache_params|kv_cache)$")
 """Each layer's part belongs with that layer: `guard_cache` and `heal` look after them."""
-_TOWER = re.compile(r"(?:^|\.)(?:visual|vision_tower|vision_model|vision_encoder|image_encoder|vision_embed_tokens)$")
+_TOWER = re.compile(
+    r"(?:^|\.)(?:visual|vision_tower|vision_model|vision_encoder|image_encoder|vision_embed_tokens)$"
+)
 _ENTRIES: tuple[tuple[re.Pattern[str], str, re.Pattern[str] | None], ...] = (
     (re.compile(r"(?:image|video)_(?:grid|sizes)"), "grids", _TOWER),
     (re.compile(r"pixel|^images?$|image_mask|flattened_patches"), "vision", _TOWER),
@@ -43,7 +48,9 @@ _ENTRIES: tuple[tuple[re.Pattern[str], str, re.Pattern[str] | None], ...] = (
     )),
     (re.compile(r"labels?$|^targets?$"), "logits", None),
 )  # fmt: skip
-"""Which inputs belong to which entry, and how the module that takes them is named; other inputs go with the ids."""
+"""Which inputs belong to which entry, and how the module that takes them is named; other inputs go with the
+ids.
+"""
 
 
 class AlignError(UsageError):
@@ -81,12 +88,25 @@ class Alignment:
         if not self.moves:
             return [say("align.fits", language, count=self.tensors, model=self.model)]
         return [
-            say("align.wanted", language, path=move.path, source=move.source, target=move.target, reason=move.entry) for move in self.moves
+            say(
+                "align.wanted",
+                language,
+                path=move.path,
+                source=move.source,
+                target=move.target,
+                reason=move.entry,
+            )
+            for move in self.moves
         ]
 
     def as_json(self) -> dict[str, Any]:
         """The alignment as a JSON object."""
-        return {"schema": 1, "model": self.model, "tensors": self.tensors, "moves": [dataclasses.asdict(move) for move in self.moves]}
+        return {
+            "schema": 1,
+            "model": self.model,
+            "tensors": self.tensors,
+            "moves": [dataclasses.asdict(move) for move in self.moves],
+        }
 
 
 def check(batch: Any, model: torch.nn.Module, language: Language = "en") -> Alignment:
@@ -100,16 +120,27 @@ def check(batch: Any, model: torch.nn.Module, language: Language = "en") -> Alig
     print(bool(sd.check({"input_ids": torch.tensor([1, 2])}, model)))  # True
     ```
 
-    Raises `samedevice.errors.UsageError` when a tensor, or the model's entry, is on meta, and for a model that is no module.
+    Raises `samedevice.errors.UsageError` when a tensor, or the model's entry, is on meta, and for a model
+    that is no module.
     """
     entries = Entries(model, language)
     found = [(path, tensor, *entries.wanted(path, name)) for path, name, tensor in tensors_of(batch)]
-    moves = tuple(_move(path, tensor, target, entry, language) for path, tensor, target, entry in found if _misplaced(tensor, target))
+    moves = tuple(
+        _move(path, tensor, target, entry, language)
+        for path, tensor, target, entry in found
+        if _misplaced(tensor, target)
+    )
     return Alignment(entries.kind, len(found), moves)
 
 
-def align(batch: _Batch, model: torch.nn.Module, tell: Callable[[str], object] | None = None, language: Language = "en") -> _Batch:
-    """`batch` with every tensor where `model` wants it: ids with the embedding, pixels with the vision tower, labels with the logits.
+def align(
+    batch: _Batch,
+    model: torch.nn.Module,
+    tell: Callable[[str], object] | None = None,
+    language: Language = "en",
+) -> _Batch:
+    """`batch` with every tensor where `model` wants it: ids with the embedding, pixels with the vision tower,
+    labels with the logits.
 
     ```python
     import torch
@@ -120,11 +151,13 @@ def align(batch: _Batch, model: torch.nn.Module, tell: Callable[[str], object] |
     print(sd.align(batch, model) is batch)  # True: everything fits already
     ```
 
-    Takes mappings, BatchEncoding, dataclasses, tuples and lists, nested as they come, and leaves the caller's own untouched. Each
-    move is told to `tell` (`print`, say), or else logged on `samedevice` at INFO. What the code reads on the host stays there, and so do
-    caches where they are: each layer's part belongs with its layer. What is no tensor, arrays of numpy too, is left alone.
+    Takes mappings, BatchEncoding, dataclasses, tuples and lists, nested as they come, and leaves the caller's
+    own untouched. Each move is told to `tell` (`print`, say), or else logged on `samedevice` at INFO. What
+    the code reads on the host stays there, and so do caches where they are: each layer's part belongs with
+    its layer. What is no tensor, arrays of numpy too, is left alone.
 
-    Raises `samedevice.errors.UsageError` when a tensor, or the model's entry, is on meta, and for a model that is no module.
+    Raises `samedevice.errors.UsageError` when a tensor, or the model's entry, is on meta, and for a model
+    that is no module.
     """
     entries = Entries(model, language)
     speak = tell or logging.getLogger("samedevice").info
@@ -134,7 +167,9 @@ def align(batch: _Batch, model: torch.nn.Module, tell: Callable[[str], object] |
             raise AlignError(say("align.meta", language, path=path))
 
     known: dict[tuple[int, str | None], torch.Tensor] = {}
-    sharing = Sharing([(path, tensor, entries.wanted(path, name)[0]) for path, name, tensor in tensors_of(batch)])
+    sharing = Sharing(
+        [(path, tensor, entries.wanted(path, name)[0]) for path, name, tensor in tensors_of(batch)]
+    )
     for paths in sharing.parted():
         logging.getLogger("samedevice").warning("%s", say("align.parted", language, paths=", ".join(paths)))
 
@@ -147,7 +182,15 @@ def align(batch: _Batch, model: torch.nn.Module, tell: Callable[[str], object] |
         assert target is not None
         move = _move(path, tensor, target, entry, language)
         speak(
-            say("align.moved", language, path=path, source=move.source, target=move.target, amount=amount(move.nbytes), reason=entry),
+            say(
+                "align.moved",
+                language,
+                path=path,
+                source=move.source,
+                target=move.target,
+                amount=amount(move.nbytes),
+                reason=entry,
+            ),
         )
         known[id(tensor), target] = sharing.moved(tensor, target)
         return known[id(tensor), target]
@@ -166,12 +209,16 @@ class Entries:
         self._known: dict[str, tuple[str | None, str]] = {}
 
     def wanted(self, path: str, name: str) -> tuple[str | None, str]:
-        """The device where the tensor called `name` belongs, None for anywhere, and the module that takes it."""
+        """The device where the tensor called `name` belongs, None for anywhere, and the module that takes
+        it.
+        """
         if _HOST.match(name):
             return "cpu", "the host"
         if _CACHE.match(name):
             return None, "the cache"
-        entry, modules = next(((entry, modules) for names, entry, modules in _ENTRIES if names.search(name)), ("ids", None))
+        entry, modules = next(
+            ((entry, modules) for names, entry, modules in _ENTRIES if names.search(name)), ("ids", None)
+        )
         if entry not in self._known:
             self._known[entry] = self._find(entry, modules)
         device, module = self._known[entry]
@@ -187,7 +234,9 @@ class Entries:
             if module is None and entry != "decoder":
                 module = _encoder(model)
             if entry == "grids" and module is not None and hook_device(module) is not None:
-                module = None  # positions of the text are computed from them, and the tower's hook brings them there by itself
+                # positions of the text are computed from them, and the tower's hook brings them there by
+                # itself
+                module = None
         elif entry == "logits":
             module = head_of(model) or _last_head(model)
         module = module or embedding_of(model) or model
@@ -228,10 +277,12 @@ def _move(path: str, tensor: torch.Tensor, target: str | None, entry: str, langu
     return Move(path, str(tensor.device), str(target), tensor.numel() * tensor.element_size(), entry)
 
 
-# -- structures ----------------------------------------------------------------------------------------------------
+# -- structures
 
 
-def tensors_of(value: Any, path: str = "", name: str = "", depth: int = _DEPTH) -> Iterator[tuple[str, str, torch.Tensor]]:
+def tensors_of(
+    value: Any, path: str = "", name: str = "", depth: int = _DEPTH
+) -> Iterator[tuple[str, str, torch.Tensor]]:
     """(path, innermost key, tensor) of every tensor in a structure."""
     import torch
 
@@ -244,7 +295,11 @@ def tensors_of(value: Any, path: str = "", name: str = "", depth: int = _DEPTH) 
 
 
 def rebuilt(
-    value: Any, place: Callable[[str, str, torch.Tensor], torch.Tensor], path: str = "", name: str = "", depth: int = _DEPTH
+    value: Any,
+    place: Callable[[str, str, torch.Tensor], torch.Tensor],
+    path: str = "",
+    name: str = "",
+    depth: int = _DEPTH,
 ) -> Any:
     """The structure with each tensor replaced; parts in which nothing changed are the same objects."""
     import torch
@@ -272,7 +327,11 @@ def _children(value: Any) -> list[tuple[Any, Any]]:
     if isinstance(value, (list, tuple, deque)):
         return list(enumerate(value))
     if dataclasses.is_dataclass(value) and not isinstance(value, (type, torch.nn.Module)):
-        return [(each.name, getattr(value, each.name)) for each in dataclasses.fields(value) if hasattr(value, each.name)]
+        return [
+            (each.name, getattr(value, each.name))
+            for each in dataclasses.fields(value)
+            if hasattr(value, each.name)
+        ]
     return []
 
 
@@ -286,12 +345,15 @@ def with_parts(value: Any, changed: dict[Any, Any]) -> Any:
     """A copy with some parts replaced."""
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         named: Any = value
-        return named._replace(**{named._fields[key] if isinstance(key, int) else key: part for key, part in changed.items()})
+        return named._replace(
+            **{named._fields[key] if isinstance(key, int) else key: part for key, part in changed.items()}
+        )
     if isinstance(value, tuple):
         parts = [changed.get(index, part) for index, part in enumerate(value)]
         return type(value)(parts)
     if isinstance(value, Mapping) and not hasattr(value, "__setitem__"):
-        return type(value)({**value, **changed})  # type: ignore[call-arg] # what read-only mappings are made of
+        return type(value)({**value, **changed})  # type: ignore[call-arg]
+        # what read-only mappings are made of
     new = copy.copy(value)
     if isinstance(value, (Mapping, list, deque)):
         inner = getattr(new, "data", None)

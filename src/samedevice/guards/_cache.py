@@ -1,10 +1,11 @@
 """A served block's cache stays with the block, as far as the block can tell.
 
-A cache that is elsewhere is not handed over as a copy, since who made it holds it, too, and a write by one would be missed by the other:
-while the block runs, each operator that meets it gets a copy of its own; see Note [One operator].
+A cache that is elsewhere is not handed over as a copy, since who made it holds it, too, and a write by one
+would be missed by the other: while the block runs, each operator that meets it gets a copy of its own; see
+Note [One operator].
 
-Must guarantee: values do not change; a cache that is with its block costs one look at each of its tensors; `remove()` leaves
-the block as it was.
+Must guarantee: values do not change; a cache that is with its block costs one look at each of its tensors;
+`remove()` leaves the block as it was.
 """
 
 from __future__ import annotations
@@ -48,7 +49,9 @@ class CacheGuard:
             self._undo.pop()()
 
 
-def guard_cache(block: torch.nn.Module, on_parted: Literal["move", "raise"] = "move", language: Language = "en") -> CacheGuard:
+def guard_cache(
+    block: torch.nn.Module, on_parted: Literal["move", "raise"] = "move", language: Language = "en"
+) -> CacheGuard:
     """Keep the cache that `block` is called with on the device of the block.
 
     ```python
@@ -70,14 +73,15 @@ def guard_cache(block: torch.nn.Module, on_parted: Literal["move", "raise"] = "m
         print(handle.moves)  # {'past': 1}
     ```
 
-    Looks at the arguments that are caches by name (`past_key_value`, `layer_past`, `cache`, ...) or by class (`...Cache`): tensors,
-    tuples, dictionaries and cache objects, static, hybrid and quantized ones as far as their parts are tensors. Where a part is
-    elsewhere, each operator of the block that torch would refuse gets a copy of what it reads (`heal`), and `samedevice` logs the part
-    once. The cache itself stays where it is, and what the block writes to it is in it. With `on_parted="raise"` it raises a
-    RuntimeError that names the part instead.
+    Looks at the arguments that are caches by name (`past_key_value`, `layer_past`, `cache`, ...) or by class
+    (`...Cache`): tensors, tuples, dictionaries and cache objects, static, hybrid and quantized ones as far as
+    their parts are tensors. Where a part is elsewhere, each operator of the block that torch would refuse
+    gets a copy of what it reads (`heal`), and `samedevice` logs the part once. The cache itself stays where
+    it is, and what the block writes to it is in it. With `on_parted="raise"` it raises a RuntimeError that
+    names the part instead.
 
-    A block of `tensor_parallel`, which is what Petals serves (`backend.module`), is guarded shard by shard, each with the part of
-    the cache that is its own.
+    A block of `tensor_parallel`, which is what Petals serves (`backend.module`), is guarded shard by shard,
+    each with the part of the cache that is its own.
     """
     if on_parted not in ("move", "raise"):
         raise ValueError(f'on_parted is "move" or "raise", not {on_parted!r}')
@@ -116,17 +120,30 @@ def device_of_block(block: torch.nn.Module) -> str | None:
     device = hook_device(block)
     if device is not None:
         return device
-    return next((str(parameter.device) for parameter in block.parameters() if str(parameter.device) != "meta"), None)
+    return next(
+        (str(parameter.device) for parameter in block.parameters() if str(parameter.device) != "meta"), None
+    )
 
 
 def _elsewhere(guard: CacheGuard, on_parted: str, device: str, name: str, value: Any) -> int:
     """How many parts of an argument that is a cache are not with the block."""
     if value is None or not (_CACHE.fullmatch(name) or "Cache" in type(value).__name__):
         return 0
-    found = [(path, tensor) for path, tensor in _tensors(value, name, _DEPTH) if str(tensor.device) not in (device, "meta")]
+    found = [
+        (path, tensor)
+        for path, tensor in _tensors(value, name, _DEPTH)
+        if str(tensor.device) not in (device, "meta")
+    ]
     for path, tensor in found:
         if on_parted == "raise":
-            text = say("cache.parted", guard.language, path=path, block=guard.block, source=str(tensor.device), target=device)
+            text = say(
+                "cache.parted",
+                guard.language,
+                path=path,
+                block=guard.block,
+                source=str(tensor.device),
+                target=device,
+            )
             raise CacheParted(text)
         _tell(guard, path, tensor, device)
     return len(found)
@@ -153,5 +170,13 @@ def _tell(guard: CacheGuard, path: str, value: torch.Tensor, device: str) -> Non
     guard.moves[path] = guard.moves.get(path, 0) + 1
     if guard.moves[path] == 1:
         held = amount(value.numel() * value.element_size())
-        text = say("cache.moved", guard.language, path=path, block=guard.block, source=str(value.device), target=device, amount=held)
+        text = say(
+            "cache.moved",
+            guard.language,
+            path=path,
+            block=guard.block,
+            source=str(value.device),
+            target=device,
+            amount=held,
+        )
         logging.getLogger("samedevice").warning("%s", text)

@@ -1,9 +1,11 @@
-"""Healing beside `torch.compile`: what learns must see each call of torch, and what was learned must run on every call.
+"""Healing beside `torch.compile`: what learns must see each call of torch, and what was learned must run on
+every call.
 
 Note [Compiled code]
-Compiled code makes none of torch's calls, and code that Dynamo traces drops what it cannot put into a graph. So a call that is learned
-runs as it was written, whatever of it is compiled; and what healing puts on a module is never traced: the graph breaks there, and
-the module's own forward is a graph again. With `fullgraph=True` a model that needs a repair cannot be compiled; it runs as it was written.
+Compiled code makes none of torch's calls, and code that Dynamo traces drops what it cannot put into a graph.
+So a call that is learned runs as it was written, whatever of it is compiled; and what healing puts on a
+module is never traced: the graph breaks there, and the module's own forward is a graph again. With
+`fullgraph=True` a model that needs a repair cannot be compiled; it runs as it was written.
 """
 
 from __future__ import annotations
@@ -15,18 +17,21 @@ from typing import Any, TypeVar
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _REASON = (
-    "samedevice heals here, and what heals is not traced. With fullgraph=True heal the compiled model, sd.heal(torch.compile(model, ...)); "
-    "remove() the healing before a strict export"
+    "samedevice heals here, and what heals is not traced. With fullgraph=True heal the compiled model, "
+    "sd.heal(torch.compile(model, ...)); remove() the healing before a strict export"
 )
 
 
 def untraced(*functions: Callable[..., Any], below: bool = True) -> None:
     """Dynamo never traces the functions; nor what they call, unless `below` is false.
 
-    Raises nothing where another torch names its parts otherwise: what is not compiled is healed there all the same.
+    Raises nothing where another torch names its parts otherwise: what is not compiled is healed there all the
+    same.
     """
     try:
-        from torch._C._dynamo import eval_frame  # torch._dynamo itself takes seconds to import, and may never be needed
+        from torch._C._dynamo import (
+            eval_frame,
+        )  # torch._dynamo itself takes seconds to import, and may never be needed
 
         action, mark = eval_frame._FrameAction, eval_frame.set_code_exec_strategy
         skip = eval_frame._FrameExecStrategy(action.SKIP, action.SKIP if below else action.DEFAULT)
@@ -34,7 +39,9 @@ def untraced(*functions: Callable[..., Any], below: bool = True) -> None:
         return
     for function in functions:
         mark(function.__code__, skip)
-        vars(function).update(_torchdynamo_disable=True, _torchdynamo_disable_msg=_REASON)  # what torch._dynamo.disable sets
+        vars(function).update(
+            _torchdynamo_disable=True, _torchdynamo_disable_msg=_REASON
+        )  # what torch._dynamo.disable sets
 
 
 def breaking(layer: _Function) -> _Function:

@@ -19,9 +19,14 @@ if TYPE_CHECKING:
 
 
 def findings_of(
-    error: BaseException, language: Language = "en", model: torch.nn.Module | None = None, replay: bool = False
+    error: BaseException,
+    language: Language = "en",
+    model: torch.nn.Module | None = None,
+    replay: bool = False,
 ) -> list[Finding]:
-    """What an exception means; `model` names parameters where no frame of a module does, `replay` looks for birthplaces."""
+    """What an exception means; `model` names parameters where no frame of a module does, `replay` looks for
+    birthplaces.
+    """
     findings = explain_text("".join(traceback.format_exception(error)), language)
     event = event_of(error, model)
     if event is None:
@@ -35,12 +40,22 @@ def findings_of(
     said = next((finding for finding in findings if finding.cause != UNDETERMINED), None)
     if said is not None and _surer(said, live):
         # What the text says is surer; what the frames hold still names the tensors.
-        live = replace(live, cause=said.cause, confidence=said.confidence, candidates=said.candidates, reasons=said.reasons, cure=said.cure)
+        live = replace(
+            live,
+            cause=said.cause,
+            confidence=said.confidence,
+            candidates=said.candidates,
+            reasons=said.reasons,
+            cure=said.cure,
+        )
     return [live]
 
 
 def device_finding(
-    error: BaseException, language: Language = "en", model: torch.nn.Module | None = None, replay: bool = False
+    error: BaseException,
+    language: Language = "en",
+    model: torch.nn.Module | None = None,
+    replay: bool = False,
 ) -> Finding | None:
     """The finding of an exception that has to do with devices; None for any other."""
     known = getattr(error, "finding", None)
@@ -50,14 +65,18 @@ def device_finding(
         return None
     speaks = event_of(error, model) is not None
     for finding in findings_of(error, language, model, replay):
-        told = finding.kind not in (None, "unknown-message") and (finding.cause != UNDETERMINED or finding.code == "SD104")
+        told = finding.kind not in (None, "unknown-message") and (
+            finding.cause != UNDETERMINED or finding.code == "SD104"
+        )
         if speaks or told:  # a line of the traceback that names a device makes no device error of another one
             return finding
     return None
 
 
 def _of_environment(finding: Finding, language: Language) -> Finding:
-    """A finding that says what is lacking here, where it is about CUDA and this process has none: that is no fault of a script."""
+    """A finding that says what is lacking here, where it is about CUDA and this process has none: that is no
+    fault of a script.
+    """
     torch = sys.modules.get("torch")
     if finding.kind != "cuda-not-compiled" or torch is None or torch.cuda.is_available():
         return finding

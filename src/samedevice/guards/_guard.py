@@ -1,7 +1,7 @@
 """A guard around a real run: nothing until an exception, then a diagnosis on that very exception.
 
-Must guarantee: the exception that comes out is the object that was raised; looking at it never raises, so a diagnosis that fails
-costs the diagnosis and nothing else; a second guard around the first adds nothing.
+Must guarantee: the exception that comes out is the object that was raised; looking at it never raises, so a
+diagnosis that fails costs the diagnosis and nothing else; a second guard around the first adds nothing.
 """
 
 from __future__ import annotations
@@ -31,7 +31,13 @@ Describe = Callable[[Finding, Language], str]
 class Guard:
     """Guards a block, a function, or everything up to `sys.excepthook`."""
 
-    def __init__(self, model: torch.nn.Module | None, describe: Describe, language: Language = "en", replay: bool = False) -> None:
+    def __init__(
+        self,
+        model: torch.nn.Module | None,
+        describe: Describe,
+        language: Language = "en",
+        replay: bool = False,
+    ) -> None:
         self._model = model
         self._describe = describe
         self._language = language
@@ -40,7 +46,9 @@ class Guard:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if error is not None:
             self.explain(error)
             trim(error)
@@ -72,7 +80,9 @@ class Guard:
         return None
 
     def install(self) -> Callable[[], None]:
-        """Explain what nobody catches, in threads too, before `sys.excepthook` shows it. Returns what takes the guard out again."""
+        """Explain what nobody catches, in threads too, before `sys.excepthook` shows it. Returns what takes
+        the guard out again.
+        """
         before, before_in_thread = sys.excepthook, threading.excepthook
 
         def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

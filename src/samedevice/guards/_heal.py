@@ -1,16 +1,18 @@
-"""Repairs at run time, opt-in: what the diagnosis calls stale is copied for the one operator that was refused, each time, and said once.
+"""Repairs at run time, opt-in: what the diagnosis calls stale is copied for the one operator that was
+refused, each time, and said once.
 
 Note [Learning]
-What is learned is only where to look. A call that was not seen before runs under a torch function mode, which heals the operators that
-torch refuses; the narrowest module around such a statement gets the mode for good. When calls of a kind have needed nothing new for a
-while, the kind is settled: from then on the mode is only around those modules, and a healthy model has none. Nothing but a single operator
-is ever made twice: a settled call that meets something new ends with torch's exception, and the next call of its kind learns.
+What is learned is only where to look. A call that was not seen before runs under a torch function mode, which
+heals the operators that torch refuses; the narrowest module around such a statement gets the mode for good.
+When calls of a kind have needed nothing new for a while, the kind is settled: from then on the mode is only
+around those modules, and a healthy model has none. Nothing but a single operator is ever made twice: a
+settled call that meets something new ends with torch's exception, and the next call of its kind learns.
 
 Note [Block]
 Inside `with sd.heal():` the mode stays, for statements of which no module knows.
 
-Must guarantee: a move changes no number, see Note [One operator]; where one would hide a wrong result it refuses; `remove()` restores
-everything.
+Must guarantee: a move changes no number, see Note [One operator]; where one would hide a wrong result it
+refuses; `remove()` restores everything.
 """
 
 from __future__ import annotations
@@ -25,7 +27,15 @@ from types import FrameType, FunctionType, TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from samedevice.findings import Finding
-from samedevice.guards._compiled import as_written, breaking, breaks_a_full_graph, eagerly, in_one_graph, is_recorded, untraced
+from samedevice.guards._compiled import (
+    as_written,
+    breaking,
+    breaks_a_full_graph,
+    eagerly,
+    in_one_graph,
+    is_recorded,
+    untraced,
+)
 from samedevice.guards._hooks import device_map_of, unwrapped
 from samedevice.guards._layers import Layer, add_layer, called_method
 from samedevice.guards._live import event_of
@@ -37,7 +47,9 @@ if TYPE_CHECKING:
 
 _KINDS_AT_MOST = 1000
 QUIET_CALLS = 8
-"""So many calls of a kind in a row must show nothing new before it is no longer watched, since no call is made twice."""
+"""So many calls of a kind in a row must show nothing new before it is no longer watched, since no call is
+made twice.
+"""
 _REPLICAS = ("DataParallel", "DistributedDataParallel")
 
 
@@ -57,7 +69,9 @@ class Healing:
         self._undo: list[Callable[[], None]] = []
         self._fresh = 0
         self._as_written = False
-        """Whether calls run as they were written, since the repairs break the one graph that the compiler was asked for."""
+        """Whether calls run as they were written, since the repairs break the one graph that the compiler was
+        asked for.
+        """
         self._here = _Watched()
         self._open: set[str] = set()
         """Watched methods of which a statement outside of any `forward` needs the mode each time."""
@@ -65,7 +79,9 @@ class Healing:
         """What is entered with each block."""
         if model is not None:
             called = called_method(model)
-            hooked = ("_call_impl",) if called == "forward" else ()  # hooks of the model itself run there, around its forward
+            hooked = (
+                ("_call_impl",) if called == "forward" else ()
+            )  # hooks of the model itself run there, around its forward
             for name in (called, *hooked, "generate", *methods_of(model)):
                 if callable(getattr(model, name, None)):
                     self._undo.append(add_layer(model, name, self._watching(name)))
@@ -77,12 +93,14 @@ class Healing:
         self._block.append(block)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._block.pop().close()
         if not self._block:
             self.remove()
 
-    # -- what people ask ---------------------------------------------------------------------------------------------
+    # -- what people ask
 
     @property
     def repairs(self) -> list[Repair]:
@@ -103,7 +121,7 @@ class Healing:
         while self._undo:
             self._undo.pop()()
 
-    # -- calls -------------------------------------------------------------------------------------------------------
+    # -- calls
 
     def _watching(self, name: str) -> Layer:
         """A layer that learns calls; what every learned call pays stands here."""
@@ -122,7 +140,9 @@ class Healing:
                 kind: tuple[Any, ...] = (name, model.training, *map(kind_of, args))
                 if kwargs:
                     kind += tuple((key, kind_of(value)) for key, value in kwargs.items())
-                recorded = is_recorded()  # asked first: torch.jit.trace has stopped when a call of torch has raised
+                recorded = (
+                    is_recorded()
+                )  # asked first: torch.jit.trace has stopped when a call of torch has raised
                 here.watched = name
                 try:
                     if not recorded and kind not in settled:
@@ -145,7 +165,9 @@ class Healing:
         return layer
 
     def _explain(self, kind: Any, error: Exception, recorded: bool) -> bool:
-        """Say on the error of a call why it was not healed; whether the compiler refused the call before any of it ran."""
+        """Say on the error of a call why it was not healed; whether the compiler refused the call before any
+        of it ran.
+        """
         full = bool(self.repairs) and breaks_a_full_graph(error)
         if not full and (hasattr(error, "finding") or event_of(error, self._model) is None):
             return False
@@ -153,14 +175,18 @@ class Healing:
             self._repairs.say_recorded(error)
         elif full and not self._as_written and _is_compiled(self._model):
             self._as_written = True
-            logging.getLogger("samedevice").warning("%s", say("heal.full-graph", self._language, model=type(self._model).__name__))
+            logging.getLogger("samedevice").warning(
+                "%s", say("heal.full-graph", self._language, model=type(self._model).__name__)
+            )
             return True
         elif kind in self._settled:  # a branch that was not seen yet: the next call of this kind learns it
             self._settled.discard(kind)
             error.add_note(say("heal.next-call", self._language))
         return False
 
-    def _learn(self, kind: Any, method: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _learn(
+        self, kind: Any, method: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
         before = self._fresh
         result = eagerly(self._within(method))(*args, **kwargs)
         if self._fresh != before:
@@ -198,9 +224,13 @@ class Healing:
         return call
 
     def _keep_mode_around(self, frame: FrameType) -> None:
-        """From now on the mode is around the innermost module of the model whose forward runs, or around the whole call where none does."""
+        """From now on the mode is around the innermost module of the model whose forward runs, or around the
+        whole call where none does.
+        """
         self._fresh += 1
-        running = next((module for module, method in self._repairs.modules(frame) if method == "forward"), None)
+        running = next(
+            (module for module, method in self._repairs.modules(frame) if method == "forward"), None
+        )
         if running is None:
             self._open.add(self._here.watched)
         elif id(running) not in self._inside:
@@ -228,7 +258,8 @@ class _Watched(threading.local):
 
 
 def heal(model: torch.nn.Module | None = None, language: Language = "en") -> Healing:
-    """Repair device mismatches of `model` while it runs: opt-in, logged, removable, and never at the price of other numbers.
+    """Repair device mismatches of `model` while it runs: opt-in, logged, removable, and never at the price of
+    other numbers.
 
     ```python
     import torch
@@ -241,13 +272,14 @@ def heal(model: torch.nn.Module | None = None, language: Language = "en") -> Hea
         healing.remove()
     ```
 
-    An operator that torch refuses is diagnosed, and made again with a copy of the operand that is in the wrong place; the copy lives
-    for this one operator, and nothing else sees it. Each statement is logged once on `samedevice`, as a warning, and `healing.repairs`
-    has them. `healing.diffs()` shows the permanent changes where a diff can, `healing.remove()` takes everything off.
+    An operator that torch refuses is diagnosed, and made again with a copy of the operand that is in the
+    wrong place; the copy lives for this one operator, and nothing else sees it. Each statement is logged once
+    on `samedevice`, as a warning, and `healing.repairs` has them. `healing.diffs()` shows the permanent
+    changes where a diff can, `healing.remove()` takes everything off.
 
-    Raises `samedevice.errors.UsageError` for a model that is replicated, and for one that a device map spreads in a job of several
-    processes. What would hide a wrong result (optimizer state, weights without values, generators) is not healed: torch's exception
-    comes out, with the finding and the reason on it.
+    Raises `samedevice.errors.UsageError` for a model that is replicated, and for one that a device map
+    spreads in a job of several processes. What would hide a wrong result (optimizer state, weights without
+    values, generators) is not healed: torch's exception comes out, with the finding and the reason on it.
     """
     if model is None:
         return Healing(None, language)
@@ -256,13 +288,18 @@ def heal(model: torch.nn.Module | None = None, language: Language = "en") -> Hea
     if kind in _REPLICAS or getattr(model, "_is_replica", False):
         raise HealRefusedError(say("heal.replicas", language, model=kind))
     processes = world()
-    if processes > 1 and (len(set(device_map_of(model).values())) > 1 or len({str(each.device) for each in model.parameters()}) > 1):
+    if processes > 1 and (
+        len(set(device_map_of(model).values())) > 1
+        or len({str(each.device) for each in model.parameters()}) > 1
+    ):
         raise HealRefusedError(say("heal.launcher", language, model=kind, world=processes))
     return Healing(model, language)
 
 
 def methods_of(model: torch.nn.Module) -> list[str]:
-    """The public methods beside `forward` that a model's own classes define, those that are more than a plain module: `encode`, say."""
+    """The public methods beside `forward` that a model's own classes define, those that are more than a plain
+    module: `encode`, say.
+    """
     import torch
 
     found: dict[str, None] = {}
@@ -289,7 +326,13 @@ def _kind(tensor: Any, value: Any) -> Any:
         shape = value.shape
         return (value.get_device(), len(shape), bool(shape) and shape[-1] == 1)
     if isinstance(value, (list, tuple)):
-        return (type(value), *(_kind(tensor, part) for part in value)) if len(value) < 8 else (type(value), len(value))
+        return (
+            (type(value), *(_kind(tensor, part) for part in value))
+            if len(value) < 8
+            else (type(value), len(value))
+        )
     if value is None or isinstance(value, (bool, str)):
         return value
-    return (type(value), value == 0) if isinstance(value, int) else type(value)  # a step's number is not a kind of its own
+    return (
+        (type(value), value == 0) if isinstance(value, int) else type(value)
+    )  # a step's number is not a kind of its own

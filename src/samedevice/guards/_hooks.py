@@ -35,17 +35,25 @@ def hook_device(module: torch.nn.Module) -> str | None:
 
 def offloads(module: torch.nn.Module) -> bool:
     """Whether a hook brings the module's weights in for each call."""
-    return any(getattr(hook, "offload", False) or type(hook).__name__ == "CpuOffload" for hook in hooks_of(module))
+    return any(
+        getattr(hook, "offload", False) or type(hook).__name__ == "CpuOffload" for hook in hooks_of(module)
+    )
 
 
 def device_map_of(model: torch.nn.Module) -> dict[str, str]:
     """The map by which the model was dispatched; empty when it was not."""
     placed = getattr(model, "hf_device_map", None)
-    return {str(name): device_name(device) for name, device in placed.items()} if isinstance(placed, Mapping) else {}
+    return (
+        {str(name): device_name(device) for name, device in placed.items()}
+        if isinstance(placed, Mapping)
+        else {}
+    )
 
 
 def mapped(device_map: Mapping[str, str], name: str) -> str | None:
-    """Where a map puts a parameter: the entry with the longest matching name; None when the map does not reach it."""
+    """Where a map puts a parameter: the entry with the longest matching name; None when the map does not
+    reach it.
+    """
     fitting = [key for key in device_map if not key or name == key or name.startswith(f"{key}.")]
     return device_map[max(fitting, key=len)] if fitting else None
 
@@ -56,7 +64,9 @@ def device_name(device: Any) -> str:
 
 
 def unwrapped(model: torch.nn.Module, language: Language = "en") -> torch.nn.Module:
-    """The model inside the wrappers of torch: compiled, replicated. Raises `UsageError` for what is no module."""
+    """The model inside the wrappers of torch: compiled, replicated. Raises `UsageError` for what is no
+    module.
+    """
     import torch
 
     if not isinstance(model, torch.nn.Module):

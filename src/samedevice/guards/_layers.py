@@ -1,7 +1,8 @@
 """Methods of one object in layers, each of which can be taken off whenever its owner likes.
 
-Must guarantee: with the last layer gone the instance is as it was; where somebody else has wrapped the method meanwhile, what is left of
-ours only calls through; layers belong to the one instance: its copies, its pickles and its replicas have their own method, bare.
+Must guarantee: with the last layer gone the instance is as it was; where somebody else has wrapped the method
+meanwhile, what is left of ours only calls through; layers belong to the one instance: its copies, its pickles
+and its replicas have their own method, bare.
 """
 
 from __future__ import annotations
@@ -58,7 +59,11 @@ class _Layered:
         self._layers: list[Layer] = []
         self._entry = _Entry(self)
         vars(owner)[name] = self._entry  # not setattr: modules and optimizers have rules of their own
-        if name != _REPLICATE and hasattr(owner, _REPLICATE) and not isinstance(vars(owner).get(_REPLICATE), _Entry):
+        if (
+            name != _REPLICATE
+            and hasattr(owner, _REPLICATE)
+            and not isinstance(vars(owner).get(_REPLICATE), _Entry)
+        ):
             _Layered(owner, _REPLICATE).add(_bare)
 
     def add(self, layer: Layer) -> None:
@@ -101,7 +106,9 @@ def _bare(replicate: Method) -> Method:
 
 
 def called_method(module: Any) -> str:
-    """The method that a call of the module runs: after `module.compile()` the compiled one, so that a layer is around the graph."""
+    """The method that a call of the module runs: after `module.compile()` the compiled one, so that a layer
+    is around the graph.
+    """
     return "_compiled_call_impl" if vars(module).get("_compiled_call_impl") else "forward"
 
 

@@ -1,12 +1,13 @@
 """Copies that live for one operator.
 
 Note [One operator]
-A tensor in the wrong place is copied for one operator of torch, and nothing else ever sees the copy: the operator does not write to it,
-returns nothing that shares its memory, and what autograd keeps for the backward pass is the original, copied again when it is needed. So
-writes, aliases, views, hooks and gradients are those of the original, whatever the program does. What cannot be shown to hold is refused.
+A tensor in the wrong place is copied for one operator of torch, and nothing else ever sees the copy: the
+operator does not write to it, returns nothing that shares its memory, and what autograd keeps for the
+backward pass is the original, copied again when it is needed. So writes, aliases, views, hooks and gradients
+are those of the original, whatever the program does. What cannot be shown to hold is refused.
 
-The copy has the sizes and strides of the original, and so have gradients on their way back: the operator and whatever
-follows take the paths, and the order of sums, that they take on one device.
+The copy has the sizes and strides of the original, and so have gradients on their way back: the operator and
+whatever follows take the paths, and the order of sums, that they take on one device.
 """
 
 from __future__ import annotations
@@ -127,7 +128,9 @@ def memories(tensor: torch.Tensor) -> Iterator[int]:
     if tensor.layout == torch.strided:
         yield tensor.untyped_storage()._cdata
         return
-    parts = [part() for name in _PARTS if callable(part := getattr(tensor, name, None)) and _has(tensor, name)]
+    parts = [
+        part() for name in _PARTS if callable(part := getattr(tensor, name, None)) and _has(tensor, name)
+    ]
     if not parts:
         raise RuntimeError(f"memory of {tensor.layout}")
     for part in parts:
@@ -141,7 +144,11 @@ def _has(tensor: torch.Tensor, name: str) -> bool:
         return name in ("_indices", "_values")
     if tensor.layout in (torch.sparse_csr, torch.sparse_bsr):
         return name in ("crow_indices", "col_indices", "values")
-    return tensor.layout in (torch.sparse_csc, torch.sparse_bsc) and name in ("ccol_indices", "row_indices", "values")
+    return tensor.layout in (torch.sparse_csc, torch.sparse_bsc) and name in (
+        "ccol_indices",
+        "row_indices",
+        "values",
+    )
 
 
 class Reached(Exception):
@@ -197,7 +204,9 @@ class Lending:
         held, theirs = {id(tensor) for tensor in tensors}, _hooks_of_the_program()
 
         def pack(tensor: torch.Tensor) -> Any:
-            known = next((found for part in memories(tensor) if (found := self._lent.get(part)) is not None), None)
+            known = next(
+                (found for part in memories(tensor) if (found := self._lent.get(part)) is not None), None
+            )
             if known is not None:
                 original, target = known
                 layout: Any = ()
@@ -206,7 +215,8 @@ class Lending:
                 return _Original(original, _version(original), target, layout)
             if theirs is not None:
                 return theirs[0](tensor)
-            # A result holds the graph that would hold it; a part of it does not, and knows of the same writes.
+            # A result holds the graph that would hold it; a part of it does not, and knows of the same
+            # writes.
             return _Own(tensor if tensor.is_leaf or id(tensor) in held else tensor.detach(), _version(tensor))
 
         def unpack(kept: Any) -> Any:
@@ -223,12 +233,14 @@ class Lending:
         if now != kept.version:
             kind = f"{kept.tensor.type()} {list(kept.tensor.shape)}"
             raise RuntimeError(
-                "one of the variables needed for gradient computation has been modified by an inplace operation: "
-                f"[{kind}] is at version {now}; expected version {kept.version} instead."
+                "one of the variables needed for gradient computation has been modified by an inplace "
+                f"operation: [{kind}] is at version {now}; expected version {kept.version} instead."
             )
         if isinstance(kept, _Own):
             return kept.tensor
-        if torch.is_grad_enabled():  # the copy would be kept by the graph of the gradients, where nobody watches it
+        if (
+            torch.is_grad_enabled()
+        ):  # the copy would be kept by the graph of the gradients, where nobody watches it
             raise RuntimeError(say("heal.graph-of-gradients", self._language))
         copy = copied(kept.tensor, kept.target)
         return copy.as_strided(*kept.layout) if kept.layout else copy
@@ -248,7 +260,9 @@ def _version(tensor: torch.Tensor) -> int | None:
 
 
 def saving_is_watched() -> bool:
-    """Whether the program would see what autograd keeps for a call, and so a call that is refused: a checkpoint counts."""
+    """Whether the program would see what autograd keeps for a call, and so a call that is refused: a
+    checkpoint counts.
+    """
     import torch
 
     return torch.is_grad_enabled() and _hooks_of_the_program() is not None
@@ -258,5 +272,7 @@ def _hooks_of_the_program() -> tuple[Callable[..., Any], Callable[..., Any]] | N
     """The innermost hooks for saved tensors that the program itself has set."""
     import torch
 
-    found: tuple[Callable[..., Any], Callable[..., Any]] | None = torch._C._autograd._top_saved_tensors_default_hooks(True)
+    found: tuple[Callable[..., Any], Callable[..., Any]] | None = (
+        torch._C._autograd._top_saved_tensors_default_hooks(True)
+    )
     return found

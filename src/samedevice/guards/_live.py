@@ -1,7 +1,8 @@
 """From an exception to an event: which tensors the failing frames hold, on which devices, in which modules.
 
-Must guarantee: torch is not imported, only used when it is there; the script's objects are looked at and never run (no properties,
-no calls); whatever goes wrong, the answer is None and the text of the exception has to do.
+Must guarantee: torch is not imported, only used when it is there; the script's objects are looked at and
+never run (no properties, no calls); whatever goes wrong, the answer is None and the text of the exception has
+to do.
 """
 
 from __future__ import annotations
@@ -26,12 +27,16 @@ if TYPE_CHECKING:
     from samedevice.provenance import FrameFilter
 
 _DEVICE_WORDS = re.compile(
-    r"same device|meta tensor|device meta|device type for generator|should be the same|indices should be|two different devices", re.I
+    r"same device|meta tensor|device meta|device type for generator|should be the same|indices should "
+    r"be|two different devices",
+    re.I,
 )
 _META = re.compile(r"\bmeta\b(?!-)")
 """The device, and not torch's own address on the web."""
 _MET = re.compile(r"two (?:different )?devices,? (\w+(?::\d+)?)(?: and |, )(\w+(?::\d+)?)")
-"""How a compiler says which devices met: `at least two devices, cuda:0 and cpu`, before 2.13 `two different devices cuda:0, cpu`."""
+"""How a compiler says which devices met: `at least two devices, cuda:0 and cpu`, before 2.13 `two different
+devices cuda:0, cpu`.
+"""
 _TRACED = re.compile(r"call_(?:function|method) (?:<\S+(?: \S+)? )?(\w+)")
 _HELD_DEPTH = 3
 _RENAMED = {
@@ -55,11 +60,13 @@ def event_of(
 ) -> Event | None:
     """The event that an exception amounts to; None when it does not speak of devices or its frames are gone.
 
-    `model` names parameters where no frame of a module does. `outer` is where the exception is on its way to, when it was
-    caught below; `met` are the tensors that met, when the caller knows them.
+    `model` names parameters where no frame of a module does. `outer` is where the exception is on its way to,
+    when it was caught below; `met` are the tensors that met, when the caller knows them.
     """
     carried = getattr(error, "samedevice_event", None)
-    if isinstance(carried, Event) and carried.message == str(error):  # a statement that failed before keeps its first event
+    if isinstance(carried, Event) and carried.message == str(
+        error
+    ):  # a statement that failed before keeps its first event
         return carried
     if "torch" not in sys.modules or not _DEVICE_WORDS.search(str(error)[:10_000]):
         return None
@@ -70,7 +77,10 @@ def event_of(
 
 
 def _event(
-    error: BaseException, model: torch.nn.Module | None, outer: FrameType | None, met: list[tuple[str, torch.Tensor]] | None
+    error: BaseException,
+    model: torch.nn.Module | None,
+    outer: FrameType | None,
+    met: list[tuple[str, torch.Tensor]] | None,
 ) -> Event | None:
     from samedevice.provenance import FrameFilter
     from samedevice.runtime import surroundings
@@ -78,12 +88,18 @@ def _event(
     torch = sys.modules["torch"]
     assert torch.__file__ is not None
     frames = [*_outer(outer), *_frames(error.__traceback__)]  # oldest first
-    keep = FrameFilter((str(Path(torch.__file__).parent) + "/", str(Path(__file__).parent.parent) + "/"), None)
-    own = [(frame, lasti, line) for frame, lasti, line in frames if not keep.internal(frame.f_code.co_filename)]
+    keep = FrameFilter(
+        (str(Path(torch.__file__).parent) + "/", str(Path(__file__).parent.parent) + "/"), None
+    )
+    own = [
+        (frame, lasti, line) for frame, lasti, line in frames if not keep.internal(frame.f_code.co_filename)
+    ]
     modules = surroundings.modules_in([frame for frame, _, _ in reversed(frames)])
     users = [entry for entry in own if keep.of_user(entry[0].f_code.co_filename)]
     stack = tuple(_place(*entry) for entry in own)
-    if (traced := _traced(error, keep)) is not None:  # no statement ran: a compiler met the mismatch when it made a graph
+    if (
+        traced := _traced(error, keep)
+    ) is not None:  # no statement ran: a compiler met the mismatch when it made a graph
         places, op, operands = traced
         return _made(error, op, (*stack, *places), users, modules, operands)
     if not own:
@@ -93,7 +109,9 @@ def _event(
     failing = own[-1][0]
     names = surroundings.parameter_names(modules or ([model] if model is not None else []))
     spoken = surroundings.Names([frame for frame, _, _ in reversed(own)])
-    function = next((frame.f_code.co_name for frame, _, _ in inner if frame.f_code.co_name in _OPERATORS), None)
+    function = next(
+        (frame.f_code.co_name for frame, _, _ in inner if frame.f_code.co_name in _OPERATORS), None
+    )
     tensors = met or _tensors(failing, at, inner, function)
     held = {surroundings.identity(tensor) for frame, _, _ in users for tensor in _held(frame)} - {0}
     operands = tuple(
@@ -121,7 +139,11 @@ def _made(
 
     meta = any(operand.device == "meta" for operand in operands) or bool(_META.search(str(error)))
     return Event(
-        kind=EventKind.GENERATOR if "for generator" in str(error) else EventKind.UNMATERIALIZED if meta else EventKind.MISMATCH,
+        kind=EventKind.GENERATOR
+        if "for generator" in str(error)
+        else EventKind.UNMATERIALIZED
+        if meta
+        else EventKind.MISMATCH,
         op=op,
         message=str(error),
         at=stack[-1],
@@ -136,8 +158,12 @@ def _made(
     )
 
 
-def _traced(error: BaseException, keep: FrameFilter) -> tuple[tuple[Place, ...], str, tuple[Operand, ...]] | None:
-    """The statements that a compiler was tracing, what it called and the devices that met, as far as its error says so."""
+def _traced(
+    error: BaseException, keep: FrameFilter
+) -> tuple[tuple[Place, ...], str, tuple[Operand, ...]] | None:
+    """The statements that a compiler was tracing, what it called and the devices that met, as far as its
+    error says so.
+    """
     traced, met = vars(error).get("real_stack"), _MET.search(str(error))
     places = tuple(
         Place(each.filename, each.lineno or 0, each.name, each.line or "", "")
@@ -180,15 +206,23 @@ def _place(frame: FrameType, lasti: int, line: int) -> Place:
     return Place(code.co_filename, line, code.co_name, text, call_at(code, lasti, text))
 
 
-def _tensors(failing: FrameType, at: Place, inner: list[Any], function: str | None) -> list[tuple[str, torch.Tensor]]:
-    """The tensors that met: those of torch's own functional frame when there is one, else those of the failing expression."""
+def _tensors(
+    failing: FrameType, at: Place, inner: list[Any], function: str | None
+) -> list[tuple[str, torch.Tensor]]:
+    """The tensors that met: those of torch's own functional frame when there is one, else those of the
+    failing expression.
+    """
     import torch
 
     for frame, _, _ in inner:
         if function is not None and frame.f_code.co_name == function:
             renamed = _RENAMED.get(function, {})
             values: dict[str, Any] = dict(frame.f_locals)
-            held = [(renamed.get(name, name), value) for name, value in values.items() if isinstance(value, torch.Tensor)]
+            held = [
+                (renamed.get(name, name), value)
+                for name, value in values.items()
+                if isinstance(value, torch.Tensor)
+            ]
             if held:
                 return held
     found: dict[int, tuple[str, torch.Tensor]] = {}
@@ -203,12 +237,19 @@ def _tensors(failing: FrameType, at: Place, inner: list[Any], function: str | No
 
 
 def _expressions(at: Place) -> list[ast.expr]:
-    for text in (at.call, at.code, at.code.rstrip(":").removeprefix("return "), at.code.partition("=")[2].strip()):
+    for text in (
+        at.call,
+        at.code,
+        at.code.rstrip(":").removeprefix("return "),
+        at.code.partition("=")[2].strip(),
+    ):
         try:
             tree = ast.parse(text.strip())
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             continue
-        found: list[ast.expr] = [node for node in ast.walk(tree) if isinstance(node, (ast.Name, ast.Attribute))]
+        found: list[ast.expr] = [
+            node for node in ast.walk(tree) if isinstance(node, (ast.Name, ast.Attribute))
+        ]
         if found:
             return found
     return []

@@ -1,10 +1,11 @@
 """The torch function mode under which refused calls of torch are healed.
 
 Note [The mode is not seen]
-Torch's own Python asks `has_torch_function` whether somebody listens, and takes other paths when somebody does: `MultiheadAttention`
-leaves its fast one, whose last bits differ. So while the mode is there, `torch.overrides` answers as it would without it; and a function of
-torch that is written in Python runs its own body with the mode inside it, as if nobody had asked. What is healed are single
-operators, never the half of a Python function.
+Torch's own Python asks `has_torch_function` whether somebody listens, and takes other paths when somebody
+does: `MultiheadAttention` leaves its fast one, whose last bits differ. So while the mode is there,
+`torch.overrides` answers as it would without it; and a function of torch that is written in Python runs its
+own body with the mode inside it, as if nobody had asked. What is healed are single operators, never the half
+of a Python function.
 """
 
 from __future__ import annotations
@@ -71,7 +72,9 @@ class Mode(TorchFunctionMode):
             super().__enter__()  # type: ignore[no-untyped-call] # of torch
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if not self._idle.pop():
             super().__exit__(kind, error, trace)  # type: ignore[no-untyped-call] # of torch
             _count(-1)
@@ -86,7 +89,9 @@ class Mode(TorchFunctionMode):
         heals, operator = self._heals, operator_of(func)
         if operator is None or (types and _decides_itself(args, kwargs)):
             return self._left_alone(func, args, kwargs)
-        careful = func in heals.healed or "out" in kwargs or not operator.leaves_nothing or saving_is_watched()
+        careful = (
+            func in heals.healed or "out" in kwargs or not operator.leaves_nothing or saving_is_watched()
+        )
         if careful and _spread(args, kwargs):
             return self._busy(heals.make, func, args, kwargs)
         recorded = is_recorded()  # asked first: torch.jit.trace has stopped when a call of torch has raised
@@ -118,7 +123,9 @@ class Mode(TorchFunctionMode):
         before = _here.running
         again = before[0] is func and len(before[1]) == len(args) and all(map(_is, before[1], args))
         if again or not _alone() or _decides_itself(args, kwargs):
-            return self._left_alone(func, args, kwargs)  # it asks in a way of its own, or somebody else listens, too
+            return self._left_alone(
+                func, args, kwargs
+            )  # it asks in a way of its own, or somebody else listens, too
         names = func.__globals__
         body = FunctionType(
             func.__code__,
@@ -152,7 +159,9 @@ def _nobody(*_: Any) -> bool:
 
 
 def _alone() -> bool:
-    """Whether no other function mode is there that could want to see a call; that of the default device wants factories only."""
+    """Whether no other function mode is there that could want to see a call; that of the default device wants
+    factories only.
+    """
     from torch.utils._device import DeviceContext
 
     stack = torch.overrides._get_current_function_mode_stack()  # type: ignore[no-untyped-call] # of torch
@@ -160,7 +169,9 @@ def _alone() -> bool:
 
 
 def _decides_itself(args: Any, kwargs: Any) -> bool:
-    return any(not is_plain(tensor) for value in (*args, *kwargs.values()) for _, _, tensor in tensors_of(value))
+    return any(
+        not is_plain(tensor) for value in (*args, *kwargs.values()) for _, _, tensor in tensors_of(value)
+    )
 
 
 def _spread(args: Any, kwargs: Any) -> bool:

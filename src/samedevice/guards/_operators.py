@@ -1,7 +1,8 @@
-"""What a call of torch is, by torch's own schemas: which operator, what it writes, whether it draws random numbers.
+"""What a call of torch is, by torch's own schemas: which operator, what it writes, whether it draws random
+numbers.
 
-Must guarantee: a callable without a schema of torch's own operators is no operator here; where overloads differ, whatever one of
-them that fits the call writes counts as written.
+Must guarantee: a callable without a schema of torch's own operators is no operator here; where overloads
+differ, whatever one of them that fits the call writes counts as written.
 """
 
 from __future__ import annotations
@@ -18,8 +19,16 @@ from samedevice.guards._align import tensors_of
 if TYPE_CHECKING:
     import torch
 
-_NAMES = {"__getitem__": "index", "__setitem__": "index_put_", "__matmul__": "matmul", "__rmatmul__": "matmul", "__truediv__": "div"}
-_WORDS = frozenset({"add", "sub", "mul", "div", "pow", "mod", "and", "or", "xor", "eq", "ne", "lt", "le", "gt", "ge"})
+_NAMES = {
+    "__getitem__": "index",
+    "__setitem__": "index_put_",
+    "__matmul__": "matmul",
+    "__rmatmul__": "matmul",
+    "__truediv__": "div",
+}
+_WORDS = frozenset(
+    {"add", "sub", "mul", "div", "pow", "mod", "and", "or", "xor", "eq", "ne", "lt", "le", "gt", "ge"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +65,24 @@ class Operator:
                 continue
             values = {**dict(zip(each.names, args, strict=False)), **kwargs}
             names = _decided(each, values) if each.decided else each.written
-            found |= {id(values[name]): values[name] for name in names if any(True for _ in tensors_of(values.get(name)))}
+            found |= {
+                id(values[name]): values[name]
+                for name in names
+                if any(True for _ in tensors_of(values.get(name)))
+            }
         return list(found.values())
 
 
 def _decided(overload: Overload, values: dict[str, Any]) -> Iterator[str]:
-    """What is written for these values: batch norm updates its running statistics in training, and torch's judge of schemas knows it."""
+    """What is written for these values: batch norm updates its running statistics in training, and torch's
+    judge of schemas knows it.
+    """
     import torch
 
     info = torch._C._SchemaInfo(overload.schema)
-    info.add_argument_values({name: value for name, value in values.items() if isinstance(value, bool) and name in overload.names})
+    info.add_argument_values(
+        {name: value for name, value in values.items() if isinstance(value, bool) and name in overload.names}
+    )
     return (name for name in overload.written if info.is_mutable(name))
 
 
@@ -87,11 +104,16 @@ def operator_of(function: Callable[..., Any]) -> Operator | None:
         full = f"aten::{name}" + (f".{schema.overload_name}" if schema.overload_name else "")
         if only not in (None, schema.overload_name or "default") or not torch._C._dispatch_has_kernel(full):
             continue
-        draws |= torch.Tag.nondeterministic_seeded in torch._C._get_operation_overload(f"aten::{name}", schema.overload_name)[2]
+        draws |= (
+            torch.Tag.nondeterministic_seeded
+            in torch._C._get_operation_overload(f"aten::{name}", schema.overload_name)[2]
+        )
         names = tuple(each.name for each in schema.arguments)
         info = torch._C._SchemaInfo(schema)
         written = frozenset(each for each in names if info.is_mutable(each))
-        said = {each.name for each in schema.arguments if each.alias_info is not None and each.alias_info.is_write}
+        said = {
+            each.name for each in schema.arguments if each.alias_info is not None and each.alias_info.is_write
+        }
         if only is None and any(each.kwarg_only and each.name in said for each in schema.arguments):
             continue  # for a call with `out`
         overloads.append(Overload(names, written, schema, bool(written - said)))
@@ -99,9 +121,13 @@ def operator_of(function: Callable[..., Any]) -> Operator | None:
 
 
 def is_python(function: Callable[..., Any]) -> bool:
-    """Whether a function of torch is written in Python; what a virtual machine puts in the place of an operator is one operator."""
+    """Whether a function of torch is written in Python; what a virtual machine puts in the place of an
+    operator is one operator.
+    """
     machine = getattr(function, "__module__", None) or ""
-    return isinstance(function, FunctionType) and not (machine.startswith("samedevice.runtime") and operator_of(function) is not None)
+    return isinstance(function, FunctionType) and not (
+        machine.startswith("samedevice.runtime") and operator_of(function) is not None
+    )
 
 
 def operator_name(function: Callable[..., Any]) -> str:
@@ -118,7 +144,9 @@ def operator_name(function: Callable[..., Any]) -> str:
     return name
 
 
-def named_tensors(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> list[tuple[str, torch.Tensor]]:
+def named_tensors(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
+) -> list[tuple[str, torch.Tensor]]:
     """The tensors of a call with their names in the operator's schema: `self`, `mat2`, `tensors[1]`."""
     operator = operator_of(function)
     names = operator.overloads[0].names if operator is not None else ()

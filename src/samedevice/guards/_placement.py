@@ -1,6 +1,7 @@
 """Where a model's tensors are, as data, and what of it will not work.
 
-Must guarantee: the model is looked at and never run or changed; the same on a real GPU, on a virtual one and without any.
+Must guarantee: the model is looked at and never run or changed; the same on a real GPU, on a virtual one and
+without any.
 """
 
 from __future__ import annotations
@@ -43,13 +44,16 @@ class Warned:
     """Something about the placement that will fail, or that surprises."""
 
     name: str
-    """Stable: `split-block`, `tied-apart`, `meta-left`, `no-hooks`, `inputs-not-moved`, `own-without-hook`."""
+    """Stable: `split-block`, `tied-apart`, `meta-left`, `no-hooks`, `inputs-not-moved`, `own-without-hook`.
+    """
     modules: tuple[str, ...]
     values: tuple[tuple[str, str], ...] = ()
 
     def text(self, language: Language = "en") -> str:
         """The sentence for people."""
-        shown = ", ".join(self.modules[:_NAMED]) + (f", +{len(self.modules) - _NAMED}" if len(self.modules) > _NAMED else "")
+        shown = ", ".join(self.modules[:_NAMED]) + (
+            f", +{len(self.modules) - _NAMED}" if len(self.modules) > _NAMED else ""
+        )
         return say(f"placement.{self.name}", language, modules=shown, **dict(self.values))
 
 
@@ -82,11 +86,24 @@ class Placement:
         found = []
         for device, nbytes in self.devices.items():
             names = ", ".join(part.module for part in self.parts if part.device == device)
-            found.append(say("placement.line", language, model=self.model, device=device, amount=amount(nbytes), modules=names))
+            found.append(
+                say(
+                    "placement.line",
+                    language,
+                    model=self.model,
+                    device=device,
+                    amount=amount(nbytes),
+                    modules=names,
+                )
+            )
         return found
 
-    def log(self, logger: logging.Logger | None = None, level: int = logging.INFO, language: Language = "en") -> None:
-        """Log one line for each device, and each warning as a warning; on the logger `samedevice` unless another is given."""
+    def log(
+        self, logger: logging.Logger | None = None, level: int = logging.INFO, language: Language = "en"
+    ) -> None:
+        """Log one line for each device, and each warning as a warning; on the logger `samedevice` unless
+        another is given.
+        """
         chosen = logger or logging.getLogger("samedevice")
         for line in self.lines(language):
             chosen.log(level, "%s", line)
@@ -103,7 +120,10 @@ class Placement:
             "tied": [list(names) for names in self.tied],
             "hooks": self.hooks,
             "device_map": dict(self.device_map),
-            "warnings": [{"name": each.name, "modules": list(each.modules), "text": each.text()} for each in self.warnings],
+            "warnings": [
+                {"name": each.name, "modules": list(each.modules), "text": each.text()}
+                for each in self.warnings
+            ],
         }
 
 
@@ -118,8 +138,8 @@ def placement(model: torch.nn.Module) -> Placement:
     print(sd.placement(model).devices)  # {'cpu': 160}
     ```
 
-    `print(sd.placement(model))` shows a table, `.warnings` are in it and in the data, `.log()` writes a line for each device,
-    `.as_json()` is the whole as a document.
+    `print(sd.placement(model))` shows a table, `.warnings` are in it and in the data, `.log()` writes a line
+    for each device, `.as_json()` is the whole as a document.
     """
     model = unwrapped(model)
     return Placement(
@@ -159,7 +179,9 @@ def _own(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def _all(module: torch.nn.Module, prefix: str, inherited: bool) -> Iterator[tuple[str, torch.Tensor, str]]:
-    """(qualified name, tensor, place) of everything at and below a module; a hook may bring in what is below it."""
+    """(qualified name, tensor, place) of everything at and below a module; a hook may bring in what is below
+    it.
+    """
     bringing = inherited or _places_below(module)
     for name, tensor in _own(module):
         yield f"{prefix}{name}", tensor, place_of(module, tensor, inherited=bringing)
@@ -170,7 +192,10 @@ def _all(module: torch.nn.Module, prefix: str, inherited: bool) -> Iterator[tupl
 def _places_below(module: torch.nn.Module) -> bool:
     from samedevice.guards._hooks import hooks_of
 
-    return any(getattr(hook, "offload", False) and getattr(hook, "place_submodules", False) for hook in hooks_of(module))
+    return any(
+        getattr(hook, "offload", False) and getattr(hook, "place_submodules", False)
+        for hook in hooks_of(module)
+    )
 
 
 def _key(tensor: torch.Tensor) -> tuple[Any, ...]:
@@ -214,7 +239,14 @@ def _parts(module: torch.nn.Module, name: str, inherited: bool) -> Iterator[Part
     kind, hook = type(module).__name__, hook_device(module)
     if len(places) <= 1:
         if everything:
-            yield Part(name or "(all)", kind, places[0], sum(_size(tensor) for _, tensor, _ in everything), len(everything), hook)
+            yield Part(
+                name or "(all)",
+                kind,
+                places[0],
+                sum(_size(tensor) for _, tensor, _ in everything),
+                len(everything),
+                hook,
+            )
         return
     bringing = inherited or _places_below(module)
     own: dict[str, list[torch.Tensor]] = {}
@@ -253,10 +285,14 @@ def _merged(parts: list[Part]) -> Iterator[Part]:
 
 
 def _alike(held: Part, part: Part, stem: str) -> bool:
-    return held.module.rpartition(".")[0] == stem and (held.kind, held.device, held.hook) == (part.kind, part.device, part.hook)
+    return held.module.rpartition(".")[0] == stem and (held.kind, held.device, held.hook) == (
+        part.kind,
+        part.device,
+        part.hook,
+    )
 
 
-# -- warnings ------------------------------------------------------------------------------------------------------
+# -- warnings
 
 
 def _warnings(model: torch.nn.Module) -> Iterator[Warned]:
@@ -273,7 +309,11 @@ def _warnings(model: torch.nn.Module) -> Iterator[Warned]:
     if len(devices) == 1 and devices != ["cpu"] and not hooks and moved_by_map:
         yield Warned("inputs-not-moved", (type(model).__name__,), (("device", devices[0]),))
     if hooks:
-        bare = tuple(name or type(model).__name__ for name, module in model.named_modules() if _own_without_hook(module, name, model))
+        bare = tuple(
+            name or type(model).__name__
+            for name, module in model.named_modules()
+            if _own_without_hook(module, name, model)
+        )
         if bare:
             yield Warned("own-without-hook", bare)
 
@@ -286,7 +326,9 @@ def _split_blocks(model: torch.nn.Module) -> Iterator[Warned]:
         parent = model.get_submodule(name.rpartition(".")[0]) if "." in name else model
         if type(module).__name__ not in whole and (whole or not isinstance(parent, torch.nn.ModuleList)):
             continue
-        places = sorted({place for _, _, place in _all(module, "", inherited=False)} - {OFFLOADED, "meta"}, key=_order)
+        places = sorted(
+            {place for _, _, place in _all(module, "", inherited=False)} - {OFFLOADED, "meta"}, key=_order
+        )
         if len(places) > 1:
             yield Warned("split-block", (name,), (("devices", ", ".join(places)),))
 
@@ -298,10 +340,19 @@ def _tied_apart(model: torch.nn.Module) -> Iterator[Warned]:
         if len(names) > 1 and len(wanted) > 1:
             yield Warned("tied-apart", tuple(names), (("devices", ", ".join(wanted)),))
     ends = [weight for weight in map(_weight, (embedding_of(model), head_of(model))) if weight is not None]
-    if getattr(getattr(model, "config", None), "tie_word_embeddings", False) and len(ends) == 2 and _key(ends[0]) != _key(ends[1]):
+    if (
+        getattr(getattr(model, "config", None), "tie_word_embeddings", False)
+        and len(ends) == 2
+        and _key(ends[0]) != _key(ends[1])
+    ):
         devices = [str(end.device) for end in ends]
         if devices[0] != devices[1]:
-            apart = tuple(name for end in ends for name, own in model.named_parameters(remove_duplicate=False) if own is end)
+            apart = tuple(
+                name
+                for end in ends
+                for name, own in model.named_parameters(remove_duplicate=False)
+                if own is end
+            )
             yield Warned("tied-apart", apart, (("devices", ", ".join(devices)),))
 
 

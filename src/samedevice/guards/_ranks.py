@@ -1,10 +1,12 @@
 """The ranks of a job agree on one that tells a finding whole.
 
-Must guarantee: a bounded wait, whichever ranks have died and wherever the store is; when they cannot agree, each tells it itself.
+Must guarantee: a bounded wait, whichever ranks have died and wherever the store is; when they cannot agree,
+each tells it itself.
 
 Note [Who speaks]
-Each rank leaves its number in the process group's store and counts up a number; who makes it 1 speaks. It waits a moment for the
-others, to name them. The others stay alive until it has spoken: launchers end the whole job as soon as one rank has ended.
+Each rank leaves its number in the process group's store and counts up a number; who makes it 1 speaks. It
+waits a moment for the others, to name them. The others stay alive until it has spoken: launchers end the
+whole job as soon as one rank has ended.
 """
 
 from __future__ import annotations
@@ -63,10 +65,13 @@ def agree(finding: Finding, listens: float = LISTENS, limit: float = LIMIT) -> A
     return answers[0] if answers else Agreement(True)
 
 
-def agree_through(store: Store, rank: int, world: int, finding: Finding, listens: float = LISTENS, limit: float = LIMIT) -> Agreement:
+def agree_through(
+    store: Store, rank: int, world: int, finding: Finding, listens: float = LISTENS, limit: float = LIMIT
+) -> Agreement:
     """The same through a given store."""
     line = finding.at and f"{finding.at.file}:{finding.at.line}"
-    key = f"samedevice/told/{hashlib.sha256(f'{finding.code} {finding.cause} {line}'.encode()).hexdigest()[:16]}"
+    digest = hashlib.sha256(f"{finding.code} {finding.cause} {line}".encode()).hexdigest()
+    key = f"samedevice/told/{digest[:16]}"
     if (known := _known.get(key)) is not None and known[0]() is store:
         return known[1]  # again: the same rank speaks
     found = _first_time(store, key, rank, world, listens, limit)
@@ -100,6 +105,10 @@ def _job() -> tuple[Any, int, int] | None:
     try:
         if distributed is None or not distributed.is_available() or not distributed.is_initialized():
             return None
-        return distributed.distributed_c10d._get_default_store(), distributed.get_rank(), distributed.get_world_size()
+        return (
+            distributed.distributed_c10d._get_default_store(),
+            distributed.get_rank(),
+            distributed.get_world_size(),
+        )
     except Exception:
         return None

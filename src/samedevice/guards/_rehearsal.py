@@ -1,6 +1,7 @@
 """A call of torch on trial: whether torch would refuse it, with nothing done.
 
-Must guarantee: what the call writes to is a copy, and generators of random numbers are as before, whatever the call did.
+Must guarantee: what the call writes to is a copy, and generators of random numbers are as before, whatever
+the call did.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
     import torch
 
 
-def refusal_of(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], written: Sequence[Any]) -> Exception | None:
+def refusal_of(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], written: Sequence[Any]
+) -> Exception | None:
     """What torch raises for the call; None when it accepts it."""
     import torch
 

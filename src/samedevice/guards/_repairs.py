@@ -1,7 +1,9 @@
-"""Healing one call of torch: diagnosed, its stale operands lent copies for this one operator, the call made, and said once.
+"""Healing one call of torch: diagnosed, its stale operands lent copies for this one operator, the call made,
+and said once.
 
-Must guarantee: a call that may have done anything before it was refused is not made again; what writes, or draws random numbers, is tried
-on copies first, so that nothing was done when it is made; see Note [One operator].
+Must guarantee: a call that may have done anything before it was refused is not made again; what writes, or
+draws random numbers, is tried on copies first, so that nothing was done when it is made; see Note [One
+operator].
 """
 
 from __future__ import annotations
@@ -45,7 +47,9 @@ REFUSED_CAUSES = frozenset(
         "quantized-state-on-other-device",
     }
 )
-"""Causes of which a mismatch is only the visible part: training that goes wrong, missing values, other random numbers."""
+"""Causes of which a mismatch is only the visible part: training that goes wrong, missing values, other random
+numbers.
+"""
 _PLANS_AT_MOST = 10_000
 _OURS = str(Path(__file__).parent) + "/"
 
@@ -97,17 +101,23 @@ class Repairs:
         self._learn = learn
         self._speaks = speaks
         modules = model.named_modules() if model is not None else ()
-        self._names = {id(module): _without_wrappers(name) or type(module).__name__ for name, module in modules}
-        self._filter = FrameFilter((str(Path(torch.__file__).parent) + "/", str(Path(__file__).parent.parent) + "/"), None)
+        self._names = {
+            id(module): _without_wrappers(name) or type(module).__name__ for name, module in modules
+        }
+        self._filter = FrameFilter(
+            (str(Path(torch.__file__).parent) + "/", str(Path(__file__).parent.parent) + "/"), None
+        )
         self._plans: dict[Any, _Plan] = {}
         self._logged: set[Any] = set()
         self.healed: set[Any] = set()
         self.made: list[Repair] = []
 
-    # -- what the mode asks ------------------------------------------------------------------------------------------
+    # -- what the mode asks
 
     def heal(self, error: Exception, function: Any, args: Any, kwargs: Any) -> tuple[Any, ...]:
-        """The result of a refused call that only reads; empty where it is not ours to heal, and why is on the error."""
+        """The result of a refused call that only reads; empty where it is not ours to heal, and why is on the
+        error.
+        """
         return _Call(self, function, args, kwargs).healed(error)
 
     def make(self, function: Any, args: Any, kwargs: Any) -> Any:
@@ -137,9 +147,13 @@ class Repairs:
             event = event_of(error, self._model, call.frame, call.named)
             if event is not None:
                 finding = judge(event)
-                self.refuse(error, finding, _unhealed(finding, event, call, self.language) or say("heal.partly-done", self.language))
+                self.refuse(
+                    error,
+                    finding,
+                    _unhealed(finding, event, call, self.language) or say("heal.partly-done", self.language),
+                )
 
-    # -- what calls need ---------------------------------------------------------------------------------------------
+    # -- what calls need
 
     def say_recorded(self, error: Exception) -> None:
         """Say on an error that a graph is recorded, and nothing is learned then."""
@@ -160,7 +174,9 @@ class Repairs:
         self._plans[call.key] = plan
         self.healed.add(call.function)
         self._learn(call.frame)
-        stale = [(name, tensor) for name, tensor in call.named if tensor.device != call.target_of(plan, tensor)]
+        stale = [
+            (name, tensor) for name, tensor in call.named if tensor.device != call.target_of(plan, tensor)
+        ]
         if not any(fix.diff for fix in finding.fixes):
             at_use = [fix for name, _ in stale if (fix := fix_at_use(event, name)) is not None]
             finding = replace(finding, fixes=(*at_use, *finding.fixes))
@@ -181,7 +197,11 @@ class Repairs:
         operand = ", ".join(name for name, _ in stale)
         source = ", ".join(dict.fromkeys(str(tensor.device) for _, tensor in stale))
         target = ", ".join(dict.fromkeys(str(call.target_of(plan, tensor)) for _, tensor in stale))
-        self.made = [each for each in self.made if (each.finding.at, each.operand, each.module) != (finding.at, operand, where)]
+        self.made = [
+            each
+            for each in self.made
+            if (each.finding.at, each.operand, each.module) != (finding.at, operand, where)
+        ]
         self.made.append(Repair(finding, operand, source, target, held, where))
         at = finding.at
         if (spot := (at and (at.file, at.line), operand)) in self._logged or not self._speaks:
@@ -222,7 +242,9 @@ class Repairs:
         return event_of(error, self._model, call.frame, call.named)
 
     def decide(self, error: Exception, call: _Call) -> tuple[torch.device, Event, Finding] | None:
-        """Where the refused call is to run; None, and the reason on the error, when it is not ours to heal."""
+        """Where the refused call is to run; None, and the reason on the error, when it is not ours to
+        heal.
+        """
         event = self.event_of(error, call)
         if event is None:
             return None
@@ -246,16 +268,27 @@ class _Call:
         operator = operator_of(function) if not is_python(function) else None
         self.written: list[Any] = operator.written(args, kwargs) if operator is not None else []
         self.written_tensors = [tensor for value in self.written for _, _, tensor in tensors_of(value)]
-        self.only_reads = operator is not None and operator.leaves_nothing and "out" not in kwargs and not saving_is_watched()
+        self.only_reads = (
+            operator is not None
+            and operator.leaves_nothing
+            and "out" not in kwargs
+            and not saving_is_watched()
+        )
         """Whether a call that was refused has done nothing."""
         self._places = _beside(self.written, (*args, *kwargs.values()))
-        self._places |= {id(tensor): tensor.device for tensor in self.written_tensors}  # a write to a copy would be lost
+        self._places |= {
+            id(tensor): tensor.device for tensor in self.written_tensors
+        }  # a write to a copy would be lost
 
     @property
     def key(self) -> Any:
         """The statement, and what of its operands decides how it is made."""
         operands = tuple((tensor.device, not tensor.dim()) for _, tensor in self.named)
-        at = self._repairs.site(self.frame), operator_name(self.function), id(self._repairs.module_at(self.frame))
+        at = (
+            self._repairs.site(self.frame),
+            operator_name(self.function),
+            id(self._repairs.module_at(self.frame)),
+        )
         return (*at, operands, tuple(tensor.device for tensor in self.written_tensors))
 
     def target_of(self, plan: _Plan, tensor: torch.Tensor) -> torch.device:
@@ -265,7 +298,9 @@ class _Call:
         return self._places.get(id(tensor), plan.target)
 
     def refusal(self) -> Any:
-        """The exception with which torch refuses the call, nothing having been done; else the result of the call."""
+        """The exception with which torch refuses the call, nothing having been done; else the result of the
+        call.
+        """
         if self.only_reads:
             try:
                 return self.function(*self.args, **self.kwargs)
@@ -278,13 +313,16 @@ class _Call:
         return self.made(_AS_WRITTEN)
 
     def healed(self, error: Exception) -> tuple[Any, ...]:
-        """The result with stale operands moved; empty where the error is not ours to heal, and why is on it."""
+        """The result with stale operands moved; empty where the error is not ours to heal, and why is on
+        it.
+        """
         decided = self._repairs.decide(error, self)
         if decided is None:
             return ()
         target, event, finding = decided
         stale = [tensor for _, tensor in self.named if tensor.device != target]
-        # CUDA takes numbers from the host, and computes with them otherwise than with a tensor of its own type.
+        # CUDA takes numbers from the host, and computes with them otherwise than with a tensor of its own
+        # type.
         some = 0 < sum(map(_is_number, stale)) < len(stale)
         for keeps in (True, False) if some else (False,):
             plan = _Plan(target, keeps)
@@ -305,7 +343,11 @@ class _Call:
     def made(self, plan: _Plan) -> Any:
         """The result by what was learned."""
         try:
-            return self.function(*self.args, **self.kwargs) if plan is _AS_WRITTEN else self._lent(plan, tried=True)
+            return (
+                self.function(*self.args, **self.kwargs)
+                if plan is _AS_WRITTEN
+                else self._lent(plan, tried=True)
+            )
         except Reached as reached:
             self._repairs.forget(self)
             raise HealRefusedError(str(reached)) from None
@@ -328,12 +370,16 @@ class _Call:
             raise
 
     def _lent(self, plan: _Plan, tried: bool) -> Any:
-        """The result with copies lent; raises `Reached` when one gets out of the operator, and what torch raises."""
+        """The result with copies lent; raises `Reached` when one gets out of the operator, and what torch
+        raises.
+        """
         lending = Lending(lambda tensor: self.target_of(plan, tensor), self._repairs.language)
         args, kwargs = rebuilt(self.args, lending.place), rebuilt(self.kwargs, lending.place)
         if not tried and (refused := refusal_of(self.function, args, kwargs, self.written)) is not None:
             raise refused
-        with lending.saving([tensor for value in (*args, *kwargs.values()) for _, _, tensor in tensors_of(value)]):
+        with lending.saving(
+            [tensor for value in (*args, *kwargs.values()) for _, _, tensor in tensors_of(value)]
+        ):
             result = self.function(*args, **kwargs)
         lending.check(result)
         return result
@@ -344,7 +390,11 @@ def _unhealed(finding: Finding, event: Event, call: _Call, language: Language) -
     refused = finding.cause in REFUSED_CAUSES
     if finding.cause == "optimizer-state-on-other-device" and not _in_optimizer(call.frame):
         refused = False  # a kept average, say: its own device is where it is written
-    if refused or event.kind is not EventKind.MISMATCH or any(tensor.device.type == "meta" for _, tensor in call.named):
+    if (
+        refused
+        or event.kind is not EventKind.MISMATCH
+        or any(tensor.device.type == "meta" for _, tensor in call.named)
+    ):
         return say("heal.cause", language, cause=finding.cause if refused else event.kind.value)
     if is_python(call.function) or operator_of(call.function) is None:
         return say("heal.partly-done", language)
@@ -357,11 +407,17 @@ def _unhealed(finding: Finding, event: Event, call: _Call, language: Language) -
 
 
 def _beside(written: Sequence[Any], values: Sequence[Any]) -> dict[int, torch.device]:
-    """Where the tensors of lists belong that go with a list that is written to, number by number: `torch._foreach_add_`."""
+    """Where the tensors of lists belong that go with a list that is written to, number by number:
+    `torch._foreach_add_`.
+    """
     places: dict[int, torch.device] = {}
     for target in written:
         for value in values:
-            if isinstance(target, (list, tuple)) and isinstance(value, (list, tuple)) and len(value) == len(target):
+            if (
+                isinstance(target, (list, tuple))
+                and isinstance(value, (list, tuple))
+                and len(value) == len(target)
+            ):
                 for one, other in zip(target, value, strict=True):
                     if hasattr(one, "device") and places.setdefault(id(other), one.device) != one.device:
                         return {}

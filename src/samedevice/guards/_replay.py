@@ -1,8 +1,9 @@
 """The failing call once more, on a virtual machine: the birthplaces that real hardware does not keep.
 
-The outermost call of a module on the traceback is copied without its values, apart from small ones, and made again in a forked
-process, on virtual GPUs with the names of the real ones. Must guarantee: the program that failed is not touched, waits a bounded time
-and pays a bounded amount of memory; whatever goes wrong, there is a reason in words and the diagnosis stays as it was.
+The outermost call of a module on the traceback is copied without its values, apart from small ones, and made
+again in a forked process, on virtual GPUs with the names of the real ones. Must guarantee: the program that
+failed is not touched, waits a bounded time and pays a bounded amount of memory; whatever goes wrong, there is
+a reason in words and the diagnosis stays as it was.
 """
 
 from __future__ import annotations
@@ -56,8 +57,16 @@ class _Call:
     kwargs: dict[str, Any]
 
 
-def replayed(error: BaseException, event: Event, language: Language = "en", seconds: float = SECONDS, memory: int = MEMORY) -> Event:
-    """The event as a virtual machine sees it, with birthplaces. Raises `ReplayError` with the reason where there is none."""
+def replayed(
+    error: BaseException,
+    event: Event,
+    language: Language = "en",
+    seconds: float = SECONDS,
+    memory: int = MEMORY,
+) -> Event:
+    """The event as a virtual machine sees it, with birthplaces. Raises `ReplayError` with the reason where
+    there is none.
+    """
     if not hasattr(os, "fork"):
         raise ReplayError(say("replay.no-fork", language))
     import torch
@@ -71,18 +80,30 @@ def replayed(error: BaseException, event: Event, language: Language = "en", seco
             count = torch.cuda.device_count()
             outline = copy.deepcopy((call.module, call.method, call.args, call.kwargs))
     except Exception as failed:
-        raise ReplayError(say("replay.no-copy", language, module=type(call.module).__name__, reason=_line(failed))) from failed
+        raise ReplayError(
+            say("replay.no-copy", language, module=type(call.module).__name__, reason=_line(failed))
+        ) from failed
     for found in _in_a_fork(outline, count, language, seconds, memory):
         if isinstance(found, str):
             raise ReplayError(found)
-        # A module of torch that the script calls fails in the script's own statement, of which the fork knows the function only.
+        # A module of torch that the script calls fails in the script's own statement, of which the fork knows
+        # the function only.
         if (found.at.file, found.at.function) == (event.at.file, event.at.function):
-            return replace(found, message=event.message, at=event.at, user_at=event.user_at, stack=event.stack, module=event.module)
+            return replace(
+                found,
+                message=event.message,
+                at=event.at,
+                user_at=event.user_at,
+                stack=event.stack,
+                module=event.module,
+            )
     raise ReplayError(say("replay.elsewhere", language))
 
 
 def _failing_call(error: BaseException) -> _Call | None:
-    """The outermost call of a module that the exception went through; a method of one where none was called."""
+    """The outermost call of a module that the exception went through; a method of one where none was
+    called.
+    """
     import torch
 
     method: _Call | None = None
@@ -112,7 +133,7 @@ def _arguments(frame: FrameType, variables: dict[str, Any]) -> dict[str, Any]:
     return given
 
 
-# -- tensors without values ----------------------------------------------------------------------------------------
+# -- tensors without values
 
 
 class _Outline:
@@ -165,14 +186,18 @@ def _without_values() -> Iterator[None]:
             kind.__deepcopy__ = before
 
 
-# -- the other process ---------------------------------------------------------------------------------------------
+# -- the other process
 
 
-def _in_a_fork(outline: Any, count: int, language: Language, seconds: float, memory: int) -> Iterator[Event | str]:
+def _in_a_fork(
+    outline: Any, count: int, language: Language, seconds: float, memory: int
+) -> Iterator[Event | str]:
     """What the replay saw; a text is the reason why it saw nothing."""
     reader, writer = os.pipe()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # a fork beside threads: that it may hang is what the limit is for
+        warnings.simplefilter(
+            "ignore", DeprecationWarning
+        )  # a fork beside threads: that it may hang is what the limit is for
         process = os.fork()
     if process == 0:
         os.close(reader)
@@ -223,7 +248,9 @@ def _resident(process: int) -> int:
 
 
 def _replay(outline: Any, count: int, language: Language, writer: int) -> NoReturn:
-    """Make the call on a virtual machine, write what was seen, and end without touching anything of the parent's."""
+    """Make the call on a virtual machine, write what was seen, and end without touching anything of the
+    parent's.
+    """
     with contextlib.suppress(BaseException):
         faulthandler.disable()
         nowhere = os.open(os.devnull, os.O_RDWR)
@@ -237,8 +264,12 @@ def _replay(outline: Any, count: int, language: Language, writer: int) -> NoRetu
 
         torch.set_num_threads(1)  # threads do not survive a fork
         gc.freeze()  # what the parent holds on real GPUs is not freed here
-        os.environ.pop("CUDA_VISIBLE_DEVICES", None)  # the call's devices are numbered as the program sees them
-        with VirtualMachine(parse_machine(f"{max([count, 1, *_ordinals(outline)])}x1024GB"), on_mismatch="raise") as machine:
+        os.environ.pop(
+            "CUDA_VISIBLE_DEVICES", None
+        )  # the call's devices are numbered as the program sees them
+        with VirtualMachine(
+            parse_machine(f"{max([count, 1, *_ordinals(outline)])}x1024GB"), on_mismatch="raise"
+        ) as machine:
             module, method, args, kwargs = copy.deepcopy(outline)
             try:
                 getattr(module, method)(*args, **kwargs)

@@ -1,4 +1,6 @@
-"""Tensors of a batch that share memory: views of the same memory stay so when all of them move to one device."""
+"""Tensors of a batch that share memory: views of the same memory stay so when all of them move to one
+device.
+"""
 
 from __future__ import annotations
 
@@ -26,10 +28,16 @@ class Sharing:
     """Which tensors reach the same memory."""
 
     def __init__(self, found: list[tuple[str, torch.Tensor, str | None]]) -> None:
-        plain = [(path, tensor, target or str(tensor.device)) for path, tensor, target in found if _is_plain(tensor)]
+        plain = [
+            (path, tensor, target or str(tensor.device))
+            for path, tensor, target in found
+            if _is_plain(tensor)
+        ]
         self._pieces: list[_Piece] = []
         self._piece_of: dict[int, _Piece] = {}
-        for _, group in groupby(sorted(plain, key=lambda each: _memory(each[1])), key=lambda each: _memory(each[1])):
+        for _, group in groupby(
+            sorted(plain, key=lambda each: _memory(each[1])), key=lambda each: _memory(each[1])
+        ):
             last: _Piece | None = None
             for each in sorted(group, key=lambda each: each[1].storage_offset()):
                 first, end = int(each[1].storage_offset()), _end(each[1])
@@ -53,13 +61,21 @@ class Sharing:
             return tensor.to(target)
         if target not in piece.copies:
             piece.copies[target] = tensor.as_strided((piece.end - piece.first,), (1,), piece.first).to(target)
-        return piece.copies[target].as_strided(tensor.shape, tensor.stride(), tensor.storage_offset() - piece.first)
+        return piece.copies[target].as_strided(
+            tensor.shape, tensor.stride(), tensor.storage_offset() - piece.first
+        )
 
 
 def _is_plain(tensor: torch.Tensor) -> bool:
     import torch
 
-    odd = tensor.layout != torch.strided or type(tensor) is not torch.Tensor or tensor.is_quantized or tensor.is_conj() or tensor.is_neg()
+    odd = (
+        tensor.layout != torch.strided
+        or type(tensor) is not torch.Tensor
+        or tensor.is_quantized
+        or tensor.is_conj()
+        or tensor.is_neg()
+    )
     return not odd and tensor.numel() > 0
 
 

@@ -1,8 +1,8 @@
 """Which tensors of a refused call are to be moved, and where.
 
-Must guarantee: a tensor that the call writes to is never moved, since the write would be lost; weights stay where they are unless
-two of them meet; the host computes only where a weight is there or is written to; where the diagnosis does not tell, the first GPU
-takes all: numbers do not depend on which.
+Must guarantee: a tensor that the call writes to is never moved, since the write would be lost; weights stay
+where they are unless two of them meet; the host computes only where a weight is there or is written to; where
+the diagnosis does not tell, the first GPU takes all: numbers do not depend on which.
 """
 
 from __future__ import annotations
@@ -31,11 +31,15 @@ def target_of(
     target = _where_it_belongs(finding, event, named)
     weighs = any(isinstance(tensor, torch.nn.Parameter) and tensor.device == target for _, tensor in named)
     if target is None or (target.type == "cpu" and not weighs):
-        return next((tensor.device for _, tensor in named if tensor.device.type != "cpu"), None)  # any GPU gives the same numbers
+        return next(
+            (tensor.device for _, tensor in named if tensor.device.type != "cpu"), None
+        )  # any GPU gives the same numbers
     return target
 
 
-def _where_it_belongs(finding: Finding, event: Event, named: Sequence[tuple[str, torch.Tensor]]) -> torch.device | None:
+def _where_it_belongs(
+    finding: Finding, event: Event, named: Sequence[tuple[str, torch.Tensor]]
+) -> torch.device | None:
     """The device that the evidence points at, if any."""
     import torch
 
@@ -62,7 +66,9 @@ def _home(module: Running) -> str | None:
 
 
 def _guilty(finding: Finding, named: Sequence[tuple[str, torch.Tensor]]) -> torch.Tensor | None:
-    """The tensor of the call that the finding's guilty operand is; an operator below the call may name it differently."""
+    """The tensor of the call that the finding's guilty operand is; an operator below the call may name it
+    differently.
+    """
     operand = next((each for each in finding.operands if each.name == finding.guilty), None)
     if operand is None:
         return None

@@ -21,7 +21,9 @@ def placement_table(placed: Placement) -> Group:
 
     table = Table(title=placed.model, title_justify="left", box=None, pad_edge=False, header_style="bold")
     for heading in ("module", "class", "device", "size", "tensors", "hook"):
-        table.add_column(heading, justify="right" if heading in ("size", "tensors") else "left", overflow="fold")
+        table.add_column(
+            heading, justify="right" if heading in ("size", "tensors") else "left", overflow="fold"
+        )
     for part in placed.parts:
         kind = f"{part.count} x {part.kind}" if part.count > 1 else part.kind
         row = (part.module, kind, part.device, amount(part.nbytes), str(part.tensors), part.hook or "-")
@@ -35,6 +37,8 @@ def placement_table(placed: Placement) -> Group:
 def placement_text(placed: Placement) -> str:
     """The same as plain text."""
     stream = StringIO()
-    console = Console(file=stream, width=_WIDTH, highlight=False, markup=False, emoji=False, color_system=None)
+    console = Console(
+        file=stream, width=_WIDTH, highlight=False, markup=False, emoji=False, color_system=None
+    )
     console.print(placement_table(placed))
     return "\n".join(line.rstrip() for line in stream.getvalue().splitlines())

@@ -11,8 +11,11 @@ from samedevice.messages import Language
 from samedevice.report import finding_text
 
 
-def guard_accelerator(accelerator: Any, replay: bool = False, language: Language = "en") -> Callable[[], None]:
-    """Guard what the accelerator prepares from now on, and its `backward`; returns what takes everything off again.
+def guard_accelerator(
+    accelerator: Any, replay: bool = False, language: Language = "en"
+) -> Callable[[], None]:
+    """Guard what the accelerator prepares from now on, and its `backward`; returns what takes everything off
+    again.
 
     ```python
     accelerator = Accelerator()
@@ -20,8 +23,8 @@ def guard_accelerator(accelerator: Any, replay: bool = False, language: Language
     model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
     ```
 
-    A device error of a prepared model's forward, of an optimizer's step or of `accelerator.backward` carries its finding, on the very
-    exception. Raises nothing of its own.
+    A device error of a prepared model's forward, of an optimizer's step or of `accelerator.backward` carries
+    its finding, on the very exception. Raises nothing of its own.
     """
     methods = GuardedMethods(Guard(None, finding_text, language, replay))
 

@@ -15,13 +15,19 @@ from samedevice.report import finding_text
 def guard_notebook(shell: Any, replay: bool = False, language: Language = "en") -> Callable[[], None]:
     """Explain the device errors of an IPython shell's cells; returns what takes the guard out again.
 
-    `%load_ext samedevice` calls it, `%unload_ext samedevice` takes it out. `shell` is what `get_ipython()` gives. A handler that is there
-    already stays, and gets the exception with its finding.
+    `%load_ext samedevice` calls it, `%unload_ext samedevice` takes it out. `shell` is what `get_ipython()`
+    gives. A handler that is there already stays, and gets the exception with its finding.
     """
     guard = Guard(None, finding_text, language, replay)
     kinds, before = shell.custom_exceptions, shell.CustomTB
 
-    def handler(own: Any, kind: type[Exception], error: Exception, trace: TracebackType | None, tb_offset: int | None = None) -> Any:
+    def handler(
+        own: Any,
+        kind: type[Exception],
+        error: Exception,
+        trace: TracebackType | None,
+        tb_offset: int | None = None,
+    ) -> Any:
         guard.explain(error)
         trim(error)  # a cell shows the frames of its author, as on hardware
         trace = error.__traceback__

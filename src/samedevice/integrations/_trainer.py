@@ -14,16 +14,19 @@ from samedevice.report import finding_text
 
 
 class GuardCallback(TrainerCallback):
-    """Explains a device error of the model's forward, on the very exception, and whatever else leaves `trainer.train()` uncaught.
+    """Explains a device error of the model's forward, on the very exception, and whatever else leaves
+    `trainer.train()` uncaught.
 
     ```python
     trainer = Trainer(model=model, args=args, train_dataset=data, callbacks=[GuardCallback()])
     ```
 
-    With `healing` the model is healed as well (`samedevice.heal`): each move is logged, `callback.healing.repairs` has them. `replay`
-    is that of `samedevice.guard`. Everything is taken off when training ends, and by `remove()`.
+    With `healing` the model is healed as well (`samedevice.heal`): each move is logged,
+    `callback.healing.repairs` has them. `replay` is that of `samedevice.guard`. Everything is taken off when
+    training ends, and by `remove()`.
 
-    Raises `samedevice.errors.UsageError` at the beginning of the training when a model that cannot be healed is to be.
+    Raises `samedevice.errors.UsageError` at the beginning of the training when a model that cannot be healed
+    is to be.
     """
 
     def __init__(self, healing: bool = False, replay: bool = False, language: Language = "en") -> None:
@@ -34,7 +37,9 @@ class GuardCallback(TrainerCallback):
         self.healing: Healing | None = None
         """What `samedevice.heal` returned, while a training runs that is healed."""
 
-    def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, optimizer: Any = None, **_: Any) -> None:
+    def on_train_begin(
+        self, args: Any, state: Any, control: Any, model: Any = None, optimizer: Any = None, **_: Any
+    ) -> None:
         """Guard the model's forward and the optimizer's step."""
         self.remove()
         if self._heals:

@@ -90,11 +90,15 @@ class _Table:
     def take_memory(self, key: str) -> int | None:
         """Bytes of a size such as "24GB"."""
         if isinstance(self.values.get(key), (int, float)):
-            self.refuse(f'has `{key} = {self.values[key]!r}` without a unit; write for example `{key} = "24GB"`')
+            self.refuse(
+                f'has `{key} = {self.values[key]!r}` without a unit; write for example `{key} = "24GB"`'
+            )
         text = self.take(key, str)
         mib = None if text is None else size_in_mib(text)
         if text is not None and mib is None:
-            self.refuse(f'has `{key} = {text!r}`, which is no memory size; write for example `{key} = "24GB"`')
+            self.refuse(
+                f'has `{key} = {text!r}`, which is no memory size; write for example `{key} = "24GB"`'
+            )
         return None if mib is None else mib * MIB
 
 
@@ -143,13 +147,18 @@ def _read_gpus(table: _Table) -> list[Gpu]:
     elif memory is not None:
         gpu = generic_gpu(memory // MIB)
     else:
-        table.refuse('names neither a model nor a memory size; write `model = "A100-80G"` or `memory = "24GB"`')
+        table.refuse(
+            'names neither a model nor a memory size; write `model = "A100-80G"` or `memory = "24GB"`'
+        )
     changes: dict[str, Any] = {"torch_total_bytes": table.take_positive("total_memory")}
     if changes["torch_total_bytes"] is None:
         # Another size than the product's: what torch reports for the product no longer holds.
         changes["torch_total_bytes"] = gpu.torch_total_bytes if memory is None else None
     changes |= {"memory_mib": gpu.memory_mib if memory is None else memory // MIB}
-    changes |= {"name": table.take("name", str) or gpu.name, "capability": _capability(table) or gpu.capability}
+    changes |= {
+        "name": table.take("name", str) or gpu.name,
+        "capability": _capability(table) or gpu.capability,
+    }
     changes |= {"sm_count": table.take_positive("sm_count") or gpu.sm_count}
     changes |= {"bandwidth_gbps": table.take_positive("bandwidth_gbps", float) or gpu.bandwidth_gbps}
     count = table.take_positive("count") or 1
@@ -194,13 +203,21 @@ def _read_links(table: _Table, gpus: list[Gpu]) -> tuple[Link | None, tuple[tupl
     for pair in pairs:
         whole = isinstance(pair, list) and len(pair) == 2 and all(type(index) is int for index in pair)
         if not whole or pair[0] == pair[1] or not all(0 <= index < len(gpus) for index in pair):
-            part.refuse(f"has the pair {pair!r}; a pair is two different GPUs from 0 to {len(gpus) - 1}, like [0, 1]")
+            part.refuse(
+                f"has the pair {pair!r}; a pair is two different GPUs from 0 to {len(gpus) - 1}, like [0, 1]"
+            )
     return gpus[0].pcie, tuple((one, other, link) for one, other in pairs)
 
 
 def _link(part: _Table, kind: str, gpu: Gpu) -> Link:
     """The file's figures where it has them, else the GPU's own."""
-    own = gpu.pcie if kind == "PCIe" else gpu.link if gpu.link.kind == "NVLink" else gpu.bridge or Link("NVLink")
+    own = (
+        gpu.pcie
+        if kind == "PCIe"
+        else gpu.link
+        if gpu.link.kind == "NVLink"
+        else gpu.bridge or Link("NVLink")
+    )
     gbps, generation = part.take_positive("gbps", float), part.take_positive("generation")
     return Link(own.kind, generation or own.generation, own.gbps if gbps is None else float(gbps))
 

@@ -6,7 +6,8 @@ from samedevice.machines._gpu import Gpu
 from samedevice.machines._link import Link
 from samedevice.machines._size import size_text
 
-# Of an H100, so that bfloat16, flash attention and every current kernel path are there; memory is what a user chose.
+# Of an H100, so that bfloat16, flash attention and every current kernel path are there; memory is what a user
+# chose.
 CAPABILITY = (9, 0)
 SM_COUNT = 132
 LINK = Link.pcie(generation=4, lanes=16)

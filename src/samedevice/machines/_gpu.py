@@ -15,7 +15,8 @@ MIB = 1 << 20
 class Gpu:
     """One GPU as its driver reports it. `key` is its name in a machine specification.
 
-    `link` is its fastest way to a neighbour without optional parts, `bridge` what a bridge between two of them would give.
+    `link` is its fastest way to a neighbour without optional parts, `bridge` what a bridge between two of
+    them would give.
     """
 
     name: str
@@ -37,7 +38,9 @@ class Gpu:
 
     @property
     def total_memory(self) -> int:
-        """Bytes, as `torch.cuda.get_device_properties().total_memory` says where that is known, else `memory_mib`."""
+        """Bytes, as `torch.cuda.get_device_properties().total_memory` says where that is known, else
+        `memory_mib`.
+        """
         return self.memory_mib * MIB if self.torch_total_bytes is None else self.torch_total_bytes
 
 

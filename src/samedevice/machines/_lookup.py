@@ -1,4 +1,6 @@
-"""From what a user calls a GPU to the rows of the table: none, one, or several that the name cannot tell apart."""
+"""From what a user calls a GPU to the rows of the table: none, one, or several that the name cannot tell
+apart.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,11 @@ def _rows_by_name() -> dict[str, tuple[Gpu, ...]]:
             rows.setdefault(squash(name), {})[gpu.key] = gpu
     # A key or an alias is exact: `L40` never also means a row that only resembles it.
     for gpu in gpu_table():
-        for name in (gpu.key, *gpu.aliases, *(f"{alias}B" for alias in gpu.aliases if alias[-2:-1].isdigit())):
+        for name in (
+            gpu.key,
+            *gpu.aliases,
+            *(f"{alias}B" for alias in gpu.aliases if alias[-2:-1].isdigit()),
+        ):
             rows[squash(name)] = {gpu.key: gpu}
     return {name: tuple(found.values()) for name, found in rows.items()}
 
@@ -59,5 +65,11 @@ def _names(gpu: Gpu) -> set[str]:
     marketed, reported = f"{gpu.memory_gb:g}", f"{round(gpu.memory_mib / 1024)}"
     sizes = {""} | {f"{number}{unit}" for number in {marketed, reported} for unit in ("g", "gb", "gib")}
     sizes |= {f"{mib:g}{unit}" for mib in (gpu.memory_gb * 1024, gpu.memory_mib) for unit in ("mb", "mib")}
-    both = {order for model in models for form in forms for size in sizes for order in (model + size + form, model + form + size)}
+    both = {
+        order
+        for model in models
+        for form in forms
+        for size in sizes
+        for order in (model + size + form, model + form + size)
+    }
     return both | {gpu.name}

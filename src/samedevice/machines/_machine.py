@@ -34,7 +34,9 @@ class Machine:
         """
         for index in (first, second):
             if not 0 <= index < len(self.gpus):
-                raise IndexError(f"machine {self.spec!r} has no GPU {index}; its GPUs are 0 to {len(self.gpus) - 1}")
+                raise IndexError(
+                    f"machine {self.spec!r} has no GPU {index}; its GPUs are 0 to {len(self.gpus) - 1}"
+                )
         if first == second:
             return SELF
         for one, other, link in self.links:
@@ -70,7 +72,9 @@ class Machine:
 
 
 def _usual_link(one: Gpu, other: Gpu) -> Link:
-    """NVLink joins GPUs of one product on one board; everything else meets on the slower of the two PCIe slots."""
+    """NVLink joins GPUs of one product on one board; everything else meets on the slower of the two PCIe
+    slots.
+    """
     if one.link.kind == "NVLink" and one.key == other.key:
         return one.link
     return min(one.pcie, other.pcie, key=lambda link: link.gbps or 0.0)

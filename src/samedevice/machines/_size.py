@@ -1,10 +1,22 @@
-"""Memory sizes as people write them: 24GB, 80G, 80 GiB, 81920MiB. Every prefix is binary, as for all GPU memory."""
+"""Memory sizes as people write them: 24GB, 80G, 80 GiB, 81920MiB. Every prefix is binary, as for all GPU
+memory.
+"""
 
 from __future__ import annotations
 
 import re
 
-_MIB_PER_UNIT = {"m": 1, "mb": 1, "mib": 1, "g": 1024, "gb": 1024, "gib": 1024, "t": 1 << 20, "tb": 1 << 20, "tib": 1 << 20}
+_MIB_PER_UNIT = {
+    "m": 1,
+    "mb": 1,
+    "mib": 1,
+    "g": 1024,
+    "gb": 1024,
+    "gib": 1024,
+    "t": 1 << 20,
+    "tb": 1 << 20,
+    "tib": 1 << 20,
+}
 
 # Nine digits are enough for any size, and keep int() away from text it refuses.
 _SIZE = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)[\s_-]*([a-z]+)", re.ASCII | re.IGNORECASE)

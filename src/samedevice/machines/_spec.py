@@ -1,6 +1,7 @@
 """Machine specifications: `2x24GB`, `8xA100-80G`, `2xH100-80G+2xA100-40G`, or the path of a machine file.
 
-Whatever the text, the outcome is a machine or a `MachineSpecError` whose message names a specification that does work.
+Whatever the text, the outcome is a machine or a `MachineSpecError` whose message names a specification that
+does work.
 """
 
 from __future__ import annotations
@@ -58,7 +59,9 @@ def parse_machine(spec: str | os.PathLike[str]) -> Machine:
     if isinstance(spec, os.PathLike):
         return read_machine_file(os.fsdecode(spec))
     if not isinstance(spec, str):
-        raise MachineSpecError(f"a machine specification is text such as {EXAMPLES}, not {type(spec).__name__}")
+        raise MachineSpecError(
+            f"a machine specification is text such as {EXAMPLES}, not {type(spec).__name__}"
+        )
     text = spec.strip()
     if is_file_spec(text):
         return read_machine_file(text)
@@ -76,7 +79,10 @@ def _machine(text: str, groups: list[_Group]) -> Machine:
     total = sum(group.count for group in groups)
     if total > MAX_GPUS:
         fewer = _fewer(groups)
-        raise MachineSpecError(f"machine specification {_shown(text)} has {total} GPUs; at most {MAX_GPUS} are supported, as in `{fewer}`")
+        raise MachineSpecError(
+            f"machine specification {_shown(text)} has {total} GPUs; at most {MAX_GPUS} are supported, as "
+            f"in `{fewer}`"
+        )
     gpus = tuple(group.gpu for group in groups for _ in range(group.count))
     return Machine(spec="+".join(str(group) for group in groups), gpus=gpus)
 
@@ -120,7 +126,10 @@ def _read_gpu(what: str, count: int) -> _Group | _Fault:
     if mib is not None:
         return _Fault(f"asks for {what} in one GPU, and 4TB is the most", (f"{prefix}80GB",))
     if what.isdigit():
-        return _Fault(f"has the number {_shown(what)} alone: a size needs a unit", (f"{prefix}{what}GB", f"{prefix}24GB"))
+        return _Fault(
+            f"has the number {_shown(what)} alone: a size needs a unit",
+            (f"{prefix}{what}GB", f"{prefix}24GB"),
+        )
     size = looks_like_size(what)
     if size is not None and (_STRANGE_UNIT.fullmatch(what) or not nearest_keys(what)):
         return _Fault(
@@ -128,7 +137,11 @@ def _read_gpu(what: str, count: int) -> _Group | _Fault:
             tuple(f"{prefix}{fitting}" for fitting in (f"{size[1]}GB", f"{size[1]}MiB", "24GB")),
         )
     nearest = nearest_keys(what)
-    return _Fault(f"names no known GPU: {_shown(what)}", tuple(f"{prefix}{key}" for key in nearest), equal=contains_all(nearest, what))
+    return _Fault(
+        f"names no known GPU: {_shown(what)}",
+        tuple(f"{prefix}{key}" for key in nearest),
+        equal=contains_all(nearest, what),
+    )
 
 
 def _generic_mib(what: str) -> int | None:
@@ -139,7 +152,9 @@ def _generic_mib(what: str) -> int | None:
 def _explain(text: str, parts: list[str], read: list[_Group | _Fault]) -> str:
     """The first fault, and the whole specification with that part put right, if that is then all right."""
     at, fault = next((index, part) for index, part in enumerate(read) if isinstance(part, _Fault))
-    repaired = [part if isinstance(found, _Group) else _repair(found) for part, found in zip(parts, read, strict=True)]
+    repaired = [
+        part if isinstance(found, _Group) else _repair(found) for part, found in zip(parts, read, strict=True)
+    ]
     fixed = ["+".join([*repaired[:at], instead, *repaired[at + 1 :]]) for instead in fault.instead]
     valid = [f"`{candidate}`" for candidate in fixed if _is_valid(candidate)]
     if not valid:

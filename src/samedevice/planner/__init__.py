@@ -1,14 +1,35 @@
 """Training memory, batch size and launch plans.
 
-Two ways to one number: `training_memory` adds up formulas, `measure_step` runs a real step on a virtual machine and reads its ledger.
+Two ways to one number: `training_memory` adds up formulas, `measure_step` runs a real step on a virtual
+machine and reads its ledger.
 """
 
-from samedevice.planner._choose import Attempt, LaunchPlan, Sharding, choose_launch, describe, gib, largest_micro_batch, levers, parted
+from samedevice.planner._choose import (
+    Attempt,
+    LaunchPlan,
+    Sharding,
+    choose_launch,
+    describe,
+    gib,
+    largest_micro_batch,
+    levers,
+    parted,
+)
 from samedevice.planner._estimate import MOMENTS, RESERVE, MemoryEstimate, Moment, capacity, training_memory
 from samedevice.planner._families import estimated_type
 from samedevice.planner._measure import MeasuredStep, measure_step, step_here
 from samedevice.planner._monitor import Monitor, Reading
-from samedevice.planner._settings import ATTENTION, Full, Lora, Mode, Offload, Optimizer, Precision, Training, Tuning
+from samedevice.planner._settings import (
+    ATTENTION,
+    Full,
+    Lora,
+    Mode,
+    Offload,
+    Optimizer,
+    Precision,
+    Training,
+    Tuning,
+)
 from samedevice.planner._shape import TrainingShape, Weight, configuration
 
 __all__ = [

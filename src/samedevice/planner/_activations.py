@@ -1,9 +1,9 @@
 """Bytes that autograd keeps between forward and backward, and what a backward needs on top.
 
-Must guarantee: each term names the operator that keeps it. All sizes are bytes for one token, unless a name says otherwise.
-Which tensor an operator keeps is written in torch's `derivatives.yaml` (`mul` keeps its other factor, `silu` its input, `relu` its
-result, `_log_softmax` its result, flash attention queries, keys, values, result and the logarithms of its sums); what transformers
-chains together is read from its `modeling_*.py`.
+Must guarantee: each term names the operator that keeps it. All sizes are bytes for one token, unless a name
+says otherwise. Which tensor an operator keeps is written in torch's `derivatives.yaml` (`mul` keeps its other
+factor, `silu` its input, `relu` its result, `_log_softmax` its result, flash attention queries, keys, values,
+result and the logarithms of its sums); what transformers chains together is read from its `modeling_*.py`.
 """
 
 from __future__ import annotations
@@ -57,10 +57,13 @@ class LayerMemory:
     """Gradients that a backward holds at once while all of `kept` still is there."""
 
 
-def layer_memory(sizes: Dimensions, numbers: Arithmetic, tuning: Tuning, context: int, *, efficient: bool = False) -> LayerMemory:
+def layer_memory(
+    sizes: Dimensions, numbers: Arithmetic, tuning: Tuning, context: int, *, efficient: bool = False
+) -> LayerMemory:
     """What one decoder layer keeps.
 
-    `context` matters to attention that is written out: its scores are kept. `efficient`: the memory-efficient kernel runs, as for fp32.
+    `context` matters to attention that is written out: its scores are kept. `efficient`: the memory-efficient
+    kernel runs, as for fp32.
     """
     reader = _Reader(sizes, numbers, tuning)
     mlp = reader.mlp()
@@ -104,14 +107,17 @@ class _Reader:
         return total
 
     def inputs(self, width: int, roles: tuple[str, ...], *, shared: bool = True, cast: bool = True) -> int:
-        """What matrix products with one common input keep of it. `shared`: nobody else keeps it; `cast`: autocast has to cast it."""
+        """What matrix products with one common input keep of it. `shared`: nobody else keeps it; `cast`:
+        autocast has to cast it.
+        """
         if self.lora is None:
             if self.autocast and cast:
                 return len(roles) * self.compute * width
             return self.compute * width if shared else 0
         number = sum(self.lora.adapts(*ROLES[role]) for role in roles)
         size = self.compute if self.autocast else self.lora.adapter_bytes(self.compute)
-        # peft casts the input to the adapter's type, once for each; what the first matrix makes is kept for the second.
+        # peft casts the input to the adapter's type, once for each; what the first matrix makes is kept for
+        # the second.
         cast_each = self.lora.adapter_bytes(self.compute) != self.compute
         copies = number if cast_each or self.lora.dropout else int(number > 0 and shared)
         return copies * size * width + number * (size * self.lora.rank + (width if self.lora.dropout else 0))
@@ -121,7 +127,8 @@ class _Reader:
         total = self.inputs(sizes.hidden, ("qkv",) if family.fused_qkv else ("q", "k", "v"))
         queries, keys = self.compute * sizes.queries, self.compute * sizes.keys
         if family.eager_attention:
-            # Scores twice (tanh's result, the rounded softmax) and softmax in fp32; queries and keys as matmul took them, repeated values.
+            # Scores twice (tanh's result, the rounded softmax) and softmax in fp32; queries and keys as
+            # matmul took them, repeated values.
             total += sizes.heads * context * (2 * self.compute + FP32) + 4 * queries
         else:
             total += queries + 2 * keys + queries + FP32 * sizes.heads  # q, k, v, result, logarithms of sums
@@ -153,10 +160,14 @@ class _Reader:
         if not (family.one_norm and self.lora is None and not self.autocast):
             total += self.inputs(sizes.hidden, ("up",))
         wide = self.autocast and family.activation is Activation.WRITTEN_OUT
-        return total + self.inputs(sizes.inner, ("down",), shared=family.activation is not Activation.FROM_RESULT, cast=wide)
+        return total + self.inputs(
+            sizes.inner, ("down",), shared=family.activation is not Activation.FROM_RESULT, cast=wide
+        )
 
     def experts(self) -> int:
-        """Source: `transformers/integrations/moe.py`, grouped products; autocast leaves them in the stream's type."""
+        """Source: `transformers/integrations/moe.py`, grouped products; autocast leaves them in the stream's
+        type.
+        """
         sizes = self.sizes
         size, rows = self.stream, sizes.chosen
         total = FP32 * sizes.experts + _INDEX * rows + 3 * _INDEX * rows  # router
@@ -167,12 +178,16 @@ class _Reader:
         total += (FP32 if self.family.router_keeps else self.compute) * rows
         total += rows * size * (sizes.hidden + 3 * sizes.expert_inner)  # gate and up, activation, results
         if self.lora is None:
-            total += rows * size * (sizes.hidden + sizes.expert_inner)  # inputs of the products, for the gradients of their weights
+            total += (
+                rows * size * (sizes.hidden + sizes.expert_inner)
+            )  # inputs of the products, for the gradients of their weights
         if sizes.shared_inner:
             total += self.inputs(sizes.hidden, ("gate", "up"))
             total += self.compute * (3 * sizes.shared_inner + sizes.hidden + 1)
             total += self.inputs(sizes.shared_inner, ("down",), cast=False)
-            total += self.compute * sizes.hidden if self.autocast and self.lora is None else 0  # the gate's own cast
+            total += (
+                self.compute * sizes.hidden if self.autocast and self.lora is None else 0
+            )  # the gate's own cast
         return total
 
     def dropouts(self) -> int:
@@ -197,7 +212,9 @@ class EndMemory:
 
 
 def end_memory(sizes: Dimensions, numbers: Arithmetic, tuning: Tuning) -> EndMemory:
-    """Embedding, last norm, head and the loss of transformers (`ForCausalLMLoss`: logits become fp32, then cross entropy)."""
+    """Embedding, last norm, head and the loss of transformers (`ForCausalLMLoss`: logits become fp32, then
+    cross entropy).
+    """
     reader = _Reader(sizes, numbers, tuning)
     head = 0 if reader.lora is not None else numbers.compute * sizes.hidden
     kept = reader.norm(sizes.hidden) + head + 3 * _INDEX
@@ -206,4 +223,6 @@ def end_memory(sizes: Dimensions, numbers: Arithmetic, tuning: Tuning) -> EndMem
     logits = numbers.compute * sizes.vocabulary
     softcap = 2 * logits if sizes.softcap else 0
     wide = row if numbers.compute < FP32 else 0
-    return EndMemory(kept, logits, row + softcap // 2, logits + wide + row + softcap // 2, 3 * row + softcap // 2)
+    return EndMemory(
+        kept, logits, row + softcap // 2, logits + wide + row + softcap // 2, 3 * row + softcap // 2
+    )

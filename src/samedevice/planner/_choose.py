@@ -1,7 +1,7 @@
 """Which way of training fits a machine: the largest micro-batch, the next thing to try, and a whole launch.
 
-Must guarantee: a plan that is called fitting was estimated, with its micro-batch, to stay below the smallest GPU less the reserve, and
-below the host's memory where the machine says how much that is.
+Must guarantee: a plan that is called fitting was estimated, with its micro-batch, to stay below the smallest
+GPU less the reserve, and below the host's memory where the machine says how much that is.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class LaunchPlan:
-    """How to train: the first way in the order of `choose_launch` that fits, with the largest micro-batch that does.
+    """How to train: the first way in the order of `choose_launch` that fits, with the largest micro-batch
+    that does.
 
     `fits` is False when nothing did; then `training` is the way that came nearest.
     """
@@ -77,7 +78,13 @@ class LaunchPlan:
         if not before:
             return what, needs, say("plan.first", language)
         last = before[-1]
-        why = say("plan.before", language, number=len(before), way=describe(last.training, language), peak=gib(last.peak))
+        why = say(
+            "plan.before",
+            language,
+            number=len(before),
+            way=describe(last.training, language),
+            peak=gib(last.peak),
+        )
         return what, needs, why
 
 
@@ -100,10 +107,13 @@ def describe(training: Training, language: Language = "en") -> str:
     return ", ".join(parts) if language == "en" else "，".join(parts)  # noqa: RUF001 # Chinese punctuation
 
 
-def largest_micro_batch(shape: TrainingShape, machine: Machine, training: Training, reserve: int = RESERVE) -> int:
+def largest_micro_batch(
+    shape: TrainingShape, machine: Machine, training: Training, reserve: int = RESERVE
+) -> int:
     """Most samples in one forward that fit on each GPU, up to 4096; 0 when not even one does.
 
-    `training.micro_batch` does not matter. Memory grows with the micro-batch, so halving finds it. Raises as `training_memory`.
+    `training.micro_batch` does not matter. Memory grows with the micro-batch, so halving finds it. Raises as
+    `training_memory`.
     """
     low, high = 0, 1
     while high <= LARGEST and _attempt(shape, machine, replace(training, micro_batch=high), reserve).fits:
@@ -117,15 +127,19 @@ def largest_micro_batch(shape: TrainingShape, machine: Machine, training: Traini
     return low
 
 
-def levers(training: Training, ranks: int, sharding: Sharding = "fsdp", adapters: Lora | None = None) -> Iterator[Training]:
+def levers(
+    training: Training, ranks: int, sharding: Sharding = "fsdp", adapters: Lora | None = None
+) -> Iterator[Training]:
     """`training` and then what saves more and more memory, in the order of what it costs.
 
-    First nothing but what was asked for; then time (checkpointing, spreading, the host), then what is learnt (adapters, 4 bits), last
-    the context. Who asks for adapters gets no full training; who does not gets
+    First nothing but what was asked for; then time (checkpointing, spreading, the host), then what is learnt
+    (adapters, 4 bits), last the context. Who asks for adapters gets no full training; who does not gets
     `adapters` where nothing else fits.
     """
     lora = adapters or Lora()
-    modes: tuple[Mode, ...] = ("single",) if ranks == 1 else ("ddp", "fsdp") if sharding == "fsdp" else ("ddp", "zero2", "zero3")
+    modes: tuple[Mode, ...] = (
+        ("single",) if ranks == 1 else ("ddp", "fsdp") if sharding == "fsdp" else ("ddp", "zero2", "zero3")
+    )
     plain: Training = replace(training, mode=modes[0], offload="none")
     yield plain
     if not plain.checkpointing:
@@ -158,7 +172,9 @@ def levers(training: Training, ranks: int, sharding: Sharding = "fsdp", adapters
 
 
 def parted(samples: int, largest: int) -> tuple[int, int]:
-    """The largest micro-batch up to `largest`, and the accumulation, that make exactly so many samples of one rank."""
+    """The largest micro-batch up to `largest`, and the accumulation, that make exactly so many samples of one
+    rank.
+    """
     micro = next(each for each in range(min(samples, largest), 0, -1) if samples % each == 0)
     return micro, samples // micro
 
@@ -172,10 +188,11 @@ def choose_launch(
     sharding: Sharding = "fsdp",
     reserve: int = RESERVE,
 ) -> LaunchPlan:
-    """The first of `levers` that fits, with its largest useful micro-batch and the accumulation that makes up `global_batch`.
+    """The first of `levers` that fits, with its largest useful micro-batch and the accumulation that makes up
+    `global_batch`.
 
-    `training` says what is wanted (precision, optimizer, context, adapters); its mode, offload, micro-batch and accumulation are chosen
-    here. Raises as `training_memory`.
+    `training` says what is wanted (precision, optimizer, context, adapters); its mode, offload, micro-batch
+    and accumulation are chosen here. Raises as `training_memory`.
     """
     wanted = training or Training()
     ranks = wanted.chosen_ranks or len(machine.gpus)
@@ -195,16 +212,22 @@ def choose_launch(
     return _plan(shape, machine, nearest.training, attempts, reserve)
 
 
-def _plan(shape: TrainingShape, machine: Machine, training: Training, attempts: list[Attempt], reserve: int) -> LaunchPlan:
+def _plan(
+    shape: TrainingShape, machine: Machine, training: Training, attempts: list[Attempt], reserve: int
+) -> LaunchPlan:
     estimate = training_memory(shape, machine, training)
     last = _attempt(shape, machine, training, reserve)
     batch = training.micro_batch * training.accumulation * estimate.ranks
     before = attempts[:-1] if last.fits else attempts
-    return LaunchPlan(shape, training, estimate, capacity(machine, reserve), last.fits, batch, (*before, last))
+    return LaunchPlan(
+        shape, training, estimate, capacity(machine, reserve), last.fits, batch, (*before, last)
+    )
 
 
 def _attempt(shape: TrainingShape, machine: Machine, training: Training, reserve: int) -> Attempt:
     estimate = training_memory(shape, machine, training)
     host = estimate.host * estimate.ranks
-    fits = estimate.peak <= capacity(machine, reserve) and (machine.host_memory is None or host <= machine.host_memory)
+    fits = estimate.peak <= capacity(machine, reserve) and (
+        machine.host_memory is None or host <= machine.host_memory
+    )
     return Attempt(training, estimate.peak, host, fits)

@@ -1,17 +1,25 @@
 """Training memory of one GPU, by formula.
 
-Must guarantee: every byte belongs to a named part, and the parts that are held at the worst moment add up to `peak`.
+Must guarantee: every byte belongs to a named part, and the parts that are held at the worst moment add up to
+`peak`.
 
 Sources of the formulas:
-- ZeRO's stages: Rajbhandari et al., *ZeRO: Memory Optimizations Toward Training Trillion Parameter Models* (arXiv:1910.02054), figure 1;
-  bucket sizes and live parameters are the defaults of DeepSpeed's `zero_optimization` configuration.
-- FSDP2: `torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py` (a gathered buffer is copied out into the parameters; gradients
-  are copied into one buffer for the reduce-scatter) and `_fsdp_param_group.py` (one group is gathered ahead).
-- DDP: the note on `gradient_as_bucket_view` in the documentation of `DistributedDataParallel`: buckets are one more copy of all gradients.
-- Autocast: casts of trained fp32 weights are cached until autocast is left, and kept for the backward (`aten/src/ATen/autocast_mode.cpp`).
-- 4-bit weights: Dettmers et al., *QLoRA* (arXiv:2305.14314), section 3: blocks of 64, their constants in 8 bits in blocks of 256.
-- 8-bit Adam: Dettmers et al. (arXiv:2110.02861): a byte a state, one fp32 constant for 256 of them (bitsandbytes' block size).
-- Adafactor: Shazeer and Stern (arXiv:1804.04235): a row and a column of sums for a matrix, as in `torch.optim.Adafactor`.
+- ZeRO's stages: Rajbhandari et al., *ZeRO: Memory Optimizations Toward Training Trillion Parameter Models*
+  (arXiv:1910.02054), figure 1; bucket sizes and live parameters are the defaults of DeepSpeed's
+  `zero_optimization` configuration.
+- FSDP2: `torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py` (a gathered buffer is copied out into the
+  parameters; gradients are copied into one buffer for the reduce-scatter) and `_fsdp_param_group.py` (one
+  group is gathered ahead).
+- DDP: the note on `gradient_as_bucket_view` in the documentation of `DistributedDataParallel`: buckets are
+  one more copy of all gradients.
+- Autocast: casts of trained fp32 weights are cached until autocast is left, and kept for the backward
+  (`aten/src/ATen/autocast_mode.cpp`).
+- 4-bit weights: Dettmers et al., *QLoRA* (arXiv:2305.14314), section 3: blocks of 64, their constants in 8
+  bits in blocks of 256.
+- 8-bit Adam: Dettmers et al. (arXiv:2110.02861): a byte a state, one fp32 constant for 256 of them
+  (bitsandbytes' block size).
+- Adafactor: Shazeer and Stern (arXiv:1804.04235): a row and a column of sums for a matrix, as in
+  `torch.optim.Adafactor`.
 """
 
 from __future__ import annotations
@@ -28,7 +36,9 @@ if TYPE_CHECKING:
     from samedevice.machines import Machine
 
 RESERVE = 2 << 30
-"""Bytes of each GPU that a plan leaves alone: CUDA context, NCCL, cuBLAS and fragmentation. A choice, not a measurement."""
+"""Bytes of each GPU that a plan leaves alone: CUDA context, NCCL, cuBLAS and fragmentation. A choice, not a
+measurement.
+"""
 
 ZERO_BUCKET = 500_000_000
 """Elements of DeepSpeed's `reduce_bucket_size` and `allgather_bucket_size`, by default."""
@@ -63,7 +73,8 @@ class Moment:
     optimizer: int
     activations: int
     gathered: int
-    """Weights of other ranks, for as long as a layer needs them; under autocast the 16-bit copies of weights."""
+    """Weights of other ranks, for as long as a layer needs them; under autocast the 16-bit copies of weights.
+    """
     buckets: int
     """What communication copies gradients into."""
     working: int
@@ -72,7 +83,15 @@ class Moment:
     @property
     def total(self) -> int:
         """All of it."""
-        return self.weights + self.gradients + self.optimizer + self.activations + self.gathered + self.buckets + self.working
+        return (
+            self.weights
+            + self.gradients
+            + self.optimizer
+            + self.activations
+            + self.gathered
+            + self.buckets
+            + self.working
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +118,8 @@ class MemoryEstimate:
 def training_memory(shape: TrainingShape, machine: Machine, training: Training) -> MemoryEstimate:
     """What one GPU of `machine` needs for a training step after the first one.
 
-    Raises UsageError for an architecture without a formula for its activations, and for a mode that the machine cannot have.
+    Raises UsageError for an architecture without a formula for its activations, and for a mode that the
+    machine cannot have.
     """
     return _Estimator(shape, machine, training).estimate()
 
@@ -130,7 +150,10 @@ _Row = tuple[str, int, int, int, int, int]
 class _Estimator:
     def __init__(self, shape: TrainingShape, machine: Machine, training: Training) -> None:
         if shape.dimensions is None:
-            raise UsageError(f"the activations of {shape.name} have no formula; measure a step on the virtual machine instead")
+            raise UsageError(
+                f"the activations of {shape.name} have no formula; measure a step on the virtual machine "
+                "instead"
+            )
         self.shape = shape
         self.training = training
         self.sizes = shape.dimensions
@@ -163,7 +186,9 @@ class _Estimator:
         compute = 4 if full else 2
         if zero:
             # DeepSpeed keeps fp32 masters of 16-bit weights, whatever the configuration calls it.
-            return _Bytes(compute, compute, compute, 4, 0 if full else 4, Arithmetic(compute, compute, autocast=False))
+            return _Bytes(
+                compute, compute, compute, 4, 0 if full else 4, Arithmetic(compute, compute, autocast=False)
+            )
         weight = 4 if full or mixed else 2
         sharded = self.mode in ("fsdp", "hybrid")
         stream = 4 if full or (mixed and not sharded) else 2
@@ -172,21 +197,29 @@ class _Estimator:
             frozen = 2
             stream = 2  # the frozen model is loaded in 16 bits, and so are its hidden states
             weight = 4 if self.lora.fp32_adapters else 2
-        return _Bytes(weight, frozen, weight, weight, 0, Arithmetic(compute, stream, autocast=mixed and not sharded))
+        return _Bytes(
+            weight, frozen, weight, weight, 0, Arithmetic(compute, stream, autocast=mixed and not sharded)
+        )
 
-    # -- counts ----------------------------------------------------------------------------------------------------
+    # -- counts
 
     def _adapters(self) -> list[Weight]:
         lora = self.lora
         if lora is None:
             return []
         if self.sizes.experts and lora.adapts("gate_up_proj", "down_proj"):
-            raise UsageError("adapters of experts have no formula (peft adds them up to whole weights); target " + ", ".join(ATTENTION))
+            raise UsageError(
+                "adapters of experts have no formula (peft adds them up to whole weights); target "
+                + ", ".join(ATTENTION)
+            )
         made = []
         for weight in self.shape.matrices:
             if lora.adapts(weight.module):
                 out, into = weight.shape
-                made += [Weight(f"{weight.name}.lora_A", (lora.rank, into)), Weight(f"{weight.name}.lora_B", (out, lora.rank))]
+                made += [
+                    Weight(f"{weight.name}.lora_A", (lora.rank, into)),
+                    Weight(f"{weight.name}.lora_B", (out, lora.rank)),
+                ]
         if not made:
             raise UsageError(f"no matrix of {self.shape.name} is named {', '.join(lora.targets)}")
         return made
@@ -215,14 +248,18 @@ class _Estimator:
             elif kind == "sgd-momentum":
                 total += count * size
             elif kind == "adafactor":
-                total += (count // weight.shape[-1] + count // weight.shape[-2] if len(weight.shape) > 1 else count) * size
+                total += (
+                    count // weight.shape[-1] + count // weight.shape[-2] if len(weight.shape) > 1 else count
+                ) * size
             elif kind == "adamw-8bit":
                 # bitsandbytes leaves tensors below 4096 elements in fp32.
                 total += 2 * count * FP32 if count < 4096 else 2 * count + 2 * FP32 * -(-count // 256)
         return total
 
     def _step_working(self, weights: tuple[Weight, ...]) -> int:
-        """What the optimizer makes while it works: the foreach one takes a square root of all second moments at once."""
+        """What the optimizer makes while it works: the foreach one takes a square root of all second moments
+        at once.
+        """
         kind, count = self.training.optimizer, sum(weight.count for weight in weights)
         largest = max(weight.count for weight in weights)
         if kind == "adamw-foreach":
@@ -231,7 +268,7 @@ class _Estimator:
             return 2 * largest * self.size.state
         return 0
 
-    # -- the estimate ----------------------------------------------------------------------------------------------
+    # -- the estimate
 
     def estimate(self) -> MemoryEstimate:
         training, size = self.training, self.size
@@ -259,7 +296,8 @@ class _Estimator:
         buckets = self._buckets(count)
         along = self._along_shards(gradients) if self._gathers else self._along(gradients, buckets)
         moments = [
-            Moment(name, weights, held, optimizer, kept, copies, copied, working) for name, held, kept, copies, copied, working in along
+            Moment(name, weights, held, optimizer, kept, copies, copied, working)
+            for name, held, kept, copies, copied, working in along
         ]
         stays = buckets if self.mode == "ddp" else 0
         if self.mode.startswith("zero") and training.offload == "none" and size.master:
@@ -276,9 +314,10 @@ class _Estimator:
     def _along_shards(self, gradients: int) -> list[_Row]:
         """The same as `_along` for FSDP2, one group for each layer and one for everything outside.
 
-        The buffer that the outside was gathered into stays until the first layer has come.
-        The outside stays gathered from its forward to the end of the backward, and so does the last layer. While a layer goes backward,
-        the next one is being gathered into a buffer and the reduce-scatter of the one before still has its input.
+        The buffer that the outside was gathered into stays until the first layer has come. The outside stays
+        gathered from its forward to the end of the backward, and so does the last layer. While a layer goes
+        backward, the next one is being gathered into a buffer and the reduce-scatter of the one before still
+        has its input.
         """
         training, sizes, arithmetic, shape = self.training, self.sizes, self.size.arithmetic, self.shape
         layer = layer_memory(sizes, arithmetic, training.tuning, training.context)
@@ -291,25 +330,44 @@ class _Estimator:
 
         share = self._layer_gradient()  # of a layer's gradients, in the compute type
         whole = sum(weight.count for weight in shape.outside)
-        outside, block = whole * arithmetic.compute, max(shape.blocks.values(), default=0) * arithmetic.compute
+        outside, block = (
+            whole * arithmetic.compute,
+            max(shape.blocks.values(), default=0) * arithmetic.compute,
+        )
         head = self._head_gradient() // self.size.gradient * arithmetic.compute
         reduce = FP32 // arithmetic.compute if training.precision.endswith("-mixed") else 1
         stays = gradients if training.accumulation > 1 else 0
         inside = stays or gradients - (
-            0 if self.lora is not None or training.offload != "none" else whole * self.size.gradient // self.shards
+            0
+            if self.lora is not None or training.offload != "none"
+            else whole * self.size.gradient // self.shards
         )
         outer = outside if self.lora is None else 0
         grad, sent = share, share * reduce
-        shard = 0 if training.offload != "none" else share // arithmetic.compute * self.size.gradient // self.shards
+        shard = (
+            0
+            if training.offload != "none"
+            else share // arithmetic.compute * self.size.gradient // self.shards
+        )
         return [
             ("gather", stays, boundary, 2 * (outside + block), 0, 0),
             ("forward", stays, kept, outside + block, 0, end.forward_peak * tokens),
             ("loss", stays, kept, outside + block, 0, end.backward_peak * tokens),
             ("head", stays, kept, outside + block, 0, end.logits * tokens + head),
-            ("layer", stays, layers - boundary + (one if training.checkpointing else 0), outside + 2 * block, sent + head, working),
+            (
+                "layer",
+                stays,
+                layers - boundary + (one if training.checkpointing else 0),
+                outside + 2 * block,
+                sent + head,
+                working,
+            ),
             *(
                 ("reduce", before, left + rest, outside + 2 * block, sent + head + ready, working)
-                for before, left in ((stays, layers - 2 * boundary), (max(stays, inside - 2 * shard), boundary))
+                for before, left in (
+                    (stays, layers - 2 * boundary),
+                    (max(stays, inside - 2 * shard), boundary),
+                )
                 for rest, ready in ((0, grad), (layer.early * tokens, int(grad * self._mlp_share())))
             ),
             ("first", inside, one, outside + block, sent + head, working),
@@ -318,11 +376,21 @@ class _Estimator:
 
     def _mlp_share(self) -> float:
         """How much of a layer's weights is the MLP's."""
-        block = [weight for weight in self.shape.weights if weight.name.startswith(next(iter(self.shape.blocks), "-"))]
-        widths = {self.sizes.inner, self.sizes.expert_inner, 2 * self.sizes.inner, 2 * self.sizes.expert_inner, self.sizes.shared_inner} - {
-            0
-        }
-        return sum(weight.count for weight in block if widths & set(weight.shape)) / max(1, sum(weight.count for weight in block))
+        block = [
+            weight
+            for weight in self.shape.weights
+            if weight.name.startswith(next(iter(self.shape.blocks), "-"))
+        ]
+        widths = {
+            self.sizes.inner,
+            self.sizes.expert_inner,
+            2 * self.sizes.inner,
+            2 * self.sizes.expert_inner,
+            self.sizes.shared_inner,
+        } - {0}
+        return sum(weight.count for weight in block if widths & set(weight.shape)) / max(
+            1, sum(weight.count for weight in block)
+        )
 
     def _layer_gradient(self) -> int:
         """Bytes of the gradients of one layer in the compute type."""
@@ -374,7 +442,8 @@ class _Estimator:
         done = 0 if stays else min(gradients, head // self._spread())
         last = cast_layer if training.checkpointing else sizes.layers * cast_layer
         above = 0 if stays else max(0, gradients - embedding // self._spread())
-        # A tied matrix has two, and torch adds them into a third where the first is a view (a `linear` without a cast).
+        # A tied matrix has two, and torch adds them into a third where the first is a view (a `linear`
+        # without a cast).
         twice = embedding * ((1 if stays else 0) + ((1 if cast_head else 2) if self.shape.tied else 0))
         return [
             ("forward", stays, kept, gathered + casts, buckets, end.forward_peak * tokens),

@@ -1,7 +1,7 @@
 """How the layers of an architecture are built, as far as their memory goes: one row a model type.
 
-A row says what transformers' own `modeling_*.py` of that type does. Rows were read in transformers 5.23 and are held against the
-tensors that autograd really saves by `tests/planner/test_planner_activations.py`.
+A row says what transformers' own `modeling_*.py` of that type does. Rows were read in transformers 5.23 and
+are held against the tensors that autograd really saves by `tests/planner/test_planner_activations.py`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,9 @@ class Family:
     rotary: bool = True
     """New queries and keys come from rotating: those of a fused projection stay beside them."""
     partial_rotary: bool = False
-    """Only a part of each head is rotated and joined to the rest, so attention's result has to be copied into order."""
+    """Only a part of each head is rotated and joined to the rest, so attention's result has to be copied into
+    order.
+    """
     parallel: bool = False
     """Attention and MLP read the same hidden states."""
     one_norm: bool = False
@@ -67,7 +69,9 @@ class Family:
 
 
 _LLAMA = Family()
-_GPT = Family(norm=Norm.LAYER, gated=False, activation=Activation.WRITTEN_OUT, fused_qkv=True, rotary=False, dropouts=2)
+_GPT = Family(
+    norm=Norm.LAYER, gated=False, activation=Activation.WRITTEN_OUT, fused_qkv=True, rotary=False, dropouts=2
+)
 
 FAMILIES: dict[str, Family] = {
     "llama": _LLAMA,
@@ -85,7 +89,14 @@ FAMILIES: dict[str, Family] = {
     "gpt2": _GPT,
     "opt": Family(norm=Norm.LAYER, gated=False, activation=Activation.FROM_RESULT, rotary=False, dropouts=2),
     "gpt_neox": Family(norm=Norm.LAYER, gated=False, fused_qkv=True, partial_rotary=True, parallel=True),
-    "phi": Family(norm=Norm.LAYER, gated=False, activation=Activation.WRITTEN_OUT, partial_rotary=True, parallel=True, one_norm=True),
+    "phi": Family(
+        norm=Norm.LAYER,
+        gated=False,
+        activation=Activation.WRITTEN_OUT,
+        partial_rotary=True,
+        parallel=True,
+        one_norm=True,
+    ),
     "starcoder2": Family(norm=Norm.LAYER, gated=False),
 }
 
@@ -130,7 +141,9 @@ class Dimensions:
 
 
 def estimated_type(config: Mapping[str, Any]) -> str | None:
-    """The model type whose formula holds: the configuration's own or that of its `text_config`; None where neither has a row."""
+    """The model type whose formula holds: the configuration's own or that of its `text_config`; None where
+    neither has a row.
+    """
     kind = config.get("model_type")
     if kind in FAMILIES:
         return str(kind)

@@ -1,7 +1,9 @@
-"""Training memory of one GPU, measured: a real model takes real training steps on a virtual machine, and its ledger is read.
+"""Training memory of one GPU, measured: a real model takes real training steps on a virtual machine, and its
+ledger is read.
 
-Must guarantee: what runs is what a script would run (transformers' model, torch's or DeepSpeed's own sharding, torch's optimizer, peft's
-adapters); nothing is replaced but the GPUs. Weights have no values, so a 72B model needs no memory here.
+Must guarantee: what runs is what a script would run (transformers' model, torch's or DeepSpeed's own
+sharding, torch's optimizer, peft's adapters); nothing is replaced but the GPUs. Weights have no values, so a
+72B model needs no memory here.
 """
 
 from __future__ import annotations
@@ -45,28 +47,40 @@ class MeasuredStep:
         return max(self.forward, self.backward, self.step)
 
 
-def measure_step(config: Mapping[str, Any] | str | Path, machine: Machine, training: Training, steps: int = 2) -> MeasuredStep:
-    """Take `steps` training steps of the model that a transformers configuration describes, and read the ledger of rank 0.
+def measure_step(
+    config: Mapping[str, Any] | str | Path, machine: Machine, training: Training, steps: int = 2
+) -> MeasuredStep:
+    """Take `steps` training steps of the model that a transformers configuration describes, and read the
+    ledger of rank 0.
 
     Ranks other than 0 are not run: they are assumed to do what rank 0 does, and collectives have their sizes.
 
-    Raises torch.OutOfMemoryError where the step does not fit, and UsageError for what cannot run here: kernels of other libraries (8-bit
-    optimizers, 4-bit weights), DeepSpeed.
+    Raises torch.OutOfMemoryError where the step does not fit, and UsageError for what cannot run here:
+    kernels of other libraries (8-bit optimizers, 4-bit weights), DeepSpeed.
     """
     if training.mode.startswith("zero"):
         raise UsageError("DeepSpeed's stages are estimated only; FSDP2 is what can be measured here")
-    if training.optimizer == "adamw-8bit" or (isinstance(training.tuning, Lora) and training.tuning.quantized):
-        raise UsageError("8-bit optimizers and 4-bit weights run kernels of bitsandbytes, which a virtual machine does not have")
+    if training.optimizer == "adamw-8bit" or (
+        isinstance(training.tuning, Lora) and training.tuning.quantized
+    ):
+        raise UsageError(
+            "8-bit optimizers and 4-bit weights run kernels of bitsandbytes, which a virtual machine does "
+            "not have"
+        )
     from samedevice.runtime import VirtualMachine
 
     values = configuration(config)
     ranks = 1 if training.mode == "single" else training.chosen_ranks or len(machine.gpus)
-    with VirtualMachine(machine, on_mismatch="raise", assumed_ranks=None if ranks == 1 else ranks), _process_group(ranks):
+    with (
+        VirtualMachine(machine, on_mismatch="raise", assumed_ranks=None if ranks == 1 else ranks),
+        _process_group(ranks),
+    ):
         return _Run(values, training, ranks).measure(steps)
 
 
 def step_here(config: Mapping[str, Any] | str | Path, training: Training, steps: int = 2) -> MeasuredStep:
-    """The same on the first GPU of this computer (or of the virtual machine that is entered), in this process alone.
+    """The same on the first GPU of this computer (or of the virtual machine that is entered), in this process
+    alone.
 
     Raises UsageError for a mode of several processes, and torch.OutOfMemoryError where the step does not fit.
     """
@@ -124,7 +138,9 @@ class _Run:
         if isinstance(training.tuning, Lora):
             model = _with_adapters(model, training.tuning)
         if training.checkpointing:
-            enable = getattr(model, "activation_checkpointing_enable", None) or model.gradient_checkpointing_enable
+            enable = (
+                getattr(model, "activation_checkpointing_enable", None) or model.gradient_checkpointing_enable
+            )
             enable()
             if isinstance(training.tuning, Lora):
                 model.enable_input_require_grads()
@@ -149,7 +165,9 @@ class _Run:
         training = self.training
         if training.mode == "hybrid":
             group = training.gpus_per_group or max(1, self.ranks // 2)
-            mesh = init_device_mesh("cuda", (self.ranks // group, group), mesh_dim_names=("replicate", "shard"))
+            mesh = init_device_mesh(
+                "cuda", (self.ranks // group, group), mesh_dim_names=("replicate", "shard")
+            )
         else:
             mesh = init_device_mesh("cuda", (self.ranks,))
         options: dict[str, Any] = {"mesh": mesh}
@@ -185,19 +203,24 @@ class _Run:
         for _ in range(steps):
             peaks = {"forward": 0, "backward": 0, "step": 0}
             for _ in range(training.accumulation):
-                tokens = torch.zeros(training.micro_batch, training.context, dtype=torch.long, device=self.device)
+                tokens = torch.zeros(
+                    training.micro_batch, training.context, dtype=torch.long, device=self.device
+                )
                 with _peak(peaks, "forward"):
                     loss = self._loss(tokens)
                 with _peak(peaks, "backward"):
                     loss.backward()  # type: ignore[no-untyped-call] # torch has no types there
                 del loss
             with _peak(peaks, "step"):
-                # An offloaded state steps on the host, which holds nothing on the GPU and here would only cost the host's time.
+                # An offloaded state steps on the host, which holds nothing on the GPU and here would only
+                # cost the host's time.
                 if training.offload == "none":
                     self.optimizer.step()
             self.optimizer.zero_grad()
         reserved = torch.cuda.max_memory_reserved()
-        return MeasuredStep(training, self.ranks, built, peaks["forward"], peaks["backward"], peaks["step"], reserved)
+        return MeasuredStep(
+            training, self.ranks, built, peaks["forward"], peaks["backward"], peaks["step"], reserved
+        )
 
     def _loss(self, tokens: torch.Tensor) -> torch.Tensor:
         import torch
@@ -231,5 +254,7 @@ def _with_adapters(model: Any, tuning: Lora) -> Any:
     except ImportError as error:
         raise UsageError(f"adapters are peft's, which is not installed: {error}") from None
     targets: Any = tuning.targets if tuning.targets == "all-linear" else list(tuning.targets)
-    config = LoraConfig(r=tuning.rank, target_modules=targets, lora_dropout=tuning.dropout, task_type="CAUSAL_LM")
+    config = LoraConfig(
+        r=tuning.rank, target_modules=targets, lora_dropout=tuning.dropout, task_type="CAUSAL_LM"
+    )
     return get_peft_model(model, config, autocast_adapter_dtype=tuning.fp32_adapters)

@@ -32,10 +32,21 @@ class Reading:
 
     def line(self, language: Language = "en") -> str:
         """The reading in one line."""
-        values = {"step": self.step, "device": self.device, "peak": _amount(self.allocated), "reserved": _amount(self.reserved)}
+        values = {
+            "step": self.step,
+            "device": self.device,
+            "peak": _amount(self.allocated),
+            "reserved": _amount(self.reserved),
+        }
         if self.predicted is None or self.error is None:
             return say("monitor.line", language, **values)
-        return say("monitor.compared", language, **values, predicted=_amount(self.predicted), error=f"{self.error:+.1%}")
+        return say(
+            "monitor.compared",
+            language,
+            **values,
+            predicted=_amount(self.predicted),
+            error=f"{self.error:+.1%}",
+        )
 
 
 class Monitor:
@@ -54,11 +65,12 @@ class Monitor:
 
     Args:
         predicted: bytes for each GPU, or an estimate of `samedevice.planner`; None shows peaks alone.
-        every: steps from one line to the next. The first step is the first line: what does not fit, does not fit then.
+        every: steps from one line to the next. The first step is the first line: what does not fit, does not
+        fit then.
         write: gets each line.
 
-    Peaks are those of `torch.cuda.max_memory_allocated` and `max_memory_reserved`, and are reset after each line. `callback()` is the same
-    for transformers' Trainer.
+    Peaks are those of `torch.cuda.max_memory_allocated` and `max_memory_reserved`, and are reset after each
+    line. `callback()` is the same for transformers' Trainer.
     """
 
     def __init__(
@@ -81,7 +93,9 @@ class Monitor:
         self._reset()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if error is not None:
             self._read()  # the peaks that an out-of-memory error leaves behind
 

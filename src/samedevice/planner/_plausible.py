@@ -1,7 +1,9 @@
-"""What a configuration may say before anything is built from it: a mistaken or hostile one must end in an error, not in hours.
+"""What a configuration may say before anything is built from it: a mistaken or hostile one must end in an
+error, not in hours.
 
-What takes time is the number of modules, so counts are bounded by their names before the configuration is parsed, and modules while
-they are made; widths are bounded because no model has such. The bounds are far above every released model.
+What takes time is the number of modules, so counts are bounded by their names before the configuration is
+parsed, and modules while they are made; widths are bounded because no model has such. The bounds are far
+above every released model.
 """
 
 from __future__ import annotations
@@ -14,16 +16,22 @@ from typing import Any
 from samedevice.errors import UsageError
 
 _WIDTH = re.compile(r"(?:size|dim|dims|width|channels|d_model|d_ff|d_kv|n_embd|n_inner|heads?)$")
-_COUNT = re.compile(r"(?:^|_)(?:layers?|blocks?|depths?|stages?|groups?|experts?|codebooks|quantizers)(?:$|_)")
+_COUNT = re.compile(
+    r"(?:^|_)(?:layers?|blocks?|depths?|stages?|groups?|experts?|codebooks|quantizers)(?:$|_)"
+)
 _MOST_WIDE, _MOST_MANY, _MOST_LAYERS = 1 << 24, 10_000, 2_000
-"""The widest released matrix has some 500 thousand rows, the largest vocabulary 260 thousand; 2,048 experts; 200 layers."""
+"""The widest released matrix has some 500 thousand rows, the largest vocabulary 260 thousand; 2,048 experts;
+200 layers.
+"""
 _MOST_MODULES = 200_000
 """A released model has 70 thousand, when each expert is a module of its own."""
 _DEEPEST = 20
 
 
 def plausible(values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The same values. Raises UsageError where one of them is no number of layers, of experts, or width of any model."""
+    """The same values. Raises UsageError where one of them is no number of layers, of experts, or width of
+    any model.
+    """
     for name, number in _numbers(values, "", 0):
         most = _most(name.rpartition(".")[2])
         if most is not None and number > most:

@@ -6,17 +6,28 @@ from dataclasses import dataclass
 from typing import Literal
 
 Mode = Literal["single", "ddp", "fsdp", "hybrid", "zero1", "zero2", "zero3"]
-"""Who holds what: one GPU; a replica on each; FSDP2 over all; FSDP2 within groups, replicas across; DeepSpeed's ZeRO stages."""
+"""Who holds what: one GPU; a replica on each; FSDP2 over all; FSDP2 within groups, replicas across;
+DeepSpeed's ZeRO stages.
+"""
 Precision = Literal["bf16-mixed", "fp16-mixed", "bf16", "fp16", "fp32"]
 """`-mixed` keeps fp32 master weights and computes in 16 bits; plain 16-bit types keep nothing else."""
 Optimizer = Literal["adamw", "adamw-foreach", "adamw-8bit", "sgd", "sgd-momentum", "adafactor"]
-"""`adamw` is torch's fused one, which transformers' Trainer asks for; `adamw-foreach` is what plain `torch.optim.AdamW` does."""
+"""`adamw` is torch's fused one, which transformers' Trainer asks for; `adamw-foreach` is what plain
+`torch.optim.AdamW` does.
+"""
 Offload = Literal["none", "optimizer", "parameters"]
 """What waits on the host between steps; `parameters` includes the optimizer's state."""
 
 MODES: tuple[Mode, ...] = ("single", "ddp", "fsdp", "hybrid", "zero1", "zero2", "zero3")
 PRECISIONS: tuple[Precision, ...] = ("bf16-mixed", "fp16-mixed", "bf16", "fp16", "fp32")
-OPTIMIZERS: tuple[Optimizer, ...] = ("adamw", "adamw-foreach", "adamw-8bit", "sgd", "sgd-momentum", "adafactor")
+OPTIMIZERS: tuple[Optimizer, ...] = (
+    "adamw",
+    "adamw-foreach",
+    "adamw-8bit",
+    "sgd",
+    "sgd-momentum",
+    "adafactor",
+)
 OFFLOADS: tuple[Offload, ...] = ("none", "optimizer", "parameters")
 
 
@@ -31,7 +42,8 @@ class Full:
 
 @dataclass(frozen=True, slots=True)
 class Lora:
-    """Adapters of `rank` beside frozen matrices, as peft adds them; `quantized` keeps those matrices in 4 bits (QLoRA).
+    """Adapters of `rank` beside frozen matrices, as peft adds them; `quantized` keeps those matrices in 4
+    bits (QLoRA).
 
     `targets` are last parts of module names, or `all-linear`: every matrix of the repeated layers.
     """
@@ -85,6 +97,11 @@ class Training:
         for name in ("micro_batch", "context", "accumulation"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is at least 1, not {getattr(self, name)}")
-        for name, allowed in (("mode", MODES), ("precision", PRECISIONS), ("optimizer", OPTIMIZERS), ("offload", OFFLOADS)):
+        for name, allowed in (
+            ("mode", MODES),
+            ("precision", PRECISIONS),
+            ("optimizer", OPTIMIZERS),
+            ("offload", OFFLOADS),
+        ):
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name} is one of {', '.join(allowed)}, not {getattr(self, name)!r}")

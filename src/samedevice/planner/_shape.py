@@ -1,8 +1,8 @@
 """What of a model decides its training memory: the shape of each weight, and the dimensions of its layers.
 
 Must guarantee: nothing of a model's folder is executed and no weight is read; module level needs no torch.
-Weights come from the headers of safetensors files where there are some, else from the real module, built by transformers on the
-meta device. No size is guessed.
+Weights come from the headers of safetensors files where there are some, else from the real module, built by
+transformers on the meta device. No size is guessed.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ class Weight:
 class TrainingShape:
     """The weights of a model and the dimensions of its layers.
 
-    `dimensions` is None for an architecture whose activations have no formula here; `measure_step` still can measure them.
+    `dimensions` is None for an architecture whose activations have no formula here; `measure_step` still can
+    measure them.
     """
 
     name: str
@@ -62,7 +63,9 @@ class TrainingShape:
 
     @classmethod
     def from_folder(cls, folder: str | Path) -> TrainingShape:
-        """A model folder with `config.json`, with or without weights. Raises UsageError for what is no such folder."""
+        """A model folder with `config.json`, with or without weights. Raises UsageError for what is no such
+        folder.
+        """
         folder = Path(folder)
         config = _read_config(folder / "config.json")
         files = sorted(folder.glob("*.safetensors"))
@@ -73,14 +76,19 @@ class TrainingShape:
 
     @classmethod
     def from_config(cls, config: str | Path | Mapping[str, Any], name: str | None = None) -> TrainingShape:
-        """A `config.json`, or what it holds; the module is built on the meta device, which needs transformers.
+        """A `config.json`, or what it holds; the module is built on the meta device, which needs
+        transformers.
 
-        Raises UsageError for a file that is no configuration and for a model type that the installed transformers does not know:
-        code that a configuration brings along (`auto_map`) is never run.
+        Raises UsageError for a file that is no configuration and for a model type that the installed
+        transformers does not know: code that a configuration brings along (`auto_map`) is never run.
         """
         values = configuration(config)
         if name is None:
-            name = str(values.get("model_type", "model")) if isinstance(config, Mapping) else Path(config).resolve().parent.name
+            name = (
+                str(values.get("model_type", "model"))
+                if isinstance(config, Mapping)
+                else Path(config).resolve().parent.name
+            )
         return cls.from_module(build_on_meta(values), name)
 
     @classmethod
@@ -88,7 +96,11 @@ class TrainingShape:
         """A module that is there already, wherever it is; a transformers model brings its own dimensions."""
         config: Any = getattr(module, "config", None)
         values = config.to_dict() if hasattr(config, "to_dict") else None
-        return cls(name or type(module).__name__, _weights_of(module), None if values is None else dimensions_of(values))
+        return cls(
+            name or type(module).__name__,
+            _weights_of(module),
+            None if values is None else dimensions_of(values),
+        )
 
     @cached_property
     def count(self) -> int:
@@ -97,7 +109,9 @@ class TrainingShape:
 
     @cached_property
     def blocks(self) -> dict[str, int]:
-        """Parameters of each repeated layer, by its prefix (`model.layers.3.`): the units that FSDP and ZeRO-3 gather."""
+        """Parameters of each repeated layer, by its prefix (`model.layers.3.`): the units that FSDP and
+        ZeRO-3 gather.
+        """
         found: dict[str, int] = {}
         for weight in self.weights:
             match = _LAYER.match(weight.name)
@@ -133,7 +147,11 @@ class TrainingShape:
     @cached_property
     def matrices(self) -> tuple[Weight, ...]:
         """Two-dimensional weights of the repeated layers: what adapters and 4-bit quantisation work on."""
-        return tuple(weight for weight in self.weights if len(weight.shape) == 2 and _LAYER.match(weight.name) is not None)
+        return tuple(
+            weight
+            for weight in self.weights
+            if len(weight.shape) == 2 and _LAYER.match(weight.name) is not None
+        )
 
     def named(self, name: str) -> TrainingShape:
         """The same under another name."""
@@ -141,7 +159,9 @@ class TrainingShape:
 
 
 def configuration(source: Mapping[str, Any] | str | Path) -> Mapping[str, Any]:
-    """What a `config.json`, a folder with one, or the values themselves hold. Raises UsageError for anything else."""
+    """What a `config.json`, a folder with one, or the values themselves hold. Raises UsageError for anything
+    else.
+    """
     if isinstance(source, Mapping):
         return plausible(source)
     path = Path(source)
@@ -149,20 +169,28 @@ def configuration(source: Mapping[str, Any] | str | Path) -> Mapping[str, Any]:
 
 
 def parsed_config(values: Mapping[str, Any]) -> Any:
-    """A transformers configuration. Code that it brings along (`auto_map`) is not run. Raises UsageError for an unknown model type."""
+    """A transformers configuration. Code that it brings along (`auto_map`) is not run. Raises UsageError for
+    an unknown model type.
+    """
     try:
         from transformers import AutoConfig
 
         kept = {key: value for key, value in values.items() if key not in ("auto_map", "model_type")}
         return AutoConfig.for_model(str(values.get("model_type")), **kept)
     except ImportError as error:
-        raise UsageError(f"transformers is needed to tell the shapes of a model without weights: {error}") from None
+        raise UsageError(
+            f"transformers is needed to tell the shapes of a model without weights: {error}"
+        ) from None
     except Exception as error:  # every configuration class refuses what it does not like in its own way
-        raise UsageError(f"transformers cannot read a configuration of type {values.get('model_type')!r}: {error}") from None
+        raise UsageError(
+            f"transformers cannot read a configuration of type {values.get('model_type')!r}: {error}"
+        ) from None
 
 
 def build_on_meta(values: Mapping[str, Any]) -> torch.nn.Module:
-    """The causal language model of a configuration, without memory. Raises UsageError where transformers cannot build it."""
+    """The causal language model of a configuration, without memory. Raises UsageError where transformers
+    cannot build it.
+    """
     config = parsed_config(values)
     import torch
     from transformers import AutoModelForCausalLM
@@ -171,7 +199,9 @@ def build_on_meta(values: Mapping[str, Any]) -> torch.nn.Module:
         with torch.device("meta"), few_modules():
             model: torch.nn.Module = AutoModelForCausalLM.from_config(config)  # type: ignore[no-untyped-call] # transformers has no types
     except Exception as error:  # likewise
-        raise UsageError(f"transformers cannot build a model of type {values.get('model_type')!r}: {error}") from None
+        raise UsageError(
+            f"transformers cannot build a model of type {values.get('model_type')!r}: {error}"
+        ) from None
     return model
 
 
@@ -181,7 +211,9 @@ def _weights_of(module: torch.nn.Module) -> tuple[Weight, ...]:
 
 def _with_heads_of(dimensions: Dimensions | None, weights: tuple[Weight, ...]) -> Dimensions | None:
     """The width of a head as the weights have it: a configuration may leave it to its class's default."""
-    queries = next((weight.shape[0] for weight in weights if weight.module == "q_proj" and len(weight.shape) == 2), None)
+    queries = next(
+        (weight.shape[0] for weight in weights if weight.module == "q_proj" and len(weight.shape) == 2), None
+    )
     if dimensions is None or queries is None:
         return dimensions
     return replace(dimensions, head_dim=queries // dimensions.heads)
@@ -201,13 +233,19 @@ def _read_config(path: Path) -> Mapping[str, Any]:
 
 
 def _read_header(path: Path) -> Iterable[Weight]:
-    """Names and shapes in a safetensors file. Source: the format's description, https://github.com/huggingface/safetensors."""
+    """Names and shapes in a safetensors file. Source: the format's description,
+    https://github.com/huggingface/safetensors.
+    """
     with path.open("rb") as file:
         size = int.from_bytes(file.read(8), "little")
         if size > _HEADER_LIMIT:
             raise UsageError(f"{path} is no safetensors file")
         try:
             header = json.loads(file.read(size))
-            return [Weight(name, tuple(entry["shape"])) for name, entry in header.items() if name != "__metadata__"]
+            return [
+                Weight(name, tuple(entry["shape"]))
+                for name, entry in header.items()
+                if name != "__metadata__"
+            ]
         except (ValueError, TypeError, KeyError) as error:
             raise UsageError(f"{path} is no safetensors file: {error}") from None

@@ -1,4 +1,6 @@
-"""Options of a script: `argparse`, dataclasses behind `HfArgumentParser`, `fire.Fire`; read from the launch's own words and files."""
+"""Options of a script: `argparse`, dataclasses behind `HfArgumentParser`, `fire.Fire`; read from the launch's
+own words and files.
+"""
 
 from __future__ import annotations
 
@@ -35,15 +37,27 @@ class Parser:
         if not names:
             return
         longest = max(names, key=len)
-        target = keywords.get("dest") if isinstance(keywords.get("dest"), str) else longest.lstrip("-").replace("-", "_")
+        target = (
+            keywords.get("dest")
+            if isinstance(keywords.get("dest"), str)
+            else longest.lstrip("-").replace("-", "_")
+        )
         action = keywords.get("action")
         action = action if isinstance(action, str) else getattr(action, "last", None)
         default = keywords.get("default", {"store_true": False, "store_false": True}.get(str(action)))
         if isinstance(default, Text) and default.origin is not None:
-            default = Text(default, Origin(default.origin.file, default.origin.line, default.origin.node, "default"))
+            default = Text(
+                default, Origin(default.origin.file, default.origin.line, default.origin.node, "default")
+            )
         positional_one = not longest.startswith("-")
-        required = keywords.get("required") is True or (positional_one and keywords.get("nargs") not in ("?", "*"))
-        self.options.append(_Option(names, str(target), UNKNOWN if required else default, keywords.get("type"), action, required))
+        required = keywords.get("required") is True or (
+            positional_one and keywords.get("nargs") not in ("?", "*")
+        )
+        self.options.append(
+            _Option(
+                names, str(target), UNKNOWN if required else default, keywords.get("type"), action, required
+            )
+        )
 
     def parse(self, words: Sequence[Text]) -> Instance:
         """`parse_args()` on the words of the launch."""
@@ -123,7 +137,11 @@ class Arguments:
         """`--name value` of the launch by name; what a file of training arguments says comes first."""
         found: dict[str, Any] = {}
         if launch.training is not None:
-            found = {str(key): launch.training.text(str(key)) for key in launch.training.data if isinstance(key, str)}
+            found = {
+                str(key): launch.training.text(str(key))
+                for key in launch.training.data
+                if isinstance(key, str)
+            }
         words = launch.arguments
         index = 0
         while index < len(words):
@@ -177,7 +195,9 @@ class Arguments:
                 Arguments.fill(made, kind, [], {})
                 own = made.attributes.keys()
                 external = any(isinstance(base, External) for base in kind.lineage())
-                made.attributes.update({name: value for name, value in given.items() if name in own or external})
+                made.attributes.update(
+                    {name: value for name, value in given.items() if name in own or external}
+                )
             elif isinstance(kind, External):
                 made = Instance(kind, dict(given))
             else:

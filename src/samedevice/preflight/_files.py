@@ -20,7 +20,9 @@ def read_text(path: Path, language: Language = "en") -> str:
             raise UsageError(say("preflight.too-large", language, path=path, most=LARGEST))
         content = path.read_bytes()
     except OSError as error:
-        raise UsageError(say("preflight.unreadable", language, path=path, reason=error.strerror or error)) from None
+        raise UsageError(
+            say("preflight.unreadable", language, path=path, reason=error.strerror or error)
+        ) from None
     if b"\0" in content:
         raise UsageError(say("preflight.binary", language, path=path))
     try:

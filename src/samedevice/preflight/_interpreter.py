@@ -1,8 +1,9 @@
 """Reading a script as one rank would run it, without running it.
 
-Statements are taken in order with the values that can be told: constants, options, the launch's environment. A condition that can be
-told takes one branch; one that cannot takes both, and what happens there is marked `maybe`. Loops are read once, functions of the
-user's own files are entered, libraries are a table (`_library`). Steps and depth are bounded, so every input ends.
+Statements are taken in order with the values that can be told: constants, options, the launch's environment.
+A condition that can be told takes one branch; one that cannot takes both, and what happens there is marked
+`maybe`. Loops are read once, functions of the user's own files are entered, libraries are a table
+(`_library`). Steps and depth are bounded, so every input ends.
 """
 
 from __future__ import annotations
@@ -75,7 +76,13 @@ class Frame:
 
     __slots__ = ("function", "locals", "module", "outer", "returned")
 
-    def __init__(self, module: LocalModule, scope: dict[str, Any], outer: tuple[dict[str, Any], ...] = (), function: Any = None) -> None:
+    def __init__(
+        self,
+        module: LocalModule,
+        scope: dict[str, Any],
+        outer: tuple[dict[str, Any], ...] = (),
+        function: Any = None,
+    ) -> None:
         self.module, self.locals, self.outer, self.function = module, scope, outer, function
         self.returned: list[Any] = []
 
@@ -138,17 +145,29 @@ class Interpreter:
         return module
 
     def _enter_uncalled(self, module: LocalModule) -> None:
-        """When the entry is hidden from reading (a decorator, a command-line library), its likely functions are read as called."""
+        """When the entry is hidden from reading (a decorator, a command-line library), its likely functions
+        are read as called.
+        """
         functions = [
             each
             for each in module.scope.values()
-            if isinstance(each, Function) and isinstance(each.node, ast.FunctionDef) and id(each.node) not in self.entered
+            if isinstance(each, Function)
+            and isinstance(each.node, ast.FunctionDef)
+            and id(each.node) not in self.entered
         ]
-        named = [each for each in functions if isinstance(each.node, ast.FunctionDef) and each.node.name in _ENTRIES]
+        named = [
+            each
+            for each in functions
+            if isinstance(each.node, ast.FunctionDef) and each.node.name in _ENTRIES
+        ]
         for function in named or functions:
             if id(function.node) in self.entered:
                 continue
-            self._guarded(lambda function=function: self.call(function, [], {}, function.node, Frame(module, module.scope)))
+            self._guarded(
+                lambda function=function: self.call(
+                    function, [], {}, function.node, Frame(module, module.scope)
+                )
+            )
 
     def _guarded(self, action: Any) -> Any:
         try:
@@ -285,7 +304,11 @@ class Interpreter:
         item = UNKNOWN
         if isinstance(items, Parameters):
             item = items
-        self._assign(node.target, (UNKNOWN, item) if isinstance(node.target, ast.Tuple) and len(node.target.elts) == 2 else item, frame)
+        self._assign(
+            node.target,
+            (UNKNOWN, item) if isinstance(node.target, ast.Tuple) and len(node.target.elts) == 2 else item,
+            frame,
+        )
         self._loop(node.body, frame)
 
     def _loop(self, body: list[ast.stmt], frame: Frame) -> None:
@@ -324,7 +347,11 @@ class Interpreter:
     def _class(self, node: ast.ClassDef, frame: Frame) -> Class:
         bases = [self.value(base, frame) for base in node.bases]
         body: dict[str, Any] = {}
-        inner = Frame(frame.module, body, (*frame.outer, frame.locals) if frame.locals is not frame.module.scope else frame.outer)
+        inner = Frame(
+            frame.module,
+            body,
+            (*frame.outer, frame.locals) if frame.locals is not frame.module.scope else frame.outer,
+        )
         found = Class(node, frame.module, bases, body)
         try:
             self._block(node.body, inner)
@@ -366,14 +393,22 @@ class Interpreter:
         for alias in node.names:
             if alias.name == "*":
                 if module is not None:
-                    frame.locals.update({name: value for name, value in module.scope.items() if not name.startswith("__")})
+                    frame.locals.update(
+                        {name: value for name, value in module.scope.items() if not name.startswith("__")}
+                    )
                 continue
             name = alias.asname or alias.name
             if module is not None and alias.name in module.scope:
                 frame.locals[name] = module.scope[alias.name]
                 continue
             inner = self._module(f"{base}.{alias.name}" if base else alias.name)
-            frame.locals[name] = inner if inner is not None else External(f"{base}.{alias.name}") if module is None else UNKNOWN
+            frame.locals[name] = (
+                inner
+                if inner is not None
+                else External(f"{base}.{alias.name}")
+                if module is None
+                else UNKNOWN
+            )
 
     def _module(self, dotted: str) -> LocalModule | None:
         """A module of the user's own, read when it is first imported."""
@@ -387,7 +422,9 @@ class Interpreter:
                 known = file.resolve() in self.modules
                 module = self.load(file, dotted)
                 if module is not None and not known:
-                    self._guarded(lambda module=module: self._block(module.tree.body, Frame(module, module.scope)))
+                    self._guarded(
+                        lambda module=module: self._block(module.tree.body, Frame(module, module.scope))
+                    )
                 return module
         return None
 
@@ -401,9 +438,19 @@ class Interpreter:
                 else:
                     frame.locals[target.id] = value
             case ast.Tuple() | ast.List():
-                values = list(value) if isinstance(value, (list, tuple)) and len(value) == len(target.elts) else None
+                values = (
+                    list(value)
+                    if isinstance(value, (list, tuple)) and len(value) == len(target.elts)
+                    else None
+                )
                 for index, each in enumerate(target.elts):
-                    item = values[index] if values is not None else value if isinstance(value, (Tensor, Checkpoint)) else UNKNOWN
+                    item = (
+                        values[index]
+                        if values is not None
+                        else value
+                        if isinstance(value, (Tensor, Checkpoint))
+                        else UNKNOWN
+                    )
                     self._assign(each.value if isinstance(each, ast.Starred) else each, item, frame)
             case ast.Attribute():
                 owner = self.value(target.value, frame)
@@ -496,7 +543,10 @@ class Interpreter:
 
     def _slice(self, node: ast.expr, frame: Frame) -> Any:
         if isinstance(node, ast.Slice):
-            parts = [None if each is None else self.value(each, frame) for each in (node.lower, node.upper, node.step)]
+            parts = [
+                None if each is None else self.value(each, frame)
+                for each in (node.lower, node.upper, node.step)
+            ]
             return slice(*parts) if all(part is None or isinstance(part, int) for part in parts) else UNKNOWN
         return self.value(node, frame)
 
@@ -580,7 +630,12 @@ class Interpreter:
 
     def _dict_comprehension(self, node: ast.DictComp, frame: Frame) -> Any:
         items = self.value(node.generators[0].iter, frame)
-        if len(node.generators) != 1 or node.generators[0].ifs or not isinstance(items, (list, tuple)) or len(items) > 64:
+        if (
+            len(node.generators) != 1
+            or node.generators[0].ifs
+            or not isinstance(items, (list, tuple))
+            or len(items) > 64
+        ):
             return UNKNOWN
         found = Table()
         found.origin = Origin(frame.module.file, node.lineno, node)
@@ -610,7 +665,11 @@ class Interpreter:
             found = owner.find(name)
             if isinstance(found, Bound) and isinstance(found.owner, Function):
                 found = Function(
-                    found.owner.node, found.owner.module, found.owner.closure, owner if found.name == "classmethod" else None, owner
+                    found.owner.node,
+                    found.owner.module,
+                    found.owner.closure,
+                    owner if found.name == "classmethod" else None,
+                    owner,
                 )
             return found if found is not None else Bound(owner, name)
         if isinstance(owner, type(UNKNOWN)):
@@ -630,7 +689,9 @@ class Interpreter:
                 if found.name in ("property", "cached_property"):
                     return self.call(bound, [], {}, node, frame)
                 if found.name == "classmethod":
-                    return Function(function.node, function.module, function.closure, owner.kind, function.home)
+                    return Function(
+                        function.node, function.module, function.closure, owner.kind, function.home
+                    )
                 return Function(function.node, function.module, function.closure)
             if found is not None:
                 return found
@@ -655,7 +716,9 @@ class Interpreter:
                 keywords["**"] = UNKNOWN
         return self.call(function, positional, keywords, node, frame)
 
-    def call(self, function: Any, positional: list[Any], keywords: dict[str, Any], node: ast.AST, frame: Frame) -> Any:
+    def call(
+        self, function: Any, positional: list[Any], keywords: dict[str, Any], node: ast.AST, frame: Frame
+    ) -> Any:
         """What a call gives; notes what it does."""
         self._step()
         if isinstance(function, Function):
@@ -669,32 +732,53 @@ class Interpreter:
             if isinstance(forward, Function):
                 bound = Function(forward.node, forward.module, forward.closure, function, forward.home)
                 return self._enter(bound, positional, keywords)
-        if isinstance(function, Bound) and isinstance(function.owner, tuple) and len(function.owner) == 2 and function.name == "super":
+        if (
+            isinstance(function, Bound)
+            and isinstance(function.owner, tuple)
+            and len(function.owner) == 2
+            and function.name == "super"
+        ):
             return UNKNOWN
         return call_library(self, function, positional, keywords, node, frame)
 
-    def super_call(self, owner: Any, home: Any, name: str, positional: list[Any], keywords: dict[str, Any]) -> Any:
+    def super_call(
+        self, owner: Any, home: Any, name: str, positional: list[Any], keywords: dict[str, Any]
+    ) -> Any:
         """`super().name(...)`."""
         if isinstance(home, Class):
             for base in home.bases:
                 found = base.find(name) if isinstance(base, Class) else None
                 if isinstance(found, Function):
-                    return self._enter(Function(found.node, found.module, found.closure, owner, found.home), positional, keywords)
+                    return self._enter(
+                        Function(found.node, found.module, found.closure, owner, found.home),
+                        positional,
+                        keywords,
+                    )
         return UNKNOWN
 
-    def _construct(self, kind: Class, positional: list[Any], keywords: dict[str, Any], node: ast.AST, frame: Frame) -> Any:
+    def _construct(
+        self, kind: Class, positional: list[Any], keywords: dict[str, Any], node: ast.AST, frame: Frame
+    ) -> Any:
         made = Instance(kind)
         special = call_library(self, kind, positional, keywords, node, frame)
         if special is not UNKNOWN:
             return special
         initial = kind.find("__init__")
         if isinstance(initial, Function):
-            self._enter(Function(initial.node, initial.module, initial.closure, made, initial.home), positional, keywords)
+            self._enter(
+                Function(initial.node, initial.module, initial.closure, made, initial.home),
+                positional,
+                keywords,
+            )
         else:
             Arguments.fill(made, kind, positional, keywords)
         later = kind.find("__post_init__")
         if isinstance(later, Function):
-            self._guarded(lambda: self._enter(Function(later.node, later.module, later.closure, made, later.home), [], {}))
+            self._guarded(
+                lambda: self._enter(
+                    Function(later.node, later.module, later.closure, made, later.home), [], {}
+                )
+            )
         return made
 
     def _enter(self, function: Function, positional: list[Any], keywords: dict[str, Any]) -> Any:
@@ -746,7 +830,9 @@ class Interpreter:
     def meet(self, values: list[Any], node: ast.AST, frame: Frame, what: str = "operands") -> None:
         """Tensors of one operation: those whose GPUs are known must be together."""
         devices = {
-            str(each.device) for each in values if isinstance(each, Tensor) and each.device is not None and each.device.index is not None
+            str(each.device)
+            for each in values
+            if isinstance(each, Tensor) and each.device is not None and each.device.index is not None
         }
         if len(devices) > 1:
             self.note(
@@ -766,7 +852,9 @@ class Interpreter:
 
 @cache
 def _parsed(path: Path, size: int, changed: int) -> tuple[str, ast.Module] | None:
-    """A file's source and tree, once for all ranks; None when it cannot be read. Size and time of change tell a new version."""
+    """A file's source and tree, once for all ranks; None when it cannot be read. Size and time of change tell
+    a new version.
+    """
     try:
         if size > LARGEST:
             return None
@@ -783,16 +871,26 @@ def _same(values: list[Any]) -> Any:
         return first
     if isinstance(first, (str, int, float, bool, type(None), dict, list, tuple)):
         try:
-            return first if all(type(each) is type(first) and each == first for each in others) else _richest(values)
+            return (
+                first
+                if all(type(each) is type(first) and each == first for each in others)
+                else _richest(values)
+            )
         except (TypeError, RecursionError):
             return UNKNOWN
     return _richest(values)
 
 
 def _richest(values: list[Any]) -> Any:
-    """A model, optimizer or class is worth following even when the other branch has none; of two maps, neither."""
+    """A model, optimizer or class is worth following even when the other branch has none; of two maps,
+    neither.
+    """
     objects = [each for each in values if isinstance(each, (Model, Optimizer, Instance, Checkpoint))]
-    plain = [each for each in values if not isinstance(each, (type(None), Model, Optimizer, Instance, Checkpoint, type(UNKNOWN)))]
+    plain = [
+        each
+        for each in values
+        if not isinstance(each, (type(None), Model, Optimizer, Instance, Checkpoint, type(UNKNOWN)))
+    ]
     return objects[-1] if objects and not plain else UNKNOWN
 
 
@@ -800,19 +898,27 @@ def _partial(values: list[Any]) -> Any:
     """A name that only some branches set."""
     return (
         values[0]
-        if len(values) == 1 and isinstance(values[0], (Model, Optimizer, Instance, Function, Class, External, LocalModule))
+        if len(values) == 1
+        and isinstance(values[0], (Model, Optimizer, Instance, Function, Class, External, LocalModule))
         else UNKNOWN
     )
 
 
 def _roots(script: Path, package_root: Path | None) -> list[Path]:
-    """Where imports of the script's own files are looked for: its folder, and the folder above the package that it is in."""
+    """Where imports of the script's own files are looked for: its folder, and the folder above the package
+    that it is in.
+    """
     folder = script.resolve().parent
     found = [folder]
     top = folder
     while (top / "__init__.py").is_file() and top.parent != top:
         top = top.parent
-    for each in (top, package_root.resolve() if package_root is not None else top, folder.parent / "src", folder / "src"):
+    for each in (
+        top,
+        package_root.resolve() if package_root is not None else top,
+        folder.parent / "src",
+        folder / "src",
+    ):
         if each not in found and each.is_dir():
             found.append(each)
     return found

@@ -1,7 +1,8 @@
 """What a launch is: which program, in how many processes, on which GPUs, with which configuration files.
 
-Read from a command line as torchrun, accelerate and DeepSpeed read theirs (`torch.distributed.run`, `accelerate.commands.launch`,
-`deepspeed.launcher.runner`); options that do not bear on placement are passed over.
+Read from a command line as torchrun, accelerate and DeepSpeed read theirs (`torch.distributed.run`,
+`accelerate.commands.launch`, `deepspeed.launcher.runner`); options that do not bear on placement are passed
+over.
 """
 
 from __future__ import annotations
@@ -26,22 +27,25 @@ _STARTERS = ("srun", "mpirun", "mpiexec", "orterun")
 """What starts several tasks of one command."""
 _TAKES_VARIABLE = ("env", "-e", "--env", "-x", "")
 _NO_WRAPPERS = frozenset(
-    "echo printf pip pip3 cat cp mv rm ls cd mkdir which type grep sed awk touch chmod git wget curl tar kill pkill ps alias trap test [ [["
+    "echo printf pip pip3 cat cp mv rm ls cd mkdir which type grep sed awk touch chmod git wget curl tar "
+    "kill pkill ps alias trap test [ [["
     " apt apt-get tee head tail sleep wait set shift return exit module pushd popd true false find ln".split()
 )
 """Commands that start none of the programs they name."""
 _TRAINING = frozenset(
-    "output_dir model_name_or_path base_model model_id model_path model_type per_device_train_batch_size per_device_eval_batch_size"
-    " micro_batch_size gradient_accumulation_steps learning_rate num_train_epochs num_epochs max_steps warmup_steps warmup_ratio"
-    " lr_scheduler_type optim bf16 fp16 tf32 deepspeed fsdp fsdp_config device_map load_in_4bit load_in_8bit quantization_bit"
-    " gradient_checkpointing ddp_find_unused_parameters ddp_backend finetuning_type lora_r lora_rank lora_target adapter sequence_len"
-    " cutoff_len max_seq_length max_length dataset_name train_file do_train train_type save_steps logging_steps".split()
+    "output_dir model_name_or_path base_model model_id model_path model_type per_device_train_batch_size "
+    "per_device_eval_batch_size micro_batch_size gradient_accumulation_steps learning_rate "
+    "num_train_epochs num_epochs max_steps warmup_steps warmup_ratio lr_scheduler_type optim bf16 fp16 "
+    "tf32 deepspeed fsdp fsdp_config device_map load_in_4bit load_in_8bit quantization_bit "
+    "gradient_checkpointing ddp_find_unused_parameters ddp_backend finetuning_type lora_r lora_rank "
+    "lora_target adapter sequence_len cutoff_len max_seq_length max_length dataset_name train_file "
+    "do_train train_type save_steps logging_steps".split()
 )
 """Names of training arguments; one of them makes a document more than a heap of settings."""
 _FLAGS = frozenset(
-    "standalone no_python run_path multi_gpu cpu tpu use_deepspeed use_fsdp use_megatron_lm quiet debug m module use_env use_cpu"
-    " same_network dynamo_use_dynamic dynamo_use_fullgraph no_local_rank enable_each_rank_log bind_cores_to_rank"
-    " elastic_training downcast_bf16".split()
+    "standalone no_python run_path multi_gpu cpu tpu use_deepspeed use_fsdp use_megatron_lm quiet debug m "
+    "module use_env use_cpu same_network dynamo_use_dynamic dynamo_use_fullgraph no_local_rank "
+    "enable_each_rank_log bind_cores_to_rank elastic_training downcast_bf16".split()
 )
 """Options of the launchers that take no value."""
 
@@ -54,7 +58,9 @@ class Launch:
     processes: int
     """Per machine."""
     visible: tuple[int, ...]
-    """GPUs that the processes see, as the machine numbers them; all where `hidden` says that it cannot be told."""
+    """GPUs that the processes see, as the machine numbers them; all where `hidden` says that it cannot be
+    told.
+    """
     script: Path | None = None
     arguments: tuple[Text, ...] = ()
     nodes: int = 1
@@ -97,7 +103,9 @@ class Launch:
 
     @property
     def passes_local_rank(self) -> bool:
-        """Whether the launcher adds `--local_rank` to the script's arguments: DeepSpeed's, and the old one of torch."""
+        """Whether the launcher adds `--local_rank` to the script's arguments: DeepSpeed's, and the old one of
+        torch.
+        """
         old = "torch.distributed.launch" in self.words and not {"--use_env", "--use-env"} & set(self.words)
         return self.launcher == "deepspeed" or old
 
@@ -107,7 +115,11 @@ class Launch:
         if len(self.visible) and "CUDA_VISIBLE_DEVICES" not in found and self.launcher == "deepspeed":
             found["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, self.visible))
         started = self.launcher == "lightning" and rank > 0  # rank 0 is the process that Python started
-        if self.launcher in ("torchrun", "deepspeed") or started or (self.launcher == "accelerate" and self.processes * self.nodes > 1):
+        if (
+            self.launcher in ("torchrun", "deepspeed")
+            or started
+            or (self.launcher == "accelerate" and self.processes * self.nodes > 1)
+        ):
             found |= {
                 "LOCAL_RANK": str(rank),
                 "RANK": str((self.nodes - 1) * self.processes + rank),
@@ -139,7 +151,15 @@ def launch_of_command(command: Command, folder: Path, gpus: int, language: Langu
     if shown is None and command.slurm.get("gpus", "").isdigit():
         visible = visible[: int(command.slurm["gpus"])]
     origin = words[0].origin if words else None
-    base = Launch("python", 1, visible, environment=environment, origin=origin, words=command.words, unexported=command.unexported)
+    base = Launch(
+        "python",
+        1,
+        visible,
+        environment=environment,
+        origin=origin,
+        words=command.words,
+        unexported=command.unexported,
+    )
     base = replace(base, hidden=UNTOLD in (shown or ""))
     if _clustered(command):
         base = replace(base, cluster=True)
@@ -148,14 +168,28 @@ def launch_of_command(command: Command, folder: Path, gpus: int, language: Langu
 
 
 def start_of(words: Sequence[str]) -> int | None:
-    """Where in a command the program stands that starts Python: first, or behind what only wraps it (`srun`, `uv run`, `timeout 60`)."""
+    """Where in a command the program stands that starts Python: first, or behind what only wraps it (`srun`,
+    `uv run`, `timeout 60`).
+    """
     for position, word in enumerate(words):
         name, behind = Path(word).name, words[position + 1 : position + 2]
-        if name in ("torchrun", "deepspeed") or (name == "accelerate" and behind == ("launch",)) or (name in TOOLS and behind):
+        if (
+            name in ("torchrun", "deepspeed")
+            or (name == "accelerate" and behind == ("launch",))
+            or (name in TOOLS and behind)
+        ):
             return position
-        if _PYTHON.fullmatch(word) and behind and (not position or behind[0].startswith("-") or behind[0].endswith(".py")):
+        if (
+            _PYTHON.fullmatch(word)
+            and behind
+            and (not position or behind[0].startswith("-") or behind[0].endswith(".py"))
+        ):
             return position
-        if word.endswith(".py") and not word.startswith("-") and (not position or "run" in words[:position] or name == word[2:]):
+        if (
+            word.endswith(".py")
+            and not word.startswith("-")
+            and (not position or "run" in words[:position] or name == word[2:])
+        ):
             return position
         if not position and name in _NO_WRAPPERS:
             return None
@@ -196,7 +230,9 @@ def _in_tasks(launch: Launch, before: Sequence[Text], slurm: Mapping[str, str]) 
     if starter is None or launch.launcher != "python":
         return launch
     given = list(before[starters.index(starter) + 1 :])
-    per_node = _given(given, ("--ntasks-per-node", "--npernode", "-ppn")) or _digits(slurm.get("SLURM_NTASKS_PER_NODE"))
+    per_node = _given(given, ("--ntasks-per-node", "--npernode", "-ppn")) or _digits(
+        slurm.get("SLURM_NTASKS_PER_NODE")
+    )
     total = _given(given, ("--ntasks", "-n", "-np", "--np")) or _digits(slurm.get("SLURM_NTASKS"))
     nodes = _given(given, ("--nodes", "-N", "--nnodes")) or _digits(slurm.get("SLURM_NNODES")) or 1
     tasks = per_node or (max(1, total // nodes) if total else 1)
@@ -214,7 +250,10 @@ def _given(words: Sequence[str], spellings: Sequence[str]) -> int | None:
         head, _, value = word.partition("=")
         if head in spellings:
             return _digits(value or next(iter(words[position + 1 : position + 2]), ""))
-        short = next((each for each in spellings if len(each) == 2 and word.startswith(each) and word[2:].isdigit()), None)
+        short = next(
+            (each for each in spellings if len(each) == 2 and word.startswith(each) and word[2:].isdigit()),
+            None,
+        )
         if short is not None:
             return int(word[2:])
     return None
@@ -274,7 +313,9 @@ def with_configuration(launch: Launch, settings: Settings, asked: int | None, la
     kind = str(settings.get("distributed_type") or "NO").upper().replace("'", "")
     count = settings.get("num_processes")
     nodes = settings.get("num_machines") or 1
-    total = asked if asked is not None else count if isinstance(count, int) and count > 0 else launch.processes
+    total = (
+        asked if asked is not None else count if isinstance(count, int) and count > 0 else launch.processes
+    )
     nodes = nodes if isinstance(nodes, int) and nodes > 0 else 1
     visible = launch.visible
     ids = settings.get("gpu_ids")
@@ -315,13 +356,15 @@ def _with_deepspeed(launch: Launch, settings: Settings, language: Language) -> L
 
 def is_deepspeed(settings: Settings) -> bool:
     """Whether a document is DeepSpeed's own configuration."""
-    return bool({"zero_optimization", "train_micro_batch_size_per_gpu", "train_batch_size"} & settings.data.keys()) and (
-        "output_dir" not in settings.data and "distributed_type" not in settings.data
-    )
+    return bool(
+        {"zero_optimization", "train_micro_batch_size_per_gpu", "train_batch_size"} & settings.data.keys()
+    ) and ("output_dir" not in settings.data and "distributed_type" not in settings.data)
 
 
 def is_training(settings: Settings) -> bool:
-    """Whether a document holds training arguments: names that transformers, TRL, LLaMA-Factory, axolotl or ms-swift read."""
+    """Whether a document holds training arguments: names that transformers, TRL, LLaMA-Factory, axolotl or
+    ms-swift read.
+    """
     return bool(_TRAINING & settings.data.keys())
 
 
@@ -356,16 +399,24 @@ def with_training(launch: Launch, settings: Settings, folder: Path, language: La
         launch = _deepspeed_from(launch, value, folder, language, settings.file.parent)
     elif isinstance(value, dict):
         stage = settings.get("deepspeed.zero_optimization.stage")
-        launch = replace(launch, zero_stage=stage if isinstance(stage, int) else 0, distributed_type="DEEPSPEED")
+        launch = replace(
+            launch, zero_stage=stage if isinstance(stage, int) else 0, distributed_type="DEEPSPEED"
+        )
     fsdp = settings.get("fsdp")
     if fsdp:
         version = settings.get("fsdp_version", settings.get("fsdp_config.fsdp_version", 1))
-        launch = replace(launch, distributed_type="FSDP", fsdp_version=version if isinstance(version, int) else 1)
+        launch = replace(
+            launch, distributed_type="FSDP", fsdp_version=version if isinstance(version, int) else 1
+        )
     return launch
 
 
-def _deepspeed_from(launch: Launch, value: str, folder: Path, language: Language, beside: Path | None = None) -> Launch:
-    named = re.fullmatch(r"(?:default-)?zero([0-3])(?:[_-]offload)?", value)  # ms-swift's own names for its files
+def _deepspeed_from(
+    launch: Launch, value: str, folder: Path, language: Language, beside: Path | None = None
+) -> Launch:
+    named = re.fullmatch(
+        r"(?:default-)?zero([0-3])(?:[_-]offload)?", value
+    )  # ms-swift's own names for its files
     if named:
         return replace(launch, zero_stage=int(named[1]), distributed_type="DEEPSPEED")
     path = _beside(folder, value) or (_beside(beside, value) if beside is not None else None)
@@ -373,7 +424,12 @@ def _deepspeed_from(launch: Launch, value: str, folder: Path, language: Language
         return replace(launch, distributed_type="DEEPSPEED")
     found = read_settings(path, language)
     stage = found.get("zero_optimization.stage", 0)
-    return replace(launch, deepspeed=found, zero_stage=stage if isinstance(stage, int) else None, distributed_type="DEEPSPEED")
+    return replace(
+        launch,
+        deepspeed=found,
+        zero_stage=stage if isinstance(stage, int) else None,
+        distributed_type="DEEPSPEED",
+    )
 
 
 def option(words: Sequence[str], name: str) -> Any:
@@ -390,7 +446,9 @@ def option(words: Sequence[str], name: str) -> Any:
 
 
 def _clustered(command: Command) -> bool:
-    """The script asks the environment for ranks that it never sets: a cluster gives them, to the program as well."""
+    """The script asks the environment for ranks that it never sets: a cluster gives them, to the program as
+    well.
+    """
     return any(name in command.used and name not in command.unexported for name in ("RANK", "WORLD_SIZE"))
 
 
@@ -446,7 +504,9 @@ def _torchrun(base: Launch, words: list[Text], folder: Path, language: Language)
     known = "nproc_per_node" in options
     processes = asked if asked is not None else (max(1, len(base.visible)) if known else 1)
     nodes = _number(str(options.get("nnodes", "1")).rpartition(":")[2], 1) or 1
-    launch = replace(base, launcher="torchrun", processes=processes, nodes=nodes, asked=asked, distributed_type="MULTI_GPU")
+    launch = replace(
+        base, launcher="torchrun", processes=processes, nodes=nodes, asked=asked, distributed_type="MULTI_GPU"
+    )
     return _program(launch, rest, folder, language, module="m" in options or "module" in options)
 
 
@@ -459,7 +519,14 @@ def _deepspeed(base: Launch, words: list[Text], folder: Path, language: Language
         visible = tuple(index for index in chosen if index in visible) or visible
     count = _number(options.get("num_gpus"), len(visible))
     nodes = _number(options.get("num_nodes"), 1) or 1
-    launch = replace(base, launcher="deepspeed", processes=count or max(1, len(visible)), nodes=nodes, asked=count, visible=visible)
+    launch = replace(
+        base,
+        launcher="deepspeed",
+        processes=count or max(1, len(visible)),
+        nodes=nodes,
+        asked=count,
+        visible=visible,
+    )
     launch = replace(launch, distributed_type="DEEPSPEED")
     return _program(launch, rest, folder, language, module="module" in options)
 
@@ -477,7 +544,9 @@ def _accelerate(base: Launch, words: list[Text], folder: Path, language: Languag
     else:
         several = len(base.visible) > 1 and asked != 1 and not options.get("cpu")
         launch = replace(
-            launch, processes=asked or (len(base.visible) if several else 1), distributed_type="MULTI_GPU" if several else "NO"
+            launch,
+            processes=asked or (len(base.visible) if several else 1),
+            distributed_type="MULTI_GPU" if several else "NO",
         )
     for flag, kind in (("multi_gpu", "MULTI_GPU"), ("use_fsdp", "FSDP"), ("use_deepspeed", "DEEPSPEED")):
         if options.get(flag):
@@ -504,21 +573,37 @@ def _tool(base: Launch, tool: Tool, words: list[Text], folder: Path, language: L
     several = asked if asked is not None else len(base.visible) if tool.starts_processes else 1
     launcher = "torchrun" if several > 1 else "python"
     kind = "MULTI_GPU" if several > 1 else "NO"
-    launch = replace(base, launcher=launcher, processes=several, asked=asked, tool=tool, arguments=tuple(words[1:]), distributed_type=kind)
+    launch = replace(
+        base,
+        launcher=launcher,
+        processes=several,
+        asked=asked,
+        tool=tool,
+        arguments=tuple(words[1:]),
+        distributed_type=kind,
+    )
     return with_arguments(launch, folder, language)
 
 
-def _program(base: Launch, words: list[Text], folder: Path, language: Language, *, module: bool = False) -> Launch | None:
+def _program(
+    base: Launch, words: list[Text], folder: Path, language: Language, *, module: bool = False
+) -> Launch | None:
     if not words:
         return None
     name, arguments = words[0], words[1:]
     if module:
-        path = _beside(folder, name.replace(".", os.sep) + ".py") or _beside(folder, name.replace(".", os.sep) + "/__main__.py")
+        path = _beside(folder, name.replace(".", os.sep) + ".py") or _beside(
+            folder, name.replace(".", os.sep) + "/__main__.py"
+        )
     else:
         path = _beside(folder, name)
         if path is None and not name.endswith(".py"):
             tool = TOOLS.get(Path(name).name)
             if tool is not None and arguments:
-                return with_arguments(replace(base, tool=tool, arguments=tuple(arguments[1:])), folder, language)
+                return with_arguments(
+                    replace(base, tool=tool, arguments=tuple(arguments[1:])), folder, language
+                )
             return None
-    return with_arguments(replace(base, script=path, arguments=tuple(arguments), module=module), folder, language)
+    return with_arguments(
+        replace(base, script=path, arguments=tuple(arguments), module=module), folder, language
+    )

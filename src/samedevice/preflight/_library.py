@@ -1,4 +1,6 @@
-"""What torch, transformers, accelerate, peft, trl and DeepSpeed do as far as placement goes. Everything else cannot be told."""
+"""What torch, transformers, accelerate, peft, trl and DeepSpeed do as far as placement goes. Everything else
+cannot be told.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,16 @@ if TYPE_CHECKING:
     from samedevice.preflight._interpreter import Frame, Interpreter
 
 Call = tuple[list[Any], dict[str, Any], ast.AST, "Frame"]
-_NO_MODELS = ("Tokenizer", "TokenizerFast", "Processor", "Config", "Extractor", "Dataset", "Scheduler", "Vocabulary")
+_NO_MODELS = (
+    "Tokenizer",
+    "TokenizerFast",
+    "Processor",
+    "Config",
+    "Extractor",
+    "Dataset",
+    "Scheduler",
+    "Vocabulary",
+)
 _MODEL_LIBRARIES = (
     "transformers",
     "diffusers",
@@ -48,17 +59,21 @@ _MODEL_LIBRARIES = (
     "peft",
 )
 _SAME_MODEL = frozenset(
-    "train eval half float bfloat16 double requires_grad_ gradient_checkpointing_enable to_bettertransformer enable_input_require_grads"
-    " merge_and_unload base_model apply tie_weights".split()
+    "train eval half float bfloat16 double requires_grad_ gradient_checkpointing_enable to_bettertransformer "
+    "enable_input_require_grads merge_and_unload base_model apply tie_weights".split()
 )
 _WRAPS_MODEL = frozenset(
-    "get_peft_model prepare_model_for_kbit_training prepare_model_for_int8_training prepare_model_for_training compile".split()
+    "get_peft_model prepare_model_for_kbit_training prepare_model_for_int8_training "
+    "prepare_model_for_training compile".split()
 )
 _OPTIMIZERS = frozenset(
-    "SGD Adam AdamW Adagrad Adadelta Adamax RMSprop Rprop LBFGS NAdam RAdam SparseAdam ASGD Adafactor FusedAdam DeepSpeedCPUAdam Lion"
+    "SGD Adam AdamW Adagrad Adadelta Adamax RMSprop Rprop LBFGS NAdam RAdam SparseAdam ASGD Adafactor "
+    "FusedAdam DeepSpeedCPUAdam Lion"
     " AdamW8bit Adam8bit PagedAdamW PagedAdamW8bit PagedAdamW32bit Lion8bit SGD8bit Lamb FusedLAMB".split()
 )
-_FACTORIES = frozenset("zeros ones rand randn randint empty full tensor arange eye linspace as_tensor randperm".split())
+_FACTORIES = frozenset(
+    "zeros ones rand randn randint empty full tensor arange eye linspace as_tensor randperm".split()
+)
 
 
 def library_attribute(reader: Interpreter, owner: External, name: str) -> Any:
@@ -69,7 +84,14 @@ def library_attribute(reader: Interpreter, owner: External, name: str) -> Any:
     return External(f"{owner.name}.{name}")
 
 
-def call_library(reader: Interpreter, function: Any, positional: list[Any], keywords: dict[str, Any], node: ast.AST, frame: Frame) -> Any:
+def call_library(
+    reader: Interpreter,
+    function: Any,
+    positional: list[Any],
+    keywords: dict[str, Any],
+    node: ast.AST,
+    frame: Frame,
+) -> Any:
     """A call of something that is not the user's own."""
     call: Call = (positional, keywords, node, frame)
     if isinstance(function, Class):
@@ -102,18 +124,27 @@ def _external(reader: Interpreter, function: External, call: Call) -> Any:
         return _load(reader, function, call)
     if last == "SentenceTransformer":
         return _load(reader, function, call)
-    if last in ("Trainer", "Fabric") and name.startswith(("lightning.", "pytorch_lightning.", "lightning_fabric.")):
+    if last in ("Trainer", "Fabric") and name.startswith(
+        ("lightning.", "pytorch_lightning.", "lightning_fabric.")
+    ):
         return _lightning(reader, function, call)
     if last.endswith("Trainer") and last[:1].isupper():
         return _trainer(reader, function, call)
     if last in _OPTIMIZERS:
         return _optimizer(reader, last, call)
     if last in _WRAPS_MODEL:
-        return next((each for each in (*positional, *keywords.values()) if isinstance(each, (Model, Instance))), UNKNOWN)
-    if last.endswith(("Loss",)) or name.startswith(("torch.nn.functional.", "torch.nn.Linear", "torch.nn.Embedding", "torch.nn.Conv")):
+        return next(
+            (each for each in (*positional, *keywords.values()) if isinstance(each, (Model, Instance))),
+            UNKNOWN,
+        )
+    if last.endswith(("Loss",)) or name.startswith(
+        ("torch.nn.functional.", "torch.nn.Linear", "torch.nn.Embedding", "torch.nn.Conv")
+    ):
         if name.startswith("torch.nn.functional."):
             tensors = _tensors(call)
-            reader.meet(tensors, node, frame, "loss" if "loss" in last or "cross_entropy" in last else "operands")
+            reader.meet(
+                tensors, node, frame, "loss" if "loss" in last or "cross_entropy" in last else "operands"
+            )
             return _like(tensors)
         return Instance(function)
     if name.startswith(("torch.nn.", "nn.")) and last[:1].isupper():
@@ -152,7 +183,11 @@ def _load(reader: Interpreter, function: External, call: Call) -> Any:
     first = positional[0] if positional else None
     if isinstance(first, (Model, Instance)) and isinstance(first, Model):
         return first  # PeftModel.from_pretrained(model, ...)
-    if owner.endswith(_NO_MODELS) or owner in ("GenerationConfig", "LoraConfig") or function.name.split(".")[0] not in _MODEL_LIBRARIES:
+    if (
+        owner.endswith(_NO_MODELS)
+        or owner in ("GenerationConfig", "LoraConfig")
+        or function.name.split(".")[0] not in _MODEL_LIBRARIES
+    ):
         return Instance(External(function.name))
     return loaded(reader, owner, function.last, call)
 
@@ -214,20 +249,42 @@ def _trainer(reader: Interpreter, function: Any, call: Call) -> Any:
     arguments = keywords.get("args", positional[1] if len(positional) > 1 else None)
     name = function.last if isinstance(function, External) else function.node.name
     reader.note("trainer", node, frame, model=model, arguments=arguments, name=name)
-    return Instance(function if isinstance(function, External) else External("transformers.Trainer"), {"model": model})
+    return Instance(
+        function if isinstance(function, External) else External("transformers.Trainer"), {"model": model}
+    )
 
 
 def _lightning(reader: Interpreter, function: External, call: Call) -> Any:
-    """Lightning's `Trainer` starts the other processes itself, unless a launcher did; each runs the script from its top."""
+    """Lightning's `Trainer` starts the other processes itself, unless a launcher did; each runs the script
+    from its top.
+    """
     _positional, keywords, node, frame = call
     strategy, nodes = keywords.get("strategy", "auto"), keywords.get("num_nodes", 1)
     options = strategy.attributes if isinstance(strategy, Instance) else {}
-    kind = strategy.kind.last.lower() if isinstance(strategy, Instance) and isinstance(strategy.kind, External) else str(strategy)
-    stage = options.get("stage", next((int(each) for each in kind if each.isdigit()), 2))  # `deepspeed_stage_3`
+    kind = (
+        strategy.kind.last.lower()
+        if isinstance(strategy, Instance) and isinstance(strategy.kind, External)
+        else str(strategy)
+    )
+    stage = options.get(
+        "stage", next((int(each) for each in kind if each.isdigit()), 2)
+    )  # `deepspeed_stage_3`
     by = "FSDP" if "fsdp" in kind else "DeepSpeed" if "deepspeed" in kind else "DDP"
-    count = 1 if keywords.get("accelerator") in ("cpu", "mps", "tpu") or kind == "dp" else _counted(keywords.get("devices", "auto"))
+    count = (
+        1
+        if keywords.get("accelerator") in ("cpu", "mps", "tpu") or kind == "dp"
+        else _counted(keywords.get("devices", "auto"))
+    )
     count = reader.process.gpus if count == -1 else count
-    reader.note("lightning", node, frame, count=count, nodes=nodes if isinstance(nodes, int) else 1, by=by, stage=stage)
+    reader.note(
+        "lightning",
+        node,
+        frame,
+        count=count,
+        nodes=nodes if isinstance(nodes, int) else 1,
+        by=by,
+        stage=stage,
+    )
     return Instance(function)
 
 
@@ -237,7 +294,11 @@ def _counted(devices: Any) -> int | None:
         return len(devices)
     if isinstance(devices, str):
         return (
-            -1 if devices in ("auto", "-1") else len([each for each in devices.split(",") if each]) if "," in devices else _whole(devices)
+            -1
+            if devices in ("auto", "-1")
+            else len([each for each in devices.split(",") if each])
+            if "," in devices
+            else _whole(devices)
         )
     return devices if isinstance(devices, int) and not isinstance(devices, bool) else None
 
@@ -260,7 +321,13 @@ def _owner_of(values: Any) -> Any:
     for value in values:
         if isinstance(value, Parameters):
             return value.model
-        inner = list(value.values()) if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+        inner = (
+            list(value.values())
+            if isinstance(value, dict)
+            else value
+            if isinstance(value, (list, tuple))
+            else ()
+        )
         if inner and (found := _owner_of(inner)) is not None:
             return found
     return None
@@ -271,7 +338,9 @@ def placement_of(model: Any) -> Placement:
     if isinstance(model, Model):
         return model.placement
     if isinstance(model, Instance):
-        parts = [placement_of(each) for each in model.attributes.values() if isinstance(each, (Model, Instance))]
+        parts = [
+            placement_of(each) for each in model.attributes.values() if isinstance(each, (Model, Instance))
+        ]
         if model.moved or not parts:
             return model.placement
         names = sorted({name for part in parts for name in part.devices if name.startswith("cuda")})
@@ -286,7 +355,11 @@ def placement_of(model: Any) -> Placement:
 def _accelerator(reader: Interpreter, function: External, call: Call) -> Any:
     _positional, keywords, _, _ = call
     process = reader.process
-    if process.launch.distributed_type == "DEEPSPEED" and process.launch.zero_stage == 3 and function.last == "Accelerator":
+    if (
+        process.launch.distributed_type == "DEEPSPEED"
+        and process.launch.zero_stage == 3
+        and function.last == "Accelerator"
+    ):
         process.zero3 = True
     plugin = keywords.get("deepspeed_plugin")
     if isinstance(plugin, Instance) and plugin.attributes.get("zero_stage") == 3:
@@ -309,9 +382,13 @@ def _arguments_made(reader: Interpreter, made: Instance, node: ast.AST, frame: F
         reader.note("sharding", node, frame, by="DeepSpeed", stage=stage)
     elif process.world > 1 and (fsdp is True or (isinstance(fsdp, (str, list, tuple)) and fsdp)):
         options = made.attributes.get("fsdp_config")
-        versions = [options.get(key) for key in ("version", "fsdp_version")] if isinstance(options, dict) else []
+        versions = (
+            [options.get(key) for key in ("version", "fsdp_version")] if isinstance(options, dict) else []
+        )
         reader.note("sharding", node, frame, by="FSDP2" if 2 in versions else "FSDP")
-    if stage == 3 or (process.launch.zero_stage == 3 and (asked is not None or process.launch.launcher == "accelerate")):
+    if stage == 3 or (
+        process.launch.zero_stage == 3 and (asked is not None or process.launch.launcher == "accelerate")
+    ):
         process.zero3 = True
 
 
@@ -341,7 +418,11 @@ def _environ_get(reader: Interpreter, call: Call) -> Any:
 
 def _environ_set(reader: Interpreter, call: Call) -> Any:
     positional = call[0]
-    if len(positional) == 2 and isinstance(positional[0], str) and positional[0] not in reader.process.environment:
+    if (
+        len(positional) == 2
+        and isinstance(positional[0], str)
+        and positional[0] not in reader.process.environment
+    ):
         reader.process.set_variable(positional[0], positional[1])
     return UNKNOWN
 
@@ -350,7 +431,9 @@ def _set_device(reader: Interpreter, call: Call) -> Any:
     value = call[0][0] if call[0] else call[1].get("device")
     found = device_of(value)
     reader.process.placed_current = True
-    if found is not None and found.index is not None and found.index >= 0:  # torch takes a negative index as no change
+    if (
+        found is not None and found.index is not None and found.index >= 0
+    ):  # torch takes a negative index as no change
         reader.process.current = found.index
     else:
         reader.process.current = reader.process.rank if value is UNKNOWN else reader.process.current
@@ -372,7 +455,11 @@ def _ranks(what: str) -> Callable[[Any, Call], Any]:
         process = reader.process
         if what == "world":
             return process.world
-        return process.rank if what == "local" else (process.launch.nodes - 1) * process.launch.processes + process.rank
+        return (
+            process.rank
+            if what == "local"
+            else (process.launch.nodes - 1) * process.launch.processes + process.rank
+        )
 
     return answer
 
@@ -419,7 +506,16 @@ def _wrap(reader: Interpreter, call: Call, kind: str) -> Any:
     positional, keywords, node, frame = call
     model = positional[0] if positional else keywords.get("module", keywords.get("model"))
     ids = keywords.get("device_ids", positional[1] if len(positional) > 1 else None)
-    reader.note("wrap", node, frame, by=kind, model=model, ids=ids, placement=placement_of(model), current=reader.process.current)
+    reader.note(
+        "wrap",
+        node,
+        frame,
+        by=kind,
+        model=model,
+        ids=ids,
+        placement=placement_of(model),
+        current=reader.process.current,
+    )
     if isinstance(model, (Model, Instance)):
         if isinstance(model, Model):
             model.wrapped = kind
@@ -434,7 +530,14 @@ def _deepspeed_initialize(reader: Interpreter, call: Call) -> Any:
     stage = reader.process.stage_of(config)
     stage = stage if stage is not None else reader.process.launch.zero_stage
     reader.note(
-        "wrap", call[2], call[3], by="DeepSpeed", model=model, stage=stage, placement=placement_of(model), current=reader.process.current
+        "wrap",
+        call[2],
+        call[3],
+        by="DeepSpeed",
+        model=model,
+        stage=stage,
+        placement=placement_of(model),
+        current=reader.process.current,
     )
     return (model if model is not None else UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN)
 
@@ -466,12 +569,24 @@ def _dispatch(reader: Interpreter, call: Call) -> Any:
     positional, keywords, node, frame = call
     model = positional[0] if positional else keywords.get("model")
     device_map = keywords.get("device_map", positional[-1] if len(positional) > 1 else None)
-    placement = reader.process.placement(device_map, keywords.get("max_memory")) if known(device_map) else ANYWHERE
+    placement = (
+        reader.process.placement(device_map, keywords.get("max_memory")) if known(device_map) else ANYWHERE
+    )
     if isinstance(model, Model):
         model.placement, model.map = placement, device_map
-    target = model if isinstance(model, Model) else Model(placement, frame.module.file, _as_call(node), device_map)
+    target = (
+        model if isinstance(model, Model) else Model(placement, frame.module.file, _as_call(node), device_map)
+    )
     reader.note(
-        "load", node, frame, model=target, map=device_map, placement=placement, owner="dispatch_model", bits=0, zero3=reader.process.zero3
+        "load",
+        node,
+        frame,
+        model=target,
+        map=device_map,
+        placement=placement,
+        owner="dispatch_model",
+        bits=0,
+        zero3=reader.process.zero3,
     )
     return target
 
@@ -479,7 +594,12 @@ def _dispatch(reader: Interpreter, call: Call) -> Any:
 def _inferred_map(reader: Interpreter, call: Call) -> Any:
     """`infer_auto_device_map(model, max_memory)`: all GPUs, unless the limits leave fewer."""
     limits = call[1].get("max_memory", call[0][1] if len(call[0]) > 1 else None)
-    origin = Origin(call[3].module.file, getattr(call[2], "lineno", 1), call[2] if isinstance(call[2], ast.expr) else None, "call")
+    origin = Origin(
+        call[3].module.file,
+        getattr(call[2], "lineno", 1),
+        call[2] if isinstance(call[2], ast.expr) else None,
+        "call",
+    )
     if isinstance(limits, dict) and len(reader.process.placement("auto", limits).devices) < 2:
         return UNKNOWN
     return Text("auto", origin)
@@ -501,9 +621,19 @@ def _spawn(reader: Interpreter, call: Call) -> Any:
     count = keywords.get("nprocs", positional[2] if len(positional) > 2 else None)
     process = reader.process
     process.spawned = count if isinstance(count, int) else process.gpus
-    process.rank = min(max(0, (process.spawned or 1) - 1), max(0, len(process.launch.visible) - 1)) if process.rank_is_last else 0
+    process.rank = (
+        min(max(0, (process.spawned or 1) - 1), max(0, len(process.launch.visible) - 1))
+        if process.rank_is_last
+        else 0
+    )
     if isinstance(function, Function):
-        reader.call(function, [process.rank, *(arguments if isinstance(arguments, (list, tuple)) else ())], {}, node, frame)
+        reader.call(
+            function,
+            [process.rank, *(arguments if isinstance(arguments, (list, tuple)) else ())],
+            {},
+            node,
+            frame,
+        )
     process.spawned = None
     return UNKNOWN
 
@@ -523,7 +653,9 @@ def _notebook(reader: Interpreter, call: Call) -> Any:
     if several > 1:
         process.environment |= {"LOCAL_RANK": str(rank), "RANK": str(rank), "WORLD_SIZE": str(several)}
     if isinstance(function, Function):
-        reader.call(function, list(arguments) if isinstance(arguments, (list, tuple)) else [], {}, node, frame)
+        reader.call(
+            function, list(arguments) if isinstance(arguments, (list, tuple)) else [], {}, node, frame
+        )
     process.environment = before
     process.spawned = None
     return UNKNOWN
@@ -620,7 +752,9 @@ _BY_LAST: dict[str, Callable[[Any, Call], Any]] = {
     "is_torch_npu_available": _constant(False),
     "is_npu_available": _constant(False),
     "is_torch_xla_available": _constant(False),
-    "BitsAndBytesConfig": lambda reader, call: Instance(External("transformers.BitsAndBytesConfig"), dict(call[1])),
+    "BitsAndBytesConfig": lambda reader, call: Instance(
+        External("transformers.BitsAndBytesConfig"), dict(call[1])
+    ),
     "DeepSpeedPlugin": lambda reader, call: Instance(External("accelerate.DeepSpeedPlugin"), dict(call[1])),
 }
 
@@ -673,7 +807,9 @@ def _parser_method(reader: Interpreter, parser: Parser, name: str, call: Call) -
     if name in ("parse_args", "parse_known_args"):
         words = (
             positional[0]
-            if positional and isinstance(positional[0], list) and all(isinstance(each, str) for each in positional[0])
+            if positional
+            and isinstance(positional[0], list)
+            and all(isinstance(each, str) for each in positional[0])
             else None
         )
         found = parser.parse(words if words is not None else reader.process.launch.arguments)
@@ -732,9 +868,14 @@ def _parsed(reader: Interpreter, owner: Instance, name: str, call: Call) -> Any:
 
 def _training(made: Instance) -> bool:
     names = (
-        [made.kind.last] if isinstance(made.kind, External) else [each.last for each in made.kind.lineage() if isinstance(each, External)]
+        [made.kind.last]
+        if isinstance(made.kind, External)
+        else [each.last for each in made.kind.lineage() if isinstance(each, External)]
     )
-    return any(name.endswith(("TrainingArguments", "SFTConfig", "DPOConfig", "GRPOConfig", "RewardConfig")) for name in names)
+    return any(
+        name.endswith(("TrainingArguments", "SFTConfig", "DPOConfig", "GRPOConfig", "RewardConfig"))
+        for name in names
+    )
 
 
 def _prepare(reader: Interpreter, call: Call) -> Any:
@@ -745,7 +886,9 @@ def _prepare(reader: Interpreter, call: Call) -> Any:
             if isinstance(each, Model):
                 each.wrapped = "accelerate"
                 if each.placement.kind == "host":
-                    each.placement = Placement("device", (f"cuda:{reader.process.rank if reader.process.world > 1 else 0}",))
+                    each.placement = Placement(
+                        "device", (f"cuda:{reader.process.rank if reader.process.world > 1 else 0}",)
+                    )
     for each in positional:
         if isinstance(each, Instance):
             reader.note("prepare", node, frame, model=each, placement=placement_of(each))
@@ -762,13 +905,25 @@ def _move(reader: Interpreter, owner: Model | Instance, name: str, call: Call) -
     if name == "to" and given is None:
         return owner
     bare = name == "cuda" and given is None
-    target = Device("cpu") if name == "cpu" else Device("cuda", process.current) if bare else process.device(given)
+    target = (
+        Device("cpu") if name == "cpu" else Device("cuda", process.current) if bare else process.device(given)
+    )
     before = placement_of(owner)
     bare = bare or (isinstance(given, (str, Device)) and str(given) == "cuda")
     reader.note(
-        "move", node, frame, model=owner, device=target, before=before, bare=bare, current=process.current, placed=process.placed_current
+        "move",
+        node,
+        frame,
+        model=owner,
+        device=target,
+        before=before,
+        bare=bare,
+        current=process.current,
+        placed=process.placed_current,
     )
-    after = ANYWHERE if target is None else HOST if target.type == "cpu" else Placement("device", (str(target),))
+    after = (
+        ANYWHERE if target is None else HOST if target.type == "cpu" else Placement("device", (str(target),))
+    )
     if isinstance(owner, Model):
         owner.placement = after
     else:
@@ -779,7 +934,9 @@ def _move(reader: Interpreter, owner: Model | Instance, name: str, call: Call) -
 def _resume(reader: Interpreter, owner: Any, call: Call) -> Any:
     given = call[0][0] if call[0] else call[1].get("state_dict")
     if isinstance(given, Checkpoint):
-        reader.note("resume", call[2], call[3], checkpoint=given, target=owner, load=given.node, load_file=given.file)
+        reader.note(
+            "resume", call[2], call[3], checkpoint=given, target=owner, load=given.node, load_file=given.file
+        )
     return UNKNOWN
 
 
@@ -801,10 +958,21 @@ def _tensor_method(reader: Interpreter, owner: Tensor, name: str, call: Call) ->
         if name == "to" and isinstance(given, External):
             return owner
         target = (
-            Device("cpu") if name == "cpu" else Device("cuda", reader.process.current) if given is None else reader.process.device(given)
+            Device("cpu")
+            if name == "cpu"
+            else Device("cuda", reader.process.current)
+            if given is None
+            else reader.process.device(given)
         )
         if name == "cuda" and given is None:
-            reader.note("use", node, frame, device=target, current=reader.process.current, placed=reader.process.placed_current)
+            reader.note(
+                "use",
+                node,
+                frame,
+                device=target,
+                current=reader.process.current,
+                placed=reader.process.placed_current,
+            )
         return Tensor(target, owner.name)
     if name in (
         "view",

@@ -1,7 +1,7 @@
 """Documents that hold commands: Kubernetes, Docker Compose, workflows of CI, Dockerfiles and Makefiles.
 
-What holds a command is known by its key, not by the kind of the document: `command`, `args`, `entrypoint`, `run`, `script`. The
-environment and the GPUs that stand beside it, or around it, belong to it.
+What holds a command is known by its key, not by the kind of the document: `command`, `args`, `entrypoint`,
+`run`, `script`. The environment and the GPUs that stand beside it, or around it, belong to it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ class _Around:
     gpus: int | None = None
 
 
-def commands_of_document(documents: Sequence[Any], file: Path, lines: Mapping[str, int], gpus: int) -> Commands:
+def commands_of_document(
+    documents: Sequence[Any], file: Path, lines: Mapping[str, int], gpus: int
+) -> Commands:
     """The commands in a document of mappings and lists."""
     whole = Commands([], [])
     for document in documents:
@@ -71,7 +73,11 @@ def _walk(
     parts = [(name, value[name]) for name in _STARTS if isinstance(value.get(name), (str, list))]
     if parts:
         origin = Origin(file, lines.get(f"{path}{parts[0][0]}", 1), kind="config")
-        words = [word for _, part in parts for word in ([str(each) for each in part] if isinstance(part, list) else _split(part))]
+        words = [
+            word
+            for _, part in parts
+            for word in ([str(each) for each in part] if isinstance(part, list) else _split(part))
+        ]
         if len(parts) == 1 and isinstance(parts[0][1], str):
             yield around, origin, parts[0][1]
         elif words:
@@ -97,13 +103,19 @@ def _split(text: str) -> list[str]:
 def _environment(given: Any) -> dict[str, str]:
     """`{A: b}`, `[A=b]` or `[{name: A, value: b}]`."""
     if isinstance(given, dict):
-        return {str(name): str(value) for name, value in given.items() if isinstance(value, (str, int, float))}
+        return {
+            str(name): str(value) for name, value in given.items() if isinstance(value, (str, int, float))
+        }
     found = {}
     for each in given if isinstance(given, list) else ():
         if isinstance(each, str) and "=" in each:
             name, _, value = each.partition("=")
             found[name] = value
-        elif isinstance(each, dict) and isinstance(each.get("name"), str) and isinstance(each.get("value"), (str, int)):
+        elif (
+            isinstance(each, dict)
+            and isinstance(each.get("name"), str)
+            and isinstance(each.get("value"), (str, int))
+        ):
             found[each["name"]] = str(each["value"])
     return found
 
@@ -135,7 +147,11 @@ def shell_of_makefile(source: str) -> str:
         line = raw.lstrip("\t")[:] if raw.startswith("\t") else ""
         if given and not raw.startswith("\t"):
             exported = "export " if raw.startswith("export") else ""
-            line = f"{exported}{given[1]}={shlex.quote(_variables(given[2].strip()))}" if given[2].strip() else ""
+            line = (
+                f"{exported}{given[1]}={shlex.quote(_variables(given[2].strip()))}"
+                if given[2].strip()
+                else ""
+            )
         elif line:
             line = _variables(line.lstrip("@-+ "))
         lines.append(line)

@@ -1,7 +1,9 @@
-"""The memory of a launch: what each GPU needs for a training step by parts, which micro-batch fits, and what to try when none does.
+"""The memory of a launch: what each GPU needs for a training step by parts, which micro-batch fits, and what
+to try when none does.
 
-Must guarantee: every number is an estimate of `samedevice.planner` for the way of training that is named with it. Precision, optimizer,
-what is trained and the context are not read from the script, so nothing here refuses a launch; what cannot be known is a note.
+Must guarantee: every number is an estimate of `samedevice.planner` for the way of training that is named with
+it. Precision, optimizer, what is trained and the context are not read from the script, so nothing here
+refuses a launch; what cannot be known is a note.
 """
 
 from __future__ import annotations
@@ -48,7 +50,9 @@ _ESTIMATED: dict[str, Mode] = {
 }
 """The planner's word for a mode that preflight tells; the others have no formula."""
 _BROKEN = (OSError, ImportError, TypeError, ValueError, LookupError, ArithmeticError, AttributeError)
-"""What a model folder raises while it is read, when it holds something else than it should (`UsageError` is a `ValueError`)."""
+"""What a model folder raises while it is read, when it holds something else than it should (`UsageError` is a
+`ValueError`).
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +64,9 @@ class Way:
     """Most samples in one forward that fit; 0 when not even one does."""
 
     def as_json(self) -> dict[str, Any]:
-        """Settings, bytes of one GPU by part at the worst moment, and whether it fits; `host` is for all ranks."""
+        """Settings, bytes of one GPU by part at the worst moment, and whether it fits; `host` is for all
+        ranks.
+        """
         training, worst = self.estimate.training, self.estimate.worst
         return {
             "mode": training.mode,
@@ -90,7 +96,9 @@ class LaunchMemory:
     """What could not be told, and that the launch does not fit."""
     shape: TrainingShape | None = None
     ways: tuple[Way, ...] = ()
-    """The launch as it is, without and with activation checkpointing, at micro-batch 1; empty where its mode has no formula."""
+    """The launch as it is, without and with activation checkpointing, at micro-batch 1; empty where its mode
+    has no formula.
+    """
     plan: Way | None = None
     """The first of the planner's ways that fits, where the launch as it is does not, or has no formula."""
     why: tuple[str, ...] = ()
@@ -102,13 +110,17 @@ class LaunchMemory:
 
     @property
     def fits(self) -> bool:
-        """False where the launch as it is was estimated and fits neither without nor with activation checkpointing."""
+        """False where the launch as it is was estimated and fits neither without nor with activation
+        checkpointing.
+        """
         return not self.ways or any(way.largest for way in self.ways)
 
     def as_json(self) -> dict[str, Any]:
         """The value of `memory` in the document of `preflight --json`."""
         return {
-            "model": None if self.shape is None else {"name": self.shape.name, "parameters": self.shape.count},
+            "model": None
+            if self.shape is None
+            else {"name": self.shape.name, "parameters": self.shape.count},
             "total": self.total or None,
             "limit": self.limit or None,
             "ways": [way.as_json() for way in self.ways],
@@ -134,15 +146,24 @@ class LaunchMemory:
         )
 
     def table(self, language: Language) -> list[list[str]]:
-        """Rows of text: heads, micro-batch, every part, peak, what a GPU has, the largest micro-batch. The parts add up to the peak."""
+        """Rows of text: heads, micro-batch, every part, peak, what a GPU has, the largest micro-batch. The
+        parts add up to the peak.
+        """
         columns = self._columns()
         if not columns:
             return []
-        heads = [say("needs.checkpointing" if way.estimate.training.checkpointing else "needs.plain", language) for way in self.ways]
+        heads = [
+            say("needs.checkpointing" if way.estimate.training.checkpointing else "needs.plain", language)
+            for way in self.ways
+        ]
         rows = [["", *heads, *([say("needs.plan", language)] if self.plan is not None else [])]]
-        rows.append([say("needs.micro-batch", language), *(str(way.estimate.training.micro_batch) for way in columns)])
+        rows.append(
+            [say("needs.micro-batch", language), *(str(way.estimate.training.micro_batch) for way in columns)]
+        )
         for part in PARTS:
-            rows.append([say(f"part.{part}", language), *(gib(getattr(way.estimate.worst, part)) for way in columns)])
+            rows.append(
+                [say(f"part.{part}", language), *(gib(getattr(way.estimate.worst, part)) for way in columns)]
+            )
         rows.append([say("needs.peak", language), *(gib(way.estimate.peak) for way in columns)])
         rows.append([say("needs.total", language), *(gib(self.total) for _ in columns)])
         rows.append([say("needs.largest", language), *(str(way.largest) for way in columns)])
@@ -152,11 +173,13 @@ class LaunchMemory:
         return self.ways if self.plan is None else (*self.ways, self.plan)
 
 
-def launch_memory(judgement: Judgement, machine: Machine, wanted: Wanted | None, language: Language = "en") -> LaunchMemory:
+def launch_memory(
+    judgement: Judgement, machine: Machine, wanted: Wanted | None, language: Language = "en"
+) -> LaunchMemory:
     """What the launch that was judged needs on `machine`; `wanted` is None where no model is known.
 
-    A mode in `wanted` stands before the one that was judged. Nothing is raised for a model that cannot be read or estimated: a note
-    says so. Raises `UsageError` for a mode in `wanted` that is none of `MODES`.
+    A mode in `wanted` stands before the one that was judged. Nothing is raised for a model that cannot be
+    read or estimated: a note says so. Raises `UsageError` for a mode in `wanted` that is none of `MODES`.
     """
     mode = _mode(judgement, wanted, language)
     if wanted is None:
@@ -166,16 +189,25 @@ def launch_memory(judgement: Judgement, machine: Machine, wanted: Wanted | None,
         kind, estimated = config.get("model_type"), estimated_type(config)
         if estimated is None:  # told before the model is built
             return LaunchMemory((say("needs.no-formula", language, path=wanted.model, kind=kind),))
-        memory = _estimated(TrainingShape.from_folder(wanted.model), judgement, mode, machine, wanted, language)
+        memory = _estimated(
+            TrainingShape.from_folder(wanted.model), judgement, mode, machine, wanted, language
+        )
     except _BROKEN as error:
         return LaunchMemory((say("needs.unreadable", language, path=wanted.model, reason=_reason(error)),))
     if kind != estimated:
-        return replace(memory, notes=(*memory.notes, say("needs.text-only", language, kind=kind, text=estimated)))
+        return replace(
+            memory, notes=(*memory.notes, say("needs.text-only", language, kind=kind, text=estimated))
+        )
     return memory
 
 
 def _estimated(
-    shape: TrainingShape, judgement: Judgement, mode: Mode | None, machine: Machine, wanted: Wanted, language: Language
+    shape: TrainingShape,
+    judgement: Judgement,
+    mode: Mode | None,
+    machine: Machine,
+    wanted: Wanted,
+    language: Language,
 ) -> LaunchMemory:
     launch = judgement.launch
     seen = tuple(machine.gpus[index] for index in launch.visible if index < len(machine.gpus))
@@ -189,7 +221,9 @@ def _estimated(
     elif wanted.mode is None and launch.group > launch.processes and mode not in ("single", "ddp"):
         notes.append(say("needs.nodes", language))
     else:
-        ranks = len(machine.gpus) if wanted.mode is not None else min(judgement.mode.processes, len(machine.gpus))
+        ranks = (
+            len(machine.gpus) if wanted.mode is not None else min(judgement.mode.processes, len(machine.gpus))
+        )
         share = -(-wanted.batch // ranks)
         asked = replace(basis, mode=mode, chosen_ranks=ranks, accumulation=2 if share > 1 else 1)
         ways = tuple(_way(shape, machine, replace(asked, checkpointing=again)) for again in (False, True))
@@ -227,4 +261,8 @@ def _method(tuning: Tuning) -> str:
 
 
 def _reason(error: Exception) -> str:
-    return str(error).partition("\n")[0] if isinstance(error, UsageError) else f"{type(error).__name__}: {error}".partition("\n")[0]
+    return (
+        str(error).partition("\n")[0]
+        if isinstance(error, UsageError)
+        else f"{type(error).__name__}: {error}".partition("\n")[0]
+    )

@@ -16,8 +16,9 @@ class Mode:
     """A parallel mode and why it results."""
 
     name: str
-    """`single-gpu`, `naive-model-parallel`, `data-parallel`, `ddp`, `fsdp`, `fsdp2`, `zero-0` to `zero-3`, `tensor-parallel`,
-    `independent`, `unknown`."""
+    """`single-gpu`, `naive-model-parallel`, `data-parallel`, `ddp`, `fsdp`, `fsdp2`, `zero-0` to `zero-3`,
+    `tensor-parallel`, `independent`, `unknown`.
+    """
     reason: str
     values: tuple[tuple[str, str], ...] = ()
 
@@ -28,7 +29,11 @@ class Mode:
 
     def title(self, language: Language) -> str:
         """`DDP`."""
-        return say(f"parallel.{'zero' if self.name.startswith('zero-') else self.name}", language, stage=self.name[-1])
+        return say(
+            f"parallel.{'zero' if self.name.startswith('zero-') else self.name}",
+            language,
+            stage=self.name[-1],
+        )
 
     def text(self, language: Language) -> str:
         """`DDP: torchrun starts 8 processes ...`."""
@@ -44,17 +49,31 @@ def mode_of(launch: Launch, facts: Sequence[Fact]) -> Mode:
     """What the launch and the script make together; of several loads the first tells."""
     told = [fact for fact in facts if not fact.maybe] or list(facts)
     count = max([launch.processes * launch.nodes, *(fact["spawned"] or 0 for fact in told)])
-    values: dict[str, str] = {"processes": str(count), "gpus": str(len(launch.visible)), "launcher": launch.launcher}
-    wraps = {fact["by"]: fact for fact in told if fact.kind in ("wrap", "sharding") or (fact.kind == "lightning" and count > 1)}
+    values: dict[str, str] = {
+        "processes": str(count),
+        "gpus": str(len(launch.visible)),
+        "launcher": launch.launcher,
+    }
+    wraps = {
+        fact["by"]: fact
+        for fact in told
+        if fact.kind in ("wrap", "sharding") or (fact.kind == "lightning" and count > 1)
+    }
     trains = (
-        any(fact.kind in ("trainer", "prepare", "lightning") for fact in told) or launch.training is not None or launch.tool is not None
+        any(fact.kind in ("trainer", "prepare", "lightning") for fact in told)
+        or launch.training is not None
+        or launch.tool is not None
     )
     if any(fact.kind == "load" and fact["sharded"] for fact in told):
         return _mode("tensor-parallel", "plan", values)
     if "DeepSpeed" in wraps or (launch.distributed_type == "DEEPSPEED" and (trains or not told)):
         stage = wraps["DeepSpeed"]["stage"] if "DeepSpeed" in wraps else launch.zero_stage
         stage = stage if isinstance(stage, int) else launch.zero_stage
-        return _mode(f"zero-{stage}", "configured", values) if stage is not None else _mode("unknown", "no-stage", values)
+        return (
+            _mode(f"zero-{stage}", "configured", values)
+            if stage is not None
+            else _mode("unknown", "no-stage", values)
+        )
     configured = launch.distributed_type == "FSDP" and (trains or not told)
     if "FSDP2" in wraps or (configured and launch.fsdp_version == 2):
         return _mode("fsdp2", "sharded", values)
@@ -66,18 +85,32 @@ def mode_of(launch: Launch, facts: Sequence[Fact]) -> Mode:
         if not told and launch.launcher not in ("torchrun", "accelerate", "deepspeed", "lightning"):
             return _mode("unknown", "tasks", values)
         if "DDP" in wraps or trains or not told:
-            return _mode("ddp", "one-each" if launch.nodes == 1 else "one-each-machines", values | {"nodes": str(launch.nodes)})
+            return _mode(
+                "ddp",
+                "one-each" if launch.nodes == 1 else "one-each-machines",
+                values | {"nodes": str(launch.nodes)},
+            )
         return _mode("independent", "nothing-joins", values)
     return _one_process(launch, told, facts, wraps, values)
 
 
-def _one_process(launch: Launch, told: Sequence[Fact], facts: Sequence[Fact], wraps: dict[Any, Fact], values: dict[str, str]) -> Mode:
+def _one_process(
+    launch: Launch,
+    told: Sequence[Fact],
+    facts: Sequence[Fact],
+    wraps: dict[Any, Fact],
+    values: dict[str, str],
+) -> Mode:
     if "DataParallel" in wraps:
         return _mode("data-parallel", "wrapped", values)
-    placements = [fact["placement"] for fact in told if fact.kind == "load"] or [fact["placement"] for fact in facts if fact.kind == "load"]
+    placements = [fact["placement"] for fact in told if fact.kind == "load"] or [
+        fact["placement"] for fact in facts if fact.kind == "load"
+    ]
     holders = [fact for fact in told if fact.kind in ("wrap", "trainer", "optimizer")]
     placements += [fact["placement"] for fact in holders if isinstance(fact["model"], (Model, Instance))]
-    if any(each.kind == "split" for each in placements) or (launch.tool is not None and launch.tool.maps_alone and len(launch.visible) > 1):
+    if any(each.kind == "split" for each in placements) or (
+        launch.tool is not None and launch.tool.maps_alone and len(launch.visible) > 1
+    ):
         return _mode("naive-model-parallel", "spread", values)
     if any(each.kind == "unknown" for each in placements) and len(launch.visible) > 1:
         return _mode("unknown", "untold", values)
@@ -85,9 +118,15 @@ def _one_process(launch: Launch, told: Sequence[Fact], facts: Sequence[Fact], wr
     if trainers and launch.hidden:
         return _mode("unknown", "hidden", values)
     model = trainers[0]["model"] if trainers else None
-    if isinstance(model, str) and len(launch.visible) > 1:  # trl loads it, by a map of its own in some releases
+    if (
+        isinstance(model, str) and len(launch.visible) > 1
+    ):  # trl loads it, by a map of its own in some releases
         return _mode("unknown", "untold", values)
-    wrapped = trainers and (trainers[0]["gpus"] or 0) > 1 and not (isinstance(model, Model) and model.bits in (4, 8))
+    wrapped = (
+        trainers
+        and (trainers[0]["gpus"] or 0) > 1
+        and not (isinstance(model, Model) and model.bits in (4, 8))
+    )
     if wrapped and len(launch.visible) > 1 and launch.launcher == "python":
         return _mode("data-parallel", "trainer", values)
     return _mode("single-gpu", "one-process", values)

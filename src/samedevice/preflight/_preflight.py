@@ -1,4 +1,6 @@
-"""A launch judged before it starts: from its files to findings, a parallel mode, and notes on what could not be told."""
+"""A launch judged before it starts: from its files to findings, a parallel mode, and notes on what could not
+be told.
+"""
 
 from __future__ import annotations
 
@@ -46,8 +48,9 @@ _SHELL = (".sh", ".bash", ".slurm", ".sbatch", ".zsh", ".ksh")
 class Request:
     """What is to be judged.
 
-    `target` is a Python script, a shell script, a YAML or JSON configuration; `launcher` is `python`, `torchrun`, `accelerate` or
-    `deepspeed` and matters where the target does not say so itself; `processes` are those per machine.
+    `target` is a Python script, a shell script, a YAML or JSON configuration; `launcher` is `python`,
+    `torchrun`, `accelerate` or `deepspeed` and matters where the target does not say so itself; `processes`
+    are those per machine.
     """
 
     target: Path
@@ -106,12 +109,27 @@ def _launches(request: Request, language: Language) -> list[Launch]:
     if suffix == ".py":
         _check_python(target, language)
         if request.configuration is not None and request.launcher is None:
-            launcher = "deepspeed" if is_deepspeed(read_settings(request.configuration, language)) else "accelerate"
+            launcher = (
+                "deepspeed" if is_deepspeed(read_settings(request.configuration, language)) else "accelerate"
+            )
         elif launcher == "python" and (request.configuration is not None or (request.processes or 1) > 1):
             raise UsageError(
-                say("preflight.needs-launcher", language, option="--config" if request.configuration is not None else "--nproc")
+                say(
+                    "preflight.needs-launcher",
+                    language,
+                    option="--config" if request.configuration is not None else "--nproc",
+                )
             )
-        made = launch_of_script(target, launcher, request.processes, request.arguments, gpus, environment, request.configuration, language)
+        made = launch_of_script(
+            target,
+            launcher,
+            request.processes,
+            request.arguments,
+            gpus,
+            environment,
+            request.configuration,
+            language,
+        )
         return [made]
     if suffix in (".yaml", ".yml", ".json"):
         if (manifest := _of_manifest(request, language)) is not None:
@@ -138,12 +156,18 @@ def _of_commands(commands: Commands, request: Request, language: Language) -> li
         launch = None
         for folder in (target.resolve().parent, Path.cwd(), *target.resolve().parents[1:3]):
             launch = launch_of_command(command, folder, len(request.machine.gpus), language)
-            if launch is not None and (launch.script is not None or launch.tool is not None) and not launch.missing:
+            if (
+                launch is not None
+                and (launch.script is not None or launch.tool is not None)
+                and not launch.missing
+            ):
                 break
         if launch is not None and launch.missing:
             raise UsageError(say("preflight.no-file", language, path=launch.missing))
         if launch is not None:
-            found.append(replace(launch, asked=launch.asked if launch.asked is not None else request.processes))
+            found.append(
+                replace(launch, asked=launch.asked if launch.asked is not None else request.processes)
+            )
         elif start_of(command.words) is not None:
             unread.append(f"{target.name}:{command.line} {' '.join(command.words[:8])}")
     if not found:
@@ -153,7 +177,9 @@ def _of_commands(commands: Commands, request: Request, language: Language) -> li
 
 
 def _of_manifest(request: Request, language: Language) -> list[Launch] | None:
-    """The launches in a document that holds commands; None for one that holds settings, which is read as such."""
+    """The launches in a document that holds commands; None for one that holds settings, which is read as
+    such.
+    """
     documents, lines = read_documents(request.target, language)
     commands = commands_of_document(documents, request.target, lines, len(request.machine.gpus))
     if not commands.unread and not any(start_of(each.words) is not None for each in commands.found):
@@ -161,12 +187,23 @@ def _of_manifest(request: Request, language: Language) -> list[Launch] | None:
     return _of_commands(commands, request, language)
 
 
-def _of_settings(request: Request, launcher: str, gpus: int, environment: Mapping[str, str], language: Language) -> Launch:
+def _of_settings(
+    request: Request, launcher: str, gpus: int, environment: Mapping[str, str], language: Language
+) -> Launch:
     settings = read_settings(request.target, language)
     named = request.launcher
     if named is None and (is_accelerate(settings) or is_deepspeed(settings)):
         launcher = "accelerate" if is_accelerate(settings) else "deepspeed"
-    launch = launch_of_script(None, launcher, request.processes, request.arguments, gpus, environment, request.configuration, language)
+    launch = launch_of_script(
+        None,
+        launcher,
+        request.processes,
+        request.arguments,
+        gpus,
+        environment,
+        request.configuration,
+        language,
+    )
     if is_accelerate(settings) or is_deepspeed(settings):
         launch = with_configuration(launch, settings, request.processes, language)
         return replace(launch, distributed_type="DEEPSPEED") if is_deepspeed(settings) else launch
@@ -182,9 +219,13 @@ def _check_python(path: Path, language: Language) -> None:
     try:
         ast.parse(source)
     except SyntaxError as error:
-        raise UsageError(say("preflight.broken", language, path=path, line=error.lineno or 1, reason=error.msg)) from None
+        raise UsageError(
+            say("preflight.broken", language, path=path, line=error.lineno or 1, reason=error.msg)
+        ) from None
     except (ValueError, RecursionError, MemoryError) as error:
-        raise UsageError(say("preflight.broken", language, path=path, line=1, reason=type(error).__name__)) from None
+        raise UsageError(
+            say("preflight.broken", language, path=path, line=1, reason=type(error).__name__)
+        ) from None
 
 
 def _judge(launch: Launch, machine: Machine, language: Language) -> Judgement:
@@ -206,7 +247,9 @@ def _read_ranks(launch: Launch) -> list[list[Fact]]:
     if launch.script is None:
         return []
     last = max(0, len(launch.visible) - 1)
-    ranks = [_read(launch, min(rank, last), launch.script) for rank in sorted({0, max(0, launch.processes - 1)})]
+    ranks = [
+        _read(launch, min(rank, last), launch.script) for rank in sorted({0, max(0, launch.processes - 1)})
+    ]
     if launch.processes == 1 and launch.distributed_type != "DEEPSPEED" and not launch.cluster:
         ranks.append(_read(launch, 0, launch.script, last=True))
     return ranks
@@ -267,7 +310,9 @@ def _function(refusal: Refusal) -> str:
         return ""
     name = "<module>"
     for node in ast.walk(tree):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.lineno <= refusal.line <= (node.end_lineno or 0):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.lineno <= refusal.line <= (
+            node.end_lineno or 0
+        ):
             name = node.name
     return name
 

@@ -8,9 +8,29 @@ from typing import Any
 from samedevice.errors import UsageError
 from samedevice.preflight._launch import Launch
 from samedevice.preflight._settings import read_settings
-from samedevice.preflight._values import ANYWHERE, HOST, SPREADING, UNKNOWN, Device, External, Instance, Model, Placement, device_of
+from samedevice.preflight._values import (
+    ANYWHERE,
+    HOST,
+    SPREADING,
+    UNKNOWN,
+    Device,
+    External,
+    Instance,
+    Model,
+    Placement,
+    device_of,
+)
 
-_TOLD = ("LOCAL_RANK", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK", "GROUP_RANK", "NPROC_PER_NODE", "CUDA_VISIBLE_DEVICES")
+_TOLD = (
+    "LOCAL_RANK",
+    "RANK",
+    "WORLD_SIZE",
+    "LOCAL_WORLD_SIZE",
+    "NODE_RANK",
+    "GROUP_RANK",
+    "NPROC_PER_NODE",
+    "CUDA_VISIBLE_DEVICES",
+)
 _TOLD_PREFIXES = ("ACCELERATE_", "FSDP_", "TORCHELASTIC_", "SLURM_", "OMPI_", "PMI_", "MASTER_")
 
 
@@ -61,7 +81,9 @@ class Process:
 
     @property
     def gpus(self) -> int | None:
-        """How many GPUs `torch.cuda.device_count()` would count; None when the script hides some in a way that cannot be told."""
+        """How many GPUs `torch.cuda.device_count()` would count; None when the script hides some in a way
+        that cannot be told.
+        """
         return None if self.visible is None else len(self.visible)
 
     def device(self, value: Any) -> Device | None:
@@ -73,7 +95,11 @@ class Process:
 
     def gpu(self, index: int | None) -> int | None:
         """The machine's number of a visible index; None where it cannot be told, or there is no such GPU."""
-        return self.visible[index] if self.visible is not None and index is not None and index < len(self.visible) else None
+        return (
+            self.visible[index]
+            if self.visible is not None and index is not None and index < len(self.visible)
+            else None
+        )
 
     def own(self, index: int | None) -> bool:
         """Whether a visible index is this rank's own GPU."""
@@ -88,7 +114,11 @@ class Process:
             return HOST
         if isinstance(limits, dict):
             allowed = [
-                key for key in limits if isinstance(key, int) and not isinstance(key, bool) and limits[key] not in (0, "0GB", "0GiB")
+                key
+                for key in limits
+                if isinstance(key, int)
+                and not isinstance(key, bool)
+                and limits[key] not in (0, "0GB", "0GiB")
             ]
         else:
             allowed = []
@@ -113,7 +143,11 @@ class Process:
             return HOST
         used = allowed or list(range(count))
         names = tuple(f"cuda:{index}" for index in used)
-        return Placement("split", names, spread=True) if len(names) > 1 else Placement("device", names or ("cuda:0",))
+        return (
+            Placement("split", names, spread=True)
+            if len(names) > 1
+            else Placement("device", names or ("cuda:0",))
+        )
 
     def _mapped(self, device_map: dict[Any, Any]) -> Placement:
         devices: list[str] = []
@@ -135,7 +169,9 @@ class Process:
     # Libraries' objects
 
     def stage_of(self, configuration: Any) -> int | None:
-        """The ZeRO stage of a configuration of DeepSpeed: a dictionary, or a file beside the script or in the working folder."""
+        """The ZeRO stage of a configuration of DeepSpeed: a dictionary, or a file beside the script or in the
+        working folder.
+        """
         if isinstance(configuration, str):
             folders = [Path.cwd(), *([self.launch.script.parent] if self.launch.script is not None else [])]
             file = next((each / configuration for each in folders if (each / configuration).is_file()), None)
@@ -155,7 +191,9 @@ class Process:
             model.wrapped = model.wrapped or "model-parallel"
 
     def instance_attribute(self, owner: Instance, name: str) -> Any:
-        """Attributes of objects of libraries (`Accelerator`, `PartialState`, `TrainingArguments`) and of classes that derive from them."""
+        """Attributes of objects of libraries (`Accelerator`, `PartialState`, `TrainingArguments`) and of
+        classes that derive from them.
+        """
         if not _knows_ranks(owner):
             return None
         if _is_arguments(owner):
@@ -168,7 +206,9 @@ class Process:
             if name == "device":
                 return Device("cuda", self.rank if self.world > 1 else 0)
             if name == "parallel_mode":
-                return External("transformers.ParallelMode." + ("DISTRIBUTED" if self.world > 1 else "NOT_DISTRIBUTED"))
+                return External(
+                    "transformers.ParallelMode." + ("DISTRIBUTED" if self.world > 1 else "NOT_DISTRIBUTED")
+                )
             return None
         answers = {
             "process_index": (self.launch.nodes - 1) * self.launch.processes + self.rank,
@@ -181,7 +221,13 @@ class Process:
             "use_distributed": self.world > 1,
         }
         if name == "distributed_type":
-            kind = self.launch.distributed_type if self.launch.launcher == "accelerate" else "MULTI_GPU" if self.world > 1 else "NO"
+            kind = (
+                self.launch.distributed_type
+                if self.launch.launcher == "accelerate"
+                else "MULTI_GPU"
+                if self.world > 1
+                else "NO"
+            )
             return External(f"accelerate.DistributedType.{kind}")
         return answers.get(name)
 
@@ -192,7 +238,9 @@ def _knows_ranks(owner: Instance) -> bool:
         if isinstance(owner.kind, External)
         else [each.last for each in owner.kind.lineage() if isinstance(each, External)]
     )
-    return any(name in ("Accelerator", "PartialState", "AcceleratorState") or _arguments_name(name) for name in names)
+    return any(
+        name in ("Accelerator", "PartialState", "AcceleratorState") or _arguments_name(name) for name in names
+    )
 
 
 def _is_arguments(owner: Instance) -> bool:
@@ -206,5 +254,14 @@ def _is_arguments(owner: Instance) -> bool:
 
 def _arguments_name(name: str) -> bool:
     return name.endswith(
-        ("TrainingArguments", "SFTConfig", "DPOConfig", "RewardConfig", "KTOConfig", "ORPOConfig", "GRPOConfig", "PPOConfig")
+        (
+            "TrainingArguments",
+            "SFTConfig",
+            "DPOConfig",
+            "RewardConfig",
+            "KTOConfig",
+            "ORPOConfig",
+            "GRPOConfig",
+            "PPOConfig",
+        )
     )

@@ -1,4 +1,6 @@
-"""Python's own operations on values that can be told: arithmetic, comparison, subscripts, builtins, methods of text and containers."""
+"""Python's own operations on values that can be told: arithmetic, comparison, subscripts, builtins, methods
+of text and containers.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +31,9 @@ if TYPE_CHECKING:
     from samedevice.preflight._process import Process
 
 BUILTINS = frozenset(
-    "abs all any bool dict enumerate exit filter float getattr hasattr int isinstance iter len list map max min next open print quit range"
-    " repr reversed round set setattr sorted str sum super tuple type zip property staticmethod classmethod issubclass callable vars id"
-    " Exception ValueError RuntimeError".split()
+    "abs all any bool dict enumerate exit filter float getattr hasattr int isinstance iter len list map max "
+    "min next open print quit range repr reversed round set setattr sorted str sum super tuple type zip "
+    "property staticmethod classmethod issubclass callable vars id Exception ValueError RuntimeError".split()
 )
 _LONGEST = 10_000
 
@@ -70,11 +72,19 @@ def truth(value: Any) -> bool | None:
 def binary(kind: ast.operator, left: Any, right: Any) -> Any:
     """`left + right` and the like."""
     if isinstance(left, Tensor) or isinstance(right, Tensor):
-        return left if isinstance(left, Tensor) and left.device is not None else right if isinstance(right, Tensor) else left
+        return (
+            left
+            if isinstance(left, Tensor) and left.device is not None
+            else right
+            if isinstance(right, Tensor)
+            else left
+        )
     action = _ARITHMETIC.get(type(kind))
     if action is None or not _small(left) or not _small(right):
         return UNKNOWN
-    if isinstance(kind, ast.Mult) and not (isinstance(left, (int, float)) and isinstance(right, (int, float))):
+    if isinstance(kind, ast.Mult) and not (
+        isinstance(left, (int, float)) and isinstance(right, (int, float))
+    ):
         size = max((len(each) for each in (left, right) if hasattr(each, "__len__")), default=0)
         times = next((each for each in (left, right) if isinstance(each, int)), 0)
         if size * times > _LONGEST:
@@ -150,16 +160,31 @@ def subscript(owner: Any, key: Any, process: Process) -> Any:
         return owner
     if isinstance(owner, Tensor):
         return Tensor(owner.device, owner.name)
-    if isinstance(owner, (dict, list, tuple, str)) and known(key) if not isinstance(key, slice) else isinstance(owner, (list, tuple, str)):
+    if (
+        isinstance(owner, (dict, list, tuple, str)) and known(key)
+        if not isinstance(key, slice)
+        else isinstance(owner, (list, tuple, str))
+    ):
         try:
             found = owner[key]
         except Exception:
             return UNKNOWN
-        return Text(found, getattr(owner, "origin", None)) if isinstance(found, str) and not isinstance(found, Text) else found
+        return (
+            Text(found, getattr(owner, "origin", None))
+            if isinstance(found, str) and not isinstance(found, Text)
+            else found
+        )
     return UNKNOWN
 
 
-def call_builtin(reader: Interpreter, name: str, positional: list[Any], keywords: dict[str, Any], node: ast.AST, frame: Frame) -> Any:
+def call_builtin(
+    reader: Interpreter,
+    name: str,
+    positional: list[Any],
+    keywords: dict[str, Any],
+    node: ast.AST,
+    frame: Frame,
+) -> Any:
     """A builtin function."""
     first = positional[0] if positional else None
     if name in ("exit", "quit"):
@@ -175,7 +200,13 @@ def call_builtin(reader: Interpreter, name: str, positional: list[Any], keywords
     if name in ("int", "float", "str", "bool", "len", "abs", "round") and len(positional) == 1:
         return _convert(name, first)
     if name in ("list", "tuple", "set", "sorted", "reversed") and positional:
-        return list(first) if isinstance(first, (list, tuple, dict, range)) else first if isinstance(first, Parameters) else UNKNOWN
+        return (
+            list(first)
+            if isinstance(first, (list, tuple, dict, range))
+            else first
+            if isinstance(first, Parameters)
+            else UNKNOWN
+        )
     if name in ("list", "tuple", "set"):
         return []
     if name == "range" and all(isinstance(each, int) for each in positional) and positional:
@@ -269,7 +300,9 @@ def _attribute(reader: Interpreter, name: str, positional: list[Any], node: ast.
 def _dict(first: Any, keywords: dict[str, Any], node: ast.AST, frame: Frame) -> Any:
     made = Table(first) if isinstance(first, dict) else Table()
     made.update(keywords)
-    made.origin = Origin(frame.module.file, getattr(node, "lineno", 1), node if isinstance(node, ast.expr) else None)
+    made.origin = Origin(
+        frame.module.file, getattr(node, "lineno", 1), node if isinstance(node, ast.expr) else None
+    )
     return made if first is None or isinstance(first, dict) else UNKNOWN
 
 
@@ -304,7 +337,8 @@ def _dict_method(owner: dict[Any, Any], name: str, positional: list[Any], keywor
 
 
 _TEXT_METHODS = frozenset(
-    "strip lower upper split rsplit startswith endswith replace removeprefix removesuffix isdigit title partition".split()
+    "strip lower upper split rsplit startswith endswith replace removeprefix removesuffix isdigit title "
+    "partition".split()
 )
 
 
@@ -313,7 +347,9 @@ def _text_method(owner: str, name: str, positional: list[Any]) -> Any:
         return UNKNOWN
     if name == "join" and positional and isinstance(positional[0], (list, tuple)):
         return owner.join(positional[0]) if all(isinstance(each, str) for each in positional[0]) else UNKNOWN
-    if name not in _TEXT_METHODS or (name == "replace" and len(positional) > 1 and len(str(positional[1])) > 100):
+    if name not in _TEXT_METHODS or (
+        name == "replace" and len(positional) > 1 and len(str(positional[1])) > 100
+    ):
         return UNKNOWN
     try:
         result = getattr(str(owner), name)(*positional)

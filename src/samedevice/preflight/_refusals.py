@@ -1,4 +1,6 @@
-"""What a launch is refused for: facts of every rank beside what the launch is. No check knows any script by name."""
+"""What a launch is refused for: facts of every rank beside what the launch is. No check knows any script by
+name.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,15 @@ from samedevice.preflight._values import SPREADING, UNKNOWN, External, Fact, Ins
 
 _STATE_AT_BIRTH = ("Adagrad",)
 """Optimizers of torch that make their state when they are built (`torch/optim/adagrad.py`, `__init__`)."""
-_READ_BY_TOOLS = ("NPROC_PER_NODE", "NNODES", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT", "FORCE_TORCHRUN", "CUDA_VISIBLE_DEVICES")
+_READ_BY_TOOLS = (
+    "NPROC_PER_NODE",
+    "NNODES",
+    "NODE_RANK",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+    "FORCE_TORCHRUN",
+    "CUDA_VISIBLE_DEVICES",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +43,23 @@ class Refusal:
 
 
 def refusals(launch: Launch, ranks: Sequence[Sequence[Fact]]) -> list[Refusal]:
-    """Every refusal of a launch, once each; what stands under a condition that could not be told is left out."""
+    """Every refusal of a launch, once each; what stands under a condition that could not be told is left
+    out.
+    """
     found = list(_of_settings(launch))
     shared = _shared(ranks)
     for facts in ranks:
         told = [_with_sharing(fact, shared) for fact in facts if not fact.maybe]
-        for check in (_maps, _data_parallel, _moves, _current_device, _optimizers, _checkpoints, _losses, _trainers):
+        for check in (
+            _maps,
+            _data_parallel,
+            _moves,
+            _current_device,
+            _optimizers,
+            _checkpoints,
+            _losses,
+            _trainers,
+        ):
             found += check(launch, told)
     found += _of_launch(launch)
     unique: dict[tuple[str, Path, int], Refusal] = {}
@@ -48,7 +69,9 @@ def refusals(launch: Launch, ranks: Sequence[Sequence[Fact]]) -> list[Refusal]:
 
 
 def _shared(ranks: Sequence[Sequence[Fact]]) -> set[tuple[int, int | None]]:
-    """Places of the program and the GPU that every rank means there. A device that is computed from the rank is not among them."""
+    """Places of the program and the GPU that every rank means there. A device that is computed from the rank
+    is not among them.
+    """
     meant = [{(id(fact.node), fact["gpu"]) for fact in facts if fact["own"] is not None} for facts in ranks]
     return set.intersection(*[each for each in meant if each]) if any(meant) else set()
 
@@ -71,7 +94,10 @@ def shards(launch: Launch) -> bool:
 def _maps(launch: Launch, facts: Sequence[Fact]) -> Iterator[Refusal]:
     trained = {id(fact["model"]) for fact in facts if fact.kind in ("prepare", "trainer", "wrap")}
     asked = {fact["by"]: fact for fact in facts if fact.kind == "sharding"}
-    deepspeed, fsdp = shards(launch) or "DeepSpeed" in asked, launch.distributed_type == "FSDP" or bool({"FSDP", "FSDP2"} & asked.keys())
+    deepspeed, fsdp = (
+        shards(launch) or "DeepSpeed" in asked,
+        launch.distributed_type == "FSDP" or bool({"FSDP", "FSDP2"} & asked.keys()),
+    )
     zero3 = 3 in (launch.zero_stage, *(fact["stage"] for fact in asked.values()))
     for fact in facts:
         if fact.kind != "load" or fact["sharded"]:
@@ -79,20 +105,38 @@ def _maps(launch: Launch, facts: Sequence[Fact]) -> Iterator[Refusal]:
         placement: Placement = fact["placement"]
         several = (fact["world"] or 1) > 1 or launch.cluster
         shown = map_text(fact["map"], fact["implied"])
-        where = {"map": shown, "processes": str(max(fact["world"] or 1, launch.group)), "devices": devices_text(placement.devices)}
+        where = {
+            "map": shown,
+            "processes": str(max(fact["world"] or 1, launch.group)),
+            "devices": devices_text(placement.devices),
+        }
         if fact["gpus"] == 0:
             continue
         if fact["zero3"] and (fact["map"] is not None or fact["implied"]) and fact["map"] is not UNKNOWN:
             yield _refusal("device-map-in-multi-process-launch", fact, ("map-zero3", where), "no-map")
         elif fact["zero3"] and fact["low_memory"] is True and _transformers_before_5():
-            yield _refusal("device-map-in-multi-process-launch", fact, ("low-memory-zero3", where), "no-low-memory")
+            yield _refusal(
+                "device-map-in-multi-process-launch", fact, ("low-memory-zero3", where), "no-low-memory"
+            )
         elif placement.kind == "split" and several:
             key = "map-quantized" if fact["bits"] in (4, 8) else "map-fsdp" if fsdp else "map-launched"
             no_map = (zero3 and not fact["bits"]) or key == "map-fsdp"
-            yield _refusal("device-map-in-multi-process-launch", fact, (key, where), "no-map" if no_map else "rank-map")
+            yield _refusal(
+                "device-map-in-multi-process-launch", fact, (key, where), "no-map" if no_map else "rank-map"
+            )
         elif placement.kind == "split" and deepspeed and id(fact["model"]) in trained:
-            yield _refusal("device-map-in-multi-process-launch", fact, ("map-deepspeed", where), "no-map" if zero3 else "rank-map")
-        elif placement.kind == "device" and several and fact["map"] is not None and _one_gpu_for_all(launch, fact):
+            yield _refusal(
+                "device-map-in-multi-process-launch",
+                fact,
+                ("map-deepspeed", where),
+                "no-map" if zero3 else "rank-map",
+            )
+        elif (
+            placement.kind == "device"
+            and several
+            and fact["map"] is not None
+            and _one_gpu_for_all(launch, fact)
+        ):
             yield _refusal("device-map-in-multi-process-launch", fact, ("map-same-gpu", where), "rank-map")
 
 
@@ -121,8 +165,19 @@ def _data_parallel(launch: Launch, facts: Sequence[Fact]) -> Iterator[Refusal]:
                 )
                 continue
             ids = fact["ids"]
-            first = ids[0] if isinstance(ids, (list, tuple)) and ids and isinstance(ids[0], int) else 0 if ids is None else None
-            if placement.kind == "device" and first is not None and fact["world"] == 1 and placement.devices[0] != f"cuda:{first}":
+            first = (
+                ids[0]
+                if isinstance(ids, (list, tuple)) and ids and isinstance(ids[0], int)
+                else 0
+                if ids is None
+                else None
+            )
+            if (
+                placement.kind == "device"
+                and first is not None
+                and fact["world"] == 1
+                and placement.devices[0] != f"cuda:{first}"
+            ):
                 values = {"device": placement.devices[0], "first": f"cuda:{first}"}
                 yield _refusal("data-parallel-replica-device", fact, ("wrapped-elsewhere", values), "")
 
@@ -143,11 +198,19 @@ def _current_device(launch: Launch, facts: Sequence[Fact]) -> Iterator[Refusal]:
     if not (started or wrapped):
         return
     for fact in facts:
-        if fact.kind in ("move", "use") and fact["own"] is False and not (fact.kind == "move" and fact["before"].kind == "split"):
+        if (
+            fact.kind in ("move", "use")
+            and fact["own"] is False
+            and not (fact.kind == "move" and fact["before"].kind == "split")
+        ):
             values = {"device": str(fact["device"]), "processes": str(fact["world"])}
             key = "current-device" if fact["bare"] or fact.kind == "use" else "fixed-device"
             yield _refusal(
-                "rank-device-not-set", fact, (key, values), "set-device" if key == "current-device" else "rank-device", started=started
+                "rank-device-not-set",
+                fact,
+                (key, values),
+                "set-device" if key == "current-device" else "rank-device",
+                started=started,
             )
             return
 
@@ -177,12 +240,22 @@ def _optimizers(launch: Launch, facts: Sequence[Fact]) -> Iterator[Refusal]:
                     and earlier["placement"].kind == "host"
                 ):
                     values = {"optimizer": earlier["optimizer"].name, "line": str(_line(fact))}
-                    yield _refusal("optimizer-built-before-move", earlier, ("state-at-birth", values), "move-first", move=fact)
+                    yield _refusal(
+                        "optimizer-built-before-move",
+                        earlier,
+                        ("state-at-birth", values),
+                        "move-first",
+                        move=fact,
+                    )
         elif fact.kind == "wrap" and fact["by"] in ("FSDP", "FSDP2"):
             for earlier in built:
                 if earlier["model"] is fact["model"]:
                     yield _refusal(
-                        "optimizer-built-before-move", earlier, ("parameters-replaced", {"line": str(_line(fact))}), "move-first", move=fact
+                        "optimizer-built-before-move",
+                        earlier,
+                        ("parameters-replaced", {"line": str(_line(fact))}),
+                        "move-first",
+                        move=fact,
                     )
 
 
@@ -205,7 +278,12 @@ def _checkpoints(launch: Launch, facts: Sequence[Fact]) -> Iterator[Refusal]:
 def _losses(launch: Launch, facts: Sequence[Fact]) -> Iterator[Refusal]:
     for fact in facts:
         if fact.kind == "mismatch" and fact["what"] == "loss":
-            yield _refusal("loss-or-label-on-other-device", fact, ("loss-apart", {"devices": ", ".join(fact["devices"])}), "loss")
+            yield _refusal(
+                "loss-or-label-on-other-device",
+                fact,
+                ("loss-apart", {"devices": ", ".join(fact["devices"])}),
+                "loss",
+            )
 
 
 def _trainers(launch: Launch, facts: Sequence[Fact]) -> Iterator[Refusal]:
@@ -215,16 +293,28 @@ def _trainers(launch: Launch, facts: Sequence[Fact]) -> Iterator[Refusal]:
         return  # `TrainingArguments` with DeepSpeed count one GPU
     for fact in facts:
         model, arguments = fact["model"], fact["arguments"]
-        if fact.kind != "trainer" or (fact["gpus"] or 0) < 2 or fact["world"] != 1 or not isinstance(model, Model):
+        if (
+            fact.kind != "trainer"
+            or (fact["gpus"] or 0) < 2
+            or fact["world"] != 1
+            or not isinstance(model, Model)
+        ):
             continue
         given = arguments.attributes if isinstance(arguments, Instance) else {}
-        if given.get("use_cpu") is True or given.get("no_cuda") is True or given.get("_n_gpu") == 1 or model.wrapped == "model-parallel":
+        if (
+            given.get("use_cpu") is True
+            or given.get("no_cuda") is True
+            or given.get("_n_gpu") == 1
+            or model.wrapped == "model-parallel"
+        ):
             continue
         if model.bits in (4, 8):
             continue  # transformers wraps no such model (`Trainer._wrap_model`)
         if fact["placement"].kind in ("host", "device") and not model.sharded:
             values = {"gpus": str(fact["gpus"]), "trainer": str(fact["name"])}
-            yield _refusal("trainer-chooses-data-parallel", fact, ("trainer-sees", values), "one-process-each")
+            yield _refusal(
+                "trainer-chooses-data-parallel", fact, ("trainer-sees", values), "one-process-each"
+            )
 
 
 # From the launch and its files
@@ -235,9 +325,18 @@ def _of_launch(launch: Launch) -> Iterator[Refusal]:
     if launch.processes > max(1, len(launch.visible)) and launch.launcher != "python":
         values = {"processes": str(launch.processes), "gpus": str(len(launch.visible))}
         settings = launch.accelerate
-        file, line = (settings.file, settings.line("num_processes")) if settings is not None and launch.asked is None else where
+        file, line = (
+            (settings.file, settings.line("num_processes"))
+            if settings is not None and launch.asked is None
+            else where
+        )
         yield Refusal(
-            "processes-exceed-gpus", file, line, ("too-many", values), repair="fewer-processes", detail={"gpus": len(launch.visible)}
+            "processes-exceed-gpus",
+            file,
+            line,
+            ("too-many", values),
+            repair="fewer-processes",
+            detail={"gpus": len(launch.visible)},
         )
     if lost := _lost(launch):
         line = launch.unexported[lost[0]][0]
@@ -254,12 +353,16 @@ def _of_launch(launch: Launch) -> Iterator[Refusal]:
 
 
 def _lost(launch: Launch) -> list[str]:
-    """Variables that the started program itself would read, that the script sets, and that never reach it; harmless ones left out."""
+    """Variables that the started program itself would read, that the script sets, and that never reach it;
+    harmless ones left out.
+    """
     read = _READ_BY_TOOLS if launch.tool is not None else ("CUDA_VISIBLE_DEVICES",)
     found = [name for name in read if name in launch.unexported]
     if "CUDA_VISIBLE_DEVICES" in found:
         meant = visible_devices(launch.unexported["CUDA_VISIBLE_DEVICES"][1], len(launch.visible))
-        used = launch.processes if launch.processes > 1 else len(launch.visible)  # each of several ranks takes the GPU of its number
+        used = (
+            launch.processes if launch.processes > 1 else len(launch.visible)
+        )  # each of several ranks takes the GPU of its number
         if meant[:used] == launch.visible[:used]:
             found.remove("CUDA_VISIBLE_DEVICES")
     return found
@@ -270,7 +373,9 @@ def _of_accelerate(launch: Launch) -> Iterator[Refusal]:
     if settings is None:
         return
     kind, count = launch.distributed_type, settings.get("num_processes")
-    total = launch.asked if launch.asked is not None else count if isinstance(count, int) else launch.processes
+    total = (
+        launch.asked if launch.asked is not None else count if isinstance(count, int) else launch.processes
+    )
     if kind == "NO" and total > 1:
         values = {"kind": "NO", "processes": str(total)}
         yield _contradiction(settings, "distributed_type", ("kind-and-number", values), value="MULTI_GPU")
@@ -278,7 +383,12 @@ def _of_accelerate(launch: Launch) -> Iterator[Refusal]:
         values = {"kind": kind, "processes": "1"}
         yield _contradiction(settings, "distributed_type", ("kind-and-number", values), value="'NO'")
     ids = settings.get("gpu_ids")
-    if isinstance(ids, (str, int)) and str(ids) != "all" and kind == "MULTI_GPU" and len(str(ids).split(",")) < 2:
+    if (
+        isinstance(ids, (str, int))
+        and str(ids) != "all"
+        and kind == "MULTI_GPU"
+        and len(str(ids).split(",")) < 2
+    ):
         yield _contradiction(settings, "gpu_ids", ("one-id", {"ids": str(ids)}), value="all")
     inline = settings.get("deepspeed_config")
     if kind == "DEEPSPEED" and isinstance(inline, dict) and inline.get("deepspeed_config_file"):
@@ -286,7 +396,10 @@ def _of_accelerate(launch: Launch) -> Iterator[Refusal]:
         if extra:
             values = {"keys": ", ".join(extra)}
             yield _contradiction(
-                settings, f"deepspeed_config.{extra[0]}", ("keys-twice", values), remove=tuple(f"deepspeed_config.{key}" for key in extra)
+                settings,
+                f"deepspeed_config.{extra[0]}",
+                ("keys-twice", values),
+                remove=tuple(f"deepspeed_config.{key}" for key in extra),
             )
     if kind not in ("DEEPSPEED",) and isinstance(inline, dict) and inline and kind in ("NO", "MULTI_GPU"):
         unused = ("section-unused", {"section": "deepspeed_config", "kind": kind})
@@ -296,24 +409,38 @@ def _of_accelerate(launch: Launch) -> Iterator[Refusal]:
         unused = ("section-unused", {"section": "fsdp_config", "kind": kind})
         yield _contradiction(settings, "fsdp_config", unused, set="distributed_type", value="FSDP")
     if launch.launcher in ("torchrun", "deepspeed"):
-        yield _contradiction(settings, "distributed_type", ("not-read", {"launcher": launch.launcher}), value="")
+        yield _contradiction(
+            settings, "distributed_type", ("not-read", {"launcher": launch.launcher}), value=""
+        )
 
 
 def _of_deepspeed(launch: Launch) -> Iterator[Refusal]:
-    """DeepSpeed demands that its three numbers and the processes agree (`deepspeed/runtime/config.py`, `_batch_assertion`)."""
+    """DeepSpeed demands that its three numbers and the processes agree (`deepspeed/runtime/config.py`,
+    `_batch_assertion`).
+    """
     settings = launch.deepspeed
     if settings is None or launch.launcher == "python":
         return
     batch, micro = settings.get("train_batch_size"), settings.get("train_micro_batch_size_per_gpu")
     given = settings.get("gradient_accumulation_steps")
-    if not isinstance(batch, int) or not isinstance(micro, int) or not (given is None or isinstance(given, int)) or micro < 1:
+    if (
+        not isinstance(batch, int)
+        or not isinstance(micro, int)
+        or not (given is None or isinstance(given, int))
+        or micro < 1
+    ):
         return
     steps = given if given is not None else max(1, batch // (micro * launch.group))
     meant, rest = divmod(batch, max(1, micro * steps))
     if launch.script is None and launch.asked is None and rest == 0 and 0 < meant <= launch.group:
         return  # nobody said how many processes there are, and the file fits fewer
     if micro * steps * launch.group != batch:
-        values = {"batch": str(batch), "micro": str(micro), "steps": str(steps), "processes": str(launch.group)}
+        values = {
+            "batch": str(batch),
+            "micro": str(micro),
+            "steps": str(steps),
+            "processes": str(launch.group),
+        }
         reason = ("batch-sizes", {**values, "product": str(micro * steps * launch.group)})
         yield _contradiction(settings, "train_batch_size", reason, value=micro * steps * launch.group)
 
@@ -328,7 +455,9 @@ _OWNED_BY_FILE = frozenset(
         "zero3_save_16bit_model",
     }
 )
-"""Keys that accelerate refuses beside `deepspeed_config_file` (`accelerate/utils/dataclasses.py`, `DeepSpeedPlugin`)."""
+"""Keys that accelerate refuses beside `deepspeed_config_file` (`accelerate/utils/dataclasses.py`,
+`DeepSpeedPlugin`).
+"""
 
 
 def _contradiction(settings: Any, key: str, reason: tuple[str, dict[str, str]], **detail: Any) -> Refusal:
@@ -348,8 +477,15 @@ def _of_settings(launch: Launch) -> Iterator[Refusal]:
     zero3 = launch.zero_stage == 3
     several = launch.distributed or shards(launch)
     device_map = given.get("device_map")
-    values = {"processes": str(launch.group), "devices": devices_text(tuple(f"cuda:{index}" for index in range(len(launch.visible))))}
-    if launch.script is None and isinstance(device_map, (str, dict)) and device_map not in ("none", "None", ""):
+    values = {
+        "processes": str(launch.group),
+        "devices": devices_text(tuple(f"cuda:{index}" for index in range(len(launch.visible)))),
+    }
+    if (
+        launch.script is None
+        and isinstance(device_map, (str, dict))
+        and device_map not in ("none", "None", "")
+    ):
         split = (isinstance(device_map, str) and device_map in SPREADING) or (
             isinstance(device_map, dict) and len(set(map(str, device_map.values()))) > 1
         )
@@ -378,11 +514,15 @@ def _of_settings(launch: Launch) -> Iterator[Refusal]:
                 repair="no-option",
                 detail={"name": name},
             )
-    alone = tool.maps_alone and launch.processes == 1 and len(launch.visible) > 1 and "device_map" not in given
+    alone = (
+        tool.maps_alone and launch.processes == 1 and len(launch.visible) > 1 and "device_map" not in given
+    )
     if alone and (launch.cluster or launch.distributed_type == "DEEPSPEED"):
         file, line = _command(launch)
         values = {"tool": tool.name, "gpus": str(len(launch.visible))}
-        yield Refusal("device-map-in-multi-process-launch", file, line, ("tool-maps-alone", values), repair="")
+        yield Refusal(
+            "device-map-in-multi-process-launch", file, line, ("tool-maps-alone", values), repair=""
+        )
 
 
 def _given(launch: Launch) -> dict[str, Any]:
@@ -408,7 +548,9 @@ def _command(launch: Launch) -> tuple[Path, int]:
     return file, 0
 
 
-def _refusal(rule: str, fact: Fact, reason: tuple[str, dict[str, str]], repair: str, **detail: Any) -> Refusal:
+def _refusal(
+    rule: str, fact: Fact, reason: tuple[str, dict[str, str]], repair: str, **detail: Any
+) -> Refusal:
     return Refusal(rule, fact.file, _line(fact), reason, fact.node, fact, repair, detail)
 
 
@@ -429,7 +571,8 @@ def map_text(device_map: Any, implied: Any) -> str:
         return f'device_map="{device_map}"'
     if isinstance(device_map, dict) and len(device_map) <= 2:
         inside = ", ".join(
-            f'"{key}": {value if isinstance(value, int) else chr(34) + str(value) + chr(34)}' for key, value in device_map.items()
+            f'"{key}": {value if isinstance(value, int) else chr(34) + str(value) + chr(34)}'
+            for key, value in device_map.items()
         )
         return f"device_map={{{inside}}}"
     if isinstance(device_map, External):

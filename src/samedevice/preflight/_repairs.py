@@ -16,7 +16,14 @@ from samedevice.preflight._launch import Launch
 from samedevice.preflight._refusals import Refusal
 from samedevice.preflight._values import Origin, Table, Text
 
-_COUNTS = ("nproc_per_node[= ]", "nproc-per-node[= ]", "num_processes[= ]", "num_gpus[= ]", "num_processes: ", "NPROC_PER_NODE=")
+_COUNTS = (
+    "nproc_per_node[= ]",
+    "nproc-per-node[= ]",
+    "num_processes[= ]",
+    "num_gpus[= ]",
+    "num_processes: ",
+    "NPROC_PER_NODE=",
+)
 """Where launchers and their files have the number of processes."""
 
 
@@ -78,9 +85,13 @@ def _unwrap(refusal: Refusal, launch: Launch, script: Script | None, language: L
         inner = node.args[0] if node.args else _keyword(node, "module")
         if inner is not None:
             statement, kept = _statement(script, node), script.text(inner)
-            again = isinstance(statement, ast.Assign) and [script.text(each) for each in statement.targets] == [kept]
+            again = isinstance(statement, ast.Assign) and [
+                script.text(each) for each in statement.targets
+            ] == [kept]
             whole = again and isinstance(statement, ast.Assign) and _span(statement.value) == _span(node)
-            diff = script.diff(_dropped(script, statement) if whole and statement is not None else script.swapped(node, kept))
+            diff = script.diff(
+                _dropped(script, statement) if whole and statement is not None else script.swapped(node, kept)
+            )
     return [_fix("unwrap", "safe", language, diff)]
 
 
@@ -88,7 +99,11 @@ def _no_move(refusal: Refusal, launch: Launch, script: Script | None, language: 
     node, diff = refusal.node, None
     if script is not None and isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
         statement = _statement(script, node)
-        if isinstance(statement, ast.Expr) and _span(statement.value) == _span(node) and isinstance(node.func.value, ast.Name):
+        if (
+            isinstance(statement, ast.Expr)
+            and _span(statement.value) == _span(node)
+            and isinstance(node.func.value, ast.Name)
+        ):
             diff = script.diff(_dropped(script, statement))
         else:
             diff = script.diff(script.swapped(node, script.text(node.func.value)))
@@ -111,7 +126,12 @@ def _set_device(refusal: Refusal, launch: Launch, script: Script | None, languag
 
 def _rank_device(refusal: Refusal, launch: Launch, script: Script | None, language: Language) -> list[Fix]:
     node, diff = refusal.node, None
-    if script is not None and isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
+    if (
+        script is not None
+        and isinstance(node, ast.Call)
+        and node.args
+        and isinstance(node.args[0], ast.Constant)
+    ):
         changed = script.swapped(node.args[0], """f"cuda:{os.environ['LOCAL_RANK']}\"""")
         diff = script.diff(with_import(changed, "os"))
     return [_fix("rank-device", "check", language, diff)]
@@ -123,7 +143,12 @@ def _move_first(refusal: Refusal, launch: Launch, script: Script | None, languag
     move = refusal.detail.get("move")
     if script is not None and move is not None and move.file == refusal.file:
         early, late = _statement(script, refusal.node), _statement(script, move.node)
-        if early is not None and late is not None and early.lineno < late.lineno and early.col_offset == late.col_offset:
+        if (
+            early is not None
+            and late is not None
+            and early.lineno < late.lineno
+            and early.col_offset == late.col_offset
+        ):
             lines = script.source.splitlines(keepends=True)
             moved = lines[late.lineno - 1 : late.end_lineno]
             kept = lines[: late.lineno - 1] + lines[late.end_lineno :]
@@ -134,7 +159,9 @@ def _move_first(refusal: Refusal, launch: Launch, script: Script | None, languag
 def _map_location(refusal: Refusal, launch: Launch, script: Script | None, language: Language) -> list[Fix]:
     diff = None
     if script is not None and isinstance(refusal.node, ast.Call):
-        diff = script.diff(script.swapped(refusal.node, with_keyword(script, refusal.node, "map_location", '"cpu"')))
+        diff = script.diff(
+            script.swapped(refusal.node, with_keyword(script, refusal.node, "map_location", '"cpu"'))
+        )
     return [_fix("map-location", "safe", language, diff, device="cpu")]
 
 
@@ -151,21 +178,41 @@ def _loss(refusal: Refusal, launch: Launch, script: Script | None, language: Lan
     return [_fix("loss-together", "safe", language, diff)]
 
 
-def _one_process_each(refusal: Refusal, launch: Launch, script: Script | None, language: Language) -> list[Fix]:
+def _one_process_each(
+    refusal: Refusal, launch: Launch, script: Script | None, language: Language
+) -> list[Fix]:
     count = len(launch.visible)
     diff = None
     if launch.origin is not None and launch.origin.kind == "shell":
-        diff = _lines_diff(launch.origin.file, launch.origin.line, r"\bpython[\d.]*(?=\s)", f"torchrun --nproc_per_node {count}")
+        diff = _lines_diff(
+            launch.origin.file,
+            launch.origin.line,
+            r"\bpython[\d.]*(?=\s)",
+            f"torchrun --nproc_per_node {count}",
+        )
     name = launch.script.name if launch.script is not None else "train.py"
-    return [_fix("torchrun", "check", language, diff, count=str(count), script=name), _fix("one-visible", "safe", language)]
+    return [
+        _fix("torchrun", "check", language, diff, count=str(count), script=name),
+        _fix("one-visible", "safe", language),
+    ]
 
 
-def _fewer_processes(refusal: Refusal, launch: Launch, script: Script | None, language: Language) -> list[Fix]:
+def _fewer_processes(
+    refusal: Refusal, launch: Launch, script: Script | None, language: Language
+) -> list[Fix]:
     count = str(max(1, refusal.detail["gpus"]))
     whole = launch.origin is None or launch.origin.file != refusal.file
     span = 40 if whole else _continued(refusal.file, refusal.line)
     pattern = "|".join(rf"(?<={name})\d+" for name in _COUNTS)
-    return [_fix("fewer-processes", "check", language, _lines_diff(refusal.file, refusal.line, pattern, count, span), count=count)]
+    return [
+        _fix(
+            "fewer-processes",
+            "check",
+            language,
+            _lines_diff(refusal.file, refusal.line, pattern, count, span),
+            count=count,
+        )
+    ]
 
 
 def _export(refusal: Refusal, launch: Launch, script: Script | None, language: Language) -> list[Fix]:
@@ -175,17 +222,31 @@ def _export(refusal: Refusal, launch: Launch, script: Script | None, language: L
     for name in names:
         index = launch.unexported[name][0] - 1
         changed[index] = re.sub(rf"\b{name}=", f"export {name}=", changed[index], count=1)
-    return [_fix("export", "safe", language, _diff(refusal.file, "".join(lines), "".join(changed)), name=", ".join(names))]
+    return [
+        _fix(
+            "export",
+            "safe",
+            language,
+            _diff(refusal.file, "".join(lines), "".join(changed)),
+            name=", ".join(names),
+        )
+    ]
 
 
 def _setting(refusal: Refusal, launch: Launch, script: Script | None, language: Language) -> list[Fix]:
-    settings, key, value = refusal.detail["settings"], refusal.detail.get("set", refusal.detail["key"]), refusal.detail.get("value")
+    settings, key, value = (
+        refusal.detail["settings"],
+        refusal.detail.get("set", refusal.detail["key"]),
+        refusal.detail.get("value"),
+    )
     lines = settings.source.splitlines(keepends=True)
     if remove := refusal.detail.get("remove"):
         gone = {settings.line(each) for each in remove}
         changed = "".join(line for number, line in enumerate(lines, 1) if number not in gone)
         names = ", ".join(each.rpartition(".")[2] for each in remove)
-        return [_fix("remove-keys", "safe", language, _diff(settings.file, settings.source, changed), keys=names)]
+        return [
+            _fix("remove-keys", "safe", language, _diff(settings.file, settings.source, changed), keys=names)
+        ]
     if not value:
         return []
     index = settings.line(key) - 1
@@ -193,11 +254,20 @@ def _setting(refusal: Refusal, launch: Launch, script: Script | None, language: 
         return []
     if settings.file.suffix.lower() == ".json":
         plain = json.dumps(value if isinstance(value, int) else str(value).strip("'"))
-        lines[index] = re.sub(rf'"{key}"\s*:\s*("[^"]*"|[^,\s}}]+)', lambda _: f'"{key}": {plain}', lines[index], count=1)
+        lines[index] = re.sub(
+            rf'"{key}"\s*:\s*("[^"]*"|[^,\s}}]+)', lambda _: f'"{key}": {plain}', lines[index], count=1
+        )
     else:
         lines[index] = re.sub(r":.*", f": {value}", lines[index].rstrip("\n")) + "\n"
     return [
-        _fix("setting", "check", language, _diff(settings.file, settings.source, "".join(lines)), name=key, value=str(value).strip("'"))
+        _fix(
+            "setting",
+            "check",
+            language,
+            _diff(settings.file, settings.source, "".join(lines)),
+            name=key,
+            value=str(value).strip("'"),
+        )
     ]
 
 
@@ -205,10 +275,16 @@ def _no_option(refusal: Refusal, launch: Launch, script: Script | None, language
     name = refusal.detail["name"]
     diff = None
     if launch.training is not None and refusal.file == launch.training.file:
-        kept = [line for number, line in enumerate(launch.training.source.splitlines(keepends=True), 1) if number != refusal.line]
+        kept = [
+            line
+            for number, line in enumerate(launch.training.source.splitlines(keepends=True), 1)
+            if number != refusal.line
+        ]
         diff = _diff(refusal.file, launch.training.source, "".join(kept))
     elif launch.origin is not None and launch.origin.kind == "shell":
-        diff = _lines_diff(refusal.file, refusal.line, rf"\s+--{name.replace('_', '[_-]')}(?:[= ](?!-)\S+)?", "", 60)
+        diff = _lines_diff(
+            refusal.file, refusal.line, rf"\s+--{name.replace('_', '[_-]')}(?:[= ](?!-)\S+)?", "", 60
+        )
     return [_fix("no-option", "safe", language, diff, name=name)]
 
 
@@ -220,7 +296,10 @@ def _statement(script: Script | None, node: ast.AST | None) -> ast.stmt | None:
     found: ast.stmt | None = None
     for each in ast.walk(script.tree):
         if isinstance(each, ast.stmt) and _span(each)[0] <= span[0] and _span(each)[1] >= span[1]:
-            if found is None or (each.lineno, -(each.end_lineno or 0)) >= (found.lineno, -(found.end_lineno or 0)):
+            if found is None or (each.lineno, -(each.end_lineno or 0)) >= (
+                found.lineno,
+                -(found.end_lineno or 0),
+            ):
                 found = each
     return found
 
@@ -228,15 +307,22 @@ def _statement(script: Script | None, node: ast.AST | None) -> ast.stmt | None:
 def _span(node: ast.AST) -> tuple[tuple[int, int], tuple[int, int]]:
     """Line and column of a node's start and end."""
     line, column = getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
-    return (line, column), (getattr(node, "end_lineno", None) or line, getattr(node, "end_col_offset", None) or column)
+    return (line, column), (
+        getattr(node, "end_lineno", None) or line,
+        getattr(node, "end_col_offset", None) or column,
+    )
 
 
 def _dropped(script: Script, statement: ast.stmt) -> str:
     """The source without a statement, or with `pass` for it where a block has nothing else."""
-    blocks = (getattr(each, name, []) for each in ast.walk(script.tree) for name in ("body", "orelse", "finalbody"))
+    blocks = (
+        getattr(each, name, []) for each in ast.walk(script.tree) for name in ("body", "orelse", "finalbody")
+    )
     alone = any(isinstance(block, list) and len(block) == 1 and block[0] is statement for block in blocks)
     lines = script.source.splitlines()[statement.lineno - 1 : statement.end_lineno]
-    shared = "\n".join(lines).partition("#")[0].strip() != script.text(statement).partition("#")[0].strip()  # `a(); b()` in one line
+    shared = (
+        "\n".join(lines).partition("#")[0].strip() != script.text(statement).partition("#")[0].strip()
+    )  # `a(); b()` in one line
     return script.swapped(statement, "pass") if alone or shared else script.without(statement)
 
 
@@ -268,8 +354,13 @@ def _text_of(file: Path) -> str:
 
 def _diff(file: Path, old: str, new: str) -> str | None:
     name = diff_name(file)
-    found = difflib.unified_diff(old.splitlines(keepends=True), new.splitlines(keepends=True), f"a/{name}", f"b/{name}", n=1)
-    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in found) or None
+    found = difflib.unified_diff(
+        old.splitlines(keepends=True), new.splitlines(keepends=True), f"a/{name}", f"b/{name}", n=1
+    )
+    return (
+        "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in found)
+        or None
+    )
 
 
 _REPAIRS: dict[str, Any] = {

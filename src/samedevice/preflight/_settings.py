@@ -1,4 +1,5 @@
-"""Configurations in YAML and JSON as plain data with the line of each key. Nothing in them is ever built or run.
+"""Configurations in YAML and JSON as plain data with the line of each key. Nothing in them is ever built or
+run.
 
 Aliases, deep nesting and large documents are refused: a few lines of YAML can stand for gigabytes.
 """
@@ -57,7 +58,9 @@ class Settings:
 def read_settings(path: Path, language: Language = "en") -> Settings:
     """The document in a YAML or JSON file; raises `UsageError` when it cannot be read as one mapping."""
     source = read_text(path, language)
-    data, lines = _json(path, source, language) if path.suffix.lower() == ".json" else _yaml(path, source, language)
+    data, lines = (
+        _json(path, source, language) if path.suffix.lower() == ".json" else _yaml(path, source, language)
+    )
     if not isinstance(data, dict):
         raise UsageError(say("preflight.no-mapping", language, path=path))
     return Settings(path, data, lines, source)
@@ -88,7 +91,9 @@ def _json(path: Path, source: str, language: Language) -> tuple[Any, dict[str, i
     try:
         data = json.loads(source)
     except json.JSONDecodeError as error:
-        raise UsageError(say("preflight.broken", language, path=path, line=error.lineno, reason=error.msg)) from None
+        raise UsageError(
+            say("preflight.broken", language, path=path, line=error.lineno, reason=error.msg)
+        ) from None
     except RecursionError:
         raise UsageError(say("preflight.too-deep", language, path=path)) from None
     lines: dict[str, int] = {}
@@ -118,7 +123,9 @@ def _yaml(path: Path, source: str, language: Language) -> tuple[Any, dict[str, i
             if depth > _DEEPEST:
                 raise UsageError(say("preflight.too-deep", language, path=path))
             if isinstance(event, yaml.AliasEvent):
-                raise UsageError(say("preflight.aliases", language, path=path, line=event.start_mark.line + 1))
+                raise UsageError(
+                    say("preflight.aliases", language, path=path, line=event.start_mark.line + 1)
+                )
             if count > _MOST_NODES:
                 raise UsageError(say("preflight.too-large", language, path=path, most=_MOST_NODES))
         loader = yaml.SafeLoader(source)
@@ -129,11 +136,15 @@ def _yaml(path: Path, source: str, language: Language) -> tuple[Any, dict[str, i
         return loader.construct_document(node), lines
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise UsageError(say("preflight.broken", language, path=path, line=line, reason=error.problem or error)) from None
+        raise UsageError(
+            say("preflight.broken", language, path=path, line=line, reason=error.problem or error)
+        ) from None
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         if isinstance(error, UsageError):
             raise
-        raise UsageError(say("preflight.broken", language, path=path, line=1, reason=type(error).__name__)) from None
+        raise UsageError(
+            say("preflight.broken", language, path=path, line=1, reason=type(error).__name__)
+        ) from None
 
 
 def _mark(node: Any, prefix: str, lines: dict[str, int], depth: int) -> None:

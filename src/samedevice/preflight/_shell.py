@@ -1,6 +1,8 @@
-"""Shell scripts and command lines, read and never run: assignments, exports, expansions, and the commands that start Python.
+"""Shell scripts and command lines, read and never run: assignments, exports, expansions, and the commands
+that start Python.
 
-Control structures are read line by line, in order. What a command substitution would print is known for GPU counts only.
+Control structures are read line by line, in order. What a command substitution would print is known for GPU
+counts only.
 """
 
 from __future__ import annotations
@@ -18,15 +20,37 @@ from samedevice.preflight._values import Origin, Text
 UNTOLD = "\ufffd"
 """Stands for text that only running the script would tell."""
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\+?)=(.*)", re.DOTALL)
-_SKIPPED = ("nohup", "exec", "time", "env", "command", "then", "do", "else", "if", "elif", "while", "until", "&&", "||", "{", "!", "coproc")
+_SKIPPED = (
+    "nohup",
+    "exec",
+    "time",
+    "env",
+    "command",
+    "then",
+    "do",
+    "else",
+    "if",
+    "elif",
+    "while",
+    "until",
+    "&&",
+    "||",
+    "{",
+    "!",
+    "coproc",
+)
 _SHELLS = ("bash", "sh", "zsh", "dash", "ksh")
-_WRAP_SHELLS = tuple("srun mpirun mpiexec sudo timeout nice numactl docker singularity apptainer conda uv poetry".split())
+_WRAP_SHELLS = tuple(
+    "srun mpirun mpiexec sudo timeout nice numactl docker singularity apptainer conda uv poetry".split()
+)
 _FUNCTION = re.compile(r"\s*(?:function\s+([\w-]+)\s*(?:\(\s*\))?|([\w-]+)\s*\(\s*\))\s*\{")
 _HEREDOC = re.compile(r"(?<!<)<<-?\s*(['\"]?)(\w+)\1")
 _DEEPEST = 6
 """Functions, scripts and texts inside each other."""
 _MOST_COMMANDS = 2000
-_COUNTS_GPUS = re.compile(r"device_count\(\)|nvidia-smi[^|]*(?:-L|--list-gpus|--query-gpu)[^|]*\|\s*wc|nvidia-smi --list-gpus")
+_COUNTS_GPUS = re.compile(
+    r"device_count\(\)|nvidia-smi[^|]*(?:-L|--list-gpus|--query-gpu)[^|]*\|\s*wc|nvidia-smi --list-gpus"
+)
 _VARIABLE = re.compile(
     r"\$(?:\{(?P<braced>[A-Za-z_]\w*)(?::?[-=](?P<default>[^}]*))?(?P<rest>[^}]*)\}|(?P<plain>[A-Za-z_]\w*)|(?P<special>[@*#?0-9]))"
 )
@@ -60,7 +84,11 @@ def commands_in(source: str, file: Path, gpus: int, environment: Mapping[str, st
     """The commands of a script in their order, those of scripts and functions that it calls included."""
     reader = _Reader(gpus, environment)
     reader.slurm = _slurm(source)
-    reader.exported |= {name: value for name, value in reader.slurm.items() if name.startswith("SLURM_") and name not in environment}
+    reader.exported |= {
+        name: value
+        for name, value in reader.slurm.items()
+        if name.startswith("SLURM_") and name not in environment
+    }
     reader.read(_logical_lines(source), file, 0)
     return Commands(reader.found, reader.unread)
 
@@ -116,12 +144,18 @@ class _Reader:
             for each in _split(inside[1:-1]) if depth < _DEEPEST else ():
                 self._part(each, file, number, depth + 1)
             return
-        words = _words(part, {**self.exported, **self.plain}, self._gpus, Origin(file, number, kind="shell"), self._used)
+        words = _words(
+            part, {**self.exported, **self.plain}, self._gpus, Origin(file, number, kind="shell"), self._used
+        )
         own: dict[str, str] = {}
         while words:
             if match := _ASSIGNMENT.fullmatch(words[0]):
-                own[match[1]] = {**self.exported, **self.plain}.get(match[1], "") + match[3] if match[2] else match[3]
-            elif words[0] not in _SKIPPED and not (words[0].endswith(")") and "(" not in words[0]):  # `multi)` of a case
+                own[match[1]] = (
+                    {**self.exported, **self.plain}.get(match[1], "") + match[3] if match[2] else match[3]
+                )
+            elif words[0] not in _SKIPPED and not (
+                words[0].endswith(")") and "(" not in words[0]
+            ):  # `multi)` of a case
                 break
             words = words[1:]
         if words:
@@ -145,7 +179,9 @@ class _Reader:
             for word in words[1:]:
                 variable, has_value, value = word.partition("=")
                 if name in ("export", "declare", "typeset"):
-                    self.exported[variable] = value if has_value else self.plain.pop(variable, self.exported.get(variable, ""))
+                    self.exported[variable] = (
+                        value if has_value else self.plain.pop(variable, self.exported.get(variable, ""))
+                    )
                     self.plain.pop(variable, None)
                 elif has_value:
                     self.plain[variable] = value
@@ -163,11 +199,21 @@ class _Reader:
                 self._script(script, words[shell:], own, file, number, depth)
             self._before = before
         else:
-            hidden = {key: (line, self.plain[key]) for key, line in self._set_at.items() if key in self.plain and key not in own}
+            hidden = {
+                key: (line, self.plain[key])
+                for key, line in self._set_at.items()
+                if key in self.plain and key not in own
+            }
             environment = {**self.exported, **own}
-            self.found.append(Command((*self._before, *words), environment, number, hidden, frozenset(self._used), self.slurm))
+            self.found.append(
+                Command(
+                    (*self._before, *words), environment, number, hidden, frozenset(self._used), self.slurm
+                )
+            )
 
-    def _called(self, body: list[tuple[int, str]], arguments: list[Text], own: dict[str, str], file: Path, depth: int) -> None:
+    def _called(
+        self, body: list[tuple[int, str]], arguments: list[Text], own: dict[str, str], file: Path, depth: int
+    ) -> None:
         """A function's lines with its arguments in them."""
 
         def given(found: re.Match[str]) -> str:
@@ -183,15 +229,26 @@ class _Reader:
                 arguments = arguments[int(shifted[1] or 1) :]
         self._in_environment(own, lines, file, depth)
 
-    def _in_environment(self, own: dict[str, str], lines: list[tuple[int, str]], file: Path, depth: int) -> None:
+    def _in_environment(
+        self, own: dict[str, str], lines: list[tuple[int, str]], file: Path, depth: int
+    ) -> None:
         kept = self.exported
         self.exported = {**kept, **own}
         self.read(lines, file, depth + 1)
         self.exported = kept | {name: value for name, value in self.exported.items() if name not in own}
 
-    def _script(self, script: str, words: list[Text], own: dict[str, str], file: Path, number: int, depth: int) -> None:
+    def _script(
+        self, script: str, words: list[Text], own: dict[str, str], file: Path, number: int, depth: int
+    ) -> None:
         """Another script: read as a part of this one where it is sourced, else with what is exported."""
-        path = next((each for each in (file.parent / script, Path(script)) if UNTOLD not in script and each.is_file()), None)
+        path = next(
+            (
+                each
+                for each in (file.parent / script, Path(script))
+                if UNTOLD not in script and each.is_file()
+            ),
+            None,
+        )
         try:
             lines = _logical_lines(read_text(path)) if path is not None else None
         except UsageError:
@@ -208,7 +265,9 @@ class _Reader:
 
 
 def _shell_at(words: Sequence[str]) -> int | None:
-    """Where a shell, or a script of one, stands in a command: first, or behind what starts it in several tasks or elsewhere."""
+    """Where a shell, or a script of one, stands in a command: first, or behind what starts it in several
+    tasks or elsewhere.
+    """
     wraps = Path(words[0]).name in _WRAP_SHELLS
     for position in range(len(words) if wraps else 1):
         if _text_run(words[position:]) is not None or _script_run(words[position:]) is not None:
@@ -236,7 +295,9 @@ def _script_run(words: Sequence[str]) -> str | None:
 
 
 def _slurm(source: str) -> dict[str, str]:
-    """What the directives of a SLURM script ask for, as the variables that a job finds, and `gpus` for each node."""
+    """What the directives of a SLURM script ask for, as the variables that a job finds, and `gpus` for each
+    node.
+    """
     asked = dict(re.findall(r"^#SBATCH\s+--?([A-Za-z][\w-]*)[=\s]+([^\s#]+)", source, re.MULTILINE))
     if not asked:
         return {}
@@ -276,7 +337,9 @@ def _logical_lines(source: str) -> list[tuple[int, str]]:
     kept = False
     for number, raw in enumerate(source.splitlines(), 1):
         line = raw
-        if text_until is not None:  # a here-document: what a shell gets is read, what a file or a program gets is text
+        if (
+            text_until is not None
+        ):  # a here-document: what a shell gets is read, what a file or a program gets is text
             if line.strip() == text_until:
                 text_until = None
             elif kept:

@@ -1,6 +1,8 @@
-"""Training programs that are installed, not written beside the configuration: what they do with processes and maps.
+"""Training programs that are installed, not written beside the configuration: what they do with processes and
+maps.
 
-Facts about published programs, each with its source; a script's own code is read instead wherever it is at hand.
+Facts about published programs, each with its source; a script's own code is read instead wherever it is at
+hand.
 """
 
 from __future__ import annotations
@@ -33,7 +35,8 @@ TOOLS: dict[str, Tool] = {
             starts_processes=True,
             maps_alone=False,
             mapped_by=("use_unsloth",),
-            source="LLaMA-Factory: src/llamafactory/cli.py (torchrun when several devices are visible), model/model_utils/unsloth.py",
+            source="LLaMA-Factory: src/llamafactory/cli.py (torchrun when several devices are visible), "
+            "model/model_utils/unsloth.py",
         ),
         Tool(
             "swift",
@@ -42,7 +45,13 @@ TOOLS: dict[str, Tool] = {
             maps_alone=True,
             source="ms-swift: swift/cli/main.py (torchrun only when NPROC_PER_NODE is in the environment)",
         ),
-        Tool("axolotl", frozenset({"train"}), starts_processes=True, maps_alone=False, source="axolotl: cli/train.py (accelerate launch)"),
+        Tool(
+            "axolotl",
+            frozenset({"train"}),
+            starts_processes=True,
+            maps_alone=False,
+            source="axolotl: cli/train.py (accelerate launch)",
+        ),
     )
 }
 TOOLS["lmf"] = TOOLS["llamafactory-cli"]

@@ -1,7 +1,8 @@
 """What a name of a script can stand for, as far as placement needs it.
 
-Text, numbers, lists and dictionaries are Python's own. The rest is a handful of small classes; `UNKNOWN` is everything else and
-swallows what is done to it. Text and maps remember where they were written, so that a repair can change that very place.
+Text, numbers, lists and dictionaries are Python's own. The rest is a handful of small classes; `UNKNOWN` is
+everything else and swallows what is done to it. Text and maps remember where they were written, so that a
+repair can change that very place.
 """
 
 from __future__ import annotations

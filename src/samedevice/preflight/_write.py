@@ -1,8 +1,8 @@
-"""The files of a launch that works: accelerate's configuration, DeepSpeed's where it is wanted, training arguments that agree with
-both, and the command.
+"""The files of a launch that works: accelerate's configuration, DeepSpeed's where it is wanted, training
+arguments that agree with both, and the command.
 
-Must guarantee: the same numbers in every file (DeepSpeed and the Trainer refuse a disagreement), no file of another content overwritten,
-and at the top of the configuration three lines that say why.
+Must guarantee: the same numbers in every file (DeepSpeed and the Trainer refuse a disagreement), no file of
+another content overwritten, and at the top of the configuration three lines that say why.
 """
 
 from __future__ import annotations
@@ -37,7 +37,14 @@ from samedevice.planner import (
 
 MODES: tuple[Mode, ...] = ("ddp", "fsdp", "zero2", "zero3")
 SHARDINGS: tuple[Sharding, ...] = get_args(Sharding)
-_DISTRIBUTED_TYPE = {"single": "'NO'", "ddp": "MULTI_GPU", "fsdp": "FSDP", "zero1": "DEEPSPEED", "zero2": "DEEPSPEED", "zero3": "DEEPSPEED"}
+_DISTRIBUTED_TYPE = {
+    "single": "'NO'",
+    "ddp": "MULTI_GPU",
+    "fsdp": "FSDP",
+    "zero1": "DEEPSPEED",
+    "zero2": "DEEPSPEED",
+    "zero3": "DEEPSPEED",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +70,23 @@ class WrittenLaunch:
 
 
 def write_launch(
-    folder: Path, wanted: Wanted, machine: Machine, script: Path | None, arguments: Sequence[str] = (), language: Language = "en"
+    folder: Path,
+    wanted: Wanted,
+    machine: Machine,
+    script: Path | None,
+    arguments: Sequence[str] = (),
+    language: Language = "en",
 ) -> WrittenLaunch:
-    """Write the files into `folder`. Raises `UsageError` when nothing fits, or a file of another content is in the way."""
+    """Write the files into `folder`. Raises `UsageError` when nothing fits, or a file of another content is
+    in the way.
+    """
     training, why = _chosen(wanted, machine, language)
     ranks = training.chosen_ranks or len(machine.gpus)
     processes = 1 if training.mode == "single" else ranks
-    paths = {folder / name: text for name, text in launch_files(training, processes, folder, script, arguments, why).items()}
+    paths = {
+        folder / name: text
+        for name, text in launch_files(training, processes, folder, script, arguments, why).items()
+    }
     for path, text in paths.items():
         if path.exists() and (not path.is_file() or path.read_text("utf-8") != text):
             raise UsageError(say("preflight.in-the-way", language, path=path))
@@ -78,18 +95,36 @@ def write_launch(
         for path, text in paths.items():
             path.write_text(text, "utf-8")
     except OSError as error:
-        raise UsageError(say("preflight.unreadable", language, path=folder, reason=error.strerror or error)) from None
+        raise UsageError(
+            say("preflight.unreadable", language, path=folder, reason=error.strerror or error)
+        ) from None
     return WrittenLaunch(tuple(paths), why, training)
 
 
 def launch_files(
-    training: Training, processes: int, folder: Path, script: Path | None, arguments: Sequence[str] = (), why: Sequence[str] = ()
+    training: Training,
+    processes: int,
+    folder: Path,
+    script: Path | None,
+    arguments: Sequence[str] = (),
+    why: Sequence[str] = (),
 ) -> dict[str, str]:
-    """Names and contents of the files for a way of training that was decided; paths in them are seen from the working folder."""
-    words = ["accelerate", "launch", "--config_file", (folder / "accelerate.yaml").as_posix(), str(script or "train.py"), *arguments]
+    """Names and contents of the files for a way of training that was decided; paths in them are seen from the
+    working folder.
+    """
+    words = [
+        "accelerate",
+        "launch",
+        "--config_file",
+        (folder / "accelerate.yaml").as_posix(),
+        str(script or "train.py"),
+        *arguments,
+    ]
     found = {
         "accelerate.yaml": _yaml(_accelerate(training, processes, folder), why),
-        "training.yaml": _yaml(_arguments(training), ("for TrainingArguments; it has to agree with accelerate.yaml",)),
+        "training.yaml": _yaml(
+            _arguments(training), ("for TrainingArguments; it has to agree with accelerate.yaml",)
+        ),
         "launch.sh": f"#!/bin/sh\n{shlex.join(words)}\n",
     }
     if training.mode.startswith("zero"):
@@ -134,8 +169,21 @@ def _chosen(wanted: Wanted, machine: Machine, language: Language) -> tuple[Train
             }
             host = say("plan.host", language, host=gib(estimate.host * ranks)) if estimate.host else ""
             moment = say(f"moment.{estimate.worst.name}", language)
-            needs = say("plan.needs", language, peak=gib(estimate.peak), limit=gib(capacity(machine)), moment=moment) + host
-            return training, (say("plan.what", language, **values), needs, say("preflight.asked-mode", language, mode=mode))
+            needs = (
+                say(
+                    "plan.needs",
+                    language,
+                    peak=gib(estimate.peak),
+                    limit=gib(capacity(machine)),
+                    moment=moment,
+                )
+                + host
+            )
+            return training, (
+                say("plan.what", language, **values),
+                needs,
+                say("preflight.asked-mode", language, mode=mode),
+            )
     raise UsageError(say("preflight.no-fit", language, mode=mode, machine=machine.spec))
 
 
@@ -168,7 +216,9 @@ def _accelerate(training: Training, processes: int, folder: Path) -> dict[str, A
         "use_cpu": False,
         "debug": False,
     }
-    if training.mode.startswith("zero"):  # its own file says precision and accumulation; accelerate refuses to hear them twice
+    if training.mode.startswith(
+        "zero"
+    ):  # its own file says precision and accumulation; accelerate refuses to hear them twice
         config["deepspeed_config"] = {
             "deepspeed_config_file": (folder / "deepspeed.json").as_posix(),
             "zero3_init_flag": training.mode == "zero3",
@@ -190,7 +240,11 @@ def _accelerate(training: Training, processes: int, folder: Path) -> dict[str, A
 
 def _deepspeed(training: Training) -> dict[str, Any]:
     """DeepSpeed's configuration (`deepspeed/runtime/config.py`); an optimizer is the script's own."""
-    zero: dict[str, Any] = {"stage": int(training.mode[-1]), "overlap_comm": True, "contiguous_gradients": True}
+    zero: dict[str, Any] = {
+        "stage": int(training.mode[-1]),
+        "overlap_comm": True,
+        "contiguous_gradients": True,
+    }
     if training.offload in ("optimizer", "parameters"):
         zero["offload_optimizer"] = {"device": "cpu", "pin_memory": True}
     if training.offload == "parameters":

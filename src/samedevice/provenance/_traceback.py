@@ -1,4 +1,6 @@
-"""Tracebacks as they would be on real hardware: without the frames that only the virtual machine put there."""
+"""Tracebacks as they would be on real hardware: without the frames that only the virtual machine put
+there.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +73,9 @@ def without_ours(traceback: TracebackType | None) -> TracebackType | None:
     inside = False
     while traceback is not None:
         file = traceback.tb_frame.f_code.co_filename
-        inside = file.startswith(_OURS) or (inside and (file.startswith("<frozen ") or any(part in file for part in _BELOW_US)))
+        inside = file.startswith(_OURS) or (
+            inside and (file.startswith("<frozen ") or any(part in file for part in _BELOW_US))
+        )
         if file.startswith(_OURS):
             while kept and any(part in kept[-1].tb_frame.f_code.co_filename for part in _ABOVE_US):
                 kept.pop()

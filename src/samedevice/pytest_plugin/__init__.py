@@ -1,7 +1,8 @@
 """Runs a test suite on a virtual machine: `pytest --machine 2x24GB`.
 
-Must guarantee: loading this imports neither torch nor the engine, and without a machine nothing of pytest changes; with one,
-the machine is entered before the first conftest, because test modules ask for devices while they are imported.
+Must guarantee: loading this imports neither torch nor the engine, and without a machine nothing of pytest
+changes; with one, the machine is entered before the first conftest, because test modules ask for devices
+while they are imported.
 """
 
 from __future__ import annotations

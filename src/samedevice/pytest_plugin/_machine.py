@@ -39,12 +39,16 @@ class SuiteMachine:
         self.on_mismatch = on_mismatch
         self._family = Family(spec, on_mismatch, None)
         self._reporter = Reporter(str(self._family.folder))
-        self._engine: VirtualMachine = VirtualMachine(machine, on_mismatch=on_mismatch, observer=self._reporter.note_in_forks)
+        self._engine: VirtualMachine = VirtualMachine(
+            machine, on_mismatch=on_mismatch, observer=self._reporter.note_in_forks
+        )
         self._reporter.attach(self._engine)
 
     @property
     def findings(self) -> list[Finding]:
-        """What was found in this test so far, in processes that it started too, each distinct statement once."""
+        """What was found in this test so far, in processes that it started too, each distinct statement
+        once.
+        """
         return [judge(seen.event, seen.count, ranks=seen.ranks) for seen in together(self._members())]
 
     @property
@@ -59,7 +63,15 @@ class SuiteMachine:
 
     def _members(self) -> list[Member]:
         engine = self._engine
-        own = Member(None, os.getpid(), "running", tuple(engine.events), tuple(engine.event_counts), engine.memory(), engine.physical())
+        own = Member(
+            None,
+            os.getpid(),
+            "running",
+            tuple(engine.events),
+            tuple(engine.event_counts),
+            engine.memory(),
+            engine.physical(),
+        )
         return [own, *self._family.members()]
 
     def memory(self) -> dict[str, DeviceMemory]:
@@ -99,6 +111,8 @@ class Isolation:
 
     @pytest.fixture(autouse=True)
     def _samedevice_isolated(self) -> Iterator[None]:
-        """Inside the fixtures of wider scope, around all others: what those set holds for every test of their scope."""
+        """Inside the fixtures of wider scope, around all others: what those set holds for every test of their
+        scope.
+        """
         with self._machine.isolated():
             yield

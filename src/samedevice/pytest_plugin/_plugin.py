@@ -22,7 +22,8 @@ _BEFORE: pytest.StashKey[list[dict[str, Any]]] = pytest.StashKey()
 """On the configuration: what was found while the tests were collected and is not yet told."""
 
 _MARKER = (
-    'machine(spec, on_mismatch="raise"): run this test on a virtual machine of its own, such as "2x24GB" (samedevice). '
+    'machine(spec, on_mismatch="raise"): run this test on a virtual machine of its own, such as "2x24GB" '
+    "(samedevice). "
     'on_mismatch="record" notes what CUDA would refuse, moves the operand and goes on.'
 )
 
@@ -33,7 +34,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--machine",
         metavar="SPEC",
-        help='run the tests on a virtual machine: 2x24GB, 8xA100-80G, 4xRTX4090, a + of those, or a TOML file; "" for none',
+        help="run the tests on a virtual machine: 2x24GB, 8xA100-80G, 4xRTX4090, a + of those, or a TOML "
+        'file; "" for none',
     )
     group.addoption(
         "--on-mismatch",
@@ -44,7 +46,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--device-findings",
         choices=("error", "report"),
-        help="a test with findings fails, or is only reported; default: error with --on-mismatch=record, else report",
+        help="a test with findings fails, or is only reported; "
+        "default: error with --on-mismatch=record, else report",
     )
     parser.addini("machine", "virtual machine for the tests, as for --machine", default="")
 
@@ -96,7 +99,7 @@ def pytest_report_header(config: pytest.Config) -> str | None:
     return f"machine: {spec} (virtual), on mismatch: {config.option.on_mismatch}" if spec else None
 
 
-# -- tests -----------------------------------------------------------------------------------------------------------------------------
+# -- tests
 
 
 @pytest.fixture
@@ -132,7 +135,9 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     names = item.fixturenames
     if "virtual_machine" not in names:
         known = item._fixtureinfo.name2fixturedefs
-        inner = (place for place, name in enumerate(names) if name in known and known[name][-1].scope == "function")
+        inner = (
+            place for place, name in enumerate(names) if name in known and known[name][-1].scope == "function"
+        )
         names.insert(next(inner, len(names)), "virtual_machine")
 
 
@@ -161,7 +166,9 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     """Attach the findings: to a failure as a section, to the last report of a test as data."""
     report: Any = yield
     machines = _machines(item)
-    reads = [place for machine in machines for place in machine.assumed_reads if "/_pytest/" not in place.file]
+    reads = [
+        place for machine in machines for place in machine.assumed_reads if "/_pytest/" not in place.file
+    ]
     if report.failed and reads:
         from samedevice.report import assumed_text
 
@@ -186,14 +193,18 @@ class _Tracebacks:
     """Plugin of its own: one plugin cannot both wrap a hook and take part in it."""
 
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> None:
-        """End a traceback at the failing statement, as on real hardware; `--full-trace` shows our frames, too."""
+        """End a traceback at the failing statement, as on real hardware; `--full-trace` shows our frames,
+        too.
+        """
         if call.excinfo is None or not _machines(item) or item.config.getoption("fulltrace", False):
             return
         from samedevice.provenance import without_ours
 
         trimmed = without_ours(call.excinfo.tb)
         if trimmed is not None:
-            call.excinfo = pytest.ExceptionInfo.from_exc_info((call.excinfo.type, call.excinfo.value, trimmed))
+            call.excinfo = pytest.ExceptionInfo.from_exc_info(
+                (call.excinfo.type, call.excinfo.value, trimmed)
+            )
 
 
 def _machines(item: pytest.Item) -> list[SuiteMachine]:

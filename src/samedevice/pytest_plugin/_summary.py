@@ -1,4 +1,5 @@
-"""Findings of tests on their way to the reader: through the reports, from the workers of xdist too, to the end of the run.
+"""Findings of tests on their way to the reader: through the reports, from the workers of xdist too, to the
+end of the run.
 
 pytest speaks English, and so do findings here, whatever the locale.
 """
@@ -34,7 +35,11 @@ def as_entries(findings: Sequence[Finding], where: str) -> list[dict[str, Any]]:
             "line": _line(finding),
             "text": finding_text(finding).rstrip(),
             "count": finding.count,
-            "statement": [finding.code, finding.op, *((finding.at.file, finding.at.line, finding.at.function) if finding.at else ())],
+            "statement": [
+                finding.code,
+                finding.op,
+                *((finding.at.file, finding.at.line, finding.at.function) if finding.at else ()),
+            ],
         }
         for finding in findings
     ]
@@ -44,7 +49,9 @@ def _line(finding: Finding) -> str:
     from samedevice.diagnosis import code_of
     from samedevice.report import short_path
 
-    place = f" ({short_path(finding.at.file)}:{finding.at.line} in {finding.at.function})" if finding.at else ""
+    place = (
+        f" ({short_path(finding.at.file)}:{finding.at.line} in {finding.at.function})" if finding.at else ""
+    )
     return f"{finding.code} {code_of(finding.code).name}: {finding.title}{place}"
 
 
@@ -70,7 +77,9 @@ class Summary:
         if report.failed:
             self._failed.add(report.nodeid)
         for entry in getattr(report, "device_findings", ()):
-            found = self._statements.setdefault(tuple(entry["statement"]), _Statement(entry["line"], entry["text"]))
+            found = self._statements.setdefault(
+                tuple(entry["statement"]), _Statement(entry["line"], entry["text"])
+            )
             if entry["where"] not in found.tests:
                 found.tests.append(entry["where"])
 
@@ -80,7 +89,9 @@ class Summary:
             return
         terminalreporter.section("device findings")
         for statement in self._statements.values():
-            shown = self._config.option.tbstyle != "no" and any(test in self._failed for test in statement.tests)
+            shown = self._config.option.tbstyle != "no" and any(
+                test in self._failed for test in statement.tests
+            )
             terminalreporter.write_line(f"{statement.line}; see above" if shown else statement.text)
             at_most = len(statement.tests) if self._config.option.verbose > 0 else _TESTS_SHOWN
             for test in statement.tests[:at_most]:
@@ -88,7 +99,9 @@ class Summary:
             if len(statement.tests) > at_most:
                 terminalreporter.write_line(f"  and in {len(statement.tests) - at_most} more; -v lists them")
         tests = {test for statement in self._statements.values() for test in statement.tests}
-        terminalreporter.write_line(f"{_counted(len(self._statements), 'statement')} in {_counted(len(tests), 'test')}")
+        terminalreporter.write_line(
+            f"{_counted(len(self._statements), 'statement')} in {_counted(len(tests), 'test')}"
+        )
 
 
 def _counted(number: int, thing: str) -> str:

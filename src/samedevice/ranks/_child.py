@@ -1,7 +1,9 @@
-"""In a process below a virtual machine: enter the same machine as soon as torch is there, and tell the parent what was seen.
+"""In a process below a virtual machine: enter the same machine as soon as torch is there, and tell the parent
+what was seen.
 
-Loaded by file before anything else of samedevice, so it imports the standard library only. Must guarantee: what was seen is on
-disk whenever something new was seen, because a rank may be killed; helpers of a launcher that never import torch are left alone.
+Loaded by file before anything else of samedevice, so it imports the standard library only. Must guarantee:
+what was seen is on disk whenever something new was seen, because a rank may be killed; helpers of a launcher
+that never import torch are left alone.
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ from typing import Any
 
 
 def wait_for_torch(inherited: dict[str, Any]) -> None:
-    """Enter the machine that `inherited` describes right after torch's import; at once if torch is there already."""
+    """Enter the machine that `inherited` describes right after torch's import; at once if torch is there
+    already.
+    """
     if "torch" in sys.modules:
         _enter(inherited)
     else:
@@ -33,13 +37,16 @@ def wait_for_torch(inherited: dict[str, Any]) -> None:
 class _AfterTorch(importlib.abc.MetaPathFinder):
     """Lets torch be found as always, and calls back once when its import is done.
 
-    Libraries ask for torch's spec only to see whether it is installed, so being asked does not mean that it is imported.
+    Libraries ask for torch's spec only to see whether it is installed, so being asked does not mean that it
+    is imported.
     """
 
     def __init__(self, then: Callable[[], None]) -> None:
         self._then = then
 
-    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
         if fullname != "torch" or self not in sys.meta_path:
             return None
         for finder in sys.meta_path[sys.meta_path.index(self) + 1 :]:
@@ -67,7 +74,9 @@ class _AfterTorch(importlib.abc.MetaPathFinder):
 
 
 class Reporter:
-    """Tells the parent what this process saw: on the machine that it entered itself, or that it was forked with."""
+    """Tells the parent what this process saw: on the machine that it entered itself, or that it was forked
+    with.
+    """
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
@@ -83,7 +92,9 @@ class Reporter:
         util.register_after_fork(self, Reporter._forked)
 
     def _forked(self) -> None:
-        """A forked process begins without what its parent saw; multiprocessing ends it without exit handlers."""
+        """A forked process begins without what its parent saw; multiprocessing ends it without exit
+        handlers.
+        """
         from multiprocessing import util
 
         self._machine.forget()
@@ -153,8 +164,9 @@ _CRASHES = (signal.SIGILL, signal.SIGABRT, signal.SIGFPE, signal.SIGSEGV)
 
 
 def note_exits(folder: str) -> Callable[[], None]:
-    """Note each child that this process sees end with a status above 0 or crash: none can tell its own status. What is returned stops
-    it."""
+    """Note each child that this process sees end with a status above 0 or crash: none can tell its own
+    status. What is returned stops it.
+    """
     import subprocess
     from multiprocessing import popen_fork  # popen_spawn_posix builds on it
 

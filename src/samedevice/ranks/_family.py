@@ -1,7 +1,7 @@
 """The processes below one virtual machine: what they inherit, and what they saw, put together.
 
-Must guarantee: the environment is as before when the family is over, its folder is gone, and each statement is told once, with
-the ranks that ran into it.
+Must guarantee: the environment is as before when the family is over, its folder is gone, and each statement
+is told once, with the ranks that ran into it.
 """
 
 from __future__ import annotations
@@ -48,8 +48,14 @@ class Member:
 
     @property
     def concerned(self) -> bool:
-        """Whether it is a rank or used a GPU: a launcher's own process, which only asks how many there are, is neither."""
-        return self.rank is not None or bool(self.events) or any(own.peak_allocated for own in self.memory.values())
+        """Whether it is a rank or used a GPU: a launcher's own process, which only asks how many there are,
+        is neither.
+        """
+        return (
+            self.rank is not None
+            or bool(self.events)
+            or any(own.peak_allocated for own in self.memory.values())
+        )
 
     @property
     def name(self) -> str:
@@ -69,7 +75,9 @@ class Seen:
 class Family:
     """What the processes below a machine inherit; `members` is what they told so far."""
 
-    def __init__(self, machine: str, on_mismatch: str, script: str | None, assumed_ranks: int | None = None) -> None:
+    def __init__(
+        self, machine: str, on_mismatch: str, script: str | None, assumed_ranks: int | None = None
+    ) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="samedevice-"))
         spec = str(Path(machine).absolute()) if Path(machine).is_file() else machine
         self._told = json.dumps(
@@ -86,7 +94,10 @@ class Family:
     def environment(self) -> dict[str, str]:
         """The variables that a child needs, on top of this process's own."""
         path = os.environ.get("PYTHONPATH")
-        return {VARIABLE: self._told, "PYTHONPATH": os.pathsep.join([str(_BOOTSTRAP), *([path] if path else [])])}
+        return {
+            VARIABLE: self._told,
+            "PYTHONPATH": os.pathsep.join([str(_BOOTSTRAP), *([path] if path else [])]),
+        }
 
     @contextmanager
     def adopted(self) -> Iterator[Family]:
@@ -109,10 +120,14 @@ class Family:
         found = []
         for path in self.folder.glob("*.pickle"):
             with suppress(OSError, EOFError, pickle.UnpicklingError), path.open("rb") as file:
-                told: dict[str, Any] = pickle.load(file)  # our own processes wrote it, into a folder of this user alone
+                told: dict[str, Any] = pickle.load(
+                    file
+                )  # our own processes wrote it, into a folder of this user alone
                 if told["status"] == "completed" and path.with_suffix(".failed").exists():
                     told["status"] = "script-error"  # `sys.exit(1)`
-                found.append(Member(**{**told, "events": tuple(told["events"]), "counts": tuple(told["counts"])}))
+                found.append(
+                    Member(**{**told, "events": tuple(told["events"]), "counts": tuple(told["counts"])})
+                )
         return sorted(found, key=lambda member: (member.rank is None, member.rank or 0, member.pid))
 
     def forget(self) -> None:
@@ -141,16 +156,26 @@ def together(members: Sequence[Member]) -> list[Seen]:
 
 
 def memory_by_gpu(members: Sequence[Member]) -> dict[str, DeviceMemory]:
-    """What the processes held on each GPU of the machine: the peaks of those that were there at the same time, added up."""
+    """What the processes held on each GPU of the machine: the peaks of those that were there at the same
+    time, added up.
+    """
     used = _used(members)
     total = {index: own.total for member in members for index, own in _held(member).items()}
     nothing = DeviceMemory(0, 0, 0, 0, 0)
-    return {f"cuda:{index}": replace(_added(used.get(index, {}).values()) or nothing, total=total[index]) for index in sorted(total)}
+    return {
+        f"cuda:{index}": replace(_added(used.get(index, {}).values()) or nothing, total=total[index])
+        for index in sorted(total)
+    }
 
 
 def memory_by_rank(members: Sequence[Member]) -> dict[str, DeviceMemory]:
     """What each process held, where it held anything, and the sum where several held something of one GPU."""
-    rows = {f"{member.name} {device}": own for member in members for device, own in member.memory.items() if own.peak_allocated}
+    rows = {
+        f"{member.name} {device}": own
+        for member in members
+        for device, own in member.memory.items()
+        if own.peak_allocated
+    }
     for index, users in sorted(_used(members).items()):
         if len(users) > 1 and (whole := _added(users.values())) is not None:
             who = " + ".join(users) if len(users) <= _FEW else f"{len(users)} processes"
@@ -167,7 +192,19 @@ def crowded(members: Sequence[Member]) -> list[Event]:
             told = replace(whole, allocated=whole.peak_allocated, reserved=whole.peak_reserved)
             notes = tuple(f"{name}: {own.peak_allocated / (1 << 30):.1f} GiB" for name, own in users.items())
             nowhere = Place("", 0, "")
-            events.append(Event(EventKind.SHARED_GPU, "", "", nowhere, None, None, (), memory={f"cuda:{index}": told}, notes=notes))
+            events.append(
+                Event(
+                    EventKind.SHARED_GPU,
+                    "",
+                    "",
+                    nowhere,
+                    None,
+                    None,
+                    (),
+                    memory={f"cuda:{index}": told},
+                    notes=notes,
+                )
+            )
     return events
 
 
@@ -181,12 +218,18 @@ def _held(member: Member) -> dict[int, DeviceMemory]:
 
 
 def _used(members: Sequence[Member]) -> dict[int, dict[str, DeviceMemory]]:
-    """For each GPU of the machine the processes that held something of it at the same time, those that together held most."""
+    """For each GPU of the machine the processes that held something of it at the same time, those that
+    together held most.
+    """
     found: dict[int, dict[str, DeviceMemory]] = {}
     for last in members:
         there = [member for member in members if member.began <= last.began <= member.ended]
         for index in _held(last):
-            users = {member.name: own for member in there if (own := _held(member).get(index)) is not None and own.peak_allocated}
+            users = {
+                member.name: own
+                for member in there
+                if (own := _held(member).get(index)) is not None and own.peak_allocated
+            }
             if _peak(users) > _peak(found.get(index, {})):
                 found[index] = users
     return found

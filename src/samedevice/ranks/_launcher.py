@@ -1,7 +1,7 @@
 """The real launchers, as commands, and one launch from its start to its last process.
 
-Must guarantee: the launcher that runs is the installed one, with this process's own terminal; when it has ended, no process of
-the launch is left.
+Must guarantee: the launcher that runs is the installed one, with this process's own terminal; when it has
+ended, no process of the launch is left.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ _GRACE_OF_RANKS = 10.0
 """The same for ranks whose rank 0 has ended: they still leave their process group, and Python with torch."""
 
 
-def launch_command(launcher: str, processes: int, options: Sequence[str], program: Sequence[str], *, module: bool) -> list[str]:
+def launch_command(
+    launcher: str, processes: int, options: Sequence[str], program: Sequence[str], *, module: bool
+) -> list[str]:
     """The command line of a launch. Raises UsageError for a launcher that is not known or not installed."""
     if launcher not in LAUNCHERS:
         raise UsageError(f"a launcher is one of {', '.join(LAUNCHERS)}, not {launcher!r}")
@@ -44,9 +46,24 @@ def launch_command(launcher: str, processes: int, options: Sequence[str], progra
         return [*head, *options, *(["-m"] if module else []), *program]
     if launcher == "accelerate":
         several = ["--multi_gpu"] if processes > 1 and not _chosen(options) else []
-        head = [*python, "accelerate.commands.launch", "--num_processes", str(processes), *several, *_defaults(options)]
+        head = [
+            *python,
+            "accelerate.commands.launch",
+            "--num_processes",
+            str(processes),
+            *several,
+            *_defaults(options),
+        ]
         return [*head, *options, *(["-m"] if module else []), *program]
-    return [*python, "deepspeed.launcher.runner", "--num_gpus", str(processes), *options, *(["--module"] if module else []), *program]
+    return [
+        *python,
+        "deepspeed.launcher.runner",
+        "--num_gpus",
+        str(processes),
+        *options,
+        *(["--module"] if module else []),
+        *program,
+    ]
 
 
 def _chosen(options: Sequence[str]) -> bool:
@@ -60,12 +77,23 @@ def _defaults(options: Sequence[str]) -> list[str]:
     if any(option.startswith("--config_file") for option in options):
         return []
     wanted = {"--num_machines": "1", "--mixed_precision": "no", "--dynamo_backend": "no"}
-    return [word for name, value in wanted.items() if not any(o.startswith(name) for o in options) for word in (name, value)]
+    return [
+        word
+        for name, value in wanted.items()
+        if not any(o.startswith(name) for o in options)
+        for word in (name, value)
+    ]
 
 
 def launch(command: Sequence[str], family: Family) -> int:
-    """Run a launch and wait for its end. Returns its exit status; negative for a signal. Ctrl-C comes out as KeyboardInterrupt."""
-    environment = {"OMP_NUM_THREADS": "1", **os.environ, **family.environment()}  # values are small: threads would only wait
+    """Run a launch and wait for its end. Returns its exit status; negative for a signal. Ctrl-C comes out as
+    KeyboardInterrupt.
+    """
+    environment = {
+        "OMP_NUM_THREADS": "1",
+        **os.environ,
+        **family.environment(),
+    }  # values are small: threads would only wait
     process = subprocess.Popen(list(command), env=environment)
     try:
         return process.wait()
@@ -83,11 +111,14 @@ def launch(command: Sequence[str], family: Family) -> int:
 
 
 def end_left_over(family: Family, *, among_ranks: bool = False) -> list[int]:
-    """End what still runs of a family, by its own mark in the environment of each process; returns the process ids.
+    """End what still runs of a family, by its own mark in the environment of each process; returns the
+    process ids.
 
-    Where the script is a rank itself and started the others, these end about when it does (`among_ranks`), and get time for it.
+    Where the script is a rank itself and started the others, these end about when it does (`among_ranks`),
+    and get time for it.
 
-    Python's own helpers stay: they end by themselves with the process that they help, and a script does not leave them.
+    Python's own helpers stay: they end by themselves with the process that they help, and a script does not
+    leave them.
     """
     ended: list[int] = []
     _wait_for_the_end(family, _GRACE_OF_RANKS if among_ranks else _GRACE)
@@ -130,9 +161,11 @@ def _left_over(family: Family) -> list[int]:
 
 
 def _helps_python(pid: int) -> bool:
-    """Whether a process is a helper of multiprocessing's: it lives on a pipe, and ends when the last process that holds it has.
+    """Whether a process is a helper of multiprocessing's: it lives on a pipe, and ends when the last process
+    that holds it has.
 
-    Children of the fork server have its command line, and are the script's; so that one is known by its number.
+    Children of the fork server have its command line, and are the script's; so that one is known by its
+    number.
     """
     server = sys.modules.get("multiprocessing.forkserver")
     if server is not None and pid == server._forkserver._forkserver_pid:

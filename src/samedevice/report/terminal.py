@@ -1,7 +1,7 @@
 """Findings as text for a terminal: one block for each finding, then a summary.
 
-Text of the script never reaches rich as markup, only as plain characters. Lines wrap under their own text at the width of the
-terminal; without a terminal nothing wraps, so that a log can be searched.
+Text of the script never reaches rich as markup, only as plain characters. Lines wrap under their own text at
+the width of the terminal; without a terminal nothing wraps, so that a log can be searched.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ _LEAST_TEXT = 10
 
 
 def open_console(stream: TextIO) -> Console:
-    """A console on `stream`: colour only on a terminal and without NO_COLOR, width of the terminal, no limit without one."""
+    """A console on `stream`: colour only on a terminal and without NO_COLOR, width of the terminal, no limit
+    without one.
+    """
     on_terminal = stream.isatty()
     width = None if on_terminal or os.environ.get("COLUMNS") else _UNLIMITED
     return Console(file=stream, width=width, highlight=False, markup=False, emoji=False, soft_wrap=False)
@@ -54,12 +56,18 @@ def readable_language(stream: TextIO, language: Language) -> Language:
 def finding_text(finding: Finding, language: Language = "en") -> str:
     """One finding as plain text without colour or wrapping."""
     stream = StringIO()
-    print_finding(Console(file=stream, width=_UNLIMITED, highlight=False, markup=False, color_system=None), finding, language)
+    print_finding(
+        Console(file=stream, width=_UNLIMITED, highlight=False, markup=False, color_system=None),
+        finding,
+        language,
+    )
     return stream.getvalue()
 
 
 def assumed_text(reads: Sequence[Place], language: Language = "en") -> str:
-    """What to tell when a program failed that had read values which nobody computed; the last reads are named."""
+    """What to tell when a program failed that had read values which nobody computed; the last reads are
+    named.
+    """
     named = [harmless(f"{short_path(place.file)}:{place.line}") for place in reads[-_READS_SHOWN:]][::-1]
     if len(reads) > _READS_SHOWN:
         named.append(say("assumed-read.more", language, count=len(reads) - _READS_SHOWN))
@@ -77,7 +85,11 @@ def _asked(places: Sequence[Place], language: Language) -> str:
 def print_finding(console: Console, finding: Finding, language: Language = "en") -> None:
     """The block of one finding."""
     name = code_of(finding.code).name
-    _put(console, 0, Text.assemble((finding.code, "bold red"), (f" {name}", "bold"), f": {harmless(finding.title)}"))
+    _put(
+        console,
+        0,
+        Text.assemble((finding.code, "bold red"), (f" {name}", "bold"), f": {harmless(finding.title)}"),
+    )
     if finding.at is not None and (finding.at.file or finding.at.code):
         _put(console, 2, _place(finding.at, language))
     if finding.user_at is not None and not _same_line(finding.user_at, finding.at):
@@ -123,7 +135,9 @@ def print_run(
     language: Language = "en",
     asked: Sequence[Place] = (),
 ) -> None:
-    """Every finding of a run, then the summary: machine, count, how the script ended, values it asked for in vain, peaks of memory."""
+    """Every finding of a run, then the summary: machine, count, how the script ended, values it asked for in
+    vain, peaks of memory.
+    """
     for finding in findings:
         print_finding(console, finding, language)
         console.print()
@@ -162,7 +176,9 @@ def print_preflight(
     needs: Needs | None = None,
     language: Language = "en",
 ) -> None:
-    """The parallel mode of a launch, what could not be told, its memory where asked for, and what it is refused for."""
+    """The parallel mode of a launch, what could not be told, its memory where asked for, and what it is
+    refused for.
+    """
     _labelled(console, "mode", Text(harmless(mode)), language)
     for note in notes:
         _labelled(console, "note", Text(harmless(note)), language)
@@ -175,7 +191,13 @@ def print_preflight(
         console.print()
     passed = "preflight.passed" if needs is None or needs.fits else "preflight.unfit"
     key = {0: passed, 1: "preflight.refused-one"}.get(len(findings), "preflight.refused")
-    _put(console, 0, Text.assemble(("samedevice", "bold"), f": {say(key, language, count=len(findings), machine=harmless(machine))}"))
+    _put(
+        console,
+        0,
+        Text.assemble(
+            ("samedevice", "bold"), f": {say(key, language, count=len(findings), machine=harmless(machine))}"
+        ),
+    )
 
 
 def _needs(console: Console, needs: Needs, language: Language) -> None:
@@ -183,7 +205,10 @@ def _needs(console: Console, needs: Needs, language: Language) -> None:
         _labelled(console, "memory", Text(harmless(needs.headline)), language)
     widths = [max(Text(cell).cell_len for cell in column) for column in zip(*needs.table, strict=True)]
     for number, row in enumerate(needs.table):
-        cells = [_padded(cell, width, right=column > 0) for column, (cell, width) in enumerate(zip(row, widths, strict=True))]
+        cells = [
+            _padded(cell, width, right=column > 0)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
         _put(console, 2 + _LABEL, Text("  ".join(cells).rstrip(), "dim" if number == 0 else ""))
     for note in needs.notes:
         _labelled(console, "note", Text(harmless(note)), language)
@@ -221,13 +246,24 @@ def _why(finding: Finding, language: Language) -> str:
 def _operands(console: Console, operands: Sequence[Operand], language: Language, guilty: str | None) -> None:
     rows = [(harmless(operand.name), typed_shape(operand), operand.device) for operand in operands]
     names, shapes, devices = ([row[column] for row in rows] for column in range(3))
-    widths = [max(map(len, names), default=0), max(map(len, shapes), default=0), max(map(len, devices), default=0)]
+    widths = [
+        max(map(len, names), default=0),
+        max(map(len, shapes), default=0),
+        max(map(len, devices), default=0),
+    ]
     widths[0] = max(widths[0], _LABEL - 2)
     origin_column = 2 + sum(widths) + 2 * len(widths)
     beside = console.width - origin_column >= _LEAST_ORIGIN
     for operand, (name, shape, device) in zip(operands, rows, strict=True):
         origin = Text(_origin(operand, language))
-        head = Text.assemble((name.ljust(widths[0]), "cyan"), "  ", shape.ljust(widths[1]), "  ", (device.ljust(widths[2]), "yellow"), "  ")
+        head = Text.assemble(
+            (name.ljust(widths[0]), "cyan"),
+            "  ",
+            shape.ljust(widths[1]),
+            "  ",
+            (device.ljust(widths[2]), "yellow"),
+            "  ",
+        )
         if beside:
             _put(console, 2, head + origin, head=len(head))
         else:
@@ -241,9 +277,13 @@ def _origin(operand: Operand, language: Language) -> str:
     if operand.tied:
         facts.append(say("tied", language, names=enumerate_words(operand.tied, language)))
     if operand.moved is not None:
-        call = next((f".{name}()" for name in ("to", "cuda", "cpu") if f".{name}(" in operand.moved.code), None)
+        call = next(
+            (f".{name}()" for name in ("to", "cuda", "cpu") if f".{name}(" in operand.moved.code), None
+        )
         where = _line(operand.moved)
-        facts.append(say("moved-by", language, call=call, place=where) if call else say("moved", language, place=where))
+        facts.append(
+            say("moved-by", language, call=call, place=where) if call else say("moved", language, place=where)
+        )
         if operand.made is not None and not _same_line(operand.made, operand.moved):
             facts.append(say("made", language, place=_line(operand.made)))
     elif operand.made is not None:
@@ -255,7 +295,12 @@ def _origin(operand: Operand, language: Language) -> str:
 
 
 def _fix(console: Console, fix: Fix, language: Language) -> None:
-    _labelled(console, "fix", Text(f"{harmless(fix.title)} ({say(f'safety.{fix.safety}', language)})", "green"), language)
+    _labelled(
+        console,
+        "fix",
+        Text(f"{harmless(fix.title)} ({say(f'safety.{fix.safety}', language)})", "green"),
+        language,
+    )
     for line in (fix.diff or "").splitlines():
         style = {"+": "green", "-": "red"}.get(line[:1], "")
         _put(console, 2 + _LABEL, Text(harmless(line), style))
@@ -266,7 +311,12 @@ def _memory(console: Console, memory: Mapping[str, DeviceMemory], language: Lang
         return
     heads = [say(f"memory.{column}", language) for column in ("device", "allocated", "reserved", "total")]
     rows = [
-        [device, bytes_text(ledger.peak_allocated), bytes_text(ledger.peak_reserved), bytes_text(ledger.total)]
+        [
+            device,
+            bytes_text(ledger.peak_allocated),
+            bytes_text(ledger.peak_reserved),
+            bytes_text(ledger.total),
+        ]
         for device, ledger in memory.items()
     ]
     widths = [max(Text(cell).cell_len for cell in column) for column in zip(heads, *rows, strict=True)]
@@ -275,7 +325,10 @@ def _memory(console: Console, memory: Mapping[str, DeviceMemory], language: Lang
             _put(console, 2, Text(f"{device}  {allocated} / {total}"))
         return
     for row, style in [(heads, "dim"), *((row, "") for row in rows)]:
-        cells = [_padded(cell, width, right=index > 0) for index, (cell, width) in enumerate(zip(row, widths, strict=True))]
+        cells = [
+            _padded(cell, width, right=index > 0)
+            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
         _put(console, 2, Text("  ".join(cells).rstrip(), style))
 
 
@@ -287,7 +340,9 @@ def _padded(cell: str, width: int, *, right: bool) -> str:
 def _place(place: Place, language: Language) -> Text:
     if not place.file:
         return Text(harmless(place.code), "italic")
-    where = say("at", language, place=_line(place), function=place.function) if place.function else _line(place)
+    where = (
+        say("at", language, place=_line(place), function=place.function) if place.function else _line(place)
+    )
     text = Text(harmless(where))
     if place.code:
         text.append("      ").append(harmless(place.code), "italic")
@@ -309,7 +364,9 @@ def _labelled(console: Console, label: str, text: Text, language: Language) -> N
 
 
 def _put(console: Console, indent: int, text: Text, head: int = 2) -> None:
-    """One logical line at `indent`. Its first `head` characters stay together; what does not fit goes on below, beside them."""
+    """One logical line at `indent`. Its first `head` characters stay together; what does not fit goes on
+    below, beside them.
+    """
     if indent + text[:head].cell_len > console.width - _LEAST_TEXT:
         head = 2
     hang = indent + text[:head].cell_len

@@ -1,4 +1,5 @@
-"""What CUDA accepts: one row per operator, derived from torch's own operator declarations and from hand-written rows.
+"""What CUDA accepts: one row per operator, derived from torch's own operator declarations and from
+hand-written rows.
 
 Needs no torch: the declarations are a text file inside the torch distribution.
 """

@@ -1,6 +1,8 @@
-"""Reads torch's operator declarations, `torchgen/packaged/ATen/native/native_functions.yaml`, of the installed version.
+"""Reads torch's operator declarations, `torchgen/packaged/ATen/native/native_functions.yaml`, of the
+installed version.
 
-A scan by lines, not a YAML parser: the file has 16,000 lines and one fixed layout, and reading it takes 20 ms instead of seconds.
+A scan by lines, not a YAML parser: the file has 16,000 lines and one fixed layout, and reading it takes 20 ms
+instead of seconds.
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ class Declaration:
     """The comment beside it, which tells who checks instead."""
     structured: bool
     cuda: bool
-    """Whether a kernel is registered for CUDA itself; composite operators have none, so no wrapper checks them."""
+    """Whether a kernel is registered for CUDA itself; composite operators have none, so no wrapper checks
+    them.
+    """
     only_on_cpu: bool
     """Whether the CPU has a kernel, and neither CUDA nor all devices together: CUDA refuses the operator."""
     implicit: bool
@@ -47,8 +51,10 @@ class Declaration:
     def wrapper(self) -> str:
         """Name of the generated wrapper.
 
-        Source: torchgen/dest/register_dispatch_key.py, `wrapper_CUDA_` + overload + `_` + name, or for structured operators
-        `wrapper_CUDA_` + name + `_` + overload; torchgen/api/cpp.py and native.py add `_out` to the name of out= variants.
+        Source: torchgen/dest/register_dispatch_key.py, `wrapper_CUDA_` + overload + `_` + name, or for
+        structured operators
+        `wrapper_CUDA_` + name + `_` + overload; torchgen/api/cpp.py and native.py add `_out` to the name of
+        out= variants.
         """
         base, _, overload = self.name.partition(".")
         if self.outputs:
@@ -73,13 +79,19 @@ def declarations() -> dict[str, Declaration]:
         if match:
             if heading is not None:
                 found[heading[1]] = _read(heading[1], heading[2], lines)
-                delegates.update((heading[1], found_at[1]) for line in lines if (found_at := _DELEGATE.match(line)))
+                delegates.update(
+                    (heading[1], found_at[1]) for line in lines if (found_at := _DELEGATE.match(line))
+                )
             heading, lines = match, []
         else:
             lines.append(line)
     for name, target in delegates.items():
         owner = found.get(target)
-        found[name] = replace(found[name], cuda=owner is not None and owner.cuda, only_on_cpu=owner is not None and owner.only_on_cpu)
+        found[name] = replace(
+            found[name],
+            cuda=owner is not None and owner.cuda,
+            only_on_cpu=owner is not None and owner.only_on_cpu,
+        )
     return found
 
 
@@ -107,11 +119,19 @@ def _read(name: str, signature: str, lines: list[str]) -> Declaration:
         elif (match := _DISPATCH.match(line)) is not None:
             keys.update(key.strip() for key in match.group(1).split(","))
     cuda = cuda or "CUDA" in keys
-    only_on_cpu = "CPU" in keys and not cuda and not any("CUDA" in key or key.startswith("Composite") for key in keys)
-    implicit = not structured and ("  dispatch:" not in lines or any(line.startswith("    CompositeImplicitAutograd:") for line in lines))
+    only_on_cpu = (
+        "CPU" in keys and not cuda and not any("CUDA" in key or key.startswith("Composite") for key in keys)
+    )
+    implicit = not structured and (
+        "  dispatch:" not in lines or any(line.startswith("    CompositeImplicitAutograd:") for line in lines)
+    )
     before, _, after = signature.partition("*, ")
     positional = tuple([match[2] for part in before.split(", ") if (match := _TENSOR.match(part))])
-    keywords = [(match[2], bool(_WRITTEN.match(part))) for part in after.split(", ") if (match := _TENSOR.match(part))]
+    keywords = [
+        (match[2], bool(_WRITTEN.match(part))) for part in after.split(", ") if (match := _TENSOR.match(part))
+    ]
     outputs = tuple([argument for argument, written in keywords if written])
     others = tuple([argument for argument, written in keywords if not written])
-    return Declaration(name, checked, remark, structured, cuda, only_on_cpu, implicit, positional, outputs, others)
+    return Declaration(
+        name, checked, remark, structured, cuda, only_on_cpu, implicit, positional, outputs, others
+    )

@@ -1,7 +1,8 @@
-"""Operators of which CUDA has no deterministic kernel, and the CPU has: rows, each with the name that CUDA's kernel gives itself.
+"""Operators of which CUDA has no deterministic kernel, and the CPU has: rows, each with the name that CUDA's
+kernel gives itself.
 
-Sources: `alertNotDeterministic` in ATen/native/cuda, and what `torch.use_deterministic_algorithms` documents; kernels that became
-deterministic (`cumsum`, `kthvalue`) have no row.
+Sources: `alertNotDeterministic` in ATen/native/cuda, and what `torch.use_deterministic_algorithms` documents;
+kernels that became deterministic (`cumsum`, `kthvalue`) have no row.
 """
 
 from __future__ import annotations
@@ -43,18 +44,29 @@ _ROWS: dict[str, tuple[str, Condition]] = {
     "grid_sampler_3d_backward": ("grid_sampler_3d_backward_cuda", _always),
     "nll_loss2d_forward": ("nll_loss2d_forward_out_cuda_template", _always),
     "_ctc_loss_backward": ("ctc_loss_backward_gpu", _always),
-    "_embedding_bag_backward": ("embedding_bag_backward_cuda_max", lambda told: told["mode"] == _MODE_MAX and not told["sparse"]),
-    "_embedding_bag_dense_backward": ("embedding_bag_backward_cuda_max", lambda told: told["mode"] == _MODE_MAX),
+    "_embedding_bag_backward": (
+        "embedding_bag_backward_cuda_max",
+        lambda told: told["mode"] == _MODE_MAX and not told["sparse"],
+    ),
+    "_embedding_bag_dense_backward": (
+        "embedding_bag_backward_cuda_max",
+        lambda told: told["mode"] == _MODE_MAX,
+    ),
     "put": ("put_", lambda told: bool(told.get("accumulate"))),
     "put_": ("put_", lambda told: bool(told.get("accumulate"))),
-    "histc": ("_histc_cuda with floating point input", lambda told: bool(told["self"].dtype.is_floating_point)),
+    "histc": (
+        "_histc_cuda with floating point input",
+        lambda told: bool(told["self"].dtype.is_floating_point),
+    ),
     "bincount": ("_bincount_cuda", lambda told: told.get("weights") is not None),
     "median": ("median CUDA with indices output", lambda told: "dim" in told),
     "nanmedian": ("median CUDA with indices output", lambda told: "dim" in told),
     "scatter_reduce": ("scatter_reduce_cuda_prod_", lambda told: told["reduce"] == "prod"),
     "scatter_reduce_": ("scatter_reduce_cuda_prod_", lambda told: told["reduce"] == "prod"),
 }
-"""By operator: how CUDA's kernel names itself, and when it complains. `put_` without accumulation complains on the CPU, too."""
+"""By operator: how CUDA's kernel names itself, and when it complains. `put_` without accumulation complains
+on the CPU, too.
+"""
 
 
 def nondeterministic(short: str) -> tuple[str, Condition] | None:

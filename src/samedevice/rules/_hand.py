@@ -1,6 +1,7 @@
 """Rows that torch's declarations cannot tell, each with the place in torch's sources that does.
 
-Where an operator only calls another one, its row names the other one's wrapper, because that is what the error prints.
+Where an operator only calls another one, its row names the other one's wrapper, because that is what the
+error prints.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ _NATIVE = "aten/src/ATen/native/"
 
 def _family(operators: str, check: Check, source: str, **more: Any) -> Iterable[Row]:
     return [
-        Row(name, check, source=source if source.startswith("native_functions") else _NATIVE + source, **more) for name in operators.split()
+        Row(name, check, source=source if source.startswith("native_functions") else _NATIVE + source, **more)
+        for name in operators.split()
     ]
 
 
@@ -33,8 +35,12 @@ _CONVOLUTION = (
 )
 
 
-def _fused(op: str, lists: str, message: str, lr: str = "lr must be on the same GPU device as the params") -> Row:
-    """A fused optimizer whose learning rate is a tensor: no wrapper, and `state_steps` is looked at by nobody."""
+def _fused(
+    op: str, lists: str, message: str, lr: str = "lr must be on the same GPU device as the params"
+) -> Row:
+    """A fused optimizer whose learning rate is a tensor: no wrapper, and `state_steps` is looked at by
+    nobody.
+    """
     first, *others = lists.split()
     return Row(
         op,
@@ -46,7 +52,9 @@ def _fused(op: str, lists: str, message: str, lr: str = "lr must be on the same 
             Demand(first, ("lr",), lr, host_passes=True),
             Demand(first, (first, *others), message),
         ),
-        source=_NATIVE + f"cuda/{_FUSED_FILES[op.partition('.')[0]]}: lr on the host is read there; state_steps is not checked",
+        source=_NATIVE
+        + f"cuda/{_FUSED_FILES[op.partition('.')[0]]}: lr on the host is read there; state_steps is not "
+        "checked",
     )
 
 
@@ -58,8 +66,12 @@ _FUSED_FILES = {
 }
 
 ROWS: tuple[Row, ...] = (
-    # -- indexing ----------------------------------------------------------------------------------------------------
-    *_family("index.Tensor _unsafe_index.Tensor index.Tensor_out", Check.INDEX, "TensorAdvancedIndexing.cpp, meta of index"),
+    # -- indexing
+    *_family(
+        "index.Tensor _unsafe_index.Tensor index.Tensor_out",
+        Check.INDEX,
+        "TensorAdvancedIndexing.cpp, meta of index",
+    ),
     *_family(
         "index_put_ index_put _index_put_impl_ _unsafe_index_put index_put.out",
         Check.INDEX_PUT,
@@ -69,7 +81,13 @@ ROWS: tuple[Row, ...] = (
         "masked_fill_.Scalar masked_fill.Scalar",
         Check.FREE,
         "cuda/Indexing.cu, masked_fill__cuda",
-        demands=(Demand("self", ("mask",), "expected self and mask to be on the same device, but got mask on {mask} and self on {self}"),),
+        demands=(
+            Demand(
+                "self",
+                ("mask",),
+                "expected self and mask to be on the same device, but got mask on {mask} and self on {self}",
+            ),
+        ),
     ),
     *_family(
         "masked_fill_.Tensor masked_fill.Tensor",
@@ -77,13 +95,18 @@ ROWS: tuple[Row, ...] = (
         "cuda/Indexing.cu, masked_fill__cuda: the value is read by item(), wherever it is",
         demands=(
             Demand("self", ("mask", "value"), "masked_fill_: Expected inputs to be on same device", on="cpu"),
-            Demand("self", ("mask",), "expected self and mask to be on the same device, but got mask on {mask} and self on {self}"),
+            Demand(
+                "self",
+                ("mask",),
+                "expected self and mask to be on the same device, but got mask on {mask} and self on {self}",
+            ),
         ),
     ),
     *_family(
         "index_fill_.int_Scalar index_fill_.int_Tensor index_fill.int_Scalar index_fill.int_Tensor",
         Check.ITERATOR_STRICT,
-        "TensorAdvancedIndexing.cpp, index_fill_: an iterator over self and index; a tensor value is read by item()",
+        "TensorAdvancedIndexing.cpp, index_fill_: an iterator over self and index; a tensor value is read "
+        "by item()",
         free=frozenset({"value"}),
     ),
     *_family(
@@ -99,11 +122,14 @@ ROWS: tuple[Row, ...] = (
         "TensorAdvancedIndexing.cpp, masked_scatter: calls masked_scatter_",
         method="wrapper_CUDA__masked_scatter_",
     ),
-    *_family("put", Check.WRAPPER, "TensorAdvancedIndexing.cpp, put: calls put_", method="wrapper_CUDA__put_"),
+    *_family(
+        "put", Check.WRAPPER, "TensorAdvancedIndexing.cpp, put: calls put_", method="wrapper_CUDA__put_"
+    ),
     *_family(
         "searchsorted.Tensor searchsorted.Scalar",
         Check.WRAPPER,
-        "BucketizationUtils.h, searchsorted_pre_check: sorter comes after the `*`, so that no wrapper sees it",
+        "BucketizationUtils.h, searchsorted_pre_check: sorter comes after the `*`, so that no wrapper sees "
+        "it",
         then=Row(
             "searchsorted",
             Check.FREE,
@@ -111,15 +137,16 @@ ROWS: tuple[Row, ...] = (
                 Demand(
                     "sorted_sequence",
                     ("sorter",),
-                    "torch.searchsorted(): sorter and boundary tensors should have same device type, but got sorter tensor device "
-                    "type {sorter} and input value tensor device type {sorted_sequence}",
+                    "torch.searchsorted(): sorter and boundary tensors should have same device type, but got "
+                    "sorter tensor device type {sorter} and input value tensor device type {sorted_sequence}",
                 ),
             ),
         ),
     ),
-    # -- copies and what reads a number ------------------------------------------------------------------------------
+    # -- copies and what reads a number
     *_family(
-        "_to_copy copy_ copy _copy_from _copy_from_and_resize copy_sparse_to_sparse_ _foreach_copy_ _foreach_copy",
+        "_to_copy copy_ copy _copy_from _copy_from_and_resize copy_sparse_to_sparse_ _foreach_copy_ "
+        "_foreach_copy",
         Check.FREE,
         "Copy.cpp, copy_impl: copies cross devices",
     ),
@@ -129,7 +156,8 @@ ROWS: tuple[Row, ...] = (
         "TensorShape.cpp, slice_scatter and kin: clone, then copy_ into a view",
     ),
     *_family(
-        "lift_fresh lift resize_as_ _has_compatible_shallow_copy_type is_same_size is_set_to _has_same_storage_numel",
+        "lift_fresh lift resize_as_ _has_compatible_shallow_copy_type is_same_size is_set_to "
+        "_has_same_storage_numel",
         Check.FREE,
         "TensorProperties.cpp, Resize.cpp: shapes and addresses only",
     ),
@@ -141,15 +169,16 @@ ROWS: tuple[Row, ...] = (
             Demand(
                 "self",
                 ("source",),
-                'Attempted to set the storage of a tensor on device "{self}" to a storage on different device "{source}".  This is no '
+                'Attempted to set the storage of a tensor on device "{self}" to a storage on different '
+                'device "{source}".  This is no '
                 "longer allowed; the devices must match.",
             ),
         ),
     ),
     *_family("fill_.Tensor fill.Tensor", Check.FREE, "Fill.cpp, fill_: the 0-dim value is read by item()"),
     *_family(
-        "linspace.Tensor_Tensor linspace.Tensor_Scalar linspace.Scalar_Tensor logspace.Tensor_Tensor logspace.Tensor_Scalar "
-        "logspace.Scalar_Tensor",
+        "linspace.Tensor_Tensor linspace.Tensor_Scalar linspace.Scalar_Tensor logspace.Tensor_Tensor "
+        "logspace.Tensor_Scalar logspace.Scalar_Tensor",
         Check.FREE,
         "RangeFactories.cpp, linspace: the 0-dim ends are read by item()",
     ),
@@ -158,22 +187,41 @@ ROWS: tuple[Row, ...] = (
         Check.FREE,
         "cuda/DistributionTemplates.h, bernoulli_kernel: p moves to self's device",
     ),
-    # -- TensorIterator's exceptions ---------------------------------------------------------------------------------
+    # -- TensorIterator's exceptions
     *_family(
         "where.self where.self_out",
         Check.SCALARS_MOVE,
         "TensorCompare.cpp, where_self_out: 0-dim tensors move to the first device that is not the host",
     ),
-    *_family("addcdiv addcdiv_ addcdiv.out", Check.ITERATOR_STRICT, "PointwiseOps.cpp: build_ternary_op allows no CPU scalars"),
-    *_family("addcmul addcmul_ addcmul.out", Check.ITERATOR, "PointwiseOps.cpp, meta of addcmul: allow_cpu_scalars"),
-    *_family("lerp.Tensor lerp_.Tensor lerp.Tensor_out", Check.ITERATOR, "Lerp.cpp, meta of lerp_Tensor: allow_cpu_scalars"),
-    *_family("lerp.Scalar lerp_.Scalar lerp.Scalar_out", Check.ITERATOR, "Lerp.cpp, meta of lerp_Scalar: build_binary_op"),
-    *_family("clamp.Tensor_out", Check.ITERATOR_STRICT, "TensorCompare.cpp, meta of clamp_Tensor: CLAMP_CONFIG allows no CPU scalars"),
+    *_family(
+        "addcdiv addcdiv_ addcdiv.out",
+        Check.ITERATOR_STRICT,
+        "PointwiseOps.cpp: build_ternary_op allows no CPU scalars",
+    ),
+    *_family(
+        "addcmul addcmul_ addcmul.out", Check.ITERATOR, "PointwiseOps.cpp, meta of addcmul: allow_cpu_scalars"
+    ),
+    *_family(
+        "lerp.Tensor lerp_.Tensor lerp.Tensor_out",
+        Check.ITERATOR,
+        "Lerp.cpp, meta of lerp_Tensor: allow_cpu_scalars",
+    ),
+    *_family(
+        "lerp.Scalar lerp_.Scalar lerp.Scalar_out",
+        Check.ITERATOR,
+        "Lerp.cpp, meta of lerp_Scalar: build_binary_op",
+    ),
+    *_family(
+        "clamp.Tensor_out",
+        Check.ITERATOR_STRICT,
+        "TensorCompare.cpp, meta of clamp_Tensor: CLAMP_CONFIG allows no CPU scalars",
+    ),
     *_family("rsub.Tensor", Check.ITERATOR, "BinaryOps.cpp, rsub: sub(other, self)", order=("other", "self")),
     *_family(
         "binary_cross_entropy",
         Check.ITERATOR_STRICT,
-        "cuda/Loss.cu, binary_cross_entropy_out_cuda: an iterator over loss, input and target; then loss.mul_(weight)",
+        "cuda/Loss.cu, binary_cross_entropy_out_cuda: an iterator over loss, input and target; then "
+        "loss.mul_(weight)",
         free=frozenset({"weight"}),
         then=Row("binary_cross_entropy", Check.ITERATOR, order=("self", "weight")),
     ),
@@ -185,14 +233,14 @@ ROWS: tuple[Row, ...] = (
         then=Row("binary_cross_entropy_with_logits", Check.ITERATOR, order=("self", "weight", "pos_weight")),
     ),
     *_family(
-        "dist logical_and logical_and_ logical_or logical_or_ logical_xor logical_xor_ _trilinear ldexp.Tensor ldexp_ allclose isclose "
-        "soft_margin_loss copysign.Scalar",
+        "dist logical_and logical_and_ logical_or logical_or_ logical_xor logical_xor_ _trilinear "
+        "ldexp.Tensor ldexp_ allclose isclose soft_margin_loss copysign.Scalar",
         Check.ITERATOR,
         "Distance.cpp, BinaryOps.cpp, TensorCompare.cpp, Linear.cpp, Loss.cpp: made of binary operators",
     ),
     *_family(
-        "_foreach_addcdiv.Scalar _foreach_addcdiv.ScalarList _foreach_addcdiv_.Scalar _foreach_addcdiv_.ScalarList "
-        "_foreach_addcdiv.Tensor _foreach_addcdiv_.Tensor",
+        "_foreach_addcdiv.Scalar _foreach_addcdiv.ScalarList _foreach_addcdiv_.Scalar "
+        "_foreach_addcdiv_.ScalarList _foreach_addcdiv.Tensor _foreach_addcdiv_.Tensor",
         Check.ITERATOR_STRICT,
         "ForeachUtils.h, convert_tensor_to_scalar_list; addcdiv does the work when devices differ",
         free=frozenset({"scalars"}),
@@ -206,7 +254,8 @@ ROWS: tuple[Row, ...] = (
     *_family(
         "_foreach_add.Tensor _foreach_add_.Tensor",
         Check.ITERATOR,
-        "cuda/ForeachBinaryOpScalarTensor.cu, foreach_binary_op; test/test_foreach.py, test_0dim_tensor_overload_exception",
+        "cuda/ForeachBinaryOpScalarTensor.cu, foreach_binary_op; test/test_foreach.py, "
+        "test_0dim_tensor_overload_exception",
         demands=(Demand("self", ("other",), "scalar tensor expected to be on {self} but is on {other}"),),
     ),
     *_family(
@@ -214,7 +263,7 @@ ROWS: tuple[Row, ...] = (
         Check.ITERATOR,
         "cuda/ForeachBinaryOpScalarTensor.cu: mul and div read a scalar on the host, test/test_foreach.py",
     ),
-    # -- operators that call another one -----------------------------------------------------------------------------
+    # -- operators that call another one
     *_family("stack _stack", Check.WRAPPER, "TensorShape.cpp, stack: calls cat", method="wrapper_CUDA_cat"),
     *_family(
         "mv",
@@ -224,9 +273,21 @@ ROWS: tuple[Row, ...] = (
         order=("vec", "self"),
         names=(("self", "mat"),),
     ),
-    *_family("addr_", Check.WRAPPER, "LinearAlgebra.cpp, addr_: calls addr_out", method="wrapper_CUDA_out_addr_out"),
-    *_family("complex", Check.WRAPPER, "TensorFactories.cpp, complex: calls complex_out", method="wrapper_CUDA_out_complex_out"),
-    *_family("polar", Check.WRAPPER, "TensorFactories.cpp, polar: calls polar_out", method="wrapper_CUDA_out_polar_out"),
+    *_family(
+        "addr_", Check.WRAPPER, "LinearAlgebra.cpp, addr_: calls addr_out", method="wrapper_CUDA_out_addr_out"
+    ),
+    *_family(
+        "complex",
+        Check.WRAPPER,
+        "TensorFactories.cpp, complex: calls complex_out",
+        method="wrapper_CUDA_out_complex_out",
+    ),
+    *_family(
+        "polar",
+        Check.WRAPPER,
+        "TensorFactories.cpp, polar: calls polar_out",
+        method="wrapper_CUDA_out_polar_out",
+    ),
     *_family(
         "native_batch_norm",
         Check.WRAPPER,
@@ -243,7 +304,8 @@ ROWS: tuple[Row, ...] = (
     *_family(
         "convolution _convolution convolution_overrideable",
         Check.WRAPPER,
-        "Convolution.cpp, check_input_same_type_as_parameters; between GPUs cudnn_convolution's wrapper, then output.add_(bias)",
+        "Convolution.cpp, check_input_same_type_as_parameters; between GPUs cudnn_convolution's wrapper, "
+        "then output.add_(bias)",
         method="wrapper_CUDA__cudnn_convolution",
         names=(("input", "self"),),
         free=frozenset({"bias"}),
@@ -255,7 +317,11 @@ ROWS: tuple[Row, ...] = (
         Check.WRAPPER,
         "LinearAlgebraUtils.h, linearSolveCheckInputs",
         demands=(
-            Demand("self", ("input2",), "Expected b and A to be on the same device, but found b on {self} and A on {input2} instead."),
+            Demand(
+                "self",
+                ("input2",),
+                "Expected b and A to be on the same device, but found b on {self} and A on {input2} instead.",
+            ),
         ),
     ),
     *_family(
@@ -266,8 +332,8 @@ ROWS: tuple[Row, ...] = (
             Demand(
                 "tensors",
                 ("tensors",),
-                "torch.block_diag: input tensors must all be on the same device. Input 0 is on device {0} and input {position} is on "
-                "device {1}",
+                "torch.block_diag: input tensors must all be on the same device. Input 0 is on device {0} "
+                "and input {position} is on device {1}",
             ),
         ),
     ),
@@ -315,8 +381,8 @@ ROWS: tuple[Row, ...] = (
             Demand(
                 "out",
                 ("self", "other"),
-                "vdot: Expected the output and input tensors to be on the same device, but got the output tensor on {out}, the 'input' "
-                "tensor on {self}, and the 'other' tensor on {other}",
+                "vdot: Expected the output and input tensors to be on the same device, but got the output "
+                "tensor on {out}, the 'input' tensor on {self}, and the 'other' tensor on {other}",
             ),
         ),
     ),
@@ -328,8 +394,8 @@ ROWS: tuple[Row, ...] = (
             Demand(
                 "out",
                 ("self", "tensor"),
-                "dot: Expected the output and input tensors to be on the same device, but got the output tensor on {out}, the 'input' "
-                "tensor on {self}, and the 'other' tensor on {tensor}",
+                "dot: Expected the output and input tensors to be on the same device, but got the output "
+                "tensor on {out}, the 'input' tensor on {self}, and the 'other' tensor on {tensor}",
             ),
         ),
     ),
@@ -342,12 +408,21 @@ ROWS: tuple[Row, ...] = (
             Demand("self", ("indices",), "expected device '{self}' but got '{indices}' for indices output"),
         ),
     ),
-    *_family("all.all_out any.all_out", Check.ITERATOR_STRICT, "ReduceOps.cpp, all_out and any_out: a reduction's iterator"),
-    *_family("ldexp.out copysign.Scalar_out deg2rad.out rad2deg.out", Check.ITERATOR, "BinaryOps.cpp, UnaryOps.cpp: mul_out, copysign_out"),
+    *_family(
+        "all.all_out any.all_out",
+        Check.ITERATOR_STRICT,
+        "ReduceOps.cpp, all_out and any_out: a reduction's iterator",
+    ),
+    *_family(
+        "ldexp.out copysign.Scalar_out deg2rad.out rad2deg.out",
+        Check.ITERATOR,
+        "BinaryOps.cpp, UnaryOps.cpp: mul_out, copysign_out",
+    ),
     *_family(
         "segment_reduce",
         Check.WRAPPER,
-        "SegmentReduce.cpp, segment_reduce_kernel: lengths and offsets come after the `*`, so that no wrapper sees them",
+        "SegmentReduce.cpp, segment_reduce_kernel: lengths and offsets come after the `*`, so that no "
+        "wrapper sees them",
         then=Row(
             "segment_reduce",
             Check.UNCHECKED,
@@ -356,14 +431,15 @@ ROWS: tuple[Row, ...] = (
                 Demand(
                     "data",
                     (argument,),
-                    f"Expected data.get_device() == {argument}_value.get_device() to be true, but got false.  (Could this error message be "
+                    f"Expected data.get_device() == {argument}_value.get_device() to be true, but got "
+                    "false.  (Could this error message be "
                     "improved?  If so, please report an enhancement request to PyTorch.)",
                 )
                 for argument in ("offsets", "lengths")
             ),
         ),
     ),
-    # -- lengths on the host -----------------------------------------------------------------------------------------
+    # -- lengths on the host
     *_family(
         "_ctc_loss.Tensor",
         Check.WRAPPER,
@@ -373,8 +449,8 @@ ROWS: tuple[Row, ...] = (
         host=frozenset({("targets", "int32")}),
     ),
     *_family(
-        "_cudnn_ctc_loss _cudnn_ctc_loss.Tensor _use_cudnn_ctc_loss _use_cudnn_ctc_loss.Tensor miopen_ctc_loss miopen_ctc_loss.Tensor "
-        "_use_miopen_ctc_loss _use_miopen_ctc_loss.Tensor",
+        "_cudnn_ctc_loss _cudnn_ctc_loss.Tensor _use_cudnn_ctc_loss _use_cudnn_ctc_loss.Tensor "
+        "miopen_ctc_loss miopen_ctc_loss.Tensor _use_miopen_ctc_loss _use_miopen_ctc_loss.Tensor",
         Check.FREE,
         "native_functions.yaml: log_probs is expected to be on CUDA while targets is expected to be on CPU",
     ),
@@ -382,33 +458,43 @@ ROWS: tuple[Row, ...] = (
         "_pack_padded_sequence",
         Check.FREE,
         "PackedSequence.cpp, _pack_padded_sequence",
-        demands=(Demand("", ("lengths",), "'lengths' argument should be a 1D CPU int64 tensor, but got {dim}D {1} Long tensor"),),
+        demands=(
+            Demand(
+                "",
+                ("lengths",),
+                "'lengths' argument should be a 1D CPU int64 tensor, but got {dim}D {1} Long tensor",
+            ),
+        ),
     ),
-    # -- cudnn's recurrent networks ----------------------------------------------------------------------------------
+    # -- cudnn's recurrent networks
     *_family(
         "_cudnn_rnn",
         Check.UNCHECKED,
-        "cudnn/RNN.cpp, _cudnn_rnn: check_attributes of RNN.h looks at hidden states and weights; the rest is not checked",
+        "cudnn/RNN.cpp, _cudnn_rnn: check_attributes of RNN.h looks at hidden states and weights; the rest "
+        "is not checked",
         order=("input", "weight_buf", "dropout_state"),
         demands=(
             Demand(
                 "input",
                 ("hx", "cx"),
-                "Input and hidden tensors are not at the same device, found input tensor at {0} and hidden tensor at {1}",
+                "Input and hidden tensors are not at the same device, found input tensor at {0} and hidden "
+                "tensor at {1}",
             ),
             Demand(
                 "input",
                 ("weight",),
-                "Input and parameter tensors are not at the same device, found input tensor at {0} and parameter tensor at {1}",
+                "Input and parameter tensors are not at the same device, found input tensor at {0} and "
+                "parameter tensor at {1}",
             ),
         ),
     ),
-    # -- nothing looks -----------------------------------------------------------------------------------------------
+    # -- nothing looks
     *_family(
-        "_efficient_attention_backward _flash_attention_backward _scaled_dot_product_efficient_attention_backward "
-        "_scaled_dot_product_flash_attention_backward",
+        "_efficient_attention_backward _flash_attention_backward "
+        "_scaled_dot_product_efficient_attention_backward _scaled_dot_product_flash_attention_backward",
         Check.UNCHECKED,
-        "native_functions.yaml: NoCheck; transformers/cuda/attention_backward.cu compares no devices; dropout's seed may be on the host",
+        "native_functions.yaml: NoCheck; transformers/cuda/attention_backward.cu compares no devices; "
+        "dropout's seed may be on the host",
         free=frozenset({"philox_seed", "philox_offset", "rng_state", "unused"}),
     ),
     _fused(
@@ -421,18 +507,24 @@ ROWS: tuple[Row, ...] = (
         "self grads exp_avgs exp_avg_sqs max_exp_avg_sqs",
         "params, grads, exp_avgs, and exp_avg_sqs must have same dtype, device, and layout",
     ),
-    _fused("_fused_adagrad_.tensor_lr", "self grads state_sums", "params and grads must have same dtype, device, and layout"),
+    _fused(
+        "_fused_adagrad_.tensor_lr",
+        "self grads state_sums",
+        "params and grads must have same dtype, device, and layout",
+    ),
     _fused(
         "_fused_sgd_.tensor_lr",
         "self grads momentum_buffer_list",
-        "Expected at::native::check_fast_path_restrictions({{params, grads, momentum_buffer_list}}) to be true, but got false.  "
+        "Expected at::native::check_fast_path_restrictions({{params, grads, momentum_buffer_list}}) to be "
+        "true, but got false.  "
         "(Could this error message be improved?  If so, please report an enhancement request to PyTorch.)",
         "found_inf must be on the same GPU device as the params",
     ),
     *_family(
         "_fused_adam_ _fused_adamw_ _fused_adagrad_ _fused_sgd_",
         Check.WRAPPER,
-        "cuda/FusedAdamKernel.cu and kin: grad_scale and found_inf come after the `*`, so that no wrapper sees them, nor the kernel",
+        "cuda/FusedAdamKernel.cu and kin: grad_scale and found_inf come after the `*`, so that no wrapper "
+        "sees them, nor the kernel",
         free=frozenset({"grad_scale", "found_inf"}),
         then=Row("_fused_adam_", Check.UNCHECKED, order=("self", "grad_scale", "found_inf")),
     ),

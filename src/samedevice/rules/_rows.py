@@ -20,7 +20,8 @@ class Check(Enum):
     INDEX = "index"
     """Reading by index: indices on the host or with the indexed tensor."""
     INDEX_PUT = "index-put"
-    """Writing by index: indices move by themselves; a value with dimensions must be with the indexed tensor."""
+    """Writing by index: indices move by themselves; a value with dimensions must be with the indexed tensor.
+    """
     FREE = "free"
     """Devices may differ: copies, and kernels that read some arguments on the host."""
     UNCHECKED = "unchecked"
@@ -35,8 +36,10 @@ class Demand:
     """The argument that the others are compared with; empty when the others must be on the host."""
     others: tuple[str, ...]
     text: str
-    """What it raises: `{self}` is the device of `self`, `{self_type}` its legacy type name, `{0}` the reference's device, `{1}`,
-    `{dim}` and `{position}` the offender's device, dimensions and position in its list."""
+    """What it raises: `{self}` is the device of `self`, `{self_type}` its legacy type name, `{0}` the
+    reference's device, `{1}`, `{dim}` and `{position}` the offender's device, dimensions and position in its
+    list.
+    """
     kinds: bool = False
     """Compare kinds of device only: two GPUs pass."""
     on: str | None = None

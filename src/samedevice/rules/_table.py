@@ -11,7 +11,18 @@ from samedevice.rules._hand import ROWS
 from samedevice.rules._rows import Check, Demand, Row
 
 _TORCHS_OWN = frozenset(
-    {"aten", "prims", "quantized", "sparse", "c10d", "_c10d_functional", "profiler", "inductor", "rngprims", "torch_nn"}
+    {
+        "aten",
+        "prims",
+        "quantized",
+        "sparse",
+        "c10d",
+        "_c10d_functional",
+        "profiler",
+        "inductor",
+        "rngprims",
+        "torch_nn",
+    }
 )
 """Namespaces of torch itself; all others are other libraries'."""
 
@@ -44,9 +55,10 @@ def rows_by_hand() -> dict[str, Row]:
 def row_for(op: str) -> Row:
     """The row of an operator.
 
-    `op` is `namespace.name.overload` as the dispatcher prints it (`aten.mul.Tensor`). An operator of torch that neither the
-    declarations nor a row know is treated as strict. An operator of another library may check or not, and nobody can tell from
-    outside: its row says unchecked, which is reported and never raised.
+    `op` is `namespace.name.overload` as the dispatcher prints it (`aten.mul.Tensor`). An operator of torch
+    that neither the declarations nor a row know is treated as strict. An operator of another library may
+    check or not, and nobody can tell from outside: its row says unchecked, which is reported and never
+    raised.
     """
     namespace, _, rest = op.partition(".")
     name = rest.removesuffix(".default")
@@ -60,10 +72,17 @@ def row_for(op: str) -> Row:
     if declared is None:
         return _generated_out(name) or Row(name, Check.ITERATOR, source="default: not declared")
     if not declared.checked:
-        # TensorIterator.cpp: the configurations of unary operators, unlike those of binary ones, allow no CPU scalars.
+        # TensorIterator.cpp: the configurations of unary operators, unlike those of binary ones, allow no CPU
+        # scalars.
         check = Check.ITERATOR if len(declared.positional) > 1 else Check.ITERATOR_STRICT
-        listed = "TensorIterator" in declared.remark or "foreach" in declared.remark or name.startswith("special_")
-        return Row(name, check) if listed else Row(name, check, source="default: declared as not checked by the wrapper")
+        listed = (
+            "TensorIterator" in declared.remark or "foreach" in declared.remark or name.startswith("special_")
+        )
+        return (
+            Row(name, check)
+            if listed
+            else Row(name, check, source="default: declared as not checked by the wrapper")
+        )
     if not declared.cuda:
         return Row(name, Check.ITERATOR_STRICT, source="default: composite")
     return _completed(Row(name, Check.WRAPPER))
@@ -82,7 +101,9 @@ _GENERATED_OUTS = ("out", "out0", "out1", "out2", "out3")
 
 
 def _generated_out(name: str) -> Row | None:
-    """The row of an out= variant that torchgen makes: it calls the operator itself and copies what comes of it."""
+    """The row of an out= variant that torchgen makes: it calls the operator itself and copies what comes of
+    it.
+    """
     functional = _functional(name)
     if functional == name or functional not in declarations():
         return None
@@ -93,7 +114,8 @@ def _generated_out(name: str) -> Row | None:
         op=name,
         free=row.free | set(_GENERATED_OUTS),
         then=Row(name, Check.FREE, demands=(copied,)),
-        source=f"torchgen/native_function_generation.py, gen_composite_out_kernel: calls {functional}, then copy_arg",
+        source=f"torchgen/native_function_generation.py, gen_composite_out_kernel: calls {functional}, then "
+        "copy_arg",
     )
 
 
@@ -102,7 +124,9 @@ def _functional(name: str) -> str:
 
 
 def _completed(row: Row) -> Row:
-    """A row of a wrapper with the wrapper's name and the arguments that it looks at, unless it says so itself."""
+    """A row of a wrapper with the wrapper's name and the arguments that it looks at, unless it says so
+    itself.
+    """
     if row.check is not Check.WRAPPER or row.method is not None:
         return row
     declared = declarations().get(row.op)

@@ -1,7 +1,7 @@
 """Types of elements for which CUDA has no kernel though the CPU has one: a row for each operator.
 
-Source: `dtypes` and `dtypesIfCUDA` of torch's operator database, which torch's own tests prove on both; a test compares. The name
-in a row is the one by which CUDA's kernel complains (ATen/native/cuda).
+Source: `dtypes` and `dtypesIfCUDA` of torch's operator database, which torch's own tests prove on both; a
+test compares. The name in a row is the one by which CUDA's kernel complains (ATen/native/cuda).
 """
 
 from __future__ import annotations

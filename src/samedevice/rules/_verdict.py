@@ -10,13 +10,15 @@ from samedevice.rules._rows import Argument, Check, Demand, Row
 _NEWER_WORDING = (2, 9)
 """First torch version whose wrappers name the argument that differs first.
 
-Source: pytorch pull request 155085, "Make device check throw specific error", of June 2025, and error reports of 2.9; whether 2.8
-has it is not settled, and no supported version is older than 2.10.
+Source: pytorch pull request 155085, "Make device check throw specific error", of June 2025, and error reports
+of 2.9; whether 2.8 has it is not settled, and no supported version is older than 2.10.
 """
 
 _TYPE_NAMES = {
-    "float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16", "int64": "Long", "int32": "Int", "int16": "Short",
-    "int8": "Char", "uint8": "Byte", "bool": "Bool", "complex64": "ComplexFloat", "complex128": "ComplexDouble",
+    "float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16", "int64": "Long",
+    "int32": "Int", "int16": "Short",
+    "int8": "Char", "uint8": "Byte", "bool": "Bool", "complex64": "ComplexFloat", "complex128":
+    "ComplexDouble",
     "complex32": "ComplexHalf",
 }  # fmt: skip
 
@@ -49,7 +51,9 @@ def judge_devices(row: Row, arguments: Sequence[Argument], torch_version: tuple[
     return refusal
 
 
-def _judge_check(row: Row, placed: Sequence[Placed], arguments: Sequence[Argument], torch_version: tuple[int, int]) -> Refusal | None:
+def _judge_check(
+    row: Row, placed: Sequence[Placed], arguments: Sequence[Argument], torch_version: tuple[int, int]
+) -> Refusal | None:
     match row.check:
         case Check.FREE:
             return None
@@ -74,7 +78,10 @@ def _looked_at(row: Row, arguments: Sequence[Argument]) -> list[Placed]:
 
 
 def _two_devices(first: str, second: str) -> str:
-    return f"Expected all tensors to be on the same device, but found at least two devices, {first} and {second}!"
+    return (
+        f"Expected all tensors to be on the same device, but found at least two devices, {first} and "
+        f"{second}!"
+    )
 
 
 def _kind(device: str) -> str:
@@ -105,7 +112,11 @@ def _words(demand: Demand, own: str, offender: Argument, arguments: Sequence[Arg
     types = {f"{name}_type": _legacy_type(argument) for name, argument in first.items()}
     place = offender.name.partition("[")[2].rstrip("]")
     return demand.text.format(
-        own, offender.device, dim=offender.dim, position=place, **{**devices, **types, offender.bare: offender.device}
+        own,
+        offender.device,
+        dim=offender.dim,
+        position=place,
+        **{**devices, **types, offender.bare: offender.device},
     )
 
 
@@ -116,7 +127,8 @@ def _legacy_type(argument: Argument) -> str:
 
 
 def _judge_wrapper(row: Row, placed: Sequence[Placed], torch_version: tuple[int, int]) -> Refusal | None:
-    # torchgen/dest/register_dispatch_key.py, gen_device_check: outputs, then positional tensors, against the first of them.
+    # torchgen/dest/register_dispatch_key.py, gen_device_check: outputs, then positional tensors, against the
+    # first of them.
     placed = [(p, a) for p, a in placed if not (a.device == "cpu" and (a.bare, a.dtype) in row.host)]
     if not placed:
         return None
@@ -130,11 +142,14 @@ def _judge_wrapper(row: Row, placed: Sequence[Placed], torch_version: tuple[int,
             return Refusal(_two_devices(common, argument.device), position)
         if torch_version >= _NEWER_WORDING:
             text = (
-                f"Expected all tensors to be on the same device, but got {name} is on {argument.device}, different from "
-                f"other tensors on {common} (when checking argument in method {method})"
+                f"Expected all tensors to be on the same device, but got {name} is on {argument.device}, "
+                f"different from other tensors on {common} (when checking argument in method {method})"
             )
         else:
-            text = f"{_two_devices(common, argument.device)} (when checking argument for argument {name} in method {method})"
+            text = (
+                f"{_two_devices(common, argument.device)} (when checking argument for argument {name} in "
+                f"method {method})"
+            )
         return Refusal(text, position)
     return None
 
@@ -151,7 +166,12 @@ def _judge_iterator(check: Check, placed: Sequence[Placed]) -> Refusal | None:
     for position, argument in ordered:
         if argument.device == common or common is None:
             continue
-        if check is Check.ITERATOR and argument.device == "cpu" and argument.dim == 0 and not argument.written:
+        if (
+            check is Check.ITERATOR
+            and argument.device == "cpu"
+            and argument.dim == 0
+            and not argument.written
+        ):
             passed += 1
             if passed > 1:
                 return Refusal("Trying to pass too many CPU scalars to non-CPU kernel!", position)
@@ -176,10 +196,18 @@ def _judge_index_put(arguments: Sequence[Argument]) -> Refusal | None:
         return None  # a 0-dim value moves, whatever device it is on
     position, value = found
     masks = [a for a in arguments if a.bare == "indices"]
-    if value.device == "cpu" and value.numel == 1 and len(masks) == 1 and masks[0].dtype in ("bool", "uint8") and masks[0].device == own:
+    if (
+        value.device == "cpu"
+        and value.numel == 1
+        and len(masks) == 1
+        and masks[0].dtype in ("bool", "uint8")
+        and masks[0].device == own
+    ):
         return None  # canDispatchToMaskedFill: one value on the host, read by item()
     common = own if own != "cpu" else value.device
-    return Refusal(_two_devices(common, value.device if own != "cpu" else own), position if own != "cpu" else 0)
+    return Refusal(
+        _two_devices(common, value.device if own != "cpu" else own), position if own != "cpu" else 0
+    )
 
 
 def _judge_unchecked(row: Row, placed: Sequence[Placed]) -> Refusal | None:
@@ -187,8 +215,14 @@ def _judge_unchecked(row: Row, placed: Sequence[Placed]) -> Refusal | None:
     for position, argument in placed:
         if argument.device != common:
             if row.by_default:
-                text = f"{row.op} wants all its tensors on one device, but {argument.name} is on {argument.device} and others on {common}"
+                text = (
+                    f"{row.op} wants all its tensors on one device, but {argument.name} is on "
+                    f"{argument.device} and others on {common}"
+                )
             else:
-                text = f"{row.op}: it checks no devices; {argument.name} on {argument.device} may be read as if it were on {common}"
+                text = (
+                    f"{row.op}: it checks no devices; {argument.name} on {argument.device} may be read as if "
+                    f"it were on {common}"
+                )
             return Refusal(text, position, silent=True)
     return None

@@ -1,4 +1,6 @@
-"""`torch.accelerator`: the functions of `torch._C` beneath it, answered by the machine that is entered now."""
+"""`torch.accelerator`: the functions of `torch._C` beneath it, answered by the machine that is entered
+now.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,8 @@ from samedevice.runtime._streams import Stream, current_stream, select_stream, s
 _CUDA_DTYPES = frozenset(
     getattr(torch, name)
     for name in (
-        "uint8 int8 int16 int32 int64 uint16 uint32 uint64 float16 float32 float64 bfloat16 bool "
-        "complex32 complex64 complex128 float8_e4m3fn float8_e5m2 float8_e4m3fnuz float8_e5m2fnuz float8_e8m0fnu "
+        "uint8 int8 int16 int32 int64 uint16 uint32 uint64 float16 float32 float64 bfloat16 bool complex32 "
+        "complex64 complex128 float8_e4m3fn float8_e5m2 float8_e4m3fnuz float8_e5m2fnuz float8_e8m0fnu "
         "quint8 qint8 qint32 quint4x2 quint2x4"
     ).split()
     if hasattr(torch, name)
@@ -50,7 +52,9 @@ def _nothing(*args: Any) -> None:
 
 
 def get_device_capability(device: Any = None, /) -> dict[str, Any]:
-    """Types that the accelerator can hold; torch's own function would remember the answer beyond the machine."""
+    """Types that the accelerator can hold; torch's own function would remember the answer beyond the
+    machine.
+    """
     current_state().index(device)
     return {"supported_dtypes": set(_CUDA_DTYPES)}
 

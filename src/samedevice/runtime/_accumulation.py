@@ -1,10 +1,11 @@
 """Gradients of one tensor that come from several places are added in place, as without a mode.
 
 Note [Sums of gradients]
-Autograd's `InputBuffer::accumulate` (`torch/csrc/autograd/input_buffer.cpp`) adds into the gradient that came first when it holds the
-last reference to it; when a dispatch mode is active it makes a third tensor instead, which a GPU would never hold. So an addition
-in a backward whose first operand belongs to nobody else is done in place. Nobody can see the difference but the ledger. What "nobody
-else" looks like from Python is not written anywhere: one addition that is known to come from there tells.
+Autograd's `InputBuffer::accumulate` (`torch/csrc/autograd/input_buffer.cpp`) adds into the gradient that came
+first when it holds the last reference to it; when a dispatch mode is active it makes a third tensor instead,
+which a GPU would never hold. So an addition in a backward whose first operand belongs to nobody else is done
+in place. Nobody can see the difference but the ledger. What "nobody else" looks like from Python is not
+written anywhere: one addition that is known to come from there tells.
 """
 
 from __future__ import annotations
@@ -53,11 +54,17 @@ def _first_counts(args: Any) -> Counts:
 
 
 def may_add_in_place(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether `aten.add.Tensor` is such a sum. It is asked for every addition, so what rules most of them out comes first."""
+    """Whether `aten.add.Tensor` is such a sum. It is asked for every addition, so what rules most of them out
+    comes first.
+    """
     if torch._C._current_graph_task_id() == -1 or kwargs or len(args) != 2 or torch.is_grad_enabled():
         return False
     first, second = args
-    if not isinstance(second, torch.Tensor) or first.layout is not torch.strided or second.layout is not torch.strided:
+    if (
+        not isinstance(second, torch.Tensor)
+        or first.layout is not torch.strided
+        or second.layout is not torch.strided
+    ):
         return False
     if first.shape != second.shape or first.dtype != second.dtype or not first.is_contiguous():
         return False

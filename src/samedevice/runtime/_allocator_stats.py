@@ -1,8 +1,8 @@
 """The caching allocator's statistics, from the ledger.
 
-Exact: current and peak bytes allocated and reserved, the number of allocations, each pool's current bytes. The ledger keeps
-no peaks per pool, no history of freed bytes and no number of live blocks; those entries repeat the nearest number it has or
-stay 0.
+Exact: current and peak bytes allocated and reserved, the number of allocations, each pool's current bytes.
+The ledger keeps no peaks per pool, no history of freed bytes and no number of live blocks; those entries
+repeat the nearest number it has or stay 0.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ def allocator_stats(ledger: DeviceLedger) -> dict[str, Any]:
     """As `torch._C._cuda_memoryStats`: nested, every leaf an integer."""
     small, large = ledger._small_allocated, ledger._large_allocated
     small_reserved, large_reserved = ledger._small_reserved, ledger._large_reserved
-    allocated = _pools(_metric(ledger.allocated, ledger.peak_allocated), _metric(small, small), _metric(large, large))
+    allocated = _pools(
+        _metric(ledger.allocated, ledger.peak_allocated), _metric(small, small), _metric(large, large)
+    )
     reserved = _pools(
         _metric(ledger.reserved, ledger.peak_reserved),
         _metric(small_reserved, small_reserved),

@@ -1,12 +1,14 @@
-"""`scaled_dot_product_attention` and the encoder layers' fast path on virtual tensors: the kernel that the GPU would choose.
+"""`scaled_dot_product_attention` and the encoder layers' fast path on virtual tensors: the kernel that the
+GPU would choose.
 
-Must guarantee: no matrix of scores enters the ledger where a fused kernel runs; devices are judged by the operators that the GPU
-would reach; real CPU tensors and a user's meta tensors take torch's own route.
+Must guarantee: no matrix of scores enters the ledger where a fused kernel runs; devices are judged by the
+operators that the GPU would reach; real CPU tensors and a user's meta tensors take torch's own route.
 
 Note [Attention below autograd's composite]
-Attention is a composite operator: C++ takes it apart before any mode sees it, and for carriers takes plain arithmetic. Its kernel
-for the key `AutogradMeta` is replaced, which only tensors that are meta for C++ reach; under inference mode, where the engine takes
-composites apart, the same function is found through `OpOverload.py_kernels`.
+Attention is a composite operator: C++ takes it apart before any mode sees it, and for carriers takes plain
+arithmetic. Its kernel for the key `AutogradMeta` is replaced, which only tensors that are meta for C++ reach;
+under inference mode, where the engine takes composites apart, the same function is found through
+`OpOverload.py_kernels`.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ _recorders: list[Recorder] = []
 """Those of the entered machines, innermost last."""
 
 
-# -- the operator ------------------------------------------------------------------------------------------------------
+# -- the operator
 
 
 def attend(
@@ -91,7 +93,9 @@ _CPP_NAMES = {
 """As `caffe2::TypeMeta` prints them."""
 
 
-def _check_shapes(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None) -> None:
+def _check_shapes(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None
+) -> None:
     if min(query.dim(), key.dim(), value.dim()) < 2:
         raise RuntimeError(
             "Expected query, key, and value to all be  at least 2 dimensional, but got query.dim: "
@@ -107,7 +111,9 @@ def _check_shapes(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, m
 def _together(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor | None]:
-    """The operator compares the first three itself, before any kernel does; what a kernel finds is the mask."""
+    """The operator compares the first three itself, before any kernel does; what a kernel finds is the
+    mask.
+    """
     tensors = (query, key, value)
     devices = [seen_device(tensor) for tensor in tensors]
     if devices[0] == devices[1] == devices[2]:
@@ -118,7 +124,9 @@ def _together(
         f"{devices[0]} key.device: {devices[1]} and value.device: {devices[2]} instead."
     )
     named = [(name, tensor, False) for name, tensor in zip(("query", "key", "value"), tensors, strict=True)]
-    kind = EventKind.UNMATERIALIZED if any(device.type == "meta" for device in devices) else EventKind.MISMATCH
+    kind = (
+        EventKind.UNMATERIALIZED if any(device.type == "meta" for device in devices) else EventKind.MISMATCH
+    )
     _recorders[-1].refused(kind, operator(_attention).name, message, named, devices, caller())
     first, second, third = [_bring(tensor, home) for tensor in tensors]
     return first, second, third, None if mask is None else _bring(mask, home)
@@ -130,19 +138,27 @@ def _bring(tensor: torch.Tensor, home: torch.device) -> torch.Tensor:
     return move(tensor, home)
 
 
-# -- the kernels -------------------------------------------------------------------------------------------------------
+# -- the kernels
 
 
-def _flash(query: Any, key: Any, value: Any, mask: Any, dropout: float, causal: bool, scale: Any, grouped: bool) -> Any:
+def _flash(
+    query: Any, key: Any, value: Any, mask: Any, dropout: float, causal: bool, scale: Any, grouped: bool
+) -> Any:
     size = query.size(-1)
     scale = 1 / math.sqrt(size) if scale is None else scale
     if size % 8:
-        query, key, value = [torch.nn.functional.pad(tensor, (0, 8 - size % 8)) for tensor in (query, key, value)]
-    out = aten._scaled_dot_product_flash_attention.default(query, key, value, dropout, causal, False, scale=scale)[0]
+        query, key, value = [
+            torch.nn.functional.pad(tensor, (0, 8 - size % 8)) for tensor in (query, key, value)
+        ]
+    out = aten._scaled_dot_product_flash_attention.default(
+        query, key, value, dropout, causal, False, scale=scale
+    )[0]
     return out[..., :size] if size % 8 else out
 
 
-def _efficient(query: Any, key: Any, value: Any, mask: Any, dropout: float, causal: bool, scale: Any, grouped: bool) -> Any:
+def _efficient(
+    query: Any, key: Any, value: Any, mask: Any, dropout: float, causal: bool, scale: Any, grouped: bool
+) -> Any:
     mask = _additive(mask, query.dtype, -math.inf)
     if mask is not None:
         if mask.dtype != query.dtype:
@@ -156,14 +172,18 @@ def _efficient(query: Any, key: Any, value: Any, mask: Any, dropout: float, caus
     )[0]
 
 
-def _cudnn(query: Any, key: Any, value: Any, mask: Any, dropout: float, causal: bool, scale: Any, grouped: bool) -> Any:
+def _cudnn(
+    query: Any, key: Any, value: Any, mask: Any, dropout: float, causal: bool, scale: Any, grouped: bool
+) -> Any:
     mask = _additive(mask, query.dtype, -65504.0)
     return aten._scaled_dot_product_cudnn_attention.default(
         query, key, value, mask, _trains(query, key, value), dropout, causal, False, scale=scale
     )[0]
 
 
-def _math(query: Any, key: Any, value: Any, mask: Any, dropout: float, causal: bool, scale: Any, grouped: bool) -> Any:
+def _math(
+    query: Any, key: Any, value: Any, mask: Any, dropout: float, causal: bool, scale: Any, grouped: bool
+) -> Any:
     """`_scaled_dot_product_attention_math`, whose causal mask C++ would make on the carrier's device."""
     dtype = query.dtype
     mask = _additive(mask, dtype, -math.inf)
@@ -173,7 +193,9 @@ def _math(query: Any, key: Any, value: Any, mask: Any, dropout: float, causal: b
     query = query * (-factor if scale is not None and scale < 0 else factor)
     if causal:
         if mask is not None:
-            raise RuntimeError("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
+            raise RuntimeError(
+                "_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True"
+            )
         below = torch.ones(query.size(-2), key.size(-2), dtype=torch.bool, device=query.device).tril()
         mask = _additive(below, query.dtype, -math.inf)
     if grouped:
@@ -214,7 +236,7 @@ _ROUTES: dict[Kernel, Callable[..., torch.Tensor]] = {
 }
 
 
-# -- the fast path of encoder layers -----------------------------------------------------------------------------------
+# -- the fast path of encoder layers
 
 
 def _in_parts(tensors: tuple[Any, ...]) -> bool:
@@ -232,13 +254,16 @@ def _multi_head(original: Callable[..., Any]) -> Callable[..., Any]:
     """`torch._native_multi_head_attention`, part by part as `native_multi_head_attention_cuda` runs it."""
 
     def run(
-        query: Any, key: Any, value: Any, embed_dim: int, num_head: int, qkv_weight: Any, qkv_bias: Any, proj_weight: Any,
-        proj_bias: Any, mask: Any = None, need_weights: bool = True, average_attn_weights: bool = True, mask_type: Any = None,
+        query: Any, key: Any, value: Any, embed_dim: int, num_head: int, qkv_weight: Any, qkv_bias: Any,
+        proj_weight: Any,
+        proj_bias: Any, mask: Any = None, need_weights: bool = True, average_attn_weights: bool = True,
+        mask_type: Any = None,
     ) -> Any:  # fmt: skip
         given = (query, key, value, qkv_weight, qkv_bias, proj_weight, proj_bias, mask)
         if not _in_parts(given) or query.dim() != 3 or query.shape != key.shape or key.shape != value.shape:
             return original(
-                query, key, value, embed_dim, num_head, qkv_weight, qkv_bias, proj_weight, proj_bias, mask, need_weights,
+                query, key, value, embed_dim, num_head, qkv_weight, qkv_bias, proj_weight, proj_bias, mask,
+                need_weights,
                 average_attn_weights, mask_type,
             )  # fmt: skip
         batch, tokens, _ = query.shape
@@ -251,7 +276,9 @@ def _multi_head(original: Callable[..., Any]) -> Callable[..., Any]:
         q, k, v = [part.view(batch, tokens, num_head, -1).transpose(1, 2) for part in packed.chunk(3, -1)]
         hidden = _hidden(mask, mask_type, batch, tokens)
         if not need_weights:
-            context = torch.nn.functional.scaled_dot_product_attention(q, k, v, None if hidden is None else ~hidden)
+            context = torch.nn.functional.scaled_dot_product_attention(
+                q, k, v, None if hidden is None else ~hidden
+            )
             shares = None
         else:
             scores = torch.matmul(q / math.sqrt(q.size(-1)), k.mT)
@@ -278,21 +305,39 @@ def _encoder_layer(original: Callable[..., Any]) -> Callable[..., Any]:
     """`torch._transformer_encoder_layer_fwd`, part by part as `transformer_encoder_layer_forward` runs it."""
 
     def run(
-        src: Any, embed_dim: int, num_heads: int, qkv_weight: Any, qkv_bias: Any, proj_weight: Any, proj_bias: Any,
-        use_gelu: bool, norm_first: bool, eps: float, norm_weight_1: Any, norm_bias_1: Any, norm_weight_2: Any, norm_bias_2: Any,
-        ffn_weight_1: Any, ffn_bias_1: Any, ffn_weight_2: Any, ffn_bias_2: Any, mask: Any = None, mask_type: Any = None,
+        src: Any, embed_dim: int, num_heads: int, qkv_weight: Any, qkv_bias: Any, proj_weight: Any,
+        proj_bias: Any,
+        use_gelu: bool, norm_first: bool, eps: float, norm_weight_1: Any, norm_bias_1: Any, norm_weight_2:
+        Any, norm_bias_2: Any,
+        ffn_weight_1: Any, ffn_bias_1: Any, ffn_weight_2: Any, ffn_bias_2: Any, mask: Any = None, mask_type:
+        Any = None,
     ) -> Any:  # fmt: skip
         attention = (qkv_weight, qkv_bias, proj_weight, proj_bias)
         norms = ((norm_weight_1, norm_bias_1), (norm_weight_2, norm_bias_2))
         rest = (ffn_weight_1, ffn_bias_1, ffn_weight_2, ffn_bias_2)
         if not _in_parts((src, *attention, *norms[0], *norms[1], *rest, mask)):
-            return original(src, embed_dim, num_heads, *attention, use_gelu, norm_first, eps, *norms[0], *norms[1], *rest, mask, mask_type)
+            return original(
+                src,
+                embed_dim,
+                num_heads,
+                *attention,
+                use_gelu,
+                norm_first,
+                eps,
+                *norms[0],
+                *norms[1],
+                *rest,
+                mask,
+                mask_type,
+            )
 
         def normed(x: Any, which: int) -> Any:
             return torch.nn.functional.layer_norm(x, (embed_dim,), *norms[which], eps)
 
         x = normed(src, 0) if norm_first else src
-        x = torch._native_multi_head_attention(x, x, x, embed_dim, num_heads, *attention, mask, False, True, mask_type)[0]
+        x = torch._native_multi_head_attention(
+            x, x, x, embed_dim, num_heads, *attention, mask, False, True, mask_type
+        )[0]
         x = x.add_(src)
         if not norm_first:
             x = normed(x, 0)
@@ -307,7 +352,7 @@ def _encoder_layer(original: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-# -- installation ------------------------------------------------------------------------------------------------------
+# -- installation
 
 
 class _Kernels:
@@ -323,7 +368,8 @@ class _Kernels:
             if self._library is not None:
                 return
             self._library = Library("aten", "IMPL")  # type: ignore[no-untyped-call]  # torch's own
-            self._library.impl(_attention, attend, "AutogradMeta")  # type: ignore[no-untyped-call]  # torch's own
+            self._library.impl(_attention, attend, "AutogradMeta")  # type: ignore[no-untyped-call]
+            # torch's own
             for name, kernel in KERNELS.items():
                 op = getattr(aten, name).default
                 self._library.impl(op, kernel, "CPU")  # type: ignore[no-untyped-call]  # torch's own
@@ -345,7 +391,9 @@ def install_attention(patches: Patches, recorder: Recorder) -> None:
     by_key: dict[Any, Any] = _attention.py_kernels
     patches.item(by_key, _COMPOSITE, attend)
     patches.attribute(torch, "_native_multi_head_attention", _multi_head(torch._native_multi_head_attention))
-    patches.attribute(torch, "_transformer_encoder_layer_fwd", _encoder_layer(torch._transformer_encoder_layer_fwd))
+    patches.attribute(
+        torch, "_transformer_encoder_layer_fwd", _encoder_layer(torch._transformer_encoder_layer_fwd)
+    )
     patches.attribute(torch, "_fused_sdp_choice", _choice(torch._fused_sdp_choice))
     left_aligned = torch._nested_tensor_from_mask_left_aligned
     # Nested tensors have no meta kernels: encoders then keep their padded batch.
@@ -367,13 +415,18 @@ def install_attention(patches: Patches, recorder: Recorder) -> None:
 
 def _choice(original: Callable[..., int]) -> Callable[..., int]:
     def fused_sdp_choice(
-        query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False, *,
+        query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool =
+        False, *,
         scale: float | None = None, enable_gqa: bool = False,
     ) -> int:  # fmt: skip
         if seen_device(query).type != "cuda":
-            return original(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
+            return original(
+                query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
+            )
         capability = current_state().gpu(seen_device(query).index).capability
-        return int(choose(Attention(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa, capability)))
+        return int(
+            choose(Attention(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa, capability))
+        )
 
     return fused_sdp_choice
 
@@ -385,7 +438,14 @@ def _usable(kernel: Kernel, original: Callable[..., bool]) -> Callable[..., bool
             return original(params, debug)
         capability = current_state().gpu(device.index).capability
         asked = Attention(
-            params.query, params.key, params.value, params.attn_mask, params.dropout, params.is_causal, params.enable_gqa, capability
+            params.query,
+            params.key,
+            params.value,
+            params.attn_mask,
+            params.dropout,
+            params.is_causal,
+            params.enable_gqa,
+            capability,
         )
         return can_use(kernel, asked)
 

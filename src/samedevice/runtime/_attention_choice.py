@@ -1,8 +1,9 @@
 """Which attention kernel a GPU would run: flash, memory-efficient, cuDNN's or plain arithmetic.
 
-Source: `aten/src/ATen/native/transformers/cuda/sdp_utils.cpp` and `ATen/native/transformers/sdp_utils_cpp.h` (a header in every
-torch distribution). One function per check, in the order of the lists there; nested tensors and ROCm are left out. That the
-memory-efficient kernel takes no grouped heads is from the documentation of `scaled_dot_product_attention` (torch 2.13).
+Source: `aten/src/ATen/native/transformers/cuda/sdp_utils.cpp` and `ATen/native/transformers/sdp_utils_cpp.h`
+(a header in every torch distribution). One function per check, in the order of the lists there; nested
+tensors and ROCm are left out. That the memory-efficient kernel takes no grouped heads is from the
+documentation of `scaled_dot_product_attention` (torch 2.13).
 """
 
 from __future__ import annotations
@@ -105,14 +106,19 @@ def _gemm_alignment(a: Attention) -> int:
 def _efficient_head_size(a: Attention) -> bool:
     alignment = _gemm_alignment(a)
     own, values = a.query.size(-1), a.value.size(-1)
-    return own == a.key.size(-1) and own > 0 and values > 0 and own % alignment == 0 and values % alignment == 0
+    return (
+        own == a.key.size(-1) and own > 0 and values > 0 and own % alignment == 0 and values % alignment == 0
+    )
 
 
 def _aligned_offsets(a: Attention) -> bool:
     if a.capability[0] < 8:
         return True
     alignment = _gemm_alignment(a) * a.query.element_size()
-    return all(t.numel() == 0 or t.storage_offset() * t.element_size() % alignment == 0 for t in (a.query, a.key, a.value))
+    return all(
+        t.numel() == 0 or t.storage_offset() * t.element_size() % alignment == 0
+        for t in (a.query, a.key, a.value)
+    )
 
 
 def _some_tokens(a: Attention) -> bool:
@@ -163,7 +169,10 @@ def _mask_shape(a: Attention) -> bool:
 
 
 def _not_deterministic(a: Attention) -> bool:
-    return not torch.are_deterministic_algorithms_enabled() or torch.is_deterministic_algorithms_warn_only_enabled()
+    return (
+        not torch.are_deterministic_algorithms_enabled()
+        or torch.is_deterministic_algorithms_warn_only_enabled()
+    )
 
 
 def _sixteenths(a: Attention) -> bool:
@@ -187,7 +196,8 @@ def _cudnn_shapes(a: Attention) -> bool:
 
 _CHECKS: dict[Kernel, tuple[Check, ...]] = {
     Kernel.FLASH: (
-        _four_dimensions, _no_mask, _flash_head_size, _from_sm80, _flash_head_size_in_training, _square_when_causal, _half_types,
+        _four_dimensions, _no_mask, _flash_head_size, _from_sm80, _flash_head_size_in_training,
+        _square_when_causal, _half_types,
         _heads_alike, _some_tokens, _dense_rows_or_one,
     ),
     Kernel.EFFICIENT: (
@@ -215,7 +225,9 @@ def can_use(kernel: Kernel, attention: Attention) -> bool:
 
 
 def choose(attention: Attention) -> Kernel:
-    """The first kernel in torch's order of preference that can be used. Raises RuntimeError when there is none, as CUDA does."""
+    """The first kernel in torch's order of preference that can be used. Raises RuntimeError when there is
+    none, as CUDA does.
+    """
     if not any(enabled() for enabled in _ENABLED.values()):
         raise RuntimeError(
             "No viable backend for scaled_dot_product_attention was found. "

@@ -1,7 +1,9 @@
-"""What the fused attention kernels compute, in CPU arithmetic, so that small virtual tensors keep their values.
+"""What the fused attention kernels compute, in CPU arithmetic, so that small virtual tensors keep their
+values.
 
-The kernels of CUDA have no CPU counterpart. While a machine is entered these functions are their CPU kernels: the engine runs
-them on the values of small tensors, and the geometry of the results is that of torch's own meta kernels.
+The kernels of CUDA have no CPU counterpart. While a machine is entered these functions are their CPU kernels:
+the engine runs them on the values of small tensors, and the geometry of the results is that of torch's own
+meta kernels.
 """
 
 from __future__ import annotations
@@ -48,7 +50,9 @@ class _Scores:
         self._rows = max(1, _AT_ONCE // max(1, query.size(0) * heads * key.size(2)))
 
     def _blocks(self) -> Iterator[tuple[slice, torch.Tensor, torch.Tensor, torch.Tensor | None]]:
-        """Rows of queries with their scores, their weights, and what dropout makes of those; the same in each pass."""
+        """Rows of queries with their scores, their weights, and what dropout makes of those; the same in each
+        pass.
+        """
         generator = torch.Generator().manual_seed(self._seed)
         for start in range(0, max(1, self.query.size(2)), self._rows):
             rows = slice(start, start + self._rows)
@@ -74,10 +78,16 @@ class _Scores:
             sums.append(scores.logsumexp(-1))
         return torch.cat(outputs, 2), torch.cat(sums, 2)
 
-    def gradients(self, gradient: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor | None]:
+    def gradients(
+        self, gradient: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor | None]:
         """Of query, key, value and bias."""
         gradient = gradient.float()
-        of_query, of_key, of_value = torch.zeros_like(self.query), torch.zeros_like(self.key), torch.zeros_like(self.value)
+        of_query, of_key, of_value = (
+            torch.zeros_like(self.query),
+            torch.zeros_like(self.key),
+            torch.zeros_like(self.value),
+        )
         of_bias = []
         for rows, _, weights, kept in self._blocks():
             own = gradient[:, :, rows]
@@ -94,7 +104,9 @@ class _Scores:
 
 
 def _fill(shape_of: Any, result: torch.Tensor | None) -> Any:
-    """`result` with the geometry and type of a meta tensor; longer rows end in infinity, heads that were repeated are summed."""
+    """`result` with the geometry and type of a meta tensor; longer rows end in infinity, heads that were
+    repeated are summed.
+    """
     if shape_of is None or result is None:
         return None
     if shape_of.dim() == 4 and shape_of.size(1) != result.size(1):
@@ -123,9 +135,21 @@ def _seed(like: torch.Tensor, seed: int) -> torch.Tensor:
     return torch.full(like.shape, seed, dtype=torch.int64).to(like.dtype)
 
 
-def flash(query: Any, key: Any, value: Any, dropout_p: float = 0.0, is_causal: bool = False, *rest: Any, scale: Any = None) -> Any:
+def flash(
+    query: Any,
+    key: Any,
+    value: Any,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *rest: Any,
+    scale: Any = None,
+) -> Any:
     """`aten::_scaled_dot_product_flash_attention`."""
-    made = _geometry(aten._scaled_dot_product_flash_attention.default, (query, key, value, dropout_p, is_causal), {"scale": scale})
+    made = _geometry(
+        aten._scaled_dot_product_flash_attention.default,
+        (query, key, value, dropout_p, is_causal),
+        {"scale": scale},
+    )
     seed = _draw(dropout_p)
     scores = _Scores(query, key, value, None, dropout_p, is_causal, scale, seed, lower_right=True)
     states = (_seed(made[6], seed), _seed(made[7], 0), torch.empty(made[8].shape, dtype=made[8].dtype))
@@ -134,17 +158,23 @@ def flash(query: Any, key: Any, value: Any, dropout_p: float = 0.0, is_causal: b
 
 
 def flash_backward(
-    grad_out: Any, query: Any, key: Any, value: Any, out: Any, logsumexp: Any, cum_seq_q: Any, cum_seq_k: Any, max_q: int,
+    grad_out: Any, query: Any, key: Any, value: Any, out: Any, logsumexp: Any, cum_seq_q: Any, cum_seq_k:
+    Any, max_q: int,
     max_k: int, dropout_p: float, is_causal: bool, philox_seed: Any, philox_offset: Any, *, scale: Any = None,
 ) -> Any:  # fmt: skip
     """`aten::_scaled_dot_product_flash_attention_backward`."""
     seed = int(philox_seed.flatten()[0].item()) if dropout_p else 0
-    found = _Scores(query, key, value, None, dropout_p, is_causal, scale, seed, lower_right=True).gradients(grad_out)
-    return tuple(_fill(_meta(torch.empty_like(own)), one) for own, one in zip((query, key, value), found, strict=False))
+    found = _Scores(query, key, value, None, dropout_p, is_causal, scale, seed, lower_right=True).gradients(
+        grad_out
+    )
+    return tuple(
+        _fill(_meta(torch.empty_like(own)), one) for own, one in zip((query, key, value), found, strict=False)
+    )
 
 
 def efficient(
-    query: Any, key: Any, value: Any, attn_bias: Any, compute_log_sumexp: bool, dropout_p: float = 0.0, is_causal: bool = False,
+    query: Any, key: Any, value: Any, attn_bias: Any, compute_log_sumexp: bool, dropout_p: float = 0.0,
+    is_causal: bool = False,
     *, scale: Any = None,
 ) -> Any:  # fmt: skip
     """`aten::_scaled_dot_product_efficient_attention`."""
@@ -159,13 +189,15 @@ def efficient(
 
 
 def efficient_backward(
-    grad_out: Any, query: Any, key: Any, value: Any, attn_bias: Any, out: Any, logsumexp: Any, philox_seed: Any,
+    grad_out: Any, query: Any, key: Any, value: Any, attn_bias: Any, out: Any, logsumexp: Any, philox_seed:
+    Any,
     philox_offset: Any, dropout_p: float, grad_input_mask: Any, is_causal: bool = False, *, scale: Any = None,
 ) -> Any:  # fmt: skip
     """`aten::_scaled_dot_product_efficient_attention_backward`."""
     op = aten._scaled_dot_product_efficient_attention_backward.default
     given = (
-        grad_out, query, key, value, attn_bias, out, logsumexp, philox_seed, philox_offset, dropout_p, grad_input_mask, is_causal,
+        grad_out, query, key, value, attn_bias, out, logsumexp, philox_seed, philox_offset, dropout_p,
+        grad_input_mask, is_causal,
     )  # fmt: skip
     made = _geometry(op, given, {"scale": scale})
     seed = int(philox_seed.item()) if dropout_p else 0
@@ -174,7 +206,8 @@ def efficient_backward(
 
 
 def cudnn(
-    query: Any, key: Any, value: Any, attn_bias: Any, compute_log_sumexp: bool, dropout_p: float = 0.0, is_causal: bool = False,
+    query: Any, key: Any, value: Any, attn_bias: Any, compute_log_sumexp: bool, dropout_p: float = 0.0,
+    is_causal: bool = False,
     return_debug_mask: bool = False, *, scale: Any = None,
 ) -> Any:  # fmt: skip
     """`aten::_scaled_dot_product_cudnn_attention`."""
@@ -184,17 +217,28 @@ def cudnn(
     seed = _draw(dropout_p)
     scores = _Scores(query, key, value, attn_bias, dropout_p, is_causal, scale, seed)
     output, sums = scores.results()
-    return (_fill(made[0], output), _fill(made[1], sums.unsqueeze(-1)), *made[2:6], _seed(made[6], seed), _seed(made[7], 0), None)
+    return (
+        _fill(made[0], output),
+        _fill(made[1], sums.unsqueeze(-1)),
+        *made[2:6],
+        _seed(made[6], seed),
+        _seed(made[7], 0),
+        None,
+    )
 
 
 def cudnn_backward(
-    grad_out: Any, query: Any, key: Any, value: Any, out: Any, logsumexp: Any, philox_seed: Any, philox_offset: Any,
-    attn_bias: Any, cum_seq_q: Any, cum_seq_k: Any, max_q: int, max_k: int, dropout_p: float, is_causal: bool, *, scale: Any = None,
+    grad_out: Any, query: Any, key: Any, value: Any, out: Any, logsumexp: Any, philox_seed: Any,
+    philox_offset: Any,
+    attn_bias: Any, cum_seq_q: Any, cum_seq_k: Any, max_q: int, max_k: int, dropout_p: float, is_causal:
+    bool, *, scale: Any = None,
 ) -> Any:  # fmt: skip
     """`aten::_scaled_dot_product_cudnn_attention_backward`."""
     seed = int(philox_seed.item()) if dropout_p else 0
     found = _Scores(query, key, value, attn_bias, dropout_p, is_causal, scale, seed).gradients(grad_out)
-    return tuple(_fill(_meta(torch.empty_like(own)), one) for own, one in zip((query, key, value), found, strict=False))
+    return tuple(
+        _fill(_meta(torch.empty_like(own)), one) for own, one in zip((query, key, value), found, strict=False)
+    )
 
 
 KERNELS = {

@@ -1,15 +1,17 @@
-"""CUDA's automatic mixed precision on virtual tensors: the same casts of the same operators, seen by autograd.
+"""CUDA's automatic mixed precision on virtual tensors: the same casts of the same operators, seen by
+autograd.
 
 Must guarantee: outside of CUDA autocast regions nothing costs anything; CPU autocast stays torch's own.
 
 Note [A borrowed autocast key]
-Virtual tensors are meta tensors for C++, and those have no autocast key. torch keeps dispatch keys for back ends that no CPU
-build has; while CUDA autocast is enabled in a thread, the key of the IPU is included for that thread, and Python kernels
-registered for it apply CUDA's policy. So casts happen where CUDA's happen: above autograd, once per operator, for calls from
-Python and from composite C++ code alike. Inside a kernel the key is excluded, as CUDA's own kernels do.
+Virtual tensors are meta tensors for C++, and those have no autocast key. torch keeps dispatch keys for back
+ends that no CPU build has; while CUDA autocast is enabled in a thread, the key of the IPU is included for
+that thread, and Python kernels registered for it apply CUDA's policy. So casts happen where CUDA's happen:
+above autograd, once per operator, for calls from Python and from composite C++ code alike. Inside a kernel
+the key is excluded, as CUDA's own kernels do.
 
-The key falls through for all other operators; that fallback stays registered until the process ends, because a thread may
-outlive the machine.
+The key falls through for all other operators; that fallback stays registered until the process ends, because
+a thread may outlive the machine.
 """
 
 from __future__ import annotations
@@ -58,11 +60,13 @@ def _on_gpu(tensor: torch.Tensor) -> bool:
     return record is not None and record.device.type == "cuda"
 
 
-# -- casts -------------------------------------------------------------------------------------------------------------
+# -- casts
 
 
 class CastCache:
-    """Lower precision copies of float32 parameters, for the length of an autocast region; all threads share it."""
+    """Lower precision copies of float32 parameters, for the length of an autocast region; all threads share
+    it.
+    """
 
     def __init__(self) -> None:
         self._casts: dict[int, tuple[weakref.ref[torch.Tensor], Memory | None, torch.Tensor]] = {}
@@ -77,7 +81,12 @@ class CastCache:
         """A copy of a parameter in `dtype`: the one made before, when there is one."""
         with self._lock:
             found = self._casts.get(id(tensor))
-            if found is not None and found[0]() is tensor and found[1] is memory_of(tensor) and found[2].dtype == dtype:
+            if (
+                found is not None
+                and found[0]() is tensor
+                and found[1] is memory_of(tensor)
+                and found[2].dtype == dtype
+            ):
                 return found[2]
         copied = _copy(tensor, dtype)
         with self._lock:
@@ -123,7 +132,7 @@ def _widest(values: Any, lower: torch.dtype) -> torch.dtype:
     return widest
 
 
-# -- kernels -----------------------------------------------------------------------------------------------------------
+# -- kernels
 
 
 def _kernel(op: Any, policy: Policy, cache: CastCache) -> Callable[..., Any]:
@@ -150,7 +159,9 @@ def _flat(args: tuple[Any, ...]) -> Iterator[Any]:
             yield value
 
 
-def _run_cast(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], dtype: torch.dtype, cache: CastCache) -> Any:
+def _run_cast(
+    op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], dtype: torch.dtype, cache: CastCache
+) -> Any:
     named = {name: _cast(value, dtype, cache) for name, value in kwargs.items()}
     return op(*[_cast(value, dtype, cache) for value in args], **named)
 
@@ -214,7 +225,7 @@ def _overload(name: str) -> Any:
     return None if found is None else getattr(found, overload or "default", None)
 
 
-# -- registration ------------------------------------------------------------------------------------------------------
+# -- registration
 
 
 class _Kernels:

@@ -1,8 +1,8 @@
 """The operators of `SyncBatchNorm`: torch has kernels for them on GPUs only.
 
-Must guarantee: on host values they compute what CUDA's kernels compute, statistics in the type that CUDA accumulates in, so that
-ranks together get what one batch norm over their whole batch gets. On meta tensors they tell shapes and types. Source:
-aten/src/ATen/native/cuda/Normalization.cuh.
+Must guarantee: on host values they compute what CUDA's kernels compute, statistics in the type that CUDA
+accumulates in, so that ranks together get what one batch norm over their whole batch gets. On meta tensors
+they tell shapes and types. Source: aten/src/ATen/native/cuda/Normalization.cuh.
 """
 
 from __future__ import annotations
@@ -36,7 +36,14 @@ def stats(input: Tensor, eps: float) -> tuple[Tensor, Tensor]:
 
 
 def gather_stats(
-    input: Tensor, mean: Tensor, invstd: Tensor, running_mean: Any, running_var: Any, momentum: float, eps: float, counts: Tensor
+    input: Tensor,
+    mean: Tensor,
+    invstd: Tensor,
+    running_mean: Any,
+    running_var: Any,
+    momentum: float,
+    eps: float,
+    counts: Tensor,
 ) -> tuple[Tensor, Tensor]:
     """Statistics of all ranks from those of each, and the running ones with them."""
     each, mean, invstd = counts.to(mean.dtype).view(-1, 1), _wide(mean), _wide(invstd)
@@ -51,7 +58,14 @@ def gather_stats(
 
 
 def gather_stats_of_equal_counts(
-    input: Tensor, mean: Tensor, invstd: Tensor, running_mean: Any, running_var: Any, momentum: float, eps: float, count: int
+    input: Tensor,
+    mean: Tensor,
+    invstd: Tensor,
+    running_mean: Any,
+    running_var: Any,
+    momentum: float,
+    eps: float,
+    count: int,
 ) -> tuple[Tensor, Tensor]:
     """The same where every rank has `count` numbers per channel."""
     counts = torch.full((mean.size(0),), count, dtype=mean.dtype, device=mean.device)
@@ -69,7 +83,14 @@ def elementwise(input: Tensor, weight: Any, bias: Any, mean: Tensor, invstd: Ten
 
 
 def backward_reduce(
-    grad_out: Tensor, input: Tensor, mean: Tensor, invstd: Tensor, weight: Any, input_g: bool, weight_g: bool, bias_g: bool
+    grad_out: Tensor,
+    input: Tensor,
+    mean: Tensor,
+    invstd: Tensor,
+    weight: Any,
+    input_g: bool,
+    weight_g: bool,
+    bias_g: bool,
 ) -> tuple[Any, Any, Any, Any]:
     """Sums that the ranks add up, and the gradients of weight and bias."""
     gradient = _wide(grad_out)
@@ -85,14 +106,23 @@ def backward_reduce(
 
 
 def backward_elementwise(
-    grad_out: Tensor, input: Tensor, mean: Tensor, invstd: Tensor, weight: Any, sum_dy: Tensor, sum_dy_xmu: Tensor, count: Tensor
+    grad_out: Tensor,
+    input: Tensor,
+    mean: Tensor,
+    invstd: Tensor,
+    weight: Any,
+    sum_dy: Tensor,
+    sum_dy_xmu: Tensor,
+    count: Tensor,
 ) -> Tensor:
     """The gradient of the input."""
     total = count.sum().to(sum_dy.dtype)
     slope = _along(invstd.square() * sum_dy_xmu / total, input)
     scale = invstd if weight is None else _wide(weight) * invstd
     centred = _wide(input) - _along(mean, input)
-    return ((_wide(grad_out) - _along(sum_dy / total, input) - centred * slope) * _along(scale, input)).to(input.dtype)
+    return ((_wide(grad_out) - _along(sum_dy / total, input) - centred * slope) * _along(scale, input)).to(
+        input.dtype
+    )
 
 
 ONLY_ON_CUDA: dict[Any, Callable[..., Any]] = {

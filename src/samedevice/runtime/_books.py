@@ -30,9 +30,13 @@ _MACHINERY = frozenset(
 
 
 def caller() -> FrameType:
-    """The frame that called into the machine; torch's own modes, and composite operators that were taken apart, are within."""
+    """The frame that called into the machine; torch's own modes, and composite operators that were taken
+    apart, are within.
+    """
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and (frame.f_code.co_filename.startswith(_PACKAGE_FOLDER) or frame.f_code.co_filename in _MACHINERY):
+    while frame is not None and (
+        frame.f_code.co_filename.startswith(_PACKAGE_FOLDER) or frame.f_code.co_filename in _MACHINERY
+    ):
         frame = frame.f_back
     assert frame is not None, "an operator runs on behalf of some code"
     return frame
@@ -94,12 +98,16 @@ class Books:
             raise self.recorder.out_of_memory(state, index, error.requested, caller()) from None
 
     def rebook(self, record: Memory, storage: torch.UntypedStorage, before: int) -> None:
-        """The storage was `before` bytes large. Raises torch.OutOfMemoryError, with its old size back, when it does not fit."""
+        """The storage was `before` bytes large. Raises torch.OutOfMemoryError, with its old size back, when
+        it does not fit.
+        """
         try:
             record.rebook(storage.nbytes())
         except OutOfDeviceMemoryError as error:
             storage.resize_(before)
-            raise self.recorder.out_of_memory(self.state, record.device.index, error.requested, caller()) from None
+            raise self.recorder.out_of_memory(
+                self.state, record.device.index, error.requested, caller()
+            ) from None
 
     def note_host(self, result: Any, site: Site | None) -> None:
         """Remember where host memory was made."""
@@ -122,7 +130,9 @@ class Books:
     ) -> torch.Tensor:
         """A virtual tensor on `device` with the values of a CPU tensor, whose memory it takes over."""
         if value.layout != torch.strided:
-            parts = [self.with_value(part, device, site, moved=moved, assumed=assumed) for part in parts_of(value)]
+            parts = [
+                self.with_value(part, device, site, moved=moved, assumed=assumed) for part in parts_of(value)
+            ]
             return of_parts(parts, value)
         made = carrier(value.size(), value.stride(), value.dtype)
         storage = storage_of(made)

@@ -1,8 +1,8 @@
 """What the torch on a virtual machine was built with.
 
-Must guarantee: a torch that was built with CUDA keeps every fact of its build. Libraries compare their own with it (torchvision refuses
-to be imported where CUDA's major version is another), and they were installed to fit. Only a torch without CUDA, which has no such
-fact, gets the ones that a machine's GPUs call for.
+Must guarantee: a torch that was built with CUDA keeps every fact of its build. Libraries compare their own
+with it (torchvision refuses to be imported where CUDA's major version is another), and they were installed to
+fit. Only a torch without CUDA, which has no such fact, gets the ones that a machine's GPUs call for.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ def _nccl_version() -> tuple[int, int, int]:
 
 NCCL_VERSION = _nccl_version()
 
-# A driver runs every toolkit of its major version. Source: NVIDIA's CUDA Toolkit release notes, tables 2 and 3.
+# A driver runs every toolkit of its major version. Source: NVIDIA's CUDA Toolkit release notes, tables 2 and
+# 3.
 _DRIVERS = {12: ("570.124.06", 12080), 13: ("580.65.06", 13000)}
 DRIVER_VERSION, DRIVER_CUDA_VERSION_NUMBER = _DRIVERS[min(max(_MAJOR, min(_DRIVERS)), max(_DRIVERS))]

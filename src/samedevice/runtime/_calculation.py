@@ -34,24 +34,32 @@ _NOT_IMPLEMENTED = re.compile(r"not implemented for '(?P<type>\w+)'")
 _NAMES_THE_CPU = re.compile(r'(_vml)?_cpu_?(?=")')
 _INTEGERS = frozenset({"Byte", "Char", "Short", "Int", "Long"})
 _TYPES_OF_BOTH = _INTEGERS | {"Bool", "Float", "Double", "ComplexFloat", "ComplexDouble"}
-"""Types for which CUDA has a kernel only where the CPU has one; the others (half precision, float8) are CUDA's own field."""
+"""Types for which CUDA has a kernel only where the CPU has one; the others (half precision, float8) are
+CUDA's own field.
+"""
 _CUDA_ALSO: Mapping[str, frozenset[str]] = {
     "abs": frozenset({"Bool"}),
     "histc": _INTEGERS,
     "trace": frozenset({"Bool"}),
 }
-"""Except these operators. Source: `dtypes` and `dtypesIfCUDA` of torch's operator database; a test compares."""
+"""Except these operators. Source: `dtypes` and `dtypesIfCUDA` of torch's operator database; a test compares.
+"""
 
 _COMPLEX_HALF_TOO = frozenset(
     """
-    acos acosh angle asin asinh atan atanh convolution convolution_backward cos cosh diag div exp _fft_c2c _fft_c2r _fft_r2c lerp log
-    logaddexp mean nansum pow prod rsqrt sigmoid sigmoid_backward sin sinh sqrt sum tan tanh tanh_backward trace
+    acos acosh angle asin asinh atan atanh convolution convolution_backward cos cosh diag div exp _fft_c2c
+    _fft_c2r _fft_r2c lerp log
+    logaddexp mean nansum pow prod rsqrt sigmoid sigmoid_backward sin sinh sqrt sum tan tanh tanh_backward
+    trace
     """.split()
 )
 """What CUDA can with complex numbers in half precision and the CPU cannot. Source: as above."""
 
-_WrongValues: type[RuntimeError] = torch.linalg.LinAlgError  # type: ignore[attr-defined]  # not listed by torch
-"""Says that a matrix is singular, or the like. Of values that nobody computed it says nothing about the program."""
+_WrongValues: type[RuntimeError] = torch.linalg.LinAlgError  # type: ignore[attr-defined]
+# not listed by torch
+"""Says that a matrix is singular, or the like. Of values that nobody computed it says nothing about the
+program.
+"""
 
 
 _JUDGE_VALUES = ("allclose", "equal")
@@ -65,9 +73,11 @@ class Calculation:
         self._books = books
 
     def results(self, call: Call, *, force: bool) -> Any:
-        """Results with values. With `force`, unknown arguments stand in by their shape and floats in the results stay unknown.
+        """Results with values. With `force`, unknown arguments stand in by their shape and floats in the
+        results stay unknown.
 
-        Returns NotImplemented when the CPU has no kernel for what CUDA can do; the caller then goes on without values.
+        Returns NotImplemented when the CPU has no kernel for what CUDA can do; the caller then goes on
+        without values.
         """
         op = call.op
         assumed = False
@@ -87,7 +97,8 @@ class Calculation:
         if not op.returns_tensors:
             if assumed and op.short in _JUDGE_VALUES:
                 self._books.recorder.read_assumed(sys._getframe(1), number=False)
-                # An unknown boolean is false, also that of `isclose(...).all()`; the stand-ins would be close.
+                # An unknown boolean is false, also that of `isclose(...).all()`; the stand-ins would be
+                # close.
                 return result if op.short == "equal" else call.args[0] is call.args[1]
             return result
         forget = force and op.short not in SHAPE_ONLY
@@ -105,7 +116,9 @@ class Calculation:
         return True
 
     def into_out(self, call: Call, outs: set[str]) -> Any:
-        """Compute into the values of `out=` arguments, which may be resized: those values, or NotImplemented."""
+        """Compute into the values of `out=` arguments, which may be resized: those values, or
+        NotImplemented.
+        """
         options = _on_host({name: to_value(value) for name, value in call.kwargs.items()})
         try:
             _drawing(call, tuple([to_value(value) for value in call.args]), options)
@@ -113,7 +126,9 @@ class Calculation:
             if not _only_the_cpu_cannot(error, call.op):
                 raise
             return NotImplemented
-        pass_on_assumptions(call.op, call.tensors, [tensor for name in outs for tensor in tensors_in(call.kwargs[name])])
+        pass_on_assumptions(
+            call.op, call.tensors, [tensor for name in outs for tensor in tensors_in(call.kwargs[name])]
+        )
         return [value for name in outs for value in tensors_in(options[name])]
 
     def scalar(self, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -152,7 +167,9 @@ class Calculation:
             return result
         return NotImplemented
 
-    def _wrap(self, result: Any, target: torch.device, site: Site | None, *, assumed: bool, forget_floats: bool) -> Any:
+    def _wrap(
+        self, result: Any, target: torch.device, site: Site | None, *, assumed: bool, forget_floats: bool
+    ) -> Any:
         if isinstance(result, Tensor):
             # On the host too the result is a carrier: what descends from a carrier must be one for autograd.
             made = self._books.with_value(result, target, site, assumed=assumed)
@@ -162,7 +179,10 @@ class Calculation:
                 record.shadow = None
             return made
         if isinstance(result, (tuple, list)):
-            parts = [self._wrap(part, target, site, assumed=assumed, forget_floats=forget_floats) for part in result]
+            parts = [
+                self._wrap(part, target, site, assumed=assumed, forget_floats=forget_floats)
+                for part in result
+            ]
             return type(result)(parts)
         return result
 
@@ -209,7 +229,9 @@ def _wider(dtype: torch.dtype | None) -> tuple[torch.dtype, ...]:
 
 
 def _only_the_cpu_cannot(error: Exception, op: Operator) -> bool:
-    """Whether CUDA can what the CPU cannot. If not, the error was raised of true values, and its words stand."""
+    """Whether CUDA can what the CPU cannot. If not, the error was raised of true values, and its words
+    stand.
+    """
     if _lacks_kernel_on_cpu(error, op):
         return True
     error.samedevice_of_values = True  # type: ignore[attr-defined]  # for whoever rewords errors of C++
@@ -224,7 +246,11 @@ def _lacks_kernel_on_cpu(error: Exception, op: Operator) -> bool:
     told = _NOT_IMPLEMENTED.search(text)
     if told is not None and told["type"] == "ComplexHalf":
         return _base_name(op) in _COMPLEX_HALF_TOO
-    if told is None or told["type"] not in _TYPES_OF_BOTH or told["type"] in _CUDA_ALSO.get(_base_name(op), ()):
+    if (
+        told is None
+        or told["type"] not in _TYPES_OF_BOTH
+        or told["type"] in _CUDA_ALSO.get(_base_name(op), ())
+    ):
         return True
     error.args = (_NAMES_THE_CPU.sub("_cuda", text),)
     return False

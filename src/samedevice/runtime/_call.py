@@ -19,7 +19,12 @@ class Call:
     __slots__ = ("args", "away", "drawn", "generator", "home", "kwargs", "op", "records", "target", "tensors")
 
     def __init__(
-        self, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: Sequence[torch.Tensor], records: Sequence[Any]
+        self,
+        op: Operator,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        tensors: Sequence[torch.Tensor],
+        records: Sequence[Any],
     ) -> None:
         self.op = op
         self.args = args
@@ -35,11 +40,18 @@ class Call:
         self.drawn: torch._C.Generator | None = None
         """The CPU's engine that this one call draws from; None where it draws nothing on a GPU."""
         self.away: Sequence[tuple[torch.Tensor, torch.Tensor]] = ()
-        """What is written on another device: the script's own tensor, and the one that this call has in its place."""
+        """What is written on another device: the script's own tensor, and the one that this call has in its
+        place.
+        """
 
     def key(self) -> Any:
         """Equal for calls whose results have equal geometry; None when an argument cannot be compared."""
-        key = (self.op.func, _signature(self.args), _signature(self.kwargs.values()) if self.kwargs else None, self.target.index)
+        key = (
+            self.op.func,
+            _signature(self.args),
+            _signature(self.kwargs.values()) if self.kwargs else None,
+            self.target.index,
+        )
         try:
             hash(key)
         except TypeError:
@@ -70,7 +82,9 @@ class Geometry:
     def __init__(self, result: Any) -> None:
         self.single = isinstance(result, Tensor)
         parts = [result] if self.single else list(result)
-        self.parts = [None if part is None else (tuple(part.size()), part.stride(), part.dtype) for part in parts]
+        self.parts = [
+            None if part is None else (tuple(part.size()), part.stride(), part.dtype) for part in parts
+        ]
         self.nbytes = [0 if part is None else storage_of(part).nbytes() for part in parts]
 
 
@@ -78,4 +92,6 @@ def has_geometry(result: Any) -> bool:
     """Whether a result is plain enough to be made again from its geometry."""
     if isinstance(result, Tensor):
         return result.layout == torch.strided and result.storage_offset() == 0
-    return isinstance(result, tuple) and all(part is None or (isinstance(part, Tensor) and has_geometry(part)) for part in result)
+    return isinstance(result, tuple) and all(
+        part is None or (isinstance(part, Tensor) and has_geometry(part)) for part in result
+    )

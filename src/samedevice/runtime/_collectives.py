@@ -1,17 +1,20 @@
-"""What collectives do to tensors on virtual GPUs: real values from the other ranks, or the other ranks assumed equal.
+"""What collectives do to tensors on virtual GPUs: real values from the other ranks, or the other ranks
+assumed equal.
 
 Note [One exchange]
-Every collective of a group is one exchange: all ranks tell what they call, and everyone gets everyone's bytes; what the collective
-means is then computed by each rank alone, reductions in the order of the ranks. The bytes go over a CPU group that the group
-carries (see `_process_groups`). Whether bytes are sent depends on their number only, which all ranks know alike: large tensors have
-no values here. Sends and receives are pairs of their own. A group of one process whose other ranks are assumed (`--ranks one`)
-differs in the exchange alone: everyone's bytes are one's own.
+Every collective of a group is one exchange: all ranks tell what they call, and everyone gets everyone's
+bytes; what the collective means is then computed by each rank alone, reductions in the order of the ranks.
+The bytes go over a CPU group that the group carries (see `_process_groups`). Whether bytes are sent depends
+on their number only, which all ranks know alike: large tensors have no values here. Sends and receives are
+pairs of their own. A group of one process whose other ranks are assumed (`--ranks one`) differs in the
+exchange alone: everyone's bytes are one's own.
 
 Note [What NCCL says]
-Checks and their texts are those of `torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp` and `ProcessGroup.cpp`, and `Duplicate GPU
-detected` is NCCL's own (`src/init.cc`, when a communicator is made, which happens at a group's first collective on a device). A rank that
-comes with another GPU than before asks for a new communicator; where the others do not, all of them wait and nothing is said. Of the
-tensors of one call on several GPUs c10d compares only those of a coalesced one.
+Checks and their texts are those of `torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp` and `ProcessGroup.cpp`,
+and `Duplicate GPU detected` is NCCL's own (`src/init.cc`, when a communicator is made, which happens at a
+group's first collective on a device). A rank that comes with another GPU than before asks for a new
+communicator; where the others do not, all of them wait and nothing is said. Of the tensors of one call on
+several GPUs c10d compares only those of a coalesced one.
 """
 
 from __future__ import annotations
@@ -56,10 +59,9 @@ _BY_NAME: dict[str, Any] = {
 }  # fmt: skip
 _NOT_BOUND = "Attempt to perform collective on tensor not on device passed to init_process_group"
 _DUPLICATE = (
-    "NCCL error in: ../torch/csrc/distributed/c10d/NCCLUtils.cpp, invalid usage (run with NCCL_DEBUG=WARN for details)\n"
-    "ncclInvalidUsage: This usually reflects invalid usage of NCCL library.\n"
-    "Last error:\n"
-    "Duplicate GPU detected : rank {one} and rank {other} both on CUDA device {bus:x}"
+    "NCCL error in: ../torch/csrc/distributed/c10d/NCCLUtils.cpp, invalid usage (run with NCCL_DEBUG=WARN "
+    "for details)\nncclInvalidUsage: This usually reflects invalid usage of NCCL library.\nLast "
+    "error:\nDuplicate GPU detected : rank {one} and rank {other} both on CUDA device {bus:x}"
 )
 
 
@@ -79,9 +81,12 @@ class Exchange(Protocol):
     assumes: bool
     """Whether there are no other processes and all ranks are assumed equal."""
 
-    def everyone(self, header: list[int], data: torch.Tensor | None) -> list[tuple[list[int], torch.Tensor | None]]:
-        """Header and bytes of each rank, in their order. The header tells the number of bytes (-1: none are sent), whether they are
-        known, whether assumed, and the physical GPU."""
+    def everyone(
+        self, header: list[int], data: torch.Tensor | None
+    ) -> list[tuple[list[int], torch.Tensor | None]]:
+        """Header and bytes of each rank, in their order. The header tells the number of bytes (-1: none are
+        sent), whether they are known, whether assumed, and the physical GPU.
+        """
 
     def send(self, data: torch.Tensor, rank: int, tag: int) -> None:
         """Send bytes to one rank, without waiting for it."""
@@ -96,11 +101,14 @@ class Collectives:
     def __init__(self, books: Books) -> None:
         self._books = books
         self._communicators: dict[str, list[tuple[int, ...]]] = {}
-        """For each group the physical GPUs of its ranks for which NCCL would have made a communicator, the first ones first."""
+        """For each group the physical GPUs of its ranks for which NCCL would have made a communicator, the
+        first ones first.
+        """
 
     def takes(self, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-        """Whether this call concerns the machine: some tensor of it is virtual, the group takes no host tensors, or its other ranks are
-        assumed."""
+        """Whether this call concerns the machine: some tensor of it is virtual, the group takes no host
+        tensors, or its other ranks are assumed.
+        """
         if any(_virtual(tensor) for value in (*args, *kwargs.values()) for tensor in _all_tensors(value)):
             return True
         bound = dict(zip(op.argument_names, args, strict=False)) | kwargs
@@ -117,7 +125,7 @@ class Collectives:
             raise UnsupportedFeatureError(f"{op.name} is not supported on a virtual machine.")
         return handler(op, bound)
 
-    # -- c10d ----------------------------------------------------------------------------------------------------------
+    # -- c10d
 
     def _c10d_allreduce(self, op: Operator, call: dict[str, Any]) -> Any:
         if call.get("sparse_indices") is not None:
@@ -143,7 +151,9 @@ class Collectives:
     def _c10d_broadcast(self, op: Operator, call: dict[str, Any]) -> Any:
         tensors, root = call["tensors"], call["root_rank"]
         group = _unboxed(call["process_group"])
-        pieces = self._everyone(op, call, tensors, tensors, give=group.rank() == root or self._assumes(op, call, tensors))
+        pieces = self._everyone(
+            op, call, tensors, tensors, give=group.rank() == root or self._assumes(op, call, tensors)
+        )
         if group.rank() != root:
             self._write(tensors, _split(pieces[root].data, tensors), [pieces[root]])
         return tensors, done(tensors)
@@ -159,7 +169,9 @@ class Collectives:
         self._gathered(op, call, outputs, call["input_list"])
         return done(list(_all_tensors(outputs)))
 
-    def _gathered(self, op: Operator, call: dict[str, Any], outputs: Any, inputs: Sequence[torch.Tensor]) -> None:
+    def _gathered(
+        self, op: Operator, call: dict[str, Any], outputs: Any, inputs: Sequence[torch.Tensor]
+    ) -> None:
         pieces = self._everyone(op, call, inputs, [*inputs, *_all_tensors(outputs)])
         for rank, piece in enumerate(pieces):
             row = [output[rank] for output in outputs]
@@ -173,7 +185,13 @@ class Collectives:
         self._gather_into(op, call, call["outputs"], call["inputs"])
         return done(call["outputs"])
 
-    def _gather_into(self, op: Operator, call: dict[str, Any], outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor]) -> None:
+    def _gather_into(
+        self,
+        op: Operator,
+        call: dict[str, Any],
+        outputs: Sequence[torch.Tensor],
+        inputs: Sequence[torch.Tensor],
+    ) -> None:
         size = _size(op, call)
         for output, given in zip(outputs, inputs, strict=True):
             if output.numel() != given.numel() * size:
@@ -183,7 +201,10 @@ class Collectives:
         pieces = self._everyone(op, call, inputs, [*inputs, *outputs])
         parts = [_split(piece.data, inputs) for piece in pieces]
         rows = zip(*parts, strict=True)
-        whole = [None if any(part is None for part in row) else torch.cat([_flat(part) for part in row]) for row in rows]
+        whole = [
+            None if any(part is None for part in row) else torch.cat([_flat(part) for part in row])
+            for row in rows
+        ]
         self._write(outputs, whole, pieces)
 
     def _c10d_reduce_scatter(self, op: Operator, call: dict[str, Any]) -> Any:
@@ -202,7 +223,13 @@ class Collectives:
         self._reduce_into(op, call, call["outputs"], call["inputs"])
         return done(call["outputs"])
 
-    def _reduce_into(self, op: Operator, call: dict[str, Any], outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor]) -> None:
+    def _reduce_into(
+        self,
+        op: Operator,
+        call: dict[str, Any],
+        outputs: Sequence[torch.Tensor],
+        inputs: Sequence[torch.Tensor],
+    ) -> None:
         size, rank = _size(op, call), _rank(op, call)
         for output, given in zip(outputs, inputs, strict=True):
             if given.dtype != output.dtype:
@@ -211,22 +238,34 @@ class Collectives:
                 raise ValueError("input tensor must be the same size as output size times world size")
         pieces = self._everyone(op, call, inputs, [*outputs, *inputs])
         whole = self._reduced(call["reduce_op"], pieces, inputs)
-        self._write(outputs, [None if part is None else _flat(part).chunk(size)[rank] for part in whole], pieces)
+        self._write(
+            outputs, [None if part is None else _flat(part).chunk(size)[rank] for part in whole], pieces
+        )
 
     def _c10d_alltoall(self, op: Operator, call: dict[str, Any]) -> Any:
         outputs, inputs = call["output_tensors"], call["input_tensors"]
         rank = _unboxed(call["process_group"]).rank()
-        pieces = self._everyone(op, call, inputs, [*inputs, *outputs], lengths=[_nbytes(tensor) for tensor in inputs])
+        pieces = self._everyone(
+            op, call, inputs, [*inputs, *outputs], lengths=[_nbytes(tensor) for tensor in inputs]
+        )
         for source, output in enumerate(outputs):
             self._write([output], [_sent_to(pieces[source], rank, _size(op, call), output)], [pieces[source]])
         return outputs, done(outputs)
 
     def _c10d_alltoall_base(self, op: Operator, call: dict[str, Any]) -> Any:
-        self._swap(op, call, call["output"], call["input"], call["output_split_sizes"], call["input_split_sizes"])
+        self._swap(
+            op, call, call["output"], call["input"], call["output_split_sizes"], call["input_split_sizes"]
+        )
         return done([call["output"]])
 
     def _swap(
-        self, op: Operator, call: dict[str, Any], output: torch.Tensor, given: torch.Tensor, into: Sequence[int], out_of: Sequence[int]
+        self,
+        op: Operator,
+        call: dict[str, Any],
+        output: torch.Tensor,
+        given: torch.Tensor,
+        into: Sequence[int],
+        out_of: Sequence[int],
     ) -> None:
         size, rank = _size(op, call), _rank(op, call)
         for name, tensor, sizes in (("output", output, into), ("input", given, out_of)):
@@ -238,7 +277,9 @@ class Collectives:
         rows = list(out_of) or [given.size(0) // size] * size
         pieces = self._everyone(op, call, [given], [given, output], lengths=[row * width for row in rows])
         wanted = list(into) or [output.size(0) // size] * size
-        flat = plain.empty(output.size(), dtype=output.dtype) if _sent(output, self._books.value_limit) else None
+        flat = (
+            plain.empty(output.size(), dtype=output.dtype) if _sent(output, self._books.value_limit) else None
+        )
         known = list(pieces)
         for source, part in enumerate(torch.split(flat, wanted) if flat is not None else ()):
             found = _sent_to(pieces[source], rank, size, part)
@@ -249,7 +290,11 @@ class Collectives:
         self._write([output], [flat], known)
 
     def _c10d_gather(self, op: Operator, call: dict[str, Any]) -> Any:
-        outputs, inputs, group = call["output_tensors"], call["input_tensors"], _unboxed(call["process_group"])
+        outputs, inputs, group = (
+            call["output_tensors"],
+            call["input_tensors"],
+            _unboxed(call["process_group"]),
+        )
         pieces = self._everyone(op, call, inputs, [*inputs, *_all_tensors(outputs)])
         if group.rank() == call["root_rank"]:
             for rank, piece in enumerate(pieces):
@@ -262,7 +307,9 @@ class Collectives:
         pieces = self._everyone(op, call, [given], [given, output])
         if group.rank() == call["root_rank"]:
             parts = [_split(piece.data, [given])[0] for piece in pieces]
-            whole = None if any(part is None for part in parts) else torch.cat([_flat(part) for part in parts])
+            whole = (
+                None if any(part is None for part in parts) else torch.cat([_flat(part) for part in parts])
+            )
             self._write([output], [whole], pieces)
         return output, done([output])
 
@@ -273,7 +320,11 @@ class Collectives:
         pieces = self._everyone(op, call, given, [*outputs, *given], sized=[outputs[0]] * group.size())
         source = pieces[root]
         length = _nbytes(outputs[0])
-        part = None if source.data is None or not source.data.numel() else source.data[group.rank() * length : (group.rank() + 1) * length]
+        part = (
+            None
+            if source.data is None or not source.data.numel()
+            else source.data[group.rank() * length : (group.rank() + 1) * length]
+        )
         self._write(outputs, _split(part, outputs), [source])
         return outputs, done(outputs)
 
@@ -282,7 +333,9 @@ class Collectives:
         return done([])
 
     def _of_barrier(self, op: Operator, call: dict[str, Any]) -> torch.device:
-        """The GPU on which NCCL waits, unless the group has used one: not the current one. Source: the note in `dist.barrier`."""
+        """The GPU on which NCCL waits, unless the group has used one: not the current one. Source: the note
+        in `dist.barrier`.
+        """
         state = self._books.state
         if call.get("device_ids"):
             return state.cuda(call["device_ids"][0])
@@ -324,7 +377,7 @@ class Collectives:
     def _c10d_recv_any_source(self, op: Operator, call: dict[str, Any]) -> Any:
         raise RuntimeError("Backend nccl does not support recvAnysource")
 
-    # -- functional collectives: new results instead of written arguments ---------------------------------------------
+    # -- functional collectives: new results instead of written arguments
 
     def _c10d_functional_wait_tensor(self, op: Operator, call: dict[str, Any]) -> Any:
         return next(iter(call.values()))
@@ -345,7 +398,9 @@ class Collectives:
             return call["inputs"]
         return self._reduce_fresh(op, call, call["inputs"])
 
-    def _reduce_fresh(self, op: Operator, call: dict[str, Any], inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    def _reduce_fresh(
+        self, op: Operator, call: dict[str, Any], inputs: Sequence[torch.Tensor]
+    ) -> list[torch.Tensor]:
         outputs = [self._fresh(tensor, tensor.size()) for tensor in inputs]
         pieces = self._everyone(op, call, inputs, inputs)
         self._write(outputs, self._reduced(call["reduce_op"], pieces, inputs), pieces)
@@ -370,7 +425,9 @@ class Collectives:
     def _c10d_functional_all_gather_into_tensor_coalesced(self, op: Operator, call: dict[str, Any]) -> Any:
         return self._gather_fresh(op, call, call["inputs"])
 
-    def _gather_fresh(self, op: Operator, call: dict[str, Any], inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    def _gather_fresh(
+        self, op: Operator, call: dict[str, Any], inputs: Sequence[torch.Tensor]
+    ) -> list[torch.Tensor]:
         size = call["group_size"]
         outputs = [self._fresh(tensor, (tensor.size(0) * size, *tensor.size()[1:])) for tensor in inputs]
         self._gather_into(op, call, outputs, inputs)
@@ -386,7 +443,9 @@ class Collectives:
     def _c10d_functional_reduce_scatter_tensor_coalesced(self, op: Operator, call: dict[str, Any]) -> Any:
         return self._scatter_fresh(op, call, call["inputs"])
 
-    def _scatter_fresh(self, op: Operator, call: dict[str, Any], inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    def _scatter_fresh(
+        self, op: Operator, call: dict[str, Any], inputs: Sequence[torch.Tensor]
+    ) -> list[torch.Tensor]:
         size = call["group_size"]
         outputs = [self._fresh(tensor, (tensor.size(0) // size, *tensor.size()[1:])) for tensor in inputs]
         self._reduce_into(op, call, outputs, inputs)
@@ -407,20 +466,29 @@ class Collectives:
         output = self._fresh(given, shape)
         pieces = self._everyone(op, call, [given], [given])
         parts = [_split(piece.data, [given])[0] for piece in pieces]
-        whole = None if any(part is None for part in parts) else torch.cat(parts, gather).chunk(size, shard)[rank]
+        whole = (
+            None if any(part is None for part in parts) else torch.cat(parts, gather).chunk(size, shard)[rank]
+        )
         self._write([output], [whole], pieces)
         return output
 
-    # -- the exchange --------------------------------------------------------------------------------------------------
+    # -- the exchange
 
     def _assumes(self, op: Operator, call: dict[str, Any], tensors: Sequence[torch.Tensor]) -> bool:
         group, device = _group(op, call), device_seen(tensors[0])
         return exchange_of(group, device if _no_backend(group, device) is None else CUDA).assumes
 
     def _joined(
-        self, op: Operator, call: dict[str, Any], tensors: Sequence[torch.Tensor], *, chosen: torch.device | None = None
+        self,
+        op: Operator,
+        call: dict[str, Any],
+        tensors: Sequence[torch.Tensor],
+        *,
+        chosen: torch.device | None = None,
     ) -> tuple[Exchange, torch.device]:
-        """The exchange of the group and where it happens; tensors that its backend does not take there are recorded."""
+        """The exchange of the group and where it happens; tensors that its backend does not take there are
+        recorded.
+        """
         group = _group(op, call)
         devices = [device_seen(tensor) for tensor in tensors]
         gpu = next((device for device in devices if device.type == "cuda"), None)
@@ -436,7 +504,14 @@ class Collectives:
             self._astray(op, call, group, devices, home)
         return exchange_of(group, home), place
 
-    def _astray(self, op: Operator, call: dict[str, Any], group: Any, devices: Sequence[torch.device], home: torch.device) -> None:
+    def _astray(
+        self,
+        op: Operator,
+        call: dict[str, Any],
+        group: Any,
+        devices: Sequence[torch.device],
+        home: torch.device,
+    ) -> None:
         """Record tensors that are not all on `home`, with what c10d says of them."""
         named = sorted(_one_of_each_device(call), key=lambda each: device_seen(each[1]) == home)
         seen = [device_seen(tensor) for _, tensor, _ in named]
@@ -449,12 +524,19 @@ class Collectives:
         elif len(gpus) < len(set(devices)):
             recorder.astray(op, ValueError("Tensors must be CUDA and dense"), named, seen, home, caller())
         elif len(gpus) > 1 and "coalesced" in op.short:
-            recorder.astray(op, ValueError("Expected list of tensors on the same device"), named, seen, home, caller())
+            recorder.astray(
+                op, ValueError("Expected list of tensors on the same device"), named, seen, home, caller()
+            )
         elif devices[0] != home:
             recorder.astray(op, torch.distributed.DistBackendError(_NOT_BOUND), named, seen, home, caller())
         else:
-            message = f"NCCL reads and writes the tensors of {op.short} through the communicator of {home} and checks no device"
-            recorder.refused(EventKind.UNCHECKED, op.name, message, named, seen, caller(), bare=(("group", home),))
+            message = (
+                f"NCCL reads and writes the tensors of {op.short} through the communicator of {home} and "
+                "checks no device"
+            )
+            recorder.refused(
+                EventKind.UNCHECKED, op.name, message, named, seen, caller(), bare=(("group", home),)
+            )
 
     def _everyone(
         self,
@@ -468,37 +550,61 @@ class Collectives:
         sized: Sequence[torch.Tensor] | None = None,
         chosen: torch.device | None = None,
     ) -> list[Piece]:
-        """What each rank gave; `lengths` tells how many bytes of it go to which rank, `sized` what counts for its size. `chosen`: the
-        tensor is torch's own, and the group takes this GPU."""
+        """What each rank gave; `lengths` tells how many bytes of it go to which rank, `sized` what counts for
+        its size. `chosen`: the tensor is torch's own, and the group takes this GPU.
+        """
         group = _group(op, call)
         exchange, device = self._joined(op, call, concerned, chosen=chosen)
         if any(not tensor.is_contiguous() for tensor in given):
             if device.type == "cuda" and any(not _dense(tensor) for tensor in given):
                 raise ValueError("Tensors must be contiguous")
         small = all(_sent(tensor, self._books.value_limit) for tensor in (given if sized is None else sized))
-        data, known, assumed = self._bytes(given) if small and give else (None, _all_known(given), _any_assumed(given))
+        data, known, assumed = (
+            self._bytes(given) if small and give else (None, _all_known(given), _any_assumed(given))
+        )
         if data is not None and lengths is not None:
             data = torch.cat([plain.tensor(list(lengths), dtype=torch.int64).view(torch.uint8), data])
         place = _physical(self._books, device)
         header = [-1 if data is None else data.numel(), int(known), int(assumed), place]
         answers = exchange.everyone(header, data)
-        pieces = [Piece(told_data, bool(told[1]), bool(told[2]) or exchange.assumes, int(told[3])) for told, told_data in answers]
-        if device.type == "cuda" and not exchange.assumes and not (chosen and group.group_name in self._communicators):
+        pieces = [
+            Piece(told_data, bool(told[1]), bool(told[2]) or exchange.assumes, int(told[3]))
+            for told, told_data in answers
+        ]
+        if (
+            device.type == "cuda"
+            and not exchange.assumes
+            and not (chosen and group.group_name in self._communicators)
+        ):
             recorded = any(device_seen(tensor) != device for tensor in concerned)
             self._make_communicator(op, call, group, device, tuple(piece.gpu for piece in pieces), recorded)
         return pieces
 
     def _make_communicator(
-        self, op: Operator, call: dict[str, Any], group: Any, device: torch.device, gpus: tuple[int, ...], recorded: bool
+        self,
+        op: Operator,
+        call: dict[str, Any],
+        group: Any,
+        device: torch.device,
+        gpus: tuple[int, ...],
+        recorded: bool,
     ) -> None:
-        """Make a communicator for the ranks' GPUs if there is none yet, as NCCL would; what it would refuse or wait for is recorded."""
+        """Make a communicator for the ranks' GPUs if there is none yet, as NCCL would; what it would refuse
+        or wait for is recorded.
+        """
         known = self._communicators.setdefault(group.group_name, [])
         if gpus in known or len(gpus) == 1 or dist.get_backend(group) == "gloo":
             return
         known.append(gpus)
         rank = group.rank()
-        if any(gpu in {each[place] for each in known[:-1]} for place, gpu in enumerate(gpus)):  # some rank has one and makes no other
-            if not recorded and gpus[rank] != known[0][rank] and (home := self._visible(known[0][rank])) is not None:
+        if any(
+            gpu in {each[place] for each in known[:-1]} for place, gpu in enumerate(gpus)
+        ):  # some rank has one and makes no other
+            if (
+                not recorded
+                and gpus[rank] != known[0][rank]
+                and (home := self._visible(known[0][rank])) is not None
+            ):
                 self._books.recorder.astray(op, None, _one_of_each_device(call), [device], home, caller())
             return
         first: dict[int, int] = {}
@@ -515,18 +621,26 @@ class Collectives:
         return next((device for device in devices if _physical(self._books, device) == physical), None)
 
     def _bytes(self, tensors: Sequence[torch.Tensor]) -> tuple[torch.Tensor | None, bool, bool]:
-        """The bytes of tensors one behind the other, whether they are known, and whether they were assumed."""
+        """The bytes of tensors one behind the other, whether they are known, and whether they were
+        assumed.
+        """
         parts = []
         known, assumed = _all_known(tensors), _any_assumed(tensors)
         for tensor in tensors:
             if not _sent(tensor, self._books.value_limit):
                 return None, False, True
-            parts.append(_flat(_values(tensor)).view(torch.uint8) if tensor.numel() else plain.empty(0, dtype=torch.uint8))
+            parts.append(
+                _flat(_values(tensor)).view(torch.uint8)
+                if tensor.numel()
+                else plain.empty(0, dtype=torch.uint8)
+            )
         if not parts:
             return plain.empty(0, dtype=torch.uint8), True, False
         return (parts[0] if len(parts) == 1 else torch.cat(parts)), known, assumed
 
-    def _reduced(self, how: Any, pieces: Sequence[Piece], like: Sequence[torch.Tensor]) -> list[torch.Tensor | None]:
+    def _reduced(
+        self, how: Any, pieces: Sequence[Piece], like: Sequence[torch.Tensor]
+    ) -> list[torch.Tensor | None]:
         if any(piece.data is None for piece in pieces):
             return [None] * len(like)
         kind = _BY_NAME[how] if isinstance(how, str) else how.op()
@@ -541,11 +655,17 @@ class Collectives:
             else:
                 combined = reduce(combine, parts)
             if kind == _ReduceOp.AVG:
-                combined = combined / len(pieces) if combined.is_floating_point() or combined.is_complex() else combined // len(pieces)
+                combined = (
+                    combined / len(pieces)
+                    if combined.is_floating_point() or combined.is_complex()
+                    else combined // len(pieces)
+                )
             results.append(combined)
         return results
 
-    def _write(self, tensors: Sequence[torch.Tensor], values: Sequence[torch.Tensor | None], pieces: Sequence[Piece]) -> None:
+    def _write(
+        self, tensors: Sequence[torch.Tensor], values: Sequence[torch.Tensor | None], pieces: Sequence[Piece]
+    ) -> None:
         """Give tensors their values, or none where some rank had none."""
         known = all(piece.known for piece in pieces)
         assumed = any(piece.assumed or not piece.known for piece in pieces)
@@ -555,7 +675,11 @@ class Collectives:
                 if value is not None:
                     tensor.copy_(value.view(tensor.size()))
                 continue
-            whole = tensor.numel() * tensor.element_size() == storage_of(tensor).nbytes() <= self._books.value_limit
+            whole = (
+                tensor.numel() * tensor.element_size()
+                == storage_of(tensor).nbytes()
+                <= self._books.value_limit
+            )
             if value is None or not known or (record.shadow is None and not whole and not record.blank):
                 forget(tensor)
                 record.assumed = True
@@ -572,7 +696,7 @@ class Collectives:
         return self._books.adopt(carrier(shape, strides, like.dtype), device_seen(like), self._books.site())
 
 
-# -- groups --------------------------------------------------------------------------------------------------------------------------
+# -- groups
 
 CUDA = torch.device("cuda")
 _NODE = 1 << 16
@@ -580,7 +704,9 @@ _NODE = 1 << 16
 
 
 def exchange_of(group: Any, device: torch.device) -> Exchange:
-    """How the ranks of a group exchange what is on `device`. Raises RuntimeError, as torch does, when the group takes no such tensors."""
+    """How the ranks of a group exchange what is on `device`. Raises RuntimeError, as torch does, when the
+    group takes no such tensors.
+    """
     from samedevice.runtime._process_groups import exchange_for
 
     return exchange_for(group._get_backend(device))
@@ -661,7 +787,7 @@ def _callback(wait: Callable[..., bool]) -> Any:
     return work.boxed()
 
 
-# -- bytes ---------------------------------------------------------------------------------------------------------------------------
+# -- bytes
 
 
 def _all_tensors(value: Any) -> list[torch.Tensor]:

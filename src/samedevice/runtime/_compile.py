@@ -1,7 +1,7 @@
 """Compilers on a virtual machine: code runs eagerly, and the person is told once.
 
-`torch.compile` produces code for a device that is not there; device placement is the same without it. For TorchScript see
-`_torchscript`.
+`torch.compile` produces code for a device that is not there; device placement is the same without it. For
+TorchScript see `_torchscript`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ def install_compile(patches: Patches) -> None:
         tell("torch.compile")
         if not isinstance(model, torch.nn.Module) or hasattr(model, "_orig_mod"):
             return model
-        # The wrapper of a compiled module shows: in its type, and as `_orig_mod.` before each name of its state.
+        # The wrapper of a compiled module shows: in its type, and as `_orig_mod.` before each name of its
+        # state.
         return torch.compiler.disable(model)  # type: ignore[no-untyped-call]
 
     def compile_module(self: torch.nn.Module, *args: Any, **options: Any) -> None:
@@ -55,7 +56,9 @@ def install_compile(patches: Patches) -> None:
     when_imported(
         patches,
         {
-            "torch._dynamo.eval_frame": lambda m: patches.attribute(m.OptimizeContext, "__init__", _refuse_dynamo),
+            "torch._dynamo.eval_frame": lambda m: patches.attribute(
+                m.OptimizeContext, "__init__", _refuse_dynamo
+            ),
             "torch.export._trace": lambda m: patches.attribute(m, "_export_to_torch_ir", _refuse_dynamo),
         },
     )
@@ -66,13 +69,15 @@ def install_compile(patches: Patches) -> None:
 
 def _refuse_dynamo(*args: Any, **options: Any) -> NoReturn:
     raise UnsupportedFeatureError(
-        "Dynamo does not run on a virtual machine. torch.compile runs code eagerly here; torch.export.export works with strict=False, "
-        "and torch.fx.experimental.proxy_tensor.make_fx."
+        "Dynamo does not run on a virtual machine. torch.compile runs code eagerly here; torch.export.export "
+        "works with strict=False, and torch.fx.experimental.proxy_tensor.make_fx."
     )
 
 
 def _run_eagerly(dispatch: Callable[..., Any]) -> Callable[..., Any]:
-    """Operators that take functions (`torch.cond`) run as their parts, which autograd sees; torch's own way to it is a compiler."""
+    """Operators that take functions (`torch.cond`) run as their parts, which autograd sees; torch's own way
+    to it is a compiler.
+    """
 
     def call(self: HigherOrderOperator, /, *args: Any, **kwargs: Any) -> Any:
         if traced() or torch._C._are_functorch_transforms_active() or not has_kernel_on_cuda(self):
@@ -83,16 +88,24 @@ def _run_eagerly(dispatch: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _other_mode() -> Any:
-    """The innermost dispatch mode, for torch's control flow, which refuses to run under any; the machine is not one that it means."""
+    """The innermost dispatch mode, for torch's control flow, which refuses to run under any; the machine is
+    not one that it means.
+    """
     mode = _current_mode()
     return None if isinstance(mode, VirtualDeviceMode) else mode
 
 
 @contextlib.contextmanager
 def _disable_other_modes() -> Iterator[Any]:
-    """No dispatch mode is active but the machine, which is no mode of a script that tracers must be rid of."""
-    modes = [torch._C._get_dispatch_stack_at(position) for position in range(torch._C._len_torch_dispatch_stack())]
-    machine = next((mode for mode in reversed(modes) if isinstance(mode, VirtualDeviceMode)), contextlib.nullcontext())
+    """No dispatch mode is active but the machine, which is no mode of a script that tracers must be rid
+    of.
+    """
+    modes = [
+        torch._C._get_dispatch_stack_at(position) for position in range(torch._C._len_torch_dispatch_stack())
+    ]
+    machine = next(
+        (mode for mode in reversed(modes) if isinstance(mode, VirtualDeviceMode)), contextlib.nullcontext()
+    )
     with _disable_modes() as disabled, machine:
         yield disabled
 

@@ -1,8 +1,10 @@
-"""Composite operators whose C++ reads memory that a carrier has not, or forgets its result under any dispatch mode.
+"""Composite operators whose C++ reads memory that a carrier has not, or forgets its result under any dispatch
+mode.
 
-`tensor_split` reads its indices on the host, and says where they are if they are not there. `linalg_matrix_rank` takes a route for
-subclasses under a mode that writes no `out=`, and for matrices without elements returns what it made on the carrier's own device
-(`aten/src/ATen/native/TensorShape.cpp` and `LinearAlgebra.cpp`).
+`tensor_split` reads its indices on the host, and says where they are if they are not there.
+`linalg_matrix_rank` takes a route for subclasses under a mode that writes no `out=`, and for matrices without
+elements returns what it made on the carrier's own device (`aten/src/ATen/native/TensorShape.cpp` and
+`LinearAlgebra.cpp`).
 """
 
 from __future__ import annotations
@@ -33,7 +35,9 @@ def _tensor_split(self: torch.Tensor, tensor_indices_or_sections: torch.Tensor, 
     if where.type == "cuda":
         message = f"tensor_split expected tensor_indices_or_sections to be on cpu, but it's on {where}"
         named = [("self", self, False), ("tensor_indices_or_sections", indices, False)]
-        _recorders[-1].refused(EventKind.MISMATCH, str(_split), message, named, [seen_device(self), where], caller())
+        _recorders[-1].refused(
+            EventKind.MISMATCH, str(_split), message, named, [seen_device(self), where], caller()
+        )
         indices = move(indices, torch.device("cpu"))
     return composite(_split, self, indices if where == META else host_copy(indices), dim)
 
@@ -45,7 +49,9 @@ def _matrix_rank(op: Any, input: torch.Tensor, *args: Any, **kwargs: Any) -> tor
     return found
 
 
-def _matrix_rank_out(op: Any, input: torch.Tensor, *args: Any, out: torch.Tensor, **kwargs: Any) -> torch.Tensor:
+def _matrix_rank_out(
+    op: Any, input: torch.Tensor, *args: Any, out: torch.Tensor, **kwargs: Any
+) -> torch.Tensor:
     found = op(input, *args, **kwargs)
     if out.shape != found.shape:
         out.resize_(found.shape)

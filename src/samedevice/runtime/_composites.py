@@ -1,4 +1,6 @@
-"""What composite C++ operators make for themselves on the carrier's device; see Note [Helpers of composite code] in `_memory`."""
+"""What composite C++ operators make for themselves on the carrier's device; see Note [Helpers of composite
+code] in `_memory`.
+"""
 
 from __future__ import annotations
 
@@ -32,11 +34,20 @@ class Composites:
                 storage._sd = mark
 
     def on_meta(
-        self, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: Sequence[torch.Tensor], records: Sequence[Any]
+        self,
+        op: Operator,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        tensors: Sequence[torch.Tensor],
+        records: Sequence[Any],
     ) -> Any:
         """All tensors are on the user's meta device, or are helpers of composite code."""
         if not op.returns_tensors and all(record.__class__ is Helper for record in records):
-            values = {id(tensor): over(shadow, tensor) for tensor in tensors if (shadow := _kept(tensor)) is not None}
+            values = {
+                id(tensor): over(shadow, tensor)
+                for tensor in tensors
+                if (shadow := _kept(tensor)) is not None
+            }
             if len(values) == len({id(tensor) for tensor in tensors}):
                 return op.func(*[replace_tensors(value, values) for value in args], **kwargs)
         result = op.func(*args, **kwargs)
@@ -46,16 +57,29 @@ class Composites:
                 self._compute(op, args, kwargs, tensors, result)
         return result
 
-    def _compute(self, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: Sequence[torch.Tensor], result: Any) -> None:
+    def _compute(
+        self,
+        op: Operator,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        tensors: Sequence[torch.Tensor],
+        result: Any,
+    ) -> None:
         """What follows from helpers with values has values: a causal mask is made in several steps."""
         shadows = [_kept(tensor) for tensor in tensors]
         results = list(tensors_in(result))
-        if any(shadow is None for shadow in shadows) or any(t.numel() * t.element_size() > self._books.value_limit for t in results):
+        if any(shadow is None for shadow in shadows) or any(
+            t.numel() * t.element_size() > self._books.value_limit for t in results
+        ):
             for position in op.written:
                 for tensor in tensors_in(args[position] if position < len(args) else None):
                     storage_of(tensor)._helper_value = None
             return
-        values = {id(tensor): over(shadow, tensor) for tensor, shadow in zip(tensors, shadows, strict=True) if shadow is not None}
+        values = {
+            id(tensor): over(shadow, tensor)
+            for tensor, shadow in zip(tensors, shadows, strict=True)
+            if shadow is not None
+        }
         options = {name: replace_tensors(value, values) for name, value in kwargs.items()}
         if options.get("device") is not None:
             options["device"] = CPU
@@ -65,7 +89,9 @@ class Composites:
                 _keep(made, value)
 
     def like(self, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """`x.new_zeros(..., device=meta)`: C++ code copies the carrier's options, or the user wants a meta tensor."""
+        """`x.new_zeros(..., device=meta)`: C++ code copies the carrier's options, or the user wants a meta
+        tensor.
+        """
         result = abstract(op, args, kwargs)
         self.mark(result)
         if not isinstance(result, Tensor) or result.numel() * result.element_size() > self._books.value_limit:
@@ -83,7 +109,9 @@ class Composites:
                 _keep(result, op.func(*args, **{**kwargs, "device": CPU}))
 
     def claim(self, named: Sequence[tuple[str, torch.Tensor, bool]], frame: Any) -> None:
-        """Helpers among the tensors of one operator, made by the same call, go to the device of the others."""
+        """Helpers among the tensors of one operator, made by the same call, go to the device of the
+        others.
+        """
         settled = [device_seen(tensor) for _, tensor, _ in named if not _is_loose(tensor)]
         home = next((device for device in settled if device.type == "cuda"), None)
         if home is None:

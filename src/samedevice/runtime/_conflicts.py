@@ -1,6 +1,8 @@
-"""Loads that a launch forbids, noted before a weight is read: a map over several GPUs in one of many ranks, any map under ZeRO-3.
+"""Loads that a launch forbids, noted before a weight is read: a map over several GPUs in one of many ranks,
+any map under ZeRO-3.
 
-Must guarantee: only what is asked for is looked at, nothing is changed, and what the library itself would raise is raised by it.
+Must guarantee: only what is asked for is looked at, nothing is changed, and what the library itself would
+raise is raised by it.
 """
 
 from __future__ import annotations
@@ -22,8 +24,8 @@ from samedevice.runtime._surroundings import processes
 
 SPREADING = frozenset({"auto", "balanced", "balanced_low_0", "sequential"})
 DISTRIBUTED = (
-    "You can't train a model that has been loaded with `device_map='auto'` in any distributed mode. Please rerun your script specifying "
-    "`--num_processes=1` or by launching with `python {{myscript.py}}`."
+    "You can't train a model that has been loaded with `device_map='auto'` in any distributed mode. Please "
+    "rerun your script specifying `--num_processes=1` or by launching with `python {{myscript.py}}`."
 )
 """What accelerate says when it is given the model (`accelerate/accelerator.py`, `prepare`)."""
 ZERO3 = "DeepSpeed Zero-3 is not compatible with passing a `device_map`."
@@ -47,7 +49,11 @@ def _watch_loads(patches: Patches, recorder: Recorder, module: ModuleType) -> No
     @functools.wraps(original)
     def from_pretrained(cls: Any, *args: Any, **kwargs: Any) -> Any:
         device_map = kwargs.get("device_map")
-        if device_map is not None and kwargs.get("tp_plan") is None and not getattr(_loading, "inside", False):
+        if (
+            device_map is not None
+            and kwargs.get("tp_plan") is None
+            and not getattr(_loading, "inside", False)
+        ):
             if _zero3():
                 recorder.launch_conflict("from_pretrained", ZERO3, sys._getframe(1))
             elif _grouped() and _spreads(device_map):
@@ -62,7 +68,9 @@ def _watch_loads(patches: Patches, recorder: Recorder, module: ModuleType) -> No
 
 
 def _watch_dispatch(patches: Patches, recorder: Recorder, module: ModuleType) -> None:
-    """`dispatch_model` first checks its map by this function, under whatever name a script holds `dispatch_model` itself."""
+    """`dispatch_model` first checks its map by this function, under whatever name a script holds
+    `dispatch_model` itself.
+    """
     original = module.check_device_map
 
     @functools.wraps(original)

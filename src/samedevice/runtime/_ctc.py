@@ -1,7 +1,9 @@
-"""CTC loss on virtual tensors: lengths may be on the host, or anywhere, because CUDA's route reads them there.
+"""CTC loss on virtual tensors: lengths may be on the host, or anywhere, because CUDA's route reads them
+there.
 
-`ctc_loss` with lengths in tensors (`aten/src/ATen/native/LossCTC.cpp`) takes an overload under a dispatch mode that leaves them
-where they are; without a mode it reads them, and moves the targets to the probabilities "as a service for the user".
+`ctc_loss` with lengths in tensors (`aten/src/ATen/native/LossCTC.cpp`) takes an overload under a dispatch
+mode that leaves them where they are; without a mode it reads them, and moves the targets to the probabilities
+"as a service for the user".
 """
 
 from __future__ import annotations
@@ -33,7 +35,9 @@ def _loss(
     rows = log_probs if batched else log_probs.unsqueeze(1)
     wanted = move(targets, seen_device(log_probs), torch.int64)
     lengths = _numbers(target_lengths, "target_lengths")
-    loss: torch.Tensor = aten._ctc_loss.default(rows, wanted, _numbers(input_lengths, "input_lengths"), lengths, blank, zero_infinity)[0]
+    loss: torch.Tensor = aten._ctc_loss.default(
+        rows, wanted, _numbers(input_lengths, "input_lengths"), lengths, blank, zero_infinity
+    )[0]
     if zero_infinity:
         loss = torch.where(loss == math.inf, 0.0, loss)
     if reduction == _MEAN:
@@ -48,7 +52,11 @@ def _numbers(lengths: Any, name: str) -> list[int]:
         return list(lengths)
     if lengths.dtype.is_floating_point or lengths.dtype.is_complex or lengths.dtype == torch.bool:
         raise RuntimeError(f"{name} must be integral")
-    return torch.Tensor.tolist(host_copy(lengths).flatten()) if seen_device(lengths) != META else [0] * lengths.numel()
+    return (
+        torch.Tensor.tolist(host_copy(lengths).flatten())
+        if seen_device(lengths) != META
+        else [0] * lengths.numel()
+    )
 
 
 _REPLACEMENTS = Replacements({aten.ctc_loss.IntList: _loss, aten.ctc_loss.Tensor: _loss})

@@ -1,13 +1,14 @@
 """`torch.cuda` shows the GPUs of the machine that is entered now.
 
 Must guarantee: every public name of `torch.cuda` is in exactly one of the three sets below; a test walks
-`torch.cuda.__all__`, so a name that a new torch adds is noticed. torch's own Python stays wherever it works on the
-functions that `_driver` answers.
+`torch.cuda.__all__`, so a name that a new torch adds is noticed. torch's own Python stays wherever it works
+on the functions that `_driver` answers.
 
 Note [The remembered initialization]
-A factory of torch asks `torch.cuda._lazy_init` before the first tensor on CUDA, and C++ remembers for the whole process that it was
-asked. Inside a machine that is the machine's. Without a reset a torch with CUDA would then make its first real tensor without its own
-initialization, and without the seeds that wait for it; a torch without CUDA would no longer say that it is one.
+A factory of torch asks `torch.cuda._lazy_init` before the first tensor on CUDA, and C++ remembers for the
+whole process that it was asked. Inside a machine that is the machine's. Without a reset a torch with CUDA
+would then make its first real tensor without its own initialization, and without the seeds that wait for it;
+a torch without CUDA would no longer say that it is one.
 """
 
 from __future__ import annotations
@@ -40,40 +41,57 @@ from samedevice.runtime._streams import _CUDA_DEVICE_TYPE, install_streams
 
 EMULATED_NAMES = frozenset(
     """
-    BFloat16Tensor BoolTensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor IntTensor LongTensor ShortTensor
+    BFloat16Tensor BoolTensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor IntTensor LongTensor
+    ShortTensor
     CUDAGraph Event ExternalStream Stream StreamContext
-    caching_allocator_disabled caching_allocator_enable can_device_access_peer check_error clock_rate cudart current_device
-    current_stream default_generators default_stream device device_count device_memory_used device_of empty_cache
-    get_allocator_backend get_arch_list get_device_capability get_device_name get_device_properties get_gencode_flags
-    graph graph_pool_handle get_per_process_memory_fraction get_rng_state get_rng_state_all get_stream_from_external get_sync_debug_mode
+    caching_allocator_disabled caching_allocator_enable can_device_access_peer check_error clock_rate cudart
+    current_device
+    current_stream default_generators default_stream device device_count device_memory_used device_of
+    empty_cache
+    get_allocator_backend get_arch_list get_device_capability get_device_name get_device_properties
+    get_gencode_flags
+    graph graph_pool_handle get_per_process_memory_fraction get_rng_state get_rng_state_all
+    get_stream_from_external get_sync_debug_mode
     has_magma
-    host_memory_stats host_memory_stats_as_nested_dict init initial_seed ipc_collect is_available is_bf16_supported
-    is_current_stream_capturing is_initialized is_tf32_supported list_gpu_processes make_graphed_callables manual_seed manual_seed_all
-    max_memory_allocated max_memory_cached max_memory_reserved mem_get_info memory_allocated memory_cached memory_reserved
+    host_memory_stats host_memory_stats_as_nested_dict init initial_seed ipc_collect is_available
+    is_bf16_supported
+    is_current_stream_capturing is_initialized is_tf32_supported list_gpu_processes make_graphed_callables
+    manual_seed manual_seed_all
+    max_memory_allocated max_memory_cached max_memory_reserved mem_get_info memory_allocated memory_cached
+    memory_reserved
     memory_stats memory_stats_as_nested_dict memory_summary memory_usage nvtx power_draw profiler random
-    reset_accumulated_host_memory_stats reset_accumulated_memory_stats reset_max_memory_allocated reset_max_memory_cached
-    reset_peak_host_memory_stats reset_peak_memory_stats seed seed_all set_device set_per_process_memory_fraction
-    set_rng_state set_rng_state_all set_stream set_sync_debug_mode stream streams synchronize temperature utilization
-    BFloat16Storage BoolStorage ByteStorage CharStorage ComplexDoubleStorage ComplexFloatStorage DoubleStorage FloatStorage
+    reset_accumulated_host_memory_stats reset_accumulated_memory_stats reset_max_memory_allocated
+    reset_max_memory_cached
+    reset_peak_host_memory_stats reset_peak_memory_stats seed seed_all set_device
+    set_per_process_memory_fraction
+    set_rng_state set_rng_state_all set_stream set_sync_debug_mode stream streams synchronize temperature
+    utilization
+    BFloat16Storage BoolStorage ByteStorage CharStorage ComplexDoubleStorage ComplexFloatStorage
+    DoubleStorage FloatStorage
     HalfStorage IntStorage LongStorage ShortStorage
     """.split()
 )
 """Answered by the machine, most of them by torch's own code on top of `_driver`."""
 
-SAFE_NAMES = frozenset("CudaError DeferredCudaCallError amp cudaStatus graphs has_half memory nccl sparse".split())
+SAFE_NAMES = frozenset(
+    "CudaError DeferredCudaCallError amp cudaStatus graphs has_half memory nccl sparse".split()
+)
 """Right as they are: constants, exceptions, and modules whose members are classified by their own names."""
 
 UNSUPPORTED_NAMES = frozenset(
     """
     CUDAPluggableAllocator GreenContext MemPool
-    caching_allocator_alloc caching_allocator_delete change_current_allocator current_blas_handle current_solver_handle
+    caching_allocator_alloc caching_allocator_delete change_current_allocator current_blas_handle
+    current_solver_handle
     jiterator memory_snapshot tunable use_mem_pool
     """.split()
 )
 """Refused with `UnsupportedFeatureError` when they are called or made."""
 
 _REQUIRES_INIT = "_ZN5torch5utils24set_requires_device_initEN3c1010DeviceTypeEb"
-"""`torch::utils::set_requires_device_init(c10::DeviceType, bool)` of torch/csrc/utils/device_lazy_init.h, as Linux names it."""
+"""`torch::utils::set_requires_device_init(c10::DeviceType, bool)` of torch/csrc/utils/device_lazy_init.h, as
+Linux names it.
+"""
 
 _REFUSED_FUNCTIONS = ("use_mem_pool", "change_current_allocator")
 _REFUSED_CLASSES = ("MemPool", "CUDAPluggableAllocator", "GreenContext")
@@ -109,7 +127,9 @@ def _refused_class(name: str) -> type:
     def refuse_new(cls: type, *args: Any, **kwargs: Any) -> NoReturn:
         raise UnsupportedFeatureError(f"torch.cuda.{name} is not supported on a virtual machine.")
 
-    return type(name, (), {"__new__": refuse_new, "create": classmethod(refuse_new), "__module__": "torch.cuda"})
+    return type(
+        name, (), {"__new__": refuse_new, "create": classmethod(refuse_new), "__module__": "torch.cuda"}
+    )
 
 
 class _Nvtx:
@@ -149,8 +169,8 @@ def install_cuda(patches: Patches) -> None:
     _install_profiler(patches)
 
     replaced: dict[str, Any] = {
-        # Read by `torch.utils.checkpoint` alone, to decide whether random states are kept: keeping them always does no harm,
-        # while the engine initializes the machine without passing here.
+        # Read by `torch.utils.checkpoint` alone, to decide whether random states are kept: keeping them
+        # always does no harm, while the engine initializes the machine without passing here.
         "_initialized": True,
         "_cached_device_count": None,
         "_queued_calls": [],
@@ -203,11 +223,14 @@ def _enter_nvtx(self: Any) -> Any:
 
 
 def _install_profiler(patches: Patches) -> None:
-    """A profile of CUDA activity holds none; without this the profiler would try to record real CUDA events."""
+    """A profile of CUDA activity holds none; without this the profiler would try to record real CUDA
+    events.
+    """
     for owner in (torch.autograd, torch.autograd.profiler, torch.profiler):
         if hasattr(owner, "_supported_activities"):
             patches.attribute(owner, "_supported_activities", _supported_activities)
-    # C++ refuses it in a build without CUDA; with CUDA it tells ranges to a profiler that is not there either.
+    # C++ refuses it in a build without CUDA; with CUDA it tells ranges to a profiler that is not there
+    # either.
     emit = torch.autograd.profiler.emit_nvtx
     patches.attribute(emit, "__enter__", _enter_nvtx)
     patches.attribute(emit, "__exit__", lambda self, *exc_info: False if self.enabled else None)
@@ -221,7 +244,8 @@ def _install_build(patches: Patches) -> None:
     patches.attribute(torch._C, "_has_magma", True)  # PyTorch's CUDA builds have it
     patches.attribute(torch.cuda, "has_magma", True)
     patches.attribute(torch._C, "_is_flash_attention_available", lambda: True)
-    # The property object stands in for the module in sys.modules; its functions read the globals of the module behind it.
+    # The property object stands in for the module in sys.modules; its functions read the globals of the
+    # module behind it.
     cudnn: ModuleType = getattr(sys.modules["torch.backends.cudnn"], "m", sys.modules["torch.backends.cudnn"])
     initialize: Callable[[], bool] = lambda: True  # noqa: E731  # one line, one fact
     patches.attribute(cudnn, "_init", initialize)

@@ -1,6 +1,8 @@
-"""What CUDA has no kernel for, and arguments that it takes otherwise than the CPU does, which computes the values here.
+"""What CUDA has no kernel for, and arguments that it takes otherwise than the CPU does, which computes the
+values here.
 
-Must guarantee: what CUDA refuses is refused in torch's words and with its exception, whether or not values are known.
+Must guarantee: what CUDA refuses is refused in torch's words and with its exception, whether or not values
+are known.
 """
 
 from __future__ import annotations
@@ -17,7 +19,9 @@ if TYPE_CHECKING:
     from samedevice.runtime._call import Call
 
 Terms = Callable[["Call"], None]
-"""Looks at a call on a GPU before it is run; raises what CUDA raises, or changes arguments that the CPU would not take."""
+"""Looks at a call on a GPU before it is run; raises what CUDA raises, or changes arguments that the CPU would
+not take.
+"""
 
 
 def cuda_terms(op: str) -> Terms | None:
@@ -36,9 +40,10 @@ def refuse(call: Call) -> None:
     name = call.op.func.name().removesuffix(".default")
     # c10/core/impl: OperatorEntry::reportError; what it lists after this differs between builds.
     raise NotImplementedError(
-        f"Could not run '{name}' with arguments from the 'CUDA' backend. This could be because the operator doesn't exist for this "
-        "backend, or was omitted during the selective/custom build process (if using custom build). If you are a Facebook employee "
-        "using PyTorch on mobile, please visit https://fburl.com/ptmnbugs for possible resolutions."
+        f"Could not run '{name}' with arguments from the 'CUDA' backend. This could be because the operator "
+        "doesn't exist for this backend, or was omitted during the selective/custom build process (if using "
+        "custom build). If you are a Facebook employee using PyTorch on mobile, please visit "
+        "https://fburl.com/ptmnbugs for possible resolutions."
     )
 
 
@@ -71,7 +76,8 @@ def _least_squares(call: Call) -> None:
 
 
 def _singular_values(call: Call) -> None:
-    # BatchLinearAlgebra.cpp, meta of _linalg_svd: a driver is for CUDA only; all of them find the same values.
+    # BatchLinearAlgebra.cpp, meta of _linalg_svd: a driver is for CUDA only; all of them find the same
+    # values.
     call.kwargs = {name: value for name, value in call.kwargs.items() if name != "driver"}
 
 

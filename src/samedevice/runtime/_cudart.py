@@ -1,6 +1,7 @@
 """`torch.cuda.cudart()`: what scripts call of the CUDA runtime.
 
-Must guarantee: a call that the virtual machine cannot do is refused by its name; return codes and their texts are CUDA's.
+Must guarantee: a call that the virtual machine cannot do is refused by its name; return codes and their texts
+are CUDA's.
 """
 
 from __future__ import annotations

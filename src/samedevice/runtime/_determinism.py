@@ -1,4 +1,6 @@
-"""Refuses, or warns of, operators of which CUDA has no deterministic kernel, once a script asks for deterministic algorithms."""
+"""Refuses, or warns of, operators of which CUDA has no deterministic kernel, once a script asks for
+deterministic algorithms.
+"""
 
 from __future__ import annotations
 
@@ -21,17 +23,25 @@ def check_determinism(call: Call) -> None:
     name, complains = row
     if not complains(dict(zip(call.op.argument_names, call.args, strict=False)) | call.kwargs):
         return
-    said = f"{name} does not have a deterministic implementation, but you set 'torch.use_deterministic_algorithms(True"
+    said = (
+        f"{name} does not have a deterministic implementation, but you set "
+        "'torch.use_deterministic_algorithms(True"
+    )
     ask = (
-        "file an issue at https://github.com/pytorch/pytorch/issues to help us prioritize adding deterministic support for this operation."
+        "file an issue at https://github.com/pytorch/pytorch/issues to help us prioritize adding "
+        "deterministic support for this operation."
     )
     if torch.is_deterministic_algorithms_warn_only_enabled():
-        from samedevice.runtime._books import caller  # the facts of operators, which name this check, are below it
+        from samedevice.runtime._books import (
+            caller,
+        )  # the facts of operators, which name this check, are below it
 
         frame = caller()
-        warnings.warn_explicit(f"{said}, warn_only=True)'. You can {ask}", UserWarning, frame.f_code.co_filename, frame.f_lineno)
+        warnings.warn_explicit(
+            f"{said}, warn_only=True)'. You can {ask}", UserWarning, frame.f_code.co_filename, frame.f_lineno
+        )
         return
     raise RuntimeError(
-        f"{said})'. You can turn off determinism just for this operation, or you can use the 'warn_only=True' option, if that's "
-        f"acceptable for your application. You can also {ask}"
+        f"{said})'. You can turn off determinism just for this operation, or you can use the "
+        f"'warn_only=True' option, if that's acceptable for your application. You can also {ask}"
     )

@@ -1,7 +1,8 @@
 """Composite C++ operators that compare the devices of their arguments themselves.
 
-They do it before any kernel is reached, and for C++ all virtual tensors share a device: two GPUs pass unseen, and a host tensor is
-refused with a word about meta. So the comparison is made here, with the devices that a script sees.
+They do it before any kernel is reached, and for C++ all virtual tensors share a device: two GPUs pass unseen,
+and a host tensor is refused with a word about meta. So the comparison is made here, with the devices that a
+script sees.
 """
 
 from __future__ import annotations
@@ -37,28 +38,40 @@ def _take_along_dim(devices: _Devices, index: int) -> str:
 
 def _inner(devices: _Devices, index: int) -> str:
     return (
-        f"Expected tensor to have {devices[0].type} DeviceType, but got tensor with {devices[index].type} DeviceType "
-        "(while checking arguments for inner())"
+        f"Expected tensor to have {devices[0].type} DeviceType, but got tensor with {devices[index].type} "
+        "DeviceType (while checking arguments for inner())"
     )
 
 
 def _gradient(devices: _Devices, index: int) -> str:
-    return f"torch.gradient expected each tensor to be on the same device, but got devices {devices[0]} and {devices[index]}!"
+    return (
+        f"torch.gradient expected each tensor to be on the same device, but got devices {devices[0]} and "
+        f"{devices[index]}!"
+    )
 
 
 def _window(name: str) -> Callable[[_Devices, int], str]:
     def text(devices: _Devices, index: int) -> str:
-        return f"{name} input and window must be on the same device but got self on {devices[0]} and window on {devices[index]}"
+        return (
+            f"{name} input and window must be on the same device but got self on {devices[0]} and window on "
+            f"{devices[index]}"
+        )
 
     return text
 
 
 def _grid_sampler(devices: _Devices, index: int) -> str:
-    return f"grid_sampler(): expected input and grid to be on same device, but input is on {devices[0]} and grid is on {devices[index]}"
+    return (
+        f"grid_sampler(): expected input and grid to be on same device, but input is on {devices[0]} and "
+        f"grid is on {devices[index]}"
+    )
 
 
 def _multi_dot(devices: _Devices, index: int) -> str:
-    return f"multi_dot(): all tensors must be on the same device but tensor 0 is on {devices[0]} and tensor {index} on {devices[index]}"
+    return (
+        f"multi_dot(): all tensors must be on the same device but tensor 0 is on {devices[0]} and tensor "
+        f"{index} on {devices[index]}"
+    )
 
 
 _CHECKED: tuple[tuple[Any, str, str, Callable[[_Devices, int], str]], ...] = (
@@ -76,7 +89,9 @@ _CHECKED: tuple[tuple[Any, str, str, Callable[[_Devices, int], str]], ...] = (
     (torch, "grid_sampler", "aten.grid_sampler.default", _grid_sampler),
     (torch.linalg, "multi_dot", "aten.linalg_multi_dot.default", _multi_dot),
 )
-"""Owner, name, operator as findings print it, CUDA's text. The texts are those that torch prints for a host and a meta tensor."""
+"""Owner, name, operator as findings print it, CUDA's text. The texts are those that torch prints for a host
+and a meta tensor.
+"""
 
 _BY_TYPE_ONLY = {_inner}
 """They compare kinds of device: of two GPUs, the kernels inside judge."""
@@ -88,7 +103,9 @@ def install_device_checks(patches: Patches, machine_engine: Engine) -> None:
         patches.attribute(owner, name, _checked(getattr(owner, name), op, text, machine_engine))
 
 
-def _checked(original: Callable[..., Any], op: str, text: Callable[[_Devices, int], str], machine_engine: Engine) -> Callable[..., Any]:
+def _checked(
+    original: Callable[..., Any], op: str, text: Callable[[_Devices, int], str], machine_engine: Engine
+) -> Callable[..., Any]:
     @functools.wraps(original)
     def function(*args: Any, **kwargs: Any) -> Any:
         if engine_state.raw:
@@ -99,9 +116,14 @@ def _checked(original: Callable[..., Any], op: str, text: Callable[[_Devices, in
         if other is None or (text in _BY_TYPE_ONLY and len({device.type for device in devices}) == 1):
             return original(*args, **kwargs)
         named = [(f"tensors[{i}]", tensor, False) for i, tensor in enumerate(tensors)]
-        machine_engine.books.recorder.refused(EventKind.MISMATCH, op, text(devices, other), named, devices, caller())
+        machine_engine.books.recorder.refused(
+            EventKind.MISMATCH, op, text(devices, other), named, devices, caller()
+        )
         home = next((device for device in devices if device.type == "cuda"), CPU)
-        return original(*[_moved(value, home) for value in args], **{key: _moved(value, home) for key, value in kwargs.items()})
+        return original(
+            *[_moved(value, home) for value in args],
+            **{key: _moved(value, home) for key, value in kwargs.items()},
+        )
 
     return function
 

@@ -1,10 +1,10 @@
 """How far random operators move the Philox offset of a GPU's generator.
 
-Must guarantee: what an operator is called with decides, never whether its values are computed. A state that was kept before an
-operator stands for the same place afterwards as on a real GPU of the same kind: torch's DTensor computes with offsets, and
-checkpoints carry them. Source of the rule for kernels
-that fill a tensor element by element: `calc_execution_policy` of ATen/native/cuda/DistributionTemplates.h. The amounts for attention,
-`randperm` and those of `_PER_THREAD` are from memory; none was compared with a GPU.
+Must guarantee: what an operator is called with decides, never whether its values are computed. A state that
+was kept before an operator stands for the same place afterwards as on a real GPU of the same kind: torch's
+DTensor computes with offsets, and checkpoints carry them. Source of the rule for kernels that fill a tensor
+element by element: `calc_execution_policy` of ATen/native/cuda/DistributionTemplates.h. The amounts for
+attention, `randperm` and those of `_PER_THREAD` are from memory; none was compared with a GPU.
 """
 
 from __future__ import annotations
@@ -35,8 +35,12 @@ _WIDE_RANGE = 1 << 28
 
 
 def engine_for(call: Call, state: MachineState) -> Any:
-    """What a random operator on a GPU draws from; that GPU's generator, or the one that was given, goes on."""
-    given = call.generator or next((value for value in call.args if isinstance(value, torch._C.Generator)), None)
+    """What a random operator on a GPU draws from; that GPU's generator, or the one that was given, goes
+    on.
+    """
+    given = call.generator or next(
+        (value for value in call.args if isinstance(value, torch._C.Generator)), None
+    )
     index = call.target.index
     philox = virtual_state(state.generator(index) if given is None else given)
     if philox is None:  # a generator of the host, which was recorded
@@ -50,19 +54,30 @@ def offset_used(call: Call, device: DeviceProperties) -> int:
     told = _defaults(op) | dict(zip(op.argument_names, call.args, strict=False)) | call.kwargs
     if "attention" in op.short:
         return _of_attention(told) if told.get("dropout_p") and "backward" not in op.short else 0
-    if told.get("train") is False or told.get("training") is False or (op.short == "native_dropout" and told.get("p") == 1):
+    if (
+        told.get("train") is False
+        or told.get("training") is False
+        or (op.short == "native_dropout" and told.get("p") == 1)
+    ):
         return 0
     elements = _elements(call, told)
     if elements == 0:
         return 0
     if (per_thread := _PER_THREAD.get(op.name.removeprefix("aten."), _PER_THREAD.get(op.short))) is not None:
         return _rounded(per_thread)
-    grid = min(device.multi_processor_count * (device.max_threads_per_multi_processor // _BLOCK), -(-elements // _BLOCK))
+    grid = min(
+        device.multi_processor_count * (device.max_threads_per_multi_processor // _BLOCK),
+        -(-elements // _BLOCK),
+    )
     return ((elements - 1) // (_BLOCK * grid * _drawn_at_once(call, told)) + 1) * _ENGINE_CALL
 
 
-def draws_nothing(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: Sequence[torch.Tensor]) -> bool:
-    """Whether a random operator fills no element: then no generator is asked. Source: DistributionTemplates.h."""
+def draws_nothing(
+    op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: Sequence[torch.Tensor]
+) -> bool:
+    """Whether a random operator fills no element: then no generator is asked. Source:
+    DistributionTemplates.h.
+    """
     told = dict(zip(op.argument_names, args, strict=False)) | kwargs
     if "n" in told:  # randperm
         return bool(told["n"] == 0)
@@ -72,7 +87,11 @@ def draws_nothing(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], t
 
 
 def _defaults(op: Operator) -> dict[str, Any]:
-    return {argument.name: argument.default_value for argument in op.func._schema.arguments if argument.has_default_value()}
+    return {
+        argument.name: argument.default_value
+        for argument in op.func._schema.arguments
+        if argument.has_default_value()
+    }
 
 
 def _of_attention(told: dict[str, Any]) -> int:

@@ -1,7 +1,9 @@
-"""The functions of `torch._C` that torch's own Python calls for CUDA, answered by the machine that is entered now.
+"""The functions of `torch._C` that torch's own Python calls for CUDA, answered by the machine that is entered
+now.
 
-Must guarantee: torch's public functions keep their own code and signatures, and a name that a library imported before the
-machine was entered works too, since both end here. CPU builds lack most of these names, CUDA builds have them.
+Must guarantee: torch's public functions keep their own code and signatures, and a name that a library
+imported before the machine was entered works too, since both end here. CPU builds lack most of these names,
+CUDA builds have them.
 """
 
 from __future__ import annotations
@@ -21,10 +23,9 @@ from samedevice.runtime._state import MachineState, TorchDevice, current_state
 from samedevice.runtime._streams import _CUDA_DEVICE_TYPE, select_stream, sleep, stream_book, synchronize
 
 INITIALIZATION_ERROR = (
-    "CUDA error: initialization error\n"
-    "CUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be incorrect.\n"
-    "For debugging consider passing CUDA_LAUNCH_BLOCKING=1\n"
-    "Compile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.\n"
+    "CUDA error: initialization error\nCUDA kernel errors might be asynchronously reported at some other API "
+    "call, so the stacktrace below might be incorrect.\nFor debugging consider passing "
+    "CUDA_LAUNCH_BLOCKING=1\nCompile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.\n"
 )
 """What CUDA says in a process that was forked off one that had initialized it."""
 
@@ -55,7 +56,7 @@ def _settings() -> _Settings:
         return _settings_of.setdefault(current_state(), _Settings())
 
 
-# -- devices -------------------------------------------------------------------------------------------------------
+# -- devices
 
 
 def is_in_bad_fork() -> bool:
@@ -85,7 +86,8 @@ def exchange_device(device: int) -> int:
 def peer_access(machine: Machine, first: int, second: int) -> bool:
     """Whether one physical GPU can read the other's memory.
 
-    Over NVLink always; over PCIe not to or from a GeForce, where NVIDIA's driver refuses. A GPU is no peer of itself.
+    Over NVLink always; over PCIe not to or from a GeForce, where NVIDIA's driver refuses. A GPU is no peer of
+    itself.
     """
     link = machine.link(first, second)
     geforce = any("GeForce" in machine.gpus[index].name for index in (first, second))
@@ -103,7 +105,7 @@ def arch_flags() -> str:
     return " ".join(f"sm_{major}{minor}" for major, minor in sorted(capabilities))
 
 
-# -- memory --------------------------------------------------------------------------------------------------------
+# -- memory
 
 
 def empty_cache() -> None:
@@ -145,7 +147,7 @@ def _get_memory_fraction(device: int) -> float:
     return state.ledger(int(state.cuda(device).index)).fraction
 
 
-# -- streams -------------------------------------------------------------------------------------------------------
+# -- streams
 
 
 def _current_stream(device: int) -> tuple[int, int, int]:
@@ -166,7 +168,7 @@ def _external_stream(data_ptr: int, device: int) -> tuple[int, int, int]:
     return data_ptr, device, _CUDA_DEVICE_TYPE
 
 
-# -- switches ------------------------------------------------------------------------------------------------------
+# -- switches
 
 _SYNC_DEBUG = {"default": 0, "warn": 1, "error": 2}
 

@@ -1,8 +1,8 @@
 """Dropout on virtual GPUs keeps what CUDA's keeps: a mask of one byte an element.
 
-`aten::dropout` is a composite that calls `native_dropout` for CUDA tensors only (`is_fused_kernel_acceptable` in
-`aten/src/ATen/native/Dropout.cpp`); carriers would get a mask in their own type. See Note [Attention below autograd's composite] for
-how a composite is replaced.
+`aten::dropout` is a composite that calls `native_dropout` for CUDA tensors only (`is_fused_kernel_acceptable`
+in `aten/src/ATen/native/Dropout.cpp`); carriers would get a mask in their own type. See Note [Attention below
+autograd's composite] for how a composite is replaced.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""Runs every operator of a virtual machine: decides where results are, computes small values, keeps the ledger.
+"""Runs every operator of a virtual machine: decides where results are, computes small values, keeps the
+ledger.
 
 Note [C++ sees one device]
-All virtual tensors, and host tensors too large to hold values, are meta tensors for C++; see Note [A device is a property of
-memory]. While the engine runs a kernel itself, `engine.raw` is set and Python sees torch's own answers as well, because
-decompositions ask tensors for their device.
+All virtual tensors, and host tensors too large to hold values, are meta tensors for C++; see Note [A device
+is a property of memory]. While the engine runs a kernel itself, `engine.raw` is set and Python sees torch's
+own answers as well, because decompositions ask tensors for their device.
 """
 
 from __future__ import annotations
@@ -65,7 +66,18 @@ _TRACED = (FakeTensor, FunctionalTensor)
 
 _WIDEST = 16
 """Bytes of the widest element."""
-_MAKES_BLANK = frozenset(("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "new_zeros", "zeros", "zeros_like"))
+_MAKES_BLANK = frozenset(
+    (
+        "empty",
+        "empty_like",
+        "empty_strided",
+        "new_empty",
+        "new_empty_strided",
+        "new_zeros",
+        "zeros",
+        "zeros_like",
+    )
+)
 """Operators that reserve memory; see Note [Large buffers]."""
 
 
@@ -97,10 +109,15 @@ class Engine:
             aten._pack_padded_sequence.default: Packing(self.books, self.transfers).pack,
             aten.add.Tensor: self._sum,
             **dict.fromkeys(MAKES_OF_PARTS, self._sparse.make),
-            **dict.fromkeys(QUANTIZES, lambda op, args, kwargs: refuse_quantized() if is_virtual(args[0]) else NotImplemented),
+            **dict.fromkeys(
+                QUANTIZES,
+                lambda op, args, kwargs: refuse_quantized() if is_virtual(args[0]) else NotImplemented,
+            ),
             aten._nested_tensor_from_tensor_list.default: lambda op, args, kwargs: nested(args, kwargs),
             # Without bytes, for C++'s own eyes; here zeros are zeros.
-            aten._efficientzerotensor.default: lambda op, args, kwargs: self.run(aten.zeros.default, args, kwargs),
+            aten._efficientzerotensor.default: lambda op, args, kwargs: self.run(
+                aten.zeros.default, args, kwargs
+            ),
         }
 
     def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -113,7 +130,11 @@ class Engine:
             if result is not NotImplemented:
                 return result
         if op.collective:
-            return self.collectives.run(op, args, kwargs) if self.collectives.takes(op, args, kwargs) else func(*args, **kwargs)
+            return (
+                self.collectives.run(op, args, kwargs)
+                if self.collectives.takes(op, args, kwargs)
+                else func(*args, **kwargs)
+            )
         tensors: list[torch.Tensor] = []
         for value in args:
             if isinstance(value, Tensor):
@@ -173,15 +194,26 @@ class Engine:
             call.home, call.target = home, target or home
             return self._sparse.run(call, mixed=mixed)
         if mixed:
-            return self._foreach_over_devices(op, args, kwargs) if op.short.startswith("_foreach_") else self._over_devices(call, target)
+            return (
+                self._foreach_over_devices(op, args, kwargs)
+                if op.short.startswith("_foreach_")
+                else self._over_devices(call, target)
+            )
         if home.type == "meta" and (target is None or target.type == "meta"):
             return self.composites.on_meta(op, args, kwargs, tensors, records)
         if target is not None and target.type == "meta":
             if not _in_a_formula():
                 return self.composites.like(op, call.args, call.kwargs)
             target = home
-        if home.type == "meta" and target == CPU and op.form is Form.FRESH and _small(call, self.books.value_limit):
-            return self._on_host(op, args, kwargs)  # as small copies to the host: scripts hand them to code that is not torch
+        if (
+            home.type == "meta"
+            and target == CPU
+            and op.form is Form.FRESH
+            and _small(call, self.books.value_limit)
+        ):
+            return self._on_host(
+                op, args, kwargs
+            )  # as small copies to the host: scripts hand them to code that is not torch
         call.home, call.target = home, target or home
         if generator is not None:
             self.settling.check_generator(call, generator, call.target)
@@ -192,7 +224,9 @@ class Engine:
         if call.op.terms is refuse and any(device_seen(tensor).type == "cuda" for tensor in call.tensors):
             refuse(call)
         call = self.settling.settle(call)
-        if call.home.type == "cpu" and not any(record.__class__ is Memory and record.virtual for record in call.records):
+        if call.home.type == "cpu" and not any(
+            record.__class__ is Memory and record.virtual for record in call.records
+        ):
             result = self._on_assumed(call.op, call.args, call.kwargs, call.tensors)
         elif target is not None and target.type == "meta":
             return self.composites.like(call.op, call.args, call.kwargs)
@@ -205,7 +239,11 @@ class Engine:
             if own.size() != stand_in.size():
                 self.run(aten.resize_.default, (own, list(stand_in.size())), {})
             self.run(aten.copy_.default, (own, stand_in), {})
-        return replace_tensors(result, {id(stand_in): own for own, stand_in in call.away}) if call.away else result
+        return (
+            replace_tensors(result, {id(stand_in): own for own, stand_in in call.away})
+            if call.away
+            else result
+        )
 
     def _sum(self, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """An addition; see Note [Sums of gradients]."""
@@ -226,11 +264,16 @@ class Engine:
                     storage_of(tensor)._sd.pinned = True
         return result
 
-    def _on_assumed(self, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: Sequence[torch.Tensor]) -> Any:
+    def _on_assumed(
+        self, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: Sequence[torch.Tensor]
+    ) -> Any:
         """All tensors are real host memory, and some of it holds what was assumed."""
         result = self._on_host(op, args, kwargs)
         if op.form is not Form.VIEW:
-            filled = [*tensors_in(result), *tensors_in([args[at] for at in op.writes(args) if at < len(args)])]
+            filled = [
+                *tensors_in(result),
+                *tensors_in([args[at] for at in op.writes(args) if at < len(args)]),
+            ]
             pass_on_assumptions(op, tensors, list({id(tensor): tensor for tensor in filled}.values()))
         return result
 
@@ -248,7 +291,11 @@ class Engine:
             self.settling.check_generator(call, generator, target or CPU)
         if target is None or target.type == "cpu":
             return self._on_host(op, args, kwargs)
-        if target.type == "meta" and engine.device is not None and torch._C._current_autograd_node() is not None:
+        if (
+            target.type == "meta"
+            and engine.device is not None
+            and torch._C._current_autograd_node() is not None
+        ):
             return self._zero_gradient(call, engine.device)
         if target.type == "meta" and not engine.to_meta:
             target = asked_device() or target
@@ -263,7 +310,9 @@ class Engine:
         return self.on_virtual(call)
 
     def _zero_gradient(self, call: Call, device: torch.device) -> Any:
-        """Autograd makes a gradient of its own, on the carrier's device, which may meet no other tensor on its way out."""
+        """Autograd makes a gradient of its own, on the carrier's device, which may meet no other tensor on
+        its way out.
+        """
         call.home = call.target = device
         result = self.on_virtual(call)
         for tensor in tensors_in(result):
@@ -308,8 +357,12 @@ class Engine:
         return result
 
     def _grows(self, call: Call) -> bool:
-        """Whether small arguments make a result too large to hold values, as an outer product does: then nothing is computed."""
-        if not call.op.sized and call.tensors:  # without any, numbers tell the size: `arange`, `eye`, `linspace`
+        """Whether small arguments make a result too large to hold values, as an outer product does: then
+        nothing is computed.
+        """
+        if (
+            not call.op.sized and call.tensors
+        ):  # without any, numbers tell the size: `arange`, `eye`, `linspace`
             elements = 1
             for tensor in call.tensors:
                 elements *= tensor.numel() or 1
@@ -330,7 +383,9 @@ class Engine:
         return sum(geometry.nbytes) > self.books.value_limit
 
     def _fresh(self, call: Call) -> Any:
-        """New results whose values nobody knows; their geometry is remembered, so that equal layers cost little."""
+        """New results whose values nobody knows; their geometry is remembered, so that equal layers cost
+        little.
+        """
         site = self.books.site()
         target = call.target
         key = call.key()
@@ -358,7 +413,9 @@ class Engine:
         return made[0] if geometry.single else tuple(made)
 
     def _foreach_over_devices(self, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Lists over several devices take CUDA's slow route, element by element; only each element's tensors must agree."""
+        """Lists over several devices take CUDA's slow route, element by element; only each element's tensors
+        must agree.
+        """
         lists = [value for value in (*args, *kwargs.values()) if isinstance(value, (list, tuple)) and value]
         length = next(len(value) for value in lists if isinstance(value[0], Tensor))
 
@@ -382,7 +439,9 @@ class Engine:
 
 
 def traced() -> bool:
-    """Whether torch looks on itself: it works out shapes or records a graph, with modes that stand below all others."""
+    """Whether torch looks on itself: it works out shapes or records a graph, with modes that stand below all
+    others.
+    """
     return any(torch._C._get_dispatch_mode(key) is not None for key in _INFRASTRUCTURE)
 
 
@@ -403,7 +462,8 @@ class VirtualDeviceMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # 
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        # Nothing is compiled on a virtual machine; the wrapper that torch would add imports dynamo and costs every call.
+        # Nothing is compiled on a virtual machine; the wrapper that torch would add imports dynamo and costs
+        # every call.
         return False
 
     def __init__(self, machine_engine: Engine) -> None:
@@ -411,9 +471,13 @@ class VirtualDeviceMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # 
         self.engine = machine_engine
 
     def leave(self) -> None:
-        """End this mode, whatever became of it. Modes that a script entered on top of it and never left stay entered."""
+        """End this mode, whatever became of it. Modes that a script entered on top of it and never left stay
+        entered.
+        """
         above = []
-        users = [mode for mode in _modes() if getattr(mode, "_mode_key", None) is None]  # others have places of their own
+        users = [
+            mode for mode in _modes() if getattr(mode, "_mode_key", None) is None
+        ]  # others have places of their own
         if self not in users:
             _push(self)
         else:
@@ -432,10 +496,13 @@ class VirtualDeviceMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # 
                 return overheard(func, args)
             if any(issubclass(kind, _TRACED) for kind in types):
                 return self._for_tracer(func, args, kwargs or {})
-            return NotImplemented  # a wrapper, such as a DTensor, takes the operator apart; its parts come back here
+            # a wrapper, such as a DTensor, takes the operator apart; its parts come back here
+            return NotImplemented
         if _modes_below() and traced():
             return self._for_tracer(func, args, kwargs or {})
-        if func.__class__ is not OpOverload and isinstance(func, HigherOrderOperator):  # an abstract class, which is slow to ask
+        if func.__class__ is not OpOverload and isinstance(
+            func, HigherOrderOperator
+        ):  # an abstract class, which is slow to ask
             with self:
                 return kernel_on_cuda(func)(*args, **(kwargs or {}))
         op = operator(func)
@@ -464,8 +531,8 @@ class VirtualDeviceMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # 
     def _for_tracer(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """One of torch's own modes is active, which stand below all others.
 
-        Among fake tensors nothing is left to do here. A tracer of real tensors must see the operator as the script called it, and
-        the machine what the tracer then runs, so here they change places.
+        Among fake tensors nothing is left to do here. A tracer of real tensors must see the operator as the
+        script called it, and the machine what the tracer then runs, so here they change places.
         """
         kwargs = meant(func, args, kwargs)
         if torch._C._get_dispatch_mode(_Key.FAKE) is not None:
@@ -494,11 +561,15 @@ _modes_below = torch._C._len_torch_dispatch_stack
 
 def _modes() -> list[Any]:
     """The dispatch modes of this thread, outermost first."""
-    return [torch._C._get_dispatch_stack_at(position) for position in range(torch._C._len_torch_dispatch_stack())]
+    return [
+        torch._C._get_dispatch_stack_at(position) for position in range(torch._C._len_torch_dispatch_stack())
+    ]
 
 
 def _in_a_formula() -> bool:
-    """Whether a derivative that C++ wrote runs: it copies the options of the gradients that it got, and never means the meta device."""
+    """Whether a derivative that C++ wrote runs: it copies the options of the gradients that it got, and never
+    means the meta device.
+    """
     node = torch._C._current_autograd_node()
     return node is not None and not isinstance(node, torch.autograd.function.BackwardCFunction)
 
@@ -512,13 +583,22 @@ def _too_large_for_host(op: Operator, args: tuple[Any, ...], kwargs: dict[str, A
 
 
 def _known(call: Call, value_limit: int) -> bool:
-    """Whether results can be computed: unknown floats are never computed from, unknown small integers are assumed."""
+    """Whether results can be computed: unknown floats are never computed from, unknown small integers are
+    assumed.
+    """
     for tensor, record in zip(call.tensors, call.records, strict=True):
-        if record.__class__ is Memory and record.virtual and (record.shadow is None or _outgrown(tensor, record, value_limit)):
+        if (
+            record.__class__ is Memory
+            and record.virtual
+            and (record.shadow is None or _outgrown(tensor, record, value_limit))
+        ):
             dtype = tensor.dtype
             if dtype.is_floating_point or dtype.is_complex or tensor.numel() * dtype.itemsize > value_limit:
                 return False
-    return not call.op.factory or call.op.factory_numel(call.args) * _itemsize(call.kwargs, call.tensors) <= value_limit
+    return (
+        not call.op.factory
+        or call.op.factory_numel(call.args) * _itemsize(call.kwargs, call.tensors) <= value_limit
+    )
 
 
 def _outgrown(tensor: torch.Tensor, record: Memory, value_limit: int) -> bool:
@@ -527,7 +607,9 @@ def _outgrown(tensor: torch.Tensor, record: Memory, value_limit: int) -> bool:
 
 
 def _asks_if_finite(call: Call, value_limit: int) -> bool:
-    """Whether this is half of `isfinite` (`x == x`, `abs(x) != inf`): what is not known is assumed finite, or no step would count."""
+    """Whether this is half of `isfinite` (`x == x`, `abs(x) != inf`): what is not known is assumed finite, or
+    no step would count.
+    """
     if call.op.name == "aten.eq.Tensor":
         asks = call.args[0] is call.args[1]
     else:

@@ -1,7 +1,8 @@
 """Handing tensors to other libraries without a copy: DLPack.
 
-A virtual GPU's memory has no bytes that another library could use, so what is handed over is known to torch only.
-`__cuda_array_interface__` needs nothing here: torch's own answers with the virtual address, and what could read it needs a driver.
+A virtual GPU's memory has no bytes that another library could use, so what is handed over is known to torch
+only. `__cuda_array_interface__` needs nothing here: torch's own answers with the virtual address, and what
+could read it needs a driver.
 """
 
 from __future__ import annotations
@@ -28,7 +29,10 @@ class Capsule:
         """The tensor, over the same memory. Raises as torch does when it was taken before."""
         taken, self._tensor = self._tensor, None
         if taken is None:
-            raise RuntimeError("from_dlpack received an invalid capsule. Note that DLTensor capsules can be consumed only once.")
+            raise RuntimeError(
+                "from_dlpack received an invalid capsule. Note that DLTensor capsules can be consumed only "
+                "once."
+            )
         return taken
 
 
@@ -43,12 +47,17 @@ def install_exchange(patches: Patches) -> None:
             return export(self, **kwargs)
         if seen_device(self).type == "cpu":
             return export(host_copy(self), **kwargs)
-        if self.requires_grad or self.is_conj() or self.layout != torch.strided or self.get_device() != torch.cuda.current_device():
+        if (
+            self.requires_grad
+            or self.is_conj()
+            or self.layout != torch.strided
+            or self.get_device() != torch.cuda.current_device()
+        ):
             return export(self, **kwargs)  # raises what CUDA raises
         if "max_version" in kwargs and sys._getframe(1).f_code.co_filename != torch.utils.dlpack.__file__:
             raise UnsupportedFeatureError(
-                f"Another library cannot take a tensor on {self.device} with DLPack on a virtual machine: its memory has no bytes to "
-                "share. Hand over tensor.cpu() instead."
+                f"Another library cannot take a tensor on {self.device} with DLPack on a virtual machine: "
+                "its memory has no bytes to share. Hand over tensor.cpu() instead."
             )
         return Capsule(self.clone() if kwargs.get("copy") else self)
 

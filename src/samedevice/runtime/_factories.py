@@ -1,8 +1,10 @@
-"""Factories and `torch.device` take integers as devices, and obey a default tensor type on a GPU; nothing else about them changes.
+"""Factories and `torch.device` take integers as devices, and obey a default tensor type on a GPU; nothing
+else about them changes.
 
 Note [Real factories first]
-`torch.utils._device._device_constructors()` remembers the factories at its first use, and `with torch.device(...)` compares against
-them. It is asked before anything is wrapped, or such a context would silently do nothing.
+`torch.utils._device._device_constructors()` remembers the factories at its first use, and `with
+torch.device(...)` compares against them. It is asked before anything is wrapped, or such a context would
+silently do nothing.
 """
 
 from __future__ import annotations
@@ -21,8 +23,10 @@ from samedevice.runtime._patches import Patches
 from samedevice.runtime._state import CPU, META, TorchDevice, current_state
 
 _WITH_DEVICE = (
-    "arange", "bartlett_window", "blackman_window", "empty", "empty_permuted", "empty_strided", "eye", "full", "hamming_window",
-    "hann_window", "kaiser_window", "linspace", "logspace", "normal", "ones", "rand", "randint", "randn", "randperm",
+    "arange", "bartlett_window", "blackman_window", "empty", "empty_permuted", "empty_strided", "eye",
+    "full", "hamming_window",
+    "hann_window", "kaiser_window", "linspace", "logspace", "normal", "ones", "rand", "randint", "randn",
+    "randperm",
     "scalar_tensor", "tril_indices", "triu_indices", "zeros",
 )  # fmt: skip
 _LIKE = ("empty_like", "full_like", "ones_like", "rand_like", "randint_like", "randn_like", "zeros_like")
@@ -54,7 +58,12 @@ class _DeviceType(type):
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         first = args[0] if args else kwargs.get("device")
-        if isinstance(first, int) and not isinstance(first, bool) and len(args) <= 1 and "index" not in kwargs:
+        if (
+            isinstance(first, int)
+            and not isinstance(first, bool)
+            and len(args) <= 1
+            and "index" not in kwargs
+        ):
             return TorchDevice("cuda", first)
         return TorchDevice(*args, **kwargs)
 
@@ -90,7 +99,8 @@ def install_factories(patches: Patches) -> None:
     for name in _METHODS:
         patches.attribute(torch.Tensor, name, _with_integers(getattr(torch.Tensor, name)))
     patches.attribute(torch, "device", _Device)
-    patches.item(copyreg.dispatch_table, TorchDevice, _reduce_device)  # type: ignore[arg-type]  # keyed by type
+    patches.item(copyreg.dispatch_table, TorchDevice, _reduce_device)  # type: ignore[arg-type]
+    # keyed by type
 
 
 def _with_integers(original: Callable[..., Any], *, by_default: bool = False) -> Callable[..., Any]:
@@ -129,11 +139,15 @@ def _range(original: Callable[..., Any]) -> Callable[..., Any]:
         if device is None:
             device = _default_device()
         place = CPU if device is None else current_state().device(device)
-        made = original(*args, device=META if place.type == "cuda" else place, **kwargs)  # it also checks and warns
+        made = original(
+            *args, device=META if place.type == "cuda" else place, **kwargs
+        )  # it also checks and warns
         if place.type != "cuda":
             return made
         bounds = {name: kwargs[name] for name in ("start", "end", "step") if name in kwargs}
-        return aten.range.step(*args, **bounds, dtype=made.dtype, device=place).requires_grad_(made.requires_grad)
+        return aten.range.step(*args, **bounds, dtype=made.dtype, device=place).requires_grad_(
+            made.requires_grad
+        )
 
     return factory
 
@@ -147,19 +161,30 @@ def _of_parts(original: Callable[..., Any], names: tuple[str, ...]) -> Callable[
         place = None if device is None else current_state().device(device)
         if place is None or place.type != "cuda":
             return original(*args, **kwargs)
-        given = {**dict(zip((*names, "size"), args, strict=False)), **{key: value for key, value in kwargs.items() if key != "device"}}
+        given = {
+            **dict(zip((*names, "size"), args, strict=False)),
+            **{key: value for key, value in kwargs.items() if key != "device"},
+        }
         if "values" not in given:
             size = given.pop("size", args[0] if args else None)
-            return torch.zeros(size, dtype=given.get("dtype"), device=place).to_sparse().requires_grad_(bool(given.get("requires_grad")))
+            return (
+                torch.zeros(size, dtype=given.get("dtype"), device=place)
+                .to_sparse()
+                .requires_grad_(bool(given.get("requires_grad")))
+            )
         for name in names:
-            given[name] = torch.as_tensor(given[name], dtype=given.get("dtype") if name == "values" else None, device=place)
+            given[name] = torch.as_tensor(
+                given[name], dtype=given.get("dtype") if name == "values" else None, device=place
+            )
         return original(**given)
 
     return factory
 
 
 def _check_out(kwargs: dict[str, Any]) -> None:
-    """C++ compares the type of `device=` with that of `out=`, which is meta for it: compare here and leave `device` away."""
+    """C++ compares the type of `device=` with that of `out=`, which is meta for it: compare here and leave
+    `device` away.
+    """
     wanted, own = current_state().device(kwargs.pop("device")).type, kwargs["out"].device.type
     if wanted != own:
         raise RuntimeError(f"device type {wanted} does not match device type of out parameter ({own})")
@@ -198,7 +223,12 @@ def _as_tensor(inner: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(inner, updated=())
     def factory(data: Any, *args: Any, **kwargs: Any) -> Any:
-        if args or not isinstance(data, torch.Tensor) or not is_virtual(data) or not kwargs.keys() <= {"dtype", "device"}:
+        if (
+            args
+            or not isinstance(data, torch.Tensor)
+            or not is_virtual(data)
+            or not kwargs.keys() <= {"dtype", "device"}
+        ):
             return inner(data, *args, **kwargs)
         return data.to(device=_wanted(data, kwargs.get("device")), dtype=kwargs.get("dtype"))
 
@@ -206,7 +236,8 @@ def _as_tensor(inner: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _asarray(original: Callable[..., Any]) -> Callable[..., Any]:
-    """`torch.asarray` of a tensor brings it where it is wanted, or refuses; C++ then decides about its gradient alone.
+    """`torch.asarray` of a tensor brings it where it is wanted, or refuses; C++ then decides about its
+    gradient alone.
 
     Source of the decision: torch/csrc/utils/tensor_new.cpp, asarray_data.
     """
@@ -216,7 +247,11 @@ def _asarray(original: Callable[..., Any]) -> Callable[..., Any]:
     def factory(obj: Any, *args: Any, **kwargs: Any) -> Any:
         if args or not isinstance(obj, torch.Tensor):
             return inner(obj, *args, **kwargs)
-        device, dtype, copy = _wanted(obj, kwargs.pop("device", None)), kwargs.pop("dtype", None), kwargs.pop("copy", None)
+        device, dtype, copy = (
+            _wanted(obj, kwargs.pop("device", None)),
+            kwargs.pop("dtype", None),
+            kwargs.pop("copy", None),
+        )
         if copy is False:
             if device != obj.device:
                 raise ValueError(f"can't alias tensor from device '{obj.device}' to '{device}'.")
@@ -239,7 +274,9 @@ def _device_in_c(tensor: torch.Tensor) -> torch.device:
 
 
 def _default_device() -> torch.device | None:
-    """Where a factory makes a tensor when nobody says; None is the host. A context counts more than the default tensor type."""
+    """Where a factory makes a tensor when nobody says; None is the host. A context counts more than the
+    default tensor type.
+    """
     if engine.raw:
         return None
     found = _device_of_context()

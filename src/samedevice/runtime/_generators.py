@@ -1,7 +1,7 @@
 """`torch.Generator` and the random state functions of `torch.cuda` on a virtual machine.
 
-Must guarantee: `isinstance(x, torch.Generator)` holds for every generator, made before or inside the machine; seeding never
-fixes the visible devices, as in CUDA, where seeds wait for the initialization.
+Must guarantee: `isinstance(x, torch.Generator)` holds for every generator, made before or inside the machine;
+seeding never fixes the visible devices, as in CUDA, where seeds wait for the initialization.
 """
 
 from __future__ import annotations
@@ -166,4 +166,6 @@ def install_generators(patches: Patches) -> None:
     rebind(patches, "torch.cuda", "default_generators", DefaultGenerators())
     for function in _RANDOM:
         rebind(patches, "torch.cuda", function.__name__, function)
-    when_imported(patches, {"torch.distributed.tensor._random": functools.partial(_install_in_dtensor, patches)})
+    when_imported(
+        patches, {"torch.distributed.tensor._random": functools.partial(_install_in_dtensor, patches)}
+    )

@@ -1,8 +1,9 @@
 """Ghost checkpoints: weight files with true names, shapes and types and no bytes.
 
-A safetensors file is a JSON header and data. The ghost has the true header and a hole in place of the data (`truncate`): 14 GiB apparent,
-some kilobytes on disk. Loaders map the file and never touch a page. The user's folder is not written to: the ghost lies in a
-temporary folder with links to the user's other files, and is deleted when the machine is left.
+A safetensors file is a JSON header and data. The ghost has the true header and a hole in place of the data
+(`truncate`): 14 GiB apparent, some kilobytes on disk. Loaders map the file and never touch a page. The user's
+folder is not written to: the ghost lies in a temporary folder with links to the user's other files, and is
+deleted when the machine is left.
 """
 
 from __future__ import annotations
@@ -32,8 +33,10 @@ SHARD_BYTES = 5 << 30
 
 _WEIGHT_SUFFIXES = (".safetensors", ".bin", ".pt", ".pth", ".h5", ".msgpack", ".gguf", ".ckpt", ".index.json")
 _DTYPE_NAMES = {
-    torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16", torch.int64: "I64", torch.int32: "I32",
-    torch.int16: "I16", torch.int8: "I8", torch.uint8: "U8", torch.bool: "BOOL", torch.float8_e4m3fn: "F8_E4M3",
+    torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16", torch.int64:
+    "I64", torch.int32: "I32",
+    torch.int16: "I16", torch.int8: "I8", torch.uint8: "U8", torch.bool: "BOOL", torch.float8_e4m3fn:
+    "F8_E4M3",
     torch.float8_e5m2: "F8_E5M2",
 }  # fmt: skip
 
@@ -182,7 +185,9 @@ def _transformers_shapes(model_class: Any, config: Any, dtype: Any) -> Shapes:
 def install_ghosts(patches: Patches, machine_engine: Engine) -> GhostLibrary:
     """Model folders without weights load through the libraries' own loaders."""
     library = GhostLibrary(machine_engine)
-    when_imported(patches, {"transformers.modeling_utils": lambda module: _patch_transformers(patches, library, module)})
+    when_imported(
+        patches, {"transformers.modeling_utils": lambda module: _patch_transformers(patches, library, module)}
+    )
     _note_mapped_files(patches, machine_engine, library)
     return library
 
@@ -213,7 +218,9 @@ def _patch_transformers(patches: Patches, library: GhostLibrary, module: ModuleT
         config = kwargs.get("config")
         if config is None or isinstance(config, (str, os.PathLike)):
             where = source if config is None else config
-            config = cls.config_class.from_pretrained(where, trust_remote_code=kwargs.get("trust_remote_code", False))
+            config = cls.config_class.from_pretrained(
+                where, trust_remote_code=kwargs.get("trust_remote_code", False)
+            )
         dtype = _checkpoint_dtype(config)
         shapes = _transformers_shapes(cls, config, dtype)
         ghost = library.folder_for(source, cls, dtype, shapes)
@@ -227,7 +234,9 @@ def _patch_transformers(patches: Patches, library: GhostLibrary, module: ModuleT
 
 @contextlib.contextmanager
 def _loading_in_this_thread() -> Iterator[None]:
-    """Transformers 5 reads weights in a pool of threads; for files without bytes their switching is all the time there is."""
+    """Transformers 5 reads weights in a pool of threads; for files without bytes their switching is all the
+    time there is.
+    """
     name = "HF_DEACTIVATE_ASYNC_LOAD"
     if name in os.environ:
         yield
@@ -240,10 +249,18 @@ def _loading_in_this_thread() -> Iterator[None]:
 
 
 def _folder_without_weights(name: Any, kwargs: Mapping[str, Any]) -> Path | None:
-    if not isinstance(name, (str, os.PathLike)) or kwargs.get("state_dict") is not None or kwargs.get("gguf_file"):
+    if (
+        not isinstance(name, (str, os.PathLike))
+        or kwargs.get("state_dict") is not None
+        or kwargs.get("gguf_file")
+    ):
         return None
     folder = Path(name) / (kwargs.get("subfolder") or "")
-    if not folder.is_dir() or not (folder / "config.json").is_file() or (folder / "adapter_config.json").exists():
+    if (
+        not folder.is_dir()
+        or not (folder / "config.json").is_file()
+        or (folder / "adapter_config.json").exists()
+    ):
         return None
     return None if has_weights(folder) else folder
 

@@ -1,8 +1,9 @@
 """Autograd's own comparisons of devices, which C++ makes with the one device that it sees for all carriers.
 
-Three places: what a custom `Function` returns from its backward, what `backward` and `grad` are given to start from, and what is
-assigned to `x.grad`. The texts are those of `validate_outputs` (torch/csrc/autograd/engine.cpp) and of `THPVariable_set_grad`
-(torch/csrc/autograd/python_variable.cpp). A gradient without dimensions moves by itself.
+Three places: what a custom `Function` returns from its backward, what `backward` and `grad` are given to
+start from, and what is assigned to `x.grad`. The texts are those of `validate_outputs`
+(torch/csrc/autograd/engine.cpp) and of `THPVariable_set_grad` (torch/csrc/autograd/python_variable.cpp). A
+gradient without dimensions moves by itself.
 """
 
 from __future__ import annotations
@@ -31,10 +32,21 @@ _gradient: Any = torch._C.TensorBase.grad
 
 def install_gradient_checks(patches: Patches, recorder: Recorder) -> None:
     """Compare devices where autograd does."""
-    patches.attribute(Function, "apply", classmethod(_remembering(_of_class(vars(Function)["apply"]), recorder)))
+    patches.attribute(
+        Function, "apply", classmethod(_remembering(_of_class(vars(Function)["apply"]), recorder))
+    )
     patches.attribute(BackwardCFunction, "apply", _validated(BackwardCFunction.apply, recorder))
-    rebind(patches, "torch.autograd", "_engine_run_backward", _started(torch.autograd.graph._engine_run_backward, recorder))
-    patches.attribute(Tensor, "grad", property(_gradient.__get__, functools.partial(_set_gradient, recorder), _gradient.__delete__))
+    rebind(
+        patches,
+        "torch.autograd",
+        "_engine_run_backward",
+        _started(torch.autograd.graph._engine_run_backward, recorder),
+    )
+    patches.attribute(
+        Tensor,
+        "grad",
+        property(_gradient.__get__, functools.partial(_set_gradient, recorder), _gradient.__delete__),
+    )
 
 
 def _of_class(method: Any) -> Callable[..., Any]:
@@ -43,7 +55,9 @@ def _of_class(method: Any) -> Callable[..., Any]:
 
 
 class _Given:
-    """Positions and devices of the tensors that a custom `Function` got, and whether its forward went without an event."""
+    """Positions and devices of the tensors that a custom `Function` got, and whether its forward went without
+    an event.
+    """
 
     __slots__ = ("clean", "tensors")
 
@@ -57,7 +71,9 @@ def _remembering(original: Callable[..., Any], recorder: Recorder) -> Callable[.
     def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
         if engine.raw or kwargs or not torch.is_grad_enabled():
             return original(cls, *args, **kwargs)
-        tensors = [(position, seen_device(value)) for position, value in enumerate(args) if isinstance(value, Tensor)]
+        tensors = [
+            (position, seen_device(value)) for position, value in enumerate(args) if isinstance(value, Tensor)
+        ]
         before = sum(recorder.counts)
         result = original(cls, *args)
         for part in result if isinstance(result, tuple) else (result,):
@@ -79,15 +95,23 @@ def _validated(original: Callable[..., Any], recorder: Recorder) -> Callable[...
             return result
         gradients = list(result) if isinstance(result, tuple) else [result]
         for edge, (position, device) in enumerate(given.tensors):
-            if position < len(gradients) and isinstance(gradients[position], Tensor) and edge < len(self.next_functions):
+            if (
+                position < len(gradients)
+                and isinstance(gradients[position], Tensor)
+                and edge < len(self.next_functions)
+            ):
                 gradients[position] = _checked(self, edge, gradients[position], device, given.clean, recorder)
         return tuple(gradients) if isinstance(result, tuple) else gradients[0]
 
     return apply
 
 
-def _checked(node: Any, edge: int, gradient: torch.Tensor, device: torch.device, clean: bool, recorder: Recorder) -> torch.Tensor:
-    """The gradient where the argument of forward was; an event where it is not, unless forward itself was refused."""
+def _checked(
+    node: Any, edge: int, gradient: torch.Tensor, device: torch.device, clean: bool, recorder: Recorder
+) -> torch.Tensor:
+    """The gradient where the argument of forward was; an event where it is not, unless forward itself was
+    refused.
+    """
     function, output = node.next_functions[edge]
     if function is None:
         return gradient
@@ -95,7 +119,10 @@ def _checked(node: Any, edge: int, gradient: torch.Tensor, device: torch.device,
     if found != device and "meta" not in (found.type, device.type):
         if gradient.dim() and clean:
             name = type(node).__name__
-            message = f"Function {name} returned an invalid gradient at index {edge} - expected device {device} but got {found}"
+            message = (
+                f"Function {name} returned an invalid gradient at index {edge} - expected device {device} "
+                f"but got {found}"
+            )
             _refuse(recorder, name, message, gradient, found, device)
         gradient = move(gradient, device)
     real = function._input_metadata[output].device.type == "cpu"
@@ -111,18 +138,27 @@ def _started(original: Callable[..., Any], recorder: Recorder) -> Callable[..., 
     def run_backward(outputs: Any, gradients: Any, *args: Any, **kwargs: Any) -> Any:
         if not engine.raw:
             gradients = tuple(
-                [_first(place, output, given, recorder) for place, (output, given) in enumerate(zip(outputs, gradients, strict=True))]
+                [
+                    _first(place, output, given, recorder)
+                    for place, (output, given) in enumerate(zip(outputs, gradients, strict=True))
+                ]
             )
         found = original(outputs, gradients, *args, **kwargs)
         if not isinstance(found, tuple) or not any(type(each) is Passing for each in found):
             return found
         if any(type(each) is Passing and each.requires_grad for each in found):
             raise UnsupportedFeatureError(
-                "A graph of gradients (create_graph=True) through an operator with tensors of the host and of a GPU is not supported on a "
+                "A graph of gradients (create_graph=True) through an operator with tensors of the host and "
+                "of a GPU is not supported on a "
                 "virtual machine. Move the tensor of the host to the GPU before."
             )
         asked = args[2] if len(args) > 2 else kwargs.get("inputs", ())
-        return tuple([_arrived(each.plain, own) if type(each) is Passing else each for each, own in zip(found, asked, strict=True)])
+        return tuple(
+            [
+                _arrived(each.plain, own) if type(each) is Passing else each
+                for each, own in zip(found, asked, strict=True)
+            ]
+        )
 
     return run_backward
 
@@ -151,24 +187,39 @@ def _first(place: int, output: Any, gradient: Any, recorder: Recorder) -> Any:
 
 def _set_gradient(recorder: Recorder, self: torch.Tensor, gradient: Any) -> None:
     """`x.grad = y`. A wrong type is refused before a wrong device, and that by torch itself."""
-    if isinstance(gradient, Tensor) and not engine.raw and gradient is not self and gradient.dtype == self.dtype:
+    if (
+        isinstance(gradient, Tensor)
+        and not engine.raw
+        and gradient is not self
+        and gradient.dtype == self.dtype
+    ):
         device, found = seen_device(self), seen_device(gradient)
         if found != device and "meta" not in (found.type, device.type):
             same = "Please ensure that the gradient and the tensor are on the same device"
             if found.type != device.type:
                 message = (
-                    f"attempting to assign a gradient with device type '{found.type}' to a tensor with device type '{device.type}'. {same}"
+                    f"attempting to assign a gradient with device type '{found.type}' to a tensor with "
+                    f"device type '{device.type}'. {same}"
                 )
             else:
                 message = (
-                    f"attempting to assign a gradient located on device with index '{found.index}' to a tensor located on device with "
-                    f"index '{device.index}'. {same}"
+                    f"attempting to assign a gradient located on device with index '{found.index}' to a "
+                    f"tensor located on device with index '{device.index}'. {same}"
                 )
             _refuse(recorder, "grad", message, gradient, found, device)
             gradient = move(gradient.detach(), device)
     _gradient.__set__(self, gradient)
 
 
-def _refuse(recorder: Recorder, what: str, message: str, gradient: torch.Tensor, found: torch.device, device: torch.device) -> None:
+def _refuse(
+    recorder: Recorder,
+    what: str,
+    message: str,
+    gradient: torch.Tensor,
+    found: torch.device,
+    device: torch.device,
+) -> None:
     named = [("gradient", gradient, False)]
-    recorder.refused(EventKind.MISMATCH, what, message, named, [found], caller(), bare=(("tensor", device),), certain=True)
+    recorder.refused(
+        EventKind.MISMATCH, what, message, named, [found], caller(), bare=(("tensor", device),), certain=True
+    )

@@ -1,11 +1,13 @@
 """Gradients go back to where their tensor is.
 
-C++ sees one device for all virtual tensors, and autograd refuses a gradient that is meta for a tensor that is not.
+C++ sees one device for all virtual tensors, and autograd refuses a gradient that is meta for a tensor that is
+not.
 
 Note [Host parameters before a refused forward]
-A module left on the host gets inputs from a GPU: real hardware refuses, and so does the machine, which then goes on. Its
-backward would hand a meta gradient to a real host parameter, an error inside autograd. So a trainable host parameter becomes a
-carrier with the host as its device, with the same bytes, right before its module is called with tensors of a GPU.
+A module left on the host gets inputs from a GPU: real hardware refuses, and so does the machine, which then
+goes on. Its backward would hand a meta gradient to a real host parameter, an error inside autograd. So a
+trainable host parameter becomes a carrier with the host as its device, with the same bytes, right before its
+module is called with tensors of a GPU.
 """
 
 from __future__ import annotations
@@ -40,13 +42,17 @@ def install_gradients(patches: Patches) -> None:
 def _before_forward(module: torch.nn.Module, args: tuple[Any, ...]) -> None:
     if not torch.is_grad_enabled() or engine.raw:
         return
-    with torch._C.DisableTorchFunction():  # a function mode of the script sends C getters on to the patched properties
+    with (
+        torch._C.DisableTorchFunction()
+    ):  # a function mode of the script sends C getters on to the patched properties
         for parameter in module._parameters.values():
             if parameter is None or not parameter.requires_grad or raw_is_meta(parameter):
                 continue
             if hasattr(parameter, "__tensor_flatten__") or wrapped_device(parameter) is not None:
                 continue  # a part of a sharded parameter, which is gathered on the GPU before the module runs
-            if not args or any(isinstance(value, torch.Tensor) and seen_device(value).type == "cuda" for value in args):
+            if not args or any(
+                isinstance(value, torch.Tensor) and seen_device(value).type == "cuda" for value in args
+            ):
                 _make_carrier(parameter)
 
 
@@ -54,7 +60,9 @@ def _make_carrier(parameter: torch.nn.Parameter) -> None:
     known = memory_of(parameter)
     twin = carrier(parameter.size(), parameter.stride(), parameter.dtype)
     storage = storage_of(twin)
-    record = Memory(CPU, virtual=True, made=known.made if known else None, moved=known.moved if known else None)
+    record = Memory(
+        CPU, virtual=True, made=known.made if known else None, moved=known.moved if known else None
+    )
     source = parameter.detach()
     if source.storage_offset() or source.untyped_storage().nbytes() != storage.nbytes():
         source = torch.empty_strided(source.size(), source.stride(), dtype=source.dtype).copy_(source)
@@ -69,7 +77,9 @@ def _make_carrier(parameter: torch.nn.Parameter) -> None:
 
 
 def send_gradient_back(tensor: torch.Tensor) -> None:
-    """Let the gradient of a tensor that the machine moved for an operator arrive on the tensor's own device."""
+    """Let the gradient of a tensor that the machine moved for an operator arrive on the tensor's own
+    device.
+    """
     record = memory_of(tensor)
     if record is None or record.gradient_returns or not tensor.requires_grad:
         return
@@ -100,7 +110,9 @@ def _arrive(gradient: torch.Tensor, device: torch.device) -> torch.Tensor:
         value = value_of(gradient, record)
         arrived = Memory(CPU, virtual=True, made=record.made, moved=record.moved)
         arrived.assumed = record.assumed
-        arrived.shadow = None if value is None else value.clone(memory_format=torch.contiguous_format).untyped_storage()
+        arrived.shadow = (
+            None if value is None else value.clone(memory_format=torch.contiguous_format).untyped_storage()
+        )
         storage_of(made)._sd = arrived
         return made
     finally:

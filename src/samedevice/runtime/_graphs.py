@@ -1,12 +1,13 @@
 """CUDA graphs: what a capture saw is run again at each replay.
 
-Must guarantee: a replay computes from what its inputs hold then and leaves its results in the very tensors of the capture; memory
-that was there before the capture is as it was, since CUDA runs nothing while it captures.
+Must guarantee: a replay computes from what its inputs hold then and leaves its results in the very tensors of
+the capture; memory that was there before the capture is as it was, since CUDA runs nothing while it captures.
 
 Note [Memory of a graph]
-A step of a graph names memory that was made during the capture by a number, and other memory by the tensor itself. A replay runs
-the steps on new memory and hands the bytes over to those tensors of the capture that somebody still holds. So what nobody holds
-counts only while a replay needs it, as it is with the private pool of a real graph.
+A step of a graph names memory that was made during the capture by a number, and other memory by the tensor
+itself. A replay runs the steps on new memory and hands the bytes over to those tensors of the capture that
+somebody still holds. So what nobody holds counts only while a replay needs it, as it is with the private pool
+of a real graph.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ from samedevice.runtime._streams import HINT, capturing, current_stream, is_capt
 _NOT_PERMITTED = f"CUDA error: operation not permitted when stream is capturing{HINT}"
 _INVALIDATED = f"CUDA error: operation failed due to a previous error during capture{HINT}"
 _DEFAULT_STREAM = (
-    "CUDA graphs must be captured on a non-default stream. (However, after capture, it's ok to replay them on the default stream.)"
+    "CUDA graphs must be captured on a non-default stream. (However, after capture, it's ok to replay them "
+    "on the default stream.)"
 )
 _COPIES = (aten._to_copy.default, aten.copy_.default)
 _Storage: Any = torch.UntypedStorage  # torch's stub leaves it untyped
@@ -101,9 +103,13 @@ class _Capture:
         finally:
             self._inside = False
         results = list(tensors_in(result))
-        if op.form is not Form.VIEW and any(device_of(tensor).type == "cuda" for tensor in (*tensors, *results)):
+        if op.form is not Form.VIEW and any(
+            device_of(tensor).type == "cuda" for tensor in (*tensors, *results)
+        ):
             before = {memory_of(tensor) for tensor in tensors}
-            self.steps.append(_Step(func, *given, tuple([self._number(tensor, before) for tensor in results])))
+            self.steps.append(
+                _Step(func, *given, tuple([self._number(tensor, before) for tensor in results]))
+            )
         return result
 
     def _number(self, tensor: torch.Tensor, before: set[Memory | None]) -> int | None:
@@ -117,9 +123,17 @@ class _Capture:
         if isinstance(value, torch.Tensor):
             record = memory_of(value)
             if record is not None and record in self.made:
-                return _Made(self.made[record], tuple(value.size()), value.stride(), int(value.storage_offset()), value.dtype)
+                return _Made(
+                    self.made[record],
+                    tuple(value.size()),
+                    value.stride(),
+                    int(value.storage_offset()),
+                    value.dtype,
+                )
             if value.dim() == 0 and func not in _COPIES and device_of(value).type == "cpu":
-                return value.clone()  # a kernel gets a number of the host as an argument, and a graph keeps arguments
+                return (
+                    value.clone()
+                )  # a kernel gets a number of the host as an argument, and a graph keeps arguments
             return value
         if isinstance(value, (list, tuple)):
             return type(value)([self._named(part, func) for part in value])
@@ -143,16 +157,23 @@ def _copied(shadow: torch.UntypedStorage | None) -> torch.UntypedStorage | None:
     return copied
 
 
-def _waits_for_gpu(op: Operator, tensors: list[torch.Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+def _waits_for_gpu(
+    op: Operator, tensors: list[torch.Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> bool:
     """Whether the host would wait for the GPU, which a capture cannot."""
     target = kwargs.get("device")
-    if not any(device_of(tensor).type == "cuda" for tensor in tensors) and (target is None or torch.device(target).type != "cuda"):
+    if not any(device_of(tensor).type == "cuda" for tensor in tensors) and (
+        target is None or torch.device(target).type != "cuda"
+    ):
         return False
     if op.func is aten._local_scalar_dense.default or op.dynamic_shape:
         return True
     if op.func is aten._to_copy.default:
         # Autograd's casts name the carrier's device.
-        crosses = target is not None and {device_of(args[0]).type, torch.device(target).type} == {"cpu", "cuda"}
+        crosses = target is not None and {device_of(args[0]).type, torch.device(target).type} == {
+            "cpu",
+            "cuda",
+        }
         ends = [args[0]] if crosses else []
         waits = not kwargs.get("non_blocking")
     elif op.func is aten.copy_.default:
@@ -175,12 +196,17 @@ class CapturedGraph:
         self._pool = (0, next(_pools))
         self._dropped: list[list[int]] = []
 
-    def capture_begin(self, pool: Any = None, capture_error_mode: str = "global", check_input_liveness: bool = False) -> None:
+    def capture_begin(
+        self, pool: Any = None, capture_error_mode: str = "global", check_input_liveness: bool = False
+    ) -> None:
         """Record what this thread runs on GPUs from now on."""
         if current_stream().stream_id == 0:
             raise RuntimeError(_DEFAULT_STREAM)
         if self._capture is not None or self._captured is not None:
-            raise RuntimeError("This CUDAGraph instance already owns a captured graph. To capture a new graph, create a new instance.")
+            raise RuntimeError(
+                "This CUDAGraph instance already owns a captured graph. To capture a new graph, create a "
+                "new instance."
+            )
         self._pool = pool or self._pool
         self._capture = _Capture(self._engine)
         capturing.now = True
@@ -197,9 +223,15 @@ class CapturedGraph:
         self._captured = capture
         last_use: dict[int, int] = {}
         for index, step in enumerate(capture.steps):
-            for number in (*_numbers_in((step.args, step.kwargs)), *(n for n in step.results if n is not None)):
+            for number in (
+                *_numbers_in((step.args, step.kwargs)),
+                *(n for n in step.results if n is not None),
+            ):
                 last_use[number] = index
-        self._dropped = [[number for number, last in last_use.items() if last == index] for index in range(len(capture.steps))]
+        self._dropped = [
+            [number for number, last in last_use.items() if last == index]
+            for index in range(len(capture.steps))
+        ]
 
     def __del__(self) -> None:
         if self._capture is not None:  # an error ended it half-way
@@ -218,7 +250,9 @@ class CapturedGraph:
         storages: dict[int, torch.UntypedStorage] = {}
         with _below_autograd():
             for step, dropped in zip(capture.steps, self._dropped, strict=True):
-                result = self._engine.run(step.func, _filled(step.args, storages), _filled(step.kwargs, storages))
+                result = self._engine.run(
+                    step.func, _filled(step.args, storages), _filled(step.kwargs, storages)
+                )
                 for number, tensor in zip(step.results, tensors_in(result), strict=True):
                     if number is not None:
                         storages[number] = storage_of(tensor)
@@ -242,7 +276,9 @@ class CapturedGraph:
         """There is nothing to dump."""
 
     def _refuse(self, *args: Any) -> NoReturn:
-        raise UnsupportedFeatureError("The nodes of a torch.cuda.CUDAGraph are not there on a virtual machine; capture and replay are.")
+        raise UnsupportedFeatureError(
+            "The nodes of a torch.cuda.CUDAGraph are not there on a virtual machine; capture and replay are."
+        )
 
     debug_dump = raw_cuda_graph = raw_cuda_graph_exec = get_graph_data = register_generator_state = _refuse
 
@@ -280,7 +316,9 @@ def _below_autograd() -> Iterator[None]:
 
 
 def install_graphs(patches: Patches, machine_engine: Engine) -> None:
-    """Put graphs of virtual GPUs in place of CUDA's; `torch.cuda.graph` and `make_graphed_callables` stay torch's own."""
+    """Put graphs of virtual GPUs in place of CUDA's; `torch.cuda.graph` and `make_graphed_callables` stay
+    torch's own.
+    """
     graphs: Any = torch.cuda.graphs
     original = graphs.CUDAGraph
     kind = type("CUDAGraph", (CapturedGraph,), {"_engine": machine_engine, "__module__": "torch.cuda.graphs"})
@@ -291,7 +329,10 @@ def install_graphs(patches: Patches, machine_engine: Engine) -> None:
     patches.attribute(graphs, "_cuda_isCurrentStreamCapturing", is_capturing)
     patches.attribute(torch._C, "_cuda_isCurrentStreamCapturing", is_capturing)
     patches.attribute(graphs.graph, "default_capture_stream", None)
-    # torch's compiler imports them where CUDA is built in, also for `torch.compiler.reset`; nothing is compiled that would use them.
-    patches.attribute(torch._C, "_cuda_CUDAAllocator_AllocatorState", type("_cuda_CUDAAllocator_AllocatorState", (), {}))
+    # torch's compiler imports them where CUDA is built in, also for `torch.compiler.reset`; nothing is
+    # compiled that would use them.
+    patches.attribute(
+        torch._C, "_cuda_CUDAAllocator_AllocatorState", type("_cuda_CUDAAllocator_AllocatorState", (), {})
+    )
     if not hasattr(torch._C, "_set_cached_tensors_enabled"):
         patches.attribute(torch._C, "_set_cached_tensors_enabled", lambda enabled: None)

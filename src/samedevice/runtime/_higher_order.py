@@ -1,6 +1,7 @@
 """Operators whose arguments are operators or functions: `run_dtensor_rng_op`, `cond`, `while_loop`.
 
-Must guarantee: what runs is the code that torch would run on CUDA; the operators inside come back to the machine one by one.
+Must guarantee: what runs is the code that torch would run on CUDA; the operators inside come back to the
+machine one by one.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ def kernel_on_cuda(operator: HigherOrderOperator) -> Callable[..., Any]:
     """What torch has for CUDA; an error of ours where that is no Python."""
     kernel = _kernel(operator)
     if kernel is None:
-        raise UnsupportedFeatureError(f"torch.ops.higher_order.{operator} is not supported on a virtual machine.")
+        raise UnsupportedFeatureError(
+            f"torch.ops.higher_order.{operator} is not supported on a virtual machine."
+        )
     return kernel
 
 

@@ -38,7 +38,9 @@ def _take_out(finder: importlib.abc.MetaPathFinder) -> None:
 
 
 def _begun(module: ModuleType | None) -> bool:
-    """Whether a module's import is still under way: torch may be imported, and a machine entered, in the middle of it."""
+    """Whether a module's import is still under way: torch may be imported, and a machine entered, in the
+    middle of it.
+    """
     return module is None or bool(getattr(getattr(module, "__spec__", None), "_initializing", False))
 
 
@@ -46,7 +48,8 @@ class _Finder(importlib.abc.MetaPathFinder):
     def __init__(self, hooks: dict[str, Hook], begun: dict[str, Hook]) -> None:
         self._hooks = hooks
         self._begun = begun
-        """Of modules whose import was under way; it is over by the time that what builds on them is imported."""
+        """Of modules whose import was under way; it is over by the time that what builds on them is imported.
+        """
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None

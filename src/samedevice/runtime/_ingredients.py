@@ -1,7 +1,8 @@
 """What an operand was computed from, as far as the failing frame itself did that.
 
-The place that made a mask or a position table is often the failing line itself; the tensor that is in the wrong place is one that
-this line read. Must guarantee: only dictionaries are read; no property and no method of a script runs.
+The place that made a mask or a position table is often the failing line itself; the tensor that is in the
+wrong place is one that this line read. Must guarantee: only dictionaries are read; no property and no method
+of a script runs.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ def ingredients(tensor: torch.Tensor, frames: Sequence[FrameType]) -> tuple[Ingr
 
 
 def keeper(tensor: torch.Tensor, name: str | None, frames: Sequence[FrameType]) -> str | None:
-    """The class of the module whose plain attribute the tensor is, when the failing frame spells it `self.name`."""
+    """The class of the module whose plain attribute the tensor is, when the failing frame spells it
+    `self.name`.
+    """
     owner, _, attribute = (name or "").partition(".")
     for frame in frames[:1] if attribute.isidentifier() else ():
         module = variables_of(frame).get(owner)
@@ -44,7 +47,13 @@ def keeper(tensor: torch.Tensor, name: str | None, frames: Sequence[FrameType]) 
     return None
 
 
-def _collect(tensor: torch.Tensor, frames: Sequence[FrameType], found: dict[int, Ingredient], seen: set[int], depth: int) -> None:
+def _collect(
+    tensor: torch.Tensor,
+    frames: Sequence[FrameType],
+    found: dict[int, Ingredient],
+    seen: set[int],
+    depth: int,
+) -> None:
     site = _made(tensor)
     frame = next((each for each in frames if site is not None and each.f_code is site[0]), None)
     if site is None or frame is None or depth == _DEEPEST:
@@ -58,7 +67,9 @@ def _collect(tensor: torch.Tensor, frames: Sequence[FrameType], found: dict[int,
         seen.add(key)
         record = record_of(value)
         moved = record.moved if isinstance(record, Memory) else None
-        found[key] = Ingredient(name, str(device_of(value)), resolve(_made(value)), resolve(moved), role, kept_by)
+        found[key] = Ingredient(
+            name, str(device_of(value)), resolve(_made(value)), resolve(moved), role, kept_by
+        )
         if moved is None:
             _collect(value, frames, found, seen, depth + 1)
 
@@ -73,7 +84,12 @@ def _read(site: Site) -> Iterator[ast.expr]:
     place = resolve(site)
     if place is None:
         return
-    for text in (call_at(*site, place.code), place.code, place.code.removeprefix("return "), place.code.partition("=")[2]):
+    for text in (
+        call_at(*site, place.code),
+        place.code,
+        place.code.removeprefix("return "),
+        place.code.partition("=")[2],
+    ):
         try:
             tree = ast.parse(text.strip())
         except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -99,7 +115,9 @@ def _path(node: ast.expr) -> list[str]:
     return [node.id, *reversed(names)] if isinstance(node, ast.Name) else []
 
 
-def _value(node: ast.expr, variables: dict[str, Any], world: dict[str, Any]) -> tuple[str, Any, str | None, str | None]:
+def _value(
+    node: ast.expr, variables: dict[str, Any], world: dict[str, Any]
+) -> tuple[str, Any, str | None, str | None]:
     first, *rest = _path(node)
     value, role, kept_by = variables.get(first, world.get(first)), None, None
     for name in rest:

@@ -1,8 +1,8 @@
 """What one test did to a machine, undone before the next.
 
-Must guarantee: after `Settings.restore` and `start_over` a test finds what it would find in a process of its own, except for
-what outlives a test by its own will: tensors that a fixture of wider scope holds, and random numbers, which go on as torch's
-own do.
+Must guarantee: after `Settings.restore` and `start_over` a test finds what it would find in a process of its
+own, except for what outlives a test by its own will: tensors that a fixture of wider scope holds, and random
+numbers, which go on as torch's own do.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ _AUTOCAST = ("cuda", "cpu")
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What torch and the machine are told to do: default and current device, default type, autocast, every replaced attribute."""
+    """What torch and the machine are told to do: default and current device, default type, autocast, every
+    replaced attribute.
+    """
 
     current_device: int
     default_device: Any
@@ -75,8 +77,8 @@ def held(ledgers: dict[str, DeviceLedger]) -> dict[str, int]:
 def start_over(state: MachineState, before: dict[str, int]) -> dict[str, int]:
     """Free what nothing needs any more, start the statistics again, and return what is still held.
 
-    `before` is what was held when the test began: only where more is held now is there anything to look for, and looking
-    for cycles takes tenths of a second once libraries are loaded.
+    `before` is what was held when the test began: only where more is held now is there anything to look for,
+    and looking for cycles takes tenths of a second once libraries are loaded.
     """
     ledgers = state.ledgers()
     if any(size > before.get(device, 0) for device, size in held(ledgers).items()):
@@ -91,7 +93,9 @@ def start_over(state: MachineState, before: dict[str, int]) -> dict[str, int]:
 
 
 def _let_go_of_the_last_error() -> None:
-    """The locals of a failed test's frames; pytest keeps its traceback for debuggers until the next test runs."""
+    """The locals of a failed test's frames; pytest keeps its traceback for debuggers until the next test
+    runs.
+    """
     error: BaseException | None = getattr(sys, "last_value", None)
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
@@ -100,7 +104,8 @@ def _let_go_of_the_last_error() -> None:
         while trace is not None:
             with suppress(RuntimeError):  # it still runs
                 trace.tb_frame.clear()
-                # Up to Python 3.12 a frame keeps a copy of its locals for whoever asked; asking again renews it.
+                # Up to Python 3.12 a frame keeps a copy of its locals for whoever asked; asking again renews
+                # it.
                 trace.tb_frame.f_locals  # noqa: B018
             trace = trace.tb_next
         error = error.__cause__ or error.__context__

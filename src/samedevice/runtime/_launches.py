@@ -1,10 +1,11 @@
 """Launches of Triton kernels, as far as Python sees them.
 
-Triton looks at no tensor's device: it launches on the current device whatever it gets pointers to (triton/runtime/jit.py,
-`JITFunction.run`: `device = driver.active.get_current_device()`). A pointer that this device cannot reach is refused by the launcher
-with words about a CPU tensor, or read all the same where the driver has mapped it; which of the two, nobody can tell from outside, so
-a tensor of another GPU is a finding of its own kind that is never raised. Memory of the host that is not pinned is always refused.
-No kernel runs on a virtual machine: what it would write is not known.
+Triton looks at no tensor's device: it launches on the current device whatever it gets pointers to
+(triton/runtime/jit.py, `JITFunction.run`: `device = driver.active.get_current_device()`). A pointer that this
+device cannot reach is refused by the launcher with words about a CPU tensor, or read all the same where the
+driver has mapped it; which of the two, nobody can tell from outside, so a tensor of another GPU is a finding
+of its own kind that is never raised. Memory of the host that is not pinned is always refused. No kernel runs
+on a virtual machine: what it would write is not known.
 """
 
 from __future__ import annotations
@@ -68,7 +69,8 @@ def _judge(name: str, named: Sequence[tuple[str, torch.Tensor]], machine_engine:
             return
         if device.type == "cuda" and device != current:
             text = (
-                f"triton.{name} is launched on the current device {current}, but {argument} is on {device}: Triton checks no devices, "
+                f"triton.{name} is launched on the current device {current}, but {argument} is on {device}: "
+                "Triton checks no devices, "
                 "so this is an illegal access, a pointer that cannot be accessed, or a slow read across GPUs"
             )
             recorder.refused(EventKind.UNCHECKED, f"triton.{name}", text, operands, devices, caller())
@@ -89,7 +91,9 @@ def _name(kernel: Any) -> str:
 
 
 def _tensors(kernel: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> list[tuple[str, torch.Tensor]]:
-    """Tensor arguments by name; the launcher counts positions among the kernel's parameters, tensors come first there."""
+    """Tensor arguments by name; the launcher counts positions among the kernel's parameters, tensors come
+    first there.
+    """
     names = list(getattr(kernel, "arg_names", ()))
     names += [f"argument {position}" for position in range(len(names), len(args))]
     given = [*zip(names, args, strict=False), *kwargs.items()]

@@ -1,9 +1,10 @@
 """Bytes held on one virtual GPU, rounded as CUDA's caching allocator rounds them.
 
-Rounding and segment sizes are those of `c10/core/AllocatorConfig.h` and `c10/cuda/CUDACachingAllocator.cpp`: blocks are multiples of
-512 bytes; blocks up to 1 MiB live in 2 MiB segments, blocks below 10 MiB in 20 MiB segments, larger ones in segments of
-their own rounded up to 2 MiB. Fragmentation inside a pool is not modelled: a pool grows only when its total does not suffice.
-The memory of the CUDA context itself is not counted.
+Rounding and segment sizes are those of `c10/core/AllocatorConfig.h` and `c10/cuda/CUDACachingAllocator.cpp`:
+blocks are multiples of 512 bytes; blocks up to 1 MiB live in 2 MiB segments, blocks below 10 MiB in 20 MiB
+segments, larger ones in segments of their own rounded up to 2 MiB. Fragmentation inside a pool is not
+modelled: a pool grows only when its total does not suffice. The memory of the CUDA context itself is not
+counted.
 """
 
 from __future__ import annotations
@@ -62,7 +63,8 @@ class DeviceLedger:
     def allocate(self, nbytes: int) -> int:
         """Book `nbytes` and return the rounded size that `free` must be given.
 
-        Raises `OutOfDeviceMemoryError` when the block does not fit even after every cached block was released.
+        Raises `OutOfDeviceMemoryError` when the block does not fit even after every cached block was
+        released.
         """
         size = (nbytes + _BLOCK - 1) & -_BLOCK
         if size <= _SMALL_BLOCK:
@@ -126,7 +128,9 @@ class DeviceLedger:
         self.reserved = self._small_reserved + self._large_reserved
 
     def reset_peaks(self) -> None:
-        """As `torch.cuda.reset_peak_memory_stats`; the peaks of the whole run, which the report shows, stay."""
+        """As `torch.cuda.reset_peak_memory_stats`; the peaks of the whole run, which the report shows,
+        stay.
+        """
         self.peak_allocated = self.allocated
         self.peak_reserved = self.reserved
 

@@ -1,8 +1,8 @@
 """`torch.cuda.FloatTensor` and its siblings: old names for a type on the current GPU.
 
-`torch.cuda.FloatTensor(2, 3)` makes a tensor of that size, `torch.cuda.FloatTensor([1.0])` one with these values;
-`isinstance(x, torch.cuda.FloatTensor)` asks for the type and the device. As the default tensor type, it decides where factories
-make tensors; see `_factories`.
+`torch.cuda.FloatTensor(2, 3)` makes a tensor of that size, `torch.cuda.FloatTensor([1.0])` one with these
+values; `isinstance(x, torch.cuda.FloatTensor)` asks for the type and the device. As the default tensor type,
+it decides where factories make tensors; see `_factories`.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ def _warn() -> None:
     if torch.is_warn_always_enabled() or not _warned:
         _warned.append(True)
         text = (
-            "The torch.cuda.*DtypeTensor constructors are no longer recommended. It's best to use methods such as "
-            "torch.tensor(data, dtype=*, device='cuda') to create tensors."
+            "The torch.cuda.*DtypeTensor constructors are no longer recommended. It's best to use methods "
+            "such as torch.tensor(data, dtype=*, device='cuda') to create tensors."
         )
         warnings.warn(text, UserWarning, stacklevel=3)
 
@@ -72,7 +72,8 @@ def _made(args: tuple[Any, ...], dtype: torch.dtype, place: torch.device) -> tor
 
 
 LEGACY_TENSORS: dict[str, type] = {
-    name: _LegacyTensorType(name, (), {"__module__": "torch.cuda", "dtype": dtype}) for name, dtype in _DTYPES.items()
+    name: _LegacyTensorType(name, (), {"__module__": "torch.cuda", "dtype": dtype})
+    for name, dtype in _DTYPES.items()
 }
 
 
@@ -106,16 +107,21 @@ def install_legacy_tensors(patches: Patches) -> None:
     patches.attribute(torch.Tensor, "__new__", staticmethod(_constructor(torch.Tensor.__new__)))
     get_default_device: Any = torch._C._get_default_device
     patches.attribute(torch._C, "_set_default_tensor_type", set_default_tensor_type)
-    patches.attribute(torch._C, "_get_default_device", lambda: "cuda" if current_state().type_on_gpu else get_default_device())
+    patches.attribute(
+        torch._C,
+        "_get_default_device",
+        lambda: "cuda" if current_state().type_on_gpu else get_default_device(),
+    )
 
 
 def _constructor(original: Any) -> Any:
     @functools.wraps(original)
     def new(cls: type[torch.Tensor], *args: Any, **kwargs: Any) -> torch.Tensor:
-        """`torch.Tensor(2, 3)` makes a tensor of the default type; `Subclass(2, 3)` is a new object over fresh memory.
+        """`torch.Tensor(2, 3)` makes a tensor of the default type; `Subclass(2, 3)` is a new object over
+        fresh memory.
 
-        C++ makes the memory first and then gives it the object. A mode in Python would see the memory in between, and it
-        would have an object already.
+        C++ makes the memory first and then gives it the object. A mode in Python would see the memory in
+        between, and it would have an object already.
         """
         if cls is torch.Tensor:
             if not kwargs and current_state().type_on_gpu:

@@ -1,7 +1,8 @@
 """Processes that a script forks: what CUDA allows in them, and what a `DataLoader` worker tells its parent.
 
-Must guarantee: a forked process that touches CUDA gets CUDA's error, as long as its parent touched CUDA before; an error on
-the way from a worker to its parent reaches the parent, where torch alone would wait for ever.
+Must guarantee: a forked process that touches CUDA gets CUDA's error, as long as its parent touched CUDA
+before; an error on the way from a worker to its parent reaches the parent, where torch alone would wait for
+ever.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ def install_forks(patches: Patches, machine_engine: Engine) -> None:
 
     # A worker that is spawned finds torch's own loop under the same name.
     @functools.wraps(loop)
-    def worker_loop(dataset_kind: Any, dataset: Any, index_queue: Any, data_queue: Any, *args: Any, **kwargs: Any) -> Any:
+    def worker_loop(
+        dataset_kind: Any, dataset: Any, index_queue: Any, data_queue: Any, *args: Any, **kwargs: Any
+    ) -> Any:
         def report(error: BaseException, item: Any) -> None:
             if isinstance(item, tuple) and len(item) == 2:
                 cause: Any = (type(error), error, error.__traceback__)
@@ -55,7 +58,9 @@ def install_forks(patches: Patches, machine_engine: Engine) -> None:
 
 
 def _refuse_kernels(machine_engine: Engine) -> None:
-    """This process is a fork of one that initialized CUDA: views of its tensors may be taken, kernels and copies fail."""
+    """This process is a fork of one that initialized CUDA: views of its tensors may be taken, kernels and
+    copies fail.
+    """
     run = machine_engine.run
 
     def refuse(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -1,6 +1,7 @@
 """`VirtualMachine`: enters the machine, leaves it, and answers what it saw.
 
-Must guarantee: after leaving, torch and every other patched module is exactly as before, whatever happened inside.
+Must guarantee: after leaving, torch and every other patched module is exactly as before, whatever happened
+inside.
 """
 
 from __future__ import annotations
@@ -68,11 +69,14 @@ class VirtualMachine:
 
     Args:
         machine: what it has; see `samedevice.machines.parse_machine`.
-        on_mismatch: `record` notes what CUDA would refuse, moves the operand and goes on; `raise` raises CUDA's error.
-        script: path of the user's script, so that findings can name its lines; None takes all code that is not installed.
+        on_mismatch: `record` notes what CUDA would refuse, moves the operand and goes on; `raise` raises
+        CUDA's error.
+        script: path of the user's script, so that findings can name its lines; None takes all code that is
+        not installed.
         observer: called with each new event as soon as it is seen, in the thread that caused it.
-        assumed_ranks: how many ranks `torch.distributed` shall see although there is only this process: collectives have the right
-            shapes and devices, and the other ranks are assumed to hold what this one holds. None: ranks are processes.
+        assumed_ranks: how many ranks `torch.distributed` shall see although there is only this process:
+            collectives have the right shapes and devices, and the other ranks are assumed to hold what this
+            one holds. None: ranks are processes.
 
     Machines nest; the innermost one answers. An instance can be entered once.
     """
@@ -110,14 +114,17 @@ class VirtualMachine:
 
     @property
     def assumed_reads(self) -> list[Place]:
-        """Where the program read values that nobody computed: what it does with them may differ on hardware."""
+        """Where the program read values that nobody computed: what it does with them may differ on
+        hardware.
+        """
         return self._recorder.assumed_reads
 
     @property
     def asked_values(self) -> list[Place]:
         """Those of `assumed_reads` that decide something: the script's own, and numbers that a library shows.
 
-        None where ranks are assumed: there all that came over a collective is, and no smaller model changes it.
+        None where ranks are assumed: there all that came over a collective is, and no smaller model changes
+        it.
         """
         return self._recorder.asked_values if self._assumed_ranks is None else []
 
@@ -128,7 +135,9 @@ class VirtualMachine:
 
     @property
     def unlisted(self) -> dict[str, int]:
-        """Operators that met tensors on several devices and were judged by the default, for want of a row; with how often."""
+        """Operators that met tensors on several devices and were judged by the default, for want of a row;
+        with how often.
+        """
         return dict(self._engine.settling.unlisted)
 
     @property
@@ -138,21 +147,29 @@ class VirtualMachine:
 
     @property
     def rank(self) -> int | None:
-        """Rank of this process, as far as the program told torch: when it made a process group, or started ranks by itself."""
+        """Rank of this process, as far as the program told torch: when it made a process group, or started
+        ranks by itself.
+        """
         return self.state.rank
 
     def memory(self) -> dict[str, DeviceMemory]:
         """Ledger of each visible device, with the peaks of the whole run; also after the machine was left.
 
-        All zeros in a process that was forked after CUDA's start: what it inherited is its parent's, and it cannot use GPUs.
+        All zeros in a process that was forked after CUDA's start: what it inherited is its parent's, and it
+        cannot use GPUs.
         """
         if self.state.in_bad_fork():
-            return {device: DeviceMemory(0, 0, 0, 0, ledger.total) for device, ledger in self.state.ledgers().items()}
+            return {
+                device: DeviceMemory(0, 0, 0, 0, ledger.total)
+                for device, ledger in self.state.ledgers().items()
+            }
         return {device: ledger.snapshot() for device, ledger in self.state.ledgers().items()}
 
     def physical(self) -> dict[str, int]:
         """Position in the machine of each visible device."""
-        return {f"cuda:{index}": self.state.physical_index(index) for index in range(len(self.state.ledgers()))}
+        return {
+            f"cuda:{index}": self.state.physical_index(index) for index in range(len(self.state.ledgers()))
+        }
 
     def forget(self) -> None:
         """Forget events; a forked process begins without those of its parent."""
@@ -160,7 +177,8 @@ class VirtualMachine:
 
     @contextlib.contextmanager
     def isolated(self) -> Iterator[None]:
-        """What is set inside holds only inside: current and default device, streams, autocast, attributes that were replaced.
+        """What is set inside holds only inside: current and default device, streams, autocast, attributes
+        that were replaced.
 
         Machines that were entered inside and never left are left, too.
         """
@@ -172,7 +190,9 @@ class VirtualMachine:
             settings.restore(self.state, self._patches)
 
     def start_over(self) -> None:
-        """Forget events, free what nothing needs any more, and start all statistics again; tensors in use stay."""
+        """Forget events, free what nothing needs any more, and start all statistics again; tensors in use
+        stay.
+        """
         self._recorder.start_over()
         self._held = start_over(self.state, self._held)
 

@@ -1,6 +1,7 @@
 """Masks as indices: what `x[mask]` chooses is known before its shape is asked for.
 
-Must guarantee: a mask that does not fit the indexed tensor is refused in torch's words, and never chooses anything.
+Must guarantee: a mask that does not fit the indexed tensor is refused in torch's words, and never chooses
+anything.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from samedevice.runtime._call import Call
 from samedevice.runtime._memory import memory_of, tensors_in
 from samedevice.runtime._values import record_of, to_value
 
-_BYTES_ARE_DEPRECATED = "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead."
+_BYTES_ARE_DEPRECATED = (
+    "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead."
+)
 
 
 def masks_to_indices(books: Books, call: Call) -> None:
@@ -32,22 +35,28 @@ def masks_to_indices(books: Books, call: Call) -> None:
             continue
         if index.dtype is torch.uint8:
             frame = caller()
-            warnings.warn_explicit(_BYTES_ARE_DEPRECATED, UserWarning, frame.f_code.co_filename, frame.f_lineno)
+            warnings.warn_explicit(
+                _BYTES_ARE_DEPRECATED, UserWarning, frame.f_code.co_filename, frame.f_lineno
+            )
         _check_shape(index.size(), indexed, len(expanded))
         positions = to_value(index).nonzero(as_tuple=True)
         record = memory_of(index)
         assumed = record is not None and record.uncomputed
-        expanded.extend(books.with_value(position, call.home, None, assumed=assumed) for position in positions)
+        expanded.extend(
+            books.with_value(position, call.home, None, assumed=assumed) for position in positions
+        )
     call.args = (call.args[0], expanded, *call.args[2:])
     call.tensors = [tensor for value in call.args for tensor in tensors_in(value)]
     call.records = [record_of(tensor) for tensor in call.tensors]
 
 
 def _check_shape(mask: Sequence[int], indexed: Sequence[int], start: int) -> None:
-    """Source: aten/src/ATen/native/IndexingUtils.h, expandTensors; too many dimensions are refused later, by the operator itself."""
+    """Source: aten/src/ATen/native/IndexingUtils.h, expandTensors; too many dimensions are refused later, by
+    the operator itself.
+    """
     for position, size in enumerate(mask):
         if start + position < len(indexed) and size != indexed[start + position]:
             raise IndexError(
-                f"The shape of the mask {list(mask)} at index {position} does not match the shape of the indexed tensor "
-                f"{list(indexed)} at index {start + position}"
+                f"The shape of the mask {list(mask)} at index {position} does not match the shape of the "
+                f"indexed tensor {list(indexed)} at index {start + position}"
             )

@@ -1,15 +1,15 @@
 """What the machine knows of a piece of memory: it is kept on the storage.
 
 Note [A device is a property of memory]
-A virtual tensor is a plain `torch.Tensor` on the meta device whose untyped storage carries a `Memory`. Views, Parameters, `.data`
-and detached tensors share the storage and so share the device; `type(x) is torch.Tensor` stays true; the record dies with the
-storage, and that is the ledger's free. Torch keeps a storage's Python object, attributes included, for as long as the memory
-lives.
+A virtual tensor is a plain `torch.Tensor` on the meta device whose untyped storage carries a `Memory`. Views,
+Parameters, `.data` and detached tensors share the storage and so share the device; `type(x) is torch.Tensor`
+stays true; the record dies with the storage, and that is the ledger's free. Torch keeps a storage's Python
+object, attributes included, for as long as the memory lives.
 
 Note [Values]
-`shadow` is a CPU storage of the same size that holds the true bytes, for small memory. Without a shadow the values are not known:
-floats are never computed from unknown floats, while integers and booleans are assumed to be zero when somebody asks,
-because zeros are valid indices and control flow goes on.
+`shadow` is a CPU storage of the same size that holds the true bytes, for small memory. Without a shadow the
+values are not known: floats are never computed from unknown floats, while integers and booleans are assumed
+to be zero when somebody asks, because zeros are valid indices and control flow goes on.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ def _value_limit() -> int:
 
 
 VALUE_LIMIT = _value_limit()
-"""Bytes up to which values are computed; the environment variable `SAMEDEVICE_VALUE_LIMIT` sets another number."""
+"""Bytes up to which values are computed; the environment variable `SAMEDEVICE_VALUE_LIMIT` sets another
+number.
+"""
 
 ASSUMED_FLOAT = 0.5
 """What an unknown float reads as: not zero, because scripts divide by what they read."""
@@ -60,7 +62,9 @@ class _Engine(threading.local):
     device: torch.device | None = None
     """Where the last operator of this thread ran."""
     to_meta = False
-    """True while a script's own `.to("meta")` runs: C++ code that copies a carrier's options says `device=meta` too."""
+    """True while a script's own `.to("meta")` runs: C++ code that copies a carrier's options says
+    `device=meta` too.
+    """
 
 
 engine = _Engine()
@@ -87,7 +91,9 @@ class Memory:
         "virtual",
     )
 
-    def __init__(self, device: torch.device, *, virtual: bool, made: Site | None = None, moved: Site | None = None) -> None:
+    def __init__(
+        self, device: torch.device, *, virtual: bool, made: Site | None = None, moved: Site | None = None
+    ) -> None:
         self.device = device
         self.virtual = virtual
         """False for real host memory, which is recorded for its provenance only."""
@@ -95,7 +101,8 @@ class Memory:
         self.assumed = False
         """True when some value was assumed, not computed."""
         self.blank = False
-        """True for memory too large to hold values that was only made, not written: see Note [Large buffers]."""
+        """True for memory too large to hold values that was only made, not written: see Note [Large buffers].
+        """
         self.made = made
         self.moved = moved
         self.pinned = False
@@ -134,9 +141,10 @@ class Helper:
     """Mark of a meta tensor that C++ code made for itself while it worked on virtual tensors.
 
     Note [Helpers of composite code]
-    Composite C++ operators copy the carrier's device: `where(c, x, 1.0)`, `one_hot`, the math path of attention make tensors with
-    `device=meta`. A user's own meta tensors are made by the same operators. What tells them apart: a helper is consumed by the
-    very call that made it, so frame and instruction are the same; then it belongs to the device it is used with.
+    Composite C++ operators copy the carrier's device: `where(c, x, 1.0)`, `one_hot`, the math path of
+    attention make tensors with `device=meta`. A user's own meta tensors are made by the same operators. What
+    tells them apart: a helper is consumed by the very call that made it, so frame and instruction are the
+    same; then it belongs to the device it is used with.
     """
 
     __slots__ = ("frame", "instruction", "made")
@@ -148,7 +156,9 @@ class Helper:
 
 
 def memory_of(tensor: torch.Tensor) -> Memory | None:
-    """The record of a tensor's memory, or None for memory that the machine never saw and for a user's meta tensors."""
+    """The record of a tensor's memory, or None for memory that the machine never saw and for a user's meta
+    tensors.
+    """
     try:
         record = storage_of(tensor)._sd
     except NotImplementedError:  # sparse tensors have no storage of their own

@@ -1,8 +1,8 @@
 """`pynvml` as the virtual machine's driver would answer it.
 
-NVML sees every GPU of the machine, whatever `CUDA_VISIBLE_DEVICES` says. Nothing runs on them: utilization is 0. What a
-description cannot tell (temperature, power, clocks, fans) raises `NVMLError_NotSupported`, as boards do that lack the
-sensor. A function that is not here raises `UnsupportedFeatureError` and names itself.
+NVML sees every GPU of the machine, whatever `CUDA_VISIBLE_DEVICES` says. Nothing runs on them: utilization is
+0. What a description cannot tell (temperature, power, clocks, fans) raises `NVMLError_NotSupported`, as
+boards do that lack the sensor. A function that is not here raises `UnsupportedFeatureError` and names itself.
 """
 
 from __future__ import annotations
@@ -282,7 +282,9 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "nvmlDeviceGetComputeRunningProcesses": _processes,
     "nvmlDeviceGetGraphicsRunningProcesses": lambda handle: [],
     "nvmlDeviceGetPciInfo": _pci_info,
-    "nvmlDeviceGetCudaComputeCapability": lambda handle: tuple(current_state().machine.gpus[handle.index].capability),
+    "nvmlDeviceGetCudaComputeCapability": lambda handle: tuple(
+        current_state().machine.gpus[handle.index].capability
+    ),
     "nvmlDeviceGetArchitecture": _architecture,
     "nvmlDeviceGetP2PStatus": _p2p_status,
     "nvmlDeviceGetNvLinkState": _nvlink_state,
@@ -313,7 +315,10 @@ _VERSIONED = {
         "nvmlDeviceGetHandleByPciBusId",
         "nvmlDeviceGetComputeRunningProcesses",
     )
-} | {f"{name}_v3": _FUNCTIONS[name] for name in ("nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetPciInfo")}
+} | {
+    f"{name}_v3": _FUNCTIONS[name]
+    for name in ("nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetPciInfo")
+}
 
 
 class VirtualNvml(ModuleType):
@@ -322,7 +327,9 @@ class VirtualNvml(ModuleType):
     def __init__(self) -> None:
         super().__init__("pynvml", "NVML of a samedevice virtual machine.")
         self.__spec__ = ModuleSpec("pynvml", None)  # without one `importlib.util.find_spec("pynvml")` raises
-        vars(self).update(_CONSTANTS, **_FUNCTIONS, **_VERSIONED, NVMLError=NVMLError, __version__=f"12.{DRIVER_VERSION}")
+        vars(self).update(
+            _CONSTANTS, **_FUNCTIONS, **_VERSIONED, NVMLError=NVMLError, __version__=f"12.{DRIVER_VERSION}"
+        )
         vars(self).update({kind.__name__: kind for kind in _BY_VALUE.values()})
 
     def __getattr__(self, name: str) -> Any:
@@ -333,7 +340,9 @@ class VirtualNvml(ModuleType):
 
 
 def install_nvml(patches: Patches) -> None:
-    """Put the virtual NVML in place of a real or missing one, for scripts and for `torch.cuda.utilization` and its like."""
+    """Put the virtual NVML in place of a real or missing one, for scripts and for `torch.cuda.utilization`
+    and its like.
+    """
     module = VirtualNvml()
     patches.item(sys.modules, "pynvml", module)
     patches.attribute(torch.cuda, "pynvml", module)

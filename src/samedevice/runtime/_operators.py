@@ -27,8 +27,16 @@ class Form(Enum):
     """Some arguments are changed and new results returned, or an `out=` argument may be resized."""
 
 
-_UNDECLARED_VIEWS = {"aten::_unsafe_view", "aten::unsafe_split", "aten::unsafe_split_with_sizes", "aten::unsafe_chunk",
-                     "aten::lift_fresh", "aten::_reshape_alias", "aten::_conj", "aten::_neg_view"}  # fmt: skip
+_UNDECLARED_VIEWS = {
+    "aten::_unsafe_view",
+    "aten::unsafe_split",
+    "aten::unsafe_split_with_sizes",
+    "aten::unsafe_chunk",
+    "aten::lift_fresh",
+    "aten::_reshape_alias",
+    "aten::_conj",
+    "aten::_neg_view",
+}
 # They return self without writing to it, or make a new owner of the same memory.
 _OVERWRITES = {
     "zero_",
@@ -64,7 +72,11 @@ _SIZED_FACTORIES = {
 
 _UNDECLARED_WRITES = {
     name: {"running_mean", "running_var"}
-    for name in ("aten::native_batch_norm", "aten::batch_norm_gather_stats", "aten::batch_norm_gather_stats_with_counts")
+    for name in (
+        "aten::native_batch_norm",
+        "aten::batch_norm_gather_stats",
+        "aten::batch_norm_gather_stats_with_counts",
+    )
 }
 """Arguments that are changed although the schema does not say so."""
 _COLLECTIVE = {"c10d", "_c10d_functional", "_dtensor"}
@@ -119,31 +131,51 @@ class Operator:
         self.argument_names = [argument.name for argument in schema.arguments]
         undeclared = _UNDECLARED_WRITES.get(schema.name, set())
         self.written = [
-            i for i, a in enumerate(schema.arguments) if a.name in undeclared or (a.alias_info is not None and a.alias_info.is_write)
+            i
+            for i, a in enumerate(schema.arguments)
+            if a.name in undeclared or (a.alias_info is not None and a.alias_info.is_write)
         ]
-        self.trains_at = self.argument_names.index("training") if undeclared and "training" in self.argument_names else None
+        self.trains_at = (
+            self.argument_names.index("training")
+            if undeclared and "training" in self.argument_names
+            else None
+        )
         """Position of the argument without which nothing undeclared is written."""
         self.returned = _returned_arguments(schema)
         """For an operator that returns its changed arguments: their positions."""
-        self.composite = torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd")
-        """Made of other operators; reaches a mode only where autograd does not take it apart (inference mode)."""
+        self.composite = torch._C._dispatch_has_kernel_for_dispatch_key(
+            func.name(), "CompositeImplicitAutograd"
+        )
+        """Made of other operators; reaches a mode only where autograd does not take it apart (inference
+        mode).
+        """
         self.collective = func.namespace in _COLLECTIVE
         """Reaches other processes."""
-        self.in_parts = partial(func._op_dk, _key_of_parts(func)) if func.namespace == "fsdp" else getattr(func, "impl_aten", None)
-        """A kernel that is the same for every device and made of other operators (`_fsdp_collectives.py`, torch's primitives)."""
+        self.in_parts = (
+            partial(func._op_dk, _key_of_parts(func))
+            if func.namespace == "fsdp"
+            else getattr(func, "impl_aten", None)
+        )
+        """A kernel that is the same for every device and made of other operators (`_fsdp_collectives.py`,
+        torch's primitives).
+        """
         self.form = _form(schema)
         self.uncounted = self.form is Form.INPLACE and self.short.startswith("_foreach_")
         """Whether autograd leaves it to the kernels to count a write, which they do only above every mode."""
         tags = func.tags
         self.dynamic = torch.Tag.dynamic_output_shape in tags or torch.Tag.data_dependent_output in tags
         self.dynamic_shape = self.dynamic and self.name not in INDEX_OPERATORS
-        """Only values tell the shape of the results; indexing is not among them, once masks have become indices."""
+        """Only values tell the shape of the results; indexing is not among them, once masks have become
+        indices.
+        """
         self.random = torch.Tag.nondeterministic_seeded in tags
         self.returns_tensors = not schema.returns or any("Tensor" in str(r.type) for r in schema.returns)
         self.overwrites = self.short in _OVERWRITES
         self.factory = self.short in _SIZED_FACTORIES
         self.sized = "SymInt" in str(schema)
-        """Takes sizes, so that a small tensor may become a large one: `repeat`, `constant_pad_nd`, `slice_backward`."""
+        """Takes sizes, so that a small tensor may become a large one: `repeat`, `constant_pad_nd`,
+        `slice_backward`.
+        """
         self.size_at = 1 if self.short in ("full_like",) or self.short.startswith("new_") else 0
         if self.short == "randint":
             self.size_at = self.argument_names.index("size")
@@ -160,12 +192,23 @@ class Operator:
 
 def _key_of_parts(func: Any) -> Any:
     keys = torch._C.DispatchKey
-    return keys.CPU if torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CPU") else keys.CompositeExplicitAutograd
+    return (
+        keys.CPU
+        if torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CPU")
+        else keys.CompositeExplicitAutograd
+    )
 
 
 def _returned_arguments(schema: Any) -> list[int]:
-    sets = [a.alias_info.before_set if a.alias_info is not None and a.alias_info.is_write else None for a in schema.arguments]
-    return [sets.index(r.alias_info.before_set) for r in schema.returns if r.alias_info and r.alias_info.before_set in sets]
+    sets = [
+        a.alias_info.before_set if a.alias_info is not None and a.alias_info.is_write else None
+        for a in schema.arguments
+    ]
+    return [
+        sets.index(r.alias_info.before_set)
+        for r in schema.returns
+        if r.alias_info and r.alias_info.before_set in sets
+    ]
 
 
 def _form(schema: Any) -> Form:

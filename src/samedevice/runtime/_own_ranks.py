@@ -1,7 +1,8 @@
 """The rank of a process, where no launcher wrote it into its environment.
 
-A program that makes its ranks itself gives each its number as an argument: `init_process_group(rank=...)`, or the index that
-`torch.multiprocessing.spawn` hands to each process. What torch is told is kept, so that a report can name the process.
+A program that makes its ranks itself gives each its number as an argument: `init_process_group(rank=...)`, or
+the index that `torch.multiprocessing.spawn` hands to each process. What torch is told is kept, so that a
+report can name the process.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from samedevice.runtime._state import MachineState
 
 def install_own_ranks(patches: Patches, state: MachineState) -> None:
     """Keep what torch is told."""
-    spawn = importlib.import_module("torch.multiprocessing.spawn")  # the package's attribute of this name is the function
+    spawn = importlib.import_module(
+        "torch.multiprocessing.spawn"
+    )  # the package's attribute of this name is the function
     begin = spawn._wrap
 
     @functools.wraps(begin)

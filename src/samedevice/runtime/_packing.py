@@ -1,4 +1,5 @@
-"""`_pack_padded_sequence`: lengths are read on the host, and batch sizes are made there, wherever the sequences are.
+"""`_pack_padded_sequence`: lengths are read on the host, and batch sizes are made there, wherever the
+sequences are.
 
 Source: `aten/src/ATen/native/PackedSequence.cpp`. It is one operator for all devices, so no schema says it.
 """
@@ -34,7 +35,10 @@ class Packing:
         if all(device.type != "cuda" for device in devices):
             return NotImplemented
         if devices[1].type == "cuda":
-            text = f"'lengths' argument should be a 1D CPU int64 tensor, but got {lengths.dim()}D {devices[1]} Long tensor"
+            text = (
+                f"'lengths' argument should be a 1D CPU int64 tensor, but got {lengths.dim()}D {devices[1]} "
+                "Long tensor"
+            )
             named = [("input", sequences, False), ("lengths", lengths, False)]
             self._books.recorder.refused(EventKind.MISMATCH, op.name, text, named, devices, caller())
             lengths = self._transfers.transfer(lengths, CPU, {}, None)

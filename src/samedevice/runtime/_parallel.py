@@ -1,7 +1,7 @@
 """Single-process data parallelism (`nn.DataParallel`, `torch.nn.parallel.comm`) on virtual GPUs.
 
-Must guarantee: what torch's C++ does in `torch/csrc/cuda/comm.cpp`, by ordinary tensor operators, so that the engine sees
-every transfer. torch's own Python around it stays as it is.
+Must guarantee: what torch's C++ does in `torch/csrc/cuda/comm.cpp`, by ordinary tensor operators, so that the
+engine sees every transfer. torch's own Python around it stays as it is.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ def _broadcast_out(tensor: torch.Tensor, out: Sequence[torch.Tensor]) -> list[to
     for position, target in enumerate(out):
         if not target.is_cuda:
             raise RuntimeError(
-                f"Expected all output tensors to be CUDA tensors, but output tensor at index {position} has device '{target.device}'"
+                f"Expected all output tensors to be CUDA tensors, but output tensor at index {position} has "
+                f"device '{target.device}'"
             )
         if target.shape != tensor.shape:
             raise RuntimeError(
@@ -44,19 +45,24 @@ def _broadcast_out(tensor: torch.Tensor, out: Sequence[torch.Tensor]) -> list[to
     return list(out)
 
 
-def _broadcast_coalesced(tensors: Sequence[torch.Tensor], devices: Sequence[int], buffer_size: int) -> list[list[torch.Tensor]]:
+def _broadcast_coalesced(
+    tensors: Sequence[torch.Tensor], devices: Sequence[int], buffer_size: int
+) -> list[list[torch.Tensor]]:
     first = _gpu(devices[0])
     if any(tensor.device != first for tensor in tensors):
         raise RuntimeError(f"All tensors must be on devices[0]: {devices[0]}")
-    return [list(tensors), *([tensor.to(_gpu(index), non_blocking=True) for tensor in tensors] for index in devices[1:])]
+    return [
+        list(tensors),
+        *([tensor.to(_gpu(index), non_blocking=True) for tensor in tensors] for index in devices[1:]),
+    ]
 
 
 def _check_streams(streams: Sequence[Any] | None, homes: Sequence[int]) -> None:
     for position, (stream, home) in enumerate(zip(streams or (), homes, strict=False)):
         if stream is not None and stream.device_index != home:
             raise RuntimeError(
-                f"Expected the device associated with the stream at index {position} (was {stream.device_index}) "
-                f"to match the device supplied at that index (expected {home})"
+                f"Expected the device associated with the stream at index {position} (was "
+                f"{stream.device_index}) to match the device supplied at that index (expected {home})"
             )
 
 
@@ -71,34 +77,41 @@ def _scatter(
         raise RuntimeError("Expected at least one device to scatter to")
     if chunk_sizes is not None and len(chunk_sizes) != len(devices):
         raise RuntimeError(
-            f"Expected devices and chunk_sizes to be of same length, but got len(devices) = {len(devices)} and "
-            f"len(chunk_sizes) = {len(chunk_sizes)}"
+            f"Expected devices and chunk_sizes to be of same length, but got len(devices) = {len(devices)} "
+            f"and len(chunk_sizes) = {len(chunk_sizes)}"
         )
-    chunks = tensor.chunk(len(devices), dim) if chunk_sizes is None else tensor.split_with_sizes(list(chunk_sizes), dim)
+    chunks = (
+        tensor.chunk(len(devices), dim)
+        if chunk_sizes is None
+        else tensor.split_with_sizes(list(chunk_sizes), dim)
+    )
     if tensor.device.type == "cpu":
         _check_streams(streams, devices[: len(chunks)])
     return [chunk.to(_gpu(index), non_blocking=True) for chunk, index in zip(chunks, devices, strict=False)]
 
 
-def _scatter_out(tensor: torch.Tensor, out: Sequence[torch.Tensor], dim: int, streams: Sequence[Any] | None = None) -> list[torch.Tensor]:
+def _scatter_out(
+    tensor: torch.Tensor, out: Sequence[torch.Tensor], dim: int, streams: Sequence[Any] | None = None
+) -> list[torch.Tensor]:
     if not out:
         raise RuntimeError("Expected at least one output tensor to scatter to")
     dim = _positive(dim, tensor)
     for position, target in enumerate(out):
         if not target.is_cuda:
             raise RuntimeError(
-                f"Expected all output tensors to be CUDA tensors, but output tensor at index {position} has device '{target.device}'"
+                f"Expected all output tensors to be CUDA tensors, but output tensor at index {position} has "
+                f"device '{target.device}'"
             )
         if target.dim() != tensor.dim() or _without(target, dim) != _without(tensor, dim):
             raise RuntimeError(
-                f"Output tensor at index {position} has incorrect shape: {list(target.shape)}. Expected same shape except for "
-                f"scatter dim {dim} as the source tensor: {list(tensor.shape)}"
+                f"Output tensor at index {position} has incorrect shape: {list(target.shape)}. Expected same "
+                f"shape except for scatter dim {dim} as the source tensor: {list(tensor.shape)}"
             )
     sizes = [target.size(dim) for target in out]
     if sum(sizes) != tensor.size(dim):
         raise RuntimeError(
-            f"Total size for output tensors along scatter dim {dim} does not match the source tensor size at dim {dim}. "
-            f"Expected {tensor.size(dim)}, but got total size {sum(sizes)}"
+            f"Total size for output tensors along scatter dim {dim} does not match the source tensor size at "
+            f"dim {dim}. Expected {tensor.size(dim)}, but got total size {sum(sizes)}"
         )
     _check_streams(streams, [target.get_device() for target in out])
     for target, chunk in zip(out, tensor.split_with_sizes(sizes, dim), strict=True):
@@ -110,7 +123,9 @@ def _positive(dim: int, tensor: torch.Tensor) -> int:
     """A dimension counted from the front; a 0-dim tensor has one for this purpose."""
     rank = max(tensor.dim(), 1)
     if not -rank <= dim < rank:
-        raise IndexError(f"Dimension out of range (expected to be in range of [{-rank}, {rank - 1}], but got {dim})")
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-rank}, {rank - 1}], but got {dim})"
+        )
     return dim % rank
 
 
@@ -119,21 +134,29 @@ def _without(tensor: torch.Tensor, dim: int) -> list[int]:
 
 
 def _gathered_shape(tensors: Sequence[torch.Tensor], dim: int, told: str) -> list[int]:
-    """The shape of what is gathered, after C++'s checks; `told` are the words with which the caller speaks of a device."""
+    """The shape of what is gathered, after C++'s checks; `told` are the words with which the caller speaks of
+    a device.
+    """
     first = tensors[0]
     shape = list(first.shape)
     for position, tensor in enumerate(tensors):
         if not tensor.is_cuda:
             where = told.format(tensor.device)
-            raise RuntimeError(f"Expected all input tensors to be CUDA tensors, but tensor at index {position} has device {where}")
+            raise RuntimeError(
+                f"Expected all input tensors to be CUDA tensors, but tensor at index {position} has device "
+                f"{where}"
+            )
         if tensor.dim() != len(shape):
             raise RuntimeError(
-                f"Expected all input tensors to have the same number of dimensions, but tensor at index {position}has "
-                f"{tensor.dim()} dimensions, (expected {len(shape)})"
+                "Expected all input tensors to have the same number of dimensions, but tensor at index "
+                f"{position}has {tensor.dim()} dimensions, (expected {len(shape)})"
             )
         shape[dim] = tensor.size(dim)
         if list(tensor.shape) != shape:
-            raise RuntimeError(f"Input tensor at index {position} has invalid shape {list(tensor.shape)}, but expected {shape}")
+            raise RuntimeError(
+                f"Input tensor at index {position} has invalid shape {list(tensor.shape)}, but expected "
+                f"{shape}"
+            )
     shape[dim] = sum(tensor.size(dim) for tensor in tensors)
     return shape
 
@@ -167,13 +190,17 @@ def _gather_out(tensors: Sequence[torch.Tensor], out: torch.Tensor, dim: int) ->
 
 
 def _filled(out: torch.Tensor, tensors: Sequence[torch.Tensor], dim: int) -> torch.Tensor:
-    for part, tensor in zip(out.split_with_sizes([tensor.size(dim) for tensor in tensors], dim), tensors, strict=True):
+    for part, tensor in zip(
+        out.split_with_sizes([tensor.size(dim) for tensor in tensors], dim), tensors, strict=True
+    ):
         part.copy_(tensor, non_blocking=out.is_cuda)
     return out
 
 
 def _backward_of_broadcast(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Autograd's zeros stand for gradients that no replica gave; C++ makes them on the replica's GPU, and for it all carriers share one."""
+    """Autograd's zeros stand for gradients that no replica gave; C++ makes them on the replica's GPU, and for
+    it all carriers share one.
+    """
 
     def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
         homes = [_gpu(index) for index in ctx.target_gpus for _ in range(ctx.num_inputs)]
@@ -196,7 +223,9 @@ _COLLECTIVES = ("all_reduce", "reduce", "broadcast", "all_gather", "reduce_scatt
 
 def _collective(name: str) -> Callable[..., Any]:
     def refuse(*args: Any, **kwargs: Any) -> Any:
-        raise UnsupportedFeatureError(f"torch.cuda.nccl.{name} is not supported on a virtual machine; use torch.distributed.")
+        raise UnsupportedFeatureError(
+            f"torch.cuda.nccl.{name} is not supported on a virtual machine; use torch.distributed."
+        )
 
     return refuse
 

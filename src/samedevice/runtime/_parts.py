@@ -1,7 +1,7 @@
 """The strided tensors that a sparse tensor is made of.
 
-C++ keeps indices and values as they were given, so on meta they are carriers: their memory is booked, has values, and tells where the
-sparse tensor is.
+C++ keeps indices and values as they were given, so on meta they are carriers: their memory is booked, has
+values, and tells where the sparse tensor is.
 """
 
 from __future__ import annotations
@@ -20,7 +20,20 @@ _NAMES: dict[Any, tuple[str, ...]] = {
     torch.sparse_csc: _COLUMNS,
     torch.sparse_bsc: _COLUMNS,
 }
-READS_PARTS = frozenset((*_ROWS, *_COLUMNS, "_indices", "_values", "indices", "_coalesced_", "is_coalesced", "_nnz", "detach", "alias"))
+READS_PARTS = frozenset(
+    (
+        *_ROWS,
+        *_COLUMNS,
+        "_indices",
+        "_values",
+        "indices",
+        "_coalesced_",
+        "is_coalesced",
+        "_nnz",
+        "detach",
+        "alias",
+    )
+)
 """Operators that C++ answers from what it keeps, without computing."""
 
 _aten = torch.ops.aten

@@ -1,10 +1,12 @@
 """Gradients of carriers on their way to real host memory, after an operator took both.
 
-Real hardware refuses such an operator; the machine notes it, moves the operand and goes on. Backward then computes a gradient on
-the GPU for a tensor of the host, and autograd, which compares C++'s devices after each node, would refuse it with a text that no
-hardware prints. It does not compare what dispatches in Python, so inside nodes that lead to real host memory gradients do.
+Real hardware refuses such an operator; the machine notes it, moves the operand and goes on. Backward then
+computes a gradient on the GPU for a tensor of the host, and autograd, which compares C++'s devices after each
+node, would refuse it with a text that no hardware prints. It does not compare what dispatches in Python, so
+inside nodes that lead to real host memory gradients do.
 
-Must guarantee: no tensor that a script holds is one of these; each arrives as a plain tensor on the device of its variable.
+Must guarantee: no tensor that a script holds is one of these; each arrives as a plain tensor on the device of
+its variable.
 """
 
 from __future__ import annotations
@@ -29,9 +31,16 @@ class Passing(torch.Tensor):
 
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]  # torch types it as a plain method
-        result = func(*[_plain(value) for value in args], **{name: _plain(value) for name, value in (kwargs or {}).items()})
+        result = func(
+            *[_plain(value) for value in args],
+            **{name: _plain(value) for name, value in (kwargs or {}).items()},
+        )
         variable = getattr(torch._C._current_autograd_node(), "variable", None)
-        return cls.arrive(_plain(result), variable) if isinstance(variable, Tensor) and isinstance(result, Tensor) else result
+        return (
+            cls.arrive(_plain(result), variable)
+            if isinstance(variable, Tensor) and isinstance(result, Tensor)
+            else result
+        )
 
 
 def passing(result: Any) -> Any:
@@ -54,7 +63,8 @@ def passing(result: Any) -> Any:
 def leads_to_host(node: Any) -> bool:
     """Whether the node gives a gradient to real host memory."""
     return any(
-        function is not None and function._input_metadata[position].device.type == "cpu" for function, position in node.next_functions
+        function is not None and function._input_metadata[position].device.type == "cpu"
+        for function, position in node.next_functions
     )
 
 

@@ -1,7 +1,8 @@
 """Attributes that a virtual machine replaces, and their exact return.
 
-Must guarantee: after `undo`, every owner's own `__dict__` (or mapping) holds what it held before, in the case of an attribute
-that was only inherited nothing at all, whatever became of it in between: replaced again, deleted, or refused by one owner.
+Must guarantee: after `undo`, every owner's own `__dict__` (or mapping) holds what it held before, in the case
+of an attribute that was only inherited nothing at all, whatever became of it in between: replaced again,
+deleted, or refused by one owner.
 """
 
 from __future__ import annotations
@@ -108,4 +109,6 @@ def _set(owner: Any, name: str, value: Any) -> None:
 
 def _dotted(owner: Any, name: str) -> str:
     module = getattr(owner, "__module__", None)
-    return ".".join(part for part in (module, getattr(owner, "__qualname__", None) or owner.__name__, name) if part)
+    return ".".join(
+        part for part in (module, getattr(owner, "__qualname__", None) or owner.__name__, name) if part
+    )

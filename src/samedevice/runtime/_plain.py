@@ -1,6 +1,7 @@
 """torch's own factories, for the engine's own tensors.
 
-Scripts replace them for a while: DeepSpeed's `zero.Init` makes `torch.empty` and its kin work on the GPU in half precision.
+Scripts replace them for a while: DeepSpeed's `zero.Init` makes `torch.empty` and its kin work on the GPU in
+half precision.
 """
 
 from __future__ import annotations

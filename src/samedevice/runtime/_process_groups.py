@@ -1,7 +1,8 @@
 """`torch.distributed` on a virtual machine: NCCL is there, and its bytes travel over gloo, or nowhere.
 
-Must guarantee: torch's own Python makes, names and checks the groups; only the backend behind `nccl` is ours. With assumed ranks
-(`--ranks one`) one process is a whole launch: it meets nobody, and what the others would send is what it has itself.
+Must guarantee: torch's own Python makes, names and checks the groups; only the backend behind `nccl` is ours.
+With assumed ranks (`--ranks one`) one process is a whole launch: it meets nobody, and what the others would
+send is what it has itself.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ _TIMEOUT = timedelta(minutes=10)
 
 
 class GlooExchange:
-    """Exchanges bytes over a gloo backend, which is connected at the first exchange: NCCL meets the others no sooner either."""
+    """Exchanges bytes over a gloo backend, which is connected at the first exchange: NCCL meets the others no
+    sooner either.
+    """
 
     assumes = False
 
@@ -41,20 +44,28 @@ class GlooExchange:
     def _backend(self) -> Any:
         return self._connect()
 
-    def everyone(self, header: list[int], data: torch.Tensor | None) -> list[tuple[list[int], torch.Tensor | None]]:
+    def everyone(
+        self, header: list[int], data: torch.Tensor | None
+    ) -> list[tuple[list[int], torch.Tensor | None]]:
         """Header and bytes of each rank."""
         headers = self._gather(plain.tensor(header, dtype=torch.int64))
         lengths = [int(told[0]) for told in headers]
         longest = max(lengths)
         if longest <= 0:
             empty = plain.empty(0, dtype=torch.uint8)
-            return [(told.tolist(), None if length < 0 else empty) for told, length in zip(headers, lengths, strict=True)]
+            return [
+                (told.tolist(), None if length < 0 else empty)
+                for told, length in zip(headers, lengths, strict=True)
+            ]
         givers = [rank for rank, length in enumerate(lengths) if length > 0]
         own = plain.zeros(longest, dtype=torch.uint8)
         if data is not None:
             own[: data.numel()] = data
         parts = self._gather(own) if len(givers) > 1 else self._spread(own, givers[0])
-        return [(told.tolist(), None if length < 0 else part[:length]) for told, length, part in zip(headers, lengths, parts, strict=True)]
+        return [
+            (told.tolist(), None if length < 0 else part[:length])
+            for told, length, part in zip(headers, lengths, parts, strict=True)
+        ]
 
     def _gather(self, given: torch.Tensor) -> list[torch.Tensor]:
         outputs = [torch.empty_like(given) for _ in range(self._backend.size())]
@@ -92,7 +103,9 @@ class AssumedExchange:
     def __init__(self, size: int) -> None:
         self._size = size
 
-    def everyone(self, header: list[int], data: torch.Tensor | None) -> list[tuple[list[int], torch.Tensor | None]]:
+    def everyone(
+        self, header: list[int], data: torch.Tensor | None
+    ) -> list[tuple[list[int], torch.Tensor | None]]:
         """The own header and bytes, as often as there are ranks."""
         return [(header, data)] * self._size
 
@@ -137,7 +150,9 @@ class ProcessGroupNCCL(_Gloo):  # type: ignore[misc]  # torch's class is Any her
         self.nccl_options = _Options() if options is None else options
         self._splits = 0
         self._place = rank
-        _init_gloo(self, store, rank, size, getattr(self.nccl_options, "_timeout", None) or timeout or _TIMEOUT)
+        _init_gloo(
+            self, store, rank, size, getattr(self.nccl_options, "_timeout", None) or timeout or _TIMEOUT
+        )
         _keep(self)
 
     @property
@@ -155,7 +170,11 @@ class ProcessGroupNCCL(_Gloo):  # type: ignore[misc]  # torch's class is Any her
     def split(self, store: Any, ranks: list[int], options: Any = None) -> ProcessGroupNCCL | None:
         """The backend of some ranks of this group; None where this one is not among them."""
         self._splits += 1
-        return ProcessGroupNCCL(store, ranks.index(self._place), len(ranks), options) if self._place in ranks else None
+        return (
+            ProcessGroupNCCL(store, ranks.index(self._place), len(ranks), options)
+            if self._place in ranks
+            else None
+        )
 
     def perform_nocolor_split(self, device: torch.device) -> None:
         """Take part in a split as a rank that is in none of the new groups."""
@@ -176,13 +195,15 @@ class _AssumedGloo(_Gloo):  # type: ignore[misc]  # torch's class is Any here
 def _init_gloo(backend: Any, store: Any, rank: int, size: int, timeout: timedelta) -> None:
     """Make the shell that torch sees, and how it will reach the other ranks.
 
-    A group asks its backend for rank and size in newer releases of torch, where gloo can be made without meeting the others. Older
-    ones know both themselves, and the shell is a gloo of one rank.
+    A group asks its backend for rank and size in newer releases of torch, where gloo can be made without
+    meeting the others. Older ones know both themselves, and the shell is a gloo of one rank.
     """
     options = _Gloo._Options()
     options._devices = [_Gloo.create_device(hostname="127.0.0.1")]
     options._timeout = timeout
-    store = _c10d.PrefixStore(f"{_launches[0]}/", store)  # or addresses of groups that were destroyed would be found in it
+    store = _c10d.PrefixStore(
+        f"{_launches[0]}/", store
+    )  # or addresses of groups that were destroyed would be found in it
     before, engine.raw = engine.raw, True
     try:
         shell = _Gloo._Options()
@@ -194,14 +215,20 @@ def _init_gloo(backend: Any, store: Any, rank: int, size: int, timeout: timedelt
         _Gloo.__init__(backend, _c10d.HashStore(), *place, shell)
     finally:
         engine.raw = before
-    _exchanges[id(backend)] = GlooExchange(lambda: _Gloo(store, rank, size, options)) if _assumed_ranks() is None else AssumedExchange(size)
+    _exchanges[id(backend)] = (
+        GlooExchange(lambda: _Gloo(store, rank, size, options))
+        if _assumed_ranks() is None
+        else AssumedExchange(size)
+    )
 
 
 _kept: list[Any] = []
 """Backends whose Python half must live as long as the process: C++ holds the other half alone."""
 _exchanges: dict[int, Any] = {}
 _launches = [0]
-"""How often this process has destroyed all groups: every rank as often, and torch gives the next ones the same names."""
+"""How often this process has destroyed all groups: every rank as often, and torch gives the next ones the
+same names.
+"""
 
 
 def _keep(backend: Any) -> None:
@@ -213,7 +240,10 @@ def exchange_for(backend: Any) -> Exchange:
     found: Any = _exchanges.get(id(backend))
     if found is None:
         if not isinstance(backend, _Gloo):
-            raise UnsupportedFeatureError(f"Tensors of a virtual machine in a process group of {type(backend).__name__} are not supported.")
+            raise UnsupportedFeatureError(
+                f"Tensors of a virtual machine in a process group of {type(backend).__name__} are not "
+                "supported."
+            )
         _keep(backend)
         found = _exchanges[id(backend)] = GlooExchange(lambda: backend)
     return found  # type: ignore[no-any-return]  # looked up in a dict of Any
@@ -251,7 +281,10 @@ def install_process_groups(patches: Patches, assumed_ranks: int | None = None) -
     if not dist.is_available():
         return
     for owner in (c10d, dist, torch._C._distributed_c10d):
-        for name in {"ProcessGroupNCCL", *(each for each in vars(c10d) if each.startswith("ProcessGroupNCCL"))}:
+        for name in {
+            "ProcessGroupNCCL",
+            *(each for each in vars(c10d) if each.startswith("ProcessGroupNCCL")),
+        }:
             patches.attribute(owner, name, ProcessGroupNCCL)
     patches.attribute(c10d, "_NCCL_AVAILABLE", True)
     for owner in (c10d, torch.distributed.constants):
@@ -318,8 +351,12 @@ def _split(
     name: str | None,
     description: str | None,
 ) -> Any:
-    """The group of `ranks` of `parent`, with a backend of the same kind for each of `backends`; None where this rank is not among them."""
-    for backend in {id(each): each for each in backends.values() if isinstance(each, ProcessGroupNCCL)}.values():
+    """The group of `ranks` of `parent`, with a backend of the same kind for each of `backends`; None where
+    this rank is not among them.
+    """
+    for backend in {
+        id(each): each for each in backends.values() if isinstance(each, ProcessGroupNCCL)
+    }.values():
         backend.perform_nocolor_split(torch.device("cuda"))
     if parent.rank() not in ranks:
         return None
@@ -333,7 +370,9 @@ def _split(
         if id(backend) not in made:
             place = (_c10d.PrefixStore(f"{device.type}/", store), rank, len(ranks))
             made[id(backend)] = (
-                ProcessGroupNCCL(*place, options, timeout) if ours else c10d.ProcessGroupGloo(*place, timeout=timeout or _TIMEOUT)
+                ProcessGroupNCCL(*place, options, timeout)
+                if ours
+                else c10d.ProcessGroupGloo(*place, timeout=timeout or _TIMEOUT)
             )
         group._register_backend(device, kinds.NCCL if ours else kinds.GLOO, made[id(backend)])
         if device.type == "cuda" or len(backends) == 1:
@@ -345,7 +384,9 @@ def _split(
 
 def _unless_ours(original: Any) -> Callable[..., Any]:
     def bracket(group: Any, device: torch.device) -> Any:
-        if id(group._get_backend(device)) in _exchanges or isinstance(group._get_backend(device), ProcessGroupNCCL):
+        if id(group._get_backend(device)) in _exchanges or isinstance(
+            group._get_backend(device), ProcessGroupNCCL
+        ):
             future: torch.futures.Future[Any] = torch.futures.Future()
             future.set_result([])
             return _c10d._create_work_from_future(future)
@@ -354,4 +395,11 @@ def _unless_ours(original: Any) -> Callable[..., Any]:
     return bracket
 
 
-__all__ = ["AssumedExchange", "GlooExchange", "ProcessGroupNCCL", "exchange_for", "install_process_groups", "is_assumed"]
+__all__ = [
+    "AssumedExchange",
+    "GlooExchange",
+    "ProcessGroupNCCL",
+    "exchange_for",
+    "install_process_groups",
+    "is_assumed",
+]

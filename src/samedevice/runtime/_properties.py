@@ -1,8 +1,8 @@
 """What a virtual GPU says about itself.
 
-Numbers per compute capability are those of the CUDA C++ Programming Guide, "Technical Specifications per Compute
-Capability"; the L2 size is that of the capability's best known product. Clock rates and the width of the memory bus are 0:
-a machine's description has none.
+Numbers per compute capability are those of the CUDA C++ Programming Guide, "Technical Specifications per
+Compute Capability"; the L2 size is that of the capability's best known product. Clock rates and the width of
+the memory bus are 0: a machine's description has none.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ class _Architecture:
     l2: int
 
 
-# capability: threads and KiB of shared memory per multiprocessor, KiB a block may ask for, MiB of L2 of the best known product.
+# capability: threads and KiB of shared memory per multiprocessor, KiB a block may ask for, MiB of L2 of the
+# best known product.
 _ARCHITECTURES = {
     (6, 0): _Architecture(2048, 64, 48, 4),
     (6, 1): _Architecture(2048, 96, 48, 3),
@@ -42,7 +43,9 @@ _ARCHITECTURES = {
 
 @dataclass(frozen=True, slots=True)
 class DeviceProperties:
-    """`torch.cuda.get_device_properties(i)`, with torch's fields and torch's text. `gcnArchName` is AMD's and absent."""
+    """`torch.cuda.get_device_properties(i)`, with torch's fields and torch's text. `gcnArchName` is AMD's and
+    absent.
+    """
 
     name: str
     major: int
@@ -71,7 +74,8 @@ class DeviceProperties:
         # torch/csrc/cuda/Module.cpp, registerCudaDeviceProperties
         return (
             f"_CudaDeviceProperties(name='{self.name}', major={self.major}, minor={self.minor}, "
-            f"total_memory={self.total_memory // _MIB}MB, multi_processor_count={self.multi_processor_count}, "
+            f"total_memory={self.total_memory // _MIB}MB, "
+            f"multi_processor_count={self.multi_processor_count}, "
             f"uuid={self.uuid}, pci_bus_id={self.pci_bus_id}, pci_device_id={self.pci_device_id}, "
             f"pci_domain_id={self.pci_domain_id}, L2_cache_size={self.L2_cache_size // _MIB}MB)"
         )

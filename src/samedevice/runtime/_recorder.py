@@ -51,7 +51,12 @@ _EXABYTE = 1 << 60
 class Recorder:
     """Collects the events of one machine."""
 
-    def __init__(self, frame_filter: FrameFilter, on_mismatch: OnMismatch, observer: Callable[[Event], None] | None = None) -> None:
+    def __init__(
+        self,
+        frame_filter: FrameFilter,
+        on_mismatch: OnMismatch,
+        observer: Callable[[Event], None] | None = None,
+    ) -> None:
         self.filter = frame_filter
         self.on_mismatch = on_mismatch
         self.events: list[Event] = []
@@ -70,16 +75,24 @@ class Recorder:
         self._asked = {}
 
     def read_assumed(self, frame: FrameType, *, number: bool) -> None:
-        """The program reads a value that nobody computed; `number` tells floats, as losses are, from flags and indices."""
+        """The program reads a value that nobody computed; `number` tells floats, as losses are, from flags
+        and indices.
+        """
         site = self.filter.site(frame)
         if site is None or len(self._assumed) >= _READS_LIMIT:
             return
         self._assumed[site] = None
-        if site not in self._asked and not self._asked_by_torch(frame) and (number or self.filter.of_user(site[0].co_filename)):
+        if (
+            site not in self._asked
+            and not self._asked_by_torch(frame)
+            and (number or self.filter.of_user(site[0].co_filename))
+        ):
             self._asked[site] = None
 
     def _asked_by_torch(self, frame: FrameType) -> bool:
-        """Whether torch itself wants the value, for a check of its own: a script that asks does so by a method of the tensor."""
+        """Whether torch itself wants the value, for a check of its own: a script that asks does so by a
+        method of the tensor.
+        """
         for each in _outwards(frame):
             file = each.f_code.co_filename
             if not file.startswith(_PASSES_ON):
@@ -88,9 +101,11 @@ class Recorder:
 
     @property
     def asked_values(self) -> list[Place]:
-        """Where the script, or a library for a number that it shows, asked for values that nobody computed, each line once.
+        """Where the script, or a library for a number that it shows, asked for values that nobody computed,
+        each line once.
 
-        Flags and indices that a library reads for itself are not among them: a mask's test, the end of a generation.
+        Flags and indices that a library reads for itself are not among them: a mask's test, the end of a
+        generation.
         """
         return _places(self._asked)
 
@@ -99,7 +114,7 @@ class Recorder:
         """Where `read_assumed` was told of, in order, each statement once."""
         return _places(self._assumed)
 
-    # -- what the engine reports -----------------------------------------------------------------------------------
+    # -- what the engine reports
 
     def refused(
         self,
@@ -113,17 +128,26 @@ class Recorder:
         *,
         certain: bool = False,
     ) -> None:
-        """An operator got tensors that CUDA refuses to mix. Raises RuntimeError with CUDA's text when asked to.
+        """An operator got tensors that CUDA refuses to mix. Raises RuntimeError with CUDA's text when asked
+        to.
 
         With `certain` it counts also within a backward that follows other events.
         """
         if self.events and not certain and torch._C._current_autograd_node() is not None:
-            return  # backward through a forward operator that was refused: on real hardware it would never run
+            # backward through a forward operator that was refused: on real hardware it would never run
+            return
         event = self._note(kind, op, message, named, devices, frame, bare=bare)
         if self.on_mismatch == "raise" and kind is not EventKind.UNCHECKED:
             raise _as_raised(RuntimeError(message), event)
 
-    def unmaterialized(self, op: Operator, named: Named, devices: Sequence[torch.device], home: torch.device, frame: FrameType) -> None:
+    def unmaterialized(
+        self,
+        op: Operator,
+        named: Named,
+        devices: Sequence[torch.device],
+        home: torch.device,
+        frame: FrameType,
+    ) -> None:
         """An operator met a tensor on the meta device."""
         message = f"Tensor on device {home} is not on the expected device meta!"
         event = self._note(EventKind.UNMATERIALIZED, op.name, message, named, devices, frame)
@@ -134,36 +158,60 @@ class Recorder:
         """A meta tensor, which has no data, is copied to a real device."""
         message = "Cannot copy out of meta tensor; no data!"
         named = [("self", source, False)]
-        event = self._note(EventKind.UNMATERIALIZED, "aten._to_copy.default", message, named, [torch.device("meta")], frame)
+        event = self._note(
+            EventKind.UNMATERIALIZED, "aten._to_copy.default", message, named, [torch.device("meta")], frame
+        )
         if self.on_mismatch == "raise":
             raise _as_raised(NotImplementedError(message), event)
 
-    def duplicate_gpu(self, op: Operator, message: str, named: Named, devices: Sequence[torch.device], frame: FrameType) -> None:
+    def duplicate_gpu(
+        self, op: Operator, message: str, named: Named, devices: Sequence[torch.device], frame: FrameType
+    ) -> None:
         """Two ranks of a process group are on one GPU."""
         event = self._note(EventKind.DUPLICATE_GPU, op.name, message, named, devices, frame)
         if self.on_mismatch == "raise":
             raise _as_raised(torch.distributed.DistBackendError(message), event)
 
     def astray(
-        self, op: Operator, error: Exception | None, named: Named, devices: Sequence[torch.device], home: torch.device, frame: FrameType
+        self,
+        op: Operator,
+        error: Exception | None,
+        named: Named,
+        devices: Sequence[torch.device],
+        home: torch.device,
+        frame: FrameType,
     ) -> None:
-        """A collective got tensors that are not on `home`, the GPU of its group; `error` is what c10d raises, None where NCCL waits."""
-        event = self._note(EventKind.COLLECTIVE, op.name, str(error or ""), named, devices, frame, bare=(("group", home),))
+        """A collective got tensors that are not on `home`, the GPU of its group; `error` is what c10d raises,
+        None where NCCL waits.
+        """
+        event = self._note(
+            EventKind.COLLECTIVE, op.name, str(error or ""), named, devices, frame, bare=(("group", home),)
+        )
         if self.on_mismatch == "raise" and error is not None:
             raise _as_raised(error, event)
 
     def launch_conflict(self, what: str, message: str, frame: FrameType) -> None:
-        """A library was asked for a placement that the launch forbids; the library itself refuses it sooner or later."""
-        asked = next((each for each in _outwards(frame) if self.filter.of_user(each.f_code.co_filename)), frame)
+        """A library was asked for a placement that the launch forbids; the library itself refuses it sooner
+        or later.
+        """
+        asked = next(
+            (each for each in _outwards(frame) if self.filter.of_user(each.f_code.co_filename)), frame
+        )
         self._note(EventKind.LAUNCH_CONFLICT, what, message, [], [], asked)
 
-    def generator(self, op: Operator, message: str, own: torch.device, target: torch.device, frame: FrameType) -> None:
+    def generator(
+        self, op: Operator, message: str, own: torch.device, target: torch.device, frame: FrameType
+    ) -> None:
         """A random operator got a generator of another device type than the tensor that it fills."""
-        event = self._note(EventKind.GENERATOR, op.name, message, [], [], frame, bare=(("self", target), ("generator", own)))
+        event = self._note(
+            EventKind.GENERATOR, op.name, message, [], [], frame, bare=(("self", target), ("generator", own))
+        )
         if self.on_mismatch == "raise":
             raise _as_raised(RuntimeError(message), event)
 
-    def out_of_memory(self, state: MachineState, index: int, requested: int, frame: FrameType) -> torch.OutOfMemoryError:
+    def out_of_memory(
+        self, state: MachineState, index: int, requested: int, frame: FrameType
+    ) -> torch.OutOfMemoryError:
         """The exception for an allocation that does not fit, recorded as an event."""
         ledger = state.ledger(index)
         for observe in list(state.memory_observers):
@@ -171,12 +219,13 @@ class Recorder:
         message = (
             "CUDA out of memory. Tried to allocate more than 1EB memory."
             if requested >= _EXABYTE
-            else f"CUDA out of memory. Tried to allocate {_size(requested)}. GPU {index} has a total capacity of {_size(ledger.total)} "
-            f"of which {_size(ledger.total - ledger.reserved)} is free. Of the allocated memory {_size(ledger.allocated)} is "
-            f"allocated by PyTorch, and {_size(ledger.reserved - ledger.allocated)} is reserved by PyTorch but unallocated. If "
-            "reserved but unallocated memory is large try setting PYTORCH_ALLOC_CONF=expandable_segments:True to avoid "
-            "fragmentation.  See documentation for Memory Management  "
-            "(https://pytorch.org/docs/stable/notes/cuda.html#environment-variables)"
+            else f"CUDA out of memory. Tried to allocate {_size(requested)}. GPU {index} has a total "
+            f"capacity of {_size(ledger.total)} of which {_size(ledger.total - ledger.reserved)} is free. Of "
+            f"the allocated memory {_size(ledger.allocated)} is allocated by PyTorch, and "
+            f"{_size(ledger.reserved - ledger.allocated)} is reserved by PyTorch but unallocated. If "
+            "reserved but unallocated memory is large try setting "
+            "PYTORCH_ALLOC_CONF=expandable_segments:True to avoid fragmentation.  See documentation for "
+            "Memory Management  (https://pytorch.org/docs/stable/notes/cuda.html#environment-variables)"
         )
         memory = {device: own.snapshot() for device, own in state.ledgers().items()}
         event = self._note(EventKind.OUT_OF_MEMORY, "allocate", message, [], [], frame, memory=memory)
@@ -184,7 +233,7 @@ class Recorder:
         _as_raised(error, event)
         return error
 
-    # -- events ----------------------------------------------------------------------------------------------------
+    # -- events
 
     def _note(
         self,
@@ -201,7 +250,9 @@ class Recorder:
         quick = (kind, op, site)
         index = self._index.get(quick)
         event: Event | None = None
-        if index is None or self.on_mismatch == "raise":  # an error carries its own event, also the second time
+        if (
+            index is None or self.on_mismatch == "raise"
+        ):  # an error carries its own event, also the second time
             event = self._event(kind, op, message, named, devices, frame, memory or {})
             event = replace(event, operands=(*event.operands, *(Operand(n, str(d), (), "") for n, d in bare)))
         if index is None:
@@ -222,7 +273,9 @@ class Recorder:
         return event if event is not None and self.on_mismatch == "raise" else self.events[index]
 
     def _meet(self, index: int, devices: Sequence[torch.device]) -> None:
-        """Keep which devices met, where a statement fails with several combinations: a fix has to be right for all."""
+        """Keep which devices met, where a statement fails with several combinations: a fix has to be right
+        for all.
+        """
         met = tuple(str(device) for device in devices)
         known = self.events[index]
         if met and met not in known.met and len(known.met) < _COMBINATIONS_LIMIT:
@@ -245,7 +298,8 @@ class Recorder:
             names = parameter_names(modules or modules_held(frames))
             spoken = Names(frames)
             operands = tuple(
-                _operand(name, tensor, device, names, spoken, frames) for (name, tensor, _), device in zip(named, devices, strict=True)
+                _operand(name, tensor, device, names, spoken, frames)
+                for (name, tensor, _), device in zip(named, devices, strict=True)
             )
             module = name_of(modules)
             around = _surroundings(modules)
@@ -273,7 +327,10 @@ class Recorder:
 
 
 _TORCH = str(Path(torch.__file__).parent) + "/"
-_PASSES_ON = (str(Path(__file__).parent.parent) + "/", *(_TORCH + name for name in ("_tensor.py", "_tensor_str.py")))
+_PASSES_ON = (
+    str(Path(__file__).parent.parent) + "/",
+    *(_TORCH + name for name in ("_tensor.py", "_tensor_str.py")),
+)
 """Files whose frames ask on behalf of those who called them."""
 
 

@@ -1,6 +1,8 @@
-"""Recurrent networks on virtual tensors: the devices of hidden states and weights are compared as cuDNN's route compares them.
+"""Recurrent networks on virtual tensors: the devices of hidden states and weights are compared as cuDNN's
+route compares them.
 
-C++ compares them itself (`check_attributes` in `aten/src/ATen/native/RNN.h`), before any kernel, with the devices that it sees.
+C++ compares them itself (`check_attributes` in `aten/src/ATen/native/RNN.h`), before any kernel, with the
+devices that it sees.
 """
 
 from __future__ import annotations
@@ -36,13 +38,18 @@ def _network(op: Any, hidden_at: int, *args: Any, **kwargs: Any) -> Any:
     stranger = next(place for place, device in enumerate(devices) if device != devices[0])
     kind = "hidden" if named[stranger][0].startswith("hx") else "parameter"
     message = (
-        f"Input and {kind} tensors are not at the same device, found input tensor at {devices[0]} and {kind} tensor at {devices[stranger]}"
+        f"Input and {kind} tensors are not at the same device, found input tensor at {devices[0]} and {kind} "
+        f"tensor at {devices[stranger]}"
     )
     _recorders[-1].refused(EventKind.MISMATCH, str(op), message, named, devices, caller())
     home = next((device for device in devices if device.type == "cuda"), devices[0])
     moved = list(args)
     for place in (0, hidden_at, hidden_at + 1):
-        moved[place] = move(args[place], home) if isinstance(args[place], Tensor) else [move(each, home) for each in args[place]]
+        moved[place] = (
+            move(args[place], home)
+            if isinstance(args[place], Tensor)
+            else [move(each, home) for each in args[place]]
+        )
     return composite(op, *moved, **kwargs)
 
 

@@ -1,8 +1,9 @@
 """`DistributedDataParallel`'s reducer for parameters on virtual GPUs.
 
-torch's own is C++ and reads the memory of what it reduces. Must guarantee: what `torch/csrc/distributed/c10d/reducer.cpp` does to
-gradients and what it says when a step goes wrong; buckets are reduced in their order on every rank, and take memory as there.
-torch's Python around it (`torch.nn.parallel.DistributedDataParallel`) stays as it is.
+torch's own is C++ and reads the memory of what it reduces. Must guarantee: what
+`torch/csrc/distributed/c10d/reducer.cpp` does to gradients and what it says when a step goes wrong; buckets
+are reduced in their order on every rank, and take memory as there. torch's Python around it
+(`torch.nn.parallel.DistributedDataParallel`) stays as it is.
 """
 
 from __future__ import annotations
@@ -22,26 +23,30 @@ from samedevice.runtime._patches import Patches
 _c10d: Any = dist
 
 _NOT_FINISHED = (
-    "Expected to have finished reduction in the prior iteration before starting a new one. This error indicates that your module "
-    "has parameters that were not used in producing loss. "
+    "Expected to have finished reduction in the prior iteration before starting a new one. This error "
+    "indicates that your module has parameters that were not used in producing loss. "
 )
 _ENABLE = (
-    "You can enable unused parameter detection by passing the keyword argument `find_unused_parameters=True` to "
-    "`torch.nn.parallel.DistributedDataParallel`, and by \nmaking sure all `forward` function outputs participate in calculating loss. "
+    "You can enable unused parameter detection by passing the keyword argument `find_unused_parameters=True` "
+    "to `torch.nn.parallel.DistributedDataParallel`, and by \nmaking sure all `forward` function outputs "
+    "participate in calculating loss. "
 )
 _LOCATE = (
-    "\nIf you already have done the above, then the distributed data parallel module wasn't able to locate the output tensors in the "
-    "return value of your module's `forward` function. Please include the loss function and the structure of the return value of "
-    "`forward` of your module when reporting this issue (e.g. list, dict, iterable)."
+    "\nIf you already have done the above, then the distributed data parallel module wasn't able to locate "
+    "the output tensors in the return value of your module's `forward` function. Please include the loss "
+    "function and the structure of the return value of `forward` of your module when reporting this issue "
+    "(e.g. list, dict, iterable)."
 )
 _ONCE = (
-    "Expected to mark a variable ready only once. This error is caused by one of the following reasons: 1) Use of a module parameter "
-    "outside the `forward` function. Please make sure model parameters are not shared across multiple concurrent forward-backward "
-    "passes. or try to use _set_static_graph() as a workaround if this module graph does not change during training loop."
-    "2) Reused parameters in multiple reentrant backward passes. For example, if you use multiple `checkpoint` functions to wrap the "
-    "same part of your model, it would result in the same set of parameters been used by different reentrant backward passes multiple "
-    "times, and hence marking a variable ready multiple times. DDP does not support such use cases in default. You can try to use "
-    "_set_static_graph() as a workaround if your module graph does not change over iterations."
+    "Expected to mark a variable ready only once. This error is caused by one of the following reasons: 1) "
+    "Use of a module parameter outside the `forward` function. Please make sure model parameters are not "
+    "shared across multiple concurrent forward-backward passes. or try to use _set_static_graph() as a "
+    "workaround if this module graph does not change during training loop.2) Reused parameters in multiple "
+    "reentrant backward passes. For example, if you use multiple `checkpoint` functions to wrap the same "
+    "part of your model, it would result in the same set of parameters been used by different reentrant "
+    "backward passes multiple times, and hence marking a variable ready multiple times. DDP does not support "
+    "such use cases in default. You can try to use _set_static_graph() as a workaround if your module graph "
+    "does not change over iterations."
 )
 _CHUNK = 8 << 20
 """Bytes that are broadcast together."""
@@ -50,7 +55,9 @@ _CHUNK = 8 << 20
 class GradBucket:
     """Gradients that are reduced together, as `dist.GradBucket` shows them to communication hooks."""
 
-    def __init__(self, index: int, parameters: Sequence[torch.Tensor], gradients: Sequence[torch.Tensor], *, last: bool) -> None:
+    def __init__(
+        self, index: int, parameters: Sequence[torch.Tensor], gradients: Sequence[torch.Tensor], *, last: bool
+    ) -> None:
         self._index = index
         self._parameters = list(parameters)
         self._gradients = list(gradients)
@@ -94,7 +101,11 @@ class Logger:
     """`dist.Logger` without anything to log."""
 
     def __init__(self, reducer: Reducer) -> None:
-        self._data: dict[str, Any] = {"world_size": reducer.group.size(), "rank": reducer.group.rank(), "comm_hook": ""}
+        self._data: dict[str, Any] = {
+            "world_size": reducer.group.size(),
+            "rank": reducer.group.rank(),
+            "comm_hook": "",
+        }
 
     def _get_ddp_logging_data(self) -> Any:
         strings = {name: value for name, value in self._data.items() if isinstance(value, str)}
@@ -132,7 +143,9 @@ class Reducer:
         **__: Any,
     ) -> None:
         if any(expect_sparse_gradients):
-            raise UnsupportedFeatureError("DistributedDataParallel with sparse gradients is not supported on a virtual machine.")
+            raise UnsupportedFeatureError(
+                "DistributedDataParallel with sparse gradients is not supported on a virtual machine."
+            )
         self.group = process_group
         self._parameters = list(params)
         self._buckets = [list(indices) for indices in bucket_indices]
@@ -171,15 +184,19 @@ class Reducer:
 
     def _flat(self, indices: Sequence[int]) -> torch.Tensor:
         first = self._parameters[indices[0]]
-        return torch.zeros(sum(self._parameters[index].numel() for index in indices), dtype=first.dtype, device=first.device)
+        return torch.zeros(
+            sum(self._parameters[index].numel() for index in indices), dtype=first.dtype, device=first.device
+        )
 
-    # -- one step ------------------------------------------------------------------------------------------------------
+    # -- one step
 
     def prepare_for_forward(self) -> None:
         """A forward pass with synchronization begins."""
 
     def prepare_for_backward(self, outputs: Sequence[torch.Tensor]) -> None:
-        """A forward pass ended. Raises RuntimeError when the step before left parameters without a gradient."""
+        """A forward pass ended. Raises RuntimeError when the step before left parameters without a
+        gradient.
+        """
         if not self._finished:
             raise RuntimeError(self._unfinished())
         self._expects = True
@@ -218,11 +235,14 @@ class Reducer:
             named = self._names.get(index)
             where = f" with name {named}" if named else ""
             raise RuntimeError(
-                f"{_ONCE}\nParameter at index {index}{where} has been marked as ready twice. This means that multiple autograd "
+                f"{_ONCE}\nParameter at index {index}{where} has been marked as ready twice. This means "
+                "that multiple autograd "
                 "engine  hooks have fired for this particular parameter during this iteration."
             )
         self._ready.add(index)
-        while self._next < len(self._buckets) and all(each in self._ready for each in self._buckets[self._next]):
+        while self._next < len(self._buckets) and all(
+            each in self._ready for each in self._buckets[self._next]
+        ):
             self._reduce(self._next)
             self._next += 1
         if self._next == len(self._buckets):
@@ -241,11 +261,15 @@ class Reducer:
         with torch.no_grad():
             factor = self._factor()
             gradients = [
-                torch.zeros_like(each, memory_format=torch.contiguous_format) if each.grad is None else each.grad.detach().clone()
+                torch.zeros_like(each, memory_format=torch.contiguous_format)
+                if each.grad is None
+                else each.grad.detach().clone()
                 for each in parameters
             ]
             if any(gradient.is_sparse for gradient in gradients):
-                raise UnsupportedFeatureError("Sparse gradients under DistributedDataParallel are not supported on a virtual machine.")
+                raise UnsupportedFeatureError(
+                    "Sparse gradients under DistributedDataParallel are not supported on a virtual machine."
+                )
             bucket = GradBucket(number, parameters, gradients, last=number == len(self._buckets) - 1)
             if self._hook is None:
                 for gradient in gradients:
@@ -281,7 +305,11 @@ class Reducer:
         with torch.no_grad():
             used = self._used_anywhere()
             for number, indices in enumerate(self._buckets):
-                views = split_like(self._memory[number], [self._parameters[index] for index in indices]) if self._as_views else []
+                views = (
+                    split_like(self._memory[number], [self._parameters[index] for index in indices])
+                    if self._as_views
+                    else []
+                )
                 for place, index in enumerate(indices):
                     if index not in used:
                         continue
@@ -315,10 +343,15 @@ class Reducer:
         names = [self._names[index] for index in left if index in self._names]
         text = _NOT_FINISHED + ("" if self._find_unused else _ENABLE) + _LOCATE
         if names:
-            text += f"\nParameters which did not receive grad for rank {self.group.rank()}: {', '.join(names)}"
-        return text + f"\nParameter indices which did not receive grad for rank {self.group.rank()}: {' '.join(map(str, left))}"
+            text += (
+                f"\nParameters which did not receive grad for rank {self.group.rank()}: {', '.join(names)}"
+            )
+        return (
+            text + f"\nParameter indices which did not receive grad for rank {self.group.rank()}: "
+            f"{' '.join(map(str, left))}"
+        )
 
-    # -- what DistributedDataParallel asks for besides -----------------------------------------------------------------
+    # -- what DistributedDataParallel asks for besides
 
     def _rebuild_buckets(self) -> bool:
         return False
@@ -332,7 +365,10 @@ class Reducer:
             GradBucket(
                 number,
                 [self._parameters[index] for index in indices],
-                [torch.zeros_like(self._parameters[index], memory_format=torch.contiguous_format) for index in indices],
+                [
+                    torch.zeros_like(self._parameters[index], memory_format=torch.contiguous_format)
+                    for index in indices
+                ],
                 last=number == last,
             )
             for number, indices in enumerate(self._buckets)
@@ -375,7 +411,9 @@ class Reducer:
         self._futures += futures
 
     def _set_mixed_precision_param_dtype(self, dtype: torch.dtype) -> None:
-        raise UnsupportedFeatureError("DistributedDataParallel(mixed_precision=...) is not supported on a virtual machine.")
+        raise UnsupportedFeatureError(
+            "DistributedDataParallel(mixed_precision=...) is not supported on a virtual machine."
+        )
 
     def set_logger(self, logger: Any) -> None:
         """Nothing is logged."""
@@ -415,7 +453,7 @@ def _reached(outputs: Sequence[torch.Tensor]) -> set[int]:
     return found
 
 
-# -- torch's functions around it -----------------------------------------------------------------------------------------------------
+# -- torch's functions around it
 
 
 def _builtin(reducer: Reducer, kind: Any) -> Callable[[GradBucket], Any]:
@@ -433,16 +471,17 @@ def _builtin(reducer: Reducer, kind: Any) -> Callable[[GradBucket], Any]:
 
 
 def _verify(group: Any, params: Sequence[torch.Tensor], place: torch.device) -> None:
-    """All ranks have the same parameters; what they tell each other goes over `place`, which in C++ is the first parameter's device.
-    Raises RuntimeError with torch's text when they do not."""
+    """All ranks have the same parameters; what they tell each other goes over `place`, which in C++ is the
+    first parameter's device. Raises RuntimeError with torch's text when they do not.
+    """
     rank = group.rank()
     counts = [torch.empty(1, dtype=torch.int64, device=place) for _ in range(group.size())]
     dist.all_gather(counts, torch.tensor([len(params)], device=place), group=group)
     for other, count in enumerate(counts):
         if count.item() != len(params):
             raise RuntimeError(
-                f"DDP expects same model across all ranks, but Rank {rank} has {len(params)} params, while rank {other} has "
-                f"inconsistent {count.item()} params."
+                f"DDP expects same model across all ranks, but Rank {rank} has {len(params)} params, while "
+                f"rank {other} has inconsistent {count.item()} params."
             )
     for what, own in (
         ("sizes", [[each.dim()] for each in params]),
@@ -456,12 +495,14 @@ def _verify(group: Any, params: Sequence[torch.Tensor], place: torch.device) -> 
             if mine != [next(first) for _ in mine]:
                 shown = list(params[index].stride() if what == "strides" else params[index].size())
                 raise RuntimeError(
-                    f"[{rank}]: params[{index}] in this process with {what} {shown} appears not to match {what} of the same param in "
-                    "process 0."
+                    f"[{rank}]: params[{index}] in this process with {what} {shown} appears not to match "
+                    f"{what} of the same param in process 0."
                 )
 
 
-def _broadcast(group: Any, tensors: Sequence[torch.Tensor], buffer_size: int, authoritative_rank: int = 0) -> None:
+def _broadcast(
+    group: Any, tensors: Sequence[torch.Tensor], buffer_size: int, authoritative_rank: int = 0
+) -> None:
     options = dist.BroadcastOptions()
     options.rootRank = authoritative_rank
     options.rootTensor = 0
@@ -469,7 +510,11 @@ def _broadcast(group: Any, tensors: Sequence[torch.Tensor], buffer_size: int, au
     size = 0
     with torch.no_grad():
         for tensor in [*tensors, None]:
-            if together and (tensor is None or size > _CHUNK or (tensor.dtype, tensor.device) != (together[0].dtype, together[0].device)):
+            if together and (
+                tensor is None
+                or size > _CHUNK
+                or (tensor.dtype, tensor.device) != (together[0].dtype, together[0].device)
+            ):
                 sent = [each.detach().contiguous() for each in together]
                 group.broadcast(sent, options).wait()
                 for each, got in zip(together, sent, strict=True):
@@ -482,9 +527,16 @@ def _broadcast(group: Any, tensors: Sequence[torch.Tensor], buffer_size: int, au
 
 
 def _apart(original: Callable[..., Any]) -> Callable[..., Any]:
-    """torch's buckets, each of one GPU: torch asks each tensor for its device, and here C++ sees one for all."""
+    """torch's buckets, each of one GPU: torch asks each tensor for its device, and here C++ sees one for
+    all.
+    """
 
-    def compute(tensors: Sequence[torch.Tensor], limits: Any, expect_sparse: Sequence[bool] = (), tensor_indices: Any = ()) -> Any:
+    def compute(
+        tensors: Sequence[torch.Tensor],
+        limits: Any,
+        expect_sparse: Sequence[bool] = (),
+        tensor_indices: Any = (),
+    ) -> Any:
         devices = [tensor.device for tensor in tensors]
         if len(set(devices)) < 2 or tensor_indices:
             return original(tensors, limits, list(expect_sparse), list(tensor_indices))
@@ -493,7 +545,10 @@ def _apart(original: Callable[..., Any]) -> Callable[..., Any]:
             places = [place for place, own in enumerate(devices) if own == device]
             sparse = [expect_sparse[place] for place in places] if expect_sparse else []
             buckets, sizes = original([tensors[place] for place in places], limits, sparse)
-            found += [([places[index] for index in bucket], size) for bucket, size in zip(buckets, sizes, strict=True)]
+            found += [
+                ([places[index] for index in bucket], size)
+                for bucket, size in zip(buckets, sizes, strict=True)
+            ]
         found.sort(key=lambda each: min(each[0]))
         return [bucket for bucket, _ in found], [size for _, size in found]
 
@@ -539,12 +594,18 @@ def install_reducer(patches: Patches) -> None:
         if not virtual and takes_host(group):
             original["_verify_params_across_processes"](group, params, of)
             return
-        sample = params[0].detach().reshape(-1)[:1]  # what goes wrong with the group is told of a parameter, not of a helper of ours
+        sample = (
+            params[0].detach().reshape(-1)[:1]
+        )  # what goes wrong with the group is told of a parameter, not of a helper of ours
         dist.all_gather([torch.empty_like(sample) for _ in range(group.size())], sample, group=group)
-        _verify(group, params, params[0].device if virtual else torch.device("cuda", torch.cuda.current_device()))
+        _verify(
+            group, params, params[0].device if virtual else torch.device("cuda", torch.cuda.current_device())
+        )
 
     def broadcast(group: Any, tensors: Any, buffer_size: int, authoritative_rank: int = 0) -> None:
-        (_broadcast if any(map(is_virtual, tensors)) else original["_broadcast_coalesced"])(group, tensors, buffer_size, authoritative_rank)
+        (_broadcast if any(map(is_virtual, tensors)) else original["_broadcast_coalesced"])(
+            group, tensors, buffer_size, authoritative_rank
+        )
 
     replaced = {
         "_compute_bucket_assignment_by_size": _apart(dist._compute_bucket_assignment_by_size),  # type: ignore[attr-defined]  # not in its stubs

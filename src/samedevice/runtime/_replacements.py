@@ -1,7 +1,9 @@
-"""Composite operators that C++ takes apart before any mode sees them, and that do for carriers what they do not do on CUDA.
+"""Composite operators that C++ takes apart before any mode sees them, and that do for carriers what they do
+not do on CUDA.
 
-Must guarantee: real CPU tensors never reach a replacement; machines nest and share one registration, which ends with the last.
-See Note [Attention below autograd's composite] for the two ways in which such an operator is reached.
+Must guarantee: real CPU tensors never reach a replacement; machines nest and share one registration, which
+ends with the last. See Note [Attention below autograd's composite] for the two ways in which such an operator
+is reached.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """`safetensors.safe_open` for virtual GPUs.
 
-Must guarantee: a file is mapped and only the pages that somebody looks at are read. The library itself copies each tensor through
-pinned memory to a GPU, by address, and a large virtual tensor's address has no memory behind it.
+Must guarantee: a file is mapped and only the pages that somebody looks at are read. The library itself copies
+each tensor through pinned memory to a GPU, by address, and a large virtual tensor's address has no memory
+behind it.
 """
 
 from __future__ import annotations
@@ -94,7 +95,9 @@ class _SafeOpen:
             return cls.original(filename, *given, device=device, **kwargs)
         if "backend" in kwargs:
             kwargs["backend"] = "mmap"
-        file = cls.original(filename, framework, device=device, **kwargs)  # raises for what the library refuses
+        file = cls.original(
+            filename, framework, device=device, **kwargs
+        )  # raises for what the library refuses
         if index is None or index < 0:
             return file
         return _Opened(cls.original(filename, framework, device="cpu", **kwargs), index, cls.books)

@@ -1,7 +1,8 @@
 """Saving virtual tensors with safetensors.
 
-Must guarantee: values that are known are written as they are; unknown ones become holes of the file, which read as zeros, so that
-a model of any size is saved in no time and space; loaded on a machine, the holes, which the metadata name, are ghosts.
+Must guarantee: values that are known are written as they are; unknown ones become holes of the file, which
+read as zeros, so that a model of any size is saved in no time and space; loaded on a machine, the holes,
+which the metadata name, are ghosts.
 """
 
 from __future__ import annotations
@@ -129,9 +130,14 @@ def _patch_older(patches: Patches, machine_engine: Engine, module: ModuleType) -
         return _Entry(codes[spec["dtype"]], tuple(spec["shape"]), len(data), memoryview(data))
 
     def serialize_here(specs: Mapping[str, Any], metadata: Any = None) -> Any:
-        absent = {name: spec["data"].size for name, spec in specs.items() if isinstance(spec["data"], _Absence)}
+        absent = {
+            name: spec["data"].size for name, spec in specs.items() if isinstance(spec["data"], _Absence)
+        }
         _refuse_large(sum(absent.values()))
-        filled = {name: {**spec, "data": bytes(absent[name])} if name in absent else spec for name, spec in specs.items()}
+        filled = {
+            name: {**spec, "data": bytes(absent[name])} if name in absent else spec
+            for name, spec in specs.items()
+        }
         return serialize(filled, metadata=metadata)
 
     patches.attribute(module, "_tobytes", tobytes_here)
@@ -172,28 +178,38 @@ def _known(machine_engine: Engine, tensor: torch.Tensor) -> torch.Tensor | None:
 def _refuse_large(size: int) -> None:
     if size > HOST_LIMIT:
         raise UnsupportedFeatureError(
-            f"The values of {size / (1 << 20):.0f} MiB of tensors are not known on a virtual machine, and zeros in their place "
+            f"The values of {size / (1 << 20):.0f} MiB of tensors are not known on a virtual machine, and "
+            "zeros in their place "
             "would take as much memory. Save to a file (safetensors.torch.save_file), which leaves holes."
         )
 
 
-def _file_writer(machine_engine: Engine, original: Any, entry: Callable[[Any], _Entry]) -> Callable[..., None]:
+def _file_writer(
+    machine_engine: Engine, original: Any, entry: Callable[[Any], _Entry]
+) -> Callable[..., None]:
     """`serialize_file`, which leaves holes; a file without any is the library's own business."""
 
-    def serialize_file(specs: Mapping[str, Any], filename: Any, metadata: Mapping[str, str] | None = None) -> None:
+    def serialize_file(
+        specs: Mapping[str, Any], filename: Any, metadata: Mapping[str, str] | None = None
+    ) -> None:
         entries = {name: entry(spec) for name, spec in specs.items()}
         unknown = sum(one.data is None for one in entries.values())
         if not unknown:
             original(specs, filename, metadata=metadata)
             return
         warn_of_unknown(machine_engine.books, unknown, len(entries), str(filename))
-        note = f"a virtual machine wrote zeros for {unknown} of {len(entries)} tensors, whose values it does not know"
+        note = (
+            f"a virtual machine wrote zeros for {unknown} of {len(entries)} tensors, whose values it does "
+            "not know"
+        )
         _write(Path(filename), entries, {_NOTE: note}, metadata or {})
 
     return serialize_file
 
 
-def _write(path: Path, entries: Mapping[str, _Entry], note: Mapping[str, str], metadata: Mapping[str, str]) -> None:
+def _write(
+    path: Path, entries: Mapping[str, _Entry], note: Mapping[str, str], metadata: Mapping[str, str]
+) -> None:
     """The library's file format, in its order of tensors, with holes."""
     # Wider types first, then by name: each tensor is then aligned.
     names = sorted(entries, key=lambda name: (-_width(entries[name]), name))

@@ -1,11 +1,13 @@
 """`torch.save` and `torch.load` on a virtual machine.
 
-Must guarantee: a saved file is a normal torch file whose storages are tagged with their virtual devices, so that plain torch reads
-it with `map_location="cpu"`; what is loaded to a virtual GPU and too large to hold values is never read.
+Must guarantee: a saved file is a normal torch file whose storages are tagged with their virtual devices, so
+that plain torch reads it with `map_location="cpu"`; what is loaded to a virtual GPU and too large to hold
+values is never read.
 
 Note [Values that are not known]
-Large virtual tensors have no values. They are saved as holes, which read as zeros and take no space in a file; the file's
-record `samedevice_unknown` names them, so that a later load on a machine knows them as assumed. Plain torch ignores that record.
+Large virtual tensors have no values. They are saved as holes, which read as zeros and take no space in a
+file; the file's record `samedevice_unknown` names them, so that a later load on a machine knows them as
+assumed. Plain torch ignores that record.
 """
 
 from __future__ import annotations
@@ -36,7 +38,8 @@ def warn_of_unknown(books: Books, count: int, total: int, what: str) -> None:
     """Say that a file lacks values, at the line that writes it."""
     place = resolve(books.site())
     text = (
-        f"samedevice: {what} holds zeros in place of {count} of its {total} tensors: a virtual machine does not know the values "
+        f"samedevice: {what} holds zeros in place of {count} of its {total} tensors: a virtual machine does "
+        "not know the values "
         "of large GPU tensors. Do not use this file for anything but another virtual run."
     )
     if place is None:
@@ -46,7 +49,9 @@ def warn_of_unknown(books: Books, count: int, total: int, what: str) -> None:
 
 
 class _Writer:
-    """A zip writer that leaves holes for unknown values; `target` is what the user told `torch.save` to write to."""
+    """A zip writer that leaves holes for unknown values; `target` is what the user told `torch.save` to write
+    to.
+    """
 
     def __init__(self, writer: Any, target: Any, machine_engine: Engine) -> None:
         self._writer = writer
@@ -82,7 +87,9 @@ class _Writer:
         if self._unknown:
             text = json.dumps(self._unknown)
             self._writer.write_record(_UNKNOWN_RECORD, text, len(text))
-            warn_of_unknown(self._engine.books, len(self._unknown), self._storages, "the file that torch.save wrote")
+            warn_of_unknown(
+                self._engine.books, len(self._unknown), self._storages, "the file that torch.save wrote"
+            )
         self._writer.write_end_of_file()
 
 
@@ -128,7 +135,9 @@ class _Reader:
 
     def read(self, name: str, size: int) -> torch.UntypedStorage:
         """The bytes of a storage, in memory of their own."""
-        found: torch.UntypedStorage = self._reader.get_storage_from_record(name, size, Storage)._typed_storage()._untyped_storage
+        found: torch.UntypedStorage = (
+            self._reader.get_storage_from_record(name, size, Storage)._typed_storage()._untyped_storage
+        )
         return found
 
     def get_storage_from_record(self, name: str, size: int, kind: Any) -> Any:

@@ -1,4 +1,6 @@
-"""An operator whose tensors are on several devices: judge it, record what CUDA would refuse, and bring what must move."""
+"""An operator whose tensors are on several devices: judge it, record what CUDA would refuse, and bring what
+must move.
+"""
 
 from __future__ import annotations
 
@@ -40,12 +42,16 @@ class Settling:
         self.unlisted: dict[str, int] = {}
         """Operators that met mixed devices and have no row of their own, with how often."""
         self.host_moved = False
-        """Whether real host memory was moved for an operator, so that a gradient may be on its way back there."""
+        """Whether real host memory was moved for an operator, so that a gradient may be on its way back
+        there.
+        """
         self.gradient_back: Callable[[torch.Tensor], None] | None = None
         """Told of tensors that were moved for an operator and want their gradient back."""
 
     def settle(self, call: Call) -> Call:
-        """The same call with all its tensors on one device. Raises as CUDA does when the machine was asked to."""
+        """The same call with all its tensors on one device. Raises as CUDA does when the machine was asked
+        to.
+        """
         op = call.op
         frame = caller()
         named = _named_tensors(op, call.args, call.kwargs)
@@ -64,7 +70,14 @@ class Settling:
                     _log.debug("no row for %s: %s", op.name, row.source)
                 self.unlisted[op.name] = self.unlisted.get(op.name, 0) + 1
             arguments = [
-                Argument(name, str(device), tensor.dim(), written, str(tensor.dtype).removeprefix("torch."), tensor.numel())
+                Argument(
+                    name,
+                    str(device),
+                    tensor.dim(),
+                    written,
+                    str(tensor.dtype).removeprefix("torch."),
+                    tensor.numel(),
+                )
                 for (name, tensor, written), device in zip(named, devices, strict=True)
             ]
             refusal = judge_devices(row, arguments, _TORCH_VERSION)
@@ -75,7 +88,9 @@ class Settling:
         return self._gather(call, named, devices, home)
 
     def check_generator(self, call: Call, generator: Any, target: torch.device) -> None:
-        """Record the finding when a generator belongs to another kind of device than the tensor that it fills."""
+        """Record the finding when a generator belongs to another kind of device than the tensor that it
+        fills.
+        """
         own, op = generator_device(generator), call.op
         if own.type != target.type and not draws_nothing(op, call.args, call.kwargs, call.tensors):
             text = f"Expected a '{target.type}' device type for generator but found '{own.type}'"
@@ -121,7 +136,9 @@ class Settling:
         return moved
 
 
-def _named_tensors(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, torch.Tensor, bool]]:
+def _named_tensors(
+    op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> list[tuple[str, torch.Tensor, bool]]:
     """(argument name, tensor, written) of every tensor, in schema order."""
     found: list[tuple[str, torch.Tensor, bool]] = []
     writes = op.writes(args)
@@ -131,11 +148,15 @@ def _named_tensors(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         if isinstance(value, Tensor):
             found.append((name, value, written))
         elif isinstance(value, (list, tuple)):
-            found.extend((f"{name}[{i}]", part, written) for i, part in enumerate(value) if isinstance(part, Tensor))
+            found.extend(
+                (f"{name}[{i}]", part, written) for i, part in enumerate(value) if isinstance(part, Tensor)
+            )
     return found
 
 
-def _home(op: Operator, named: Sequence[tuple[str, torch.Tensor, bool]], devices: Sequence[torch.device]) -> torch.device:
+def _home(
+    op: Operator, named: Sequence[tuple[str, torch.Tensor, bool]], devices: Sequence[torch.device]
+) -> torch.device:
     """Where the operator runs: with what it changes or indexes, else on the first GPU among its tensors."""
     if op.form is Form.INPLACE:
         for (_, _, written), device in zip(named, devices, strict=True):

@@ -1,7 +1,8 @@
 """Tensors of virtual GPUs in queues and pipes between processes.
 
-CUDA's memory is shared by handle: the other process sees what this one writes, and nothing is allocated there. Here the bytes move to
-shared memory of the host, which both processes then have as the tensor's values. Memory without values is sent without.
+CUDA's memory is shared by handle: the other process sees what this one writes, and nothing is allocated
+there. Here the bytes move to shared memory of the host, which both processes then have as the tensor's
+values. Memory without values is sent without.
 """
 
 from __future__ import annotations
@@ -30,7 +31,12 @@ def install_sharing(patches: Patches, books: Books) -> None:
 
     def reduce_tensor(tensor: torch.Tensor) -> Any:
         record = memory_of(tensor)
-        if record is None or not record.virtual or record.device.type == "cpu" or tensor.layout != torch.strided:
+        if (
+            record is None
+            or not record.virtual
+            or record.device.type == "cpu"
+            or tensor.layout != torch.strided
+        ):
             return reduce(tensor)
         if is_in_bad_fork():
             raise torch.AcceleratorError(INITIALIZATION_ERROR)
@@ -48,7 +54,9 @@ def install_sharing(patches: Patches, books: Books) -> None:
     for kind, known in list(registered.items()):
         if known is reduce:
             patches.item(registered, kind, reduce_tensor)
-    patches.call(lambda: _books.append(books), lambda: _books.remove(books), "samedevice.runtime._sharing._books")
+    patches.call(
+        lambda: _books.append(books), lambda: _books.remove(books), "samedevice.runtime._sharing._books"
+    )
 
 
 def _share(storage: torch.UntypedStorage) -> None:
@@ -57,21 +65,31 @@ def _share(storage: torch.UntypedStorage) -> None:
     share(storage)
 
 
-def _rebuild(kind: type, shared: Any, told: tuple[str, int, bool], geometry: Any, requires_grad: bool) -> torch.Tensor:
+def _rebuild(
+    kind: type, shared: Any, told: tuple[str, int, bool], geometry: Any, requires_grad: bool
+) -> torch.Tensor:
     with _lock:
         books = _books[-1] if _books else None
     device, nbytes, assumed = told
     if books is None:
-        raise UnsupportedFeatureError(f"This process got a tensor on {device} of a virtual machine, and is on none. Send tensor.cpu().")
+        raise UnsupportedFeatureError(
+            f"This process got a tensor on {device} of a virtual machine, and is on none. Send tensor.cpu()."
+        )
     size, stride, offset, dtype = geometry
     before, engine.raw = engine.raw, True
     try:
         whole = carrier((nbytes,), (1,), torch.uint8)
-        record = Memory(books.state.device(device), virtual=True, made=books.site())  # booked where it was allocated
+        record = Memory(
+            books.state.device(device), virtual=True, made=books.site()
+        )  # booked where it was allocated
         record.address = books.address(nbytes)
         record.shadow, record.assumed = shared, assumed
         storage_of(whole)._sd = record
         made = torch.empty(0, dtype=dtype, device="meta").set_(storage_of(whole), offset, size, stride)
     finally:
         engine.raw = before
-    return torch.nn.Parameter(made, requires_grad) if issubclass(kind, torch.nn.Parameter) else made.requires_grad_(requires_grad)
+    return (
+        torch.nn.Parameter(made, requires_grad)
+        if issubclass(kind, torch.nn.Parameter)
+        else made.requires_grad_(requires_grad)
+    )

@@ -1,7 +1,7 @@
 """Operators on sparse tensors: they are computed on the CPU, from the values of the parts.
 
-Must guarantee: the result of an operator is a sparse tensor of carriers or a carrier, where the operator ran. Unknown values stand in
-as everywhere, and what follows from them is unknown.
+Must guarantee: the result of an operator is a sparse tensor of carriers or a carrier, where the operator ran.
+Unknown values stand in as everywhere, and what follows from them is unknown.
 """
 
 from __future__ import annotations
@@ -39,7 +39,10 @@ class Sparse:
         if not any(record.__class__ is Memory and record.virtual for record in records):
             return NotImplemented
         call = Call(op, args, kwargs, tensors, records)
-        if len({str(record.device) for record in records if record.__class__ is Memory}) > 1 or None in records:
+        if (
+            len({str(record.device) for record in records if record.__class__ is Memory}) > 1
+            or None in records
+        ):
             call = self._settling.settle(call)
         if op.func is MAKES_OF_PARTS[-1]:  # the size follows from the indices
             host = op.func(*[to_value(value) for value in call.args], **{**call.kwargs, "device": CPU})
@@ -57,16 +60,25 @@ class Sparse:
             call.target = target if target.type == "cuda" else call.home
         if op.form is Form.INPLACE:
             return self._in_place(call)
-        known = all(record.__class__ is not Memory or not record.virtual or record.shadow is not None for record in call.records)
+        known = all(
+            record.__class__ is not Memory or not record.virtual or record.shadow is not None
+            for record in call.records
+        )
         result = NotImplemented if op.form is Form.MIXED else self._calculation.results(call, force=not known)
         if result is NotImplemented:
-            raise UnsupportedFeatureError(f"{op.short} with sparse tensors is not supported on a virtual machine.")
+            raise UnsupportedFeatureError(
+                f"{op.short} with sparse tensors is not supported on a virtual machine."
+            )
         return result
 
     def _in_place(self, call: Call) -> Any:
         op, args = call.op, call.args
         written = [tensor for position in op.written for tensor in tensors_in(args[position])]
-        unknown = [t for t in call.tensors if (record := memory_of(t)) is not None and record.virtual and record.shadow is None]
+        unknown = [
+            t
+            for t in call.tensors
+            if (record := memory_of(t)) is not None and record.virtual and record.shadow is None
+        ]
         if unknown and all(tensor.layout is torch.strided for tensor in written):
             for tensor in written:
                 forget(tensor)
@@ -77,5 +89,7 @@ class Sparse:
             tensor, value = args[position], values[position]
             if isinstance(tensor, torch.Tensor) and tensor.layout is not torch.strided:
                 assumed = any(record.__class__ is Memory and record.uncomputed for record in call.records)
-                _set_data(tensor, self._books.with_value(value, call.home, self._books.site(), assumed=assumed))
+                _set_data(
+                    tensor, self._books.with_value(value, call.home, self._books.site(), assumed=assumed)
+                )
         return args[op.returned[0]] if op.returned else None

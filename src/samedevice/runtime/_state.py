@@ -22,13 +22,15 @@ CPU = torch.device("cpu")
 META = torch.device("meta")
 
 _INVALID_ORDINAL = (
-    "CUDA error: invalid device ordinal\n"
-    "GPU device may be out of range, do you have enough GPUs?\n"
-    "CUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be incorrect.\n"
-    "For debugging consider passing CUDA_LAUNCH_BLOCKING=1\n"
-    "Device-side assertion tracking was not enabled by user."
+    "CUDA error: invalid device ordinal\nGPU device may be out of range, do you have enough GPUs?\nCUDA "
+    "kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be "
+    "incorrect.\nFor debugging consider passing CUDA_LAUNCH_BLOCKING=1\nDevice-side assertion tracking was "
+    "not enabled by user."
 )
-_FORKED = "Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must use the 'spawn' start method"
+_FORKED = (
+    "Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must use the "
+    "'spawn' start method"
+)
 
 
 class MachineState:
@@ -38,12 +40,15 @@ class MachineState:
         self.machine = machine
         self.initialized = False
         self.type_on_gpu = False
-        """Whether `torch.set_default_tensor_type` was given a type on the GPU: tensors are then made there."""
+        """Whether `torch.set_default_tensor_type` was given a type on the GPU: tensors are then made there.
+        """
         self.pid = os.getpid()
         self.rank: int | None = None
         """Of this process in the process group that it made last, also after that group's end."""
         self.memory_observers: list[Callable[[int, int, int, int], object]] = []
-        """Called with device, bytes asked for, total and free bytes before an allocation that does not fit raises."""
+        """Called with device, bytes asked for, total and free bytes before an allocation that does not fit
+        raises.
+        """
         self.registered: dict[int, int] = {}
         """Memory of the host that was pinned where it lies: bytes by address."""
         self._physical = [DeviceLedger(gpu.total_memory) for gpu in machine.gpus]
@@ -55,7 +60,7 @@ class MachineState:
         self._generator_lock = threading.Lock()
         self.refresh_visible()
 
-    # -- devices ---------------------------------------------------------------------------------------------------
+    # -- devices
 
     def refresh_visible(self) -> None:
         """Read `CUDA_VISIBLE_DEVICES`; after initialization the choice stands, as in CUDA."""
@@ -63,7 +68,9 @@ class MachineState:
             self._visible = visible_devices(os.environ.get("CUDA_VISIBLE_DEVICES"), self.machine)
 
     def initialize(self) -> None:
-        """What the first CUDA call does: the visible devices are fixed. Raises RuntimeError in a forked child."""
+        """What the first CUDA call does: the visible devices are fixed. Raises RuntimeError in a forked
+        child.
+        """
         if not self.initialized:
             self.refresh_visible()
             if not self._visible:
@@ -118,7 +125,9 @@ class MachineState:
         return self._devices[index]
 
     def device(self, target: Any) -> torch.device:
-        """Normalize what users write for a device: an integer, a string, a `torch.device`, None for the current GPU."""
+        """Normalize what users write for a device: an integer, a string, a `torch.device`, None for the
+        current GPU.
+        """
         if target is None:
             return self.cuda(None)
         if isinstance(target, int):
@@ -139,7 +148,9 @@ class MachineState:
         self._local.current = index
 
     def uninitialize(self) -> None:
-        """As before the first CUDA call: `CUDA_VISIBLE_DEVICES` is read anew. Nothing may be held on any device."""
+        """As before the first CUDA call: `CUDA_VISIBLE_DEVICES` is read anew. Nothing may be held on any
+        device.
+        """
         self.initialized = False
         self.pid = os.getpid()
         self.refresh_visible()
@@ -151,15 +162,19 @@ class MachineState:
             raise ValueError(f"Expected a cuda device, but got: {device}")
         return int(device.index)
 
-    # -- random numbers --------------------------------------------------------------------------------------------
+    # -- random numbers
 
     def generator(self, index: int) -> torch._C.Generator:
-        """Default generator of a device: a CPU engine of its own, seeded as torch seeds the CPU's until told otherwise."""
+        """Default generator of a device: a CPU engine of its own, seeded as torch seeds the CPU's until told
+        otherwise.
+        """
         with self._generator_lock:
             found = self._generators.get(index)
             if found is None:
                 found = VirtualGenerator(self._devices[index])
-                found.manual_seed(torch.default_generator.initial_seed() if self._seed is None else self._seed)
+                found.manual_seed(
+                    torch.default_generator.initial_seed() if self._seed is None else self._seed
+                )
                 self._generators[index] = found
             return found
 
@@ -174,8 +189,9 @@ class MachineState:
 def visible_devices(variable: str | None, machine: Machine) -> list[int]:
     """Physical indices that `CUDA_VISIBLE_DEVICES` shows, by the rules of the CUDA driver.
 
-    Unset shows all. An entry that names no device ends the list (the driver ignores it and everything after it); a device
-    named twice shows none. Source: CUDA C++ Programming Guide, appendix CUDA Environment Variables.
+    Unset shows all. An entry that names no device ends the list (the driver ignores it and everything after
+    it); a device named twice shows none. Source: CUDA C++ Programming Guide, appendix CUDA Environment
+    Variables.
     """
     if variable is None:
         return list(range(len(machine.gpus)))

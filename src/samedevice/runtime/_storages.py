@@ -1,6 +1,7 @@
 """Storages of virtual tensors: their device, address, size, bytes and copies.
 
-Must guarantee: a storage and the tensors over it agree about device and address, and the ledger follows the storage's size.
+Must guarantee: a storage and the tensors over it agree about device and address, and the ledger follows the
+storage's size.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ _raw_device: Any = _Base.device.__get__
 _base_set: Any = torch._C.TensorBase.set_
 
 _NO_IPC = (
-    "Handles of CUDA storages for other processes are not supported on a virtual machine. Send the tensor itself, through a queue or a "
-    "pipe of torch.multiprocessing."
+    "Handles of CUDA storages for other processes are not supported on a virtual machine. Send the tensor "
+    "itself, through a queue or a pipe of torch.multiprocessing."
 )
 
 
@@ -66,8 +67,9 @@ def host_bytes(storage: torch.UntypedStorage, limit: int = HOST_LIMIT) -> torch.
     size = storage.nbytes()
     if size > limit:
         raise UnsupportedFeatureError(
-            f"The values of this {size / (1 << 20):.0f} MiB storage are not known on a virtual machine, and it is too large to "
-            "be written as zeros here. Save to a file by name (torch.save(obj, path)), which leaves a hole in their place."
+            f"The values of this {size / (1 << 20):.0f} MiB storage are not known on a virtual machine, and "
+            "it is too large to be written as zeros here. Save to a file by name (torch.save(obj, path)), "
+            "which leaves a hole in their place."
         )
     return zeros(size)
 
@@ -176,7 +178,8 @@ class _Storages:
         if record is None or size == before:
             _Base.resize_(storage, size)
             return storage
-        # A record of its own for the new block: the old one's death is the free, after the allocation as in CUDA.
+        # A record of its own for the new block: the old one's death is the free, after the allocation as in
+        # CUDA.
         twin = virtual_storage(self._books, size, record.device, record.made, record.moved)
         fresh = record_of(twin)
         assert fresh is not None, "the twin is virtual"
@@ -192,7 +195,9 @@ class _Storages:
         storage._sd = fresh  # type: ignore[attr-defined]
         return storage
 
-    def copy(self, storage: torch.UntypedStorage, source: Any, non_blocking: bool | None = None) -> torch.UntypedStorage:
+    def copy(
+        self, storage: torch.UntypedStorage, source: Any, non_blocking: bool | None = None
+    ) -> torch.UntypedStorage:
         source = getattr(source, "_untyped_storage", source)
         _check_data(source)
         target_record, source_record = record_of(storage), record_of(source)
@@ -200,7 +205,9 @@ class _Storages:
             _Base.copy_(storage, source, bool(non_blocking))
             return storage
         if storage.nbytes() != source.nbytes():
-            raise RuntimeError(f"size does not match, self was {storage.nbytes()} bytes but src was {source.nbytes()} bytes")
+            raise RuntimeError(
+                f"size does not match, self was {storage.nbytes()} bytes but src was {source.nbytes()} bytes"
+            )
         if target_record is not None:
             fill_from(storage, source)
             return storage
@@ -208,7 +215,9 @@ class _Storages:
         _Base.copy_(storage, zeros(source.nbytes()) if known is None else known)
         return storage
 
-    def to(self, storage: torch.UntypedStorage, *, device: Any, non_blocking: bool = False) -> torch.UntypedStorage:
+    def to(
+        self, storage: torch.UntypedStorage, *, device: Any, non_blocking: bool = False
+    ) -> torch.UntypedStorage:
         place = current_state().device(device)
         _check_data(storage)
         if place.type not in ("cpu", "cuda") or (place.type == "cpu" and storage._sd is None):  # type: ignore[attr-defined]
@@ -221,7 +230,9 @@ class _Storages:
             moved._sd.pinned = True  # type: ignore[attr-defined]
         return moved
 
-    def cuda(self, storage: torch.UntypedStorage, device: Any = None, non_blocking: bool = False) -> torch.UntypedStorage:
+    def cuda(
+        self, storage: torch.UntypedStorage, device: Any = None, non_blocking: bool = False
+    ) -> torch.UntypedStorage:
         return self.to(storage, device=current_state().device(device), non_blocking=non_blocking)
 
     def cpu(self, storage: torch.UntypedStorage) -> torch.UntypedStorage:
@@ -253,7 +264,8 @@ class _Storages:
     def getitem(self, storage: torch.UntypedStorage, index: Any) -> Any:
         record = record_of(storage)
         if record is None:
-            # `torch.asarray(storage)` looks at the first byte, which is a page to load for each tensor of a checkpoint.
+            # `torch.asarray(storage)` looks at the first byte, which is a page to load for each tensor of a
+            # checkpoint.
             if self._ghosts and isinstance(index, int) and self._is_ghost(storage):
                 return range(storage.nbytes())[index] * 0
             return _original["__getitem__"](storage, index)
@@ -271,7 +283,9 @@ class _Storages:
         size = max(stop - start, 0)
         with as_engine():
             part: torch.UntypedStorage = storage_of(carrier((size,), (1,), torch.uint8))
-        own = Memory(record.device, virtual=True, made=record.made, moved=record.moved)  # it is no allocation: nothing is booked
+        own = Memory(
+            record.device, virtual=True, made=record.made, moved=record.moved
+        )  # it is no allocation: nothing is booked
         own.assumed, own.address = record.assumed, record.address + start
         if record.shadow is not None:
             own.shadow = _original["__getitem__"](record.shadow, slice(start, start + size))
@@ -320,13 +334,17 @@ class _Storages:
 
         return share
 
-    def write_file(self, storage: torch.UntypedStorage, file: Any, is_real_file: bool, save_size: bool, width: int) -> None:
+    def write_file(
+        self, storage: torch.UntypedStorage, file: Any, is_real_file: bool, save_size: bool, width: int
+    ) -> None:
         if record_of(storage) is not None and is_real_file and known_bytes(storage) is None:
             _write_hole(storage.nbytes(), file, save_size, width)
             return
         _Base._write_file(host_bytes(storage), file, is_real_file, save_size, width)
 
-    def set_from_file(self, storage: torch.UntypedStorage, file: Any, offset: Any, is_real_file: bool, width: int) -> Any:
+    def set_from_file(
+        self, storage: torch.UntypedStorage, file: Any, offset: Any, is_real_file: bool, width: int
+    ) -> Any:
         record = record_of(storage)
         if record is None:
             return _Base._set_from_file(storage, file, offset, is_real_file, width)
@@ -342,12 +360,16 @@ class _Storages:
             record.shadow = Storage(size)
             if size:
                 with as_engine():
-                    record.shadow.copy_(storage_of(torch.frombuffer(bytearray(file.read(size)), dtype=torch.uint8)))
+                    record.shadow.copy_(
+                        storage_of(torch.frombuffer(bytearray(file.read(size)), dtype=torch.uint8))
+                    )
         return storage
 
 
 def _real_bytes(storage: torch.UntypedStorage, record: Memory) -> torch.UntypedStorage:
-    """The bytes of a large host storage, from now on also its own: another process can only get memory that is there."""
+    """The bytes of a large host storage, from now on also its own: another process can only get memory that
+    is there.
+    """
     if record.shadow is None:
         record.shadow = zeros(storage.nbytes())
         record.assumed = True
@@ -375,7 +397,9 @@ def _write_hole(size: int, file: Any, save_size: bool, width: int) -> None:
 
 
 def set_storage(self: torch.Tensor, source: Any = None, *args: Any, **kwargs: Any) -> torch.Tensor:
-    """`Tensor.set_`; C++ cannot tell virtual devices apart, nor a host tensor without values from one on a GPU."""
+    """`Tensor.set_`; C++ cannot tell virtual devices apart, nor a host tensor without values from one on a
+    GPU.
+    """
     if source is None and "source" in kwargs:
         source = kwargs.pop("source")
     given = () if source is None else (source,)
@@ -390,7 +414,8 @@ def set_storage(self: torch.Tensor, source: Any = None, *args: Any, **kwargs: An
     here = seen_device(self)
     if here != there:
         raise RuntimeError(
-            f'Attempted to set the storage of a tensor on device "{here}" to a storage on different device "{there}".  '
+            f'Attempted to set the storage of a tensor on device "{here}" to a storage on different device '
+            f'"{there}".  '
             "This is no longer allowed; the devices must match."
         )
     if meta != raw_is_meta(self):
@@ -407,7 +432,9 @@ def _deepcopy(self: torch.Tensor, memo: dict[int, Any]) -> Any:
 
 
 _original_deepcopy: Any = torch.Tensor.__deepcopy__
-_original: dict[str, Any] = {name: getattr(Storage, name) for name in ("to", "clone", "__getitem__", "share_memory_")}
+_original: dict[str, Any] = {
+    name: getattr(Storage, name) for name in ("to", "clone", "__getitem__", "share_memory_")
+}
 
 
 def install_storages(patches: Patches, machine_engine: Engine) -> None:

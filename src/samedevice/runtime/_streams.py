@@ -1,11 +1,12 @@
 """Streams and events of virtual GPUs.
 
-Operators run at once and in order, so a stream has little more than an identity: its device, its number, and whether it is the
-thread's current one. An event takes the host's time when it is recorded. Both are true `torch.Stream`s and `torch.Event`s,
-C++ included.
+Operators run at once and in order, so a stream has little more than an identity: its device, its number, and
+whether it is the thread's current one. An event takes the host's time when it is recorded. Both are true
+`torch.Stream`s and `torch.Event`s, C++ included.
 
-One thing takes its time: `torch.cuda._sleep`, which programs use to see what waits for what. A stream that sleeps is busy as long
-as a GPU would spin; events recorded on it, and streams that wait for these, end when it ends, and the host waits where it would.
+One thing takes its time: `torch.cuda._sleep`, which programs use to see what waits for what. A stream that
+sleeps is busy as long as a GPU would spin; events recorded on it, and streams that wait for these, end when
+it ends, and the host waits where it would.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ _CUDA_DEVICE_TYPE = 1  # c10::DeviceType::CUDA
 _GREATEST_PRIORITY = -3  # c10::cuda::max_compile_time_stream_priorities - 1, as a priority
 _HANDLE_BASE = 0x5A3E_0000_0000
 HINT = (
-    "\nCUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be incorrect."
-    "\nFor debugging consider passing CUDA_LAUNCH_BLOCKING=1"
-    "\nCompile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.\n"
+    "\nCUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below "
+    "might be incorrect.\nFor debugging consider passing CUDA_LAUNCH_BLOCKING=1\nCompile with "
+    "`TORCH_USE_CUDA_DSA` to enable device-side assertions.\n"
 )
 """What torch adds to each error of the runtime."""
 
@@ -59,7 +60,9 @@ class StreamBook:
         return stream_id
 
     def handle(self) -> int:
-        """A handle for a stream that a program makes by the runtime; even multiples are free, `Stream.cuda_stream` has odd ones."""
+        """A handle for a stream that a program makes by the runtime; even multiples are free,
+        `Stream.cuda_stream` has odd ones.
+        """
         return _HANDLE_BASE + next(self._numbers) * 2 * 16
 
     def occupy(self, index: int, stream_id: int, until: float) -> None:
@@ -195,7 +198,9 @@ def is_capturing() -> bool:
 
 
 class _AnyType(type):
-    """Type of `torch.Stream` and `torch.Event` inside a machine: calls make the right kind, and torch's own are instances, too."""
+    """Type of `torch.Stream` and `torch.Event` inside a machine: calls make the right kind, and torch's own
+    are instances, too.
+    """
 
     original: type
     make: Callable[..., Any]
@@ -204,10 +209,14 @@ class _AnyType(type):
         return cls.make(*args, **kwargs) if "make" in vars(cls) else super().__call__(*args, **kwargs)
 
     def __instancecheck__(cls, instance: Any) -> bool:
-        return isinstance(instance, cls.original) if "make" in vars(cls) else super().__instancecheck__(instance)
+        return (
+            isinstance(instance, cls.original) if "make" in vars(cls) else super().__instancecheck__(instance)
+        )
 
     def __subclasscheck__(cls, subclass: type) -> bool:
-        return issubclass(subclass, cls.original) if "make" in vars(cls) else super().__subclasscheck__(subclass)
+        return (
+            issubclass(subclass, cls.original) if "make" in vars(cls) else super().__subclasscheck__(subclass)
+        )
 
 
 class AnyStream(TorchStream, metaclass=_AnyType):
@@ -236,7 +245,9 @@ class AnyEvent(TorchEvent, metaclass=_AnyType):
     original = TorchEvent
 
     @staticmethod
-    def make(device: Any = None, *, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> Any:
+    def make(
+        device: Any = None, *, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False
+    ) -> Any:
         """An event of a virtual GPU, or torch's own of another device."""
         place = current_state().device(device)
         if place.type == "cuda":
@@ -256,7 +267,9 @@ class Stream(AnyStream):
         else:
             index = _index(device)
             stream_id = kwargs.get("stream_ptr", 0) or stream_book().new(priority)
-        stream: Stream = super().__new__(cls, stream_id=stream_id, device_index=index, device_type=_CUDA_DEVICE_TYPE)
+        stream: Stream = super().__new__(
+            cls, stream_id=stream_id, device_index=index, device_type=_CUDA_DEVICE_TYPE
+        )
         stream._entered = []
         return stream
 
@@ -363,7 +376,13 @@ class Event(AnyEvent):
     _recorded_at: float | None
     _recorded_on: torch.device | None
 
-    def __new__(cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False, external: bool = False) -> Event:
+    def __new__(
+        cls,
+        enable_timing: bool = False,
+        blocking: bool = False,
+        interprocess: bool = False,
+        external: bool = False,
+    ) -> Event:
         # An event of the host: CPU builds have no other.
         event: Event = super().__new__(cls, device=TorchDevice("cpu"))
         event._timing = enable_timing
@@ -371,13 +390,21 @@ class Event(AnyEvent):
         event._recorded_on = None
         return event
 
-    def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False, external: bool = False) -> None:
+    def __init__(
+        self,
+        enable_timing: bool = False,
+        blocking: bool = False,
+        interprocess: bool = False,
+        external: bool = False,
+    ) -> None:
         pass
 
     @classmethod
     def from_ipc_handle(cls, device: Any, handle: bytes) -> NoReturn:
         """Not there: processes share no virtual GPU."""
-        raise UnsupportedFeatureError("torch.cuda.Event.from_ipc_handle is not supported on a virtual machine.")
+        raise UnsupportedFeatureError(
+            "torch.cuda.Event.from_ipc_handle is not supported on a virtual machine."
+        )
 
     def ipc_handle(self) -> NoReturn:
         """Not there: processes share no virtual GPU."""
@@ -407,7 +434,10 @@ class Event(AnyEvent):
         if stream is None:
             stream = current_stream()
         if self._recorded_on is not None and self._recorded_on != stream.device:
-            raise RuntimeError(f"Event device {self._recorded_on.index} does not match recording stream's device {stream.device.index}.")
+            raise RuntimeError(
+                f"Event device {self._recorded_on.index} does not match recording stream's device "
+                f"{stream.device.index}."
+            )
         self._recorded_on = stream.device
         self._recorded_at = stream_book().done(stream.device_index, stream.stream_id)
 
@@ -427,7 +457,9 @@ class Event(AnyEvent):
         wait_until(self._recorded_at or 0.0)
 
     def elapsed_time(self, end_event: Any) -> float:
-        """Milliseconds of host time between two recordings: what the virtual machine took, not what a GPU would."""
+        """Milliseconds of host time between two recordings: what the virtual machine took, not what a GPU
+        would.
+        """
         if self._recorded_at is None or end_event._recorded_at is None:
             raise ValueError("Both events must be recorded before calculating elapsed time.")
         if not (self._timing and end_event._timing):
@@ -439,7 +471,11 @@ class Event(AnyEvent):
         return float((end_event._recorded_at - self._recorded_at) * 1000.0)
 
     def __repr__(self) -> str:
-        return f"<torch.cuda.Event {self.cuda_event:#x}>" if self.cuda_event else "<torch.cuda.Event uninitialized>"
+        return (
+            f"<torch.cuda.Event {self.cuda_event:#x}>"
+            if self.cuda_event
+            else "<torch.cuda.Event uninitialized>"
+        )
 
 
 def _instead(kind: type) -> Callable[..., Any]:

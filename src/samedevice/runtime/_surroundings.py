@@ -1,7 +1,8 @@
-"""What stands around a refused operator: names in the failing frames, running modules with their hooks, maps, versions.
+"""What stands around a refused operator: names in the failing frames, running modules with their hooks, maps,
+versions.
 
-Looked for once for each distinct statement, so it may take its time. Must guarantee: nothing here raises, whatever the objects of
-a script do when they are looked at; what cannot be read is left out.
+Looked for once for each distinct statement, so it may take its time. Must guarantee: nothing here raises,
+whatever the objects of a script do when they are looked at; what cannot be read is left out.
 """
 
 from __future__ import annotations
@@ -77,7 +78,9 @@ def modules_held(frames: Iterable[FrameType]) -> list[torch.nn.Module]:
 
 
 def name_of(modules: Sequence[torch.nn.Module]) -> str | None:
-    """Qualified name of the first of `modules`, which stand innermost first, below the outermost that has it."""
+    """Qualified name of the first of `modules`, which stand innermost first, below the outermost that has
+    it.
+    """
     if not modules:
         return None
     inner = modules[0]
@@ -89,7 +92,9 @@ def name_of(modules: Sequence[torch.nn.Module]) -> str | None:
 
 
 def parameter_names(modules: Sequence[torch.nn.Module]) -> dict[int, list[tuple[str, str]]]:
-    """(qualified name, role) of all parameters and buffers of the outermost module, by the identity of their memory."""
+    """(qualified name, role) of all parameters and buffers of the outermost module, by the identity of their
+    memory.
+    """
     names: dict[int, list[tuple[str, str]]] = {}
     for root in reversed(modules):
         known_before = set(names)
@@ -111,7 +116,10 @@ def running(modules: Sequence[torch.nn.Module]) -> tuple[Running, ...]:
     names: dict[int, str] = {}
     if modules:
         names = {id(module): name for name, module in modules[-1].named_modules()}
-    return tuple(_record(module, names.get(id(module)) or type(module).__name__, id(module) in names) for module in modules)
+    return tuple(
+        _record(module, names.get(id(module)) or type(module).__name__, id(module) in names)
+        for module in modules
+    )
 
 
 def device_map(modules: Sequence[torch.nn.Module]) -> dict[str, str]:
@@ -185,7 +193,9 @@ def keeps_state(name: str, value: Any) -> bool:
     kind = type(value).__name__
     if kind.endswith("Cache") or "Cache" in kind:
         return True
-    return name.startswith(("past_key_value", "layer_past", "past", "cache", "kv_cache")) and isinstance(value, (tuple, list, dict))
+    return name.startswith(("past_key_value", "layer_past", "past", "cache", "kv_cache")) and isinstance(
+        value, (tuple, list, dict)
+    )
 
 
 def identity(tensor: torch.Tensor) -> int:

@@ -1,9 +1,11 @@
-"""`torch.Tensor`'s own answers on a virtual machine: device, transfers, and the ways out of torch (numpy, lists, text).
+"""`torch.Tensor`'s own answers on a virtual machine: device, transfers, and the ways out of torch (numpy,
+lists, text).
 
 Note [Lists as indices]
-`x[[0, 2]]` makes the index tensor in C++ on x's device, and for meta C++ leaves the values out, below every mode. So lists, ranges
-and arrays become tensors before C++ sees them. A Python `__getitem__` also fills the C slot that makes an object a sequence;
-`torch.tensor([scalar])` is told to see numbers instead, in `_factories`.
+`x[[0, 2]]` makes the index tensor in C++ on x's device, and for meta C++ leaves the values out, below every
+mode. So lists, ranges and arrays become tensors before C++ sees them. A Python `__getitem__` also fills the C
+slot that makes an object a sequence; `torch.tensor([scalar])` is told to see numbers instead, in
+`_factories`.
 """
 
 from __future__ import annotations
@@ -42,7 +44,8 @@ from samedevice.runtime._wrappers import wrapped_device
 
 Tensor = torch.Tensor
 _Base = torch._C.TensorBase
-_Uninitialized: Any = torch.nn.parameter.UninitializedTensorMixin  # type: ignore[attr-defined]  # not among the exported names
+_Uninitialized: Any = torch.nn.parameter.UninitializedTensorMixin  # type: ignore[attr-defined]
+# not among the exported names
 _parse_to: Any = torch._C._nn._parse_to
 """torch's own argument parser of `Tensor.to`."""
 
@@ -79,12 +82,16 @@ def seen_device(tensor: torch.Tensor) -> torch.device:
 
 
 class _Transfer(torch.autograd.Function):
-    """A move between devices that knows where its gradient belongs; C++ sees one device for all and would leave it."""
+    """A move between devices that knows where its gradient belongs; C++ sees one device for all and would
+    leave it.
+    """
 
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(source: torch.Tensor, device: torch.device, dtype: torch.dtype, memory_format: Any, non_blocking: bool) -> torch.Tensor:
+    def forward(
+        source: torch.Tensor, device: torch.device, dtype: torch.dtype, memory_format: Any, non_blocking: bool
+    ) -> torch.Tensor:
         return _copied(source, device, dtype, memory_format, non_blocking=non_blocking)
 
     @staticmethod
@@ -103,11 +110,21 @@ class _Transfer(torch.autograd.Function):
 
 
 def _copied(
-    source: torch.Tensor, device: torch.device, dtype: torch.dtype, memory_format: Any = None, *, non_blocking: bool = False
+    source: torch.Tensor,
+    device: torch.device,
+    dtype: torch.dtype,
+    memory_format: Any = None,
+    *,
+    non_blocking: bool = False,
 ) -> torch.Tensor:
     outer, engine.to_meta = engine.to_meta, device.type == "meta"
     try:
-        options = {"dtype": dtype, "device": device, "memory_format": memory_format, "non_blocking": non_blocking}
+        options = {
+            "dtype": dtype,
+            "device": device,
+            "memory_format": memory_format,
+            "non_blocking": non_blocking,
+        }
         made: torch.Tensor = aten._to_copy.default(source, **options)
         return made
     finally:
@@ -131,7 +148,10 @@ def move(
         target == home
         and dtype == tensor.dtype
         and not copy
-        and (memory_format in (None, torch.preserve_format) or tensor.is_contiguous(memory_format=memory_format))
+        and (
+            memory_format in (None, torch.preserve_format)
+            or tensor.is_contiguous(memory_format=memory_format)
+        )
     ):
         return tensor
     if target != home and tensor.requires_grad and torch.is_grad_enabled():
@@ -150,7 +170,14 @@ def _to(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
         if len(args) > 2:
             copy = args[2]
         waits_not = args[1] if len(args) > 1 else kwargs.get("non_blocking", False)
-        return move(self, seen_device(other), other.dtype, copy=copy, memory_format=kwargs.get("memory_format"), non_blocking=waits_not)
+        return move(
+            self,
+            seen_device(other),
+            other.dtype,
+            copy=copy,
+            memory_format=kwargs.get("memory_format"),
+            non_blocking=waits_not,
+        )
     state = current_state()
     positional = list(args)
     if positional and isinstance(positional[0], int) and not isinstance(positional[0], bool):
@@ -165,7 +192,9 @@ def _to(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
     return move(self, place, dtype, copy=copy, memory_format=memory_format, non_blocking=waits_not)
 
 
-def _cuda(self: torch.Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> torch.Tensor:
+def _cuda(
+    self: torch.Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = None
+) -> torch.Tensor:
     target = current_state().device(device)
     if target.type != "cuda":
         raise RuntimeError("Invalid device, must be cuda device")
@@ -187,7 +216,11 @@ def _type(self: torch.Tensor, dtype: Any = None, non_blocking: bool = False, **k
         return move(self, None, dtype)
     name = dtype if isinstance(dtype, str) else f"{dtype.__module__}.{dtype.__name__}"
     scalar, on_gpu = type_named(name)
-    target = (seen_device(self) if seen_device(self).type == "cuda" else current_state().device(None)) if on_gpu else CPU
+    target = (
+        (seen_device(self) if seen_device(self).type == "cuda" else current_state().device(None))
+        if on_gpu
+        else CPU
+    )
     return move(self, target, scalar)
 
 
@@ -210,7 +243,8 @@ def _get_device(self: torch.Tensor) -> int:
 
 
 def _data_ptr(self: torch.Tensor) -> int:
-    # accelerate finds tied weights and safetensors finds shared memory by address: each virtual storage has its own.
+    # accelerate finds tied weights and safetensors finds shared memory by address: each virtual storage has
+    # its own.
     if engine.raw:
         return int(raw_data_ptr(self))
     record = memory_of(self)
@@ -246,9 +280,14 @@ def _numpy(self: torch.Tensor, *, force: bool = False) -> Any:
         return _Base.numpy(host_copy(self.detach()).resolve_conj().resolve_neg())
     device = seen_device(self)
     if device.type == "cuda":
-        raise TypeError(f"can't convert {device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first.")
+        raise TypeError(
+            f"can't convert {device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to "
+            "host memory first."
+        )
     if is_virtual(self) and self.requires_grad:
-        raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+        raise RuntimeError(
+            "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
+        )
     return _Base.numpy(host_copy(self) if is_virtual(self) else self)
 
 
@@ -284,13 +323,17 @@ def _deepcopy(self: torch.Tensor, memo: dict[int, Any]) -> Any:
     if not is_virtual(self) or self.layout != torch.strided:
         return _original_deepcopy(self, memo)
     if not self.is_leaf:
-        raise RuntimeError("Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment.")
+        raise RuntimeError(
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at "
+            "the moment."
+        )
     known = memo.get(id(self))
     if known is not None:
         return known
     with torch.no_grad():
         storage = storage_of(self)
-        shared = memo.get(("storage", storage._cdata))  # type: ignore[call-overload]  # a key that no id can equal
+        shared = memo.get(("storage", storage._cdata))  # type: ignore[call-overload]
+        # a key that no id can equal
         if shared is None:
             whole = torch.empty(0, dtype=self.dtype, device=META)
             whole.set_(storage, 0, (storage.nbytes() // self.element_size(),), (1,))
@@ -322,7 +365,13 @@ _numbers_as_text: Any = torch._tensor_str._tensor_str
 
 def _repr(self: torch.Tensor, *, tensor_contents: Any = None) -> str:
     """torch writes the text, and is given the numbers, or dots for those that nobody knows."""
-    if tensor_contents is None and not engine.raw and is_virtual(self) and not has_torch_function_unary(self) and _is_dense(self):
+    if (
+        tensor_contents is None
+        and not engine.raw
+        and is_virtual(self)
+        and not has_torch_function_unary(self)
+        and _is_dense(self)
+    ):
         tensor_contents = _contents(self)
     return str(_original_repr(self, tensor_contents=tensor_contents))
 
@@ -366,7 +415,13 @@ def _new(self: torch.Tensor, *args: Any, device: Any = None, **kwargs: Any) -> t
 
 
 def _new_tensor(
-    self: torch.Tensor, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False
+    self: torch.Tensor,
+    data: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
 ) -> torch.Tensor:
     target = seen_device(self) if device is None else device
     if isinstance(data, Tensor):
@@ -376,7 +431,9 @@ def _new_tensor(
 
 
 def _number(name: str, machine_engine: Engine) -> Callable[[torch.Tensor], Any]:
-    """`float(x)` and its siblings. `torch.Tensor([x, y])` asks below every mode, where C++ would read a carrier."""
+    """`float(x)` and its siblings. `torch.Tensor([x, y])` asks below every mode, where C++ would read a
+    carrier.
+    """
     original = getattr(_Base, name)
     read = _noted(lambda tensor: original(host_copy(tensor)), machine_engine)
 
@@ -391,14 +448,21 @@ _NUMBERS = ("__float__", "__int__", "__index__", "__complex__")
 
 
 def _index(value: Any) -> Any:
-    """See Note [Lists as indices]. Source of the heuristic: python_variable_indexing.cpp, treatSequenceAsTuple."""
+    """See Note [Lists as indices]. Source of the heuristic: python_variable_indexing.cpp,
+    treatSequenceAsTuple.
+    """
     if value.__class__ is list and len(value) < _SHORT and any(_makes_tuple(part) for part in value):
         value = tuple(value)
     return tuple([_index_part(part) for part in value]) if isinstance(value, tuple) else _index_part(value)
 
 
 def _makes_tuple(part: Any) -> bool:
-    return part is None or part is Ellipsis or isinstance(part, (Tensor, slice, list, tuple, range)) or _is_array(part)
+    return (
+        part is None
+        or part is Ellipsis
+        or isinstance(part, (Tensor, slice, list, tuple, range))
+        or _is_array(part)
+    )
 
 
 def _is_array(value: Any) -> bool:
@@ -455,10 +519,12 @@ def _is_shared(self: torch.Tensor) -> bool:
 def _set_data(self: torch.Tensor, new: torch.Tensor) -> None:
     """`x.data = y`; torch swaps the memory in place, also between CPU and CUDA, and keeps the Python object.
 
-    For dense CPU and CUDA memory it is all the same whether inference mode made one of the two; for meta C++ refuses the mixture.
+    For dense CPU and CUDA memory it is all the same whether inference mode made one of the two; for meta C++
+    refuses the mixture.
     """
     if has_torch_function_unary(self) and not engine.raw:
-        handle_torch_function(Tensor.data.__set__, (self,), self, new)  # type: ignore[attr-defined]  # the property below
+        handle_torch_function(Tensor.data.__set__, (self,), self, new)  # type: ignore[attr-defined]
+        # the property below
         return
     virtual = raw_is_meta(self), raw_is_meta(new)
     if any(virtual) and self.is_inference() != new.is_inference():
@@ -485,16 +551,19 @@ def _set_data(self: torch.Tensor, new: torch.Tensor) -> None:
 
 
 def _has_compatible_shallow_copy_type(input: torch.Tensor, from_: torch.Tensor) -> bool:
-    """Whether `input.data = from_` may be done; `Module.to` then keeps its parameters, and with them ties and optimizers.
+    """Whether `input.data = from_` may be done; `Module.to` then keeps its parameters, and with them ties and
+    optimizers.
 
-    C++ answers below every mode, and for it a carrier is a meta tensor: dense CPU and CUDA memory are compatible, meta's is
-    not. Dynamo compares the names of the arguments with its own function's.
+    C++ answers below every mode, and for it a carrier is a meta tensor: dense CPU and CUDA memory are
+    compatible, meta's is not. Dynamo compares the names of the arguments with its own function's.
     """
     return input.layout == from_.layout and (seen_device(input) == META) == (seen_device(from_) == META)
 
 
 def _of_shadow(original: Callable[[torch.Tensor], Any]) -> Callable[[torch.Tensor], Any]:
-    """What C++ knows of a tensor's bytes: it shares them lazily where it holds them, which is in the shadow."""
+    """What C++ knows of a tensor's bytes: it shares them lazily where it holds them, which is in the
+    shadow.
+    """
 
     def answer(tensor: torch.Tensor) -> Any:
         record = None if engine.raw else memory_of(tensor)
@@ -552,7 +621,8 @@ def install_tensors(patches: Patches, machine_engine: Engine) -> None:
 
 
 _OVERRIDABLE = frozenset(
-    "get_device to cuda cpu type type_as copy_ data_ptr numpy tolist new new_tensor record_stream __getitem__ __setitem__".split()
+    "get_device to cuda cpu type type_as copy_ data_ptr numpy tolist new new_tensor record_stream "
+    "__getitem__ __setitem__".split()
 )
 """Methods that are C++'s, and so ask a subclass first. Those that are Python's in torch ask by themselves."""
 
@@ -588,7 +658,9 @@ def _group_by_device_and_dtype(lists: list[list[Any]], with_indices: bool = Fals
     """
     groups: dict[Any, tuple[list[list[Any]], list[int]]] = {}
     for position, first in enumerate(lists[0]):
-        lists_of_group, indices = groups.setdefault((seen_device(first), first.dtype), ([[] for _ in lists], []))
+        lists_of_group, indices = groups.setdefault(
+            (seen_device(first), first.dtype), ([[] for _ in lists], [])
+        )
         for own, values in zip(lists_of_group, lists, strict=True):
             if values:
                 own.append(values[position])
@@ -598,7 +670,9 @@ def _group_by_device_and_dtype(lists: list[list[Any]], with_indices: bool = Fals
 
 
 def _parse_to_on_machine(*args: Any, **kwargs: Any) -> Any:
-    """What `Module.to` understands: also integers as devices, and tensors, whose device C++ would see as meta."""
+    """What `Module.to` understands: also integers as devices, and tensors, whose device C++ would see as
+    meta.
+    """
     state = current_state()
     like = args[0] if args and isinstance(args[0], Tensor) else kwargs.get("tensor")
     if isinstance(like, Tensor):

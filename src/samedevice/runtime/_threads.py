@@ -1,7 +1,7 @@
 """Dispatch modes belong to a thread: new threads get one of their own.
 
-Transformers 5 loads weights in a pool, `DataLoader` pins in a thread and `DataParallel` runs one thread a replica. A thread
-starts on device 0, as in CUDA.
+Transformers 5 loads weights in a pool, `DataLoader` pins in a thread and `DataParallel` runs one thread a
+replica. A thread starts on device 0, as in CUDA.
 """
 
 from __future__ import annotations

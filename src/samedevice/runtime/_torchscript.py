@@ -1,11 +1,11 @@
 """TorchScript on a virtual machine.
 
-What `torch.jit.script` hands back runs as the Python that it was made of: so each statement is seen, and `x.device` is the machine's
-answer. Its graph, its code and its file are TorchScript's own. Loaded modules have no Python any more and run in TorchScript's
-interpreter, whose operators reach the machine one by one.
+What `torch.jit.script` hands back runs as the Python that it was made of: so each statement is seen, and
+`x.device` is the machine's answer. Its graph, its code and its file are TorchScript's own. Loaded modules
+have no Python any more and run in TorchScript's interpreter, whose operators reach the machine one by one.
 
-Must guarantee: a file that is saved here holds values on the host, so that plain torch reads it; a machine that reads it puts its
-tensors where they were.
+Must guarantee: a file that is saved here holds values on the host, so that plain torch reads it; a machine
+that reads it puts its tensors where they were.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ _DEVICES_FILE = "samedevice_devices.json"
 _script: Any = torch.jit.script
 _Compiled: Any = torch.jit._script.RecursiveScriptModule
 _disable_modes: Any = torch.utils._python_dispatch._disable_current_modes
-_OF_MODULES = frozenset(name for name in dir(_Compiled) if not name.startswith("__") and not hasattr(torch.nn.Module, name))
+_OF_MODULES = frozenset(
+    name for name in dir(_Compiled) if not name.startswith("__") and not hasattr(torch.nn.Module, name)
+)
 
 
 class ScriptedFunction:
@@ -71,7 +73,11 @@ class _ScriptedModule:
 
 @functools.cache
 def _scripted_class(kind: Any) -> type:
-    return type(kind.__name__, (_ScriptedModule, kind), {"__module__": kind.__module__, "__qualname__": kind.__qualname__})
+    return type(
+        kind.__name__,
+        (_ScriptedModule, kind),
+        {"__module__": kind.__module__, "__qualname__": kind.__qualname__},
+    )
 
 
 def _with_state_of(module: Any, kind: type) -> Any:
@@ -90,9 +96,13 @@ def install_torchscript(patches: Patches, books: Books) -> None:
 
     def script(obj: Any = None, *args: Any, **options: Any) -> Any:
         if obj is None or sys._getframe(1).f_code.co_filename.startswith(_TORCH):
-            return _script(obj, *args, **options)  # torch compiles what a script calls, or a function of its own
+            return _script(
+                obj, *args, **options
+            )  # torch compiles what a script calls, or a function of its own
         if isinstance(obj, torch.nn.Module) and not isinstance(obj, torch.jit.ScriptModule):
-            return _with_state_of(obj, type(obj) if isinstance(obj, _ScriptedModule) else _scripted_class(cast(Any, type(obj))))
+            return _with_state_of(
+                obj, type(obj) if isinstance(obj, _ScriptedModule) else _scripted_class(cast(Any, type(obj)))
+            )
         if inspect.isfunction(obj):
             return ScriptedFunction(obj, lambda: _script(obj, *args, **options))  # which torch keeps
         return obj
@@ -137,14 +147,17 @@ def install_torchscript(patches: Patches, books: Books) -> None:
 
 
 def _on_host_only(trace: Callable[..., Any]) -> Callable[..., Any]:
-    """TorchScript's tracer writes in C++, above and below any dispatch mode, and what it writes of a machine's tensors is wrong."""
+    """TorchScript's tracer writes in C++, above and below any dispatch mode, and what it writes of a
+    machine's tensors is wrong.
+    """
 
     @functools.wraps(trace)
     def traced(*args: Any, **kwargs: Any) -> Any:
         given = list(_tensors_of([*args, *kwargs.values()]))
         if any(is_virtual(tensor) for tensor in given):
             raise UnsupportedFeatureError(
-                "torch.jit.trace with tensors on a GPU is not supported on a virtual machine. Trace model.cpu() with inputs on the host "
+                "torch.jit.trace with tensors on a GPU is not supported on a virtual machine. Trace "
+                "model.cpu() with inputs on the host "
                 "and move what is traced, or use torch.jit.script or torch.export, which work here."
             )
         with _disable_modes():
@@ -165,7 +178,9 @@ def _tensors_of(values: Any) -> Iterator[torch.Tensor]:
 def _of_compiled(change: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(change)
     def changed(module: Any, *args: Any, **kwargs: Any) -> Any:
-        return change(_script(_original_of(module)) if isinstance(module, _ScriptedModule) else module, *args, **kwargs)
+        return change(
+            _script(_original_of(module)) if isinstance(module, _ScriptedModule) else module, *args, **kwargs
+        )
 
     return changed
 
@@ -185,8 +200,8 @@ class _Files:
                 return save(module, *args, **options)
             if any(True for _ in _virtual_constants(module)):
                 raise UnsupportedFeatureError(
-                    "Saving a traced module that holds a GPU tensor as a constant is not supported on a virtual machine; register the "
-                    "tensor as a buffer."
+                    "Saving a traced module that holds a GPU tensor as a constant is not supported on a "
+                    "virtual machine; register the tensor as a buffer."
                 )
             twin = module.__deepcopy__({})
             devices: dict[str, str] = {}
@@ -198,7 +213,9 @@ class _Files:
                 if raw_is_meta(host):
                     unknown += 1
                     if tensor.numel() * tensor.element_size() > HOST_LIMIT:
-                        raise UnsupportedFeatureError(f"{name} is too large to be written as zeros on a virtual machine.")
+                        raise UnsupportedFeatureError(
+                            f"{name} is too large to be written as zeros on a virtual machine."
+                        )
                     host = plain.zeros(tensor.size(), dtype=tensor.dtype)
                 _put(owner, path, tensor, host)
             if unknown:
@@ -236,7 +253,9 @@ def _owned(module: Any) -> Iterator[tuple[Any, str, torch.Tensor]]:
 
 
 def _put(owner: Any, path: str, old: torch.Tensor, new: torch.Tensor) -> None:
-    """Make `new` the tensor of a module in TorchScript's own memory, which Python's `x.data = y` does not reach in all cases."""
+    """Make `new` the tensor of a module in TorchScript's own memory, which Python's `x.data = y` does not
+    reach in all cases.
+    """
     owner._c.setattr(path.rpartition(".")[2], new.detach().requires_grad_(old.requires_grad))
 
 

@@ -13,9 +13,11 @@ from samedevice.runtime._values import device_seen
 
 
 def name_devices(tracer: Any, args: Sequence[Any]) -> None:
-    """Give recorded factories of helpers the device that the helpers went to; see Note [Helpers of composite code].
+    """Give recorded factories of helpers the device that the helpers went to; see Note [Helpers of composite
+    code].
 
-    In the graph factory and use are statements of their own, so nobody could tell such a factory from a user's.
+    In the graph factory and use are statements of their own, so nobody could tell such a factory from a
+    user's.
     """
     from torch.fx.experimental.proxy_tensor import get_proxy_slot  # imports much
 

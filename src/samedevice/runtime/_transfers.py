@@ -28,7 +28,9 @@ from samedevice.runtime._streams import wait_for_copy
 from samedevice.runtime._values import to_meta, to_value
 
 HOST_LIMIT = 1 << 30
-"""Bytes from which a new host tensor is kept without values, so that a large model fits beside a person's browser."""
+"""Bytes from which a new host tensor is kept without values, so that a large model fits beside a person's
+browser.
+"""
 
 
 class Transfers:
@@ -44,12 +46,17 @@ class Transfers:
         """The operator behind `Tensor.to` and all its kin."""
         source = args[0]
         if not isinstance(source, torch.Tensor):
-            return NotImplemented  # a Python number, which C++ takes for a tensor here; transforms bring it to a type
+            # a Python number, which C++ takes for a tensor here; transforms bring it to a type
+            return NotImplemented
         device = kwargs.get("device")
         record = memory_of(source)
         home = record.device if record is not None else (META if raw_is_meta(source) else CPU)
         target = home if device is None else self._books.state.device(device)
-        options = {name: value for name, value in kwargs.items() if name not in ("device", "non_blocking", "pin_memory")}
+        options = {
+            name: value
+            for name, value in kwargs.items()
+            if name not in ("device", "non_blocking", "pin_memory")
+        }
         if target.type == "meta" and not engine.to_meta and record is not None:
             if not record.virtual:
                 return self._composites.like(op, args, kwargs)
@@ -57,12 +64,21 @@ class Transfers:
         elif "cpu" in (home.type, target.type) and not kwargs.get("non_blocking"):
             wait_for_copy(home, target)
         moved = self.transfer(source, target, options, self._books.site())
-        if target.type == "cpu" and home.type == "cuda" and kwargs.get("non_blocking") and (own := memory_of(moved)) is not None:
+        if (
+            target.type == "cpu"
+            and home.type == "cuda"
+            and kwargs.get("non_blocking")
+            and (own := memory_of(moved)) is not None
+        ):
             own.pinned = True  # torch makes it so, for such a copy cannot do without
         return moved
 
-    def transfer(self, source: torch.Tensor, target: torch.device, options: dict[str, Any], site: Site | None) -> torch.Tensor:
-        """A copy of `source` on `target`; `options` are those of `_to_copy` (dtype, layout, memory_format)."""
+    def transfer(
+        self, source: torch.Tensor, target: torch.device, options: dict[str, Any], site: Site | None
+    ) -> torch.Tensor:
+        """A copy of `source` on `target`; `options` are those of `_to_copy` (dtype, layout,
+        memory_format).
+        """
         if source.layout is not torch.strided:
             return self._parts(source, target, options, site)
         if (source.is_nested or source.is_quantized) and target.type == "cuda":
@@ -75,7 +91,9 @@ class Transfers:
             made: torch.Tensor = func(to_meta(source), **{**options, "device": target})
             return made
         home = CPU if record is None else record.device
-        made_at = record.made if record is not None and record.made is not None else (site if home == CPU else None)
+        made_at = (
+            record.made if record is not None and record.made is not None else (site if home == CPU else None)
+        )
         moved = site if home != target else (record.moved if record is not None else None)
         if not (record is not None and record.virtual):
             return self._from_host(source, target, options, made_at, moved, site)
@@ -96,11 +114,15 @@ class Transfers:
             return result
         return self._books.with_value(result, target, made_at or site, moved=moved, assumed=record.assumed)
 
-    def _parts(self, source: torch.Tensor, target: torch.device, options: dict[str, Any], site: Site | None) -> torch.Tensor:
+    def _parts(
+        self, source: torch.Tensor, target: torch.device, options: dict[str, Any], site: Site | None
+    ) -> torch.Tensor:
         """A copy of a sparse tensor."""
         func = aten._to_copy.default
         if not parts_of(source):
-            raise UnsupportedFeatureError(f"A tensor of layout {source.layout} on a GPU is not supported on a virtual machine.")
+            raise UnsupportedFeatureError(
+                f"A tensor of layout {source.layout} on a GPU is not supported on a virtual machine."
+            )
         record = memory_of(source)
         virtual = record is not None and record.virtual
         if target.type == "meta" or (raw_is_meta(source) and not virtual):
@@ -109,7 +131,9 @@ class Transfers:
         value: torch.Tensor = func(to_value(source), **options)
         if target.type == "cpu":
             return value
-        return self._books.with_value(value, target, site, moved=site, assumed=record is not None and record.uncomputed)
+        return self._books.with_value(
+            value, target, site, moved=site, assumed=record is not None and record.uncomputed
+        )
 
     def _from_host(
         self,
@@ -133,10 +157,16 @@ class Transfers:
             return self._books.adopt(result, target, made_at or site, moved=moved)
         record = memory_of(source)
         return self._books.with_value(
-            func(source, **options), target, made_at or site, moved=moved, assumed=record is not None and record.assumed
+            func(source, **options),
+            target,
+            made_at or site,
+            moved=moved,
+            assumed=record is not None and record.assumed,
         )
 
-    def _from_meta(self, source: torch.Tensor, target: torch.device, options: dict[str, Any], site: Site | None) -> torch.Tensor:
+    def _from_meta(
+        self, source: torch.Tensor, target: torch.device, options: dict[str, Any], site: Site | None
+    ) -> torch.Tensor:
         func = aten._to_copy.default
         if target.type == "meta":
             result: torch.Tensor = func(source, **options)
@@ -150,7 +180,9 @@ class Transfers:
         return self._books.adopt(result, target, site, moved=site)
 
     def is_ghost(self, tensor: torch.Tensor) -> bool:
-        """Whether a host tensor lies in a mapped ghost checkpoint, or was assumed when it was copied out of one."""
+        """Whether a host tensor lies in a mapped ghost checkpoint, or was assumed when it was copied out of
+        one.
+        """
         record = memory_of(tensor)
         if record is not None and record.assumed:
             return True
@@ -165,7 +197,9 @@ class Transfers:
         if record is not None and (record.pinned or record.virtual):
             return record.pinned
         registered = self._books.state.registered
-        return bool(registered) and any(start <= raw_data_ptr(tensor) < start + size for start, size in registered.items())
+        return bool(registered) and any(
+            start <= raw_data_ptr(tensor) < start + size for start, size in registered.items()
+        )
 
     def pin(self, tensor: torch.Tensor) -> torch.Tensor:
         """A pinned copy of a host tensor."""
@@ -176,7 +210,9 @@ class Transfers:
             record.pinned = True
             return tensor
         pinned = tensor.clone()
-        own = self._books.host_record(None if record is None else record.made, None if record is None else record.moved, assumed=False)
+        own = self._books.host_record(
+            None if record is None else record.made, None if record is None else record.moved, assumed=False
+        )
         own.assumed = record is not None and record.assumed
         own.pinned = True
         storage_of(pinned)._sd = own

@@ -1,4 +1,6 @@
-"""Arguments of operators in other clothes: as meta tensors for their shapes, as CPU tensors for their values."""
+"""Arguments of operators in other clothes: as meta tensors for their shapes, as CPU tensors for their
+values.
+"""
 
 from __future__ import annotations
 
@@ -77,20 +79,27 @@ def give_shadow(tensor: torch.Tensor) -> None:
     """Make sure that the memory of a small virtual tensor has bytes.
 
     Note [Large buffers]
-    Programs reserve a buffer of gigabytes and work on small views of it: DeepSpeed's buckets of gradients have 5e8 elements unless
-    one says otherwise. Such memory starts `blank`; the first small view of it that is overwritten gives it bytes, of which the
-    system backs only those pages that are used. What touches more at once than may have values ends that, and it is unknown.
+    Programs reserve a buffer of gigabytes and work on small views of it: DeepSpeed's buckets of gradients
+    have 5e8 elements unless one says otherwise. Such memory starts `blank`; the first small view of it that
+    is overwritten gives it bytes, of which the system backs only those pages that are used. What touches more
+    at once than may have values ends that, and it is unknown.
     """
     storage = storage_of(tensor)
     record = storage._sd
     if record.__class__ is Memory and record.virtual and record.shadow is None:
-        record.shadow = _unbacked(storage.nbytes()) if record.blank else plain.zeros(storage.nbytes(), dtype=torch.uint8).untyped_storage()
+        record.shadow = (
+            _unbacked(storage.nbytes())
+            if record.blank
+            else plain.zeros(storage.nbytes(), dtype=torch.uint8).untyped_storage()
+        )
         record.assumed = False
 
 
 def _unbacked(nbytes: int) -> torch.UntypedStorage:
     """Zeros that take memory when they are written."""
-    return torch.frombuffer(mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS), dtype=torch.uint8).untyped_storage()
+    return torch.frombuffer(
+        mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS), dtype=torch.uint8
+    ).untyped_storage()
 
 
 def blank(tensor: torch.Tensor, value_limit: int) -> bool:
@@ -100,7 +109,9 @@ def blank(tensor: torch.Tensor, value_limit: int) -> bool:
 
 
 def forget(tensor: torch.Tensor) -> None:
-    """Something unknown was written into the tensor. In real host memory it reads as what is assumed, as far as values go."""
+    """Something unknown was written into the tensor. In real host memory it reads as what is assumed, as far
+    as values go.
+    """
     record = memory_of(tensor)
     if record is not None and record.virtual:
         record.shadow = None
@@ -117,10 +128,19 @@ def forget(tensor: torch.Tensor) -> None:
             tensor.fill_(ASSUMED_FLOAT if tensor.dtype.is_floating_point or tensor.dtype.is_complex else 0)
 
 
-def pass_on_assumptions(op: Operator, tensors: Sequence[torch.Tensor], written: Sequence[torch.Tensor]) -> None:
-    """What is computed from assumed values is assumed, too; a tensor that is overwritten as a whole is what its sources are."""
+def pass_on_assumptions(
+    op: Operator, tensors: Sequence[torch.Tensor], written: Sequence[torch.Tensor]
+) -> None:
+    """What is computed from assumed values is assumed, too; a tensor that is overwritten as a whole is what
+    its sources are.
+    """
     replaced = written[0] if op.overwrites and len(written) == 1 else None
-    assumed = any(record.__class__ is Memory and record.assumed for t in tensors if t is not replaced for record in [record_of(t)])
+    assumed = any(
+        record.__class__ is Memory and record.assumed
+        for t in tensors
+        if t is not replaced
+        for record in [record_of(t)]
+    )
     for tensor in written:
         own = memory_of(tensor)
         if own is None:
@@ -174,13 +194,21 @@ def abstract(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
 
 
 def _grouped_mm(
-    mat_a: torch.Tensor, mat_b: torch.Tensor, offs: Any = None, bias: Any = None, out_dtype: torch.dtype | None = None
+    mat_a: torch.Tensor,
+    mat_b: torch.Tensor,
+    offs: Any = None,
+    bias: Any = None,
+    out_dtype: torch.dtype | None = None,
 ) -> torch.Tensor:
     if mat_a.dtype not in (torch.float16, torch.float32) or mat_b.dtype != mat_a.dtype:
         result: torch.Tensor = torch.ops.aten._grouped_mm.default(mat_a, mat_b, offs, bias, out_dtype)
         return result
-    made: torch.Tensor = meta._create_grouped_mm_output_tensor(  # type: ignore[no-untyped-call]  # torch has no types there
-        mat_a, mat_b, offs, out_dtype or mat_a.dtype
+    made: torch.Tensor = meta._create_grouped_mm_output_tensor(  # type: ignore[no-untyped-call]
+        # torch has no types there
+        mat_a,
+        mat_b,
+        offs,
+        out_dtype or mat_a.dtype,
     )
     return made
 
@@ -190,11 +218,17 @@ def _lstsq(a: torch.Tensor, b: torch.Tensor, rcond: float | None = None, *, driv
     batch, (rows, columns) = a.shape[:-2], a.shape[-2:]
     sides = () if vector else b.shape[-1:]
     residuals = (*batch, *(sides or (1,))) if rows > columns else (0,)
-    return b.new_empty((*batch, columns, *sides)), b.new_empty(residuals), b.new_empty(0, dtype=torch.int64), b.new_empty(0)
+    return (
+        b.new_empty((*batch, columns, *sides)),
+        b.new_empty(residuals),
+        b.new_empty(0, dtype=torch.int64),
+        b.new_empty(0),
+    )
 
 
-# Their meta functions refuse what CUDA accepts, or are missing.
-# Source: aten/src/ATen/native/cuda/GroupedBlas.cpp, _grouped_mm_fallback; BatchLinearAlgebra.cpp, linalg_lstsq_out_info.
+# Their meta functions refuse what CUDA accepts, or are missing. Source:
+# aten/src/ATen/native/cuda/GroupedBlas.cpp, _grouped_mm_fallback; BatchLinearAlgebra.cpp,
+# linalg_lstsq_out_info.
 _SHAPES: dict[Any, Callable[..., Any]] = {
     torch.ops.aten._grouped_mm.default: _grouped_mm,
     torch.ops.aten.linalg_lstsq.default: _lstsq,

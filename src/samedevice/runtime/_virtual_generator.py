@@ -1,13 +1,14 @@
 """A random number generator that lives on a virtual GPU.
 
-Must guarantee: it is a `torch.Generator` for every isinstance check, C++ included, `.device` answers the virtual GPU, and its state is
-that of CUDA's: 16 bytes, a seed and a Philox offset. The next numbers hang on these two alone, so a state that was computed (as
-DTensor computes it), loaded or kept means the same numbers in every process. They are those of torch's CPU engine, not of a
-real GPU's Philox engine: after seeding, the first draw is what the CPU draws from that seed.
+Must guarantee: it is a `torch.Generator` for every isinstance check, C++ included, `.device` answers the
+virtual GPU, and its state is that of CUDA's: 16 bytes, a seed and a Philox offset. The next numbers hang on
+these two alone, so a state that was computed (as DTensor computes it), loaded or kept means the same numbers
+in every process. They are those of torch's CPU engine, not of a real GPU's Philox engine: after seeding, the
+first draw is what the CPU draws from that seed.
 
 Note [A generator loses its Python object]
-C++ hands an operator's generator to a dispatch mode as a new `torch._C.Generator` on the same engine. The engine's address
-is what both have in common, so the state is looked up by it. The engine itself never draws.
+C++ hands an operator's generator to a dispatch mode as a new `torch._C.Generator` on the same engine. The
+engine's address is what both have in common, so the state is looked up by it. The engine itself never draws.
 """
 
 from __future__ import annotations
@@ -89,13 +90,21 @@ class VirtualGenerator(TorchGenerator):
     def get_state(self) -> torch.Tensor:
         """Seed and offset, as CUDA lays them out."""
         philox = self._philox
-        return plain.tensor([*philox.seed.to_bytes(8, "little"), *philox.offset.to_bytes(8, "little")], dtype=torch.uint8, device="cpu")
+        return plain.tensor(
+            [*philox.seed.to_bytes(8, "little"), *philox.offset.to_bytes(8, "little")],
+            dtype=torch.uint8,
+            device="cpu",
+        )
 
     def set_state(self, new_state: torch.Tensor) -> VirtualGenerator:
         """Go to a place that `get_state` told, also one of a real GPU."""
         if not isinstance(new_state, torch.Tensor):
             raise TypeError(f"expected a torch.ByteTensor, but got {type(new_state).__name__}")
-        if new_state.layout != torch.strided or new_state.device.type != "cpu" or new_state.dtype != torch.uint8:
+        if (
+            new_state.layout != torch.strided
+            or new_state.device.type != "cpu"
+            or new_state.dtype != torch.uint8
+        ):
             raise TypeError("RNG state must be a torch.ByteTensor")
         if not new_state.is_contiguous():
             raise RuntimeError("RNG state must be contiguous")
@@ -143,7 +152,9 @@ def _check_offset(offset: int) -> None:
 
 
 def _mixed(seed: int, offset: int) -> int:
-    """A seed for one place of the sequence: all 128 bits count, and the CPU's engine takes 32 of them (SplitMix64's finalizer)."""
+    """A seed for one place of the sequence: all 128 bits count, and the CPU's engine takes 32 of them
+    (SplitMix64's finalizer).
+    """
     value = seed
     for part in (0, offset):
         value = (value + part + 0x9E3779B97F4A7C15) & _64_BITS
@@ -167,7 +178,9 @@ def virtual_state(generator: torch._C.Generator) -> Philox | None:
 
 
 def whole(generator: torch._C.Generator) -> torch._C.Generator:
-    """A generator with its face, for a plain object on a virtual generator's engine; see Note [A generator loses its Python object]."""
+    """A generator with its face, for a plain object on a virtual generator's engine; see Note [A generator
+    loses its Python object].
+    """
     state = virtual_state(generator)
     if state is None or isinstance(generator, VirtualGenerator):
         return generator

@@ -1,13 +1,13 @@
 """What torch's C++ says of tensors on a virtual GPU, in the words that it has for a real one.
 
-C++ sees the meta device (Note [C++ sees one device] in `_engine.py`) and says so in its errors. Must guarantee: no text that a
-person reads speaks of meta for a tensor that is on a virtual GPU; an error about the program's own meta tensors keeps its text.
-Frames of ours leave a traceback at the same doors.
+C++ sees the meta device (Note [C++ sees one device] in `_engine.py`) and says so in its errors. Must
+guarantee: no text that a person reads speaks of meta for a tensor that is on a virtual GPU; an error about
+the program's own meta tensors keeps its text. Frames of ours leave a traceback at the same doors.
 
-All doors lie on the way of an error, none on the way of a call that succeeds. The engine hands `in_own_words` the errors
-of kernels that it ran. Above every mode, in autograd and in the checks of composite operators, C++ raises by itself: from
-Python 3.12 on the interpreter tells of each error where it enters Python, before that it is reworded where it leaves backward
-or the machine, or where it is shown.
+All doors lie on the way of an error, none on the way of a call that succeeds. The engine hands `in_own_words`
+the errors of kernels that it ran. Above every mode, in autograd and in the checks of composite operators, C++
+raises by itself: from Python 3.12 on the interpreter tells of each error where it enters Python, before that
+it is reworded where it leaves backward or the machine, or where it is shown.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ from samedevice.runtime._values import record_of
 _NO_KERNEL = re.compile(
     r"Could not run '[^']*' with arguments from the '(?!CUDA')|"
     r"with Meta tensors, but there was no|Cannot access storage of|INTERNAL ASSERT FAILED|"
-    r"(?:device type|layout|backend)\b.*\bmeta\b|cannot be called on meta tensor|[Cc]annot access data pointer"
+    r"(?:device type|layout|backend)\b.*\bmeta\b|cannot be called on meta tensor|[Cc]annot access data "
+    r"pointer"
 )
 """C++ has no kernel for the carrier, or has one that wants to read it."""
 _NO_SHAPES = "with Meta tensors, but there was no"
@@ -45,11 +46,14 @@ _MOST_TENSORS = 200
 _TYPE = re.compile(r"(device type[: ]*'?)meta\b")
 _DEVICE = re.compile(r"(?<![\w.])meta(?![\w.]*\w)")
 _CLASS = re.compile(r"\btorch\.meta\.")
-_BACKEND = re.compile(r"(?<![a-z])(Quantized|SparseCsr|Sparse|NestedTensor|Autograd)?Meta(?=\b|[A-Z][a-z]+Type\b)")
+_BACKEND = re.compile(
+    r"(?<![a-z])(Quantized|SparseCsr|Sparse|NestedTensor|Autograd)?Meta(?=\b|[A-Z][a-z]+Type\b)"
+)
 
 
 def in_own_words(name: str, error: Exception, tensors: Iterable[torch.Tensor]) -> None:
-    """Reword an error of an operator that the engine ran, or raise one of ours in its place where C++ cannot run it on carriers.
+    """Reword an error of an operator that the engine ran, or raise one of ours in its place where C++ cannot
+    run it on carriers.
 
     It is not returned: a frame that holds an error which holds the frame keeps the operator's tensors alive.
     """
@@ -72,11 +76,20 @@ def in_own_words(name: str, error: Exception, tensors: Iterable[torch.Tensor]) -
     short = rest.partition(".")[0]
     if _NO_SHAPES in text and namespace != "aten":
         raise UnsupportedFeatureError(
-            f"{namespace}::{short} says nothing of the shapes of its results, so it cannot run on a virtual machine: "
+            f"{namespace}::{short} says nothing of the shapes of its results, so it cannot run on a virtual "
+            "machine: "
             f'torch.library.register_fake("{namespace}::{short}") tells them.'
         ) from None
-    kind = "sparse tensors" if "Sparse" in text else "quantized tensors" if "Quantized" in text else "these arguments"
-    raise UnsupportedFeatureError(f"{short if namespace == 'aten' else name} with {kind} is not supported on a virtual machine.") from None
+    kind = (
+        "sparse tensors"
+        if "Sparse" in text
+        else "quantized tensors"
+        if "Quantized" in text
+        else "these arguments"
+    )
+    raise UnsupportedFeatureError(
+        f"{short if namespace == 'aten' else name} with {kind} is not supported on a virtual machine."
+    ) from None
 
 
 def reword(error: BaseException, frame: FrameType | None = None) -> None:
@@ -88,7 +101,11 @@ def reword(error: BaseException, frame: FrameType | None = None) -> None:
     current: BaseException | None = error
     while current is not None and id(current) not in seen:
         seen.add(id(current))
-        if type(current) in _WRITTEN_IN_C and not hasattr(current, "samedevice_event") and _speaks_of_meta(current):
+        if (
+            type(current) in _WRITTEN_IN_C
+            and not hasattr(current, "samedevice_event")
+            and _speaks_of_meta(current)
+        ):
             device = _carriers(_tensors_near(frame if current is error else None, current.__traceback__))
             if device is not None:
                 current.args = (_worded(current.args[0], device), *current.args[1:])
@@ -96,7 +113,9 @@ def reword(error: BaseException, frame: FrameType | None = None) -> None:
 
 
 def tidy(error: BaseException) -> None:
-    """What a person is to see of an error that leaves the machine: torch's words for a GPU, and no frames of ours."""
+    """What a person is to see of an error that leaves the machine: torch's words for a GPU, and no frames of
+    ours.
+    """
     reword(error)
     trim(error)
 
@@ -115,8 +134,8 @@ def _worded(text: str, device: str) -> str:
 def _carriers(tensors: Iterable[torch.Tensor], *, helped: bool = False) -> str | None:
     """The device of the carriers among tensors, without its number where there are several.
 
-    None without any, and beside one that the program itself may have on meta. In the arguments of an operator it may be a helper;
-    in a variable it is the program's.
+    None without any, and beside one that the program itself may have on meta. In the arguments of an operator
+    it may be a helper; in a variable it is the program's.
     """
     devices: dict[str, str] = {}
     for tensor in islice(tensors, _MOST_TENSORS):
@@ -163,7 +182,7 @@ def _held(variables: dict[str, Any]) -> Iterator[torch.Tensor]:
             yield from tensors_in(value)
 
 
-# -- the doors -----------------------------------------------------------------------------------------------------
+# -- the doors
 
 
 def install_wording(patches: Patches) -> None:
@@ -205,7 +224,9 @@ def _shown_in_thread(hook: Callable[..., object]) -> Callable[..., object]:
     def show(given: Any) -> object:
         if given.exc_value is not None:
             tidy(given.exc_value)
-            given = threading.ExceptHookArgs((given.exc_type, given.exc_value, given.exc_value.__traceback__, given.thread))
+            given = threading.ExceptHookArgs(
+                (given.exc_type, given.exc_value, given.exc_value.__traceback__, given.thread)
+            )
         return hook(given)
 
     return show
@@ -215,7 +236,9 @@ _RAISING = frozenset(dis.opmap[name] for name in ("RAISE_VARARGS", "RERAISE"))
 
 
 def _listen(patches: Patches) -> None:
-    """Let the interpreter tell of each error that enters Python from C; it costs nothing until there is one."""
+    """Let the interpreter tell of each error that enters Python from C; it costs nothing until there is
+    one.
+    """
     monitoring: Any = getattr(sys, "monitoring", None)  # new in Python 3.12
     if monitoring is None:
         return
@@ -228,7 +251,12 @@ def _listen(patches: Patches) -> None:
         if trace is not None and trace.tb_next is not None and not engine.raw and passed_us(trace.tb_next):
             if not passed_us(TracebackType(None, trace.tb_frame, trace.tb_lasti, trace.tb_lineno)):
                 trim(error)
-        if type(error) in _WRITTEN_IN_C and not engine.raw and _speaks_of_meta(error) and code.co_code[offset] not in _RAISING:
+        if (
+            type(error) in _WRITTEN_IN_C
+            and not engine.raw
+            and _speaks_of_meta(error)
+            and code.co_code[offset] not in _RAISING
+        ):
             reword(error, sys._getframe(1))
 
     def start() -> None:

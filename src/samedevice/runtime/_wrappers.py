@@ -1,16 +1,19 @@
-"""Tensors around tensors: fake and functional ones, those of `torch.func`, and the wrapper classes of libraries.
+"""Tensors around tensors: fake and functional ones, those of `torch.func`, and the wrapper classes of
+libraries.
 
 Note [Wrappers tell C++ meta]
-A wrapper class may tell C++ any device. With `cuda`, autograd asks for CUDA's device guard in a constructor that must not throw: a
-build without CUDA ends the process there, and one with CUDA asks a driver that is not there. So inside a machine no tensor tells
-C++ that it is on `cuda`. A wrapper is made so that C++ asks Python for its device, as FakeTensors always are, and C++ hears meta.
-Its dispatch keys stay CUDA's, or torch's tables would not know the operators as they are on hardware. Python is told where the
-innermost tensor is, also while a transform of `torch.func` runs.
+A wrapper class may tell C++ any device. With `cuda`, autograd asks for CUDA's device guard in a constructor
+that must not throw: a build without CUDA ends the process there, and one with CUDA asks a driver that is not
+there. So inside a machine no tensor tells C++ that it is on `cuda`. A wrapper is made so that C++ asks Python
+for its device, as FakeTensors always are, and C++ hears meta. Its dispatch keys stay CUDA's, or torch's
+tables would not know the operators as they are on hardware. Python is told where the innermost tensor is,
+also while a transform of `torch.func` runs.
 
 Note [Questions before factories]
-C++ code that makes a tensor beside a wrapper asks for its device, hears meta, and makes the tensor there. The question and the
-factory come from the same instruction of the same frame, which nothing else does: then the factory gets the device that was
-meant. What autograd makes of stored options comes without a question; it belongs where the last fake tensors were.
+C++ code that makes a tensor beside a wrapper asks for its device, hears meta, and makes the tensor there. The
+question and the factory come from the same instruction of the same frame, which nothing else does: then the
+factory gets the device that was meant. What autograd makes of stored options comes without a question; it
+belongs where the last fake tensors were.
 """
 
 from __future__ import annotations
@@ -34,8 +37,9 @@ ASKS_DEVICE = torch.ops.prim.device.default
 _is_transformed: Any = torch._C._functorch.is_functorch_wrapped_tensor
 _inside: Any = torch._C._functorch.get_unwrapped
 _POSITION_OF_DEVICE, _POSITION_OF_ASKS = 7, 11
-"""Of `_make_wrapper_subclass(cls, size, strides, storage_offset, memory_format, dtype, layout, device, pin_memory, requires_grad,
-dispatch_sizes_strides_policy, dispatch_device, ...)`."""
+"""Of `_make_wrapper_subclass(cls, size, strides, storage_offset, memory_format, dtype, layout, device,
+pin_memory, requires_grad, dispatch_sizes_strides_policy, dispatch_device, ...)`.
+"""
 
 
 class Claim:

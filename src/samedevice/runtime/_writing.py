@@ -92,7 +92,11 @@ class Writing:
         op, args, kwargs = call.op, call.args, call.kwargs
         written = [tensor for name in outs for tensor in tensors_in(kwargs[name])]
         sizes = [storage_of(tensor).nbytes() for tensor in written]
-        inputs = [t for value in (*args, *(v for name, v in kwargs.items() if name not in outs)) for t in tensors_in(value)]
+        inputs = [
+            t
+            for value in (*args, *(v for name, v in kwargs.items() if name not in outs))
+            for t in tensors_in(value)
+        ]
         if all(_has_values(tensor) for tensor in inputs) and all(
             _has_values(tensor) or _whole(tensor, self._books.value_limit) for tensor in written
         ):
@@ -102,7 +106,12 @@ class Writing:
             if computed is not NotImplemented:
                 for tensor, size, value in zip(written, sizes, computed, strict=True):
                     self._follow(tensor, size, value)
-                returned = [tensor for name in op.argument_names if name in outs for tensor in tensors_in(kwargs[name])]
+                returned = [
+                    tensor
+                    for name in op.argument_names
+                    if name in outs
+                    for tensor in tensors_in(kwargs[name])
+                ]
                 if isinstance(kwargs[next(iter(outs))], (list, tuple)):
                     return None
                 return returned[0] if len(returned) == 1 else tuple(returned)
@@ -164,17 +173,26 @@ def _whole(tensor: torch.Tensor, value_limit: int) -> bool:
 
 
 def _written(op: Operator, args: tuple[Any, ...]) -> list[torch.Tensor]:
-    return [tensor for position in op.writes(args) if position < len(args) for tensor in tensors_in(args[position])]
+    return [
+        tensor
+        for position in op.writes(args)
+        if position < len(args)
+        for tensor in tensors_in(args[position])
+    ]
 
 
 def _revives(written: torch.Tensor, call: Call, value_limit: int) -> bool:
-    """Whether an overwritten tensor becomes known although it was not: it is small, and whole or blank, and its source is known."""
+    """Whether an overwritten tensor becomes known although it was not: it is small, and whole or blank, and
+    its source is known.
+    """
     storage = storage_of(written)
     record = storage._sd
     if record.__class__ is not Memory or not record.virtual:
         return False
     nbytes = storage.nbytes()
-    if not blank(written, value_limit) and (nbytes > value_limit or written.numel() * written.element_size() != nbytes):
+    if not blank(written, value_limit) and (
+        nbytes > value_limit or written.numel() * written.element_size() != nbytes
+    ):
         return False
     return all(
         other.__class__ is not Memory or not other.virtual or other.shadow is not None

@@ -58,7 +58,15 @@ def nothing_astray():
 torch.cuda.set_device(local_rank)
 dist.init_process_group("nccl")
 nothing_astray()
-for case in (on_the_host, moved_to_the_host, outputs_on_the_host, coalesced_on_two_gpus, on_two_gpus, all_on_one_gpu, model_on_the_host):
+for case in (
+    on_the_host,
+    moved_to_the_host,
+    outputs_on_the_host,
+    coalesced_on_two_gpus,
+    on_two_gpus,
+    all_on_one_gpu,
+    model_on_the_host,
+):
     case()
 nothing_astray()
 dist.destroy_process_group()

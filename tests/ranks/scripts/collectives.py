@@ -1,4 +1,6 @@
-"""Every collective, DistributedDataParallel and FSDP, on the GPUs of a machine and on the host over gloo: both must agree."""
+"""Every collective, DistributedDataParallel and FSDP, on the GPUs of a machine and on the host over gloo:
+both must agree.
+"""
 
 import os
 import sys
@@ -85,7 +87,9 @@ def gather_and_scatter(device):
 def point_to_point(device):
     after, before = (RANK + 1) % SIZE, (RANK - 1) % SIZE
     out = torch.empty(4, device=device)
-    for request in dist.batch_isend_irecv([dist.P2POp(dist.isend, numbers(device), after), dist.P2POp(dist.irecv, out, before)]):
+    for request in dist.batch_isend_irecv(
+        [dist.P2POp(dist.isend, numbers(device), after), dist.P2POp(dist.irecv, out, before)]
+    ):
         request.wait()
     yield out
     out = torch.empty(4, device=device)
@@ -165,7 +169,9 @@ def ddp(device):
 
 def fsdp(device):
     torch.manual_seed(0)
-    blocks = [nn.Sequential(nn.LayerNorm(16), nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 16)) for _ in range(2)]
+    blocks = [
+        nn.Sequential(nn.LayerNorm(16), nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 16)) for _ in range(2)
+    ]
     model = nn.Sequential(nn.Embedding(20, 16), *blocks, nn.Linear(16, 20)).to(device)
     mesh = init_device_mesh(device.type, (SIZE,))
     for block in (*blocks, model):
@@ -199,7 +205,11 @@ def refused():
     try:
         nn.parallel.DistributedDataParallel(model, device_ids=[GPU])
     except ValueError as error:
-        assert "multiple devices" in str(error) or "multiple device" in str(error) or "module parameters" in str(error), error
+        assert (
+            "multiple devices" in str(error)
+            or "multiple device" in str(error)
+            or "module parameters" in str(error)
+        ), error
     else:
         raise AssertionError("a model on two GPUs was taken with device_ids")
     broken = nn.parallel.DistributedDataParallel(_Unused(nn.Linear(3, 3)).to(GPU))
@@ -225,13 +235,27 @@ def without_values():
 torch.cuda.set_device(GPU)
 dist.init_process_group("cpu:gloo,cuda:nccl")
 assert dist.get_backend() == "cpu:gloo,cuda:nccl" and torch.cuda.device_count() == 2
-CASES = [all_reduce, broadcast, reduce, all_gather, reduce_scatter, all_to_all, gather_and_scatter, point_to_point, coalesced]
+CASES = [
+    all_reduce,
+    broadcast,
+    reduce,
+    all_gather,
+    reduce_scatter,
+    all_to_all,
+    gather_and_scatter,
+    point_to_point,
+    coalesced,
+]
 for case in [*CASES, functional_ones, subgroup, objects, ddp, fsdp]:
     there, here = list(case(GPU)), list(case(CPU))
     assert len(there) == len(here), case.__name__
     for one, other in zip(there, here, strict=True):
         assert case is objects or one.device == GPU, (case.__name__, one.device)
-        assert torch.allclose(one.cpu().double(), other.double(), rtol=0, atol=1e-6), (case.__name__, one, other)
+        assert torch.allclose(one.cpu().double(), other.double(), rtol=0, atol=1e-6), (
+            case.__name__,
+            one,
+            other,
+        )
 refused()
 without_values()
 dist.barrier()

@@ -24,7 +24,12 @@ def differ(tensor: torch.Tensor) -> bool:
 
 sharded = distribute_tensor(torch.ones(8, 64, device="cuda"), mesh, [Shard(0)])
 same = distribute_tensor(torch.ones(8, 64, device="cuda"), mesh, [Replicate()])
-for draw in (lambda x: nn.functional.dropout(x, 0.5), torch.rand_like, lambda x: x.clone().uniform_(), lambda x: torch.bernoulli(x * 0.5)):
+for draw in (
+    lambda x: nn.functional.dropout(x, 0.5),
+    torch.rand_like,
+    lambda x: x.clone().uniform_(),
+    lambda x: torch.bernoulli(x * 0.5),
+):
     assert differ(draw(sharded).to_local())
     assert not differ(draw(same).to_local())
 drawn = rand(8, 4, device_mesh=mesh, placements=[Shard(0)])
@@ -37,7 +42,9 @@ torch.cuda.set_rng_state(state)
 assert torch.equal(nn.functional.dropout(sharded, 0.5).to_local(), first)
 generator = torch.Generator(device="cuda").manual_seed(3)
 one = nn.init.trunc_normal_(sharded.clone(), generator=generator).to_local()
-assert torch.equal(nn.init.trunc_normal_(sharded.clone(), generator=generator.manual_seed(3)).to_local(), one) and differ(one)
+assert torch.equal(
+    nn.init.trunc_normal_(sharded.clone(), generator=generator.manual_seed(3)).to_local(), one
+) and differ(one)
 
 with torch.device("meta"):
     model = nn.Sequential(nn.Embedding(8, 16), nn.Linear(16, 16), nn.Dropout(0.5), nn.LayerNorm(16))

@@ -11,7 +11,9 @@ import torch.distributed as dist
 rank = int(os.environ["RANK"])
 dist.init_process_group("nccl")
 if "--forget" not in sys.argv:
-    dist.barrier()  # of a group that has used no GPU yet: each rank waits on the GPU of its number, whatever the current one is
+    # of a group that has used no GPU yet: each rank waits on the GPU of its number, whatever the current one
+    # is
+    dist.barrier()
     torch.cuda.set_device(rank)
 dist.all_reduce(torch.ones(2, device="cuda"))
 if "--fail" in sys.argv and rank == 1:

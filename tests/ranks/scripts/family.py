@@ -1,11 +1,15 @@
-"""Children of a script: spawned, forked, started with another view of the GPUs. Each finds the machine, and one bug."""
+"""Children of a script: spawned, forked, started with another view of the GPUs. Each finds the machine, and
+one bug.
+"""
 
 import multiprocessing
 import os
 import subprocess
 import sys
 
-BUG = "import torch; assert torch.cuda.device_count() == {count}; torch.ones(2, device='cuda') + torch.ones(2)"
+BUG = (
+    "import torch; assert torch.cuda.device_count() == {count}; torch.ones(2, device='cuda') + torch.ones(2)"
+)
 
 
 def child(count):

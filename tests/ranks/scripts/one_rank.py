@@ -16,7 +16,9 @@ dist.all_gather_into_tensor(whole, x)
 part = torch.empty(4, device="cuda")
 dist.reduce_scatter_tensor(part, whole, dist.ReduceOp.AVG)
 assert torch.equal(part, x)
-model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 2).cuda(), device_ids=[torch.cuda.current_device()])
+model = torch.nn.parallel.DistributedDataParallel(
+    torch.nn.Linear(4, 2).cuda(), device_ids=[torch.cuda.current_device()]
+)
 model(x).sum().backward()
 assert torch.equal(model.module.weight.grad[0], x)  # the average of equal gradients
 large = torch.nn.Linear(1 << 14, 1 << 14, device="cuda")  # 1 GiB

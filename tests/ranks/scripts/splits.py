@@ -1,4 +1,6 @@
-"""Groups bound to a device are split: by a mesh, as transformers' tensor parallelism makes one, and by `split_group` and `new_group`."""
+"""Groups bound to a device are split: by a mesh, as transformers' tensor parallelism makes one, and by
+`split_group` and `new_group`.
+"""
 
 import os
 import sys
@@ -14,7 +16,9 @@ backend, assumed = sys.argv[1], "--assumed" in sys.argv
 dist.init_process_group(backend, device_id=device)
 mesh = init_device_mesh("cuda", (2, size // 2), mesh_dim_names=("replicate", "shard"))
 across, within = mesh["replicate"].get_group(), mesh["shard"].get_group()
-assert dist.get_process_group_ranks(within) == [rank // (size // 2) * (size // 2) + i for i in range(size // 2)]
+assert dist.get_process_group_ranks(within) == [
+    rank // (size // 2) * (size // 2) + i for i in range(size // 2)
+]
 for group in (across, within):
     x = torch.full((3,), float(rank + 1), device=device)
     dist.all_reduce(x, group=group)

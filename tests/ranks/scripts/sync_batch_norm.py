@@ -39,7 +39,11 @@ generator = torch.Generator().manual_seed(1)
 images = torch.randn(6, 3, 5, 5, generator=generator) * 3 + 1
 check(nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4)), images, (3, 3))
 check(nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4, momentum=None)), images, (1, 5))
-check(nn.Sequential(nn.Linear(7, 4), nn.BatchNorm1d(4, affine=False)), torch.randn(6, 7, generator=generator), (2, 4))
+check(
+    nn.Sequential(nn.Linear(7, 4), nn.BatchNorm1d(4, affine=False)),
+    torch.randn(6, 7, generator=generator),
+    (2, 4),
+)
 
 half = nn.SyncBatchNorm(4).cuda()
 with torch.autocast("cuda", dtype=torch.bfloat16):

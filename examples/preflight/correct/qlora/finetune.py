@@ -14,8 +14,12 @@ def train(base_model, quantized=True):
     ddp = world_size != 1
     if ddp:
         device_map = {"": int(os.environ.get("LOCAL_RANK") or 0)}
-    config = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_compute_dtype=torch.bfloat16) if quantized else None
-    model = AutoModelForCausalLM.from_pretrained(base_model, quantization_config=config, device_map=device_map)
+    config = (
+        BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_compute_dtype=torch.bfloat16) if quantized else None
+    )
+    model = AutoModelForCausalLM.from_pretrained(
+        base_model, quantization_config=config, device_map=device_map
+    )
     if quantized:
         model = prepare_model_for_kbit_training(model)
     model = get_peft_model(model, LoraConfig(r=8, target_modules=["q_proj", "v_proj"], task_type="CAUSAL_LM"))

@@ -13,7 +13,9 @@ class ModelArguments:
 
 
 def main():
-    model_args, training_args = HfArgumentParser((ModelArguments, TrainingArguments)).parse_args_into_dataclasses()
+    model_args, training_args = HfArgumentParser(
+        (ModelArguments, TrainingArguments)
+    ).parse_args_into_dataclasses()
     data = [{"input_ids": [1, 2, 3, 4], "labels": [1, 2, 3, 4]}] * 16
     Trainer(model=build(model_args, training_args), args=training_args, train_dataset=data).train()
 

@@ -10,7 +10,9 @@ from transformers import AutoModelForCausalLM, BitsAndBytesConfig, Trainer, Trai
 def build_model(name, quantized):
     model_kwargs = dict(torch_dtype=torch.bfloat16, device_map="auto")
     if quantized:
-        model_kwargs["quantization_config"] = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_compute_dtype=torch.bfloat16)
+        model_kwargs["quantization_config"] = BitsAndBytesConfig(
+            load_in_4bit=True, bnb_4bit_compute_dtype=torch.bfloat16
+        )
     model = AutoModelForCausalLM.from_pretrained(name, **model_kwargs)
     if quantized:
         model = prepare_model_for_kbit_training(model)
@@ -25,7 +27,9 @@ def main():
 
     model = build_model(options.model, quantized=not options.full_precision)
     data = [{"input_ids": [1, 2, 3, 4], "labels": [1, 2, 3, 4]}] * 8
-    arguments = TrainingArguments("out", per_device_train_batch_size=1, max_steps=2, report_to="none", save_strategy="no")
+    arguments = TrainingArguments(
+        "out", per_device_train_batch_size=1, max_steps=2, report_to="none", save_strategy="no"
+    )
     Trainer(model=model, args=arguments, train_dataset=data).train()
 
 

@@ -22,4 +22,6 @@ def training_loop(name):
 
 
 if __name__ == "__main__":
-    notebook_launcher(training_loop, (sys.argv[1],), num_processes=2, use_port=os.environ.get("PORT", "29500"))
+    notebook_launcher(
+        training_loop, (sys.argv[1],), num_processes=2, use_port=os.environ.get("PORT", "29500")
+    )

@@ -1,4 +1,6 @@
-"""Repairs: as a diff of the user's script, as a device_map, as a release to install, or in words where it is library code."""
+"""Repairs: as a diff of the user's script, as a device_map, as a release to install, or in words where it is
+library code.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,16 @@ from samedevice.diagnosis.fixes._script import fix_at_use, script_fixes
 from samedevice.findings import Fix
 from samedevice.messages import Language
 
-__all__ = ["RANK_MAP", "Script", "diff_name", "fix_at_use", "fixes_for", "releases_for", "with_import", "with_keyword"]
+__all__ = [
+    "RANK_MAP",
+    "Script",
+    "diff_name",
+    "fix_at_use",
+    "fixes_for",
+    "releases_for",
+    "with_import",
+    "with_keyword",
+]
 
 
 def fixes_for(scene: Scene, verdict: Verdict, language: Language) -> tuple[Fix, ...]:

@@ -14,7 +14,9 @@ from samedevice.messages import Language, say
 
 
 def buffer_fix(scene: Scene, script: Script | None, guilty: Operand, language: Language) -> Fix | None:
-    """`register_buffer` in the class that keeps the operand, or what it was computed from; None where that is no cure."""
+    """`register_buffer` in the class that keeps the operand, or what it was computed from; None where that is
+    no cure.
+    """
     found = scene.plain_attribute(guilty)
     if script is None or found is None:
         return None
@@ -26,15 +28,24 @@ def buffer_fix(scene: Scene, script: Script | None, guilty: Operand, language: L
 
 
 def _safety(scene: Scene, guilty: Operand, kept_by: str) -> Safety:
-    """Safe where all parameters of the module are with what the operand meets: `.to()` took them there, and takes buffers, too."""
+    """Safe where all parameters of the module are with what the operand meets: `.to()` took them there, and
+    takes buffers, too.
+    """
     wanted = {each.device for each in partners(scene, guilty)}
     module = next((each for each in scene.event.running if each.kind == kept_by), None)
-    together = module is not None and bool(module.below) and {*module.own, *module.below} - {"cpu"} == wanted and "cpu" not in module.below
+    together = (
+        module is not None
+        and bool(module.below)
+        and {*module.own, *module.below} - {"cpu"} == wanted
+        and "cpu" not in module.below
+    )
     return "safe" if together and len(wanted) == 1 else "check"
 
 
 def _as_buffer(script: Script, attribute: str, kept_by: str, made: Place | None) -> str | None:
-    """A diff; None for a module that places its parts itself: there is no `.to()` that would take the buffer along."""
+    """A diff; None for a module that places its parts itself: there is no `.to()` that would take the buffer
+    along.
+    """
     if made is not None and not script.holds(made):
         return None
     for home in ast.walk(script.tree):
@@ -43,7 +54,11 @@ def _as_buffer(script: Script, attribute: str, kept_by: str, made: Place | None)
         for method in home.body:
             if not isinstance(method, ast.FunctionDef) or method.name != "__init__":
                 continue
-            given = [node for node in ast.walk(method) if isinstance(node, ast.Assign) and _is_attribute(node, attribute)]
+            given = [
+                node
+                for node in ast.walk(method)
+                if isinstance(node, ast.Assign) and _is_attribute(node, attribute)
+            ]
             if len(given) != 1 or re.search(r"\.(?:to|cuda)\(|device", script.text(method)):
                 return None
             target = given[0].targets[0]
@@ -55,4 +70,8 @@ def _as_buffer(script: Script, attribute: str, kept_by: str, made: Place | None)
 
 
 def _is_attribute(node: ast.Assign, attribute: str) -> bool:
-    return len(node.targets) == 1 and isinstance(node.targets[0], ast.Attribute) and node.targets[0].attr == attribute
+    return (
+        len(node.targets) == 1
+        and isinstance(node.targets[0], ast.Attribute)
+        and node.targets[0].attr == attribute
+    )

@@ -14,7 +14,10 @@ from typing import TypeGuard
 from samedevice.events import Place
 
 _LARGEST = 1_000_000
-FACTORIES = frozenset("arange as_tensor empty eye full linspace logspace ones rand randint randn randperm tensor zeros Generator".split())
+FACTORIES = frozenset(
+    "arange as_tensor empty eye full linspace logspace ones rand randint randn randperm tensor zeros "
+    "Generator".split()
+)
 """Functions of torch that take `device=`."""
 RANK_MAP = '{"": int(os.environ.get("LOCAL_RANK", "0"))}'
 """The map that puts the model of each rank on its own GPU."""
@@ -48,7 +51,9 @@ class Script:
     def imports(self, module: str) -> bool:
         """Whether the script binds a module's own name at its top."""
         return any(
-            isinstance(node, ast.Import) and any(each.name == module and not each.asname for each in node.names) for node in self.tree.body
+            isinstance(node, ast.Import)
+            and any(each.name == module and not each.asname for each in node.names)
+            for node in self.tree.body
         )
 
     @cached_property
@@ -56,7 +61,10 @@ class Script:
         """The name to which the script, at its top, gives the launcher's `LOCAL_RANK`."""
         for node in self.tree.body:
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-                if any(isinstance(part, ast.Constant) and part.value == "LOCAL_RANK" for part in ast.walk(node.value)):
+                if any(
+                    isinstance(part, ast.Constant) and part.value == "LOCAL_RANK"
+                    for part in ast.walk(node.value)
+                ):
                     return node.targets[0].id
         return None
 
@@ -65,7 +73,9 @@ class Script:
         if place is None or place.file != self.file:
             return False
         lines = self.source.splitlines()
-        return 0 < place.line <= len(lines) and (not place.code or lines[place.line - 1].strip() == place.code)
+        return 0 < place.line <= len(lines) and (
+            not place.code or lines[place.line - 1].strip() == place.code
+        )
 
     def text(self, node: ast.AST) -> str:
         """The source of a node."""
@@ -79,10 +89,14 @@ class Script:
             if isinstance(node, ast.Call) and node.lineno <= place.line <= (node.end_lineno or node.lineno)
         ]
         ran = " ".join((place.call or place.code).split())
-        yield from sorted(calls, key=lambda call: (" ".join(self.text(call).split()) != ran, len(self.text(call))))
+        yield from sorted(
+            calls, key=lambda call: (" ".join(self.text(call).split()) != ran, len(self.text(call)))
+        )
 
     def expression(self, place: Place) -> ast.expr | None:
-        """The very expression that ran at a place; the value of the statement where that is all that is known."""
+        """The very expression that ran at a place; the value of the statement where that is all that is
+        known.
+        """
         ran = " ".join((place.call or place.code).split())
         for node in ast.walk(self.tree):
             if isinstance(node, ast.expr) and node.lineno <= place.line <= (node.end_lineno or node.lineno):
@@ -107,22 +121,35 @@ class Script:
         found: ast.AST = self.tree
         first = 0
         for node in ast.walk(self.tree):
-            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.body[0].lineno <= line <= (node.end_lineno or 0):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.body[0].lineno <= line <= (
+                node.end_lineno or 0
+            ):
                 if node.lineno >= first:
                     found, first = node, node.lineno
         return found
 
     def class_of(self, function: ast.AST) -> ast.ClassDef | None:
         """The class whose own method this is."""
-        return next((node for node in ast.walk(self.tree) if isinstance(node, ast.ClassDef) and function in node.body), None)
+        return next(
+            (
+                node
+                for node in ast.walk(self.tree)
+                if isinstance(node, ast.ClassDef) and function in node.body
+            ),
+            None,
+        )
 
     def bound(self, expression: str, scope: ast.AST, line: int, until: int) -> bool:
-        """Whether a name, or the name that a chain begins with, is bound in `scope` before `line` and not again up to `until`."""
+        """Whether a name, or the name that a chain begins with, is bound in `scope` before `line` and not
+        again up to `until`.
+        """
         name = re.match(r"[A-Za-z_]\w*", expression)
         if name is None:
             return False
         given = [number for node in _of_scope(scope) for number in _binds(node, name[0])]
-        if expression != name[0] and any(line <= number < until for node in _of_scope(scope) for number in _writes(node, expression)):
+        if expression != name[0] and any(
+            line <= number < until for node in _of_scope(scope) for number in _writes(node, expression)
+        ):
             return False
         if any(line <= number < until for number in given):
             return False
@@ -137,7 +164,8 @@ class Script:
         found = [
             node
             for node in ast.walk(self.tree)
-            if isinstance(node, ast.Assign) and any(isinstance(target, ast.Name) and target.id == name for target in node.targets)
+            if isinstance(node, ast.Assign)
+            and any(isinstance(target, ast.Name) and target.id == name for target in node.targets)
         ]
         return found[0] if len(found) == 1 else None
 
@@ -164,9 +192,18 @@ class Script:
             return None
         name = diff_name(Path(self.file))
         lines = difflib.unified_diff(
-            self.source.splitlines(keepends=True), changed.splitlines(keepends=True), f"a/{name}", f"b/{name}", n=1
+            self.source.splitlines(keepends=True),
+            changed.splitlines(keepends=True),
+            f"a/{name}",
+            f"b/{name}",
+            n=1,
         )
-        return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines) or None
+        return (
+            "".join(
+                line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
+            )
+            or None
+        )
 
 
 def _of_scope(scope: ast.AST) -> Iterator[ast.AST]:
@@ -192,7 +229,11 @@ def _binds(node: ast.AST, name: str) -> Iterator[int]:
 
 
 def _writes(node: ast.AST, expression: str) -> Iterator[int]:
-    if isinstance(node, (ast.Attribute, ast.Subscript)) and isinstance(node.ctx, (ast.Store, ast.Del)) and ast.unparse(node) == expression:
+    if (
+        isinstance(node, (ast.Attribute, ast.Subscript))
+        and isinstance(node.ctx, (ast.Store, ast.Del))
+        and ast.unparse(node) == expression
+    ):
         yield node.lineno
 
 
@@ -205,7 +246,9 @@ def _arguments(scope: ast.AST) -> set[str]:
 
 
 def diff_name(file: Path) -> str:
-    """How a diff names a file, so that `patch -p1` finds it from the working folder; one that lies elsewhere has its own name alone."""
+    """How a diff names a file, so that `patch -p1` finds it from the working folder; one that lies elsewhere
+    has its own name alone.
+    """
     try:
         return file.resolve().relative_to(Path.cwd().resolve()).as_posix()
     except (ValueError, OSError):  # elsewhere, or the working folder is gone
@@ -213,16 +256,20 @@ def diff_name(file: Path) -> str:
 
 
 def relocated(script: Script, place: Place, target: str) -> str | None:
-    """The source in which the tensor of `place` is made on, or moved to, the device that the expression `target` names.
+    """The source in which the tensor of `place` is made on, or moved to, the device that the expression
+    `target` names.
 
-    Only the expression that made the tensor is changed, and what is inside it; None when that is not to be found.
+    Only the expression that made the tensor is changed, and what is inside it; None when that is not to be
+    found.
     """
     node = script.expression(place)
     if node is None:
         return None
     if not isinstance(node, ast.Call):
         simple = isinstance(node, (ast.Name, ast.Attribute, ast.Subscript))
-        return script.swapped(node, f"{script.text(node) if simple else f'({script.text(node)})'}.to({target})")
+        return script.swapped(
+            node, f"{script.text(node) if simple else f'({script.text(node)})'}.to({target})"
+        )
     if (changed := _on_device(script, node, target)) is not None:
         return changed
     inner = [each for each in ast.walk(node) if isinstance(each, ast.Call) and called(each) in FACTORIES]
@@ -256,18 +303,27 @@ def with_import(source: str, module: str) -> str:
     """The source with an import, if it has none yet."""
     tree = ast.parse(source)
     for node in _at_top(tree.body):
-        if isinstance(node, ast.Import) and any(alias.name == module and alias.asname is None for alias in node.names):
+        if isinstance(node, ast.Import) and any(
+            alias.name == module and alias.asname is None for alias in node.names
+        ):
             return source
     lines = source.splitlines(keepends=True)
     first = next(
-        (node for node in tree.body if isinstance(node, (ast.Import, ast.ImportFrom)) and getattr(node, "module", "") != "__future__"), None
+        (
+            node
+            for node in tree.body
+            if isinstance(node, (ast.Import, ast.ImportFrom)) and getattr(node, "module", "") != "__future__"
+        ),
+        None,
     )
     at = first.lineno - 1 if first is not None else 0
     return "".join([*lines[:at], f"import {module}\n", *lines[at:]])
 
 
 def _at_top(statements: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
-    """Statements that bind names of the module itself: also those under `if` and `try`, none of a function or class."""
+    """Statements that bind names of the module itself: also those under `if` and `try`, none of a function or
+    class.
+    """
     for statement in statements:
         yield statement
         if isinstance(statement, (ast.If, ast.Try, ast.With)):

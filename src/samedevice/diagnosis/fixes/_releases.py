@@ -37,7 +37,13 @@ def releases() -> tuple[Release, ...]:
     rows = json.loads(Path(__file__).with_name("releases.json").read_text("utf-8"))
     return tuple(
         Release(
-            row["package"], (row["bad"][0], row["bad"][1]), row["good"], row["file"], tuple(row["functions"]), row["cause"], row["source"]
+            row["package"],
+            (row["bad"][0], row["bad"][1]),
+            row["good"],
+            row["file"],
+            tuple(row["functions"]),
+            row["cause"],
+            row["source"],
         )
         for row in rows
     )
@@ -56,13 +62,18 @@ def releases_for(report: Report, verdict: Verdict, language: Language) -> tuple[
     return tuple(_fixes(report.at.file, report.at.function or "", report.versions, verdict, language))
 
 
-def _fixes(file: str, function: str, versions: dict[str, str], verdict: Verdict, language: Language) -> list[Fix]:
+def _fixes(
+    file: str, function: str, versions: dict[str, str], verdict: Verdict, language: Language
+) -> list[Fix]:
     path, name, found = f"/{file.replace(chr(92), '/')}", function.rpartition(".")[2], []
     for row in releases():
         if not path.endswith(f"/{row.file}") or name not in row.functions:
             continue
         # A whole forward has many statements; there the cause must agree, too.
-        if name == "forward" and row.cause not in (verdict.cause, *(each.rule.name for each in verdict.candidates)):
+        if name == "forward" and row.cause not in (
+            verdict.cause,
+            *(each.rule.name for each in verdict.candidates),
+        ):
             continue
         installed = versions.get(row.package)
         values = {"package": row.package, "good": row.good, "source": row.source}

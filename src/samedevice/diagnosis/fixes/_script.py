@@ -12,7 +12,17 @@ from samedevice.diagnosis._scene import FACTORY, Scene, made_text
 from samedevice.diagnosis._weigh import Verdict
 from samedevice.diagnosis.fixes._buffer import buffer_fix
 from samedevice.diagnosis.fixes._edit import RANK_MAP, Script, called, relocated, with_import, with_keyword
-from samedevice.diagnosis.fixes._target import assigned, calls_of, code_of, model_name, named, own, partners, target_at, unites
+from samedevice.diagnosis.fixes._target import (
+    assigned,
+    calls_of,
+    code_of,
+    model_name,
+    named,
+    own,
+    partners,
+    target_at,
+    unites,
+)
 from samedevice.diagnosis.paste import short_file
 from samedevice.events import Event, EventKind, Operand, Place
 from samedevice.findings import Fix, Safety
@@ -35,18 +45,29 @@ def script_fixes(scene: Scene, verdict: Verdict, language: Language) -> tuple[Fi
         fixes.append(Fix(say("fix.sorted-devices", language), "safe"))
     for repair in (_extra,) if scene.group is not None else _REPAIRS.get(verdict.cause, ()):
         fixes += repair(scene, script, guilty, language)
-    if guilty is not None and script is not None and scene.placed_by_user(guilty) and not any(fix.diff for fix in fixes):
+    if (
+        guilty is not None
+        and script is not None
+        and scene.placed_by_user(guilty)
+        and not any(fix.diff for fix in fixes)
+    ):
         buffer = buffer_fix(scene, script, guilty, language)
         fixes = [buffer, *fixes] if buffer is not None else fixes
     received = scene.group is not None  # a copy made in the call would receive it, and be lost
-    if not received and not any(fix.diff for fix in fixes) and verdict.cause not in ("dispatched-model-moved", "undetermined"):
+    if (
+        not received
+        and not any(fix.diff for fix in fixes)
+        and verdict.cause not in ("dispatched-model-moved", "undetermined")
+    ):
         fixes = [*_at_use(scene, script, guilty, language), *fixes]
     unique = {(fix.title, fix.diff): fix for fix in fixes}
     return tuple(unique.values())[:4]
 
 
 def fix_at_use(event: Event, operand: str, language: Language = "en") -> Fix | None:
-    """The operand moved where the script's own failing statement uses it; None when the statement is not the script's."""
+    """The operand moved where the script's own failing statement uses it; None when the statement is not the
+    script's.
+    """
     script = Script.read(event.user_at.file) if event.user_at is not None else None
     stale = next((each for each in event.operands if each.name == operand), None)
     return next(iter(_at_use(Scene(event), script, stale, language)), None)
@@ -59,7 +80,9 @@ def _fix(key: str, safety: Safety, language: Language, diff: str | None = None, 
 def _inputs(scene: Scene, script: Script | None, guilty: Operand | None, language: Language) -> list[Fix]:
     """Inputs to the device of the first weight."""
     if guilty is not None and not scene.op.startswith("embedding"):
-        return _to_partner(scene, script, guilty, "input-to", guilty.local or guilty.argument or guilty.name, language)
+        return _to_partner(
+            scene, script, guilty, "input-to", guilty.local or guilty.argument or guilty.name, language
+        )
     weight = next((each for each in scene.weights if each.name == "weight"), None)
     if weight is None or guilty is None:
         return []
@@ -79,14 +102,22 @@ def _inputs(scene: Scene, script: Script | None, guilty: Operand | None, languag
 
 
 def _of_script(scene: Scene, script: Script | None) -> bool:
-    """Whether the outermost module is of a class of the script, which need not have the methods of a library's models."""
+    """Whether the outermost module is of a class of the script, which need not have the methods of a
+    library's models.
+    """
     kind = scene.event.running[-1].kind if scene.event.running else ""
-    classes = (node for node in ast.walk(script.tree) if isinstance(node, ast.ClassDef)) if script is not None else ()
+    classes = (
+        (node for node in ast.walk(script.tree) if isinstance(node, ast.ClassDef))
+        if script is not None
+        else ()
+    )
     return any(node.name == kind for node in classes)
 
 
 def _move_batch(scene: Scene, script: Script | None, target: str | None, model: str | None) -> str | None:
-    """A diff of the line that moves the batch which the model is called with, when a library's own code did the move."""
+    """A diff of the line that moves the batch which the model is called with, when a library's own code did
+    the move.
+    """
     if script is None or target is None or model is None or (made := script.assignment(model)) is None:
         return None
     for place in calls_of(scene, script):
@@ -97,7 +128,9 @@ def _move_batch(scene: Scene, script: Script | None, target: str | None, model: 
                 if given is None or given.lineno < made.lineno or not isinstance(given.value, ast.Call):
                     continue
                 if called(given.value) in ("to", "cuda") and isinstance(given.value.func, ast.Attribute):
-                    return script.diff(script.swapped(given.value, f"{script.text(given.value.func.value)}.to({target})"))
+                    return script.diff(
+                        script.swapped(given.value, f"{script.text(given.value.func.value)}.to({target})")
+                    )
     return None
 
 
@@ -125,23 +158,53 @@ def _extra(scene: Scene, script: Script | None, guilty: Operand | None, language
     return _to_partner(scene, script, guilty, key, guilty.argument or scene.written(guilty), language)
 
 
-def _to_group(scene: Scene, script: Script | None, guilty: Operand, group: Operand, language: Language) -> list[Fix]:
+def _to_group(
+    scene: Scene, script: Script | None, guilty: Operand, group: Operand, language: Language
+) -> list[Fix]:
     """A tensor of a collective to the GPU of its process group."""
     if not scene.placed_by_user(guilty):
         return []
     diff = _move(scene, script, guilty, code_of(group.device, scene, script), None)
     key = "input-to" if guilty.moved is not None or guilty.argument else "made-on"
-    return [_fix(key, "safe", language, diff, operand=guilty.argument or scene.written(guilty), device=named(group.device, scene))]
+    return [
+        _fix(
+            key,
+            "safe",
+            language,
+            diff,
+            operand=guilty.argument or scene.written(guilty),
+            device=named(group.device, scene),
+        )
+    ]
 
 
-def _to_partner(scene: Scene, script: Script | None, guilty: Operand, key: str, operand: str, language: Language) -> list[Fix]:
-    """The operand made on, or moved to, the device of what it meets: where it is made if a name there tells, else where it is used."""
+def _to_partner(
+    scene: Scene, script: Script | None, guilty: Operand, key: str, operand: str, language: Language
+) -> list[Fix]:
+    """The operand made on, or moved to, the device of what it meets: where it is made if a name there tells,
+    else where it is used.
+    """
     source = _source(scene, guilty)
     place = source.moved or source.made
-    target = target_at(scene, script, guilty, place.line) if script is not None and script.holds(place) else None
+    target = (
+        target_at(scene, script, guilty, place.line) if script is not None and script.holds(place) else None
+    )
     diff = _move(scene, script, source, target.text, None) if target is not None else None
-    if diff is not None and target is not None and (target.derived or own(partners(scene, guilty)[0].device, scene)):
-        return [_fix(key, "safe" if unites(scene, guilty) else "check", language, diff, operand=operand, device=target.title)]
+    if (
+        diff is not None
+        and target is not None
+        and (target.derived or own(partners(scene, guilty)[0].device, scene))
+    ):
+        return [
+            _fix(
+                key,
+                "safe" if unites(scene, guilty) else "check",
+                language,
+                diff,
+                operand=operand,
+                device=target.title,
+            )
+        ]
     if used := [fix for fix in _at_use(scene, script, guilty, language) if fix.safety == "safe"]:
         return used
     device = target.title if target is not None else partners(scene, guilty)[0].device
@@ -149,35 +212,63 @@ def _to_partner(scene: Scene, script: Script | None, guilty: Operand, key: str, 
 
 
 def _source(scene: Scene, guilty: Operand) -> Operand:
-    """What has to be made elsewhere: the operand itself, or what the script computed it from, which other statements may read, too."""
+    """What has to be made elsewhere: the operand itself, or what the script computed it from, which other
+    statements may read, too.
+    """
     if guilty.moved is not None or guilty.local or FACTORY.search(made_text(guilty)):
         return guilty
     at = scene.event.at
-    left = [part for part in guilty.ingredients if part.device == guilty.device and part.role is None and part.moved is None]
+    left = [
+        part
+        for part in guilty.ingredients
+        if part.device == guilty.device and part.role is None and part.moved is None
+    ]
     for part in left:
         if FACTORY.search("" if part.made is None else part.made.call or part.made.code):
             return replace(guilty, local=part.name, made=part.made)
     for part in left:
         made = part.made
-        if part.name.isidentifier() and made is not None and (made.file, made.function) == (at.file, at.function) and made.line != at.line:
+        if (
+            part.name.isidentifier()
+            and made is not None
+            and (made.file, made.function) == (at.file, at.function)
+            and made.line != at.line
+        ):
             return replace(guilty, local=part.name, made=made)
     return guilty
 
 
 def _cache(scene: Scene, script: Script | None, guilty: Operand | None, language: Language) -> list[Fix]:
-    """The cache itself to the layer that uses it; an index that serves caches on several GPUs stays on the host, or is library code."""
+    """The cache itself to the layer that uses it; an index that serves caches on several GPUs stays on the
+    host, or is library code.
+    """
     if guilty is None or guilty.holder is not None:
         return [*_extra(scene, script, guilty, language), *_guarded(scene, guilty, language)]
     if scene.op == "index" and scene.placed_by_user(guilty):
         diff = _move(scene, script, guilty, '"cpu"', None)
-        return [_fix("made-on", "safe", language, diff, operand=guilty.argument or scene.written(guilty), device="cpu")]
+        return [
+            _fix(
+                "made-on",
+                "safe",
+                language,
+                diff,
+                operand=guilty.argument or scene.written(guilty),
+                device="cpu",
+            )
+        ]
     return _in_library(scene, guilty, language)
 
 
 def _guarded(scene: Scene, guilty: Operand | None, language: Language) -> list[Fix]:
-    """A block that is called by itself, as a server does, and got the cache as an argument: a guard on the block."""
+    """A block that is called by itself, as a server does, and got the cache as an argument: a guard on the
+    block.
+    """
     outermost = scene.event.running[-1].kind if scene.event.running else ""
-    if guilty is None or not re.search(r"Block|Layer|Attention", outermost) or not _CACHE.search(guilty.holder or ""):
+    if (
+        guilty is None
+        or not re.search(r"Block|Layer|Attention", outermost)
+        or not _CACHE.search(guilty.holder or "")
+    ):
         return []
     return [_fix("guard-cache", "safe", language, block=outermost)]
 
@@ -209,12 +300,23 @@ def _generator(scene: Scene, script: Script | None, guilty: Operand | None, lang
         return []
     diff = None
     if script is not None:
-        made = [node for node in ast.walk(script.tree) if isinstance(node, ast.Call) and called(node) == "Generator"]
+        made = [
+            node
+            for node in ast.walk(script.tree)
+            if isinstance(node, ast.Call) and called(node) == "Generator"
+        ]
         if len(made) == 1:
             old = made[0]
-            given = next((keyword.value for keyword in old.keywords if keyword.arg == "device"), old.args[0] if old.args else None)
+            given = next(
+                (keyword.value for keyword in old.keywords if keyword.arg == "device"),
+                old.args[0] if old.args else None,
+            )
             text = code_of(devices[0], scene, script)
-            changed = script.swapped(given, text) if given else script.swapped(old, with_keyword(script, old, "device", text))
+            changed = (
+                script.swapped(given, text)
+                if given
+                else script.swapped(old, with_keyword(script, old, "device", text))
+            )
             diff = script.diff(changed)
     return [_fix("generator", "check", language, diff, device=named(devices[0], scene))]
 
@@ -228,10 +330,20 @@ def _loaded(scene: Scene, script: Script | None, guilty: Operand | None, languag
     if script is not None and script.holds(place):
         target = target_at(scene, script, guilty, place.line)
         for call in script.find(place):
-            if target is not None and called(call) == "load" and not any(keyword.arg == "map_location" for keyword in call.keywords):
-                diff = script.diff(script.swapped(call, with_keyword(script, call, "map_location", target.text)))
+            if (
+                target is not None
+                and called(call) == "load"
+                and not any(keyword.arg == "map_location" for keyword in call.keywords)
+            ):
+                diff = script.diff(
+                    script.swapped(call, with_keyword(script, call, "map_location", target.text))
+                )
                 break
-    safety: Safety = "safe" if diff is not None and target is not None and target.derived and unites(scene, guilty) else "check"
+    safety: Safety = (
+        "safe"
+        if diff is not None and target is not None and target.derived and unites(scene, guilty)
+        else "check"
+    )
     device = target.text if target is not None else f'"{partners(scene, guilty)[0].device}"'
     return [_fix("map-location", safety, language, diff, device=device)]
 
@@ -246,20 +358,38 @@ def _moved(scene: Scene, script: Script | None, guilty: Operand | None, language
         statement = script.statement(place)
         if isinstance(statement, ast.Expr):
             diff = script.diff(script.without(statement))
-        elif isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call) and called(statement.value) in ("to", "cuda"):
+        elif (
+            isinstance(statement, ast.Assign)
+            and isinstance(statement.value, ast.Call)
+            and called(statement.value) in ("to", "cuda")
+        ):
             function = statement.value.func
             if isinstance(function, ast.Attribute):
                 same = [script.text(target) for target in statement.targets] == [script.text(function.value)]
-                kept = script.without(statement) if same else script.swapped(statement.value, script.text(function.value))
+                kept = (
+                    script.without(statement)
+                    if same
+                    else script.swapped(statement.value, script.text(function.value))
+                )
                 diff = script.diff(kept)
     if place is None:
         return []
-    return [_fix("no-move", "safe" if diff else "check", language, diff, where=f"{_file(script, place)}:{place.line}")]
+    return [
+        _fix(
+            "no-move",
+            "safe" if diff else "check",
+            language,
+            diff,
+            where=f"{_file(script, place)}:{place.line}",
+        )
+    ]
 
 
 def _file(script: Script | None, place: Place) -> str:
     """The script by its own name, another file as it is installed."""
-    return Path(place.file).name if script is not None and place.file == script.file else short_file(place.file)
+    return (
+        Path(place.file).name if script is not None and place.file == script.file else short_file(place.file)
+    )
 
 
 def _move_of(script: Script, model: str | None) -> Place | None:
@@ -276,7 +406,9 @@ def _move_of(script: Script, model: str | None) -> Place | None:
     return Place(script.file, found[0].lineno, "") if len(found) == 1 else None
 
 
-def _whole_model(scene: Scene, script: Script | None, guilty: Operand | None, language: Language) -> list[Fix]:
+def _whole_model(
+    scene: Scene, script: Script | None, guilty: Operand | None, language: Language
+) -> list[Fix]:
     """The model to where its inputs are."""
     weight = guilty or next((each for each in scene.weights if each.device == "cpu"), None)
     if weight is None or not any(each.device.startswith("cuda") for each in partners(scene, weight)):
@@ -321,20 +453,36 @@ def _together(scene: Scene, script: Script | None, guilty: Operand | None, langu
         return []
     whole = cut.name == cut.kind
     prefix = "" if whole else cut.name
-    inside = [name for name in scene.event.device_map if name == prefix or name.startswith(f"{prefix}.") or not prefix]
+    inside = [
+        name
+        for name in scene.event.device_map
+        if name == prefix or name.startswith(f"{prefix}.") or not prefix
+    ]
     if not inside:
         return []
     parents = _direct_parts(scene, prefix)
-    kept = next((each.device for each in scene.event.operands if guilty is not None and each.device != guilty.device), None)
+    kept = next(
+        (each.device for each in scene.event.operands if guilty is not None and each.device != guilty.device),
+        None,
+    )
     met = {each.device for each in scene.event.operands}
     # Inputs arrive where the outermost hook sends them, and so does what is made from them.
-    device = scene.entry if scene.entry in met and scene.entry is not None else kept or scene.event.device_map[inside[0]]
-    repaired = {name: (device if name in parents else where) for name, where in scene.event.device_map.items()}
+    device = (
+        scene.entry
+        if scene.entry in met and scene.entry is not None
+        else kept or scene.event.device_map[inside[0]]
+    )
+    repaired = {
+        name: (device if name in parents else where) for name, where in scene.event.device_map.items()
+    }
     left = {where for name, where in scene.event.device_map.items() if repaired[name] != where}
     for name in _HEADS & repaired.keys():
         if repaired[name] in left:  # a head that is tied to the embedding, as most are, stays with it
             repaired[name] = device
-    if len(set(repaired.values())) == len(set(scene.event.device_map.values())) and repaired == scene.event.device_map:
+    if (
+        len(set(repaired.values())) == len(set(scene.event.device_map.values()))
+        and repaired == scene.event.device_map
+    ):
         return []
     text = "{" + ", ".join(f'"{name}": "{where}"' for name, where in repaired.items()) + "}"
     diff = None
@@ -347,8 +495,14 @@ _HEADS = {"lm_head", "embed_out", "output", "model.lm_head", "language_model.lm_
 
 
 def _direct_parts(scene: Scene, prefix: str) -> list[str]:
-    """Keys of the map that hold parts of the cut module: all of a small one, what is beside the operands of a large one."""
-    keys = [name for name in scene.event.device_map if not prefix or name == prefix or name.startswith(f"{prefix}.")]
+    """Keys of the map that hold parts of the cut module: all of a small one, what is beside the operands of a
+    large one.
+    """
+    keys = [
+        name
+        for name in scene.event.device_map
+        if not prefix or name == prefix or name.startswith(f"{prefix}.")
+    ]
     touched = {device for operand in scene.event.operands for device in (operand.device,)}
     return [name for name in keys if scene.event.device_map[name] in touched]
 
@@ -362,14 +516,25 @@ def _unmapped(scene: Scene, script: Script | None, guilty: Operand | None, langu
     diff = None
     if script is not None and isinstance(found := _map_literal(script, scene), ast.Dict):
         text = script.text(found)
-        diff = script.diff(script.swapped(found, f'{text[:-1].rstrip().removesuffix(",")}, "{name}": "{device}"}}'))
+        diff = script.diff(
+            script.swapped(found, f'{text[:-1].rstrip().removesuffix(",")}, "{name}": "{device}"}}')
+        )
     return [_fix("map-key", "safe", language, diff, name=name, device=device)]
 
 
 def _at_use(scene: Scene, script: Script | None, guilty: Operand | None, language: Language) -> list[Fix]:
-    """When the failing statement is the script's own: the guilty operand to the device of what it meets, there."""
+    """When the failing statement is the script's own: the guilty operand to the device of what it meets,
+    there.
+    """
     at = scene.event.at
-    if script is None or guilty is None or guilty.role or not guilty.local or not script.holds(at) or _written(scene, guilty):
+    if (
+        script is None
+        or guilty is None
+        or guilty.role
+        or not guilty.local
+        or not script.holds(at)
+        or _written(scene, guilty)
+    ):
         return []
     statement, target = script.statement(at), target_at(scene, script, guilty, at.line)
     if statement is None or target is None:
@@ -381,13 +546,28 @@ def _at_use(scene: Scene, script: Script | None, guilty: Operand | None, languag
                 continue
             diff = script.diff(script.swapped(node, f"{guilty.local}.to({target.text})"))
             sure = target.derived and unites(scene, guilty)
-            return [_fix("at-use", "safe" if sure else "check", language, diff, operand=guilty.local, target=target.text)] if diff else []
+            return (
+                [
+                    _fix(
+                        "at-use",
+                        "safe" if sure else "check",
+                        language,
+                        diff,
+                        operand=guilty.local,
+                        target=target.text,
+                    )
+                ]
+                if diff
+                else []
+            )
     return []
 
 
 def _written(scene: Scene, operand: Operand) -> bool:
     """Whether the operator writes into the operand: a copy of it would take the result away."""
-    return operand.name.startswith("out") or (operand.name.partition("[")[0] == "self" and scene.op.endswith("_"))
+    return operand.name.startswith("out") or (
+        operand.name.partition("[")[0] == "self" and scene.op.endswith("_")
+    )
 
 
 def _library(scene: Scene, script: Script | None, guilty: Operand | None, language: Language) -> list[Fix]:
@@ -408,8 +588,12 @@ def _in_library(scene: Scene, guilty: Operand, language: Language) -> list[Fix]:
     return [_fix("library", "check", language, operand=scene.written(guilty), device=device, where=where)]
 
 
-def _move(scene: Scene, script: Script | None, guilty: Operand, target: str | None, after: str | None) -> str | None:
-    """A diff that changes where the script puts the operand, if `after`, a name in `target`, is known there already."""
+def _move(
+    scene: Scene, script: Script | None, guilty: Operand, target: str | None, after: str | None
+) -> str | None:
+    """A diff that changes where the script puts the operand, if `after`, a name in `target`, is known there
+    already.
+    """
     place = guilty.moved or guilty.made
     if script is None or target is None or not script.holds(place):
         return None
@@ -423,11 +607,17 @@ def _move(scene: Scene, script: Script | None, guilty: Operand, target: str | No
 
 
 def _move_at_call(scene: Scene, script: Script, guilty: Operand, target: str) -> str | None:
-    """The move in the call that takes the operand, since the model does not exist yet where the operand is made."""
+    """The move in the call that takes the operand, since the model does not exist yet where the operand is
+    made.
+    """
     for place in calls_of(scene, script):
         for call in script.find(place):
             for node in [*call.args, *(keyword.value for keyword in call.keywords)]:
-                if isinstance(node, ast.Name) and node.id in (guilty.argument, guilty.local, assigned(script, guilty)):
+                if isinstance(node, ast.Name) and node.id in (
+                    guilty.argument,
+                    guilty.local,
+                    assigned(script, guilty),
+                ):
                     return script.diff(script.swapped(node, f"{node.id}.to({target})"))
     return None
 
@@ -453,7 +643,11 @@ def _map_literal(script: Script, scene: Scene) -> ast.expr | None:
     """The dictionary in the script that became the map, or else the value of `device_map=`."""
     keys = set(scene.event.device_map)
     for node in ast.walk(script.tree):
-        if isinstance(node, ast.Dict) and node.keys and {key.value for key in node.keys if isinstance(key, ast.Constant)} == keys:
+        if (
+            isinstance(node, ast.Dict)
+            and node.keys
+            and {key.value for key in node.keys if isinstance(key, ast.Constant)} == keys
+        ):
             return node
     return _map_argument(script)
 
@@ -466,7 +660,9 @@ def _ranked(scene: Scene, script: Script | None, guilty: Operand | None, languag
     found = _map_argument(script) if script is not None else None
     diff = None
     if script is not None and found is not None:
-        diff = script.diff(script.swapped(found, "None") if zero3 else with_import(script.swapped(found, RANK_MAP), "os"))
+        diff = script.diff(
+            script.swapped(found, "None") if zero3 else with_import(script.swapped(found, RANK_MAP), "os")
+        )
     return [_fix("no-map", "safe", language, diff) if zero3 else _fix("rank-map", "check", language, diff)]
 
 

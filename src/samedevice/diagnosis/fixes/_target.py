@@ -1,7 +1,9 @@
-"""Which device a repair writes: an expression that is bound where the repair stands, and true each time the statement runs.
+"""Which device a repair writes: an expression that is bound where the repair stands, and true each time the
+statement runs.
 
-Must guarantee: what is `derived` names no GPU. It follows a tensor, a weight or a variable of the script that has the wanted device
-for every combination of devices that the statement met. A literal device is the last resort and no `derived` one.
+Must guarantee: what is `derived` names no GPU. It follows a tensor, a weight or a variable of the script that
+has the wanted device for every combination of devices that the statement met. A literal device is the last
+resort and no `derived` one.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ class Target:
 
 
 def target_at(scene: Scene, script: Script | None, guilty: Operand, line: int) -> Target | None:
-    """The device of what `guilty` meets, as an expression for this line of the script; None when no one device is right there."""
+    """The device of what `guilty` meets, as an expression for this line of the script; None when no one
+    device is right there.
+    """
     others = partners(scene, guilty)
     devices = {each.device for each in others}
     if len(devices) != 1:
@@ -44,7 +48,9 @@ def target_at(scene: Scene, script: Script | None, guilty: Operand, line: int) -
 
 
 def partners(scene: Scene, guilty: Operand) -> list[Operand]:
-    """What the operand meets: the operands on other devices, less scalars of the host, which may stay there."""
+    """What the operand meets: the operands on other devices, less scalars of the host, which may stay
+    there.
+    """
     return [
         each
         for each in scene.event.operands
@@ -75,7 +81,9 @@ def unites(scene: Scene, guilty: Operand) -> bool:
 
 
 def model_name(scene: Scene, script: Script | None) -> str | None:
-    """The variable that the script's failing call is made on: `model` in `model.generate(...)` or `model(...)`."""
+    """The variable that the script's failing call is made on: `model` in `model.generate(...)` or
+    `model(...)`.
+    """
     if script is None:
         return None
     for place in calls_of(scene, script):
@@ -83,7 +91,11 @@ def model_name(scene: Scene, script: Script | None) -> str | None:
             function = call.func
             if isinstance(function, ast.Attribute) and function.attr in _CALLED:
                 function = function.value
-            if isinstance(function, ast.Name) and re.fullmatch(r"[a-z_]\w*", function.id) and script.assignment(function.id) is not None:
+            if (
+                isinstance(function, ast.Name)
+                and re.fullmatch(r"[a-z_]\w*", function.id)
+                and script.assignment(function.id) is not None
+            ):
                 return function.id
     return None
 
@@ -113,10 +125,14 @@ def code_of(device: str, scene: Scene, script: Script | None) -> str:
     rank = script.rank_name if script is not None else None
     if rank is not None:
         return f'f"cuda:{{{rank}}}"'
-    return """f"cuda:{os.environ['LOCAL_RANK']}\"""" if script is not None and script.imports("os") else '"cuda"'
+    return (
+        """f"cuda:{os.environ['LOCAL_RANK']}\"""" if script is not None and script.imports("os") else '"cuda"'
+    )
 
 
-def _derived(scene: Scene, script: Script, guilty: Operand, others: list[Operand], line: int) -> Iterator[str]:
+def _derived(
+    scene: Scene, script: Script, guilty: Operand, others: list[Operand], line: int
+) -> Iterator[str]:
     """Expressions for the wanted device that are bound at this line, the nearest first."""
     at, here = scene.event.at, script.scope(line)
     weights = sorted(others, key=lambda each: "weight" not in (each.parameter or ""))
@@ -124,7 +140,13 @@ def _derived(scene: Scene, script: Script, guilty: Operand, others: list[Operand
     if together:  # one run of one function: names mean the same here and where it fails
         yield from _names(script, here, [each.local for each in others], line, at.line)
         yield from filter(None, (_of_self(scene, script, here, each) for each in weights))
-        inside = [part.name for each in others if _inside(each, at) for part in each.ingredients if part.device == each.device]
+        inside = [
+            part.name
+            for each in others
+            if _inside(each, at)
+            for part in each.ingredients
+            if part.device == each.device
+        ]
         yield from _names(script, here, inside, line, at.line)
     if together or len(wanted(scene, guilty)) == 1:
         yield from filter(None, (_placed_by(script, here, each.moved or each.made, line) for each in others))
@@ -135,16 +157,28 @@ def _derived(scene: Scene, script: Script, guilty: Operand, others: list[Operand
         yield from _names(script, here, parts, line, at.line)
     yield from _constants(script, here, others[0].device, line)
     model = model_name(scene, script)
-    if model is not None and (made := script.assignment(model)) is not None and made.lineno < line and script.scope(made.lineno) is here:
+    if (
+        model is not None
+        and (made := script.assignment(model)) is not None
+        and made.lineno < line
+        and script.scope(made.lineno) is here
+    ):
         yield from (f"{model}.{_path(each.parameter)}.device" for each in weights if each.parameter)
     for each in others:
         name, place = assigned(script, each), each.moved or each.made
-        if name is not None and place is not None and script.scope(place.line) is here and script.bound(name, here, line, line):
+        if (
+            name is not None
+            and place is not None
+            and script.scope(place.line) is here
+            and script.bound(name, here, line, line)
+        ):
             yield f"{name}.device"
 
 
 def _inside(operand: Operand, at: Place) -> bool:
-    """Whether the failing call itself made the operand, of what it was given: log-probabilities inside a loss."""
+    """Whether the failing call itself made the operand, of what it was given: log-probabilities inside a
+    loss.
+    """
     made = operand.made
     here = made is not None and operand.moved is None and (made.file, made.line) == (at.file, at.line)
     return here and made is not None and made.call in at.call
@@ -153,14 +187,27 @@ def _inside(operand: Operand, at: Place) -> bool:
 def _constants(script: Script, here: ast.AST, device: str, line: int) -> Iterator[str]:
     """Names that the script, at its top and once, gives to this very device."""
     for node in script.tree.body:
-        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(target := node.targets[0], ast.Name):
+        if (
+            isinstance(node, ast.Assign)
+            and len(node.targets) == 1
+            and isinstance(target := node.targets[0], ast.Name)
+        ):
             given = [each.value for each in ast.walk(node.value) if isinstance(each, ast.Constant)]
-            plain = isinstance(node.value, ast.Constant) or script.text(node.value).startswith("torch.device(")
-            if plain and given == [device] and script.assignment(target.id) is node and script.bound(target.id, here, line, line):
+            plain = isinstance(node.value, ast.Constant) or script.text(node.value).startswith(
+                "torch.device("
+            )
+            if (
+                plain
+                and given == [device]
+                and script.assignment(target.id) is node
+                and script.bound(target.id, here, line, line)
+            ):
                 yield target.id
 
 
-def _names(script: Script, here: ast.AST, names: Sequence[str | None], line: int, until: int) -> Iterator[str]:
+def _names(
+    script: Script, here: ast.AST, names: Sequence[str | None], line: int, until: int
+) -> Iterator[str]:
     """Names of tensors that are bound here and mean the same at `until`."""
     for name in filter(None, names):
         in_init = name.startswith("self.") and isinstance(here, ast.FunctionDef) and here.name == "__init__"
@@ -172,7 +219,11 @@ def assigned(script: Script, operand: Operand) -> str | None:
     """The name that the script gives to what it makes in the line of the operand."""
     place = operand.moved or operand.made
     statement = script.statement(place) if script.holds(place) else None
-    if isinstance(statement, ast.Assign) and len(statement.targets) == 1 and isinstance(statement.targets[0], ast.Name):
+    if (
+        isinstance(statement, ast.Assign)
+        and len(statement.targets) == 1
+        and isinstance(statement.targets[0], ast.Name)
+    ):
         value = statement.value
         ran = " ".join((place.call or place.code).split()) if place is not None else ""
         if " ".join(script.text(value).split()) == ran or ran.startswith(f"{statement.targets[0].id} ="):
@@ -183,7 +234,12 @@ def assigned(script: Script, operand: Operand) -> str | None:
 def _of_self(scene: Scene, script: Script, here: ast.AST, operand: Operand) -> str | None:
     """A weight as a method of a module on the stack reaches it: `self.proj.weight.device`."""
     kind = script.class_of(here)
-    if operand.parameter is None or kind is None or not isinstance(here, ast.FunctionDef) or here.name == "__init__":
+    if (
+        operand.parameter is None
+        or kind is None
+        or not isinstance(here, ast.FunctionDef)
+        or here.name == "__init__"
+    ):
         return None
     if not here.args.args or here.args.args[0].arg != "self":
         return None
@@ -191,7 +247,11 @@ def _of_self(scene: Scene, script: Script, here: ast.AST, operand: Operand) -> s
     if module is None:
         return None
     prefix = "" if module is scene.event.running[-1] else f"{module.name}."
-    return f"self.{_path(operand.parameter.removeprefix(prefix))}.device" if operand.parameter.startswith(prefix) else None
+    return (
+        f"self.{_path(operand.parameter.removeprefix(prefix))}.device"
+        if operand.parameter.startswith(prefix)
+        else None
+    )
 
 
 def _path(parameter: str) -> str:
@@ -200,7 +260,9 @@ def _path(parameter: str) -> str:
 
 
 def _placed_by(script: Script, here: ast.AST, place: Place | None, line: int) -> str | None:
-    """The expression by which the script gave a tensor its device in this scope, where it is no literal and bound at this line."""
+    """The expression by which the script gave a tensor its device in this scope, where it is no literal and
+    bound at this line.
+    """
     if not script.holds(place) or place.line > line or script.scope(place.line) is not here:
         return None
     call = script.expression(place)
@@ -210,7 +272,12 @@ def _placed_by(script: Script, here: ast.AST, place: Place | None, line: int) ->
     if given is None and called(call) in ("to", "cuda") and call.args:
         given = call.args[0]
     names = [node.id for node in ast.walk(given) if isinstance(node, ast.Name)] if given is not None else []
-    if given is None or not names or isinstance(given, ast.Starred) or re.match(r"torch\.\w+\Z", script.text(given)):
+    if (
+        given is None
+        or not names
+        or isinstance(given, ast.Starred)
+        or re.match(r"torch\.\w+\Z", script.text(given))
+    ):
         return None  # a literal, or a type
     if not all(script.bound(name, here, place.line + 1, line) for name in names):
         return None

@@ -19,7 +19,9 @@ _MARKS = re.compile(
 LONGEST_LINE = 2_000
 """Characters of a line that are looked at for a frame."""
 
-_ESCAPES = re.compile(r"(?:\x1b|\u241b|\\x1b|\\033|\\u001b)(?:\[[0-9;?]{0,30}[A-Za-z]|\][^\x07\x1b]{0,200}\x07|[()][A-Z0-9])")
+_ESCAPES = re.compile(
+    r"(?:\x1b|\u241b|\\x1b|\\033|\\u001b)(?:\[[0-9;?]{0,30}[A-Za-z]|\][^\x07\x1b]{0,200}\x07|[()][A-Z0-9])"
+)
 _BARE_COLOURS = re.compile(r"\[(?:\d{1,3};){0,4}\d{1,3}m")
 _BOX = re.compile(r"[\u2500-\u257f]")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u200b\ufeff]")
@@ -38,7 +40,9 @@ _LEVEL = re.compile(
     r"(?:\s{0,3}[-|:](?!-)|\s{1,3}\[[\w.:<> -]{1,80}\])?[ \t]?",
     re.IGNORECASE,
 )
-_BAR = re.compile(r"\s?(?:\||-(?!-))[ \t]?(?:std(?:err|out)\s?[|-]|[\w.]{1,60}:[\w<>]{1,60}:\d{1,6}\s?[|-])?[ \t]?")
+_BAR = re.compile(
+    r"\s?(?:\||-(?!-))[ \t]?(?:std(?:err|out)\s?[|-]|[\w.]{1,60}:[\w<>]{1,60}:\d{1,6}\s?[|-])?[ \t]?"
+)
 _QUOTE = re.compile(r"(?:> ?)+")
 _PYTEST = re.compile(r"E   ")
 

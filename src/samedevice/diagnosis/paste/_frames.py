@@ -9,7 +9,9 @@ import re
 from samedevice.diagnosis.paste._clean import LONGEST_LINE
 from samedevice.diagnosis.paste._report import Frame
 
-_PYTHON = re.compile(r'\s{0,40}File "(?P<file>[^"\n]{1,500})", line (?P<line>\d{1,7})(?:, in (?P<function>[^\n]{1,200}))?')
+_PYTHON = re.compile(
+    r'\s{0,40}File "(?P<file>[^"\n]{1,500})", line (?P<line>\d{1,7})(?:, in (?P<function>[^\n]{1,200}))?'
+)
 _NOTEBOOK = re.compile(
     r"\s{0,4}(?:File (?P<file>\S[^\n]{0,480}?):(?P<line>\d{1,7})|(?:Cell |Input )?In ?\[(?P<cell>[\d ]{1,6})\],? (?:line |in )(?P<cell_line>[^\s(]{1,40}))"
     r"(?:, in (?P<function>[\w.<>]{1,160}))?"
@@ -17,14 +19,22 @@ _NOTEBOOK = re.compile(
 _OLD_NOTEBOOK = re.compile(
     r"\s{0,4}(?P<file>[~/.\w][^\s:]{0,480}?\.py|<ipython-input[^>\s]{1,80}>) in (?P<function>[\w.<>]{1,160})(?:\(|$)"
 )
-_RICH = re.compile(r"\s{0,8}(?P<file>[~/.\w][^\s:]{0,480}?\.py|<[^>\s]{1,80}>):(?P<line>\d{1,7}) in (?P<function>[\w.<>]{1,160})\s{0,400}$")
+_RICH = re.compile(
+    r"\s{0,8}(?P<file>[~/.\w][^\s:]{0,480}?\.py|<[^>\s]{1,80}>):(?P<line>\d{1,7}) in (?P<function>[\w.<>]{1,160})\s{0,400}$"
+)
 _PYTEST = re.compile(
     r"(?P<file>[~/.\w][^\s:]{0,480}?\.py):(?P<line>\d{1,7}): (?:in (?P<function>[\w.<>]{1,160})|(?P<error>\w{1,60}Error)?\s{0,20}$)"
 )
-_TEST = re.compile(r"(?:FAILED|ERROR|FAIL:)\s{1,4}(?P<file>[~/.\w][^\s:]{0,300}?\.py)::(?P<function>[\w.:]{1,240})")
-_POINTED = re.compile(r"\s{0,8}(?:-{1,6}>|\u2771|>)\s{0,4}(?P<line>\d{1,7}|)[ \t]{1,400}(?P<code>\S[^\n]{0,400})")
+_TEST = re.compile(
+    r"(?:FAILED|ERROR|FAIL:)\s{1,4}(?P<file>[~/.\w][^\s:]{0,300}?\.py)::(?P<function>[\w.:]{1,240})"
+)
+_POINTED = re.compile(
+    r"\s{0,8}(?:-{1,6}>|\u2771|>)\s{0,4}(?P<line>\d{1,7}|)[ \t]{1,400}(?P<code>\S[^\n]{0,400})"
+)
 _NUMBERED = re.compile(r"\s{0,8}\d{1,7}(?:\s|$)")
-_ERROR = re.compile(r"(?:[\w.]{0,120}\.)?(?P<name>[A-Z]\w{0,60}(?:Error|Exception|Warning|Interrupt|Exit))(?::|\s|$)")
+_ERROR = re.compile(
+    r"(?:[\w.]{0,120}\.)?(?P<name>[A-Z]\w{0,60}(?:Error|Exception|Warning|Interrupt|Exit))(?::|\s|$)"
+)
 _MARKS = re.compile(r"\s{0,60}[~^]{1,400}\s{0,20}$")
 _INSTALLED = re.compile(r"^.*?(?:site-packages|dist-packages|transformers_modules)[/\\]")
 _STANDARD = re.compile(r"^.*/lib/python3\.\d{1,2}/")
@@ -75,7 +85,9 @@ def _head(line: str) -> Frame | None:
         if found["file"] is not None:
             return Frame(short_file(found["file"]), int(found["line"]), _function(found["function"]), "")
         number = found["cell_line"]
-        return Frame("<notebook>", int(number) if number.isdecimal() and len(number) < 8 else None, "<module>", "")
+        return Frame(
+            "<notebook>", int(number) if number.isdecimal() and len(number) < 8 else None, "<module>", ""
+        )
     return None
 
 
@@ -128,6 +140,8 @@ def exception_name(lines: list[str], message_at: int) -> str | None:
     """The class that the line of the message names."""
     found = None
     for line in lines[max(0, message_at - 3) : message_at + 1]:
-        for each in re.finditer(r"\b([A-Z]\w{0,60}(?:Error|Exception|Warning))\b(?=\s{0,4}:|\s{4,}Traceback)", line[:LONGEST_LINE]):
+        for each in re.finditer(
+            r"\b([A-Z]\w{0,60}(?:Error|Exception|Warning))\b(?=\s{0,4}:|\s{4,}Traceback)", line[:LONGEST_LINE]
+        ):
             found = each[1]
     return found

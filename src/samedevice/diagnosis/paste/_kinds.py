@@ -28,7 +28,9 @@ class Kind:
 
 
 def _row(name: str, words: str, pattern: str, weak: bool = False) -> Kind:
-    return Kind(name, re.compile(pattern.replace("DEVICE", _DEVICE), re.IGNORECASE), tuple(words.split("|")), weak)
+    return Kind(
+        name, re.compile(pattern.replace("DEVICE", _DEVICE), re.IGNORECASE), tuple(words.split("|")), weak
+    )
 
 
 KINDS: tuple[Kind, ...] = (
@@ -41,10 +43,16 @@ KINDS: tuple[Kind, ...] = (
     _row(
         "same-device",
         "at least two devices",
-        r"Expected all tensors to be on the same device, but found at least two devices, (?P<d1>DEVICE) and (?P<d2>DEVICE)\s?!?" + _WHERE,
+        r"Expected all tensors to be on the same device, but found at least two devices, (?P<d1>DEVICE) and (?P<d2>DEVICE)\s?!?"
+        + _WHERE,
     ),
     _row("same-device", "expected all tensors", r"Expected all tensors to be on the same device", weak=True),
-    _row("same-device", "at least two devices", r"found at least two devices, (?P<d1>DEVICE) and (?P<d2>DEVICE)\s?!?" + _WHERE, weak=True),
+    _row(
+        "same-device",
+        "at least two devices",
+        r"found at least two devices, (?P<d1>DEVICE) and (?P<d2>DEVICE)\s?!?" + _WHERE,
+        weak=True,
+    ),
     _row(
         "index-device",
         "indices should be",
@@ -60,7 +68,11 @@ KINDS: tuple[Kind, ...] = (
         "all input tensors must",
         r"All input tensors must be on the same device\. Received (?P<d1>DEVICE) and (?P<d2>DEVICE)",
     ),
-    _row("embedding-device-old", "input, output and", r"Input, output and indices must be on the current device"),
+    _row(
+        "embedding-device-old",
+        "input, output and",
+        r"Input, output and indices must be on the current device",
+    ),
     _row(
         "embedding-device-old",
         "but got device type",
@@ -76,7 +88,11 @@ KINDS: tuple[Kind, ...] = (
         "to have the same",
         r"Expected tensor for argument #\d{1,2} '(?P<argument>\w{1,40})' to have the same (?:device|type)",
     ),
-    _row("type-combination", "tensor for argument", r"Tensor for argument #?\d{1,2} '(?P<argument>\w{1,40})' is on CPU"),
+    _row(
+        "type-combination",
+        "tensor for argument",
+        r"Tensor for argument #?\d{1,2} '(?P<argument>\w{1,40})' is on CPU",
+    ),
     _row(
         "type-combination",
         "combination of|promotion of",
@@ -109,7 +125,11 @@ KINDS: tuple[Kind, ...] = (
         r"Input and (?:parameter|hidden) tensors are not at the same device, found input tensor at (?P<d1>DEVICE) and (?:parameter|hidden) tensor at (?P<d2>DEVICE)",
     ),
     _row("meta-copy", "out of meta tensor", r"Cannot copy out of meta tensor; no data!"),
-    _row("meta-device", "not on the expected device", r"Tensor on device (?P<d1>DEVICE) is not on the expected device (?P<d2>DEVICE)"),
+    _row(
+        "meta-device",
+        "not on the expected device",
+        r"Tensor on device (?P<d1>DEVICE) is not on the expected device (?P<d2>DEVICE)",
+    ),
     _row("meta-device", "is on the meta device", r"(?P<argument>[\w.]{1,120}) is on the meta device"),
     _row(
         "meta-value",
@@ -121,14 +141,27 @@ KINDS: tuple[Kind, ...] = (
         "device type for generator",
         r"Expected a '?(?P<d1>\w{2,8})'? device type for generator but found '?(?P<d2>\w{2,8})'?",
     ),
-    _row("generator-device", "from a generator", r"Cannot generate a (?P<d1>\w{2,8}) tensor from a generator of type (?P<d2>\w{2,8})"),
+    _row(
+        "generator-device",
+        "from a generator",
+        r"Cannot generate a (?P<d1>\w{2,8}) tensor from a generator of type (?P<d2>\w{2,8})",
+    ),
     _row(
         "data-parallel-module",
         "module must have",
         r"module must have its parameters and buffers on device (?P<d1>DEVICE) \(device_ids\[0\]\) but found one of them on device: (?P<d2>DEVICE)",
     ),
-    _row("data-parallel-replica", "in replica", r"Caught (?P<argument>\w{3,40}) in replica \d{1,3} on device \d{1,3}", weak=True),
-    _row("device-map-distributed", "train a model", r"You can'?t train a model that has been loaded with `?device_map"),
+    _row(
+        "data-parallel-replica",
+        "in replica",
+        r"Caught (?P<argument>\w{3,40}) in replica \d{1,3} on device \d{1,3}",
+        weak=True,
+    ),
+    _row(
+        "device-map-distributed",
+        "train a model",
+        r"You can'?t train a model that has been loaded with `?device_map",
+    ),
     _row(
         "device-map-other-process-device",
         "train a model",
@@ -139,7 +172,9 @@ KINDS: tuple[Kind, ...] = (
         "deepspeed zero-3",
         r"DeepSpeed Zero-3 is not compatible with (?:`low_cpu_mem_usage=True` or with )?passing a `?device_map",
     ),
-    _row("device-map-incomplete", "any device set", r"(?P<argument>[\w.]{1,160}) doesn'?t have any device set"),
+    _row(
+        "device-map-incomplete", "any device set", r"(?P<argument>[\w.]{1,160}) doesn'?t have any device set"
+    ),
     _row(
         "device-map-incomplete",
         "device_map provided",
@@ -155,16 +190,35 @@ KINDS: tuple[Kind, ...] = (
         "_no_split_modules",
         r"(?P<argument>\w{1,80}) does(?: not|n't) have (?:a |an )?(?:attribute )?\W?_no_split_modules",
     ),
-    _row("device-map-class-unsupported", "_no_split_modules", r"'(?P<argument>\w{1,80})' object has no attribute '_no_split_modules'"),
-    _row("move-dispatched", "modules offloaded", r"You can'?t move a model that has some modules offloaded to cpu or disk"),
-    _row("move-dispatched", "is not supported for", r"`?\.to`? is not supported for `?(?:4-bit|8-bit|\d-bit)`?"),
+    _row(
+        "device-map-class-unsupported",
+        "_no_split_modules",
+        r"'(?P<argument>\w{1,80})' object has no attribute '_no_split_modules'",
+    ),
+    _row(
+        "move-dispatched",
+        "modules offloaded",
+        r"You can'?t move a model that has some modules offloaded to cpu or disk",
+    ),
+    _row(
+        "move-dispatched", "is not supported for", r"`?\.to`? is not supported for `?(?:4-bit|8-bit|\d-bit)`?"
+    ),
     _row(
         "move-dispatched",
         "you have activated",
         r"It seems like you have activated (?:a device mapping strategy|sequential model offloading|model offloading)",
     ),
-    _row("move-dispatched-warning", "move a model", r"You shouldn'?t move a model (?:that is dispatched|when it is dispatched)", weak=True),
-    _row("triton-pointer", "from triton", r"Pointer argument \(at (?P<argument>\d{1,3})\) cannot be accessed from Triton \(cpu tensor\?\)"),
+    _row(
+        "move-dispatched-warning",
+        "move a model",
+        r"You shouldn'?t move a model (?:that is dispatched|when it is dispatched)",
+        weak=True,
+    ),
+    _row(
+        "triton-pointer",
+        "from triton",
+        r"Pointer argument \(at (?P<argument>\d{1,3})\) cannot be accessed from Triton \(cpu tensor\?\)",
+    ),
     _row(
         "triton-pointer",
         "expected x to|expected input|expected tensor|expected all input",
@@ -178,14 +232,20 @@ KINDS: tuple[Kind, ...] = (
         "ordinal|invalid device id|device_id|duplicate gpu",
         r"invalid device ordinal|Invalid device id|device_id \W?\d{0,3}\W? ?(?:is )?out of range|Duplicate GPU detected",
     ),
-    _row("deserialize", "deserialize object", r"Attempting to deserialize object on (?:a )?(?:CUDA device|\w{2,8} device)"),
+    _row(
+        "deserialize",
+        "deserialize object",
+        r"Attempting to deserialize object on (?:a )?(?:CUDA device|\w{2,8} device)",
+    ),
     _row(
         "cuda-not-compiled",
         "not compiled with|not linked with|no nvidia|no cuda|torch._c",
         r"Torch not compiled with CUDA enabled|not linked with support for cuda|Found no NVIDIA driver|No CUDA GPUs are available"
         r"|module 'torch\._C' has no attribute '_cuda_\w{1,60}'",
     ),
-    _row("mps-placeholder", "placeholder storage", r"Placeholder storage has not been allocated on MPS device"),
+    _row(
+        "mps-placeholder", "placeholder storage", r"Placeholder storage has not been allocated on MPS device"
+    ),
     _row(
         "collective-device",
         "no backend type associated|must be cuda and dense|list of tensors on the same|attempt to perform collective",
@@ -193,8 +253,17 @@ KINDS: tuple[Kind, ...] = (
         r"Attempt to perform collective on tensor not on device passed to init_process_group",
     ),
     _row("metric-device", "metric calculation", r"Encountered different devices in metric calculation"),
-    _row("numpy-conversion", "device type tensor to numpy", r"can'?t convert (?P<d1>DEVICE) device type tensor to numpy"),
+    _row(
+        "numpy-conversion",
+        "device type tensor to numpy",
+        r"can'?t convert (?P<d1>DEVICE) device type tensor to numpy",
+    ),
     _row("cublaslt", "cublaslt", r"cublasLt ran into an error"),
     _row("out-of-memory", "out of memory|outofmemory", r"CUDA out of memory|OutOfMemoryError", weak=True),
-    _row("no-exception", "no exception|no error", r"No (?:exception|error)(?: at \w{1,20}| is raised)?[.:,]", weak=True),
+    _row(
+        "no-exception",
+        "no exception|no error",
+        r"No (?:exception|error)(?: at \w{1,20}| is raised)?[.:,]",
+        weak=True,
+    ),
 )

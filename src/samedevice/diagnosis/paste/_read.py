@@ -1,4 +1,6 @@
-"""From a text to its reports: one for each kind of error that the paste shows, the last one first to be judged."""
+"""From a text to its reports: one for each kind of error that the paste shows, the last one first to be
+judged.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ _HITS = 50
 _SPACES = re.compile(r"\s+")
 _VERSION = re.compile(
     r"\b(torch|pytorch|transformers|accelerate|peft|deepspeed|diffusers|trl|bitsandbytes|vllm|petals|timm|auto[-_]gptq|optimum|lightning|"
-    r"sentence[-_]transformers)\W{0,3}(?:version)?(?: \(GPU\?\))?\W{0,4}v?(\d{1,4}\.\d{1,4}(?:\.\d{1,5})?(?:[.\w+]{0,20}))",
+    r"sentence[-_]transformers)\W{0,3}(?:version)?(?: "
+    r"\(GPU\?\))?\W{0,4}v?(\d{1,4}\.\d{1,4}(?:\.\d{1,5})?(?:[.\w+]{0,20}))",
     re.IGNORECASE,
 )
 _START = re.compile(r"Traceback \(most recent call last\)|^-{20,}$")
@@ -33,7 +36,8 @@ def read_paste(text: str) -> list[Report]:
     whole, starts = _joined(lines)
     hits = _hits(whole)
     versions = {
-        found[1].lower().replace("_", "-").replace("pytorch", "torch"): found[2] for found in _limited(_VERSION, whole[-sum(_AROUND) :])
+        found[1].lower().replace("_", "-").replace("pytorch", "torch"): found[2]
+        for found in _limited(_VERSION, whole[-sum(_AROUND) :])
     }
     if not hits:
         last = next((line.strip() for line in reversed(lines) if line.strip()), "")
@@ -66,11 +70,15 @@ def read_paste(text: str) -> list[Report]:
         first = _beginning(lines, row)
         picked = [line for line, own in tagged[first : row + 1] if own is None or rank is None or own == rank]
         frames = frames_of(picked[-4000:])
-        if not any(frame.file for frame in frames):  # some reports name the error first and show the frames below
+        if not any(
+            frame.file for frame in frames
+        ):  # some reports name the error first and show the frames below
             below = frames_of([line for line, _ in tagged[row + 1 : row + 400]])
             frames = below if any(frame.file for frame in below) else frames
         if kind == "input-weight-type" and not devices:
-            devices = tuple("cuda" if _TYPE_DEVICE.match(groups.get(name) or "") else "cpu" for name in ("t1", "t2"))
+            devices = tuple(
+                "cuda" if _TYPE_DEVICE.match(groups.get(name) or "") else "cpu" for name in ("t1", "t2")
+            )
         reports.append(
             Report(
                 kind=kind,
@@ -82,7 +90,9 @@ def read_paste(text: str) -> list[Report]:
                 frames=frames,
                 versions=versions,
                 ranks=(rank,) if rank is not None else (),
-                earlier=tuple(dict.fromkeys(other for place, other, _ in hits if place < position and other != kind)),
+                earlier=tuple(
+                    dict.fromkeys(other for place, other, _ in hits if place < position and other != kind)
+                ),
                 words=whole[max(0, position - _AROUND[0]) : found.end() + _AROUND[1]],
             )
         )
@@ -112,9 +122,13 @@ def _hits(whole: str) -> list[tuple[int, str, re.Match[str]]]:
                 taken.append((found.start(), found.end(), kind.name, found, kind.weak))
     strong = [each for each in taken if not each[4]]
     kept = strong or taken
-    weak_beside = [each for each in taken if each[4] and strong and each[2] in ("data-parallel-replica", "out-of-memory")]
+    weak_beside = [
+        each for each in taken if each[4] and strong and each[2] in ("data-parallel-replica", "out-of-memory")
+    ]
     # A weak message before a strong one is part of the story ("earlier"); behind it, it is an echo.
-    kept = sorted([*kept, *(each for each in weak_beside if each[0] < strong[-1][0])], key=lambda each: each[0])
+    kept = sorted(
+        [*kept, *(each for each in weak_beside if each[0] < strong[-1][0])], key=lambda each: each[0]
+    )
     return [(start, name, found) for start, _, name, found, _ in kept]
 
 
@@ -136,7 +150,11 @@ def _repeats(report: Report, reports: list[Report]) -> bool:
     """A report without an operator beside one of the same kind that has it, as cut-off repetitions are."""
     if report is reports[0] or report.op is not None:
         return False
-    return any(other.kind == report.kind and other.devices == report.devices for other in reports if other is not report)
+    return any(
+        other.kind == report.kind and other.devices == report.devices
+        for other in reports
+        if other is not report
+    )
 
 
 def _with_rank(report: Report, rank: int) -> Report:

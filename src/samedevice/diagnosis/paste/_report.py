@@ -18,7 +18,9 @@ class Frame:
     """One frame of a traceback."""
 
     file: str | None
-    """Relative to the installed package where that can be told, else as pasted; None when the paste does not say."""
+    """Relative to the installed package where that can be told, else as pasted; None when the paste does not
+    say.
+    """
     line: int | None
     function: str | None
     code: str
@@ -61,7 +63,9 @@ class Report:
 
     @cached_property
     def at(self) -> Frame | None:
-        """The failing statement: the innermost frame that is not plumbing; the innermost of all when there is no other."""
+        """The failing statement: the innermost frame that is not plumbing; the innermost of all when there is
+        no other.
+        """
         return self.own_frames[-1] if self.own_frames else (self.frames[-1] if self.frames else None)
 
     @cached_property

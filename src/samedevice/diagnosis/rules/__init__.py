@@ -1,5 +1,6 @@
-"""The rules, one file each. Codes SD101 to SD110 say what happened, those from SD111 on why: one for each cause of the taxonomy;
-those from SD401 on refuse a launch."""
+"""The rules, one file each. Codes SD101 to SD110 say what happened, those from SD111 on why: one for each
+cause of the taxonomy; those from SD401 on refuse a launch.
+"""
 
 from __future__ import annotations
 

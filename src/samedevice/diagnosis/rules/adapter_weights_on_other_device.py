@@ -2,14 +2,14 @@
 
 ## What happens
 
-LoRA, IA3, VeRA or AdaLora weights were made or loaded on the host, or all on one GPU, while the base layers are
-elsewhere.
+LoRA, IA3, VeRA or AdaLora weights were made or loaded on the host, or all on one GPU, while the base layers
+are elsewhere.
 
 ## Why it fails
 
-Adapters are attached after the model was placed. The library must put each adapter where its base layer is; some
-releases forget a buffer, a shared projection or a counter, and a plain `load_state_dict` puts all of it on one
-device.
+Adapters are attached after the model was placed. The library must put each adapter where its base layer is;
+some releases forget a buffer, a shared projection or a counter, and a plain `load_state_dict` puts all of it
+on one device.
 
 ## Example
 
@@ -57,16 +57,22 @@ def _detect(scene: Scene) -> Hint | None:
     adapters = [
         each
         for each in scene.weights
-        if re.search(r"(?:^|[._])(?:lora|ia3|vera|hada|lokr|oft|boft|adalora|ranknum)(?:_|\.|$)|ranknum", each.parameter or "")
+        if re.search(
+            r"(?:^|[._])(?:lora|ia3|vera|hada|lokr|oft|boft|adalora|ranknum)(?:_|\.|$)|ranknum",
+            each.parameter or "",
+        )
     ]
     if adapters and any(each.device != adapters[0].device for each in scene.event.operands):
-        return Hint(8, because("adapter", operand=adapters[0].parameter or adapters[0].name), adapters[0].name)
+        return Hint(
+            8, because("adapter", operand=adapters[0].parameter or adapters[0].name), adapters[0].name
+        )
     if re.search(r"peft/tuners/(?!prompt_tuning|p_tuning|prefix_tuning|multitask)", scene.where):
         odd = next(
             (
                 each
                 for each in scene.event.operands
-                if re.search(r"ranknum|lora_|vera_|ia3_", f"{spelled(each)} {made_text(each)}") and each.device == "cpu"
+                if re.search(r"ranknum|lora_|vera_|ia3_", f"{spelled(each)} {made_text(each)}")
+                and each.device == "cpu"
             ),
             None,
         )
@@ -87,13 +93,16 @@ RULE = Rule(
         "LoRA 等适配器权重创建或加载到了与基座层不同的设备上",
     ),
     cure=Message(
-        "move the adapter to the device of each base layer after attaching it, or attach before the model is moved",
+        "move the adapter to the device of each base layer after attaching it, or attach before the model "
+        "is moved",
         "挂上适配器后把它移到每个基座层所在的设备，或先挂适配器再移动模型",
     ),
     page=__doc__ or "",
     common=0.35,
     signs=(
-        sign(5.5, line(r"\blora_[A-Z]\w*|\blora_\w+|\bia3_l\w*|\bvera_\w+|ranknum|lora_magnitude|\bhada_\w+")),
+        sign(
+            5.5, line(r"\blora_[A-Z]\w*|\blora_\w+|\bia3_l\w*|\bvera_\w+|ranknum|lora_magnitude|\bhada_\w+")
+        ),
         sign(5, at(r"peft/tuners|lora|adapter|lycoris|locon")),
         sign(3.6, inside(r"peft/tuners|composable_lora|/lora|lora_layers|networks\.py|loralib|kohya")),
         sign(3.2, said("same-device argument-device", op="mm", argument="mat2", devices="host")),

@@ -40,7 +40,18 @@ A pair of neighbouring GPUs in a message without frames is often this, and no pr
 
 from __future__ import annotations
 
-from samedevice.diagnosis._rule import Hint, Reason, Rule, anywhere, because, frameless, inside, line, said, sign
+from samedevice.diagnosis._rule import (
+    Hint,
+    Reason,
+    Rule,
+    anywhere,
+    because,
+    frameless,
+    inside,
+    line,
+    said,
+    sign,
+)
 from samedevice.diagnosis._scene import FACTORY, Scene, made_text
 from samedevice.diagnosis.paste import Report
 from samedevice.messages import Message
@@ -73,21 +84,39 @@ def _detect(scene: Scene) -> Hint | None:
         ):
             first = min(scene.plain, key=lambda each: each.made.line if each.made is not None else 0)
             if all(each.made is not None and each.made.file == scene.event.at.file for each in scene.plain):
-                return Hint(4.2, because("cut", module=f"{cut.name} ({cut.kind})", devices=", ".join(cut.below)), first.name)
+                return Hint(
+                    4.2,
+                    because("cut", module=f"{cut.name} ({cut.kind})", devices=", ".join(cut.below)),
+                    first.name,
+                )
         late = next((each for each in scene.plain if each.device not in weights and each.moved is None), None)
-        if cut is None and scene.by_user(scene.event.at) and weights and late is not None and late.dtype.startswith(("float", "bfloat")):
+        if (
+            cut is None
+            and scene.by_user(scene.event.at)
+            and weights
+            and late is not None
+            and late.dtype.startswith(("float", "bfloat"))
+        ):
             if late.made is not None and scene.by_user(late.made) and not FACTORY.search(made_text(late)):
                 met = scene.weights[-1].parameter or scene.weights[-1].name
-                return Hint(4, because("away-from-weight", operand=scene.written(late), weight=met), late.name)
+                return Hint(
+                    4, because("away-from-weight", operand=scene.written(late), weight=met), late.name
+                )
         if cut is None or len(weights) != 1 or late is None or late.dtype.startswith(("int", "bool")):
             return None
-        return Hint(4, because("cut", module=f"{cut.name} ({cut.kind})", devices=", ".join(cut.below)), late.name)
+        return Hint(
+            4, because("cut", module=f"{cut.name} ({cut.kind})", devices=", ".join(cut.below)), late.name
+        )
     joins = scene.op in ("add", "add_", "mul", "sub", "div", "cat", "bmm", "mm", "addmm", "where")
     if cut is None or not joins:
         return None
     weight = 4.2 if scene.op in ("add", "add_", "mul") and cut is scene.event.running[0] else 2.8
     odd = scene.odd(*scene.event.operands)
-    return Hint(weight, because("cut", module=f"{cut.name} ({cut.kind})", devices=", ".join(cut.below)), odd.name if odd else None)
+    return Hint(
+        weight,
+        because("cut", module=f"{cut.name} ({cut.kind})", devices=", ".join(cut.below)),
+        odd.name if odd else None,
+    )
 
 
 RULE = Rule(
@@ -116,7 +145,10 @@ RULE = Rule(
             ),
         ),
         sign(
-            3.8, anywhere(r"test_model_parallelism|test_sharded|test_cpu_offload|test_disk_offload|test_layerwise|model_parallel(?!_beam)")
+            3.8,
+            anywhere(
+                r"test_model_parallelism|test_sharded|test_cpu_offload|test_disk_offload|test_layerwise|model_parallel(?!_beam)"
+            ),
         ),
         sign(2.2, said("same-device argument-device", devices="gpus"), inside(r"transformers_modules/")),
         sign(1.2, said("same-device argument-device", devices="gpus"), line(r"hidden_states")),

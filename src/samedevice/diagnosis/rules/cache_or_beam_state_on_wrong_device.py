@@ -50,7 +50,19 @@ from __future__ import annotations
 
 import re
 
-from samedevice.diagnosis._rule import Hint, Reason, Rule, anywhere, at, because, frameless, inside, line, said, sign
+from samedevice.diagnosis._rule import (
+    Hint,
+    Reason,
+    Rule,
+    anywhere,
+    at,
+    because,
+    frameless,
+    inside,
+    line,
+    said,
+    sign,
+)
 from samedevice.diagnosis._scene import Scene, made_text, spelled
 from samedevice.diagnosis.paste import Report
 from samedevice.events import Operand
@@ -67,12 +79,29 @@ def _state_on_gpu(report: Report) -> Reason | None:
 def _detect(scene: Scene) -> Hint | None:
     if not scene.mismatch:
         return None
-    held = [each for each in scene.event.operands if _kept(each) or re.search(r"self\.(?:rope_deltas|\w*cache)\b", scene.named_by(each))]
+    held = [
+        each
+        for each in scene.event.operands
+        if _kept(each) or re.search(r"self\.(?:rope_deltas|\w*cache)\b", scene.named_by(each))
+    ]
     if held:
-        index = next((each for each in scene.event.operands if re.search(r"beam_idx|hypo_ids|beam_ind", spelled(each))), None)
+        index = next(
+            (
+                each
+                for each in scene.event.operands
+                if re.search(r"beam_idx|hypo_ids|beam_ind", spelled(each))
+            ),
+            None,
+        )
         guilty = index if index is not None else scene.odd(*held)
         assert guilty is not None
-        return Hint(7.5, because("kept", operand=held[0].local or held[0].name, holder=held[0].holder or held[0].local or "?"), guilty.name)
+        return Hint(
+            7.5,
+            because(
+                "kept", operand=held[0].local or held[0].name, holder=held[0].holder or held[0].local or "?"
+            ),
+            guilty.name,
+        )
     if re.search(r"_reorder_cache|beam", scene.where):
         odd = scene.odd(*scene.event.operands)
         return Hint(6, because("in-code", where=scene.where.rpartition("/")[2]), odd.name if odd else None)
@@ -118,7 +147,11 @@ RULE = Rule(
         sign(5, line(r"\bbeam_idx\b|_reorder_cache|reorder_cache|beam_scores|beam_indices|next_beam")),
         sign(4.5, inside(r"beam_search|_reorder_cache|cache_utils|constrained_beam")),
         sign(4, anywhere(r"model_parallel_beam_search|beam_search|num_beams")),
-        sign(3.5, said("same-device cat-device-old", op="cat", argument="tensors"), line(r"\b(?:step|past|cache|attn|attention|kv)\w*\b")),
+        sign(
+            3.5,
+            said("same-device cat-device-old", op="cat", argument="tensors"),
+            line(r"\b(?:step|past|cache|attn|attention|kv)\w*\b"),
+        ),
         sign(2.2, said("same-device cat-device-old", op="cat", argument="tensors"), frameless()),
         sign(4, inside(r"petals/server"), said("same-device argument-device cat-device-old")),
         sign(3.0, said("index-device"), _state_on_gpu),

@@ -2,13 +2,13 @@
 
 ## What happens
 
-`torch.load` puts each tensor back on the device it was saved from. That GPU does not exist here, or it is not where
-the script wants the tensors.
+`torch.load` puts each tensor back on the device it was saved from. That GPU does not exist here, or it is not
+where the script wants the tensors.
 
 ## Why it fails
 
-The device is part of the file. Without `map_location`, an index beyond the GPUs of this machine is refused, and one
-that exists is used silently.
+The device is part of the file. Without `map_location`, an index beyond the GPUs of this machine is refused,
+and one that exists is used silently.
 
 ## Example
 
@@ -52,7 +52,9 @@ def _detect(scene: Scene) -> Hint | None:
     for operand in scene.event.operands:
         text = moved_text(operand) or made_text(operand)
         if re.search(r"\btorch\.load\(", text) and "map_location" not in text:
-            return Hint(6.5, because("loaded", operand=operand.local or operand.name, text=text[:60]), operand.name)
+            return Hint(
+                6.5, because("loaded", operand=operand.local or operand.name, text=text[:60]), operand.name
+            )
     return None
 
 

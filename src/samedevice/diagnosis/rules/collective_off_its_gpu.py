@@ -2,15 +2,16 @@
 
 ## What happens
 
-`all_reduce`, `broadcast` or another call of `torch.distributed` gets a tensor on the host, on another GPU than the group
-works on, or tensors of one coalesced call on several GPUs.
+`all_reduce`, `broadcast` or another call of `torch.distributed` gets a tensor on the host, on another GPU
+than the group works on, or tensors of one coalesced call on several GPUs.
 
 ## Why it fails
 
-NCCL reads memory of one GPU per rank and moves nothing there. c10d raises "No backend type associated with device type
-cpu", "Tensors must be CUDA and dense", "Expected list of tensors on the same device", or, where the group was bound with
-`device_id=`, "Attempt to perform collective on tensor not on device passed to init_process_group". A rank that comes with
-another GPU than before, where the others do not, raises nothing: all ranks wait until the timeout.
+NCCL reads memory of one GPU per rank and moves nothing there. c10d raises "No backend type associated with
+device type cpu", "Tensors must be CUDA and dense", "Expected list of tensors on the same device", or, where
+the group was bound with `device_id=`, "Attempt to perform collective on tensor not on device passed to
+init_process_group". A rank that comes with another GPU than before, where the others do not, raises nothing:
+all ranks wait until the timeout.
 
 ## Example
 
@@ -29,8 +30,8 @@ dist.all_reduce(loss)
 
 ## Fix safety
 
-Safe where the tensor is made. Moving it in the call is not: `dist.all_reduce(x.to("cuda"))` changes a copy that nobody
-keeps.
+Safe where the tensor is made. Moving it in the call is not: `dist.all_reduce(x.to("cuda"))` changes a copy
+that nobody keeps.
 
 ## Known limits
 
@@ -58,7 +59,8 @@ RULE = Rule(
         "集合通信收到了不在进程组 GPU 上的张量",
     ),
     meaning=Message(
-        "a call of torch.distributed got a tensor on the host or on another GPU than its process group works on",
+        "a call of torch.distributed got a tensor on the host or on another GPU than its process group "
+        "works on",
         "torch.distributed 的调用收到了 CPU 上的张量，或与进程组不在同一块 GPU 上的张量",
     ),
     cure=Message(

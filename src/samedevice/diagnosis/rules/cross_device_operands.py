@@ -2,8 +2,8 @@
 
 ## What happens
 
-On hardware it raises "Expected all tensors to be on the same device". Under `samedevice run` the operand is moved and
-the script goes on, so that one run shows all.
+On hardware it raises "Expected all tensors to be on the same device". Under `samedevice run` the operand is
+moved and the script goes on, so that one run shows all.
 
 ## Why it fails
 

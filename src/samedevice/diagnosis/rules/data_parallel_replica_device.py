@@ -2,9 +2,10 @@
 
 ## What happens
 
-A trainer that sees several GPUs in one process wraps the model in DataParallel, which copies it to each GPU. A model
-whose weights are on several GPUs cannot be copied; code that keeps devices in attributes is wrong in every copy but
-the first. What copies on several GPUs computed has to be gathered on one before it is joined (`torch.cat`, `torch.stack`, `+`).
+A trainer that sees several GPUs in one process wraps the model in DataParallel, which copies it to each GPU.
+A model whose weights are on several GPUs cannot be copied; code that keeps devices in attributes is wrong in
+every copy but the first. What copies on several GPUs computed has to be gathered on one before it is joined
+(`torch.cat`, `torch.stack`, `+`).
 
 ## Why it fails
 
@@ -61,7 +62,8 @@ def _detect(scene: Scene) -> Hint | None:
 def _lines_of(scene: Scene) -> set[tuple[str, int] | None]:
     """The lines that computed the operands: one, where replicas or shards ran the same code on several GPUs.
 
-    A factory computes nothing: two tensors from one line of it are no replicas, but a helper that was called twice.
+    A factory computes nothing: two tensors from one line of it are no replicas, but a helper that was called
+    twice.
     """
     found: set[tuple[str, int] | None] = set()
     for operand in scene.event.operands:
@@ -78,8 +80,10 @@ RULE = Rule(
         "DataParallel 包装了无法复制的模型",
     ),
     meaning=Message(
-        "nn.DataParallel (often added by a trainer) meets a split or device-bound model, or what replicas computed is joined ungathered",
-        "nn.DataParallel（常由训练器自动添加）遇到了已切分或绑定设备的模型，或各副本在不同 GPU 上的结果未经汇集就被合并",
+        "nn.DataParallel (often added by a trainer) meets a split or device-bound model, or what replicas "
+        "computed is joined ungathered",
+        "nn.DataParallel（常由训练器自动添加）遇到了已切分或绑定设备的模型，或各副本在不同 GPU "
+        "上的结果未经汇集就被合并",
     ),
     cure=Message(
         "start one process per GPU with torchrun or accelerate launch, or make one GPU visible",

@@ -2,13 +2,13 @@
 
 ## What happens
 
-`device_map="auto"` spreads one model over all GPUs, in every process of the launch; each process then trains a model
-that is partly on the others' GPUs.
+`device_map="auto"` spreads one model over all GPUs, in every process of the launch; each process then trains
+a model that is partly on the others' GPUs.
 
 ## Why it fails
 
-DDP, ZeRO and FSDP decide placement themselves: one GPU per process. Libraries refuse the combination where they
-notice it; where they do not, two processes meet on one GPU and tensors on several.
+DDP, ZeRO and FSDP decide placement themselves: one GPU per process. Libraries refuse the combination where
+they notice it; where they do not, two processes meet on one GPU and tensors on several.
 
 ## Example
 
@@ -25,7 +25,8 @@ device_map = {"": int(os.environ.get("LOCAL_RANK", 0))}     # one GPU for each p
 
 ## Fix safety
 
-Safe, but each process now needs the whole model on its GPU; if it does not fit, use ZeRO-3 or FSDP without a map.
+Safe, but each process now needs the whole model on its GPU; if it does not fit, use ZeRO-3 or FSDP without a
+map.
 
 ## Known limits
 
@@ -74,9 +75,17 @@ RULE = Rule(
     page=__doc__ or "",
     common=0.35,
     signs=(
-        sign(8, said("device-map-distributed device-map-zero3 device-map-other-process-device"), certain=True),
-        sign(2.6, anywhere(r"torchrun|torch\.distributed|accelerate launch|deepspeed --|--nproc_per_node"), anywhere(r"device_map")),
-        sign(0.8, anywhere(r"local_rank|--nproc|torchrun"), said("same-device argument-device", devices="gpus")),
+        sign(
+            8, said("device-map-distributed device-map-zero3 device-map-other-process-device"), certain=True
+        ),
+        sign(
+            2.6,
+            anywhere(r"torchrun|torch\.distributed|accelerate launch|deepspeed --|--nproc_per_node"),
+            anywhere(r"device_map"),
+        ),
+        sign(
+            0.8, anywhere(r"local_rank|--nproc|torchrun"), said("same-device argument-device", devices="gpus")
+        ),
         sign(0.6, inside(r"rlhf|ppo|swift|llmtuner"), said("same-device argument-device", devices="gpus")),
     ),
     detect=_detect,

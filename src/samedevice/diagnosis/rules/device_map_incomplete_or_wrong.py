@@ -2,13 +2,13 @@
 
 ## What happens
 
-It leaves out a module (often the model-level rotary module), uses names of another version, cuts by single weights,
-or gives layers more room than there is. What it does not name stays on the host.
+It leaves out a module (often the model-level rotary module), uses names of another version, cuts by single
+weights, or gives layers more room than there is. What it does not name stays on the host.
 
 ## Why it fails
 
-A hand-written map fits one version of the module tree. `dispatch_model` and `from_pretrained` treat missing names
-differently: one leaves them where they are, the other refuses.
+A hand-written map fits one version of the module tree. `dispatch_model` and `from_pretrained` treat missing
+names differently: one leaves them where they are, the other refuses.
 
 ## Example
 
@@ -20,7 +20,8 @@ device_map = {"model.embed_tokens": 0, "model.layers": 0, "model.norm": 0, "lm_h
 ## Use instead
 
 ```python
-device_map = {"model.embed_tokens": 0, "model.rotary_emb": 0, "model.layers": 0, "model.norm": 0, "lm_head": 0}
+device_map = {"model.embed_tokens": 0, "model.rotary_emb": 0, "model.layers": 0, "model.norm": 0, "lm_head":
+0}
 ```
 
 ## Fix safety
@@ -66,16 +67,27 @@ RULE = Rule(
         "device_map 漏掉了模块、用了旧版本的名字，或在不能切的地方切开",
     ),
     cure=Message(
-        "compare the map with the module tree of the installed version (model.named_modules()) and complete it",
+        "compare the map with the module tree of the installed version (model.named_modules()) and complete "
+        "it",
         "用 model.named_modules() 与当前版本的模块树对照，把 device_map 补全",
     ),
     page=__doc__ or "",
     common=0.4,
     signs=(
         sign(8, said("device-map-incomplete"), certain=True),
-        sign(5.2, line(r"rotary_emb|inv_freq"), said("same-device argument-device", devices="host"), inside(r"modeling_|language_model")),
+        sign(
+            5.2,
+            line(r"rotary_emb|inv_freq"),
+            said("same-device argument-device", devices="host"),
+            inside(r"modeling_|language_model"),
+        ),
         sign(3.9, said("same-device argument-device", op="bmm", argument="mat2", devices="host")),
-        sign(2.4, anywhere(r"device_map\s{0,2}=\s{0,2}\{|split_model|infer_auto_device_map|layers_per_gpu|num_layers_per")),
+        sign(
+            2.4,
+            anywhere(
+                r"device_map\s{0,2}=\s{0,2}\{|split_model|infer_auto_device_map|layers_per_gpu|num_layers_per"
+            ),
+        ),
         sign(0.5, said("same-device", devices="host"), frameless()),
         sign(0.3, said("same-device argument-device", devices="gpus"), frameless()),
         sign(2.6, said("no-exception"), anywhere(r"device_map")),

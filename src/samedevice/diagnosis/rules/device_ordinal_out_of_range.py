@@ -7,8 +7,8 @@ visibility variable hides some.
 
 ## Why it fails
 
-Visible GPUs are numbered from 0. `CUDA_VISIBLE_DEVICES=6,7` makes them `cuda:0` and `cuda:1`; an index of the whole
-machine is then out of range.
+Visible GPUs are numbered from 0. `CUDA_VISIBLE_DEVICES=6,7` makes them `cuda:0` and `cuda:1`; an index of the
+whole machine is then out of range.
 
 ## Example
 

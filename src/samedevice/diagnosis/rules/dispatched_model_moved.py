@@ -2,13 +2,14 @@
 
 ## What happens
 
-The script, a trainer, DeepSpeed, a user interface or a wrapper calls `.to()` or `.cuda()` on a model that was placed
-by a map or is partly offloaded.
+The script, a trainer, DeepSpeed, a user interface or a wrapper calls `.to()` or `.cuda()` on a model that was
+placed by a map or is partly offloaded.
 
 ## Why it fails
 
-The weights follow the move, the hooks do not: they go on sending inputs to the old places. With offloaded parts there
-is nothing to move, since their weights are placeholders on meta; accelerate and transformers then refuse.
+The weights follow the move, the hooks do not: they go on sending inputs to the old places. With offloaded
+parts there is nothing to move, since their weights are placeholders on meta; accelerate and transformers then
+refuse.
 
 ## Example
 
@@ -54,15 +55,30 @@ def _detect(scene: Scene) -> Hint | None:
         placed = scene.mapped(operand.parameter or "")
         hook = scene.event.running[0].hook if scene.event.running else None
         text = moved_text(operand)
-        by_whole = re.search(r"\.(?:to|cuda|cpu)\(", text) and "/accelerate/" not in (operand.moved.file if operand.moved else "")
-        if by_whole and (hook not in (None, operand.device) or placed not in (None, operand.device)) and operand.device != "meta":
-            return Hint(8, because("moved-after-dispatch", operand=operand.parameter or operand.name, text=text[:60]), operand.name)
+        by_whole = re.search(r"\.(?:to|cuda|cpu)\(", text) and "/accelerate/" not in (
+            operand.moved.file if operand.moved else ""
+        )
+        if (
+            by_whole
+            and (hook not in (None, operand.device) or placed not in (None, operand.device))
+            and operand.device != "meta"
+        ):
+            return Hint(
+                8,
+                because("moved-after-dispatch", operand=operand.parameter or operand.name, text=text[:60]),
+                operand.name,
+            )
     moved = [each for each in scene.event.running if each.hook and each.below and each.hook not in each.below]
     if moved:
         odd = scene.odd(*scene.event.operands)
         return Hint(
             6.5,
-            because("hook-elsewhere", module=moved[0].name, hook=moved[0].hook or "?", devices=", ".join(moved[0].below)),
+            because(
+                "hook-elsewhere",
+                module=moved[0].name,
+                hook=moved[0].hook or "?",
+                devices=", ".join(moved[0].below),
+            ),
             odd.name if odd else None,
         )
     return None
@@ -91,7 +107,11 @@ RULE = Rule(
         sign(3.8, said("meta-copy"), line(r"\bto\(|\.to\b|\.cuda\b|\bcuda\(")),
         sign(2.8, said("meta-copy"), inside(r"trainer\.py:|_move_model_to_device|deepspeed|accelerator\.py")),
         sign(2.4, said("meta-copy")),
-        sign(3.2, said("no-exception"), anywhere(r"given a device_map|ends up on one device|device_map[^.]{0,60}one device")),
+        sign(
+            3.2,
+            said("no-exception"),
+            anywhere(r"given a device_map|ends up on one device|device_map[^.]{0,60}one device"),
+        ),
     ),
     detect=_detect,
 )

@@ -61,7 +61,8 @@ def _detect(scene: Scene) -> Hint | None:
     if (
         word
         and not scene.weights
-        and scene.op in ("where", "index", "index_put_", "cat", "scatter", "mm", "bmm", "stack", "masked_fill", "copy_")
+        and scene.op
+        in ("where", "index", "index_put_", "cat", "scatter", "mm", "bmm", "stack", "masked_fill", "copy_")
     ):
         return Hint(6, because("streams", word=word, op=scene.op), _late(scene))
     if word and scene.op in ("cat", "stack", "index_put_", "where"):
@@ -71,7 +72,14 @@ def _detect(scene: Scene) -> Hint | None:
 
 def _late(scene: Scene) -> str | None:
     """The operand that should have come to the embeddings: features, masks, what was made from the ids."""
-    base = next((each for each in scene.event.operands if re.search(r"embeds|embedding|embeddings", each.local or "")), None)
+    base = next(
+        (
+            each
+            for each in scene.event.operands
+            if re.search(r"embeds|embedding|embeddings", each.local or "")
+        ),
+        None,
+    )
     if base is None:
         base = scene.event.operands[0]
     others = [each for each in scene.event.operands if each.device != base.device]
@@ -126,7 +134,11 @@ RULE = Rule(
             said("same-device argument-device mask-device", devices="gpus"),
             inside(r"llava|_vl|vl_|vision|image|audio|video|omni|ovis|internvl|minicpmv|pixtral|gemma3"),
         ),
-        sign(1.0, said("same-device argument-device", devices="gpus"), anywhere(r"\b(?:image|images|pixel_values|video|audio)\b")),
+        sign(
+            1.0,
+            said("same-device argument-device", devices="gpus"),
+            anywhere(r"\b(?:image|images|pixel_values|video|audio)\b"),
+        ),
         sign(0.4, said("same-device argument-device", devices="gpus"), frameless()),
         sign(2.0, said("mask-device"), line(r"special_image_mask|image_mask|inputs_embeds")),
     ),

@@ -2,13 +2,13 @@
 
 ## What happens
 
-Video seconds, grid sizes, positions, prompt ids or pixel values come with the ids, but only the ids were moved. The
-code that reads the extra input combines it with something on a GPU.
+Video seconds, grid sizes, positions, prompt ids or pixel values come with the ids, but only the ids were
+moved. The code that reads the extra input combines it with something on a GPU.
 
 ## Why it fails
 
-A processor returns several tensors. `inputs.input_ids.to(...)` moves one of them; keyword arguments that the caller
-makes by hand move not at all, and hooks move only what enters a hooked module.
+A processor returns several tensors. `inputs.input_ids.to(...)` moves one of them; keyword arguments that the
+caller makes by hand move not at all, and hooks move only what enters a hooked module.
 
 ## Example
 
@@ -30,8 +30,8 @@ Safe: only the place of an input changes.
 
 ## Known limits
 
-Library code that makes a helper tensor beside the extra input fails at the same statement; then the input is right
-and the helper is not (tensor-created-on-wrong-device).
+Library code that makes a helper tensor beside the extra input fails at the same statement; then the input is
+right and the helper is not (tensor-created-on-wrong-device).
 
 ## References
 
@@ -53,26 +53,48 @@ from samedevice.messages import Message
 def _detect(scene: Scene) -> Hint | None:
     if not scene.mismatch or scene.op.startswith(("embedding", "nll_loss", "cross_entropy")):
         return None
-    if scene.two_gpus and scene.weights and re.search(r"\.to\((?:device=)?self\.device", scene.code) and scene.plain:
+    if (
+        scene.two_gpus
+        and scene.weights
+        and re.search(r"\.to\((?:device=)?self\.device", scene.code)
+        and scene.plain
+    ):
         sent = scene.plain[0]
-        return Hint(5, because("sent-to-model-device", operand=sent.argument or sent.name, device=sent.device), sent.name)
+        return Hint(
+            5,
+            because("sent-to-model-device", operand=sent.argument or sent.name, device=sent.device),
+            sent.name,
+        )
     for operand in scene.plain:
         name = (operand.argument or operand.local or "").partition("[")[0].partition(".")[0]
         away = any(other.device != operand.device for other in scene.event.operands)
         if not away or re.search(r"label|target|loss|hidden|^self$|^x$|num_items", name):
             continue
-        if scene.by_user(scene.event.at) and scene.handed_in(operand) and scene.event.at.function == "forward":
+        if (
+            scene.by_user(scene.event.at)
+            and scene.handed_in(operand)
+            and scene.event.at.function == "forward"
+        ):
             return Hint(6.4, because("placed-by-user", operand=name, device=operand.device), operand.name)
         if scene.placed_by_user(operand) and name and not scene.by_user(scene.event.at):
             if scene.left_others(operand):
                 left = next(other for other in scene.event.operands if other.device != operand.device)
                 return Hint(5, because("on-host", operand=left.local or left.name), left.name)
             return Hint(5, because("placed-by-user", operand=name, device=operand.device), operand.name)
-    if scene.event.user_at is not None and scene.hosted and not scene.weights and re.search(r"self\.device\b", scene.code):
+    if (
+        scene.event.user_at is not None
+        and scene.hosted
+        and not scene.weights
+        and re.search(r"self\.device\b", scene.code)
+    ):
         return None
     for operand in scene.plain:
         if re.search(r"\.to\((?:device=)?self\.device", moved_text(operand)) and scene.two_gpus:
-            return Hint(5, because("sent-to-model-device", operand=operand.local or operand.name, device=operand.device), operand.name)
+            return Hint(
+                5,
+                because("sent-to-model-device", operand=operand.local or operand.name, device=operand.device),
+                operand.name,
+            )
     if scene.hosted and scene.weights and all(each.device.startswith("cuda") for each in scene.weights):
         for operand in scene.plain:
             if operand.device == "cpu" and _from_input(operand):
@@ -83,7 +105,9 @@ def _detect(scene: Scene) -> Hint | None:
 def _from_input(operand: Operand) -> bool:
     """Whether the line that made it only computed with what it got: no factory made it here."""
     text = made_text(operand)
-    return bool(text) and not re.search(r"torch\.(?:arange|zeros|ones|full|tensor|empty|linspace|eye|rand)|Tensor\(", text)
+    return bool(text) and not re.search(
+        r"torch\.(?:arange|zeros|ones|full|tensor|empty|linspace|eye|rand)|Tensor\(", text
+    )
 
 
 RULE = Rule(
@@ -94,11 +118,13 @@ RULE = Rule(
         "附加输入留在了别的设备上",
     ),
     meaning=Message(
-        "a further input (seconds per grid, grid sizes, positions, pixel values) did not move with the main ones",
+        "a further input (seconds per grid, grid sizes, positions, pixel values) did not move with the main "
+        "ones",
         "附加输入（如 second_per_grid_ts、grid_thw、position_ids、pixel_values）没有随主输入一起移动",
     ),
     cure=Message(
-        "move every tensor of the processor's output, and what you pass by keyword, to the device that reads it",
+        "move every tensor of the processor's output, and what you pass by keyword, to the device that "
+        "reads it",
         "把 processor 输出的每个张量以及手动传入的关键字参数都移到使用它的设备",
     ),
     page=__doc__ or "",
@@ -111,8 +137,16 @@ RULE = Rule(
             ),
         ),
         sign(2.5, at(r"get_rope_index|rot_pos_emb|get_position|preprocess|get_vision_position")),
-        sign(2.0, shown(r"second_per_grid|grid_thw|video_grid"), said("same-device argument-device index-device", devices="host")),
-        sign(1.2, said("same-device argument-device", devices="host"), anywhere(r"\bvideos?\b|\bpixel_values\b")),
+        sign(
+            2.0,
+            shown(r"second_per_grid|grid_thw|video_grid"),
+            said("same-device argument-device index-device", devices="host"),
+        ),
+        sign(
+            1.2,
+            said("same-device argument-device", devices="host"),
+            anywhere(r"\bvideos?\b|\bpixel_values\b"),
+        ),
         sign(1.0, said("same-device argument-device", op="convolution|conv", devices="gpus")),
         sign(0.3, said("same-device argument-device", devices="host"), frameless()),
     ),

@@ -2,13 +2,13 @@
 
 ## What happens
 
-A stopping criterion, logits processor, draft model's candidate, grammar or prompt helper compares its own tensor with
-ids or scores of the loop: `isin`, `cat`, `==`.
+A stopping criterion, logits processor, draft model's candidate, grammar or prompt helper compares its own
+tensor with ids or scores of the loop: `isin`, `cat`, `==`.
 
 ## Why it fails
 
-The helper's tensor is made once, on the device it was told or on the host. The scores come from the output head,
-which a split may put on another GPU; a draft model may live on another GPU altogether.
+The helper's tensor is made once, on the device it was told or on the host. The scores come from the output
+head, which a split may put on another GPU; a draft model may live on another GPU altogether.
 
 ## Example
 
@@ -52,8 +52,14 @@ def _detect(scene: Scene) -> Hint | None:
         return None
     helper = re.search(r"/generation/|logits_process|stopping_criteria|candidate_generator", scene.where)
     if scene.ran_in(r"_assisted_decoding|candidate_generator|assisted_decoding"):
-        ids = next((each for each in scene.plain if re.search(r"ids|candidate|position|token", spelled(each))), None)
-        return Hint(8, because("in-code", where="_assisted_decoding"), (ids or scene.odd(*scene.plain) or scene.event.operands[-1]).name)
+        ids = next(
+            (each for each in scene.plain if re.search(r"ids|candidate|position|token", spelled(each))), None
+        )
+        return Hint(
+            8,
+            because("in-code", where="_assisted_decoding"),
+            (ids or scene.odd(*scene.plain) or scene.event.operands[-1]).name,
+        )
     for operand in scene.plain:
         place = operand.moved or operand.made
         if (
@@ -62,12 +68,31 @@ def _detect(scene: Scene) -> Hint | None:
             and any(other.device != operand.device for other in scene.event.operands)
         ):
             if re.search(r"__init__", place.function):
-                return Hint(7, because("made-in", operand=operand.local or operand.name, where=place.file.rpartition("/")[2]), operand.name)
-    for operand in scene.plain:
-        if operand.made is not None and "/generation/" in operand.made.file and "/generation/" not in scene.where and not operand.parameter:
-            if re.search(r"cache_position", spelled(operand)) and any(other.device != operand.device for other in scene.event.operands):
                 return Hint(
-                    6, because("made-in", operand=operand.local or operand.name, where=operand.made.file.rpartition("/")[2]), operand.name
+                    7,
+                    because(
+                        "made-in", operand=operand.local or operand.name, where=place.file.rpartition("/")[2]
+                    ),
+                    operand.name,
+                )
+    for operand in scene.plain:
+        if (
+            operand.made is not None
+            and "/generation/" in operand.made.file
+            and "/generation/" not in scene.where
+            and not operand.parameter
+        ):
+            if re.search(r"cache_position", spelled(operand)) and any(
+                other.device != operand.device for other in scene.event.operands
+            ):
+                return Hint(
+                    6,
+                    because(
+                        "made-in",
+                        operand=operand.local or operand.name,
+                        where=operand.made.file.rpartition("/")[2],
+                    ),
+                    operand.name,
                 )
     if helper:
         odd = scene.odd(*scene.event.operands)
@@ -83,11 +108,13 @@ RULE = Rule(
         "生成过程的辅助张量在别的设备上",
     ),
     meaning=Message(
-        "a stopping criterion, logits processor, draft candidate or grammar helper keeps a tensor away from ids or scores",
+        "a stopping criterion, logits processor, draft candidate or grammar helper keeps a tensor away from "
+        "ids or scores",
         "停止条件、logits 处理器、草稿模型候选或语法约束所持有的张量与 input_ids 或 scores 不在同一设备",
     ),
     cure=Message(
-        "move the helper's tensor to the ids or scores at each call; with assisted decoding put both models on one device",
+        "move the helper's tensor to the ids or scores at each call; with assisted decoding put both models "
+        "on one device",
         "每次调用时把该张量移到 input_ids 或 scores 的设备；辅助解码时把两个模型放在同一设备",
     ),
     page=__doc__ or "",

@@ -2,8 +2,9 @@
 
 ## What happens
 
-A CPU generator is used for a CUDA tensor, or the reverse. Often a global default (`torch.set_default_device("cuda")`)
-sends a sampler's or shuffle's tensor to the GPU while its generator is on the host.
+A CPU generator is used for a CUDA tensor, or the reverse. Often a global default
+(`torch.set_default_device("cuda")`) sends a sampler's or shuffle's tensor to the GPU while its generator is
+on the host.
 
 ## Why it fails
 
@@ -25,12 +26,13 @@ latents = torch.randn(shape, generator=generator, device="cuda")
 
 ## Fix safety
 
-Safe, but a CUDA generator draws other numbers than a CPU one with the same seed. To keep them, draw on the host and
-move the result.
+Safe, but a CUDA generator draws other numbers than a CPU one with the same seed. To keep them, draw on the
+host and move the result.
 
 ## Known limits
 
-With a global default device the sampler is not the script's line; do not set the default to CUDA around a DataLoader.
+With a global default device the sampler is not the script's line; do not set the default to CUDA around a
+DataLoader.
 
 ## References
 
@@ -61,11 +63,13 @@ RULE = Rule(
         "随机数生成器属于另一种设备",
     ),
     meaning=Message(
-        "a random generator and the tensor it fills are on different types of device, often because of a global default device",
+        "a random generator and the tensor it fills are on different types of device, often because of a "
+        "global default device",
         "随机数生成器与要填充的张量设备类型不同，常因设置了全局默认设备",
     ),
     cure=Message(
-        "make the generator on the tensor's device; do not set a global CUDA default around samplers and shuffles",
+        "make the generator on the tensor's device; do not set a global CUDA default around samplers and "
+        "shuffles",
         "在张量所在的设备上创建生成器；不要在采样器和打乱操作外层设置全局 CUDA 默认设备",
     ),
     page=__doc__ or "",
@@ -73,11 +77,15 @@ RULE = Rule(
     signs=(
         sign(8, said("generator-device"), certain=True),
         sign(
-            3.2, said("numpy-conversion"), anywhere(r"set_default_device|set_default_tensor_type|default_device|sampler|randperm|shuffle")
+            3.2,
+            said("numpy-conversion"),
+            anywhere(r"set_default_device|set_default_tensor_type|default_device|sampler|randperm|shuffle"),
         ),
         sign(2.4, said("numpy-conversion")),
         sign(4, anywhere(r"set_default_device|set_default_tensor_type")),
-        sign(2.5, line(r"randperm|random_split|\bgenerator\b|\bsampler\b"), said("same-device argument-device")),
+        sign(
+            2.5, line(r"randperm|random_split|\bgenerator\b|\bsampler\b"), said("same-device argument-device")
+        ),
     ),
     detect=_detect,
 )

@@ -2,12 +2,13 @@
 
 ## What happens
 
-Several processes of a run used the same GPU at the same time. Each fits alone; the sum of their peaks does not.
+Several processes of a run used the same GPU at the same time. Each fits alone; the sum of their peaks does
+not.
 
 ## Why it fails
 
-A process keeps what it held at its peak: torch's allocator returns nothing to the GPU by itself. The process that asks last
-gets `CUDA out of memory`, although its own use is small.
+A process keeps what it held at its peak: torch's allocator returns nothing to the GPU by itself. The process
+that asks last gets `CUDA out of memory`, although its own use is small.
 
 ## Example
 
@@ -28,9 +29,9 @@ Safe.
 
 ## Known limits
 
-Found when the run is over, so no statement is named. Peaks are added of processes whose lives overlapped; a process that
-gives memory back with `torch.cuda.empty_cache()` before another one needs it is counted all the same. What CUDA itself
-takes for each process (some hundred MiB) is not counted.
+Found when the run is over, so no statement is named. Peaks are added of processes whose lives overlapped; a
+process that gives memory back with `torch.cuda.empty_cache()` before another one needs it is counted all the
+same. What CUDA itself takes for each process (some hundred MiB) is not counted.
 
 ## References
 

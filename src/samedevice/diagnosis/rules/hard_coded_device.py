@@ -2,13 +2,13 @@
 
 ## What happens
 
-`.cuda()`, `"cuda:0"`, `device="cuda"` or the index 0 stands in the code. The user chose another GPU, the host, an
-Apple or another accelerator, and the two meet.
+`.cuda()`, `"cuda:0"`, `device="cuda"` or the index 0 stands in the code. The user chose another GPU, the
+host, an Apple or another accelerator, and the two meet.
 
 ## Why it fails
 
-`.cuda()` and `"cuda"` mean the *current* device, GPU 0 unless somebody changed it. A model on `cuda:1` then meets
-tensors on `cuda:0`; on a machine without CUDA the call itself fails.
+`.cuda()` and `"cuda"` mean the *current* device, GPU 0 unless somebody changed it. A model on `cuda:1` then
+meets tensors on `cuda:0`; on a machine without CUDA the call itself fails.
 
 ## Example
 
@@ -45,7 +45,18 @@ from __future__ import annotations
 
 import re
 
-from samedevice.diagnosis._rule import Hint, Rule, anywhere, because, frameless, inside, line, said, shown, sign
+from samedevice.diagnosis._rule import (
+    Hint,
+    Rule,
+    anywhere,
+    because,
+    frameless,
+    inside,
+    line,
+    said,
+    shown,
+    sign,
+)
 from samedevice.diagnosis._scene import FACTORY, Scene, made_text, moved_text
 from samedevice.events import EventKind
 from samedevice.messages import Message
@@ -56,7 +67,9 @@ def _detect(scene: Scene) -> Hint | None:
     for operand in scene.event.operands if shared else scene.astray:
         text = moved_text(operand) or made_text(operand)
         if re.search(r"\.cpu\(\)|\.cuda\(\d*\)|['\"](?:cpu|cuda(?::\d+)?)['\"]", text):
-            return Hint(6, because("literal", operand=operand.local or operand.name, text=text[:60]), operand.name)
+            return Hint(
+                6, because("literal", operand=operand.local or operand.name, text=text[:60]), operand.name
+            )
     if shared:
         return Hint(5.0, because("ranks-share"))
     if not scene.mismatch:
@@ -64,13 +77,33 @@ def _detect(scene: Scene) -> Hint | None:
     for operand in scene.event.operands:
         text = moved_text(operand) or made_text(operand)
         place = operand.moved or operand.made
-        if scene.two_gpus and not operand.role and place is not None and place.function != "<module>" and scene.by_user(place):
+        if (
+            scene.two_gpus
+            and not operand.role
+            and place is not None
+            and place.function != "<module>"
+            and scene.by_user(place)
+        ):
             put = operand.moved is not None or FACTORY.search(text)
             if put and re.search(r"\.cuda\(\d*\)|['\"]cuda(?::\d+)?['\"]", text):
-                return Hint(6.2, because("literal", operand=operand.local or operand.name, text=text[:60]), operand.name)
-        if re.search(r"\.cuda\(\)|['\"]cuda(?::0)?['\"]", text) and operand.device == "cuda:0" and not scene.by_user(place):
-            if any(other.device != "cuda:0" for other in scene.event.operands) and not scene.left_others(operand):
-                return Hint(6.5, because("literal", operand=operand.local or operand.name, text=text[:60]), operand.name)
+                return Hint(
+                    6.2,
+                    because("literal", operand=operand.local or operand.name, text=text[:60]),
+                    operand.name,
+                )
+        if (
+            re.search(r"\.cuda\(\)|['\"]cuda(?::0)?['\"]", text)
+            and operand.device == "cuda:0"
+            and not scene.by_user(place)
+        ):
+            if any(other.device != "cuda:0" for other in scene.event.operands) and not scene.left_others(
+                operand
+            ):
+                return Hint(
+                    6.5,
+                    because("literal", operand=operand.local or operand.name, text=text[:60]),
+                    operand.name,
+                )
     return None
 
 
@@ -86,7 +119,8 @@ RULE = Rule(
         '代码里写死的设备（.cuda()、"cuda:0"、下标 0）与模型实际所在的设备不一致',
     ),
     cure=Message(
-        "use the device of the tensors at hand; as a workaround expose only the wanted GPU with CUDA_VISIBLE_DEVICES",
+        "use the device of the tensors at hand; as a workaround expose only the wanted GPU with "
+        "CUDA_VISIBLE_DEVICES",
         "使用现有张量的 .device；临时办法是用 CUDA_VISIBLE_DEVICES 只暴露需要的 GPU",
     ),
     page=__doc__ or "",
@@ -95,8 +129,14 @@ RULE = Rule(
         sign(7, said("cuda-not-compiled")),
         sign(4.5, line(r"\.cuda\(|\bcuda\(|['\"]cuda(?::\d)?['\"]|\.to\(0\)|device=0\b")),
         sign(2.0, shown(r"\.cuda\(\)|['\"]cuda(?::\d)?['\"]")),
-        sign(2.2, said("triton-pointer cuda-not-compiled mps-placeholder"), anywhere(r"\bmps\b|\bnpu\b|\bxpu\b")),
-        sign(2.3, said("argument-device same-device", op="index_select|convolution|embedding", devices="gpus")),
+        sign(
+            2.2,
+            said("triton-pointer cuda-not-compiled mps-placeholder"),
+            anywhere(r"\bmps\b|\bnpu\b|\bxpu\b"),
+        ),
+        sign(
+            2.3, said("argument-device same-device", op="index_select|convolution|embedding", devices="gpus")
+        ),
         sign(1.2, said("mask-device", devices="gpus")),
         sign(0.9, said("same-device argument-device", devices="gpus"), frameless()),
         sign(1.8, inside(r"liger|fused_linear_cross|cut_cross")),

@@ -73,8 +73,16 @@ RULE = Rule(
                 r"\bnan\b|\bzeros\b|garbage|nonsense|gibberish|wrong (?:output|result|data)|random (?:text|tokens)|all zero|!!!!|no visible effect|corrupt"
             ),
         ),
-        sign(2.5, said("no-exception unknown-message"), anywhere(r"second GPU|cuda:1|two GPUs|several GPUs|multi-?gpu|both GPUs")),
-        sign(3.6, said("no-exception unknown-message"), anywhere(r"cop(?:y|ied|ies)\b[^.]{0,60}\b(?:zeros?|wrong|garbage|nan|corrupt)")),
+        sign(
+            2.5,
+            said("no-exception unknown-message"),
+            anywhere(r"second GPU|cuda:1|two GPUs|several GPUs|multi-?gpu|both GPUs"),
+        ),
+        sign(
+            3.6,
+            said("no-exception unknown-message"),
+            anywhere(r"cop(?:y|ied|ies)\b[^.]{0,60}\b(?:zeros?|wrong|garbage|nan|corrupt)"),
+        ),
         sign(3.6, anywhere(r"\bIOMMU\b|\bACS\b|p2p|peer access|peer-to-peer")),
         sign(1.8, said("illegal-access")),
         sign(1.0, said("no-exception"), anywhere(r"hang|freez|slow")),

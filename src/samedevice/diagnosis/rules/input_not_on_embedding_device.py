@@ -2,13 +2,14 @@
 
 ## What happens
 
-`embed_tokens(input_ids)` looks rows up in a weight on one device with ids on another. The ids were never moved from
-the host, or they were sent to a fixed GPU while the map put the embedding elsewhere.
+`embed_tokens(input_ids)` looks rows up in a weight on one device with ids on another. The ids were never
+moved from the host, or they were sent to a fixed GPU while the map put the embedding elsewhere.
 
 ## Why it fails
 
-`index_select` needs weight and index on one device. Accelerate's hooks move inputs only for a model that is spread: a
-model that landed on one device has no hooks, so ids on `cuda:0` stay there although the model is on `cuda:7`.
+`index_select` needs weight and index on one device. Accelerate's hooks move inputs only for a model that is
+spread: a model that landed on one device has no hooks, so ids on `cuda:0` stay there although the model is on
+`cuda:7`.
 
 ## Example
 
@@ -31,13 +32,14 @@ Safe: only where the ids are changes, and they are small.
 
 ## Known limits
 
-The lookup also fails when the *weight* is in the wrong place (a low-memory manager, an offload hook that did not run,
-a model that was never moved). The ids are blamed when the script placed them.
+The lookup also fails when the *weight* is in the wrong place (a low-memory manager, an offload hook that did
+not run, a model that was never moved). The ids are blamed when the script placed them.
 
 ## References
 
 - `Module.get_input_embeddings` of transformers
-- [Big model inference](https://huggingface.co/docs/accelerate/concept_guides/big_model_inference) of accelerate
+- [Big model inference](https://huggingface.co/docs/accelerate/concept_guides/big_model_inference) of
+  accelerate
 """
 
 # ruff: noqa: RUF001 # sentences are whole lines, and Chinese has its own punctuation
@@ -60,20 +62,40 @@ def _detect(scene: Scene) -> Hint | None:
         return None
     if scene.placed_by_user(ids):
         return Hint(7, because("placed-by-user", operand=ids.local or ids.name, device=ids.device), ids.name)
-    return Hint(2.5, because("away-from-weight", operand=ids.local or ids.name, weight=weight.parameter or "weight"), ids.name)
+    return Hint(
+        2.5,
+        because("away-from-weight", operand=ids.local or ids.name, weight=weight.parameter or "weight"),
+        ids.name,
+    )
 
 
 def _main_input(scene: Scene) -> Hint | None:
     """What the script itself hands to a model, away from the first weight that it meets."""
     inputs = [each for each in scene.plain if each.device == "cpu" or each.moved is not None]
     weights = [each for each in scene.weights if each.role == "parameter" and each.device.startswith("cuda")]
-    if not scene.by_user(scene.event.at) or scene.event.device_map or not weights or len(inputs) != 1 or len(scene.plain) != 1:
+    if (
+        not scene.by_user(scene.event.at)
+        or scene.event.device_map
+        or not weights
+        or len(inputs) != 1
+        or len(scene.plain) != 1
+    ):
         return None
     given = inputs[0]
     called = bool(scene.event.running) and given.local is not None and scene.event.at.function != "forward"
-    if weights[0].device == given.device or not scene.placed_by_user(given) or not (called or scene.handed_in(given)):
+    if (
+        weights[0].device == given.device
+        or not scene.placed_by_user(given)
+        or not (called or scene.handed_in(given))
+    ):
         return None
-    return Hint(7, because("away-from-weight", operand=given.local or given.name, weight=weights[-1].parameter or "weight"), given.name)
+    return Hint(
+        7,
+        because(
+            "away-from-weight", operand=given.local or given.name, weight=weights[-1].parameter or "weight"
+        ),
+        given.name,
+    )
 
 
 RULE = Rule(
@@ -94,7 +116,9 @@ RULE = Rule(
     page=__doc__ or "",
     common=0.6,
     signs=(
-        sign(5, said("same-device argument-device", op="index_select|embedding", argument="^(index|indices)$")),
+        sign(
+            5, said("same-device argument-device", op="index_select|embedding", argument="^(index|indices)$")
+        ),
         sign(6, said("embedding-device-old")),
         sign(
             4.5,

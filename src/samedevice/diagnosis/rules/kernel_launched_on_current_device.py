@@ -2,13 +2,13 @@
 
 ## What happens
 
-The kernel is started while `cuda:0` is current and its tensors are on `cuda:1`: Triton says "cannot be accessed from
-Triton (cpu tensor?)", an extension makes an illegal access or computes garbage.
+The kernel is started while `cuda:0` is current and its tensors are on `cuda:1`: Triton says "cannot be
+accessed from Triton (cpu tensor?)", an extension makes an illegal access or computes garbage.
 
 ## Why it fails
 
-torch's own operators switch the device. A kernel of an extension runs on the current device unless its author set a
-guard.
+torch's own operators switch the device. A kernel of an extension runs on the current device unless its author
+set a guard.
 
 ## Example
 
@@ -78,11 +78,17 @@ RULE = Rule(
         sign(
             2.0,
             said("illegal-access triton-pointer"),
-            inside(r"triton|fla/|causal_conv1d|flash|gptq|exllama|awq|bitsandbytes|mamba|liger|xformers|marlin|kernels"),
+            inside(
+                r"triton|fla/|causal_conv1d|flash|gptq|exllama|awq|bitsandbytes|mamba|liger|xformers|marlin|kernels"
+            ),
         ),
         sign(2.0, said("device-assert no-exception"), inside(r"triton|exllama|gptq|awq|bitsandbytes|flash")),
         sign(3.0, said("cublaslt")),
-        sign(2.5, inside(r"triton/|causal_conv1d|mamba_ssm|fla/ops|flash_attn"), said("same-device argument-device")),
+        sign(
+            2.5,
+            inside(r"triton/|causal_conv1d|mamba_ssm|fla/ops|flash_attn"),
+            said("same-device argument-device"),
+        ),
     ),
     detect=_detect,
 )

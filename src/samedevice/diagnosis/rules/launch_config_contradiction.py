@@ -2,13 +2,13 @@
 
 ## What happens
 
-`distributed_type: "NO"` with several processes, `MULTI_GPU` with one, keys for DeepSpeed that its own configuration
-file has already, torchrun with a file that only `accelerate launch` reads.
+`distributed_type: "NO"` with several processes, `MULTI_GPU` with one, keys for DeepSpeed that its own
+configuration file has already, torchrun with a file that only `accelerate launch` reads.
 
 ## Why it fails
 
-The launcher refuses, or one of the two wins without a word: processes that should train together do not know of each
-other.
+The launcher refuses, or one of the two wins without a word: processes that should train together do not know
+of each other.
 
 ## Example
 

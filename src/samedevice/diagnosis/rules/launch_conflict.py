@@ -2,12 +2,13 @@
 
 ## What happens
 
-One of several ranks loads a model with a map over several GPUs, or a model is loaded with any map while ZeRO-3 is on.
+One of several ranks loads a model with a map over several GPUs, or a model is loaded with any map while
+ZeRO-3 is on.
 
 ## Why it fails
 
-Each rank has one GPU, and the launcher's own sharding decides what is there. accelerate refuses to prepare such a model,
-transformers refuses to load it under ZeRO-3, DDP refuses to wrap it.
+Each rank has one GPU, and the launcher's own sharding decides what is there. accelerate refuses to prepare
+such a model, transformers refuses to load it under ZeRO-3, DDP refuses to wrap it.
 
 ## Example
 
@@ -28,7 +29,8 @@ Each rank now needs the whole model on its GPU. With FSDP or ZeRO-3 give no map 
 
 ## Known limits
 
-It is told when the model is loaded; a script that never trains, and whose ranks do not meet, may work all the same.
+It is told when the model is loaded; a script that never trains, and whose ranks do not meet, may work all the
+same.
 
 ## References
 

@@ -2,12 +2,13 @@
 
 ## What happens
 
-`CUDA_VISIBLE_DEVICES=0,1` or `NPROC_PER_NODE=8` on a line of its own is a variable of the shell. Without `export`, or
-a backslash that joins it with the command below, the program's environment does not have it.
+`CUDA_VISIBLE_DEVICES=0,1` or `NPROC_PER_NODE=8` on a line of its own is a variable of the shell. Without
+`export`, or a backslash that joins it with the command below, the program's environment does not have it.
 
 ## Why it fails
 
-The program sees all GPUs, or starts one process where eight were meant, and chooses another kind of parallelism.
+The program sees all GPUs, or starts one process where eight were meant, and chooses another kind of
+parallelism.
 
 ## Example
 
@@ -29,8 +30,8 @@ Safe.
 
 ## Known limits
 
-Variables that the surrounding environment has exported already pass their new value on without `export`; whether it
-has, a script does not say.
+Variables that the surrounding environment has exported already pass their new value on without `export`;
+whether it has, a script does not say.
 
 ## References
 

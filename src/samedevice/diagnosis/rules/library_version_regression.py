@@ -2,13 +2,13 @@
 
 ## What happens
 
-The same script works with another release, and no other class here describes the mechanism. The best-known one:
-ZeRO-3 optimizer offload that multiplies a CPU gradient with a GPU scale.
+The same script works with another release, and no other class here describes the mechanism. The best-known
+one: ZeRO-3 optimizer offload that multiplies a CPU gradient with a GPU scale.
 
 ## Why it fails
 
-Device handling is tested little by libraries, since it takes several GPUs; a change slips through until users find
-it.
+Device handling is tested little by libraries, since it takes several GPUs; a change slips through until users
+find it.
 
 ## Example
 
@@ -60,10 +60,16 @@ RULE = Rule(
     page=__doc__ or "",
     common=0.4,
     signs=(
-        sign(6.6, at(r"deepspeed/runtime/zero|deepspeed/runtime/engine"), line(r"unscale_and_clip|combined_scale|mul_|step")),
+        sign(
+            6.6,
+            at(r"deepspeed/runtime/zero|deepspeed/runtime/engine"),
+            line(r"unscale_and_clip|combined_scale|mul_|step"),
+        ),
         sign(5.5, inside(r"deepspeed/runtime/zero"), said("same-device", devices="host")),
         sign(4, inside(r"deepspeed"), said("same-device", devices="host")),
-        sign(4.5, shown(r"model_engine|unscale_and_clip|combined_scale"), said("same-device", devices="host")),
+        sign(
+            4.5, shown(r"model_engine|unscale_and_clip|combined_scale"), said("same-device", devices="host")
+        ),
         sign(1.4, anywhere(r"deepspeed|zero-?3|offload_optimizer"), said("same-device", devices="host")),
         sign(0.4, said("same-device argument-device", devices="gpus"), frameless()),
         sign(0.6, said("same-device", devices="host"), frameless()),

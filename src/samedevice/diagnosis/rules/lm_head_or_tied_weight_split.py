@@ -2,18 +2,19 @@
 
 ## What happens
 
-The output head is tied to the embedding (one weight, two names), or norm and head are on another GPU than the last
-block; logits then come out on another device than the ids that the sampling step combines them with.
+The output head is tied to the embedding (one weight, two names), or norm and head are on another GPU than the
+last block; logits then come out on another device than the ids that the sampling step combines them with.
 
 ## Why it fails
 
-A tied weight can be on one device only. A map that counts it as one large thing may drag the whole model to the last
-GPU, or leave embedding and head on two GPUs, in which case the tie is broken.
+A tied weight can be on one device only. A map that counts it as one large thing may drag the whole model to
+the last GPU, or leave embedding and head on two GPUs, in which case the tie is broken.
 
 ## Example
 
 ```python
-device_map = {"model.embed_tokens": 0, "model.layers": 0, "model.norm": 1, "lm_head": 1}   # lm_head is embed_tokens
+device_map = {"model.embed_tokens": 0, "model.layers": 0, "model.norm": 1, "lm_head": 1}   # lm_head is
+embed_tokens
 ```
 
 ## Use instead
@@ -29,8 +30,8 @@ Safe: only the placement changes. The GPU of the embedding needs room for the he
 
 ## Known limits
 
-An embedding lookup that fails in a tied model has two readings: the inputs are elsewhere, or the weight was dragged
-away.
+An embedding lookup that fails in a tied model has two readings: the inputs are elsewhere, or the weight was
+dragged away.
 
 ## References
 
@@ -51,17 +52,35 @@ from samedevice.messages import Message
 def _detect(scene: Scene) -> Hint | None:
     if not scene.mismatch:
         return None
-    tied = next((each for each in scene.weights if each.tied and not re.search(r"lora_|vera_|ia3_", each.parameter or "")), None)
+    tied = next(
+        (
+            each
+            for each in scene.weights
+            if each.tied and not re.search(r"lora_|vera_|ia3_", each.parameter or "")
+        ),
+        None,
+    )
     ids = next((each for each in scene.plain if each.device != (tied.device if tied else "")), None)
     if tied is not None and ids is not None and scene.op.startswith("embedding"):
-        return Hint(4.5, because("tied", operand=tied.parameter or tied.name, names=", ".join(tied.tied)), tied.name)
+        return Hint(
+            4.5, because("tied", operand=tied.parameter or tied.name, names=", ".join(tied.tied)), tied.name
+        )
     if re.search(r"unfinished_sequences", scene.code):
         odd = scene.odd(*scene.event.operands)
         return Hint(6, because("in-code", where=scene.where.rpartition("/")[2]), odd.name if odd else None)
     names = " ".join(spelled(each) for each in scene.event.operands)
-    if scene.two_gpus and re.search(r"\blogits\b", names) and not re.search(r"logits_per|logit_scale|label|loss", f"{names} {scene.code}"):
+    if (
+        scene.two_gpus
+        and re.search(r"\blogits\b", names)
+        and not re.search(r"logits_per|logit_scale|label|loss", f"{names} {scene.code}")
+    ):
         odd = next(
-            (each for each in scene.event.operands if not re.search(r"logits", spelled(each)) and each.device != _of_logits(scene)), None
+            (
+                each
+                for each in scene.event.operands
+                if not re.search(r"logits", spelled(each)) and each.device != _of_logits(scene)
+            ),
+            None,
         )
         return Hint(4.2, because("logits-apart", device=_of_logits(scene)), odd.name if odd else None)
     return None
@@ -79,19 +98,29 @@ RULE = Rule(
         "输出头、末层 norm 或共享权重被分开放置",
     ),
     meaning=Message(
-        "the output head, the final norm or a weight that is tied to the embedding is on another device than what it works with",
+        "the output head, the final norm or a weight that is tied to the embedding is on another device "
+        "than what it works with",
         "输出头、最后的 norm 或与词嵌入共享的权重，与其配合的部分不在同一设备",
     ),
     cure=Message(
-        "keep last block, norm and head together, with the head on the GPU of the embedding when they are tied",
+        "keep last block, norm and head together, with the head on the GPU of the embedding when they are "
+        "tied",
         "最后一层、norm 与输出头放在一起；若与词嵌入共享权重，输出头要在词嵌入所在的 GPU 上",
     ),
     page=__doc__ or "",
     common=0.3,
     signs=(
         sign(5.5, line(r"next_tokens?\b.*unfinished|unfinished_sequences|pad_token_id \* \(1 - unfinished")),
-        sign(5, line(r"\b(?:lm_head|embed_out|output_layer|ln_f|final_layernorm|final_layer_norm|norm_f|model\.norm|out_proj_head)\b")),
-        sign(3.6, said("same-device argument-device", op="layer_norm|rms_norm", argument="weight", devices="gpus")),
+        sign(
+            5,
+            line(
+                r"\b(?:lm_head|embed_out|output_layer|ln_f|final_layernorm|final_layer_norm|norm_f|model\.norm|out_proj_head)\b"
+            ),
+        ),
+        sign(
+            3.6,
+            said("same-device argument-device", op="layer_norm|rms_norm", argument="weight", devices="gpus"),
+        ),
         sign(1.5, at(r"generation/utils"), said("same-device argument-device", devices="gpus"), framed()),
         sign(0.3, said("same-device argument-device", devices="gpus"), frameless()),
     ),

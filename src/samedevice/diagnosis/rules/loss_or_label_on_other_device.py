@@ -2,13 +2,13 @@
 
 ## What happens
 
-The labels stayed on the host or on the GPU of the inputs, while the logits come out on the last GPU; or two terms of
-a loss were computed on two GPUs.
+The labels stayed on the host or on the GPU of the inputs, while the logits come out on the last GPU; or two
+terms of a loss were computed on two GPUs.
 
 ## Why it fails
 
-Inputs pass a hook, labels pass it too and are then read at the end of the model, where the head is. 0-dim tensors on
-two *GPUs* are refused as well; only 0-dim host scalars are exempt.
+Inputs pass a hook, labels pass it too and are then read at the end of the model, where the head is. 0-dim
+tensors on two *GPUs* are refused as well; only 0-dim host scalars are exempt.
 
 ## Example
 
@@ -54,19 +54,30 @@ def _detect(scene: Scene) -> Hint | None:
         (
             each
             for each in scene.plain
-            if each.name == "target" or re.search(r"^labels?$|num_items|^targets?$|shift_labels", each.local or each.argument or "")
+            if each.name == "target"
+            or re.search(r"^labels?$|num_items|^targets?$|shift_labels", each.local or each.argument or "")
         ),
         None,
     )
-    if scene.op.startswith(("nll_loss", "cross_entropy", "mse_loss", "binary_cross", "kl_div", "smooth_l1", "ctc_loss", "huber")):
+    if scene.op.startswith(
+        ("nll_loss", "cross_entropy", "mse_loss", "binary_cross", "kl_div", "smooth_l1", "ctc_loss", "huber")
+    ):
         odd = scene.alone or target or scene.odd(*scene.plain)
         sure = odd is not None and scene.placed_by_user(odd)
         return Hint(8 if sure else 6.5, because("loss", op=scene.op), odd.name if odd else None)
     if target is not None and any(each.device != target.device for each in scene.event.operands):
         return Hint(6.5, because("label", operand=target.local or target.name), target.name)
-    if re.search(r"\bloss\b|_loss|loss_", f"{scene.code} {scene.event.at.function}".lower()) or "/loss/" in scene.where:
+    if (
+        re.search(r"\bloss\b|_loss|loss_", f"{scene.code} {scene.event.at.function}".lower())
+        or "/loss/" in scene.where
+    ):
         odd = next(
-            (each for each in scene.event.operands if re.search(r"aux|items|weight|count", spelled(each) + made_text(each))), None
+            (
+                each
+                for each in scene.event.operands
+                if re.search(r"aux|items|weight|count", spelled(each) + made_text(each))
+            ),
+            None,
         ) or scene.odd(*scene.event.operands)
         return Hint(5.5, because("loss", op=scene.op), odd.name if odd else None)
     return None

@@ -2,8 +2,9 @@
 
 ## What happens
 
-Loading made the module on the meta device, which has shapes and no values, and nothing filled it: the checkpoint
-lacks the key, a wrapper skipped loading, remote code builds a submodule inside an empty-weights context.
+Loading made the module on the meta device, which has shapes and no values, and nothing filled it: the
+checkpoint lacks the key, a wrapper skipped loading, remote code builds a submodule inside an empty-weights
+context.
 
 ## Why it fails
 
@@ -75,7 +76,8 @@ RULE = Rule(
         "参数或 buffer 只是没有数据的占位，加载过程从未填充",
     ),
     cure=Message(
-        "load without the low-memory path, or fill the missing weights; compare checkpoint keys with the module's",
+        "load without the low-memory path, or fill the missing weights; compare checkpoint keys with the "
+        "module's",
         "不用低内存方式加载，或补上缺失的权重；核对 checkpoint 与模型的键",
     ),
     page=__doc__ or "",

@@ -2,8 +2,8 @@
 
 ## What happens
 
-A metric object was made outside the module tree, so its state is on the host while predictions and targets are on the
-GPU, or the reverse.
+A metric object was made outside the module tree, so its state is on the host while predictions and targets
+are on the GPU, or the reverse.
 
 ## Why it fails
 
@@ -74,7 +74,9 @@ RULE = Rule(
     common=0.1,
     signs=(
         sign(8, said("metric-device"), certain=True),
-        sign(6, inside(r"torchmetrics|torcheval|ignite/metrics|metrics?/.*:(?:update|compute|_wrapped_func)")),
+        sign(
+            6, inside(r"torchmetrics|torcheval|ignite/metrics|metrics?/.*:(?:update|compute|_wrapped_func)")
+        ),
         sign(4, line(r"\bmetrics?\b.*(?:update|\()|\bupdate\(.*\b(?:preds?|metric|target)\b")),
         sign(4, said("no-exception unknown-message"), anywhere(r"\bmetrics?\b")),
         sign(2.2, said("numpy-conversion"), inside(r"metric|evaluate|compute_metrics")),

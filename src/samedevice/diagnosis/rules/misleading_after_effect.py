@@ -2,12 +2,13 @@
 
 ## What happens
 
-An earlier failure (a failed load, an out-of-memory, an interrupted move) left the model half placed; or a message
-about types differs only by the `cuda` part.
+An earlier failure (a failed load, an out-of-memory, an interrupted move) left the model half placed; or a
+message about types differs only by the `cuda` part.
 
 ## Why it fails
 
-A user interface or a server catches the first error and goes on. The next request meets weights that never arrived.
+A user interface or a server catches the first error and goes on. The next request meets weights that never
+arrived.
 
 ## Example
 
@@ -66,7 +67,10 @@ RULE = Rule(
         sign(2.2, said("unknown-message"), anywhere(r"torch\.cuda\.\w*Tensor|expected scalar type")),
         sign(
             2.6,
-            anywhere(r"out of memory|OutOfMemoryError|failed to load|Error\(s\) in loading state_dict|size mismatch"),
+            anywhere(
+                r"out of memory|OutOfMemoryError|failed to load|Error\(s\) in loading state_dict|size "
+                r"mismatch"
+            ),
             said("same-device argument-device meta-device meta-copy"),
         ),
     ),

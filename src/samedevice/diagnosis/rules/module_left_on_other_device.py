@@ -2,14 +2,14 @@
 
 ## What happens
 
-A convolution, linear layer or embedding gets a GPU tensor while its weight is on the host, or the reverse. Often it
-is a vision or audio encoder that remote code keeps in a list or loads late, or a model that stayed on the host while
-only the inputs went to the GPU.
+A convolution, linear layer or embedding gets a GPU tensor while its weight is on the host, or the reverse.
+Often it is a vision or audio encoder that remote code keeps in a list or loads late, or a model that stayed
+on the host while only the inputs went to the GPU.
 
 ## Why it fails
 
-`model.to(device)` moves what is registered as a submodule at that moment. Encoders kept in plain lists or made later
-stay behind.
+`model.to(device)` moves what is registered as a submodule at that moment. Encoders kept in plain lists or
+made later stay behind.
 
 ## Example
 
@@ -42,7 +42,18 @@ A weight on the host may also be there on purpose (offload) and miss its hook, o
 
 from __future__ import annotations
 
-from samedevice.diagnosis._rule import Hint, Rule, anywhere, because, frameless, inside, line, said, shown, sign
+from samedevice.diagnosis._rule import (
+    Hint,
+    Rule,
+    anywhere,
+    because,
+    frameless,
+    inside,
+    line,
+    said,
+    shown,
+    sign,
+)
 from samedevice.diagnosis._scene import Scene
 from samedevice.messages import Message
 
@@ -54,7 +65,12 @@ def _detect(scene: Scene) -> Hint | None:
     if not scene.mismatch:
         return None
     here = scene.event.running[0] if scene.event.running else None
-    if here is not None and not here.registered and set(here.below) == {"cpu"} and len(scene.event.running) > 1:
+    if (
+        here is not None
+        and not here.registered
+        and set(here.below) == {"cpu"}
+        and len(scene.event.running) > 1
+    ):
         parent = next(each for each in scene.event.running if each.registered)
         stale = next((each for each in scene.weights if each.device == "cpu"), None)
         reason = because("not-registered", module=here.kind, parent=parent.kind)
@@ -66,7 +82,11 @@ def _detect(scene: Scene) -> Hint | None:
         ids = scene.plain[0]
         weight = 5.5 if scene.placed_by_user(ids) else 3.0
         return Hint(weight, because("never-moved", operand=left[0].parameter or left[0].name), left[0].name)
-    return Hint(3.9 if left[0].moved is None else 3, because("never-moved", operand=left[0].parameter or left[0].name), left[0].name)
+    return Hint(
+        3.9 if left[0].moved is None else 3,
+        because("never-moved", operand=left[0].parameter or left[0].name),
+        left[0].name,
+    )
 
 
 RULE = Rule(
@@ -90,9 +110,22 @@ RULE = Rule(
         sign(4.5, said("collective-device"), shown(r"DistributedDataParallel\(|DDP\(")),
         sign(2.0, said("collective-device"), inside(r"nn/parallel/distributed\.py")),
         sign(6, said("input-weight-type")),
-        sign(2.2, said("same-device argument-device", op="convolution|conv", argument="weight", devices="host")),
-        sign(2.6, said("same-device argument-device", op="addmm|mm|linear", argument="mat|weight", devices="host")),
-        sign(1.6, said("same-device argument-device", op="layer_norm|batch_norm|rms_norm", argument="weight", devices="host")),
+        sign(
+            2.2, said("same-device argument-device", op="convolution|conv", argument="weight", devices="host")
+        ),
+        sign(
+            2.6,
+            said("same-device argument-device", op="addmm|mm|linear", argument="mat|weight", devices="host"),
+        ),
+        sign(
+            1.6,
+            said(
+                "same-device argument-device",
+                op="layer_norm|batch_norm|rms_norm",
+                argument="weight",
+                devices="host",
+            ),
+        ),
         sign(2.0, said("same-device argument-device", op="convolution|conv", argument="weight")),
         sign(2.0, said("mps-placeholder")),
         sign(
@@ -103,7 +136,9 @@ RULE = Rule(
         sign(2.2, said("triton-pointer"), anywhere(r"device=.?cpu|\.to\(.?cpu|torch\.compile|inductor")),
         sign(
             2.5,
-            line(r"\b(?:vision_tower|vpm|visual|image_tower|audio_tower|vision_model|forward_features|patch_embed\w*|conv1)\b"),
+            line(
+                r"\b(?:vision_tower|vpm|visual|image_tower|audio_tower|vision_model|forward_features|patch_embed\w*|conv1)\b"
+            ),
             said("same-device argument-device input-weight-type", devices="host"),
         ),
         sign(0.3, said("same-device argument-device", devices="host"), frameless()),

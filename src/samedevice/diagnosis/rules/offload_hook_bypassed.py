@@ -2,8 +2,8 @@
 
 ## What happens
 
-The weight waits on the host, on disk or as a placeholder on meta. Code reads `module.weight` directly, calls a
-submodule of a pipeline by itself, or shares components between pipelines, and the hook does not run.
+The weight waits on the host, on disk or as a placeholder on meta. Code reads `module.weight` directly, calls
+a submodule of a pipeline by itself, or shares components between pipelines, and the hook does not run.
 
 ## Why it fails
 
@@ -50,14 +50,26 @@ from samedevice.messages import Message
 
 def _detect(scene: Scene) -> Hint | None:
     weights = [each for each in scene.event.operands if each.device == "meta" and each.parameter]
-    offloaded = any(device in ("cpu", "disk", "meta") for device in scene.event.device_map.values()) and len(scene.event.device_map) > 0
+    offloaded = (
+        any(device in ("cpu", "disk", "meta") for device in scene.event.device_map.values())
+        and len(scene.event.device_map) > 0
+    )
     hooked = any(each.hook for each in scene.event.running)
     if weights and (offloaded or hooked):
-        return Hint(6, because("hook-not-run", operand=weights[0].parameter or weights[0].name), weights[0].name)
+        return Hint(
+            6, because("hook-not-run", operand=weights[0].parameter or weights[0].name), weights[0].name
+        )
     if weights:
         return Hint(2.5, because("on-meta", operand=weights[0].parameter or weights[0].name), weights[0].name)
     if scene.mismatch and offloaded:
-        away = next((each for each in scene.weights if each.device == "cpu" and scene.mapped(each.parameter or "") == "cpu"), None)
+        away = next(
+            (
+                each
+                for each in scene.weights
+                if each.device == "cpu" and scene.mapped(each.parameter or "") == "cpu"
+            ),
+            None,
+        )
         if away is not None:
             return Hint(6, because("hook-not-run", operand=away.parameter or away.name), away.name)
     if scene.mismatch and scene.hosted and hooked and not scene.weights:
@@ -79,7 +91,8 @@ RULE = Rule(
         "等待在 CPU、磁盘或 meta 上的权重被 hook 覆盖不到的代码直接使用",
     ),
     cure=Message(
-        "call the module, not its weight; give helper libraries the execution device; do not share offloaded components",
+        "call the module, not its weight; give helper libraries the execution device; do not share "
+        "offloaded components",
         "调用模块本身而不是它的权重；给辅助库指定执行设备；不要在多个 pipeline 之间共享被 offload 的组件",
     ),
     page=__doc__ or "",
@@ -90,16 +103,29 @@ RULE = Rule(
             inside(r"compel|sd_embed|prompt_helper|lpw_stable|weighted_prompt"),
             said("same-device argument-device meta-device meta-copy"),
         ),
-        sign(4.4, inside(r"diffusers/pipelines|diffusers/models|pipeline_"), said("same-device argument-device meta-device")),
+        sign(
+            4.4,
+            inside(r"diffusers/pipelines|diffusers/models|pipeline_"),
+            said("same-device argument-device meta-device"),
+        ),
         sign(3.2, said("meta-device")),
         sign(3.4, said("no-exception"), anywhere(r"on meta")),
         sign(2.7, said("meta-copy")),
         sign(1.0, said("meta-copy"), inside(r"generate|vision|visual|image")),
-        sign(2.8, anywhere(r"cpu_offload|enable_sequential|enable_model_cpu|offload_folder|offloaded|disk_offload")),
+        sign(
+            2.8,
+            anywhere(r"cpu_offload|enable_sequential|enable_model_cpu|offload_folder|offloaded|disk_offload"),
+        ),
         sign(3.0, said("same-device argument-device", op="index_select", devices="host")),
-        sign(1.6, said("same-device argument-device", devices="host"), inside(r"diffusers|text_encoder|clip")),
+        sign(
+            1.6, said("same-device argument-device", devices="host"), inside(r"diffusers|text_encoder|clip")
+        ),
         sign(2.0, line(r"latents_(?:mean|std)|vae\b")),
-        sign(2.0, said("same-device argument-device", devices="host"), line(r"\b(?:layer_norm|linear|rms_norm)\(.*\bweight\b")),
+        sign(
+            2.0,
+            said("same-device argument-device", devices="host"),
+            line(r"\b(?:layer_norm|linear|rms_norm)\(.*\bweight\b"),
+        ),
         sign(0.9, said("same-device", devices="host"), frameless()),
         sign(1.5, said("meta-value")),
     ),

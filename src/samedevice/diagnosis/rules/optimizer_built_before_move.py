@@ -2,13 +2,14 @@
 
 ## What happens
 
-`module.to(device)` keeps each `Parameter`, so most optimizers do not mind. Some do: Adagrad makes its state when it
-is built, on the device of that moment; FSDP replaces the parameters, and the optimizer goes on with the old ones.
+`module.to(device)` keeps each `Parameter`, so most optimizers do not mind. Some do: Adagrad makes its state
+when it is built, on the device of that moment; FSDP replaces the parameters, and the optimizer goes on with
+the old ones.
 
 ## Why it fails
 
-State on the host meets gradients on the GPU; or the optimizer updates tensors that no layer uses any more, and
-nothing is learnt.
+State on the host meets gradients on the GPU; or the optimizer updates tensors that no layer uses any more,
+and nothing is learnt.
 
 ## Example
 

@@ -2,13 +2,14 @@
 
 ## What happens
 
-Moments, step counters, or kept copies of parameters (an exponential moving average) are on the host or another GPU
-while the parameters are on the GPU; usually after a resume.
+Moments, step counters, or kept copies of parameters (an exponential moving average) are on the host or
+another GPU while the parameters are on the GPU; usually after a resume.
 
 ## Why it fails
 
-The optimizer keeps its state per parameter. Built or loaded before the model was moved, it keeps state for tensors
-that are gone; averages of weights are often held on the host on purpose and then mixed with weights on the GPU.
+The optimizer keeps its state per parameter. Built or loaded before the model was moved, it keeps state for
+tensors that are gone; averages of weights are often held on the host on purpose and then mixed with weights
+on the GPU.
 
 ## Example
 
@@ -45,7 +46,19 @@ from __future__ import annotations
 
 import re
 
-from samedevice.diagnosis._rule import Hint, Rule, anywhere, at, because, frameless, inside, line, said, shown, sign
+from samedevice.diagnosis._rule import (
+    Hint,
+    Rule,
+    anywhere,
+    at,
+    because,
+    frameless,
+    inside,
+    line,
+    said,
+    shown,
+    sign,
+)
 from samedevice.diagnosis._scene import Scene
 from samedevice.messages import Message
 
@@ -53,16 +66,32 @@ from samedevice.messages import Message
 def _detect(scene: Scene) -> Hint | None:
     if not scene.mismatch:
         return None
-    copies = [each for each in scene.event.operands if each.made is not None and each.made.function == "deepcopy"]
-    copied = [each for each in scene.plain if re.search(r"\.clone\(\)|deepcopy\(", each.made.code if each.made is not None else "")]
-    whole = [each for each in scene.weights if any(each.shape == copy.shape and each.device != copy.device for copy in copied)]
+    copies = [
+        each for each in scene.event.operands if each.made is not None and each.made.function == "deepcopy"
+    ]
+    copied = [
+        each
+        for each in scene.plain
+        if re.search(r"\.clone\(\)|deepcopy\(", each.made.code if each.made is not None else "")
+    ]
+    whole = [
+        each
+        for each in scene.weights
+        if any(each.shape == copy.shape and each.device != copy.device for copy in copied)
+    ]
     if whole and copied[0].moved is None:
         return Hint(6.5, because("kept-copy", operand=scene.written(copied[0])), copied[0].name)
     averaging = re.search(r"\bema|_ema|average", f"{scene.where} {scene.event.at.function}".lower())
     if averaging or (copies and scene.op.startswith(("lerp", "mul_", "add_", "_foreach"))):
         odd = next(iter(copies), None) or scene.odd(*scene.event.operands)
-        return Hint(7, because("kept-copy", operand=(odd.local or odd.name) if odd else "?"), odd.name if odd else None)
-    if scene.op.startswith(("_fused_adam", "_fused_sgd", "_foreach", "addcdiv", "addcmul", "lerp")) or re.search(r"\.step\(", scene.code):
+        return Hint(
+            7,
+            because("kept-copy", operand=(odd.local or odd.name) if odd else "?"),
+            odd.name if odd else None,
+        )
+    if scene.op.startswith(
+        ("_fused_adam", "_fused_sgd", "_foreach", "addcdiv", "addcmul", "lerp")
+    ) or re.search(r"\.step\(", scene.code):
         odd = scene.odd(*scene.plain) or scene.odd(*scene.event.operands)
         return Hint(6.5, because("in-optimizer", op=scene.op), odd.name if odd else None)
     return None
@@ -80,13 +109,21 @@ RULE = Rule(
         "动量、步数计数器或参数副本（EMA）与参数不在同一设备",
     ),
     cure=Message(
-        "move the state to each parameter's device after loading it, or build the optimizer after the model was moved",
+        "move the state to each parameter's device after loading it, or build the optimizer after the model "
+        "was moved",
         "加载后把状态移到各参数所在设备，或先移动模型再创建优化器",
     ),
     page=__doc__ or "",
     common=0.3,
     signs=(
-        sign(8, said("same-device argument-device", argument="state_steps|exp_avgs?|exp_avg_sqs?|max_exp_avg|momentum"), certain=True),
+        sign(
+            8,
+            said(
+                "same-device argument-device",
+                argument="state_steps|exp_avgs?|exp_avg_sqs?|max_exp_avg|momentum",
+            ),
+            certain=True,
+        ),
         sign(7, said("same-device argument-device", op="fused_adam|fused_sgd|foreach|lerp|addcmul|addcdiv")),
         sign(6, at(r"torch/optim/|optim/adam|optimizer\.py:step|ema\.py|model_ema|bitsandbytes/optim")),
         sign(5.5, line(r"exp_avg\w*|state_steps|addcdiv|addcmul|lerp_|step_t\b|ema_|shadow_param")),
@@ -95,7 +132,11 @@ RULE = Rule(
             inside(r"torch/optim/|optimizer\.py:step|ema_model|training_utils\.py:step|ema"),
             said("same-device argument-device", devices="host"),
         ),
-        sign(2.5, shown(r"resume_from_checkpoint|load_state_dict"), said("same-device argument-device", devices="host")),
+        sign(
+            2.5,
+            shown(r"resume_from_checkpoint|load_state_dict"),
+            said("same-device argument-device", devices="host"),
+        ),
         sign(
             3.2,
             line(
@@ -105,7 +146,11 @@ RULE = Rule(
         sign(1.8, inside(r"deepspeed"), said("same-device", devices="host")),
         sign(1.0, anywhere(r"deepspeed|zero|offload_optimizer"), said("same-device", devices="host")),
         sign(1.0, said("same-device", devices="host"), frameless()),
-        sign(1.9, said("same-device", devices="host"), at(r"trainer\.py:(?:fit|train|_inner_training_loop|run)")),
+        sign(
+            1.9,
+            said("same-device", devices="host"),
+            at(r"trainer\.py:(?:fit|train|_inner_training_loop|run)"),
+        ),
     ),
     detect=_detect,
 )

@@ -6,7 +6,8 @@ The ledger of the virtual device has less free memory than is asked for.
 
 ## Why it fails
 
-Weights, activations, gradients and optimizer state together exceed the GPU; the finding lists what each device held.
+Weights, activations, gradients and optimizer state together exceed the GPU; the finding lists what each
+device held.
 
 ## Example
 

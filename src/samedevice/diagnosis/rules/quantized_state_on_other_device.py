@@ -2,13 +2,13 @@
 
 ## What happens
 
-Scales, zero points or lookup tables of a quantised layer are not with its weight; or a layer-by-layer calibration
-moves a layer to the GPU and leaves its list arguments, masks or the rotary module on the host.
+Scales, zero points or lookup tables of a quantised layer are not with its weight; or a layer-by-layer
+calibration moves a layer to the GPU and leaves its list arguments, masks or the rotary module on the host.
 
 ## Why it fails
 
-Quantisers hold state in plain attributes that `.to()` does not move, and calibrate layers outside the model, where no
-hook moves their arguments.
+Quantisers hold state in plain attributes that `.to()` does not move, and calibrate layers outside the model,
+where no hook moves their arguments.
 
 ## Example
 

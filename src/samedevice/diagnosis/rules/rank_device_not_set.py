@@ -2,13 +2,13 @@
 
 ## What happens
 
-`.cuda()` and `.to("cuda")` mean the current device, which is `cuda:0` in every process until `torch.cuda.set_device`
-changes it; `"cuda:0"` means it always.
+`.cuda()` and `.to("cuda")` mean the current device, which is `cuda:0` in every process until
+`torch.cuda.set_device` changes it; `"cuda:0"` means it always.
 
 ## Why it fails
 
-NCCL refuses two ranks on one GPU ("Duplicate GPU detected"), DDP refuses a model that is not on its `device_ids`, or
-all replicas fill one GPU until it is out of memory.
+NCCL refuses two ranks on one GPU ("Duplicate GPU detected"), DDP refuses a model that is not on its
+`device_ids`, or all replicas fill one GPU until it is out of memory.
 
 ## Example
 

@@ -2,12 +2,14 @@
 
 ## What happens
 
-The first collective of the group finds two ranks with tensors on one and the same physical GPU, mostly `cuda:0`.
+The first collective of the group finds two ranks with tensors on one and the same physical GPU, mostly
+`cuda:0`.
 
 ## Why it fails
 
-NCCL makes a communicator with one rank per GPU and refuses anything else: `Duplicate GPU detected`. Launchers start one
-process per GPU, but each process sees all GPUs and begins on `cuda:0`; choosing its own is the script's duty.
+NCCL makes a communicator with one rank per GPU and refuses anything else: `Duplicate GPU detected`. Launchers
+start one process per GPU, but each process sees all GPUs and begins on `cuda:0`; choosing its own is the
+script's duty.
 
 ## Example
 
@@ -61,8 +63,10 @@ RULE = Rule(
         "同一进程组的两个 rank 把张量放在同一块 GPU 上，NCCL 会拒绝",
     ),
     cure=Message(
-        'call torch.cuda.set_device(int(os.environ["LOCAL_RANK"])) before each process makes its first tensor; write "cuda", not "cuda:0"',
-        '在每个进程创建第一个张量之前调用 torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))，并写 "cuda" 而不是 "cuda:0"',
+        'call torch.cuda.set_device(int(os.environ["LOCAL_RANK"])) before each process makes its first '
+        'tensor; write "cuda", not "cuda:0"',
+        '在每个进程创建第一个张量之前调用 torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))，并写 "cuda" '
+        '而不是 "cuda:0"',
     ),
     page=__doc__ or "",
     kind=EventKind.DUPLICATE_GPU,

@@ -62,7 +62,11 @@ def _detect(scene: Scene) -> Hint | None:
     for operand in scene.event.operands:
         if re.search(r"inv_freq|\bcos\b|\bsin\b|rotary|rope|freqs", spelled(operand)):
             odd = scene.odd(*scene.event.operands) if operand.moved is not None else operand
-            return Hint(7, because("rotary", operand=operand.local or operand.parameter or operand.name), (odd or operand).name)
+            return Hint(
+                7,
+                because("rotary", operand=operand.local or operand.parameter or operand.name),
+                (odd or operand).name,
+            )
     kind = scene.event.running[0].kind if scene.event.running else ""
     if re.search(r"rotary|rope", f"{scene.where} {kind}", re.IGNORECASE):
         odd = scene.odd(*scene.event.operands)

@@ -2,14 +2,14 @@
 
 ## What happens
 
-A range, mask, index, position table or statistic is made without `device=` (so on the host), or on the device of the
-wrong tensor, and then combined with an activation. A parameter that the parent module owns directly, with no hook to
-move the activations to it, is the same case.
+A range, mask, index, position table or statistic is made without `device=` (so on the host), or on the device
+of the wrong tensor, and then combined with an activation. A parameter that the parent module owns directly,
+with no hook to move the activations to it, is the same case.
 
 ## Why it fails
 
-`torch.arange(n)` makes its tensor on the default device, the host. On one GPU the code's own tests may pass by luck:
-0-dim host scalars are exempt, and `self.device` is right as long as there is one device.
+`torch.arange(n)` makes its tensor on the default device, the host. On one GPU the code's own tests may pass
+by luck: 0-dim host scalars are exempt, and `self.device` is right as long as there is one device.
 
 ## Example
 
@@ -27,7 +27,8 @@ boxes = boxes * scale[:, None, :]
 
 ## Fix safety
 
-Safe: the helper's values stay the same. It is a change of library code: prefer a release that has it, or report it.
+Safe: the helper's values stay the same. It is a change of library code: prefer a release that has it, or
+report it.
 
 ## Known limits
 
@@ -52,8 +53,15 @@ from samedevice.messages import Message
 
 def _detect(scene: Scene) -> Hint | None:
     for operand in scene.astray:
-        if operand.device == "cpu" and operand.moved is None and not operand.role and FACTORY.search(made_text(operand)):
-            made = because("made-without-device", operand=operand.local or operand.name, text=_brief(made_text(operand)))
+        if (
+            operand.device == "cpu"
+            and operand.moved is None
+            and not operand.role
+            and FACTORY.search(made_text(operand))
+        ):
+            made = because(
+                "made-without-device", operand=operand.local or operand.name, text=_brief(made_text(operand))
+            )
             return Hint(6, made, operand.name)
     if not scene.mismatch:
         return None
@@ -63,55 +71,121 @@ def _detect(scene: Scene) -> Hint | None:
             continue
         if operand.device == "cpu" and operand.moved is None:
             return Hint(
-                6, because("made-without-device", operand=operand.local or operand.name, text=_brief(made_text(operand))), operand.name
+                6,
+                because(
+                    "made-without-device",
+                    operand=operand.local or operand.name,
+                    text=_brief(made_text(operand)),
+                ),
+                operand.name,
             )
-        if scene.two_gpus and scene.odd(operand) is operand and operand.moved is None and "_like" not in made_text(operand):
+        if (
+            scene.two_gpus
+            and scene.odd(operand) is operand
+            and operand.moved is None
+            and "_like" not in made_text(operand)
+        ):
             return Hint(
                 3.5,
-                because("made-elsewhere", operand=operand.local or operand.name, device=operand.device, text=_brief(made_text(operand))),
+                because(
+                    "made-elsewhere",
+                    operand=operand.local or operand.name,
+                    device=operand.device,
+                    text=_brief(made_text(operand)),
+                ),
                 operand.name,
             )
     if (left := _left_behind(scene)) is not None:
         return left
     for operand in scene.plain:
-        here = scene.by_user(scene.event.at) and operand.device == "cpu" and operand.moved is None and scene.by_user(operand.made)
-        if here and re.search(FACTORY, made_text(operand)) and not re.search(r"label|target", spelled(operand)):
+        here = (
+            scene.by_user(scene.event.at)
+            and operand.device == "cpu"
+            and operand.moved is None
+            and scene.by_user(operand.made)
+        )
+        if (
+            here
+            and re.search(FACTORY, made_text(operand))
+            and not re.search(r"label|target", spelled(operand))
+        ):
             return Hint(
-                5, because("made-without-device", operand=operand.local or operand.name, text=_brief(made_text(operand))), operand.name
+                5,
+                because(
+                    "made-without-device",
+                    operand=operand.local or operand.name,
+                    text=_brief(made_text(operand)),
+                ),
+                operand.name,
             )
     alone = _unhooked(scene)
     if alone is not None:
         return Hint(5.5, because("owned-directly", operand=alone.parameter or alone.name), alone.name)
     for operand in scene.plain:
         unknown = operand.made is None or scene.placed_by_user(operand)
-        if operand.device == "cpu" and not unknown and any(other.device != "cpu" for other in scene.event.operands):
+        if (
+            operand.device == "cpu"
+            and not unknown
+            and any(other.device != "cpu" for other in scene.event.operands)
+        ):
             return Hint(3.5, because("on-host", operand=operand.local or operand.name), operand.name)
-    if scene.two_gpus and scene.op in ("index", "gather", "index_select", "take_along_dim", "index_copy_", "scatter"):
-        index = next((each for each in scene.plain if each.name.startswith("ind") and each.device != scene.event.operands[0].device), None)
+    if scene.two_gpus and scene.op in (
+        "index",
+        "gather",
+        "index_select",
+        "take_along_dim",
+        "index_copy_",
+        "scatter",
+    ):
+        index = next(
+            (
+                each
+                for each in scene.plain
+                if each.name.startswith("ind") and each.device != scene.event.operands[0].device
+            ),
+            None,
+        )
         if index is not None:
             return Hint(
                 4.5,
-                because("made-elsewhere", operand=index.local or index.name, device=index.device, text=_brief(made_text(index))),
+                because(
+                    "made-elsewhere",
+                    operand=index.local or index.name,
+                    device=index.device,
+                    text=_brief(made_text(index)),
+                ),
                 index.name,
             )
     return None
 
 
 def _left_behind(scene: Scene) -> Hint | None:
-    """A plain attribute of a module, or what was made without a device, in the lines that computed an operand of the host."""
+    """A plain attribute of a module, or what was made without a device, in the lines that computed an operand
+    of the host.
+    """
     for operand in scene.plain:
-        if operand.device != "cpu" or operand.moved is not None or not any(each.device != "cpu" for each in scene.event.operands):
+        if (
+            operand.device != "cpu"
+            or operand.moved is not None
+            or not any(each.device != "cpu" for each in scene.event.operands)
+        ):
             continue
         if (kept := scene.plain_attribute(operand)) is not None:
             return Hint(6, because("kept-plain", operand=kept[0], module=kept[1]), operand.name)
-        mine = scene.by_user(scene.event.at) and scene.placed_by_user(operand) and not re.search(r"label|target", spelled(operand))
+        mine = (
+            scene.by_user(scene.event.at)
+            and scene.placed_by_user(operand)
+            and not re.search(r"label|target", spelled(operand))
+        )
         mine = mine and not FACTORY.search(made_text(operand))
         if mine and operand.argument is None and operand.local:
             return Hint(4.2, because("never-moved", operand=operand.local), operand.name)
         for part in operand.ingredients:
             text = "" if part.made is None else part.made.call or part.made.code
             if part.device == "cpu" and part.moved is None and part.role is None and FACTORY.search(text):
-                source = because("computed-from", operand=scene.written(operand), source=part.name, text=_brief(text))
+                source = because(
+                    "computed-from", operand=scene.written(operand), source=part.name, text=_brief(text)
+                )
                 return Hint(5, source, operand.name)
         if mine and operand.argument is None and not scene.weights:
             return Hint(4.0, because("never-moved", operand=scene.written(operand)), operand.name)
@@ -119,12 +193,22 @@ def _left_behind(scene: Scene) -> Hint | None:
 
 
 def _unhooked(scene: Scene) -> Operand | None:
-    """A parameter that the running module owns itself while what it meets comes from a submodule elsewhere."""
+    """A parameter that the running module owns itself while what it meets comes from a submodule
+    elsewhere.
+    """
     for operand in scene.weights:
         owner, _, _ = (operand.parameter or "").rpartition(".")
         here = scene.event.running[0] if scene.event.running else None
-        direct = here is not None and len(here.below) > 1 and (owner == here.name or not owner or here.name == here.kind)
-        if direct and len(scene.weights) < len(scene.event.operands) and not re.search(r"\.(?:weight|bias)$", operand.parameter or ""):
+        direct = (
+            here is not None
+            and len(here.below) > 1
+            and (owner == here.name or not owner or here.name == here.kind)
+        )
+        if (
+            direct
+            and len(scene.weights) < len(scene.event.operands)
+            and not re.search(r"\.(?:weight|bias)$", operand.parameter or "")
+        ):
             return operand
     return None
 
@@ -141,11 +225,13 @@ RULE = Rule(
         "辅助张量创建在了错误的设备上",
     ),
     meaning=Message(
-        "code makes a range, mask, index or constant without a device, or on the device of another tensor than it is combined with",
+        "code makes a range, mask, index or constant without a device, or on the device of another tensor "
+        "than it is combined with",
         "代码创建 arange、掩码、索引或常量时没有指定 device，或用了别的张量的设备",
     ),
     cure=Message(
-        "make it on the device of the tensor it is combined with; until the library does, use a release that does or one GPU",
+        "make it on the device of the tensor it is combined with; until the library does, use a release "
+        "that does or one GPU",
         "在与之运算的张量的设备上创建它；库修复之前，换用已修复的版本或只用一块 GPU",
     ),
     page=__doc__ or "",
@@ -174,8 +260,14 @@ RULE = Rule(
         sign(2.2, said("mask-device")),
         sign(2.2, said("collective-device")),
         sign(2.2, said("index-device")),
-        sign(2.0, said("same-device argument-device index-device type-combination", devices="host"), framed()),
-        sign(1.0, said("same-device argument-device", devices="gpus"), line(r"interpolat|position|mask|index|offset")),
+        sign(
+            2.0, said("same-device argument-device index-device type-combination", devices="host"), framed()
+        ),
+        sign(
+            1.0,
+            said("same-device argument-device", devices="gpus"),
+            line(r"interpolat|position|mask|index|offset"),
+        ),
         sign(1.0, said("same-device argument-device", devices="host")),
         sign(0.6, said("same-device", devices="host"), frameless()),
         sign(0.6, said("same-device", devices="gpus"), frameless()),

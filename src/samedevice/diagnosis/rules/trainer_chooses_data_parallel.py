@@ -2,13 +2,14 @@
 
 ## What happens
 
-Started with plain `python` where several GPUs are visible, `Trainer` sets `n_gpu` to their number and wraps the model
-in `nn.DataParallel`, unless the model is spread over GPUs already.
+Started with plain `python` where several GPUs are visible, `Trainer` sets `n_gpu` to their number and wraps
+the model in `nn.DataParallel`, unless the model is spread over GPUs already.
 
 ## Why it fails
 
-Replicas are made in threads at each step: tensors kept in attributes, quantized weights, adapters and hooks stay on
-the first GPU. Where it does run it is slower than one process per GPU, and the batch per step grows silently.
+Replicas are made in threads at each step: tensors kept in attributes, quantized weights, adapters and hooks
+stay on the first GPU. Where it does run it is slower than one process per GPU, and the batch per step grows
+silently.
 
 ## Example
 
@@ -52,7 +53,8 @@ RULE = Rule(
         "Trainer 会悄悄使用 DataParallel",
     ),
     meaning=Message(
-        "one process sees several GPUs and the model is on one of them, so the Trainer replicates it in threads",
+        "one process sees several GPUs and the model is on one of them, so the Trainer replicates it in "
+        "threads",
         "单进程看到多块 GPU、模型只在其中一块上时，Trainer 会用 nn.DataParallel 在线程中复制模型",
     ),
     cure=Message(

@@ -6,7 +6,8 @@ Hardware raises no error: it computes wrong results or makes an illegal access.
 
 ## Why it fails
 
-A few CUDA kernels dereference what they are given, and a Triton kernel runs on the current GPU, wherever its tensors are.
+A few CUDA kernels dereference what they are given, and a Triton kernel runs on the current GPU, wherever its
+tensors are.
 
 ## Example
 
@@ -28,7 +29,8 @@ Safe: the kernel runs where its tensors are.
 
 ## Known limits
 
-Operators of other libraries are reported when their tensors are on several devices; what their kernels check is not known.
+Operators of other libraries are reported when their tensors are on several devices; what their kernels check
+is not known.
 
 ## References
 

@@ -2,13 +2,13 @@
 
 ## What happens
 
-A user interface with a low-memory mode, a serving or reinforcement-learning engine that sleeps, or FSDP moved weights
-to the host, or left a part of them behind.
+A user interface with a low-memory mode, a serving or reinforcement-learning engine that sleeps, or FSDP moved
+weights to the host, or left a part of them behind.
 
 ## Why it fails
 
-The manager knows which models are in use only when it is asked. Code that calls a model past it meets the weights
-where the manager put them.
+The manager knows which models are in use only when it is asked. Code that calls a model past it meets the
+weights where the manager put them.
 
 ## Example
 
@@ -30,7 +30,8 @@ Check the result: the manager may move another model away to make room.
 
 ## Known limits
 
-From the message it looks like inputs on the wrong device; frames of the manager, or its settings, tell it apart.
+From the message it looks like inputs on the wrong device; frames of the manager, or its settings, tell it
+apart.
 
 ## References
 
@@ -52,11 +53,13 @@ RULE = Rule(
         "权重被显存管理器移走",
     ),
     meaning=Message(
-        "a UI, serving engine, RL engine or FSDP moved weights to the host (or left some there) before they were used",
+        "a UI, serving engine, RL engine or FSDP moved weights to the host (or left some there) before they "
+        "were used",
         "界面、推理引擎、RL 引擎或 FSDP 在使用前把权重移到了内存，或遗留了一部分",
     ),
     cure=Message(
-        "have the manager load the model before use, or switch its offload or low-VRAM mode off; change the order of the steps",
+        "have the manager load the model before use, or switch its offload or low-VRAM mode off; change the "
+        "order of the steps",
         "使用前让管理器加载模型，或关闭其低显存/offload 模式；调整步骤顺序",
     ),
     page=__doc__ or "",
@@ -70,8 +73,14 @@ RULE = Rule(
         ),
         sign(5, anywhere(r"comfyui|comfy[./]|webui|a1111|low_?vram|med_?vram")),
         sign(2.5, said("triton-pointer"), inside(r"verl|vllm/|sglang|rollout")),
-        sign(4.5, inside(r"verl|vllm/|sglang|openrlhf|sleep|wake_up|fsdp|FullyShardedDataParallel|rollout|cumem")),
-        sign(3.5, anywhere(r"wake_up|sleep_mode|engine\.sleep|\bverl\b|\bfsdp\b|fully.?sharded|summon_full_params")),
+        sign(
+            4.5,
+            inside(r"verl|vllm/|sglang|openrlhf|sleep|wake_up|fsdp|FullyShardedDataParallel|rollout|cumem"),
+        ),
+        sign(
+            3.5,
+            anywhere(r"wake_up|sleep_mode|engine\.sleep|\bverl\b|\bfsdp\b|fully.?sharded|summon_full_params"),
+        ),
         sign(2.6, said("argument-device", op="index_select", devices="host")),
         sign(
             2.2,
@@ -79,7 +88,11 @@ RULE = Rule(
             inside(r"gemma3/modeling|clip/modeling|t5/modeling"),
             line(r"embed_scale|weight"),
         ),
-        sign(2.3, said("same-device argument-device", devices="host"), line(r"\b(?:layer_norm|linear|rms_norm|embedding)\(.*\bweight\b")),
+        sign(
+            2.3,
+            said("same-device argument-device", devices="host"),
+            line(r"\b(?:layer_norm|linear|rms_norm|embedding)\(.*\bweight\b"),
+        ),
         sign(0.3, said("same-device argument-device", devices="host"), frameless()),
     ),
 )

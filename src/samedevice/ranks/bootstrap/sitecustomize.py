@@ -1,7 +1,9 @@
-"""Runs when a Python starts below a virtual machine: its folder is on PYTHONPATH and comes before everything else.
+"""Runs when a Python starts below a virtual machine: its folder is on PYTHONPATH and comes before everything
+else.
 
-Must guarantee: a process that never imports torch pays for one JSON text; the `sitecustomize` that would have run otherwise still
-runs; whatever goes wrong here, the process starts. Only the standard library is imported, and no name of ours stays behind.
+Must guarantee: a process that never imports torch pays for one JSON text; the `sitecustomize` that would have
+run otherwise still runs; whatever goes wrong here, the process starts. Only the standard library is imported,
+and no name of ours stays behind.
 """
 
 import os
@@ -44,5 +46,8 @@ def _enter_with_torch() -> None:
 try:
     _enter_with_torch()
 except Exception as error:
-    sys.stderr.write(f"samedevice: this process runs without the virtual machine of its parent ({type(error).__name__}: {error})\n")
+    sys.stderr.write(
+        f"samedevice: this process runs without the virtual machine of its parent ({type(error).__name__}: "
+        f"{error})\n"
+    )
 _follow_the_other()

@@ -18,5 +18,7 @@ class PreferenceTrainer(Trainer):
 
 def run_dpo(model, reference, output_dir):
     data = [{"input_ids": [1, 2, 3, 4], "labels": [1, 2, 3, 4]}] * 8
-    arguments = TrainingArguments(output_dir, per_device_train_batch_size=1, max_steps=2, report_to="none", save_strategy="no")
+    arguments = TrainingArguments(
+        output_dir, per_device_train_batch_size=1, max_steps=2, report_to="none", save_strategy="no"
+    )
     PreferenceTrainer(model, reference, args=arguments, train_dataset=data).train()
