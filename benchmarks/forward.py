@@ -24,7 +24,7 @@ from transformers.initialization import no_init_weights
 import samedevice
 from samedevice.machines import parse_machine
 from samedevice.runtime import VirtualMachine
-from samedevice.runtime._call import Call
+from samedevice.runtime.state.call import Call
 
 QWEN25_72B: dict[str, Any] = {
     "hidden_size": 8192,

@@ -265,7 +265,7 @@ def virtual_diagnoses() -> dict[str, Any]:
 @contextlib.contextmanager
 def as_on_hardware() -> Any:
     """Errors of a virtual machine carry nothing in here that errors of real hardware do not."""
-    from samedevice.runtime import _recorder
+    from samedevice.runtime.tracking import recorder
 
     kept = _recorder._as_raised
     _recorder._as_raised = lambda error, event: error

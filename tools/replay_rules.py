@@ -159,7 +159,7 @@ def rows_consulted(names: list[str]) -> Counter[str]:
     default.
     """
     from samedevice.rules import row_for, rows_by_hand
-    from samedevice.runtime import _settling
+    from samedevice.runtime.engine import settling
 
     seen: set[str] = set()
 

@@ -37,7 +37,7 @@ import transformers
 from samedevice.machines import parse_machine
 from samedevice.rules import row_for
 from samedevice.runtime import VirtualMachine
-from samedevice.runtime._memory import memory_of
+from samedevice.runtime.state.memory import memory_of
 from tools.sweep_models import build, classes, inputs_for
 
 STAGES = ("cpu", "one", "split", "train")

@@ -24,9 +24,9 @@ import torch.utils.checkpoint
 
 from samedevice.machines import parse_machine
 from samedevice.runtime import VirtualMachine
-from samedevice.runtime._memory import engine
-from samedevice.runtime._patches import Patches
-from samedevice.runtime._state import entered
+from samedevice.runtime.state.memory import engine
+from samedevice.runtime.patching.patches import Patches
+from samedevice.runtime.state.machine_state import entered
 
 OWNERS: list[Any] = [
     torch,
@@ -282,7 +282,7 @@ def test_a_machine_that_cannot_be_entered_leaves_nothing_behind(monkeypatch):
     def fail(patches):
         raise Stop
 
-    monkeypatch.setattr("samedevice.runtime._machine.install_compile", fail)
+    monkeypatch.setattr("samedevice.runtime.machine.install_compile", fail)
     machine = enter()
     with pytest.raises(Stop):
         machine.__enter__()

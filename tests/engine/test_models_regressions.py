@@ -145,7 +145,7 @@ def test_scalars_are_no_sequences_inside_a_machine_nor_after_it():
 
 
 def test_lists_of_a_users_class_keep_their_slots():
-    from samedevice.runtime._slots import put_back, sequence_slots
+    from samedevice.runtime.patching.slots import put_back, sequence_slots
 
     class Items:
         def __getitem__(self, index: int) -> int:

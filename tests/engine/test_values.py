@@ -11,7 +11,7 @@ import torch
 
 from samedevice.machines import parse_machine
 from samedevice.runtime import VirtualMachine
-from samedevice.runtime._memory import ASSUMED_FLOAT, VALUE_LIMIT, memory_of
+from samedevice.runtime.state.memory import ASSUMED_FLOAT, VALUE_LIMIT, memory_of
 
 LARGE = VALUE_LIMIT // 4 + 1
 """Elements of four bytes that are too many to hold values."""

@@ -16,7 +16,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from samedevice.events import EventKind
 from samedevice.machines import parse_machine
 from samedevice.runtime import VirtualMachine
-from samedevice.runtime._attention_choice import Attention, Kernel, choose
+from samedevice.runtime.kernels.attention_choice import Attention, Kernel, choose
 
 HALF, BRAIN, SINGLE, DOUBLE = torch.float16, torch.bfloat16, torch.float32, torch.float64
 AMPERE, ADA, HOPPER, TURING, VOLTA, PASCAL = (8, 0), (8, 9), (9, 0), (7, 5), (7, 0), (6, 1)

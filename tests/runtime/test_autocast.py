@@ -13,7 +13,7 @@ from torch import nn
 
 from samedevice.machines import parse_machine
 from samedevice.runtime import VirtualMachine
-from samedevice.runtime._autocast_table import APPENDED, POLICIES, Policy
+from samedevice.runtime.kernels.autocast_table import APPENDED, POLICIES, Policy
 
 HEADER = Path(torch.__file__).parent / "include/ATen/autocast_mode.h"
 LOWER = [torch.float16, torch.bfloat16]

@@ -17,7 +17,7 @@ import torch.cuda.profiler
 from samedevice.errors import UnsupportedFeatureError
 from samedevice.machines import parse_machine
 from samedevice.runtime import VirtualMachine
-from samedevice.runtime._cuda import EMULATED_NAMES, SAFE_NAMES, UNSUPPORTED_NAMES
+from samedevice.runtime.cuda.torch_cuda import EMULATED_NAMES, SAFE_NAMES, UNSUPPORTED_NAMES
 
 TABLES = (EMULATED_NAMES, SAFE_NAMES, UNSUPPORTED_NAMES)
 

@@ -11,7 +11,7 @@ import samedevice as sd
 from samedevice.errors import UnsupportedFeatureError
 from samedevice.machines import parse_machine
 from samedevice.runtime import VirtualMachine
-from samedevice.runtime._passing import Passing
+from samedevice.runtime.engine.crossing import Passing
 
 GPU, OTHER = "cuda:0", "cuda:1"
 LARGE = 600 * 600

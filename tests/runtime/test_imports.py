@@ -9,8 +9,8 @@ import sys
 
 import pytest
 
-from samedevice.runtime._imports import when_imported
-from samedevice.runtime._patches import Patches
+from samedevice.runtime.patching.imports import when_imported
+from samedevice.runtime.patching.patches import Patches
 
 
 @pytest.fixture

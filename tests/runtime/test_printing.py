@@ -7,7 +7,7 @@ import torch
 
 from samedevice.machines import parse_machine
 from samedevice.runtime import VirtualMachine
-from samedevice.runtime._memory import VALUE_LIMIT
+from samedevice.runtime.state.memory import VALUE_LIMIT
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,7 @@ from torch import nn
 from samedevice.errors import UnsupportedFeatureError
 from samedevice.machines import parse_machine
 from samedevice.runtime import VirtualMachine
-from samedevice.runtime._memory import memory_of
+from samedevice.runtime.state.memory import memory_of
 
 safetensors = pytest.importorskip("safetensors")
 library = pytest.importorskip("safetensors.torch")

@@ -21,7 +21,7 @@ from samedevice.errors import UnsupportedFeatureError
 from samedevice.machines import parse_machine
 from samedevice.provenance import resolve
 from samedevice.runtime import VirtualMachine
-from samedevice.runtime._memory import memory_of
+from samedevice.runtime.state.memory import memory_of
 
 MEBIBYTE = 1 << 20
 

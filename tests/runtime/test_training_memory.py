@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 import samedevice as sd
-from samedevice.runtime import _engine
-from samedevice.runtime._accumulation import may_add_in_place
+from samedevice.runtime.engine import engine
+from samedevice.runtime.engine.accumulation import may_add_in_place
 
 MIB = 1 << 20
 SIDE = 1024

@@ -12,7 +12,7 @@ from torch import nn
 
 import samedevice as sd
 from samedevice.errors import UnsupportedFeatureError
-from samedevice.runtime._wording import reword
+from samedevice.runtime.engine.wording import reword
 
 LISTENS = pytest.mark.skipif(
     sys.version_info < (3, 12), reason="Python 3.12 tells of errors as they enter Python"

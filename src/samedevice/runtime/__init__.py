@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from samedevice.runtime import _surroundings as surroundings
-from samedevice.runtime._machine import VirtualMachine
+from samedevice.runtime.machine import VirtualMachine
 
 __all__ = ["VirtualMachine", "surroundings"]

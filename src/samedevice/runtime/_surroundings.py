@@ -17,7 +17,7 @@ import torch
 
 from samedevice.events import Running
 from samedevice.provenance import variables_of
-from samedevice.runtime._memory import device_of, storage_of
+from samedevice.runtime.state.memory import device_of, storage_of
 
 _LIBRARIES = (
     "accelerate",

@@ -1,0 +1,217 @@
+"""`torch.save` and `torch.load` on a virtual machine.
+
+Must guarantee: a saved file is a normal torch file whose storages are tagged with their virtual devices, so
+that plain torch reads it with `map_location="cpu"`; what is loaded to a virtual GPU and too large to hold
+values is never read.
+
+Note [Values that are not known]
+Large virtual tensors have no values. They are saved as holes, which read as zeros and take no space in a
+file; the file's record `samedevice_unknown` names them, so that a later load on a machine knows them as
+assumed. Plain torch ignores that record.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.serialization
+
+from samedevice.errors import UnsupportedFeatureError
+from samedevice.provenance import resolve
+from samedevice.runtime.tracking.books import Books
+from samedevice.runtime.engine.engine import Engine
+from samedevice.runtime.state.memory import VALUE_LIMIT, Memory, is_virtual
+from samedevice.runtime.patching.patches import Patches
+from samedevice.runtime.state.machine_state import CPU
+from samedevice.runtime.tensors.storages import host_bytes, known_bytes, virtual_storage
+
+Storage: Any = torch.UntypedStorage
+_UNKNOWN_RECORD = "samedevice_unknown"
+
+
+def warn_of_unknown(books: Books, count: int, total: int, what: str) -> None:
+    """Say that a file lacks values, at the line that writes it."""
+    place = resolve(books.site())
+    text = (
+        f"samedevice: {what} holds zeros in place of {count} of its {total} tensors: a virtual machine does "
+        "not know the values "
+        "of large GPU tensors. Do not use this file for anything but another virtual run."
+    )
+    if place is None:
+        warnings.warn(text, UserWarning, stacklevel=2)
+    else:
+        warnings.warn_explicit(text, UserWarning, place.file, place.line)
+
+
+class _Writer:
+    """A zip writer that leaves holes for unknown values; `target` is what the user told `torch.save` to write
+    to.
+    """
+
+    def __init__(self, writer: Any, target: Any, machine_engine: Engine) -> None:
+        self._writer = writer
+        self._engine = machine_engine
+        self._target = target
+        self._unknown: list[str] = []
+        self._storages = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._writer, name)
+
+    def write_record(self, name: str, data: Any, size: int) -> None:
+        if not isinstance(data, Storage):
+            self._writer.write_record(name, data, size)
+            return
+        self._storages += 1
+        known = None if self._is_ghost(data) else known_bytes(data)
+        if known is not None:
+            self._writer.write_record(name, known, size)
+        elif _takes_holes(self._target):
+            self._writer.write_record_metadata(name, size)
+        else:
+            self._writer.write_record(name, host_bytes(data), size)
+        if known is None or _assumed(data):
+            self._unknown.append(name)
+
+    def _is_ghost(self, storage: torch.UntypedStorage) -> bool:
+        address = storage.data_ptr()
+        ghosts = self._engine.transfers.ghosts
+        return storage.nbytes() > VALUE_LIMIT and any(start <= address < end for start, end in ghosts)
+
+    def write_end_of_file(self) -> None:
+        if self._unknown:
+            text = json.dumps(self._unknown)
+            self._writer.write_record(_UNKNOWN_RECORD, text, len(text))
+            warn_of_unknown(
+                self._engine.books, len(self._unknown), self._storages, "the file that torch.save wrote"
+            )
+        self._writer.write_end_of_file()
+
+
+def _takes_holes(target: Any) -> bool:
+    """Whether a hole in the target takes no space: a file by name, or an open one."""
+    if isinstance(target, (str, os.PathLike)):
+        return True
+    try:
+        return bool(target.fileno() >= 0 and target.seekable())
+    except (AttributeError, OSError):
+        return False
+
+
+def _assumed(storage: torch.UntypedStorage) -> bool:
+    record = storage._sd  # type: ignore[attr-defined]
+    return record.__class__ is Memory and record.assumed
+
+
+class _Loaded:
+    """What the zip reader returns, as far as `torch.load` looks at it."""
+
+    def __init__(self, storage: torch.UntypedStorage) -> None:
+        self._untyped_storage = storage
+
+    def _typed_storage(self) -> _Loaded:
+        return self
+
+
+class _Reader:
+    """A zip reader that reads large storages only when they stay on the host."""
+
+    def __init__(self, reader: Any, path: str | None, books: Books) -> None:
+        self._reader = reader
+        self._path = path
+        self._books = books
+        self._whole: Any = None
+        self._unknown: frozenset[str] = frozenset()
+        if reader.has_record(_UNKNOWN_RECORD):
+            self._unknown = frozenset(json.loads(reader.get_record(_UNKNOWN_RECORD)))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._reader, name)
+
+    def read(self, name: str, size: int) -> torch.UntypedStorage:
+        """The bytes of a storage, in memory of their own."""
+        found: torch.UntypedStorage = (
+            self._reader.get_storage_from_record(name, size, Storage)._typed_storage()._untyped_storage
+        )
+        return found
+
+    def get_storage_from_record(self, name: str, size: int, kind: Any) -> Any:
+        if name in self._unknown:
+            if size > VALUE_LIMIT:
+                return _Loaded(virtual_storage(self._books, size, CPU, self._books.site()))
+            storage = self.read(name, size)
+            storage._sd = Memory(CPU, virtual=False, made=self._books.site())  # type: ignore[attr-defined]
+            storage._sd.assumed = True  # type: ignore[attr-defined]
+            return _Loaded(storage)
+        if size <= VALUE_LIMIT or self._path is None:
+            return _Loaded(self.read(name, size))
+        if self._whole is None:
+            self._whole = Storage.from_file(self._path, False, Path(self._path).stat().st_size)
+        start = self._reader.get_record_offset(name)
+        storage = self._whole[start : start + size]
+        storage._sd_unread = (self, name, size)
+        return _Loaded(storage)
+
+
+def install_serialization(patches: Patches, machine_engine: Engine) -> None:
+    """Replace what `torch.save` and `torch.load` write and read with."""
+    module = torch.serialization
+    books = machine_engine.books
+    original_restore: Any = module._get_restore_location
+    original_writer: Any = module._open_zipfile_writer
+    open_reader: Any = module._open_zipfile_reader
+    reduce_ex: Any = torch.Tensor.__reduce_ex__
+
+    def open_writer(name_or_buffer: Any) -> Any:
+        opened = original_writer(name_or_buffer)
+        opened.file_like = _Writer(opened.file_like, name_or_buffer, machine_engine)
+        return opened
+
+    class OpenReader(open_reader):  # type: ignore[misc]  # a class of torch, known at run time only
+        def __init__(self, name_or_buffer: Any) -> None:
+            super().__init__(name_or_buffer)
+            self.file_like: Any
+            path = getattr(name_or_buffer, "name", None)
+            self.file_like = _Reader(self.file_like, path if isinstance(path, str) else None, books)
+
+    def get_restore_location(map_location: Any) -> Any:
+        inner = original_restore(map_location)
+
+        def restore(storage: Any, location: Any) -> Any:
+            result = inner(storage, location)
+            unread = storage.__dict__.pop("_sd_unread", None)
+            if result is storage and unread is not None:
+                reader, name, size = unread
+                result = reader.read(name, size)
+            memory = getattr(result, "_untyped_storage", result)
+            if isinstance(memory, Storage) and memory.device.type != "meta":
+                _note_loaded(books, memory)
+            return result
+
+        return restore
+
+    def reduce_tensor(self: torch.Tensor, protocol: Any) -> Any:
+        if is_virtual(self) and self.layout != torch.strided:
+            text = f"Pickling a {self.layout} tensor on {self.device} is not supported on a virtual machine."
+            raise UnsupportedFeatureError(text)
+        return reduce_ex(self, protocol)
+
+    patches.attribute(module, "_open_zipfile_writer", open_writer)
+    patches.attribute(module, "_open_zipfile_reader", OpenReader)
+    patches.attribute(module, "_get_restore_location", get_restore_location)
+    patches.attribute(torch.Tensor, "__reduce_ex__", reduce_tensor)
+
+
+def _note_loaded(books: Books, storage: torch.UntypedStorage) -> None:
+    """Loaded memory was made where `torch.load` was called, wherever it went on its way."""
+    site = books.site()
+    record = storage._sd  # type: ignore[attr-defined]
+    if record.__class__ is Memory:
+        record.made, record.moved = site, None
+    else:
+        storage._sd = Memory(CPU, virtual=False, made=site)  # type: ignore[attr-defined]

@@ -1,0 +1,296 @@
+"""The functions of `torch._C` that torch's own Python calls for CUDA, answered by the machine that is entered
+now.
+
+Must guarantee: torch's public functions keep their own code and signatures, and a name that a library
+imported before the machine was entered works too, since both end here. CPU builds lack most of these names,
+CUDA builds have them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn
+from weakref import WeakKeyDictionary
+
+import torch
+
+from samedevice.errors import UnsupportedFeatureError
+from samedevice.machines import Machine
+from samedevice.runtime.state.allocator_stats import allocator_stats
+from samedevice.runtime.cuda.build import CUDA_VERSION_NUMBER
+from samedevice.runtime.state.machine_state import MachineState, TorchDevice, current_state
+from samedevice.runtime.cuda.streams import _CUDA_DEVICE_TYPE, select_stream, sleep, stream_book, synchronize
+
+INITIALIZATION_ERROR = (
+    "CUDA error: initialization error\nCUDA kernel errors might be asynchronously reported at some other API "
+    "call, so the stacktrace below might be incorrect.\nFor debugging consider passing "
+    "CUDA_LAUNCH_BLOCKING=1\nCompile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.\n"
+)
+"""What CUDA says in a process that was forked off one that had initialized it."""
+
+_BUILT_FOR = ((7, 5), (8, 0), (8, 6), (9, 0), (10, 0), (12, 0))
+
+
+class _Settings:
+    """Switches that scripts set and read back; nothing else depends on them."""
+
+    def __init__(self) -> None:
+        self.sync_debug = 0
+        self.cudnn_benchmark_limit = 10
+        self.memory_metadata = ""
+        self.caching = True
+        self.libraries: dict[str, Any] = {
+            "linalg": torch._C._LinalgBackend.Default,
+            "blas": torch._C._BlasBackend.Cublas,
+        }
+        """What scripts prefer of CUDA's libraries; a CPU build knows only its own answers."""
+
+
+_settings_of: WeakKeyDictionary[MachineState, _Settings] = WeakKeyDictionary()
+_settings_lock = threading.Lock()
+
+
+def _settings() -> _Settings:
+    with _settings_lock:
+        return _settings_of.setdefault(current_state(), _Settings())
+
+
+# -- devices
+
+
+def is_in_bad_fork() -> bool:
+    """Whether CUDA was initialized before this process was forked off."""
+    return current_state().in_bad_fork()
+
+
+def get_device() -> int:
+    """Index of the current device."""
+    state = current_state()
+    state.initialize()
+    return state.current_device()
+
+
+def exchange_device(device: int) -> int:
+    """Make a device current and answer the one before; nothing for a negative index."""
+    if device < 0:
+        return -1
+    state = current_state()
+    state.initialize()
+    before = state.current_device()
+    if device != before:
+        state.set_current_device(device)
+    return before
+
+
+def peer_access(machine: Machine, first: int, second: int) -> bool:
+    """Whether one physical GPU can read the other's memory.
+
+    Over NVLink always; over PCIe not to or from a GeForce, where NVIDIA's driver refuses. A GPU is no peer of
+    itself.
+    """
+    link = machine.link(first, second)
+    geforce = any("GeForce" in machine.gpus[index].name for index in (first, second))
+    return link.kind == "NVLink" or (link.kind == "PCIe" and not geforce)
+
+
+def _can_access_peer(device: int, peer_device: int) -> bool:
+    state = current_state()
+    return peer_access(state.machine, state.physical_index(device), state.physical_index(peer_device))
+
+
+def arch_flags() -> str:
+    """Architectures of the build: the usual ones, and every one that the machine has."""
+    capabilities = set(_BUILT_FOR) | {tuple(gpu.capability) for gpu in current_state().machine.gpus}
+    return " ".join(f"sm_{major}{minor}" for major, minor in sorted(capabilities))
+
+
+# -- memory
+
+
+def empty_cache() -> None:
+    """Release what no tensor uses, on every visible GPU."""
+    for ledger in current_state().ledgers().values():
+        ledger.empty_cache()
+
+
+def memory_info(device: int) -> tuple[int, int]:
+    """Free and total bytes, as `cudaMemGetInfo`: what the allocator keeps cached is not free."""
+    state = current_state()
+    ledger = state.ledger(int(state.cuda(device).index))
+    return ledger.total - ledger.reserved, ledger.total
+
+
+def device_stats(device: int) -> dict[str, Any]:
+    """Allocator statistics of a GPU."""
+    state = current_state()
+    return allocator_stats(state.ledger(int(state.cuda(device).index)))
+
+
+def reset_peaks(device: int) -> None:
+    """Peaks become what is allocated now."""
+    state = current_state()
+    state.ledger(int(state.cuda(device).index)).reset_peaks()
+
+
+def _attach_memory_observer(observer: Callable[[int, int, int, int], object]) -> None:
+    current_state().memory_observers.append(observer)
+
+
+def _set_memory_fraction(fraction: float, device: int) -> None:
+    state = current_state()
+    state.ledger(int(state.cuda(device).index)).fraction = fraction
+
+
+def _get_memory_fraction(device: int) -> float:
+    state = current_state()
+    return state.ledger(int(state.cuda(device).index)).fraction
+
+
+# -- streams
+
+
+def _current_stream(device: int) -> tuple[int, int, int]:
+    return stream_book().current(device), device, _CUDA_DEVICE_TYPE
+
+
+def _default_stream(device: int) -> tuple[int, int, int]:
+    return 0, device, _CUDA_DEVICE_TYPE
+
+
+def synchronize_device() -> None:
+    """The host waits for the current GPU."""
+    current_state().initialize()
+    synchronize()
+
+
+def _external_stream(data_ptr: int, device: int) -> tuple[int, int, int]:
+    return data_ptr, device, _CUDA_DEVICE_TYPE
+
+
+# -- switches
+
+_SYNC_DEBUG = {"default": 0, "warn": 1, "error": 2}
+
+
+def _prefer(kind: str, library: Any) -> None:
+    _settings().libraries[kind] = library
+
+
+def _set_sync_debug(mode: int | str) -> None:
+    _settings().sync_debug = _SYNC_DEBUG[mode] if isinstance(mode, str) else mode
+
+
+def _set_benchmark_limit(limit: int) -> None:
+    _settings().cudnn_benchmark_limit = limit
+
+
+def _set_memory_metadata(text: str) -> None:
+    _settings().memory_metadata = text
+
+
+def _set_caching(value: bool) -> None:
+    _settings().caching = value
+
+
+def _nothing(*args: Any, **kwargs: Any) -> None:
+    """Done at once, or without any effect that a program could see here."""
+
+
+def refuse(feature: str) -> Callable[..., NoReturn]:
+    """A function that names the feature that is missing."""
+
+    def refused(*args: Any, **kwargs: Any) -> NoReturn:
+        raise UnsupportedFeatureError(f"{feature} is not supported on a virtual machine.")
+
+    refused.__name__ = refused.__qualname__ = feature.rpartition(".")[2]
+    return refused
+
+
+EMULATED: Mapping[str, Callable[..., Any]] = {
+    "_cuda_init": lambda: current_state().initialize(),
+    "_cuda_isInBadFork": is_in_bad_fork,
+    "_cuda_getDeviceCount": lambda: current_state().device_count(),
+    "_cuda_getDevice": get_device,
+    "_cuda_setDevice": lambda device: current_state().set_current_device(device),
+    "_cuda_exchangeDevice": exchange_device,
+    "_cuda_maybeExchangeDevice": exchange_device,
+    "_cuda_hasPrimaryContext": lambda device: current_state().initialized,
+    "_cuda_canDeviceAccessPeer": _can_access_peer,
+    "_cuda_getArchFlags": arch_flags,
+    "_cuda_getCompiledVersion": lambda: CUDA_VERSION_NUMBER,
+    "_cuda_synchronize": synchronize_device,
+    "_cuda_ipc_collect": _nothing,
+    "_cuda_sleep": sleep,
+    "_cuda_getCurrentStream": _current_stream,
+    "_cuda_getDefaultStream": _default_stream,
+    "_cuda_getStreamFromExternal": _external_stream,
+    "_cuda_setStream": select_stream,
+    "_cuda_emptyCache": empty_cache,
+    "_host_emptyCache": _nothing,
+    "_cuda_memoryStats": device_stats,
+    "_cuda_resetPeakMemoryStats": reset_peaks,
+    "_cuda_resetAccumulatedMemoryStats": _nothing,
+    "_cuda_hostMemoryStats": dict,
+    "_cuda_resetAccumulatedHostMemoryStats": _nothing,
+    "_cuda_resetPeakHostMemoryStats": _nothing,
+    "_cuda_setMemoryFraction": _set_memory_fraction,
+    "_cuda_getMemoryFraction": _get_memory_fraction,
+    "_cuda_getAllocatorBackend": lambda: "native",
+    "_cuda_setMemoryMetadata": _set_memory_metadata,
+    "_cuda_getMemoryMetadata": lambda: _settings().memory_metadata,
+    "_cuda_cudaCachingAllocator_enable": _set_caching,
+    "_cuda_cudaCachingAllocator_is_enabled": lambda: _settings().caching,
+    "_cuda_record_memory_history": _nothing,
+    "_cuda_record_memory_history_legacy": _nothing,
+    "_cuda_isHistoryEnabled": lambda: False,
+    "_cuda_attach_out_of_memory_observer": _attach_memory_observer,
+    "_cuda_set_sync_debug_mode": _set_sync_debug,
+    "_cuda_get_sync_debug_mode": lambda: _settings().sync_debug,
+    "_cuda_set_cudnn_benchmark_limit": _set_benchmark_limit,
+    "_cuda_get_cudnn_benchmark_limit": lambda: _settings().cudnn_benchmark_limit,
+    "_cuda_get_conv_benchmark_empty_cache": lambda: False,
+    "_cuda_clearCublasWorkspaces": _nothing,
+    "_cuda_resetCublasWorkspaceSize": _nothing,
+    "_cuda_resetCublasLtWorkspaceSize": _nothing,
+    "_set_linalg_preferred_backend": lambda library: _prefer("linalg", library),
+    "_get_linalg_preferred_backend": lambda: _settings().libraries["linalg"],
+    "_set_blas_preferred_backend": lambda library: _prefer("blas", library),
+    "_get_blas_preferred_backend": lambda: _settings().libraries["blas"],
+    "_cuda_tunableop_is_enabled": lambda: False,
+    "_cuda_tunableop_tuning_is_enabled": lambda: False,
+    "_cuda_record_untuned_is_enabled": lambda: False,
+}
+
+UNSUPPORTED: Mapping[str, str] = {
+    "_cuda_getCurrentRawStream": "torch._C._cuda_getCurrentRawStream",
+    "_cuda_getCurrentBlasHandle": "torch.cuda.current_blas_handle",
+    "_cuda_getCurrentSolverHandle": "torch.cuda.current_solver_handle",
+    "_cuda_cudaHostAllocator": "torch.cuda.memory._host_allocator",
+    "_cuda_cudaCachingAllocator_raw_alloc": "torch.cuda.caching_allocator_alloc",
+    "_cuda_cudaCachingAllocator_raw_delete": "torch.cuda.caching_allocator_delete",
+    "_cuda_memorySnapshot": "torch.cuda.memory_snapshot",
+    "_cuda_allocationTraceback": "torch.cuda.memory._allocation_traceback",
+    "_cuda_customAllocator": "torch.cuda.CUDAPluggableAllocator",
+    "_cuda_changeCurrentAllocator": "torch.cuda.change_current_allocator",
+    "_cuda_getAllocator": "torch.cuda.memory._get_current_allocator",
+    "_cuda_jiterator_compile_and_launch_kernel": "torch.cuda.jiterator",
+    "_cuda_tunableop_enable": "torch.cuda.tunable.enable",
+    "_cuda_tunableop_tuning_enable": "torch.cuda.tunable.tuning_enable",
+    "_cuda_tunableop_set_max_tuning_duration": "torch.cuda.tunable.set_max_tuning_duration",
+    "_cuda_tunableop_get_max_tuning_duration": "torch.cuda.tunable.get_max_tuning_duration",
+    "_cuda_tunableop_set_max_tuning_iterations": "torch.cuda.tunable.set_max_tuning_iterations",
+    "_cuda_tunableop_get_max_tuning_iterations": "torch.cuda.tunable.get_max_tuning_iterations",
+    "_cuda_tunableop_set_filename": "torch.cuda.tunable.set_filename",
+    "_cuda_tunableop_get_filename": "torch.cuda.tunable.get_filename",
+    "_cuda_tunableop_read_file": "torch.cuda.tunable.read_file",
+    "_cuda_tunableop_get_results": "torch.cuda.tunable.get_results",
+    "_cuda_tunableop_get_validators": "torch.cuda.tunable.get_validators",
+    "_cuda_record_untuned_enable": "torch.cuda.tunable.record_untuned_enable",
+    "_cuda_getCublasWorkspaceSize": "torch.backends.cuda.cublas_workspace_size",
+    "_cuda_setCublasWorkspaceSize": "torch.backends.cuda.cublas_workspace_size",
+    "_cuda_getCublasLtWorkspaceSize": "torch.backends.cuda.cublaslt_workspace_size",
+    "_cuda_setCublasLtWorkspaceSize": "torch.backends.cuda.cublaslt_workspace_size",
+}
+
+ACCELERATOR = TorchDevice("cuda")

@@ -1,0 +1,171 @@
+"""`torch.Generator` and the random state functions of `torch.cuda` on a virtual machine.
+
+Must guarantee: `isinstance(x, torch.Generator)` holds for every generator, made before or inside the machine;
+seeding never fixes the visible devices, as in CUDA, where seeds wait for the initialization.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from types import ModuleType
+from typing import Any, overload
+
+import torch
+
+from samedevice.runtime.patching.imports import when_imported
+from samedevice.runtime.patching.patches import Patches
+from samedevice.runtime.patching.rebind import rebind
+from samedevice.runtime.state.machine_state import CPU, TorchDevice, current_state
+from samedevice.runtime.state.virtual_generator import TorchGenerator, VirtualGenerator, virtual_state, whole
+
+
+class _GeneratorType(type):
+    def __call__(cls, device: Any = CPU) -> TorchGenerator:
+        if device is None:
+            return TorchGenerator()
+        place = current_state().device(device)
+        return VirtualGenerator(place) if place.type == "cuda" else TorchGenerator(place)
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, TorchGenerator)
+
+    def __subclasscheck__(cls, subclass: type) -> bool:
+        return issubclass(subclass, TorchGenerator)
+
+    def __getattr__(cls, name: str) -> Any:
+        return getattr(TorchGenerator, name)
+
+
+class Generator(metaclass=_GeneratorType):
+    """`torch.Generator` inside a machine."""
+
+    __module__ = "torch"
+
+
+def generator_device(generator: torch._C.Generator) -> torch.device:
+    """Where a generator lives: a virtual GPU or the host."""
+    state = virtual_state(generator)
+    return generator.device if state is None else state.device
+
+
+class DefaultGenerators(Sequence[torch._C.Generator]):
+    """`torch.cuda.default_generators`: one for each visible GPU of the machine that is entered now."""
+
+    @overload
+    def __getitem__(self, index: int) -> torch._C.Generator: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[torch._C.Generator, ...]: ...
+    def __getitem__(self, index: int | slice) -> torch._C.Generator | tuple[torch._C.Generator, ...]:
+        state = current_state()
+        chosen = range(state.device_count())[index]
+        if isinstance(chosen, int):
+            return state.generator(chosen)
+        return tuple(state.generator(one) for one in chosen)
+
+    def __len__(self) -> int:
+        return current_state().device_count()
+
+    def __iter__(self) -> Iterator[torch._C.Generator]:
+        return iter(self[:])
+
+    def __repr__(self) -> str:
+        return repr(self[:])
+
+
+def _generator_of(device: Any) -> torch._C.Generator:
+    """Default generator of a device, without initializing the machine."""
+    state = current_state()
+    if not isinstance(device, int):
+        device = TorchDevice(device).index
+    return DefaultGenerators()[state.current_device() if device is None else device]
+
+
+def get_rng_state(device: int | str | torch.device = "cuda") -> torch.Tensor:
+    """State of a GPU's default generator."""
+    current_state().initialize()
+    return _generator_of(device).get_state()
+
+
+def get_rng_state_all() -> list[torch.Tensor]:
+    """State of every GPU's default generator."""
+    return [get_rng_state(index) for index in range(current_state().device_count())]
+
+
+def set_rng_state(new_state: torch.Tensor, device: int | str | torch.device = "cuda") -> None:
+    """Put a state back into a GPU's default generator."""
+    _generator_of(device).set_state(new_state)
+
+
+def set_rng_state_all(new_states: Iterable[torch.Tensor]) -> None:
+    """Put states back into all GPUs' default generators."""
+    for index, state in enumerate(new_states):
+        set_rng_state(state, index)
+
+
+def manual_seed(seed: int) -> None:
+    """Seed the current GPU."""
+    state = current_state()
+    if state.device_count():
+        state.generator(state.current_device()).manual_seed(int(seed))
+
+
+def manual_seed_all(seed: int) -> None:
+    """Seed all GPUs, also those whose generator does not exist yet."""
+    current_state().seed_all(int(seed))
+
+
+def seed() -> None:
+    """Seed the current GPU with a random number."""
+    state = current_state()
+    if state.device_count():
+        state.generator(state.current_device()).seed()
+
+
+def seed_all() -> None:
+    """Seed all GPUs with one random number."""
+    state = current_state()
+    if state.device_count():
+        state.seed_all(state.generator(0).seed())
+
+
+def initial_seed() -> int:
+    """The current GPU's seed."""
+    state = current_state()
+    state.initialize()
+    return int(state.generator(state.current_device()).initial_seed())
+
+
+_RANDOM: tuple[Callable[..., Any], ...] = (
+    get_rng_state,
+    get_rng_state_all,
+    set_rng_state,
+    set_rng_state_all,
+    manual_seed,
+    manual_seed_all,
+    seed,
+    seed_all,
+    initial_seed,
+)
+
+
+def _install_in_dtensor(patches: Patches, module: ModuleType) -> None:
+    """DTensor computes with the state of a generator that it got from C++."""
+    tracker = module.OffsetBasedRNGTracker
+    original = tracker._distribute_region
+
+    def distribute_region(self: Any, spec: Any, generator: torch._C.Generator | None = None) -> Any:
+        return original(self, spec, None if generator is None else whole(generator))
+
+    patches.attribute(tracker, "_distribute_region", distribute_region)
+
+
+def install_generators(patches: Patches) -> None:
+    """Put virtual generators in place of CUDA's."""
+    patches.attribute(torch, "Generator", Generator)
+    rebind(patches, "torch.cuda", "default_generators", DefaultGenerators())
+    for function in _RANDOM:
+        rebind(patches, "torch.cuda", function.__name__, function)
+    when_imported(
+        patches, {"torch.distributed.tensor._random": functools.partial(_install_in_dtensor, patches)}
+    )

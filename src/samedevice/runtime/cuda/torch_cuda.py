@@ -1,0 +1,254 @@
+"""`torch.cuda` shows the GPUs of the machine that is entered now.
+
+Must guarantee: every public name of `torch.cuda` is in exactly one of the three sets below; a test walks
+`torch.cuda.__all__`, so a name that a new torch adds is noticed. torch's own Python stays wherever it works
+on the functions that `_driver` answers.
+
+Note [The remembered initialization]
+A factory of torch asks `torch.cuda._lazy_init` before the first tensor on CUDA, and C++ remembers for the
+whole process that it was asked. Inside a machine that is the machine's. Without a reset a torch with CUDA
+would then make its first real tensor without its own initialization, and without the seeds that wait for it;
+a torch without CUDA would no longer say that it is one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NoReturn
+
+import torch
+import torch.cuda.nvtx
+import torch.profiler
+from torch._C._autograd import _supported_activities as _host_activities
+from torch._utils import _LazySeedTracker
+
+from samedevice.errors import UnsupportedFeatureError
+from samedevice.runtime.cuda.build import CUDA_VERSION, CUDNN_VERSION
+from samedevice.runtime.cuda.cudart import CUDART
+from samedevice.runtime.cuda.driver import EMULATED, exchange_device, is_in_bad_fork, refuse
+from samedevice.runtime.cuda.driver import UNSUPPORTED as UNSUPPORTED_C
+from samedevice.runtime.cuda.legacy_tensors import install_legacy_tensors
+from samedevice.runtime.patching.patches import Patches
+from samedevice.runtime.cuda.properties import DeviceProperties, device_properties
+from samedevice.runtime.patching.rebind import rebind
+from samedevice.runtime.state.machine_state import current_state
+from samedevice.runtime.cuda.streams import _CUDA_DEVICE_TYPE, install_streams
+
+EMULATED_NAMES = frozenset(
+    """
+    BFloat16Tensor BoolTensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor IntTensor LongTensor
+    ShortTensor
+    CUDAGraph Event ExternalStream Stream StreamContext
+    caching_allocator_disabled caching_allocator_enable can_device_access_peer check_error clock_rate cudart
+    current_device
+    current_stream default_generators default_stream device device_count device_memory_used device_of
+    empty_cache
+    get_allocator_backend get_arch_list get_device_capability get_device_name get_device_properties
+    get_gencode_flags
+    graph graph_pool_handle get_per_process_memory_fraction get_rng_state get_rng_state_all
+    get_stream_from_external get_sync_debug_mode
+    has_magma
+    host_memory_stats host_memory_stats_as_nested_dict init initial_seed ipc_collect is_available
+    is_bf16_supported
+    is_current_stream_capturing is_initialized is_tf32_supported list_gpu_processes make_graphed_callables
+    manual_seed manual_seed_all
+    max_memory_allocated max_memory_cached max_memory_reserved mem_get_info memory_allocated memory_cached
+    memory_reserved
+    memory_stats memory_stats_as_nested_dict memory_summary memory_usage nvtx power_draw profiler random
+    reset_accumulated_host_memory_stats reset_accumulated_memory_stats reset_max_memory_allocated
+    reset_max_memory_cached
+    reset_peak_host_memory_stats reset_peak_memory_stats seed seed_all set_device
+    set_per_process_memory_fraction
+    set_rng_state set_rng_state_all set_stream set_sync_debug_mode stream streams synchronize temperature
+    utilization
+    BFloat16Storage BoolStorage ByteStorage CharStorage ComplexDoubleStorage ComplexFloatStorage
+    DoubleStorage FloatStorage
+    HalfStorage IntStorage LongStorage ShortStorage
+    """.split()
+)
+"""Answered by the machine, most of them by torch's own code on top of `_driver`."""
+
+SAFE_NAMES = frozenset(
+    "CudaError DeferredCudaCallError amp cudaStatus graphs has_half memory nccl sparse".split()
+)
+"""Right as they are: constants, exceptions, and modules whose members are classified by their own names."""
+
+UNSUPPORTED_NAMES = frozenset(
+    """
+    CUDAPluggableAllocator GreenContext MemPool
+    caching_allocator_alloc caching_allocator_delete change_current_allocator current_blas_handle
+    current_solver_handle
+    jiterator memory_snapshot tunable use_mem_pool
+    """.split()
+)
+"""Refused with `UnsupportedFeatureError` when they are called or made."""
+
+_REQUIRES_INIT = "_ZN5torch5utils24set_requires_device_initEN3c1010DeviceTypeEb"
+"""`torch::utils::set_requires_device_init(c10::DeviceType, bool)` of torch/csrc/utils/device_lazy_init.h, as
+Linux names it.
+"""
+
+_REFUSED_FUNCTIONS = ("use_mem_pool", "change_current_allocator")
+_REFUSED_CLASSES = ("MemPool", "CUDAPluggableAllocator", "GreenContext")
+
+
+def _is_initialized() -> bool:
+    return current_state().initialized and not is_in_bad_fork()
+
+
+def _device_count() -> int:
+    return current_state().device_count()
+
+
+def _lazy_init() -> None:
+    """Fix the visible devices, then run what waited for that."""
+    current_state().initialize()
+    waiting = torch.cuda._queued_calls
+    while waiting:
+        call, _ = waiting.pop(0)
+        call()
+
+
+def _get_device_properties(index: int) -> Any:
+    return device_properties(current_state(), index)
+
+
+def _get_nvml_device_index(device: Any) -> int:
+    state = current_state()
+    return state.physical_index(state.index(device))
+
+
+def _refused_class(name: str) -> type:
+    def refuse_new(cls: type, *args: Any, **kwargs: Any) -> NoReturn:
+        raise UnsupportedFeatureError(f"torch.cuda.{name} is not supported on a virtual machine.")
+
+    return type(
+        name, (), {"__new__": refuse_new, "create": classmethod(refuse_new), "__module__": "torch.cuda"}
+    )
+
+
+class _Nvtx:
+    """Ranges for a profiler that is not there; depth and handles as NVTX counts them."""
+
+    def __init__(self) -> None:
+        self._depth = 0
+
+    def rangePushA(self, message: str) -> int:  # NVTX's own name
+        self._depth += 1
+        return self._depth - 1
+
+    def rangePop(self) -> int:  # NVTX's own name
+        self._depth -= 1
+        return self._depth
+
+    def rangeStartA(self, message: str) -> int:  # NVTX's own name
+        return 1
+
+    def deviceRangeStart(self, message: str, stream: int) -> object:  # NVTX's own name
+        return object()
+
+    def _nothing(self, *args: Any) -> None:
+        """No profiler listens."""
+
+    rangeEnd = markA = deviceRangeEnd = _nothing  # NVTX's own names
+
+
+def install_cuda(patches: Patches) -> None:
+    """Make `torch.cuda` show the machine."""
+    cuda = torch.cuda
+    for name, function in EMULATED.items():
+        patches.attribute(torch._C, name, function)
+    for name, feature in UNSUPPORTED_C.items():
+        patches.attribute(torch._C, name, refuse(feature))
+    _install_build(patches)
+    _install_profiler(patches)
+
+    replaced: dict[str, Any] = {
+        # Read by `torch.utils.checkpoint` alone, to decide whether random states are kept: keeping them
+        # always does no harm, while the engine initializes the machine without passing here.
+        "_initialized": True,
+        "_cached_device_count": None,
+        "_queued_calls": [],
+        "_lazy_seed_tracker": _LazySeedTracker(),  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        "_cudart": CUDART,
+        "_is_in_bad_fork": is_in_bad_fork,
+        "is_initialized": _is_initialized,
+        "device_count": _device_count,
+        "_lazy_init": _lazy_init,
+        "_exchange_device": exchange_device,
+        "_maybe_exchange_device": exchange_device,
+        "_get_device_properties": _get_device_properties,
+        "_CudaDeviceProperties": DeviceProperties,
+        # Negative: torch then asks the runtime, which is `_driver`.
+        "_device_count_nvml": lambda: -1,
+        "_get_nvml_device_index": _get_nvml_device_index,
+    }
+    for name, value in replaced.items():
+        rebind(patches, "torch.cuda", name, value)
+
+    install_streams(patches)
+    patches.attribute(cuda.nvtx, "_nvtx", _Nvtx())
+    install_legacy_tensors(patches)
+    for name in _REFUSED_FUNCTIONS:
+        if hasattr(cuda, name):
+            rebind(patches, "torch.cuda", name, refuse(f"torch.cuda.{name}"))
+    for name in _REFUSED_CLASSES:
+        if hasattr(cuda, name):
+            rebind(patches, "torch.cuda", name, _refused_class(name))
+
+
+def forget_initialization() -> None:
+    """Let torch's C++ ask `torch.cuda._lazy_init` again; see Note [The remembered initialization]."""
+    library = Path(str(torch.__file__)).parent / "lib" / "libtorch_python.so"
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(str(library))[_REQUIRES_INIT](ctypes.c_int8(_CUDA_DEVICE_TYPE), ctypes.c_bool(True))
+
+
+def _supported_activities() -> set[Any]:
+    return {*_host_activities(), torch._C._profiler.ProfilerActivity.CUDA}
+
+
+def _enter_nvtx(self: Any) -> Any:
+    if not self.enabled:
+        return None
+    if self.entered:
+        raise RuntimeError("NVTX annotation context manager is not reentrant")
+    self.entered = True
+    return self
+
+
+def _install_profiler(patches: Patches) -> None:
+    """A profile of CUDA activity holds none; without this the profiler would try to record real CUDA
+    events.
+    """
+    for owner in (torch.autograd, torch.autograd.profiler, torch.profiler):
+        if hasattr(owner, "_supported_activities"):
+            patches.attribute(owner, "_supported_activities", _supported_activities)
+    # C++ refuses it in a build without CUDA; with CUDA it tells ranges to a profiler that is not there
+    # either.
+    emit = torch.autograd.profiler.emit_nvtx
+    patches.attribute(emit, "__enter__", _enter_nvtx)
+    patches.attribute(emit, "__exit__", lambda self, *exc_info: False if self.enabled else None)
+
+
+def _install_build(patches: Patches) -> None:
+    """What libraries look at to learn how torch was built."""
+    patches.attribute(torch.version, "cuda", CUDA_VERSION)
+    patches.attribute(torch._C, "_has_cuda", True)
+    patches.attribute(torch._C, "_has_cudnn", True)
+    patches.attribute(torch._C, "_has_magma", True)  # PyTorch's CUDA builds have it
+    patches.attribute(torch.cuda, "has_magma", True)
+    patches.attribute(torch._C, "_is_flash_attention_available", lambda: True)
+    # The property object stands in for the module in sys.modules; its functions read the globals of the
+    # module behind it.
+    cudnn: ModuleType = getattr(sys.modules["torch.backends.cudnn"], "m", sys.modules["torch.backends.cudnn"])
+    initialize: Callable[[], bool] = lambda: True  # noqa: E731  # one line, one fact
+    patches.attribute(cudnn, "_init", initialize)
+    patches.attribute(cudnn, "__cudnn_version", CUDNN_VERSION)
+    # cuDNN would repack an RNN's weights into one buffer by a kernel that CPU builds lack.
+    patches.attribute(torch, "_use_cudnn_rnn_flatten_weight", lambda: False)

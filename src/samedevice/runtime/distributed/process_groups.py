@@ -1,0 +1,405 @@
+"""`torch.distributed` on a virtual machine: NCCL is there, and its bytes travel over gloo, or nowhere.
+
+Must guarantee: torch's own Python makes, names and checks the groups; only the backend behind `nccl` is ours.
+With assumed ranks (`--ranks one`) one process is a whole launch: it meets nobody, and what the others would
+send is what it has itself.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+import torch.distributed.constants
+import torch.distributed.distributed_c10d as c10d
+
+from samedevice.errors import UnsupportedFeatureError
+from samedevice.runtime.state import plain
+from samedevice.runtime.distributed.collectives import Exchange
+from samedevice.runtime.state.memory import engine
+from samedevice.runtime.patching.patches import Patches
+
+_c10d: Any = torch._C._distributed_c10d
+_Gloo: Any = c10d.ProcessGroupGloo
+_TIMEOUT = timedelta(minutes=10)
+
+
+class GlooExchange:
+    """Exchanges bytes over a gloo backend, which is connected at the first exchange: NCCL meets the others no
+    sooner either.
+    """
+
+    assumes = False
+
+    def __init__(self, connect: Callable[[], Any]) -> None:
+        self._connect = connect
+        self._sent: list[tuple[Any, torch.Tensor]] = []
+
+    @functools.cached_property
+    def _backend(self) -> Any:
+        return self._connect()
+
+    def everyone(
+        self, header: list[int], data: torch.Tensor | None
+    ) -> list[tuple[list[int], torch.Tensor | None]]:
+        """Header and bytes of each rank."""
+        headers = self._gather(plain.tensor(header, dtype=torch.int64))
+        lengths = [int(told[0]) for told in headers]
+        longest = max(lengths)
+        if longest <= 0:
+            empty = plain.empty(0, dtype=torch.uint8)
+            return [
+                (told.tolist(), None if length < 0 else empty)
+                for told, length in zip(headers, lengths, strict=True)
+            ]
+        givers = [rank for rank, length in enumerate(lengths) if length > 0]
+        own = plain.zeros(longest, dtype=torch.uint8)
+        if data is not None:
+            own[: data.numel()] = data
+        parts = self._gather(own) if len(givers) > 1 else self._spread(own, givers[0])
+        return [
+            (told.tolist(), None if length < 0 else part[:length])
+            for told, length, part in zip(headers, lengths, parts, strict=True)
+        ]
+
+    def _gather(self, given: torch.Tensor) -> list[torch.Tensor]:
+        outputs = [torch.empty_like(given) for _ in range(self._backend.size())]
+        self._backend.allgather([outputs], [given]).wait()
+        return outputs
+
+    def _spread(self, data: torch.Tensor, root: int) -> list[torch.Tensor]:
+        options = dist.BroadcastOptions()
+        options.rootRank = root
+        options.rootTensor = 0
+        self._backend.broadcast([data], options).wait()
+        return [data] * self._backend.size()
+
+    def send(self, data: torch.Tensor, rank: int, tag: int) -> None:
+        """Send without waiting; the bytes stay until they are gone."""
+        self._sent = [(work, kept) for work, kept in self._sent if not work.is_completed()]
+        self._sent.append((self._backend.send([data], rank, tag), data))
+
+    def receive(self, data: torch.Tensor, rank: int, tag: int) -> Callable[[], None]:
+        """Start receiving; what is returned waits."""
+        work = self._backend.recv([data], rank, tag)
+        return lambda: (work.wait(), None)[1]
+
+    def flush(self) -> None:
+        """Wait for what was sent."""
+        while self._sent:
+            self._sent.pop(0)[0].wait()
+
+
+class AssumedExchange:
+    """A group whose other ranks are assumed to be like this one."""
+
+    assumes = True
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+
+    def everyone(
+        self, header: list[int], data: torch.Tensor | None
+    ) -> list[tuple[list[int], torch.Tensor | None]]:
+        """The own header and bytes, as often as there are ranks."""
+        return [(header, data)] * self._size
+
+    def send(self, data: torch.Tensor, rank: int, tag: int) -> None:
+        """Nobody receives it."""
+
+    def receive(self, data: torch.Tensor, rank: int, tag: int) -> Callable[[], None]:
+        """What another rank would send is not known."""
+        return lambda: None
+
+
+class _Options:
+    """`ProcessGroupNCCL.Options`: kept, and without effect."""
+
+    backend = "nccl"
+
+    def __init__(self, is_high_priority_stream: bool = False) -> None:
+        self.is_high_priority_stream = is_high_priority_stream
+        self._timeout = _TIMEOUT
+        self.config = ProcessGroupNCCL.NCCLConfig()
+        self.split_from: Any = None
+        self.split_color = 0
+        self.global_ranks_in_group: list[int] = []
+        self.group_name = ""
+
+
+class _Config:
+    """`ProcessGroupNCCL.NCCLConfig`: takes any setting."""
+
+
+class ProcessGroupNCCL(_Gloo):  # type: ignore[misc]  # torch's class is Any here
+    """The backend `nccl` of a virtual machine."""
+
+    Options = _Options
+    NCCLConfig = _Config
+    supports_splitting = True
+    supports_coalescing = False
+
+    def __init__(self, store: Any, rank: int, size: int, options: Any = None, last: Any = None) -> None:
+        """`last` is a timeout or, in newer releases of torch, the GPU that the group is bound to."""
+        timeout = last if isinstance(last, timedelta) else None
+        self.nccl_options = _Options() if options is None else options
+        self._splits = 0
+        self._place = rank
+        _init_gloo(
+            self, store, rank, size, getattr(self.nccl_options, "_timeout", None) or timeout or _TIMEOUT
+        )
+        _keep(self)
+
+    @property
+    def options(self) -> Any:
+        """The options that the group was made with."""
+        return self.nccl_options
+
+    def _is_initialized(self) -> bool:
+        return True
+
+    def comm_split_count(self) -> int:
+        """Communicators that were split from this one."""
+        return self._splits
+
+    def split(self, store: Any, ranks: list[int], options: Any = None) -> ProcessGroupNCCL | None:
+        """The backend of some ranks of this group; None where this one is not among them."""
+        self._splits += 1
+        return (
+            ProcessGroupNCCL(store, ranks.index(self._place), len(ranks), options)
+            if self._place in ranks
+            else None
+        )
+
+    def perform_nocolor_split(self, device: torch.device) -> None:
+        """Take part in a split as a rank that is in none of the new groups."""
+        self._splits += 1
+
+    def eager_connect_single_device(self, device: torch.device | None = None) -> None:
+        """A group that is bound to a device connects at once; this one may wait until the first exchange."""
+
+
+class _AssumedGloo(_Gloo):  # type: ignore[misc]  # torch's class is Any here
+    """The backend `gloo` of a process whose other ranks are assumed."""
+
+    def __init__(self, store: Any, rank: int, size: int, timeout: Any = None) -> None:
+        _init_gloo(self, store, rank, size, timeout or _TIMEOUT)
+        _keep(self)
+
+
+def _init_gloo(backend: Any, store: Any, rank: int, size: int, timeout: timedelta) -> None:
+    """Make the shell that torch sees, and how it will reach the other ranks.
+
+    A group asks its backend for rank and size in newer releases of torch, where gloo can be made without
+    meeting the others. Older ones know both themselves, and the shell is a gloo of one rank.
+    """
+    options = _Gloo._Options()
+    options._devices = [_Gloo.create_device(hostname="127.0.0.1")]
+    options._timeout = timeout
+    store = _c10d.PrefixStore(
+        f"{_launches[0]}/", store
+    )  # or addresses of groups that were destroyed would be found in it
+    before, engine.raw = engine.raw, True
+    try:
+        shell = _Gloo._Options()
+        shell._devices, shell._timeout = options._devices, timeout
+        place = (0, 1)
+        if hasattr(shell, "enable_reconfigure"):
+            shell.enable_reconfigure = True
+            place = (rank, size)
+        _Gloo.__init__(backend, _c10d.HashStore(), *place, shell)
+    finally:
+        engine.raw = before
+    _exchanges[id(backend)] = (
+        GlooExchange(lambda: _Gloo(store, rank, size, options))
+        if _assumed_ranks() is None
+        else AssumedExchange(size)
+    )
+
+
+_kept: list[Any] = []
+"""Backends whose Python half must live as long as the process: C++ holds the other half alone."""
+_exchanges: dict[int, Any] = {}
+_launches = [0]
+"""How often this process has destroyed all groups: every rank as often, and torch gives the next ones the
+same names.
+"""
+
+
+def _keep(backend: Any) -> None:
+    _kept.append(backend)
+
+
+def exchange_for(backend: Any) -> Exchange:
+    """The exchange behind a backend of a group."""
+    found: Any = _exchanges.get(id(backend))
+    if found is None:
+        if not isinstance(backend, _Gloo):
+            raise UnsupportedFeatureError(
+                f"Tensors of a virtual machine in a process group of {type(backend).__name__} are not "
+                "supported."
+            )
+        _keep(backend)
+        found = _exchanges[id(backend)] = GlooExchange(lambda: backend)
+    return found  # type: ignore[no-any-return]  # looked up in a dict of Any
+
+
+def is_assumed(backend: Any) -> bool:
+    """Whether a backend stands for ranks that are assumed."""
+    return isinstance(_exchanges.get(id(backend)), AssumedExchange)
+
+
+def _assumed_ranks() -> int | None:
+    return _assumed[-1] if _assumed else None
+
+
+_assumed: list[int] = []
+"""Number of ranks of the launch that this process stands for, while such a machine is entered."""
+
+
+def _rendezvous(url: str, rank: int = -1, world_size: int = -1, **kwargs: Any) -> Iterator[Any]:
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    own = os.environ.get("RANK", "0") if rank < 0 else rank
+    size = os.environ.get("WORLD_SIZE", _assumed_ranks()) if world_size < 1 else world_size
+    yield FakeStore(), int(own), int(size)  # type: ignore[arg-type]  # a number of ranks was given
+
+
+def _flush() -> None:
+    for exchange in _exchanges.values():
+        if isinstance(exchange, GlooExchange):
+            exchange.flush()
+
+
+def install_process_groups(patches: Patches, assumed_ranks: int | None = None) -> None:
+    """Put the backend `nccl` where torch looks for it."""
+    if not dist.is_available():
+        return
+    for owner in (c10d, dist, torch._C._distributed_c10d):
+        for name in {
+            "ProcessGroupNCCL",
+            *(each for each in vars(c10d) if each.startswith("ProcessGroupNCCL")),
+        }:
+            patches.attribute(owner, name, ProcessGroupNCCL)
+    patches.attribute(c10d, "_NCCL_AVAILABLE", True)
+    for owner in (c10d, torch.distributed.constants):
+        patches.attribute(owner, "default_pg_nccl_timeout", _TIMEOUT)
+    _install_coalescing(patches)
+    _install_splitting(patches)
+    destroy = c10d.destroy_process_group
+
+    def destroy_process_group(group: Any = None) -> None:
+        _flush()
+        everything = group is None or group is dist.group.WORLD
+        destroy(group)
+        if everything:
+            _exchanges.clear()
+            _kept.clear()
+            _launches[0] += 1
+
+    for owner in (c10d, dist):
+        patches.attribute(owner, "destroy_process_group", destroy_process_group)
+    if assumed_ranks is not None:
+        patches.call(lambda: _assumed.append(assumed_ranks), _assumed.pop, "assumed ranks")
+        patches.attribute(c10d, "rendezvous", _rendezvous)
+        patches.attribute(c10d, "ProcessGroupGloo", _AssumedGloo)
+
+
+def _install_coalescing(patches: Patches) -> None:
+    """Coalesced calls run one by one: `_coalescing_manager` brackets them."""
+    group: Any = dist.ProcessGroup
+    for name in ("_start_coalescing", "_end_coalescing"):
+        patches.attribute(group, name, _unless_ours(getattr(group, name)))
+
+
+def _install_splitting(patches: Patches) -> None:
+    """`ProcessGroup.split_group`, which in C++ would split the shell of a backend and not our half of it."""
+    original = getattr(dist.ProcessGroup, "split_group", None)
+    if original is None:
+        return
+
+    def split_group(
+        parent: Any,
+        new_ranks: list[int],
+        timeout: timedelta | None = None,
+        opts: Any = None,
+        group_name: str | None = None,
+        group_desc: str | None = None,
+        device_types: list[torch.device] | None = None,
+    ) -> Any:
+        backends = {device: parent._get_backend(device) for device in parent._device_types}
+        if not any(isinstance(backend, ProcessGroupNCCL) for backend in backends.values()):
+            return original(parent, new_ranks, timeout, opts, group_name, group_desc, device_types)
+        kept = {device.type for device in device_types or backends}
+        backends = {device: backend for device, backend in backends.items() if device.type in kept}
+        return _split(parent, backends, sorted(new_ranks), timeout, opts, group_name, group_desc)
+
+    patches.attribute(dist.ProcessGroup, "split_group", split_group)
+
+
+def _split(
+    parent: Any,
+    backends: dict[torch.device, Any],
+    ranks: list[int],
+    timeout: timedelta | None,
+    options: Any,
+    name: str | None,
+    description: str | None,
+) -> Any:
+    """The group of `ranks` of `parent`, with a backend of the same kind for each of `backends`; None where
+    this rank is not among them.
+    """
+    for backend in {
+        id(each): each for each in backends.values() if isinstance(each, ProcessGroupNCCL)
+    }.values():
+        backend.perform_nocolor_split(torch.device("cuda"))
+    if parent.rank() not in ranks:
+        return None
+    name = name or f"{parent.group_name}:split:{ranks}"
+    rank, store = ranks.index(parent.rank()), _c10d.PrefixStore(f"{name}/", parent.get_group_store())
+    group: Any = dist.ProcessGroup(store, rank, len(ranks))
+    kinds = dist.ProcessGroup.BackendType
+    made: dict[int, Any] = {}
+    for device, backend in backends.items():
+        ours = isinstance(backend, ProcessGroupNCCL)
+        if id(backend) not in made:
+            place = (_c10d.PrefixStore(f"{device.type}/", store), rank, len(ranks))
+            made[id(backend)] = (
+                ProcessGroupNCCL(*place, options, timeout)
+                if ours
+                else c10d.ProcessGroupGloo(*place, timeout=timeout or _TIMEOUT)
+            )
+        group._register_backend(device, kinds.NCCL if ours else kinds.GLOO, made[id(backend)])
+        if device.type == "cuda" or len(backends) == 1:
+            group._set_default_backend(kinds.NCCL if ours else kinds.GLOO)
+    group._set_group_name(name)
+    group._set_group_desc(description or "undefined")
+    return group
+
+
+def _unless_ours(original: Any) -> Callable[..., Any]:
+    def bracket(group: Any, device: torch.device) -> Any:
+        if id(group._get_backend(device)) in _exchanges or isinstance(
+            group._get_backend(device), ProcessGroupNCCL
+        ):
+            future: torch.futures.Future[Any] = torch.futures.Future()
+            future.set_result([])
+            return _c10d._create_work_from_future(future)
+        return original(group, device)
+
+    return bracket
+
+
+__all__ = [
+    "AssumedExchange",
+    "GlooExchange",
+    "ProcessGroupNCCL",
+    "exchange_for",
+    "install_process_groups",
+    "is_assumed",
+]

@@ -1,0 +1,98 @@
+"""What CUDA has no kernel for, and arguments that it takes otherwise than the CPU does, which computes the
+values here.
+
+Must guarantee: what CUDA refuses is refused in torch's words and with its exception, whether or not values
+are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import torch
+
+from samedevice.rules import lacking, nondeterministic, only_on_cpu
+from samedevice.runtime.engine.determinism import check_determinism
+
+if TYPE_CHECKING:
+    from samedevice.runtime.state.call import Call
+
+Terms = Callable[["Call"], None]
+"""Looks at a call on a GPU before it is run; raises what CUDA raises, or changes arguments that the CPU would
+not take.
+"""
+
+
+def cuda_terms(op: str) -> Terms | None:
+    """The terms of an operator (`aten.mul.Tensor`); nearly all have none."""
+    if only_on_cpu(op):
+        return refuse
+    if lacking(op.split(".")[1]) is not None:
+        return _check_type
+    if nondeterministic(op.split(".")[1]) is not None:
+        return check_determinism
+    return _TERMS.get(op)
+
+
+def refuse(call: Call) -> None:
+    """The dispatcher finds no kernel for a tensor on a GPU, before anybody compares devices."""
+    name = call.op.func.name().removesuffix(".default")
+    # c10/core/impl: OperatorEntry::reportError; what it lists after this differs between builds.
+    raise NotImplementedError(
+        f"Could not run '{name}' with arguments from the 'CUDA' backend. This could be because the operator "
+        "doesn't exist for this backend, or was omitted during the selective/custom build process (if using "
+        "custom build). If you are a Facebook employee using PyTorch on mobile, please visit "
+        "https://fburl.com/ptmnbugs for possible resolutions."
+    )
+
+
+def _check_type(call: Call) -> None:
+    """What is empty reaches no kernel."""
+    row = lacking(call.op.short)
+    word = _WORDS.get(call.tensors[0].dtype)
+    if row is not None and word in row.types and all(tensor.numel() for tensor in call.tensors):
+        raise NotImplementedError(f"\"{row.kernel}\" not implemented for '{word}'")
+
+
+_WORDS = {
+    torch.uint8: "Byte",
+    torch.int8: "Char",
+    torch.int16: "Short",
+    torch.int32: "Int",
+    torch.int64: "Long",
+    torch.float16: "Half",
+    torch.bfloat16: "BFloat16",
+}
+"""Types as C++ names them."""
+
+
+def _least_squares(call: Call) -> None:
+    # aten/src/ATen/native/BatchLinearAlgebra.cpp, get_default_lstsq_driver.
+    driver = call.kwargs.get("driver")
+    if driver is not None and driver.lower() != "gels":
+        raise RuntimeError("torch.linalg.lstsq: `driver` other than `gels` is not supported on CUDA")
+    call.kwargs = {**call.kwargs, "driver": "gels"}
+
+
+def _singular_values(call: Call) -> None:
+    # BatchLinearAlgebra.cpp, meta of _linalg_svd: a driver is for CUDA only; all of them find the same
+    # values.
+    call.kwargs = {name: value for name, value in call.kwargs.items() if name != "driver"}
+
+
+def _convolution(call: Call) -> None:
+    # cuDNN takes the call and then finds that it has no such type. aten/src/ATen/cudnn/Descriptors.h
+    word = _WORDS.get(call.tensors[0].dtype)
+    if word == "Long":
+        raise RuntimeError(f"getCudnnDataTypeFromScalarType() not supported for {word}")
+
+
+_TERMS: dict[str, Terms] = {
+    "aten.linalg_lstsq.default": _least_squares,
+    "aten.linalg_lstsq.out": _least_squares,
+    "aten._linalg_svd.default": _singular_values,
+    "aten._linalg_svd.U": _singular_values,
+    "aten.convolution.default": _convolution,
+    "aten.convolution_overrideable.default": _convolution,
+}

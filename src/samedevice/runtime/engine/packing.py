@@ -1,0 +1,60 @@
+"""`_pack_padded_sequence`: lengths are read on the host, and batch sizes are made there, wherever the
+sequences are.
+
+Source: `aten/src/ATen/native/PackedSequence.cpp`. It is one operator for all devices, so no schema says it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from samedevice.events import EventKind
+from samedevice.runtime.tracking.books import Books, caller
+from samedevice.runtime.state.memory import engine, memory_of, value_of
+from samedevice.runtime.state.operators import Operator
+from samedevice.runtime.state.machine_state import CPU
+from samedevice.runtime.engine.transfers import Transfers
+from samedevice.runtime.tracking.values import device_seen, to_meta, to_value
+
+Tensor = torch.Tensor
+
+
+class Packing:
+    """Packs the sequences of one machine."""
+
+    def __init__(self, books: Books, transfers: Transfers) -> None:
+        self._books = books
+        self._transfers = transfers
+
+    def pack(self, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The operator, with its second result on the host; NotImplemented where no GPU has a part in it."""
+        sequences, lengths, *rest = args
+        devices = [device_seen(sequences), device_seen(lengths)]
+        if all(device.type != "cuda" for device in devices):
+            return NotImplemented
+        if devices[1].type == "cuda":
+            text = (
+                f"'lengths' argument should be a 1D CPU int64 tensor, but got {lengths.dim()}D {devices[1]} "
+                "Long tensor"
+            )
+            named = [("input", sequences, False), ("lengths", lengths, False)]
+            self._books.recorder.refused(EventKind.MISMATCH, op.name, text, named, devices, caller())
+            lengths = self._transfers.transfer(lengths, CPU, {}, None)
+        record = memory_of(sequences)
+        if record is None or not record.virtual:
+            return op.func(sequences, lengths, *rest)
+        engine.device = record.device
+        known = value_of(sequences, record)
+        data, sizes = op.func(to_meta(sequences) if known is None else known, to_value(lengths), *rest)
+        site = self._books.site()
+        if known is None:
+            data = self._books.adopt(data, record.device, site)
+        else:
+            data = self._books.with_value(data, record.device, site, assumed=record.assumed)
+        self._books.note_host(sizes, site)
+        own, source = memory_of(sizes), memory_of(lengths)
+        if own is not None and source is not None and source.uncomputed:
+            own.assumed = True
+        return data, sizes

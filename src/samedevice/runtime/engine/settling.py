@@ -1,0 +1,169 @@
+"""An operator whose tensors are on several devices: judge it, record what CUDA would refuse, and bring what
+must move.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from samedevice.events import EventKind
+from samedevice.rules import Argument, Check, judge_devices, row_for
+from samedevice.runtime.tracking.books import Books, caller
+from samedevice.runtime.state.call import Call
+from samedevice.runtime.engine.composites import Composites
+from samedevice.runtime.engine.draws import draws_nothing
+from samedevice.runtime.cuda.generators import generator_device
+from samedevice.runtime.state.memory import Memory, carrier, raw_is_meta, tensors_in
+from samedevice.runtime.state.operators import INDEX_OPERATORS, Form, Operator
+from samedevice.runtime.engine.transfers import Transfers
+from samedevice.runtime.tracking.values import device_seen, record_of, replace_tensors
+
+Tensor = torch.Tensor
+
+Named = Sequence[tuple[str, torch.Tensor, bool]]
+
+_log = logging.getLogger("samedevice.rules")
+
+_MAJOR, _MINOR = torch.__version__.split(".")[:2]
+_TORCH_VERSION = (int(_MAJOR), int(_MINOR))
+
+
+class Settling:
+    """Brings the tensors of one operator together."""
+
+    def __init__(self, books: Books, transfers: Transfers, composites: Composites) -> None:
+        self._books = books
+        self._transfers = transfers
+        self._composites = composites
+        self.unlisted: dict[str, int] = {}
+        """Operators that met mixed devices and have no row of their own, with how often."""
+        self.host_moved = False
+        """Whether real host memory was moved for an operator, so that a gradient may be on its way back
+        there.
+        """
+        self.gradient_back: Callable[[torch.Tensor], None] | None = None
+        """Told of tensors that were moved for an operator and want their gradient back."""
+
+    def settle(self, call: Call) -> Call:
+        """The same call with all its tensors on one device. Raises as CUDA does when the machine was asked
+        to.
+        """
+        op = call.op
+        frame = caller()
+        named = _named_tensors(op, call.args, call.kwargs)
+        self._composites.claim(named, frame)
+        devices = [device_seen(tensor) for _, tensor, _ in named]
+        home = _home(op, named, devices)
+        row = row_for(op.name)
+        if any(device.type == "meta" for device in devices):
+            if row.check is not Check.FREE:
+                self._books.recorder.unmaterialized(op, named, devices, home, frame)
+            elif op.short == "copy_" and devices[0].type != "meta":
+                self._books.recorder.meta_copy(named[1][1], devices[0], frame)
+        elif any(device.type == "cuda" for device in devices):
+            if row.by_default:
+                if op.name not in self.unlisted:
+                    _log.debug("no row for %s: %s", op.name, row.source)
+                self.unlisted[op.name] = self.unlisted.get(op.name, 0) + 1
+            arguments = [
+                Argument(
+                    name,
+                    str(device),
+                    tensor.dim(),
+                    written,
+                    str(tensor.dtype).removeprefix("torch."),
+                    tensor.numel(),
+                )
+                for (name, tensor, written), device in zip(named, devices, strict=True)
+            ]
+            refusal = judge_devices(row, arguments, _TORCH_VERSION)
+            if refusal is not None:
+                kind = EventKind.UNCHECKED if refusal.silent else EventKind.MISMATCH
+                self._books.recorder.refused(kind, op.name, refusal.message, named, devices, frame)
+                self._send_gradients_back(named)
+        return self._gather(call, named, devices, home)
+
+    def check_generator(self, call: Call, generator: Any, target: torch.device) -> None:
+        """Record the finding when a generator belongs to another kind of device than the tensor that it
+        fills.
+        """
+        own, op = generator_device(generator), call.op
+        if own.type != target.type and not draws_nothing(op, call.args, call.kwargs, call.tensors):
+            text = f"Expected a '{target.type}' device type for generator but found '{own.type}'"
+            self._books.recorder.generator(op, text, own, target, caller())
+
+    def _gather(self, call: Call, named: Named, devices: Sequence[torch.device], home: torch.device) -> Call:
+        moved: dict[int, torch.Tensor] = {}
+        away: list[tuple[torch.Tensor, torch.Tensor]] = []
+        for (_, tensor, written), device in zip(named, devices, strict=True):
+            if device == home:
+                continue
+            if id(tensor) not in moved:
+                moved[id(tensor)] = self._bring(tensor, device, home)
+                self.host_moved = self.host_moved or (device.type == "cpu" and not raw_is_meta(tensor))
+            if written and device.type != "meta":
+                away.append((tensor, moved[id(tensor)]))
+                continue
+            if tensor.requires_grad and self.gradient_back is not None and torch.is_grad_enabled():
+                self.gradient_back(tensor)
+        args = tuple([replace_tensors(value, moved) for value in call.args])
+        kwargs = {name: replace_tensors(value, moved) for name, value in call.kwargs.items()}
+        tensors = [tensor for value in (*args, *kwargs.values()) for tensor in tensors_in(value)]
+        gathered = Call(call.op, args, kwargs, tensors, [record_of(tensor) for tensor in tensors])
+        gathered.home = gathered.target = home
+        gathered.generator = call.generator
+        gathered.away = away
+        return gathered
+
+    def _send_gradients_back(self, named: Named) -> None:
+        """What a refused operator saved is on several devices, and so is what backward makes of it."""
+        if self.gradient_back is not None and torch.is_grad_enabled():
+            for _, tensor, _ in named:
+                if tensor.requires_grad:
+                    self.gradient_back(tensor)
+
+    def _bring(self, tensor: torch.Tensor, device: torch.device, home: torch.device) -> torch.Tensor:
+        if device.type == "meta":
+            made = carrier(tensor.size(), tensor.stride(), tensor.dtype)
+            return self._books.adopt(made, home, None)
+        record = record_of(tensor)
+        site = record.made if record.__class__ is Memory else None
+        moved = self._transfers.transfer(tensor, home, {}, site)
+        return moved
+
+
+def _named_tensors(
+    op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> list[tuple[str, torch.Tensor, bool]]:
+    """(argument name, tensor, written) of every tensor, in schema order."""
+    found: list[tuple[str, torch.Tensor, bool]] = []
+    writes = op.writes(args)
+    for position, name in enumerate(op.argument_names):
+        value = args[position] if position < len(args) else kwargs.get(name)
+        written = position in writes
+        if isinstance(value, Tensor):
+            found.append((name, value, written))
+        elif isinstance(value, (list, tuple)):
+            found.extend(
+                (f"{name}[{i}]", part, written) for i, part in enumerate(value) if isinstance(part, Tensor)
+            )
+    return found
+
+
+def _home(
+    op: Operator, named: Sequence[tuple[str, torch.Tensor, bool]], devices: Sequence[torch.device]
+) -> torch.device:
+    """Where the operator runs: with what it changes or indexes, else on the first GPU among its tensors."""
+    if op.form is Form.INPLACE:
+        for (_, _, written), device in zip(named, devices, strict=True):
+            if written and device.type != "meta":
+                return device
+    if op.name in INDEX_OPERATORS and devices[0].type != "meta":
+        return devices[0]
+    candidates = [d for (_, t, _), d in zip(named, devices, strict=True) if d.type == "cuda" and t.dim() > 0]
+    candidates += [d for d in devices if d.type == "cuda"] + [d for d in devices if d.type == "cpu"]
+    return candidates[0]

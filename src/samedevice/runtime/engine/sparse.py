@@ -1,0 +1,95 @@
+"""Operators on sparse tensors: they are computed on the CPU, from the values of the parts.
+
+Must guarantee: the result of an operator is a sparse tensor of carriers or a carrier, where the operator ran.
+Unknown values stand in as everywhere, and what follows from them is unknown.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from samedevice.errors import UnsupportedFeatureError
+from samedevice.runtime.tracking.books import Books
+from samedevice.runtime.engine.calculation import Calculation
+from samedevice.runtime.state.call import Call
+from samedevice.runtime.state.memory import Memory, memory_of, tensors_in
+from samedevice.runtime.state.operators import Form, Operator
+from samedevice.runtime.state.parts import MAKES_OF_PARTS, READS_PARTS, of_parts
+from samedevice.runtime.engine.settling import Settling
+from samedevice.runtime.state.machine_state import CPU, META
+from samedevice.runtime.tracking.values import forget, record_of, to_value
+
+_set_data: Any = torch._C.TensorBase.data.__set__  # type: ignore[attr-defined]  # a C setter
+
+
+class Sparse:
+    """Runs operators that take or make sparse tensors."""
+
+    def __init__(self, books: Books, calculation: Calculation, settling: Settling) -> None:
+        self._books = books
+        self._calculation = calculation
+        self._settling = settling
+
+    def make(self, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A sparse tensor over the very parts that were given."""
+        tensors = list(tensors_in(args))
+        records = [record_of(tensor) for tensor in tensors]
+        if not any(record.__class__ is Memory and record.virtual for record in records):
+            return NotImplemented
+        call = Call(op, args, kwargs, tensors, records)
+        if (
+            len({str(record.device) for record in records if record.__class__ is Memory}) > 1
+            or None in records
+        ):
+            call = self._settling.settle(call)
+        if op.func is MAKES_OF_PARTS[-1]:  # the size follows from the indices
+            host = op.func(*[to_value(value) for value in call.args], **{**call.kwargs, "device": CPU})
+            return of_parts(call.args, host)
+        return op.func(*call.args, **{**call.kwargs, "device": META})
+
+    def run(self, call: Call, *, mixed: bool) -> Any:
+        """An operator with a sparse tensor among its arguments."""
+        op = call.op
+        if op.short in READS_PARTS:
+            return op.func(*call.args, **call.kwargs)
+        if mixed:
+            target = call.target
+            call = self._settling.settle(call)
+            call.target = target if target.type == "cuda" else call.home
+        if op.form is Form.INPLACE:
+            return self._in_place(call)
+        known = all(
+            record.__class__ is not Memory or not record.virtual or record.shadow is not None
+            for record in call.records
+        )
+        result = NotImplemented if op.form is Form.MIXED else self._calculation.results(call, force=not known)
+        if result is NotImplemented:
+            raise UnsupportedFeatureError(
+                f"{op.short} with sparse tensors is not supported on a virtual machine."
+            )
+        return result
+
+    def _in_place(self, call: Call) -> Any:
+        op, args = call.op, call.args
+        written = [tensor for position in op.written for tensor in tensors_in(args[position])]
+        unknown = [
+            t
+            for t in call.tensors
+            if (record := memory_of(t)) is not None and record.virtual and record.shadow is None
+        ]
+        if unknown and all(tensor.layout is torch.strided for tensor in written):
+            for tensor in written:
+                forget(tensor)
+            return args[op.returned[0]] if op.returned else None
+        values = [to_value(value) for value in args]
+        op.func(*values, **{name: to_value(value) for name, value in call.kwargs.items()})
+        for position in op.written:
+            tensor, value = args[position], values[position]
+            if isinstance(tensor, torch.Tensor) and tensor.layout is not torch.strided:
+                assumed = any(record.__class__ is Memory and record.uncomputed for record in call.records)
+                _set_data(
+                    tensor, self._books.with_value(value, call.home, self._books.site(), assumed=assumed)
+                )
+        return args[op.returned[0]] if op.returned else None

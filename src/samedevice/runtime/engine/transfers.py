@@ -1,0 +1,219 @@
+"""Copies between devices and types: the machine owns every transfer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from samedevice.errors import UnsupportedFeatureError
+from samedevice.provenance import Site
+from samedevice.runtime.tracking.books import Books, caller
+from samedevice.runtime.engine.composites import Composites
+from samedevice.runtime.state.memory import (
+    Helper,
+    assumed_values,
+    engine,
+    memory_of,
+    raw_data_ptr,
+    raw_is_meta,
+    storage_of,
+    value_of,
+)
+from samedevice.runtime.state.operators import Operator, aten
+from samedevice.runtime.state.parts import parts_of
+from samedevice.runtime.engine.refusals import refuse_nested, refuse_quantized
+from samedevice.runtime.state.machine_state import CPU, META
+from samedevice.runtime.cuda.streams import wait_for_copy
+from samedevice.runtime.tracking.values import to_meta, to_value
+
+HOST_LIMIT = 1 << 30
+"""Bytes from which a new host tensor is kept without values, so that a large model fits beside a person's
+browser.
+"""
+
+
+class Transfers:
+    """Moves tensors of one machine."""
+
+    def __init__(self, books: Books, composites: Composites) -> None:
+        self._books = books
+        self._composites = composites
+        self.ghosts: list[tuple[int, int]] = []
+        """Address ranges of mapped ghost checkpoints, whose bytes mean nothing."""
+
+    def to_copy(self, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The operator behind `Tensor.to` and all its kin."""
+        source = args[0]
+        if not isinstance(source, torch.Tensor):
+            # a Python number, which C++ takes for a tensor here; transforms bring it to a type
+            return NotImplemented
+        device = kwargs.get("device")
+        record = memory_of(source)
+        home = record.device if record is not None else (META if raw_is_meta(source) else CPU)
+        target = home if device is None else self._books.state.device(device)
+        options = {
+            name: value
+            for name, value in kwargs.items()
+            if name not in ("device", "non_blocking", "pin_memory")
+        }
+        if target.type == "meta" and not engine.to_meta and record is not None:
+            if not record.virtual:
+                return self._composites.like(op, args, kwargs)
+            target = home  # the carrier's options, copied by C++ code: a change of type
+        elif "cpu" in (home.type, target.type) and not kwargs.get("non_blocking"):
+            wait_for_copy(home, target)
+        moved = self.transfer(source, target, options, self._books.site())
+        if (
+            target.type == "cpu"
+            and home.type == "cuda"
+            and kwargs.get("non_blocking")
+            and (own := memory_of(moved)) is not None
+        ):
+            own.pinned = True  # torch makes it so, for such a copy cannot do without
+        return moved
+
+    def transfer(
+        self, source: torch.Tensor, target: torch.device, options: dict[str, Any], site: Site | None
+    ) -> torch.Tensor:
+        """A copy of `source` on `target`; `options` are those of `_to_copy` (dtype, layout,
+        memory_format).
+        """
+        if source.layout is not torch.strided:
+            return self._parts(source, target, options, site)
+        if (source.is_nested or source.is_quantized) and target.type == "cuda":
+            refuse_nested() if source.is_nested else refuse_quantized()
+        record = memory_of(source)
+        func = aten._to_copy.default
+        if record is None and raw_is_meta(source):
+            return self._from_meta(source, target, options, site)
+        if target.type not in ("cuda", "cpu"):
+            made: torch.Tensor = func(to_meta(source), **{**options, "device": target})
+            return made
+        home = CPU if record is None else record.device
+        made_at = (
+            record.made if record is not None and record.made is not None else (site if home == CPU else None)
+        )
+        moved = site if home != target else (record.moved if record is not None else None)
+        if not (record is not None and record.virtual):
+            return self._from_host(source, target, options, made_at, moved, site)
+        dtype = options.get("dtype") or source.dtype
+        small = source.numel() * dtype.itemsize <= self._books.value_limit
+        value = value_of(source, record) if small or not record.blank else None
+        if value is None and target.type == "cpu" and small:
+            # Small host tensors are always real: scripts hand them to code that is not torch.
+            result: torch.Tensor = func(assumed_values(source), **options)
+            storage_of(result)._sd = self._books.host_record(made_at, moved, assumed=True)
+            return result
+        if value is None:
+            result = func(source, **options)
+            return self._books.adopt(result, target, made_at or site, moved=moved)
+        result = func(value, **options)
+        if target.type == "cpu" and home.type != "cpu":
+            storage_of(result)._sd = self._books.host_record(made_at, moved, assumed=record.assumed)
+            return result
+        return self._books.with_value(result, target, made_at or site, moved=moved, assumed=record.assumed)
+
+    def _parts(
+        self, source: torch.Tensor, target: torch.device, options: dict[str, Any], site: Site | None
+    ) -> torch.Tensor:
+        """A copy of a sparse tensor."""
+        func = aten._to_copy.default
+        if not parts_of(source):
+            raise UnsupportedFeatureError(
+                f"A tensor of layout {source.layout} on a GPU is not supported on a virtual machine."
+            )
+        record = memory_of(source)
+        virtual = record is not None and record.virtual
+        if target.type == "meta" or (raw_is_meta(source) and not virtual):
+            made: torch.Tensor = func(to_meta(source), **{**options, "device": target})
+            return made
+        value: torch.Tensor = func(to_value(source), **options)
+        if target.type == "cpu":
+            return value
+        return self._books.with_value(
+            value, target, site, moved=site, assumed=record is not None and record.uncomputed
+        )
+
+    def _from_host(
+        self,
+        source: torch.Tensor,
+        target: torch.device,
+        options: dict[str, Any],
+        made_at: Site | None,
+        moved: Site | None,
+        site: Site | None,
+    ) -> torch.Tensor:
+        func = aten._to_copy.default
+        dtype = options.get("dtype") or source.dtype
+        nbytes = source.numel() * dtype.itemsize
+        ghost = self.is_ghost(source)
+        if target.type == "cpu" and nbytes <= (self._books.value_limit if ghost else HOST_LIMIT):
+            result: torch.Tensor = func(source, **options)
+            storage_of(result)._sd = self._books.host_record(made_at or site, moved, assumed=ghost)
+            return result
+        if target.type == "cpu" or nbytes > self._books.value_limit or ghost:
+            result = func(to_meta(source), **options)
+            return self._books.adopt(result, target, made_at or site, moved=moved)
+        record = memory_of(source)
+        return self._books.with_value(
+            func(source, **options),
+            target,
+            made_at or site,
+            moved=moved,
+            assumed=record is not None and record.assumed,
+        )
+
+    def _from_meta(
+        self, source: torch.Tensor, target: torch.device, options: dict[str, Any], site: Site | None
+    ) -> torch.Tensor:
+        func = aten._to_copy.default
+        if target.type == "meta":
+            result: torch.Tensor = func(source, **options)
+            return result
+        mark = storage_of(source)._sd
+        if mark.__class__ is Helper:
+            self._composites.settle(source, target)
+            return self.transfer(source, target, options, site)
+        self._books.recorder.meta_copy(source, target, caller())
+        result = func(source, **options)
+        return self._books.adopt(result, target, site, moved=site)
+
+    def is_ghost(self, tensor: torch.Tensor) -> bool:
+        """Whether a host tensor lies in a mapped ghost checkpoint, or was assumed when it was copied out of
+        one.
+        """
+        record = memory_of(tensor)
+        if record is not None and record.assumed:
+            return True
+        if not self.ghosts:
+            return False
+        address = tensor.data_ptr()
+        return any(start <= address < end for start, end in self.ghosts)
+
+    def is_pinned(self, tensor: torch.Tensor) -> bool:
+        """Whether host memory counts as pinned."""
+        record = memory_of(tensor)
+        if record is not None and (record.pinned or record.virtual):
+            return record.pinned
+        registered = self._books.state.registered
+        return bool(registered) and any(
+            start <= raw_data_ptr(tensor) < start + size for start, size in registered.items()
+        )
+
+    def pin(self, tensor: torch.Tensor) -> torch.Tensor:
+        """A pinned copy of a host tensor."""
+        record = memory_of(tensor)
+        if record is not None and record.device.type != "cpu":
+            raise RuntimeError(f"cannot pin '{tensor.type()}' only dense CPU tensors can be pinned")
+        if record is not None and record.virtual:
+            record.pinned = True
+            return tensor
+        pinned = tensor.clone()
+        own = self._books.host_record(
+            None if record is None else record.made, None if record is None else record.moved, assumed=False
+        )
+        own.assumed = record is not None and record.assumed
+        own.pinned = True
+        storage_of(pinned)._sd = own
+        return pinned

@@ -1,0 +1,102 @@
+"""Loads that a launch forbids, noted before a weight is read: a map over several GPUs in one of many ranks,
+any map under ZeRO-3.
+
+Must guarantee: only what is asked for is looked at, nothing is changed, and what the library itself would
+raise is raised by it.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import threading
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from samedevice.runtime.patching.imports import when_imported
+from samedevice.runtime.patching.patches import Patches
+from samedevice.runtime.tracking.recorder import Recorder
+from samedevice.runtime._surroundings import processes
+
+SPREADING = frozenset({"auto", "balanced", "balanced_low_0", "sequential"})
+DISTRIBUTED = (
+    "You can't train a model that has been loaded with `device_map='auto'` in any distributed mode. Please "
+    "rerun your script specifying `--num_processes=1` or by launching with `python {{myscript.py}}`."
+)
+"""What accelerate says when it is given the model (`accelerate/accelerator.py`, `prepare`)."""
+ZERO3 = "DeepSpeed Zero-3 is not compatible with passing a `device_map`."
+"""What transformers says (`transformers/integrations/accelerate.py`, `check_and_set_device_map`)."""
+_loading = threading.local()
+
+
+def install_conflicts(patches: Patches, recorder: Recorder) -> None:
+    """Look at what transformers and accelerate are asked to place."""
+    hooks = {
+        "transformers.modeling_utils": lambda module: _watch_loads(patches, recorder, module),
+        "accelerate.big_modeling": lambda module: _watch_dispatch(patches, recorder, module),
+    }
+    when_imported(patches, hooks)
+
+
+def _watch_loads(patches: Patches, recorder: Recorder, module: ModuleType) -> None:
+    base = module.PreTrainedModel
+    original = base.from_pretrained.__func__
+
+    @functools.wraps(original)
+    def from_pretrained(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        device_map = kwargs.get("device_map")
+        if (
+            device_map is not None
+            and kwargs.get("tp_plan") is None
+            and not getattr(_loading, "inside", False)
+        ):
+            if _zero3():
+                recorder.launch_conflict("from_pretrained", ZERO3, sys._getframe(1))
+            elif _grouped() and _spreads(device_map):
+                recorder.launch_conflict("from_pretrained", DISTRIBUTED, sys._getframe(1))
+        before, _loading.inside = getattr(_loading, "inside", False), True
+        try:
+            return original(cls, *args, **kwargs)
+        finally:
+            _loading.inside = before
+
+    patches.attribute(base, "from_pretrained", classmethod(from_pretrained))
+
+
+def _watch_dispatch(patches: Patches, recorder: Recorder, module: ModuleType) -> None:
+    """`dispatch_model` first checks its map by this function, under whatever name a script holds
+    `dispatch_model` itself.
+    """
+    original = module.check_device_map
+
+    @functools.wraps(original)
+    def check_device_map(model: Any, device_map: Any) -> Any:
+        if _grouped() and not getattr(_loading, "inside", False) and _spreads(device_map):
+            recorder.launch_conflict("dispatch_model", DISTRIBUTED, sys._getframe(1))
+        return original(model, device_map)
+
+    patches.attribute(module, "check_device_map", check_device_map)
+
+
+def _spreads(device_map: Any) -> bool:
+    """Whether a map asks for more than one GPU of those that this rank sees."""
+    if isinstance(device_map, str):
+        return device_map in SPREADING and torch.cuda.device_count() > 1
+    if isinstance(device_map, Mapping):
+        gpus = {str(value) for value in device_map.values() if str(value) not in ("cpu", "disk", "meta")}
+        return len(gpus) > 1
+    return False
+
+
+def _grouped() -> bool:
+    """Whether accelerate counts this process as one of a group: of several, or DeepSpeed's, even alone."""
+    return processes() > 1 or os.environ.get("ACCELERATE_USE_DEEPSPEED") == "true"
+
+
+def _zero3() -> bool:
+    deepspeed = sys.modules.get("transformers.integrations.deepspeed")
+    return bool(deepspeed is not None and deepspeed.is_deepspeed_zero3_enabled())

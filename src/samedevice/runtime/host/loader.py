@@ -1,0 +1,73 @@
+"""Processes that a script forks: what CUDA allows in them, and what a `DataLoader` worker tells its parent.
+
+Must guarantee: a forked process that touches CUDA gets CUDA's error, as long as its parent touched CUDA
+before; an error on the way from a worker to its parent reaches the parent, where torch alone would wait for
+ever.
+"""
+
+from __future__ import annotations
+
+import functools
+import multiprocessing.process
+import os
+from typing import Any
+
+import torch
+import torch.utils.data._utils.worker
+from torch._utils import ExceptionWrapper
+
+from samedevice.runtime.cuda.driver import INITIALIZATION_ERROR
+from samedevice.runtime.engine.engine import Engine
+from samedevice.runtime.state.memory import device_of, tensors_in
+from samedevice.runtime.state.operators import Form, operator
+from samedevice.runtime.patching.patches import Patches
+
+
+def install_forks(patches: Patches, machine_engine: Engine) -> None:
+    """Replace where a process and a `DataLoader` worker begin."""
+    process: Any = multiprocessing.process.BaseProcess
+    bootstrap = process._bootstrap
+
+    @functools.wraps(bootstrap)
+    def start(self: Any, *args: Any, **kwargs: Any) -> Any:
+        state = machine_engine.state
+        if state.initialized and state.pid != os.getpid():
+            _refuse_kernels(machine_engine)
+        return bootstrap(self, *args, **kwargs)
+
+    patches.attribute(process, "_bootstrap", start)
+
+    worker: Any = torch.utils.data._utils.worker
+    loop = worker._worker_loop
+
+    # A worker that is spawned finds torch's own loop under the same name.
+    @functools.wraps(loop)
+    def worker_loop(
+        dataset_kind: Any, dataset: Any, index_queue: Any, data_queue: Any, *args: Any, **kwargs: Any
+    ) -> Any:
+        def report(error: BaseException, item: Any) -> None:
+            if isinstance(item, tuple) and len(item) == 2:
+                cause: Any = (type(error), error, error.__traceback__)
+                wrapped = ExceptionWrapper(cause, where="in DataLoader worker process")  # type: ignore[no-untyped-call]
+                data_queue.put((item[0], wrapped))
+
+        data_queue._on_queue_feeder_error = report
+        return loop(dataset_kind, dataset, index_queue, data_queue, *args, **kwargs)
+
+    patches.attribute(worker, "_worker_loop", worker_loop)
+
+
+def _refuse_kernels(machine_engine: Engine) -> None:
+    """This process is a fork of one that initialized CUDA: views of its tensors may be taken, kernels and
+    copies fail.
+    """
+    run = machine_engine.run
+
+    def refuse(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if operator(func).form is not Form.VIEW:
+            tensors = [tensor for value in (*args, *kwargs.values()) for tensor in tensors_in(value)]
+            if any(device_of(tensor).type == "cuda" for tensor in tensors):
+                raise torch.AcceleratorError(INITIALIZATION_ERROR)
+        return run(func, args, kwargs)
+
+    machine_engine.run = refuse  # type: ignore[method-assign]  # of this process only

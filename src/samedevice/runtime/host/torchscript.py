@@ -1,0 +1,278 @@
+"""TorchScript on a virtual machine.
+
+What `torch.jit.script` hands back runs as the Python that it was made of: so each statement is seen, and
+`x.device` is the machine's answer. Its graph, its code and its file are TorchScript's own. Loaded modules
+have no Python any more and run in TorchScript's interpreter, whose operators reach the machine one by one.
+
+Must guarantee: a file that is saved here holds values on the host, so that plain torch reads it; a machine
+that reads it puts its tensors where they were.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+import torch.utils._python_dispatch
+import torch.utils._pytree
+
+from samedevice.errors import UnsupportedFeatureError
+from samedevice.runtime.state import plain
+from samedevice.runtime.tracking.books import Books
+from samedevice.runtime.state.memory import is_virtual, raw_is_meta
+from samedevice.runtime.patching.patches import Patches
+from samedevice.runtime.patching.rebind import rebind_everywhere
+from samedevice.runtime.checkpoints.serialization import warn_of_unknown
+from samedevice.runtime.state.machine_state import CPU, current_state
+from samedevice.runtime.tensors.tensor import host_copy, move, seen_device
+from samedevice.runtime.engine.transfers import HOST_LIMIT
+
+_TORCH = str(Path(torch.__file__).parent) + "/"
+_DEVICES_FILE = "samedevice_devices.json"
+_script: Any = torch.jit.script
+_Compiled: Any = torch.jit._script.RecursiveScriptModule
+_disable_modes: Any = torch.utils._python_dispatch._disable_current_modes
+_OF_MODULES = frozenset(
+    name for name in dir(_Compiled) if not name.startswith("__") and not hasattr(torch.nn.Module, name)
+)
+
+
+class ScriptedFunction:
+    """A function that runs as Python and has TorchScript's attributes."""
+
+    def __init__(self, function: Callable[..., Any], compile: Callable[[], Any]) -> None:
+        functools.update_wrapper(self, function)
+        self._compile = compile
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.__wrapped__(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or not hasattr(torch.jit.ScriptFunction, name):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(self._compile(), name)
+
+
+class _ScriptedModule:
+    """What `torch.jit.script` adds to a module's own class."""
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)  # type: ignore[misc]  # a module follows
+        except AttributeError:
+            if name not in _OF_MODULES:
+                raise
+        return getattr(_script(_original_of(self)), name)
+
+
+@functools.cache
+def _scripted_class(kind: Any) -> type:
+    return type(
+        kind.__name__,
+        (_ScriptedModule, kind),
+        {"__module__": kind.__module__, "__qualname__": kind.__qualname__},
+    )
+
+
+def _with_state_of(module: Any, kind: type) -> Any:
+    made: Any = object.__new__(kind)
+    object.__setattr__(made, "__dict__", module.__dict__)  # one state: what changes one changes the other
+    return made
+
+
+def _original_of(module: Any) -> Any:
+    return _with_state_of(module, type(module).__mro__[2]) if isinstance(module, _ScriptedModule) else module
+
+
+def install_torchscript(patches: Patches, books: Books) -> None:
+    """Replace how TorchScript is made, saved and loaded."""
+    files = _Files(books)
+
+    def script(obj: Any = None, *args: Any, **options: Any) -> Any:
+        if obj is None or sys._getframe(1).f_code.co_filename.startswith(_TORCH):
+            return _script(
+                obj, *args, **options
+            )  # torch compiles what a script calls, or a function of its own
+        if isinstance(obj, torch.nn.Module) and not isinstance(obj, torch.jit.ScriptModule):
+            return _with_state_of(
+                obj, type(obj) if isinstance(obj, _ScriptedModule) else _scripted_class(cast(Any, type(obj)))
+            )
+        if inspect.isfunction(obj):
+            return ScriptedFunction(obj, lambda: _script(obj, *args, **options))  # which torch keeps
+        return obj
+
+    find: Any = torch.jit._builtins._find_builtin
+    compile_function: Any = torch.jit._recursive.try_compile_fn
+
+    def find_builtin(function: Any) -> Any:
+        return find(patches.original(function))
+
+    def try_compile(function: Any, place: Any) -> Any:
+        return compile_function(patches.original(function), place)
+
+    def names_of_closure(function: Any) -> Callable[[str], Any]:
+        look_up = resolve(function)
+
+        def compiled(name: str) -> Any:
+            found = look_up(name)
+            return found._compile() if isinstance(found, ScriptedFunction) else found
+
+        return compiled
+
+    def apply(self: Any, change: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Any:
+        _move_owned(self, change)
+        return apply_script(self, change, recurse)
+
+    resolve: Any = torch._jit_internal.createResolutionCallbackFromClosure
+    apply_script: Any = torch.jit.ScriptModule._apply
+    patches.attribute(torch.jit, "script", script)
+    patches.attribute(torch._jit_internal, "createResolutionCallbackFromClosure", names_of_closure)
+    patches.attribute(torch.jit.ScriptModule, "_apply", apply)
+    rebind_everywhere(patches, "_find_builtin", find_builtin, "torch.jit.")
+    rebind_everywhere(patches, "try_compile_fn", try_compile, "torch.jit.")
+    for name in ("trace", "trace_module", "_get_trace_graph"):
+        rebind_everywhere(patches, name, _on_host_only(getattr(torch.jit._trace, name)), "torch.jit")
+    for name in ("freeze", "optimize_for_inference"):
+        rebind_everywhere(patches, name, _of_compiled(getattr(torch.jit, name)), "torch.jit")
+    patches.attribute(torch.jit.ScriptModule, "save", files.saving(_Compiled.save))
+    patches.attribute(_Compiled, "save", files.saving(_Compiled.save))
+    patches.attribute(_Compiled, "save_to_buffer", files.saving(_Compiled.save_to_buffer))
+    rebind_everywhere(patches, "load", files.load, "torch.jit")
+
+
+def _on_host_only(trace: Callable[..., Any]) -> Callable[..., Any]:
+    """TorchScript's tracer writes in C++, above and below any dispatch mode, and what it writes of a
+    machine's tensors is wrong.
+    """
+
+    @functools.wraps(trace)
+    def traced(*args: Any, **kwargs: Any) -> Any:
+        given = list(_tensors_of([*args, *kwargs.values()]))
+        if any(is_virtual(tensor) for tensor in given):
+            raise UnsupportedFeatureError(
+                "torch.jit.trace with tensors on a GPU is not supported on a virtual machine. Trace "
+                "model.cpu() with inputs on the host "
+                "and move what is traced, or use torch.jit.script or torch.export, which work here."
+            )
+        with _disable_modes():
+            return trace(*args, **kwargs)
+
+    return traced
+
+
+def _tensors_of(values: Any) -> Iterator[torch.Tensor]:
+    for value in torch.utils._pytree.tree_leaves(values):
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif isinstance(value, torch.nn.Module):
+            yield from value.parameters()
+            yield from value.buffers()
+
+
+def _of_compiled(change: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(change)
+    def changed(module: Any, *args: Any, **kwargs: Any) -> Any:
+        return change(
+            _script(_original_of(module)) if isinstance(module, _ScriptedModule) else module, *args, **kwargs
+        )
+
+    return changed
+
+
+class _Files:
+    """TorchScript's files."""
+
+    def __init__(self, books: Books) -> None:
+        self._books = books
+        self._load: Any = torch.jit.load
+
+    def saving(self, save: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(save)
+        def write(module: Any, *args: Any, **options: Any) -> Any:
+            owned = list(_owned(module))
+            if not any(is_virtual(tensor) for _, _, tensor in owned) and not any(_virtual_constants(module)):
+                return save(module, *args, **options)
+            if any(True for _ in _virtual_constants(module)):
+                raise UnsupportedFeatureError(
+                    "Saving a traced module that holds a GPU tensor as a constant is not supported on a "
+                    "virtual machine; register the tensor as a buffer."
+                )
+            twin = module.__deepcopy__({})
+            devices: dict[str, str] = {}
+            total = unknown = 0
+            for (_, name, tensor), (owner, path, _) in zip(owned, _owned(twin), strict=True):
+                devices[name] = str(seen_device(tensor))
+                host = host_copy(tensor.detach())
+                total += 1
+                if raw_is_meta(host):
+                    unknown += 1
+                    if tensor.numel() * tensor.element_size() > HOST_LIMIT:
+                        raise UnsupportedFeatureError(
+                            f"{name} is too large to be written as zeros on a virtual machine."
+                        )
+                    host = plain.zeros(tensor.size(), dtype=tensor.dtype)
+                _put(owner, path, tensor, host)
+            if unknown:
+                warn_of_unknown(self._books, unknown, total, "the file that torch.jit.save wrote")
+            extra = {**(options.pop("_extra_files", None) or {}), _DEVICES_FILE: json.dumps(devices)}
+            return save(twin, *args, _extra_files=extra, **options)
+
+        return write
+
+    def load(self, f: Any, map_location: Any = None, _extra_files: Any = None, **options: Any) -> Any:
+        extra = {} if _extra_files is None else _extra_files
+        extra[_DEVICES_FILE] = ""
+        place = None if map_location is None else current_state().device(map_location)
+        try:
+            module = self._load(f, place if place is None or place.type != "cuda" else CPU, extra, **options)
+            told = extra[_DEVICES_FILE]
+        finally:
+            del extra[_DEVICES_FILE]
+        devices = json.loads(told) if told else {}
+        for owner, path, tensor in list(_owned(module)):
+            target = current_state().device(devices.get(path, "cpu")) if place is None else place
+            if target.type == "cuda":
+                _put(owner, path, tensor, move(tensor.detach(), target))
+        return module
+
+
+def _owned(module: Any) -> Iterator[tuple[Any, str, torch.Tensor]]:
+    """Each tensor of a TorchScript module: the module that holds it, its path and itself."""
+    for prefix, owner in module.named_modules():
+        held: Any = getattr(owner, "_c", None)
+        found: list[Any] = [] if held is None else [torch._C.ParameterDict(held), torch._C.BufferDict(held)]
+        for name, tensor in (pair for kind in found for pair in kind.items()):
+            if isinstance(tensor, torch.Tensor):
+                yield owner, f"{prefix}.{name}" if prefix else name, tensor
+
+
+def _put(owner: Any, path: str, old: torch.Tensor, new: torch.Tensor) -> None:
+    """Make `new` the tensor of a module in TorchScript's own memory, which Python's `x.data = y` does not
+    reach in all cases.
+    """
+    owner._c.setattr(path.rpartition(".")[2], new.detach().requires_grad_(old.requires_grad))
+
+
+def _move_owned(module: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    """Tensors that become virtual, or stop to be, are other tensors for C++."""
+    with torch.no_grad():
+        for owner, path, tensor in list(_owned(module)):
+            changed = change(tensor.detach())
+            if raw_is_meta(changed) != raw_is_meta(tensor):
+                _put(owner, path, tensor, changed)
+
+
+def _virtual_constants(module: Any) -> Iterator[torch.Tensor]:
+    for owner in module.modules():
+        for name in owner._c._method_names():
+            for node in owner._c._get_method(name).graph.findAllNodes("prim::Constant"):
+                if node.hasAttribute("value") and node.kindOf("value") == "t":
+                    tensor = node.t("value")
+                    if is_virtual(tensor) and tensor.dim():
+                        yield tensor

@@ -1,0 +1,84 @@
+"""Composite operators whose C++ reads memory that a carrier has not, or forgets its result under any dispatch
+mode.
+
+`tensor_split` reads its indices on the host, and says where they are if they are not there.
+`linalg_matrix_rank` takes a route for subclasses under a mode that writes no `out=`, and for matrices without
+elements returns what it made on the carrier's own device (`aten/src/ATen/native/TensorShape.cpp` and
+`LinearAlgebra.cpp`).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from samedevice.events import EventKind
+from samedevice.runtime.tracking.books import caller
+from samedevice.runtime.patching.patches import Patches
+from samedevice.runtime.tracking.recorder import Recorder
+from samedevice.runtime.kernels.replacements import Replacements, composite
+from samedevice.runtime.state.machine_state import META
+from samedevice.runtime.tensors.tensor import host_copy, move, seen_device
+
+aten = torch.ops.aten
+_recorders: list[Recorder] = []
+"""Those of the entered machines, innermost last."""
+_split = aten.tensor_split.tensor_indices_or_sections
+
+
+def _tensor_split(self: torch.Tensor, tensor_indices_or_sections: torch.Tensor, dim: int = 0) -> Any:
+    indices = tensor_indices_or_sections
+    where = seen_device(indices)
+    if where.type == "cuda":
+        message = f"tensor_split expected tensor_indices_or_sections to be on cpu, but it's on {where}"
+        named = [("self", self, False), ("tensor_indices_or_sections", indices, False)]
+        _recorders[-1].refused(
+            EventKind.MISMATCH, str(_split), message, named, [seen_device(self), where], caller()
+        )
+        indices = move(indices, torch.device("cpu"))
+    return composite(_split, self, indices if where == META else host_copy(indices), dim)
+
+
+def _matrix_rank(op: Any, input: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+    found: torch.Tensor = composite(op, input, *args, **kwargs)
+    if seen_device(found) == META != seen_device(input):
+        return torch.zeros(found.shape, dtype=found.dtype, device=seen_device(input))
+    return found
+
+
+def _matrix_rank_out(
+    op: Any, input: torch.Tensor, *args: Any, out: torch.Tensor, **kwargs: Any
+) -> torch.Tensor:
+    found = op(input, *args, **kwargs)
+    if out.shape != found.shape:
+        out.resize_(found.shape)
+    return out.copy_(found)
+
+
+def _of(function: Callable[..., Any], op: Any) -> Callable[..., Any]:
+    return functools.update_wrapper(functools.partial(function, op), function)
+
+
+_rank = aten.linalg_matrix_rank
+_RANKS = {
+    _rank.default: _rank.out,
+    _rank.tol_tensor: _rank.out_tol_tensor,
+    _rank.atol_rtol_float: _rank.atol_rtol_float_out,
+    _rank.atol_rtol_tensor: _rank.atol_rtol_tensor_out,
+}
+_REPLACEMENTS = Replacements(
+    {
+        _split: _tensor_split,
+        **{op: _of(_matrix_rank, op) for op in _RANKS},
+        **{out: _of(_matrix_rank_out, op) for op, out in _RANKS.items()},
+    }
+)
+
+
+def install_composite_repairs(patches: Patches, recorder: Recorder) -> None:
+    """Do for carriers what C++ does for real memory."""
+    patches.call(lambda: _recorders.append(recorder), _recorders.pop, "recorder of composite repairs")
+    _REPLACEMENTS.install(patches)

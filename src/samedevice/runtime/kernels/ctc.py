@@ -1,0 +1,67 @@
+"""CTC loss on virtual tensors: lengths may be on the host, or anywhere, because CUDA's route reads them
+there.
+
+`ctc_loss` with lengths in tensors (`aten/src/ATen/native/LossCTC.cpp`) takes an overload under a dispatch
+mode that leaves them where they are; without a mode it reads them, and moves the targets to the probabilities
+"as a service for the user".
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from samedevice.runtime.patching.patches import Patches
+from samedevice.runtime.kernels.replacements import Replacements
+from samedevice.runtime.state.machine_state import META
+from samedevice.runtime.tensors.tensor import host_copy, move, seen_device
+
+aten = torch.ops.aten
+_MEAN, _SUM = 1, 2
+
+
+def _loss(
+    log_probs: torch.Tensor,
+    targets: torch.Tensor,
+    input_lengths: Any,
+    target_lengths: Any,
+    blank: int = 0,
+    reduction: int = _MEAN,
+    zero_infinity: bool = False,
+) -> torch.Tensor:
+    batched = log_probs.dim() == 3
+    rows = log_probs if batched else log_probs.unsqueeze(1)
+    wanted = move(targets, seen_device(log_probs), torch.int64)
+    lengths = _numbers(target_lengths, "target_lengths")
+    loss: torch.Tensor = aten._ctc_loss.default(
+        rows, wanted, _numbers(input_lengths, "input_lengths"), lengths, blank, zero_infinity
+    )[0]
+    if zero_infinity:
+        loss = torch.where(loss == math.inf, 0.0, loss)
+    if reduction == _MEAN:
+        return (loss / torch.tensor(lengths, dtype=loss.dtype, device=seen_device(loss)).clamp_min_(1)).mean()
+    if reduction == _SUM:
+        return loss.sum()
+    return loss if batched else loss.squeeze(0)
+
+
+def _numbers(lengths: Any, name: str) -> list[int]:
+    if not isinstance(lengths, torch.Tensor):
+        return list(lengths)
+    if lengths.dtype.is_floating_point or lengths.dtype.is_complex or lengths.dtype == torch.bool:
+        raise RuntimeError(f"{name} must be integral")
+    return (
+        torch.Tensor.tolist(host_copy(lengths).flatten())
+        if seen_device(lengths) != META
+        else [0] * lengths.numel()
+    )
+
+
+_REPLACEMENTS = Replacements({aten.ctc_loss.IntList: _loss, aten.ctc_loss.Tensor: _loss})
+
+
+def install_ctc(patches: Patches) -> None:
+    """Read lengths on the host, as CUDA's route does."""
+    _REPLACEMENTS.install(patches)

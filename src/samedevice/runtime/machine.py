@@ -1,0 +1,282 @@
+"""`VirtualMachine`: enters the machine, leaves it, and answers what it saw.
+
+Must guarantee: after leaving, torch and every other patched module is exactly as before, whatever happened
+inside.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+import types
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import torch
+
+from samedevice.events import DeviceMemory, Event, Place
+from samedevice.machines import Machine
+from samedevice.provenance import FrameFilter
+from samedevice.runtime.cuda.accelerator import install_accelerator
+from samedevice.runtime.kernels.attention import install_attention
+from samedevice.runtime.kernels.autocast import install_autocast
+from samedevice.runtime.host.compile import install_compile
+from samedevice.runtime.kernels.composite_repairs import install_composite_repairs
+from samedevice.runtime.host.conflicts import install_conflicts
+from samedevice.runtime.kernels.ctc import install_ctc
+from samedevice.runtime.cuda.torch_cuda import forget_initialization, install_cuda
+from samedevice.runtime.kernels.device_checks import install_device_checks
+from samedevice.runtime.kernels.dropout import install_dropout
+from samedevice.runtime.engine.engine import Engine, VirtualDeviceMode
+from samedevice.runtime.tensors.dlpack import install_exchange
+from samedevice.runtime.tensors.factories import install_factories
+from samedevice.runtime.cuda.generators import install_generators
+from samedevice.runtime.checkpoints.ghost import install_ghosts
+from samedevice.runtime.tensors.gradient_checks import install_gradient_checks
+from samedevice.runtime.tensors.gradients import install_gradients, send_gradient_back
+from samedevice.runtime.host.graphs import install_graphs
+from samedevice.runtime.isolation import Settings, start_over
+from samedevice.runtime.host.launches import install_launches
+from samedevice.runtime.host.loader import install_forks
+from samedevice.runtime.cuda.nvml import install_nvml
+from samedevice.runtime.distributed.own_ranks import install_own_ranks
+from samedevice.runtime.cuda.data_parallel import install_parallel
+from samedevice.runtime.patching.patches import Patches
+from samedevice.runtime.distributed.process_groups import install_process_groups
+from samedevice.runtime.tracking.recorder import OnMismatch, Recorder
+from samedevice.runtime.kernels.recurrent import install_recurrent
+from samedevice.runtime.distributed.reducer import install_reducer
+from samedevice.runtime.checkpoints.safe_open import install_safe_open
+from samedevice.runtime.checkpoints.safetensors import install_safetensors
+from samedevice.runtime.checkpoints.serialization import install_serialization
+from samedevice.runtime.tensors.sharing import install_sharing
+from samedevice.runtime.state.machine_state import MachineState, pop_state, push_state
+from samedevice.runtime.tensors.storages import install_storages
+from samedevice.runtime.tensors.tensor import install_tensors
+from samedevice.runtime.host.threads import install_threads
+from samedevice.runtime.host.torchscript import install_torchscript
+from samedevice.runtime.engine.wording import install_wording, tidy
+from samedevice.runtime.engine.wrappers import install_wrappers
+
+_entering = threading.RLock()
+_inside: list[VirtualMachine] = []
+"""The machines that are entered now, the innermost last."""
+
+
+class VirtualMachine:
+    """A machine whose GPUs exist only for torch, as a context manager.
+
+    Args:
+        machine: what it has; see `samedevice.machines.parse_machine`.
+        on_mismatch: `record` notes what CUDA would refuse, moves the operand and goes on; `raise` raises
+        CUDA's error.
+        script: path of the user's script, so that findings can name its lines; None takes all code that is
+        not installed.
+        observer: called with each new event as soon as it is seen, in the thread that caused it.
+        assumed_ranks: how many ranks `torch.distributed` shall see although there is only this process:
+            collectives have the right shapes and devices, and the other ranks are assumed to hold what this
+            one holds. None: ranks are processes.
+
+    Machines nest; the innermost one answers. An instance can be entered once.
+    """
+
+    def __init__(
+        self,
+        machine: Machine,
+        on_mismatch: OnMismatch = "record",
+        script: str | None = None,
+        observer: Callable[[Event], None] | None = None,
+        assumed_ranks: int | None = None,
+    ) -> None:
+        if on_mismatch not in ("record", "raise"):
+            raise ValueError(f"on_mismatch is 'record' or 'raise', not {on_mismatch!r}")
+        folders = (str(Path(torch.__file__).parent) + "/", str(Path(__file__).parent.parent) + "/")
+        self.machine = machine
+        self.state = MachineState(machine)
+        self._recorder = Recorder(FrameFilter(folders, script), on_mismatch, observer)
+        self._engine = Engine(self.state, self._recorder)
+        self._patches = Patches()
+        self._assumed_ranks = assumed_ranks
+        self._stack = contextlib.ExitStack()
+        self._entered = False
+        self._held: dict[str, int] = {}
+
+    @property
+    def events(self) -> list[Event]:
+        """What was seen, each distinct statement once, in order."""
+        return self._recorder.events
+
+    @property
+    def event_counts(self) -> list[int]:
+        """How often each of `events` happened."""
+        return self._recorder.counts
+
+    @property
+    def assumed_reads(self) -> list[Place]:
+        """Where the program read values that nobody computed: what it does with them may differ on
+        hardware.
+        """
+        return self._recorder.assumed_reads
+
+    @property
+    def asked_values(self) -> list[Place]:
+        """Those of `assumed_reads` that decide something: the script's own, and numbers that a library shows.
+
+        None where ranks are assumed: there all that came over a collective is, and no smaller model changes
+        it.
+        """
+        return self._recorder.asked_values if self._assumed_ranks is None else []
+
+    @property
+    def operators(self) -> int:
+        """Operators run so far."""
+        return self._engine.operators
+
+    @property
+    def unlisted(self) -> dict[str, int]:
+        """Operators that met tensors on several devices and were judged by the default, for want of a row;
+        with how often.
+        """
+        return dict(self._engine.settling.unlisted)
+
+    @property
+    def patched(self) -> list[str]:
+        """Dotted names of everything that is replaced now."""
+        return self._patches.names()
+
+    @property
+    def rank(self) -> int | None:
+        """Rank of this process, as far as the program told torch: when it made a process group, or started
+        ranks by itself.
+        """
+        return self.state.rank
+
+    def memory(self) -> dict[str, DeviceMemory]:
+        """Ledger of each visible device, with the peaks of the whole run; also after the machine was left.
+
+        All zeros in a process that was forked after CUDA's start: what it inherited is its parent's, and it
+        cannot use GPUs.
+        """
+        if self.state.in_bad_fork():
+            return {
+                device: DeviceMemory(0, 0, 0, 0, ledger.total)
+                for device, ledger in self.state.ledgers().items()
+            }
+        return {device: ledger.snapshot() for device, ledger in self.state.ledgers().items()}
+
+    def physical(self) -> dict[str, int]:
+        """Position in the machine of each visible device."""
+        return {
+            f"cuda:{index}": self.state.physical_index(index) for index in range(len(self.state.ledgers()))
+        }
+
+    def forget(self) -> None:
+        """Forget events; a forked process begins without those of its parent."""
+        self._recorder.start_over()
+
+    @contextlib.contextmanager
+    def isolated(self) -> Iterator[None]:
+        """What is set inside holds only inside: current and default device, streams, autocast, attributes
+        that were replaced.
+
+        Machines that were entered inside and never left are left, too.
+        """
+        settings = Settings.read(self.state, self._patches)
+        try:
+            yield
+        finally:
+            self._leave_those_inside()
+            settings.restore(self.state, self._patches)
+
+    def start_over(self) -> None:
+        """Forget events, free what nothing needs any more, and start all statistics again; tensors in use
+        stay.
+        """
+        self._recorder.start_over()
+        self._held = start_over(self.state, self._held)
+
+    def __enter__(self) -> VirtualMachine:
+        with _entering:
+            if self._entered:
+                raise RuntimeError("this virtual machine was entered before; make a new one")
+            self._entered = True
+            stack = self._stack
+            try:
+                push_state(self.state)
+                stack.callback(pop_state, self.state)
+                stack.callback(forget_initialization)
+                stack.callback(self._patches.undo)
+                stack.callback(setattr, self._engine, "left", True)
+                self._install()
+                # Values are small: threads would only wait for each other. A script may ask for more.
+                threads = torch.get_num_threads()
+                torch.set_num_threads(1)
+                stack.callback(torch.set_num_threads, threads)
+                # Lets `torch.tensor(..., device="cuda")` reach the mode.
+                stack.callback(torch._C._set_only_lift_cpu_tensors, torch._C._only_lift_cpu_tensors())
+                torch._C._set_only_lift_cpu_tensors(True)
+                mode = VirtualDeviceMode(self._engine)
+                mode.__enter__()  # type: ignore[no-untyped-call]  # torch's own
+                stack.callback(mode.leave)
+                _inside.append(self)
+                stack.callback(_inside.remove, self)
+            except BaseException:
+                stack.__exit__(*sys.exc_info())
+                raise
+        return self
+
+    def _install(self) -> None:
+        patches = self._patches
+        install_generators(patches)
+        install_cuda(patches)
+        install_accelerator(patches)
+        install_nvml(patches)
+        install_parallel(patches)
+        install_process_groups(patches, self._assumed_ranks)
+        install_own_ranks(patches, self.state)
+        install_reducer(patches)
+        install_factories(patches)
+        install_tensors(patches, self._engine)
+        install_wrappers(patches)
+        install_graphs(patches, self._engine)
+        install_device_checks(patches, self._engine)
+        install_launches(patches, self._engine)
+        install_storages(patches, self._engine)
+        install_serialization(patches, self._engine)
+        install_safe_open(patches, self._engine.books)
+        install_safetensors(patches, self._engine)
+        install_exchange(patches)
+        install_sharing(patches, self._engine.books)
+        install_threads(patches, self._engine)
+        install_forks(patches, self._engine)
+        install_compile(patches)
+        install_torchscript(patches, self._engine.books)
+        install_autocast(patches)
+        install_attention(patches, self._recorder)
+        install_dropout(patches)
+        install_ctc(patches)
+        install_composite_repairs(patches, self._recorder)
+        install_recurrent(patches, self._recorder)
+        install_gradients(patches)
+        install_gradient_checks(patches, self._recorder)
+        self._engine.settling.gradient_back = send_gradient_back
+        self._stack.callback(install_ghosts(patches, self._engine).close)
+        install_conflicts(patches, self._recorder)
+        install_wording(patches)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: types.TracebackType | None,
+    ) -> None:
+        if error is not None:
+            tidy(error)
+        with _entering:
+            self._leave_those_inside()
+            self._stack.__exit__(kind, error, trace)
+
+    def _leave_those_inside(self) -> None:
+        while self in _inside and _inside[-1] is not self:
+            _inside[-1].__exit__(None, None, None)

@@ -1,0 +1,248 @@
+"""What the machine knows of a piece of memory: it is kept on the storage.
+
+Note [A device is a property of memory]
+A virtual tensor is a plain `torch.Tensor` on the meta device whose untyped storage carries a `Memory`. Views,
+Parameters, `.data` and detached tensors share the storage and so share the device; `type(x) is torch.Tensor`
+stays true; the record dies with the storage, and that is the ledger's free. Torch keeps a storage's Python
+object, attributes included, for as long as the memory lives.
+
+Note [Values]
+`shadow` is a CPU storage of the same size that holds the true bytes, for small memory. Without a shadow the
+values are not known: floats are never computed from unknown floats, while integers and booleans are assumed
+to be zero when somebody asks, because zeros are valid indices and control flow goes on.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import torch
+
+from samedevice.errors import UsageError
+from samedevice.provenance import Site
+from samedevice.runtime.state import plain
+from samedevice.runtime.state.ledger import DeviceLedger
+from samedevice.runtime.state.parts import parts_of
+from samedevice.runtime.state.machine_state import CPU, META
+
+
+def _value_limit() -> int:
+    text = os.environ.get("SAMEDEVICE_VALUE_LIMIT", str(1 << 20))
+    if not text.isdecimal():
+        raise UsageError(f"SAMEDEVICE_VALUE_LIMIT is a number of bytes, not {text!r}")
+    return int(text)
+
+
+VALUE_LIMIT = _value_limit()
+"""Bytes up to which values are computed; the environment variable `SAMEDEVICE_VALUE_LIMIT` sets another
+number.
+"""
+
+ASSUMED_FLOAT = 0.5
+"""What an unknown float reads as: not zero, because scripts divide by what they read."""
+
+_TensorBase = torch._C.TensorBase
+raw_device: Any = _TensorBase.device.__get__
+raw_is_meta: Any = vars(_TensorBase)["is_meta"].__get__
+raw_data_ptr: Any = _TensorBase.data_ptr
+storage_of: Any = _TensorBase.untyped_storage
+Tensor = torch.Tensor
+_empty_strided = torch.empty_strided
+_empty = plain.empty
+
+
+class _Engine(threading.local):
+    """True while the engine itself runs a kernel in this thread: then torch's own answers must show."""
+
+    raw = False
+    device: torch.device | None = None
+    """Where the last operator of this thread ran."""
+    to_meta = False
+    """True while a script's own `.to("meta")` runs: C++ code that copies a carrier's options says
+    `device=meta` too.
+    """
+
+
+engine = _Engine()
+
+
+class Memory:
+    """Record of one storage."""
+
+    __slots__ = (
+        "__weakref__",
+        "_booked",
+        "_ledger",
+        "address",
+        "assumed",
+        "blank",
+        "device",
+        "gradient_returns",
+        "loose",
+        "made",
+        "moved",
+        "parts",
+        "pinned",
+        "shadow",
+        "virtual",
+    )
+
+    def __init__(
+        self, device: torch.device, *, virtual: bool, made: Site | None = None, moved: Site | None = None
+    ) -> None:
+        self.device = device
+        self.virtual = virtual
+        """False for real host memory, which is recorded for its provenance only."""
+        self.shadow: torch.UntypedStorage | None = None
+        self.assumed = False
+        """True when some value was assumed, not computed."""
+        self.blank = False
+        """True for memory too large to hold values that was only made, not written: see Note [Large buffers].
+        """
+        self.made = made
+        self.moved = moved
+        self.pinned = False
+        self.parts: list[weakref.ref[Memory]] | None = None
+        """Records of storages that are slices of this one."""
+        self.gradient_returns = False
+        self.loose = False
+        """True for what autograd made on a guess of its device: it belongs to whatever it meets."""
+        self.address = 0
+        self._ledger: DeviceLedger | None = None
+        self._booked = 0
+
+    @property
+    def uncomputed(self) -> bool:
+        """Whether what is read from here was computed by nobody."""
+        return self.assumed or (self.virtual and self.shadow is None)
+
+    def book(self, ledger: DeviceLedger, nbytes: int, address: int) -> None:
+        """Enter the bytes into a device's ledger; they leave it when the record dies."""
+        self._booked = ledger.allocate(nbytes)
+        self._ledger = ledger
+        self.address = address
+
+    def rebook(self, nbytes: int) -> None:
+        """The storage changed its size: as on a GPU the new block is there before the old one is freed."""
+        if self._ledger is not None:
+            before, self._booked = self._booked, self._ledger.allocate(nbytes)
+            self._ledger.free(before)
+
+    def __del__(self) -> None:
+        if self._ledger is not None:
+            self._ledger.free(self._booked)
+
+
+class Helper:
+    """Mark of a meta tensor that C++ code made for itself while it worked on virtual tensors.
+
+    Note [Helpers of composite code]
+    Composite C++ operators copy the carrier's device: `where(c, x, 1.0)`, `one_hot`, the math path of
+    attention make tensors with `device=meta`. A user's own meta tensors are made by the same operators. What
+    tells them apart: a helper is consumed by the very call that made it, so frame and instruction are the
+    same; then it belongs to the device it is used with.
+    """
+
+    __slots__ = ("frame", "instruction", "made")
+
+    def __init__(self, frame: int, instruction: int, made: Site | None) -> None:
+        self.frame = frame
+        self.instruction = instruction
+        self.made = made
+
+
+def memory_of(tensor: torch.Tensor) -> Memory | None:
+    """The record of a tensor's memory, or None for memory that the machine never saw and for a user's meta
+    tensors.
+    """
+    try:
+        record = storage_of(tensor)._sd
+    except NotImplementedError:  # sparse tensors have no storage of their own
+        record = record_of_parts(tensor)
+    return record if type(record) is Memory else None
+
+
+def record_of_parts(tensor: torch.Tensor) -> Any:
+    """What is known of the memory of a sparse tensor: that of its values."""
+    parts = parts_of(tensor)
+    return storage_of(parts[-1])._sd if parts else getattr(tensor, "_sd", None)
+
+
+def device_of(tensor: torch.Tensor) -> torch.device:
+    """Where the tensor is, as a script should see it."""
+    record = memory_of(tensor)
+    if record is not None:
+        return record.device
+    return META if raw_is_meta(tensor) else raw_device(tensor)
+
+
+def is_virtual(tensor: torch.Tensor) -> bool:
+    """Whether the tensor is a carrier: meta for C++, on a device of the machine for everyone else."""
+    record = memory_of(tensor)
+    return record is not None and record.virtual
+
+
+def value_of(tensor: torch.Tensor, record: Memory) -> torch.Tensor | None:
+    """A CPU tensor over the shadow with the same shape and strides, or None when the values are not known."""
+    if record.shadow is None:
+        return None
+    return over(record.shadow, tensor)
+
+
+def over(storage: torch.UntypedStorage, like: torch.Tensor) -> torch.Tensor:
+    """A CPU tensor over `storage` with the geometry of `like`."""
+    value = _empty(0, dtype=like.dtype, device="cpu")  # also inside `with torch.device(...)`
+    value.set_(storage, like.storage_offset(), like.size(), like.stride())
+    if like.is_conj():
+        value = value.conj()
+    if like.is_neg():
+        value = torch._neg_view(value)
+    return value
+
+
+def assumed_values(like: torch.Tensor) -> torch.Tensor:
+    """What unknown values read as."""
+    if like.dtype.is_floating_point or like.dtype.is_complex:
+        return plain.full(like.size(), ASSUMED_FLOAT, dtype=like.dtype, device="cpu")
+    return plain.zeros(like.size(), dtype=like.dtype, device="cpu")
+
+
+def carrier(size: Iterable[int], stride: Iterable[int], dtype: torch.dtype) -> torch.Tensor:
+    """A meta tensor with that geometry and no record yet."""
+    return _empty_strided(tuple(size), tuple(stride), dtype=dtype, device=META)
+
+
+def tensors_in(value: Any) -> Iterator[torch.Tensor]:
+    """Tensors in an operator's result."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, (tuple, list)):
+        for part in value:
+            yield from tensors_in(part)
+
+
+__all__ = [
+    "ASSUMED_FLOAT",
+    "CPU",
+    "VALUE_LIMIT",
+    "Helper",
+    "Memory",
+    "assumed_values",
+    "carrier",
+    "device_of",
+    "engine",
+    "is_virtual",
+    "memory_of",
+    "over",
+    "raw_data_ptr",
+    "raw_device",
+    "raw_is_meta",
+    "record_of_parts",
+    "storage_of",
+    "tensors_in",
+    "value_of",
+]

@@ -1,0 +1,78 @@
+"""Handing tensors to other libraries without a copy: DLPack.
+
+A virtual GPU's memory has no bytes that another library could use, so what is handed over is known to torch
+only. `__cuda_array_interface__` needs nothing here: torch's own answers with the virtual address, and what
+could read it needs a driver.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import torch
+import torch.utils.dlpack
+
+from samedevice.errors import UnsupportedFeatureError
+from samedevice.runtime.state.memory import engine, is_virtual
+from samedevice.runtime.patching.patches import Patches
+from samedevice.runtime.tensors.tensor import host_copy, seen_device
+
+
+class Capsule:
+    """Stands for a DLPack capsule of a tensor on a virtual GPU; as such a one, it can be taken once."""
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self._tensor: torch.Tensor | None = tensor
+
+    def take(self) -> torch.Tensor:
+        """The tensor, over the same memory. Raises as torch does when it was taken before."""
+        taken, self._tensor = self._tensor, None
+        if taken is None:
+            raise RuntimeError(
+                "from_dlpack received an invalid capsule. Note that DLTensor capsules can be consumed only "
+                "once."
+            )
+        return taken
+
+
+def install_exchange(patches: Patches) -> None:
+    """Replace where DLPack capsules are made and taken."""
+    export: Any = torch.Tensor.__dlpack__
+    to_dlpack: Any = torch._C._to_dlpack
+    take: Any = torch._C._from_dlpack
+
+    def dlpack(self: torch.Tensor, **kwargs: Any) -> Any:
+        if engine.raw or not is_virtual(self):
+            return export(self, **kwargs)
+        if seen_device(self).type == "cpu":
+            return export(host_copy(self), **kwargs)
+        if (
+            self.requires_grad
+            or self.is_conj()
+            or self.layout != torch.strided
+            or self.get_device() != torch.cuda.current_device()
+        ):
+            return export(self, **kwargs)  # raises what CUDA raises
+        if "max_version" in kwargs and sys._getframe(1).f_code.co_filename != torch.utils.dlpack.__file__:
+            raise UnsupportedFeatureError(
+                f"Another library cannot take a tensor on {self.device} with DLPack on a virtual machine: "
+                "its memory has no bytes to share. Hand over tensor.cpu() instead."
+            )
+        return Capsule(self.clone() if kwargs.get("copy") else self)
+
+    def capsule(tensor: torch.Tensor) -> Any:
+        return tensor.__dlpack__() if is_virtual(tensor) else to_dlpack(tensor)
+
+    def from_capsule(made: Any) -> torch.Tensor:
+        if not isinstance(made, Capsule):
+            taken: torch.Tensor = take(made)
+            return taken
+        source = made.take()
+        with torch.no_grad():
+            return source.as_strided(source.size(), source.stride(), source.storage_offset()).detach()
+
+    patches.attribute(torch.Tensor, "__dlpack__", dlpack)
+    patches.attribute(torch.utils.dlpack, "to_dlpack", capsule)
+    patches.attribute(torch, "to_dlpack", capsule)
+    patches.attribute(torch._C, "_from_dlpack", from_capsule)

@@ -1,0 +1,309 @@
+"""Factories and `torch.device` take integers as devices, and obey a default tensor type on a GPU; nothing
+else about them changes.
+
+Note [Real factories first]
+`torch.utils._device._device_constructors()` remembers the factories at its first use, and `with
+torch.device(...)` compares against them. It is asked before anything is wrapped, or such a context would
+silently do nothing.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.utils._device
+
+from samedevice.runtime.state.memory import engine, is_virtual
+from samedevice.runtime.state.operators import aten
+from samedevice.runtime.patching.patches import Patches
+from samedevice.runtime.state.machine_state import CPU, META, TorchDevice, current_state
+
+_WITH_DEVICE = (
+    "arange", "bartlett_window", "blackman_window", "empty", "empty_permuted", "empty_strided", "eye",
+    "full", "hamming_window",
+    "hann_window", "kaiser_window", "linspace", "logspace", "normal", "ones", "rand", "randint", "randn",
+    "randperm",
+    "scalar_tensor", "tril_indices", "triu_indices", "zeros",
+)  # fmt: skip
+_LIKE = ("empty_like", "full_like", "ones_like", "rand_like", "randint_like", "randn_like", "zeros_like")
+_METHODS = ("new_empty", "new_empty_strided", "new_full", "new_ones", "new_zeros")
+
+
+_OF_PARTS = {
+    "sparse_coo_tensor": ("indices", "values"),
+    "sparse_csr_tensor": ("crow_indices", "col_indices", "values"),
+    "sparse_csc_tensor": ("ccol_indices", "row_indices", "values"),
+    "sparse_bsr_tensor": ("crow_indices", "col_indices", "values"),
+    "sparse_bsc_tensor": ("ccol_indices", "row_indices", "values"),
+    "sparse_compressed_tensor": ("compressed_indices", "plain_indices", "values"),
+}
+
+
+class _DeviceType(type):
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, TorchDevice)
+
+    def __subclasscheck__(cls, subclass: type) -> bool:
+        return issubclass(subclass, TorchDevice)
+
+    def __eq__(cls, other: object) -> bool:
+        return other is cls or other is TorchDevice  # tables of torch have the class itself as a key
+
+    def __hash__(cls) -> int:
+        return hash(TorchDevice)
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        first = args[0] if args else kwargs.get("device")
+        if (
+            isinstance(first, int)
+            and not isinstance(first, bool)
+            and len(args) <= 1
+            and "index" not in kwargs
+        ):
+            return TorchDevice("cuda", first)
+        return TorchDevice(*args, **kwargs)
+
+
+class _Device(metaclass=_DeviceType):
+    """`torch.device` inside a machine: `torch.device(0)` is the first GPU, as where CUDA is."""
+
+
+_Device.__name__ = _Device.__qualname__ = "device"
+_Device.__module__ = "torch"
+
+
+def _reduce_device(device: torch.device) -> Any:
+    # Pickled by the name `torch.device`, so that the pickle can be read outside the machine.
+    return (_Device, (device.type,) if device.index is None else (device.type, device.index))
+
+
+def install_factories(patches: Patches) -> None:
+    """Wrap every factory that takes `device=`."""
+    torch.utils._device._device_constructors()  # Note [Real factories first]
+    for name in _WITH_DEVICE:
+        patches.attribute(torch, name, _with_integers(getattr(torch, name), by_default=True))
+    for name in ("fftfreq", "rfftfreq"):
+        patches.attribute(torch.fft, name, _with_integers(getattr(torch.fft, name), by_default=True))
+    for name in _LIKE:
+        patches.attribute(torch, name, _with_integers(getattr(torch, name)))
+    patches.attribute(torch, "range", _range(torch.range))
+    patches.attribute(torch, "tensor", _from_data(torch.tensor))
+    patches.attribute(torch, "as_tensor", _as_tensor(_from_data(torch.as_tensor)))
+    patches.attribute(torch, "asarray", _asarray(torch.asarray))
+    for name, parts in _OF_PARTS.items():
+        patches.attribute(torch, name, _of_parts(getattr(torch, name), parts))
+    for name in _METHODS:
+        patches.attribute(torch.Tensor, name, _with_integers(getattr(torch.Tensor, name)))
+    patches.attribute(torch, "device", _Device)
+    patches.item(copyreg.dispatch_table, TorchDevice, _reduce_device)  # type: ignore[arg-type]
+    # keyed by type
+
+
+def _with_integers(original: Callable[..., Any], *, by_default: bool = False) -> Callable[..., Any]:
+    """`by_default`: where neither a device nor `out=` is given, the default tensor type says where."""
+
+    @functools.wraps(original, updated=())
+    def factory(*args: Any, **kwargs: Any) -> Any:
+        device = kwargs.get("device")
+        if device is not None:
+            if isinstance(device, int):
+                kwargs["device"] = current_state().device(device)
+            if isinstance(kwargs.get("out"), torch.Tensor) and is_virtual(kwargs["out"]):
+                _check_out(kwargs)
+        elif by_default and current_state().type_on_gpu:
+            _place_by_type(args, kwargs)
+        return original(*args, **kwargs)
+
+    return factory
+
+
+def _place_by_type(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Where tensors are given, they tell where results are."""
+    if not any(isinstance(value, torch.Tensor) for value in (*args, *kwargs.values())):
+        kwargs["device"] = _default_device()
+
+
+def _range(original: Callable[..., Any]) -> Callable[..., Any]:
+    """C++ would guard the device of `torch.range` before any mode sees the call."""
+    elsewhere = _with_integers(original)
+
+    @functools.wraps(original, updated=())
+    def factory(*args: Any, **kwargs: Any) -> Any:
+        if kwargs.get("out") is not None:
+            return elsewhere(*args, **kwargs)
+        device = kwargs.pop("device", None)
+        if device is None:
+            device = _default_device()
+        place = CPU if device is None else current_state().device(device)
+        made = original(
+            *args, device=META if place.type == "cuda" else place, **kwargs
+        )  # it also checks and warns
+        if place.type != "cuda":
+            return made
+        bounds = {name: kwargs[name] for name in ("start", "end", "step") if name in kwargs}
+        return aten.range.step(*args, **bounds, dtype=made.dtype, device=place).requires_grad_(
+            made.requires_grad
+        )
+
+    return factory
+
+
+def _of_parts(original: Callable[..., Any], names: tuple[str, ...]) -> Callable[..., Any]:
+    """C++ makes the parts on the device that it is told, and has none such."""
+
+    @functools.wraps(original, updated=())
+    def factory(*args: Any, **kwargs: Any) -> Any:
+        device = kwargs.get("device")
+        place = None if device is None else current_state().device(device)
+        if place is None or place.type != "cuda":
+            return original(*args, **kwargs)
+        given = {
+            **dict(zip((*names, "size"), args, strict=False)),
+            **{key: value for key, value in kwargs.items() if key != "device"},
+        }
+        if "values" not in given:
+            size = given.pop("size", args[0] if args else None)
+            return (
+                torch.zeros(size, dtype=given.get("dtype"), device=place)
+                .to_sparse()
+                .requires_grad_(bool(given.get("requires_grad")))
+            )
+        for name in names:
+            given[name] = torch.as_tensor(
+                given[name], dtype=given.get("dtype") if name == "values" else None, device=place
+            )
+        return original(**given)
+
+    return factory
+
+
+def _check_out(kwargs: dict[str, Any]) -> None:
+    """C++ compares the type of `device=` with that of `out=`, which is meta for it: compare here and leave
+    `device` away.
+    """
+    wanted, own = current_state().device(kwargs.pop("device")).type, kwargs["out"].device.type
+    if wanted != own:
+        raise RuntimeError(f"device type {wanted} does not match device type of out parameter ({own})")
+
+
+def _from_data(original: Callable[..., Any]) -> Callable[..., Any]:
+    """`torch.tensor` and friends read scalars out of nested lists below every mode: hand them Python numbers.
+
+    See also Note [Lists as indices].
+    """
+
+    @functools.wraps(original, updated=())
+    def factory(*given: Any, **kwargs: Any) -> Any:
+        if not given:
+            return original(**kwargs)  # `data=`, or torch's own words for what is missing
+        data, args = given[0], given[1:]
+        if kwargs.get("pin_memory"):
+            return factory(*given, **{**kwargs, "pin_memory": False}).pin_memory()
+        device = kwargs.get("device")
+        if device is None:
+            device = _device_of_context() if isinstance(data, torch.Tensor) else _default_device()
+        if device is not None:  # C++ would ask a CUDA build which index `cuda` means
+            kwargs["device"] = current_state().device(device)
+        if isinstance(data, (list, tuple)):
+            scalars: list[torch.dtype] = []
+            data = _numbers(data, scalars)
+            if scalars and kwargs.get("dtype") is None and not args:
+                kwargs["dtype"] = functools.reduce(torch.promote_types, scalars)
+        return original(data, *args, **kwargs)
+
+    return factory
+
+
+def _as_tensor(inner: Callable[..., Any]) -> Callable[..., Any]:
+    """C++ would copy: for it a tensor on a virtual GPU is never where `device=` says."""
+
+    @functools.wraps(inner, updated=())
+    def factory(data: Any, *args: Any, **kwargs: Any) -> Any:
+        if (
+            args
+            or not isinstance(data, torch.Tensor)
+            or not is_virtual(data)
+            or not kwargs.keys() <= {"dtype", "device"}
+        ):
+            return inner(data, *args, **kwargs)
+        return data.to(device=_wanted(data, kwargs.get("device")), dtype=kwargs.get("dtype"))
+
+    return factory
+
+
+def _asarray(original: Callable[..., Any]) -> Callable[..., Any]:
+    """`torch.asarray` of a tensor brings it where it is wanted, or refuses; C++ then decides about its
+    gradient alone.
+
+    Source of the decision: torch/csrc/utils/tensor_new.cpp, asarray_data.
+    """
+    inner = _from_data(original)
+
+    @functools.wraps(original, updated=())
+    def factory(obj: Any, *args: Any, **kwargs: Any) -> Any:
+        if args or not isinstance(obj, torch.Tensor):
+            return inner(obj, *args, **kwargs)
+        device, dtype, copy = (
+            _wanted(obj, kwargs.pop("device", None)),
+            kwargs.pop("dtype", None),
+            kwargs.pop("copy", None),
+        )
+        if copy is False:
+            if device != obj.device:
+                raise ValueError(f"can't alias tensor from device '{obj.device}' to '{device}'.")
+            return original(obj, device=_device_in_c(obj), dtype=dtype, copy=False, **kwargs)
+        moved = obj.to(device=device, dtype=dtype, copy=bool(copy))
+        return original(moved, device=_device_in_c(moved), **kwargs)
+
+    return factory
+
+
+def _wanted(data: torch.Tensor, device: Any) -> torch.device:
+    """Where a tensor is to be that a factory was given."""
+    if device is None:
+        device = _device_of_context()
+    return data.device if device is None else current_state().device(device)
+
+
+def _device_in_c(tensor: torch.Tensor) -> torch.device:
+    return META if is_virtual(tensor) else tensor.device
+
+
+def _default_device() -> torch.device | None:
+    """Where a factory makes a tensor when nobody says; None is the host. A context counts more than the
+    default tensor type.
+    """
+    if engine.raw:
+        return None
+    found = _device_of_context()
+    return current_state().device(None) if found is None and current_state().type_on_gpu else found
+
+
+def _device_of_context() -> torch.device | None:
+    """The device of the innermost `with torch.device(...)`, or of `torch.set_default_device`."""
+    for position in reversed(range(torch._C._len_torch_function_stack())):
+        mode = torch._C._get_function_stack_at(position)
+        if isinstance(mode, torch.utils._device.DeviceContext):
+            return mode.device
+    return None
+
+
+def _numbers(value: Any, scalars: list[torch.dtype]) -> Any:
+    if isinstance(value, torch.Tensor):
+        if value.numel() != 1:
+            if not is_virtual(value):
+                return value  # C++ refuses it
+            if not (value.dtype.is_floating_point or value.dtype.is_complex):
+                raise TypeError("only integer tensors of a single element can be converted to an index")
+            raise ValueError("only one element tensors can be converted to Python scalars")
+        scalars.append(value.dtype)
+        return value.item()
+    if isinstance(value, (list, tuple)):
+        if not any(isinstance(part, (torch.Tensor, list, tuple)) for part in value):
+            return value
+        return [_numbers(part, scalars) for part in value]
+    return value

@@ -1,0 +1,225 @@
+"""Autograd's own comparisons of devices, which C++ makes with the one device that it sees for all carriers.
+
+Three places: what a custom `Function` returns from its backward, what `backward` and `grad` are given to
+start from, and what is assigned to `x.grad`. The texts are those of `validate_outputs`
+(torch/csrc/autograd/engine.cpp) and of `THPVariable_set_grad` (torch/csrc/autograd/python_variable.cpp). A
+gradient without dimensions moves by itself.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.autograd.function import BackwardCFunction, Function
+
+from samedevice.errors import UnsupportedFeatureError
+from samedevice.events import EventKind
+from samedevice.runtime.tracking.books import caller
+from samedevice.runtime.state.memory import engine, raw_is_meta
+from samedevice.runtime.engine.crossing import Passing, passing
+from samedevice.runtime.patching.patches import Patches
+from samedevice.runtime.patching.rebind import rebind
+from samedevice.runtime.tracking.recorder import Recorder
+from samedevice.runtime.tensors.tensor import host_copy, move, seen_device
+
+Tensor = torch.Tensor
+_gradient: Any = torch._C.TensorBase.grad
+"""C++'s own property."""
+
+
+def install_gradient_checks(patches: Patches, recorder: Recorder) -> None:
+    """Compare devices where autograd does."""
+    patches.attribute(
+        Function, "apply", classmethod(_remembering(_of_class(vars(Function)["apply"]), recorder))
+    )
+    patches.attribute(BackwardCFunction, "apply", _validated(BackwardCFunction.apply, recorder))
+    rebind(
+        patches,
+        "torch.autograd",
+        "_engine_run_backward",
+        _started(torch.autograd.graph._engine_run_backward, recorder),
+    )
+    patches.attribute(
+        Tensor,
+        "grad",
+        property(_gradient.__get__, functools.partial(_set_gradient, recorder), _gradient.__delete__),
+    )
+
+
+def _of_class(method: Any) -> Callable[..., Any]:
+    """The function of a class method, which is Python in some releases of torch and C in others."""
+    return lambda cls, *args, **kwargs: method.__get__(None, cls)(*args, **kwargs)
+
+
+class _Given:
+    """Positions and devices of the tensors that a custom `Function` got, and whether its forward went without
+    an event.
+    """
+
+    __slots__ = ("clean", "tensors")
+
+    def __init__(self, tensors: list[tuple[int, torch.device]], clean: bool) -> None:
+        self.tensors = tensors
+        self.clean = clean
+
+
+def _remembering(original: Callable[..., Any], recorder: Recorder) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        if engine.raw or kwargs or not torch.is_grad_enabled():
+            return original(cls, *args, **kwargs)
+        tensors = [
+            (position, seen_device(value)) for position, value in enumerate(args) if isinstance(value, Tensor)
+        ]
+        before = sum(recorder.counts)
+        result = original(cls, *args)
+        for part in result if isinstance(result, tuple) else (result,):
+            node: Any = part.grad_fn if isinstance(part, Tensor) else None
+            if isinstance(node, BackwardCFunction):
+                node._samedevice_given = _Given(tensors, sum(recorder.counts) == before)  # type: ignore[attr-defined]  # ours
+                break
+        return result
+
+    return apply
+
+
+def _validated(original: Callable[..., Any], recorder: Recorder) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def apply(self: Any, *incoming: Any) -> Any:
+        result = original(self, *incoming)
+        given = getattr(self, "_samedevice_given", None)
+        if given is None or engine.raw:
+            return result
+        gradients = list(result) if isinstance(result, tuple) else [result]
+        for edge, (position, device) in enumerate(given.tensors):
+            if (
+                position < len(gradients)
+                and isinstance(gradients[position], Tensor)
+                and edge < len(self.next_functions)
+            ):
+                gradients[position] = _checked(self, edge, gradients[position], device, given.clean, recorder)
+        return tuple(gradients) if isinstance(result, tuple) else gradients[0]
+
+    return apply
+
+
+def _checked(
+    node: Any, edge: int, gradient: torch.Tensor, device: torch.device, clean: bool, recorder: Recorder
+) -> torch.Tensor:
+    """The gradient where the argument of forward was; an event where it is not, unless forward itself was
+    refused.
+    """
+    function, output = node.next_functions[edge]
+    if function is None:
+        return gradient
+    found = seen_device(gradient)
+    if found != device and "meta" not in (found.type, device.type):
+        if gradient.dim() and clean:
+            name = type(node).__name__
+            message = (
+                f"Function {name} returned an invalid gradient at index {edge} - expected device {device} "
+                f"but got {found}"
+            )
+            _refuse(recorder, name, message, gradient, found, device)
+        gradient = move(gradient, device)
+    real = function._input_metadata[output].device.type == "cpu"
+    if real and raw_is_meta(gradient):
+        return passing(gradient)  # type: ignore[no-any-return]  # a tensor, as it got one
+    return gradient
+
+
+def _started(original: Callable[..., Any], recorder: Recorder) -> Callable[..., Any]:
+    """`torch.autograd`'s way into C++; the second argument are the gradients to start from."""
+
+    @functools.wraps(original)
+    def run_backward(outputs: Any, gradients: Any, *args: Any, **kwargs: Any) -> Any:
+        if not engine.raw:
+            gradients = tuple(
+                [
+                    _first(place, output, given, recorder)
+                    for place, (output, given) in enumerate(zip(outputs, gradients, strict=True))
+                ]
+            )
+        found = original(outputs, gradients, *args, **kwargs)
+        if not isinstance(found, tuple) or not any(type(each) is Passing for each in found):
+            return found
+        if any(type(each) is Passing and each.requires_grad for each in found):
+            raise UnsupportedFeatureError(
+                "A graph of gradients (create_graph=True) through an operator with tensors of the host and "
+                "of a GPU is not supported on a "
+                "virtual machine. Move the tensor of the host to the GPU before."
+            )
+        asked = args[2] if len(args) > 2 else kwargs.get("inputs", ())
+        return tuple(
+            [
+                _arrived(each.plain, own) if type(each) is Passing else each
+                for each, own in zip(found, asked, strict=True)
+            ]
+        )
+
+    return run_backward
+
+
+def _arrived(gradient: torch.Tensor, variable: torch.Tensor) -> torch.Tensor:
+    """The gradient as its variable has it: on its device, and in real memory where the variable is."""
+    if raw_is_meta(variable) or not raw_is_meta(gradient):
+        return move(gradient, seen_device(variable))
+    return host_copy(gradient.detach()).clone()
+
+
+Passing.arrive = staticmethod(_arrived)
+
+
+def _first(place: int, output: Any, gradient: Any, recorder: Recorder) -> Any:
+    if not isinstance(output, Tensor) or not isinstance(gradient, Tensor):
+        return gradient
+    device, found = seen_device(output), seen_device(gradient)
+    if found == device or "meta" in (found.type, device.type):
+        return gradient
+    if gradient.dim():
+        message = f"invalid gradient at index {place} - expected device {device} but got {found}"
+        _refuse(recorder, "backward", message, gradient, found, device)
+    return move(gradient, device)
+
+
+def _set_gradient(recorder: Recorder, self: torch.Tensor, gradient: Any) -> None:
+    """`x.grad = y`. A wrong type is refused before a wrong device, and that by torch itself."""
+    if (
+        isinstance(gradient, Tensor)
+        and not engine.raw
+        and gradient is not self
+        and gradient.dtype == self.dtype
+    ):
+        device, found = seen_device(self), seen_device(gradient)
+        if found != device and "meta" not in (found.type, device.type):
+            same = "Please ensure that the gradient and the tensor are on the same device"
+            if found.type != device.type:
+                message = (
+                    f"attempting to assign a gradient with device type '{found.type}' to a tensor with "
+                    f"device type '{device.type}'. {same}"
+                )
+            else:
+                message = (
+                    f"attempting to assign a gradient located on device with index '{found.index}' to a "
+                    f"tensor located on device with index '{device.index}'. {same}"
+                )
+            _refuse(recorder, "grad", message, gradient, found, device)
+            gradient = move(gradient.detach(), device)
+    _gradient.__set__(self, gradient)
+
+
+def _refuse(
+    recorder: Recorder,
+    what: str,
+    message: str,
+    gradient: torch.Tensor,
+    found: torch.device,
+    device: torch.device,
+) -> None:
+    named = [("gradient", gradient, False)]
+    recorder.refused(
+        EventKind.MISMATCH, what, message, named, [found], caller(), bare=(("tensor", device),), certain=True
+    )

@@ -1,0 +1,119 @@
+"""Gradients go back to where their tensor is.
+
+C++ sees one device for all virtual tensors, and autograd refuses a gradient that is meta for a tensor that is
+not.
+
+Note [Host parameters before a refused forward]
+A module left on the host gets inputs from a GPU: real hardware refuses, and so does the machine, which then
+goes on. Its backward would hand a meta gradient to a real host parameter, an error inside autograd. So a
+trainable host parameter becomes a carrier with the host as its device, with the same bytes, right before its
+module is called with tensors of a GPU.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import torch
+from torch.nn.modules.module import register_module_forward_pre_hook
+
+from samedevice.runtime.state.memory import Memory, carrier, engine, memory_of, raw_is_meta, storage_of, value_of
+from samedevice.runtime.patching.patches import Patches
+from samedevice.runtime.state.machine_state import CPU
+from samedevice.runtime.tensors.tensor import move, seen_device
+from samedevice.runtime.engine.wrappers import wrapped_device
+
+
+def install_gradients(patches: Patches) -> None:
+    """Watch module calls for host parameters that are about to meet a GPU."""
+    handle: Any = None
+
+    def start() -> None:
+        nonlocal handle
+        handle = register_module_forward_pre_hook(_before_forward)
+
+    def stop() -> None:
+        handle.remove()
+
+    patches.call(start, stop, "torch.nn.modules.module._global_forward_pre_hooks")
+
+
+def _before_forward(module: torch.nn.Module, args: tuple[Any, ...]) -> None:
+    if not torch.is_grad_enabled() or engine.raw:
+        return
+    with (
+        torch._C.DisableTorchFunction()
+    ):  # a function mode of the script sends C getters on to the patched properties
+        for parameter in module._parameters.values():
+            if parameter is None or not parameter.requires_grad or raw_is_meta(parameter):
+                continue
+            if hasattr(parameter, "__tensor_flatten__") or wrapped_device(parameter) is not None:
+                continue  # a part of a sharded parameter, which is gathered on the GPU before the module runs
+            if not args or any(
+                isinstance(value, torch.Tensor) and seen_device(value).type == "cuda" for value in args
+            ):
+                _make_carrier(parameter)
+
+
+def _make_carrier(parameter: torch.nn.Parameter) -> None:
+    known = memory_of(parameter)
+    twin = carrier(parameter.size(), parameter.stride(), parameter.dtype)
+    storage = storage_of(twin)
+    record = Memory(
+        CPU, virtual=True, made=known.made if known else None, moved=known.moved if known else None
+    )
+    source = parameter.detach()
+    if source.storage_offset() or source.untyped_storage().nbytes() != storage.nbytes():
+        source = torch.empty_strided(source.size(), source.stride(), dtype=source.dtype).copy_(source)
+    record.shadow = source.untyped_storage()
+    record.address = record.shadow.data_ptr()
+    storage._sd = record
+    try:
+        parameter.data = twin
+    except RuntimeError:
+        return  # a graph still holds it; torch's own error will tell
+    send_gradient_back(parameter)
+
+
+def send_gradient_back(tensor: torch.Tensor) -> None:
+    """Let the gradient of a tensor that the machine moved for an operator arrive on the tensor's own
+    device.
+    """
+    record = memory_of(tensor)
+    if record is None or record.gradient_returns or not tensor.requires_grad:
+        return
+    if tensor.is_leaf:
+        record.gradient_returns = True
+    owner = weakref.ref(tensor)  # a strong one would be a cycle through the hook
+    home = record.device
+
+    def send(gradient: torch.Tensor) -> torch.Tensor:
+        found = owner()
+        return _arrive(gradient, home if found is None else seen_device(found))
+
+    register: Any = tensor.register_hook  # untyped in torch
+    register(send)
+
+
+def _arrive(gradient: torch.Tensor, device: torch.device) -> torch.Tensor:
+    record = memory_of(gradient)
+    if record is None or record.device == device:
+        return gradient
+    if device != CPU:
+        return move(gradient, device)
+    # A real host tensor would be refused: the gradient of a carrier is a carrier.
+    before, engine.raw = engine.raw, True
+    try:
+        whole = gradient.contiguous()
+        made = carrier(whole.size(), whole.stride(), whole.dtype)
+        value = value_of(gradient, record)
+        arrived = Memory(CPU, virtual=True, made=record.made, moved=record.moved)
+        arrived.assumed = record.assumed
+        arrived.shadow = (
+            None if value is None else value.clone(memory_format=torch.contiguous_format).untyped_storage()
+        )
+        storage_of(made)._sd = arrived
+        return made
+    finally:
+        engine.raw = before

@@ -1,0 +1,688 @@
+"""`torch.Tensor`'s own answers on a virtual machine: device, transfers, and the ways out of torch (numpy,
+lists, text).
+
+Note [Lists as indices]
+`x[[0, 2]]` makes the index tensor in C++ on x's device, and for meta C++ leaves the values out, below every
+mode. So lists, ranges and arrays become tensors before C++ sees them. A Python `__getitem__` also fills the C
+slot that makes an object a sequence; `torch.tensor([scalar])` is told to see numbers instead, in
+`_factories`.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+import torch
+from torch.overrides import handle_torch_function, has_torch_function_unary
+
+from samedevice.runtime.engine.engine import Engine
+from samedevice.runtime.cuda.legacy_tensors import type_named
+from samedevice.runtime.state.memory import (
+    Helper,
+    Memory,
+    assumed_values,
+    engine,
+    is_virtual,
+    memory_of,
+    over,
+    raw_data_ptr,
+    raw_device,
+    raw_is_meta,
+    record_of_parts,
+    storage_of,
+    value_of,
+)
+from samedevice.runtime.state.operators import aten
+from samedevice.runtime.patching.patches import Patches
+from samedevice.runtime.state.machine_state import CPU, META, TorchDevice, current_state
+from samedevice.runtime.tracking.values import to_value
+from samedevice.runtime.engine.wrappers import wrapped_device
+
+Tensor = torch.Tensor
+_Base = torch._C.TensorBase
+_Uninitialized: Any = torch.nn.parameter.UninitializedTensorMixin  # type: ignore[attr-defined]
+# not among the exported names
+_parse_to: Any = torch._C._nn._parse_to
+"""torch's own argument parser of `Tensor.to`."""
+
+
+def seen_device(tensor: torch.Tensor) -> torch.device:
+    """Where the tensor is: torch's truth while the engine works, the machine's otherwise."""
+    if not engine.raw:
+        try:
+            record = storage_of(tensor)._sd
+        except NotImplementedError:
+            record = record_of_parts(tensor)
+        except RuntimeError:
+            record = None
+        except ValueError:  # what a lazy module has before its first call refuses whatever it does not know
+            with torch._C.DisableTorchFunctionSubclass():
+                record = storage_of(tensor)._sd
+        if record.__class__ is Memory:
+            device: torch.device = record.device
+            return device
+        if hasattr(tensor, "__tensor_flatten__"):  # a wrapper, such as a DTensor, is where its parts are
+            parts = [getattr(tensor, name, None) for name in tensor.__tensor_flatten__()[0]]
+            return next((seen_device(part) for part in parts if isinstance(part, Tensor)), META)
+        wrapped = wrapped_device(tensor)
+        if wrapped is not None:
+            return wrapped
+        try:
+            if raw_is_meta(tensor):
+                return META
+        except RuntimeError:  # a ShardedTensor answers few questions; where it is, its shards tell
+            shards = getattr(tensor, "_local_shards", ())
+            return seen_device(shards[0].tensor) if shards else current_state().cuda(None)
+    found: torch.device = raw_device(tensor)
+    return found
+
+
+class _Transfer(torch.autograd.Function):
+    """A move between devices that knows where its gradient belongs; C++ sees one device for all and would
+    leave it.
+    """
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(
+        source: torch.Tensor, device: torch.device, dtype: torch.dtype, memory_format: Any, non_blocking: bool
+    ) -> torch.Tensor:
+        return _copied(source, device, dtype, memory_format, non_blocking=non_blocking)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+        source, ctx.device, ctx.dtype, ctx.memory_format, _ = inputs
+        ctx.source = (seen_device(source), source.dtype)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        device, dtype = ctx.source
+        return _copied(gradients[0], device, dtype), None, None, None, None
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        return _copied(tangents[0], ctx.device, ctx.dtype, ctx.memory_format)
+
+
+def _copied(
+    source: torch.Tensor,
+    device: torch.device,
+    dtype: torch.dtype,
+    memory_format: Any = None,
+    *,
+    non_blocking: bool = False,
+) -> torch.Tensor:
+    outer, engine.to_meta = engine.to_meta, device.type == "meta"
+    try:
+        options = {
+            "dtype": dtype,
+            "device": device,
+            "memory_format": memory_format,
+            "non_blocking": non_blocking,
+        }
+        made: torch.Tensor = aten._to_copy.default(source, **options)
+        return made
+    finally:
+        engine.to_meta = outer
+
+
+def move(
+    tensor: torch.Tensor,
+    device: torch.device | None,
+    dtype: torch.dtype | None = None,
+    *,
+    copy: bool = False,
+    memory_format: Any = None,
+    non_blocking: bool = False,
+) -> torch.Tensor:
+    """`Tensor.to` on a virtual machine; `device` is normalized already."""
+    home = seen_device(tensor)
+    target = home if device is None else device
+    dtype = dtype or tensor.dtype
+    if (
+        target == home
+        and dtype == tensor.dtype
+        and not copy
+        and (
+            memory_format in (None, torch.preserve_format)
+            or tensor.is_contiguous(memory_format=memory_format)
+        )
+    ):
+        return tensor
+    if target != home and tensor.requires_grad and torch.is_grad_enabled():
+        moved: torch.Tensor = _Transfer.apply(tensor, target, dtype, memory_format, non_blocking)  # type: ignore[no-untyped-call]
+        return moved
+    return _copied(tensor, target, dtype, memory_format, non_blocking=non_blocking)
+
+
+def _to(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+    if engine.raw:
+        plain: torch.Tensor = _Base.to(self, *args, **kwargs)
+        return plain
+    copy = kwargs.pop("copy", False)
+    other = args[0] if args and isinstance(args[0], Tensor) else kwargs.get("other")
+    if isinstance(other, Tensor):
+        if len(args) > 2:
+            copy = args[2]
+        waits_not = args[1] if len(args) > 1 else kwargs.get("non_blocking", False)
+        return move(
+            self,
+            seen_device(other),
+            other.dtype,
+            copy=copy,
+            memory_format=kwargs.get("memory_format"),
+            non_blocking=waits_not,
+        )
+    state = current_state()
+    positional = list(args)
+    if positional and isinstance(positional[0], int) and not isinstance(positional[0], bool):
+        positional[0] = state.device(positional[0])
+    limit = 2 if positional and isinstance(positional[0], torch.dtype) else 3
+    if len(positional) > limit:
+        copy = positional.pop()
+    if isinstance(kwargs.get("device"), int):
+        kwargs["device"] = state.device(kwargs["device"])
+    device, dtype, waits_not, memory_format = _parse_to(*positional, **kwargs)
+    place = None if device is None else state.device(device)
+    return move(self, place, dtype, copy=copy, memory_format=memory_format, non_blocking=waits_not)
+
+
+def _cuda(
+    self: torch.Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = None
+) -> torch.Tensor:
+    target = current_state().device(device)
+    if target.type != "cuda":
+        raise RuntimeError("Invalid device, must be cuda device")
+    return move(self, target, memory_format=memory_format, non_blocking=non_blocking)
+
+
+def _cpu(self: torch.Tensor, memory_format: Any = None) -> torch.Tensor:
+    return move(self, CPU, memory_format=memory_format)
+
+
+def _type(self: torch.Tensor, dtype: Any = None, non_blocking: bool = False, **kwargs: Any) -> Any:
+    if dtype is None:
+        name: str = _Base.type(self)
+        device = seen_device(self)
+        if device.type == "cuda":
+            return "torch.cuda." + name.rsplit(".", 1)[-1]
+        return name if device.type == "meta" else "torch." + name.rsplit(".", 1)[-1]
+    if isinstance(dtype, torch.dtype):
+        return move(self, None, dtype)
+    name = dtype if isinstance(dtype, str) else f"{dtype.__module__}.{dtype.__name__}"
+    scalar, on_gpu = type_named(name)
+    target = (
+        (seen_device(self) if seen_device(self).type == "cuda" else current_state().device(None))
+        if on_gpu
+        else CPU
+    )
+    return move(self, target, scalar)
+
+
+def _type_as(self: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    return move(self, seen_device(other), other.dtype)
+
+
+def _copy_(self: torch.Tensor, src: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
+    if not engine.raw and isinstance(src, Tensor) and src.requires_grad and torch.is_grad_enabled():
+        home = seen_device(self)
+        if home != seen_device(src) and home != META:
+            src = move(src, home)
+    copied: torch.Tensor = _Base.copy_(self, src, non_blocking)
+    return copied
+
+
+def _get_device(self: torch.Tensor) -> int:
+    device = seen_device(self)
+    return device.index if device.type == "cuda" else -1
+
+
+def _data_ptr(self: torch.Tensor) -> int:
+    # accelerate finds tied weights and safetensors finds shared memory by address: each virtual storage has
+    # its own.
+    if engine.raw:
+        return int(raw_data_ptr(self))
+    record = memory_of(self)
+    if record is None or not record.virtual:
+        return int(raw_data_ptr(self))
+    if record.device.type == "cpu" and record.shadow is not None:
+        return record.shadow.data_ptr() + int(self.storage_offset()) * self.element_size()
+    if self.numel() == 0:
+        return 0
+    return record.address + int(self.storage_offset()) * self.element_size()
+
+
+def host_copy(tensor: torch.Tensor) -> torch.Tensor:
+    """A real CPU tensor with the tensor's values, or with what is assumed."""
+    record = memory_of(tensor)
+    if record is None or not record.virtual:
+        return tensor
+    before, engine.raw = engine.raw, True  # or what is assumed would be a carrier again, when it is large
+    try:
+        if tensor.layout is not torch.strided:
+            whole: torch.Tensor = to_value(tensor)
+            return whole
+        value = value_of(tensor, record)
+        return assumed_values(tensor) if value is None else value
+    finally:
+        engine.raw = before
+
+
+def _numpy(self: torch.Tensor, *, force: bool = False) -> Any:
+    if engine.raw:
+        return _Base.numpy(self, force=force)
+    if force:
+        return _Base.numpy(host_copy(self.detach()).resolve_conj().resolve_neg())
+    device = seen_device(self)
+    if device.type == "cuda":
+        raise TypeError(
+            f"can't convert {device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to "
+            "host memory first."
+        )
+    if is_virtual(self) and self.requires_grad:
+        raise RuntimeError(
+            "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
+        )
+    return _Base.numpy(host_copy(self) if is_virtual(self) else self)
+
+
+def _tolist(self: torch.Tensor) -> Any:
+    return _Base.tolist(host_copy(self.detach()) if is_virtual(self) else self)
+
+
+def _noted(read: Callable[..., Any], machine_engine: Engine) -> Callable[..., Any]:
+    """`read`, and a note where what it reads was computed by nobody."""
+
+    def noted(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        record = None if engine.raw else memory_of(self)
+        if record is not None and record.uncomputed:
+            number = self.dtype.is_floating_point or self.dtype.is_complex
+            machine_engine.books.recorder.read_assumed(sys._getframe(1), number=number)
+        return read(self, *args, **kwargs)
+
+    return noted
+
+
+def _shown(read: Callable[..., Any], machine_engine: Engine) -> Callable[..., Any]:
+    """`_repr`, which shows dots for what has no values at all, and numbers for what was assumed."""
+    noted = _noted(read, machine_engine)
+
+    def shown(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        record = None if engine.raw else memory_of(self)
+        return (noted if record is not None and record.assumed else read)(self, *args, **kwargs)
+
+    return shown
+
+
+def _deepcopy(self: torch.Tensor, memo: dict[int, Any]) -> Any:
+    if not is_virtual(self) or self.layout != torch.strided:
+        return _original_deepcopy(self, memo)
+    if not self.is_leaf:
+        raise RuntimeError(
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at "
+            "the moment."
+        )
+    known = memo.get(id(self))
+    if known is not None:
+        return known
+    with torch.no_grad():
+        storage = storage_of(self)
+        shared = memo.get(("storage", storage._cdata))  # type: ignore[call-overload]
+        # a key that no id can equal
+        if shared is None:
+            whole = torch.empty(0, dtype=self.dtype, device=META)
+            whole.set_(storage, 0, (storage.nbytes() // self.element_size(),), (1,))
+            shared = memo[("storage", storage._cdata)] = whole.clone()  # type: ignore[index]
+        made = shared.view(self.dtype).as_strided(self.size(), self.stride(), self.storage_offset())
+    if type(self) is torch.nn.Parameter:
+        result: torch.Tensor = torch.nn.Parameter(made, self.requires_grad)
+    elif type(self) is Tensor:
+        result = made.requires_grad_(self.requires_grad)
+    else:
+        result = made.as_subclass(type(self))
+        result.requires_grad_(self.requires_grad)
+    if self.grad is not None:
+        copy_gradient: Any = self.grad.__deepcopy__
+        result.grad = copy_gradient(memo)
+    attributes = {name: value for name, value in self.__dict__.items() if name != "_sd"}
+    if attributes:
+        import copy
+
+        result.__dict__.update(copy.deepcopy(attributes, memo))
+    memo[id(self)] = result
+    return result
+
+
+_original_deepcopy: Any = Tensor.__deepcopy__
+_original_repr: Any = Tensor.__repr__
+_numbers_as_text: Any = torch._tensor_str._tensor_str
+
+
+def _repr(self: torch.Tensor, *, tensor_contents: Any = None) -> str:
+    """torch writes the text, and is given the numbers, or dots for those that nobody knows."""
+    if (
+        tensor_contents is None
+        and not engine.raw
+        and is_virtual(self)
+        and not has_torch_function_unary(self)
+        and _is_dense(self)
+    ):
+        tensor_contents = _contents(self)
+    return str(_original_repr(self, tensor_contents=tensor_contents))
+
+
+def _is_dense(tensor: torch.Tensor) -> bool:
+    return tensor.layout == torch.strided and not tensor.is_quantized and not tensor.is_nested
+
+
+def _contents(tensor: torch.Tensor) -> str:
+    record = memory_of(tensor)
+    if record is None or record.shadow is None:
+        return f"..., size={tuple(tensor.shape)}"
+    head = "tensor(" if type(tensor) in (Tensor, torch.nn.Parameter) else f"{type(tensor).__name__}("
+    outer, engine.raw = engine.raw, True
+    try:
+        with torch.no_grad():
+            return str(_numbers_as_text(over(record.shadow, tensor), len(head)))
+    finally:
+        engine.raw = outer
+
+
+def _new(self: torch.Tensor, *args: Any, device: Any = None, **kwargs: Any) -> torch.Tensor:
+    """The old constructor: of a size, of data, or over the memory of a tensor or storage of the same type."""
+    home = seen_device(self) if device is None else current_state().device(device)
+    if not is_virtual(self) and home == CPU:
+        made: torch.Tensor = _Base.new(self, *args, **kwargs)
+        return made
+    given = kwargs.pop("size", args)
+    first = given[0] if len(given) == 1 else given
+    if isinstance(first, Tensor):
+        if first.dtype != self.dtype or seen_device(first) != home:
+            raise TypeError(f"expected {self.type()} (got {first.type()})")
+        return first.detach()
+    if self.layout == torch.sparse_coo and first is given and given and isinstance(given[0], Tensor):
+        return torch.sparse_coo_tensor(*given)
+    if isinstance(first, (torch.UntypedStorage, torch.TypedStorage)):
+        return torch.empty(0, dtype=self.dtype, device=home).set_(first)
+    if first is given or isinstance(first, (int, torch.Size)):
+        return torch.empty(first or (0,), dtype=self.dtype, device=home)
+    return torch.tensor(first, dtype=self.dtype, device=home)
+
+
+def _new_tensor(
+    self: torch.Tensor,
+    data: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> torch.Tensor:
+    target = seen_device(self) if device is None else device
+    if isinstance(data, Tensor):
+        made = data.detach().to(device=target, dtype=dtype or self.dtype, copy=True)
+        return made.requires_grad_(requires_grad)
+    return torch.tensor(data, dtype=dtype or self.dtype, device=target, requires_grad=requires_grad)
+
+
+def _number(name: str, machine_engine: Engine) -> Callable[[torch.Tensor], Any]:
+    """`float(x)` and its siblings. `torch.Tensor([x, y])` asks below every mode, where C++ would read a
+    carrier.
+    """
+    original = getattr(_Base, name)
+    read = _noted(lambda tensor: original(host_copy(tensor)), machine_engine)
+
+    def number(self: torch.Tensor) -> Any:
+        below = torch._C._dispatch_tls_is_dispatch_key_excluded("Python")
+        return read(self) if below and is_virtual(self) else original(self)
+
+    return number
+
+
+_NUMBERS = ("__float__", "__int__", "__index__", "__complex__")
+
+
+def _index(value: Any) -> Any:
+    """See Note [Lists as indices]. Source of the heuristic: python_variable_indexing.cpp,
+    treatSequenceAsTuple.
+    """
+    if value.__class__ is list and len(value) < _SHORT and any(_makes_tuple(part) for part in value):
+        value = tuple(value)
+    return tuple([_index_part(part) for part in value]) if isinstance(value, tuple) else _index_part(value)
+
+
+def _makes_tuple(part: Any) -> bool:
+    return (
+        part is None
+        or part is Ellipsis
+        or isinstance(part, (Tensor, slice, list, tuple, range))
+        or _is_array(part)
+    )
+
+
+def _is_array(value: Any) -> bool:
+    return value.__class__.__module__ == "numpy" and getattr(value, "shape", ()) != ()
+
+
+def _index_part(value: Any) -> Any:
+    if isinstance(value, (list, tuple, range)) or _is_array(value):
+        found = torch.as_tensor(list(value) if isinstance(value, (tuple, range)) else value)
+        return found.to(torch.long) if found.numel() == 0 else found
+    return value
+
+
+_SHORT = 32
+"""Fewer elements than these may make a list stand for a tuple."""
+
+
+def _getitem(self: torch.Tensor, index: Any) -> Any:
+    if not engine.raw and raw_is_meta(self) and index.__class__ not in _PLAIN_INDICES:
+        index = _index(index)
+    return _base_getitem(self, index)
+
+
+def _setitem(self: torch.Tensor, index: Any, value: Any) -> None:
+    if not engine.raw and raw_is_meta(self) and index.__class__ not in _PLAIN_INDICES:
+        index = _index(index)
+    _base_setitem(self, index, value)
+
+
+_PLAIN_INDICES = (int, slice, Tensor, type(None), type(Ellipsis), bool)
+_base_getitem: Any = _Base.__getitem__
+_base_setitem: Any = _Base.__setitem__
+
+
+def _share_memory(self: torch.Tensor) -> torch.Tensor:
+    return self if seen_device(self).type == "cuda" else _original_share_memory(self)
+
+
+def _record_stream(self: torch.Tensor, stream: Any) -> None:
+    """Memory is never reused while a stream may need it; some of torch's code calls this below every mode."""
+    if not is_virtual(self):
+        _base_record_stream(self, stream)
+
+
+_base_record_stream: Any = _Base.record_stream
+_original_share_memory: Any = Tensor.share_memory_
+_original_is_shared: Any = Tensor.is_shared
+
+
+def _is_shared(self: torch.Tensor) -> bool:
+    return True if seen_device(self).type == "cuda" else bool(_original_is_shared(self))
+
+
+def _set_data(self: torch.Tensor, new: torch.Tensor) -> None:
+    """`x.data = y`; torch swaps the memory in place, also between CPU and CUDA, and keeps the Python object.
+
+    For dense CPU and CUDA memory it is all the same whether inference mode made one of the two; for meta C++
+    refuses the mixture.
+    """
+    if has_torch_function_unary(self) and not engine.raw:
+        handle_torch_function(Tensor.data.__set__, (self,), self, new)  # type: ignore[attr-defined]
+        # the property below
+        return
+    virtual = raw_is_meta(self), raw_is_meta(new)
+    if any(virtual) and self.is_inference() != new.is_inference():
+        with torch.inference_mode(self.is_inference()):
+            same = torch.empty(0, dtype=new.dtype, device=seen_device(new))
+            new = same.set_(storage_of(new), new.storage_offset(), new.size(), new.stride())
+    if virtual[0] == virtual[1]:
+        _Base.data.__set__(self, new)  # type: ignore[attr-defined]  # a C setter
+        return
+    gradient = self.grad
+    twin = new.detach()
+    twin.requires_grad_(self.requires_grad)
+    if gradient is not None:
+        self.grad = None
+    with torch.no_grad():
+        torch._C._swap_tensor_impl(self, twin)
+    for name in ("_backward_hooks", "_post_accumulate_grad_hooks"):
+        hooks = getattr(self, name)
+        if hooks is not None:  # C++ calls them through the memory that was swapped away
+            setattr(self, name, None)
+            setattr(self, name, hooks)
+    if gradient is not None:
+        self.grad = move(gradient.detach(), seen_device(self), self.dtype)
+
+
+def _has_compatible_shallow_copy_type(input: torch.Tensor, from_: torch.Tensor) -> bool:
+    """Whether `input.data = from_` may be done; `Module.to` then keeps its parameters, and with them ties and
+    optimizers.
+
+    C++ answers below every mode, and for it a carrier is a meta tensor: dense CPU and CUDA memory are
+    compatible, meta's is not. Dynamo compares the names of the arguments with its own function's.
+    """
+    return input.layout == from_.layout and (seen_device(input) == META) == (seen_device(from_) == META)
+
+
+def _of_shadow(original: Callable[[torch.Tensor], Any]) -> Callable[[torch.Tensor], Any]:
+    """What C++ knows of a tensor's bytes: it shares them lazily where it holds them, which is in the
+    shadow.
+    """
+
+    def answer(tensor: torch.Tensor) -> Any:
+        record = None if engine.raw else memory_of(tensor)
+        return original(tensor if record is None or record.shadow is None else over(record.shadow, tensor))
+
+    return answer
+
+
+def install_tensors(patches: Patches, machine_engine: Engine) -> None:
+    """Replace what `torch.Tensor` and its storages answer."""
+    replaced: dict[str, Any] = {
+        "device": property(seen_device),
+        "is_cuda": property(lambda self: seen_device(self).type == "cuda"),
+        "is_cpu": property(lambda self: seen_device(self).type == "cpu"),
+        "is_meta": property(lambda self: seen_device(self).type == "meta"),
+        "get_device": _get_device,
+        "to": _to,
+        "cuda": _cuda,
+        "cpu": _cpu,
+        "type": _type,
+        "type_as": _type_as,
+        "copy_": _copy_,
+        "data_ptr": _data_ptr,
+        "numpy": _noted(_numpy, machine_engine),
+        "tolist": _noted(_tolist, machine_engine),
+        "new": _new,
+        "new_tensor": _new_tensor,
+        "record_stream": _record_stream,
+        "share_memory_": _share_memory,
+        "is_shared": _is_shared,
+        "data": property(_Base.data.__get__, _set_data, _Base.data.__delete__),  # type: ignore[attr-defined]
+        "__getitem__": _getitem,
+        "__setitem__": _setitem,
+        "__deepcopy__": _deepcopy,
+        "__repr__": _shown(_repr, machine_engine),
+        **{name: _number(name, machine_engine) for name in _NUMBERS},
+    }
+    allowed = list(_Uninitialized._allowed_methods)
+    for name, value in replaced.items():
+        if isinstance(value, FunctionType):
+            value.__name__ = name  # a torch function mode knows methods by their names
+        method = _overridable(value) if name in _OVERRIDABLE else value
+        if getattr(Tensor, name) in allowed:
+            allowed.append(method)
+        patches.attribute(Tensor, name, method)
+    patches.attribute(_Uninitialized, "_allowed_methods", allowed)
+    patches.attribute(torch._C._nn, "_parse_to", _parse_to_on_machine)
+    patches.attribute(torch._C, "_group_tensors_by_device_and_dtype", _group_by_device_and_dtype)
+    patches.attribute(torch, "_has_compatible_shallow_copy_type", _has_compatible_shallow_copy_type)
+    patches.attribute(torch, "get_device", _get_device)
+    for name in ("_is_cow_tensor", "_data_address"):
+        patches.attribute(torch._C, name, _of_shadow(getattr(torch._C, name)))
+    patches.attribute(torch.UntypedStorage, "_sd", None)
+    patches.attribute(torch.UntypedStorage, "device", property(_storage_device))
+
+
+_OVERRIDABLE = frozenset(
+    "get_device to cuda cpu type type_as copy_ data_ptr numpy tolist new new_tensor record_stream "
+    "__getitem__ __setitem__".split()
+)
+"""Methods that are C++'s, and so ask a subclass first. Those that are Python's in torch ask by themselves."""
+
+
+def _overridable(method: Any) -> Any:
+    """`method`, after the `__torch_function__` of a subclass or of a mode."""
+
+    @functools.wraps(method)
+    def asking(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        if has_torch_function_unary(self) and not engine.raw:
+            return handle_torch_function(asking, (self,), self, *args, **kwargs)
+        return method(self, *args, **kwargs)
+
+    return asking
+
+
+_storage_raw_device: Any = torch._C.StorageBase.device.__get__  # type: ignore[attr-defined]
+
+
+def _storage_device(self: torch.UntypedStorage) -> torch.device:
+    record = None if engine.raw else self._sd  # type: ignore[attr-defined]
+    if record.__class__ is Memory:
+        device: torch.device = record.device
+        return device
+    found: torch.device = _storage_raw_device(self)
+    return found
+
+
+def _group_by_device_and_dtype(lists: list[list[Any]], with_indices: bool = False) -> dict[Any, Any]:
+    """Optimizers group their tensors by device, which C++ would see as one.
+
+    Returns what torch's own function does: {(device, dtype): (lists, indices)}.
+    """
+    groups: dict[Any, tuple[list[list[Any]], list[int]]] = {}
+    for position, first in enumerate(lists[0]):
+        lists_of_group, indices = groups.setdefault(
+            (seen_device(first), first.dtype), ([[] for _ in lists], [])
+        )
+        for own, values in zip(lists_of_group, lists, strict=True):
+            if values:
+                own.append(values[position])
+        if with_indices:
+            indices.append(position)
+    return groups
+
+
+def _parse_to_on_machine(*args: Any, **kwargs: Any) -> Any:
+    """What `Module.to` understands: also integers as devices, and tensors, whose device C++ would see as
+    meta.
+    """
+    state = current_state()
+    like = args[0] if args and isinstance(args[0], Tensor) else kwargs.get("tensor")
+    if isinstance(like, Tensor):
+        _, dtype, non_blocking, memory_format = _parse_to(*args, **kwargs)
+        return seen_device(like), dtype, non_blocking, memory_format
+    if args and isinstance(args[0], int) and not isinstance(args[0], bool):
+        args = (state.device(args[0]), *args[1:])
+    if isinstance(kwargs.get("device"), int):
+        kwargs["device"] = state.device(kwargs["device"])
+    return _parse_to(*args, **kwargs)
+
+
+__all__ = ["Helper", "TorchDevice", "host_copy", "install_tensors", "move", "seen_device"]

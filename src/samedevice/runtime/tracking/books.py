@@ -1,0 +1,157 @@
+"""Who owns which memory: gives storages their record and enters them into the ledger."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import torch
+
+from samedevice.provenance import Site
+from samedevice.runtime.state.ledger import OutOfDeviceMemoryError
+from samedevice.runtime.state.memory import Memory, carrier, raw_is_meta, storage_of, tensors_in
+from samedevice.runtime.state.parts import of_parts, parts_of
+from samedevice.runtime.tracking.recorder import Recorder
+from samedevice.runtime.state.machine_state import CPU, MachineState
+
+_ADDRESS_OF_FIRST = 1 << 44
+_PACKAGE_FOLDER = str(Path(__file__).parent.parent) + "/"
+_TORCH_FOLDER = str(Path(torch.__file__).parent)
+_MACHINERY = frozenset(
+    f"{_TORCH_FOLDER}/{name}.py"
+    for name in (
+        "_compile", "_dynamo/eval_frame", "_ops", "_subclasses/fake_tensor", "_subclasses/functional_tensor",
+        "fx/experimental/proxy_tensor", "utils/_python_dispatch", "utils/_stats",
+    )
+)  # fmt: skip
+"""Code of torch that stands between an operator and what a dispatch mode does with it."""
+
+
+def caller() -> FrameType:
+    """The frame that called into the machine; torch's own modes, and composite operators that were taken
+    apart, are within.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and (
+        frame.f_code.co_filename.startswith(_PACKAGE_FOLDER) or frame.f_code.co_filename in _MACHINERY
+    ):
+        frame = frame.f_back
+    assert frame is not None, "an operator runs on behalf of some code"
+    return frame
+
+
+class Books:
+    """The records of one machine."""
+
+    def __init__(self, state: MachineState, recorder: Recorder, value_limit: int) -> None:
+        self.state = state
+        self.recorder = recorder
+        self._filter = recorder.filter
+        self.value_limit = value_limit
+        self._next_address = _ADDRESS_OF_FIRST
+
+    def site(self) -> Site | None:
+        """Where the running operator was called from: the innermost line outside torch and this package."""
+        return self._filter.site(sys._getframe(1))
+
+    def adopt(
+        self,
+        tensor: torch.Tensor,
+        device: torch.device,
+        site: Site | None,
+        *,
+        moved: Site | None = None,
+        nbytes: int = -1,
+    ) -> torch.Tensor:
+        """Make a meta tensor's memory belong to `device`; memory that belongs somewhere already stays."""
+        try:
+            storage = storage_of(tensor)
+        except NotImplementedError:
+            tensor._sd = Memory(device, virtual=True, made=site, moved=moved)  # type: ignore[attr-defined]
+            return tensor
+        if type(storage._sd) is Memory:
+            return tensor
+        record = Memory(device, virtual=True, made=site, moved=moved)
+        if device.type == "cuda":
+            self.book(record, device.index, storage.nbytes() if nbytes < 0 else nbytes)
+        else:
+            record.address = self.address(storage.nbytes() if nbytes < 0 else nbytes)
+        storage._sd = record
+        return tensor
+
+    def address(self, nbytes: int) -> int:
+        """A virtual address of its own for so many bytes."""
+        address = self._next_address
+        self._next_address = address + ((nbytes + 1023) & -512)
+        return address
+
+    def book(self, record: Memory, index: int, nbytes: int) -> None:
+        """Enter memory into a GPU's ledger. Raises torch.OutOfMemoryError when it does not fit."""
+        state = self.state
+        if not state.initialized:
+            state.initialize()
+        try:
+            record.book(state.ledger(index), nbytes, self.address(nbytes))
+        except OutOfDeviceMemoryError as error:
+            raise self.recorder.out_of_memory(state, index, error.requested, caller()) from None
+
+    def rebook(self, record: Memory, storage: torch.UntypedStorage, before: int) -> None:
+        """The storage was `before` bytes large. Raises torch.OutOfMemoryError, with its old size back, when
+        it does not fit.
+        """
+        try:
+            record.rebook(storage.nbytes())
+        except OutOfDeviceMemoryError as error:
+            storage.resize_(before)
+            raise self.recorder.out_of_memory(
+                self.state, record.device.index, error.requested, caller()
+            ) from None
+
+    def note_host(self, result: Any, site: Site | None) -> None:
+        """Remember where host memory was made."""
+        for tensor in tensors_in(result):
+            try:
+                storage = storage_of(tensor)
+            except NotImplementedError:
+                continue
+            if storage._sd is None and not raw_is_meta(tensor):
+                storage._sd = Memory(CPU, virtual=False, made=site)
+
+    def with_value(
+        self,
+        value: torch.Tensor,
+        device: torch.device,
+        site: Site | None,
+        *,
+        moved: Site | None = None,
+        assumed: bool = False,
+    ) -> torch.Tensor:
+        """A virtual tensor on `device` with the values of a CPU tensor, whose memory it takes over."""
+        if value.layout != torch.strided:
+            parts = [
+                self.with_value(part, device, site, moved=moved, assumed=assumed) for part in parts_of(value)
+            ]
+            return of_parts(parts, value)
+        made = carrier(value.size(), value.stride(), value.dtype)
+        storage = storage_of(made)
+        nbytes = storage.nbytes()
+        if nbytes <= self.value_limit or device.type == "cpu":
+            source = value.untyped_storage()
+            if source.nbytes() != nbytes or value.storage_offset() or value.is_conj() or value.is_neg():
+                own = torch.empty_strided(value.size(), value.stride(), dtype=value.dtype)
+                own.copy_(value)
+                source = own.untyped_storage()
+        else:
+            source = None
+        self.adopt(made, device, site, moved=moved, nbytes=nbytes)
+        storage._sd.shadow = source
+        storage._sd.assumed = assumed
+        return made
+
+    def host_record(self, made: Site | None, moved: Site | None, *, assumed: bool) -> Memory:
+        """The record of real host memory."""
+        record = Memory(CPU, virtual=False, made=made, moved=moved)
+        record.assumed = assumed
+        return record

@@ -1,0 +1,408 @@
+"""Turns what the engine refuses into events, each distinct statement once.
+
+Looking for names is slow and happens only when a statement is refused for the first time.
+"""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import FrameType
+from typing import Any, Literal, TypeVar
+
+import torch
+
+from samedevice.events import Event, EventKind, Operand, Place, Running
+from samedevice.provenance import FrameFilter, Site, call_at, resolve
+from samedevice.runtime.tracking.ingredients import ingredients, keeper
+from samedevice.runtime.state.memory import Helper, Memory, engine, storage_of
+from samedevice.runtime.state.operators import Operator
+from samedevice.runtime.state.machine_state import MachineState
+from samedevice.runtime._surroundings import (
+    Names,
+    device_map,
+    identity,
+    modules_held,
+    modules_in,
+    name_of,
+    parameter_names,
+    processes,
+    running,
+    versions,
+)
+
+OnMismatch = Literal["record", "raise"]
+Named = Sequence[tuple[str, torch.Tensor, bool]]
+Bare = Sequence[tuple[str, torch.device]]
+"""Operands that are no tensors: a generator, a process group."""
+
+_STACK_LIMIT = 60
+_READS_LIMIT = 1000
+_COMBINATIONS_LIMIT = 64
+_Raised = TypeVar("_Raised", bound=Exception)
+
+
+_EXABYTE = 1 << 60
+"""What CUDA's allocator refuses at the door."""
+
+
+class Recorder:
+    """Collects the events of one machine."""
+
+    def __init__(
+        self,
+        frame_filter: FrameFilter,
+        on_mismatch: OnMismatch,
+        observer: Callable[[Event], None] | None = None,
+    ) -> None:
+        self.filter = frame_filter
+        self.on_mismatch = on_mismatch
+        self.events: list[Event] = []
+        self.counts: list[int] = []
+        self._observer = observer
+        self._index: dict[Any, int] = {}
+        self._assumed: dict[Site, None] = {}
+        self._asked: dict[Site, None] = {}
+
+    def start_over(self) -> None:
+        """Forget what was seen: the same statement is an event again."""
+        self.events = []
+        self.counts = []
+        self._index = {}
+        self._assumed = {}
+        self._asked = {}
+
+    def read_assumed(self, frame: FrameType, *, number: bool) -> None:
+        """The program reads a value that nobody computed; `number` tells floats, as losses are, from flags
+        and indices.
+        """
+        site = self.filter.site(frame)
+        if site is None or len(self._assumed) >= _READS_LIMIT:
+            return
+        self._assumed[site] = None
+        if (
+            site not in self._asked
+            and not self._asked_by_torch(frame)
+            and (number or self.filter.of_user(site[0].co_filename))
+        ):
+            self._asked[site] = None
+
+    def _asked_by_torch(self, frame: FrameType) -> bool:
+        """Whether torch itself wants the value, for a check of its own: a script that asks does so by a
+        method of the tensor.
+        """
+        for each in _outwards(frame):
+            file = each.f_code.co_filename
+            if not file.startswith(_PASSES_ON):
+                return self.filter.internal(file)
+        return True
+
+    @property
+    def asked_values(self) -> list[Place]:
+        """Where the script, or a library for a number that it shows, asked for values that nobody computed,
+        each line once.
+
+        Flags and indices that a library reads for itself are not among them: a mask's test, the end of a
+        generation.
+        """
+        return _places(self._asked)
+
+    @property
+    def assumed_reads(self) -> list[Place]:
+        """Where `read_assumed` was told of, in order, each statement once."""
+        return _places(self._assumed)
+
+    # -- what the engine reports
+
+    def refused(
+        self,
+        kind: EventKind,
+        op: str,
+        message: str,
+        named: Named,
+        devices: Sequence[torch.device],
+        frame: FrameType,
+        bare: Bare = (),
+        *,
+        certain: bool = False,
+    ) -> None:
+        """An operator got tensors that CUDA refuses to mix. Raises RuntimeError with CUDA's text when asked
+        to.
+
+        With `certain` it counts also within a backward that follows other events.
+        """
+        if self.events and not certain and torch._C._current_autograd_node() is not None:
+            # backward through a forward operator that was refused: on real hardware it would never run
+            return
+        event = self._note(kind, op, message, named, devices, frame, bare=bare)
+        if self.on_mismatch == "raise" and kind is not EventKind.UNCHECKED:
+            raise _as_raised(RuntimeError(message), event)
+
+    def unmaterialized(
+        self,
+        op: Operator,
+        named: Named,
+        devices: Sequence[torch.device],
+        home: torch.device,
+        frame: FrameType,
+    ) -> None:
+        """An operator met a tensor on the meta device."""
+        message = f"Tensor on device {home} is not on the expected device meta!"
+        event = self._note(EventKind.UNMATERIALIZED, op.name, message, named, devices, frame)
+        if self.on_mismatch == "raise":
+            raise _as_raised(RuntimeError(message), event)
+
+    def meta_copy(self, source: torch.Tensor, target: torch.device, frame: FrameType) -> None:
+        """A meta tensor, which has no data, is copied to a real device."""
+        message = "Cannot copy out of meta tensor; no data!"
+        named = [("self", source, False)]
+        event = self._note(
+            EventKind.UNMATERIALIZED, "aten._to_copy.default", message, named, [torch.device("meta")], frame
+        )
+        if self.on_mismatch == "raise":
+            raise _as_raised(NotImplementedError(message), event)
+
+    def duplicate_gpu(
+        self, op: Operator, message: str, named: Named, devices: Sequence[torch.device], frame: FrameType
+    ) -> None:
+        """Two ranks of a process group are on one GPU."""
+        event = self._note(EventKind.DUPLICATE_GPU, op.name, message, named, devices, frame)
+        if self.on_mismatch == "raise":
+            raise _as_raised(torch.distributed.DistBackendError(message), event)
+
+    def astray(
+        self,
+        op: Operator,
+        error: Exception | None,
+        named: Named,
+        devices: Sequence[torch.device],
+        home: torch.device,
+        frame: FrameType,
+    ) -> None:
+        """A collective got tensors that are not on `home`, the GPU of its group; `error` is what c10d raises,
+        None where NCCL waits.
+        """
+        event = self._note(
+            EventKind.COLLECTIVE, op.name, str(error or ""), named, devices, frame, bare=(("group", home),)
+        )
+        if self.on_mismatch == "raise" and error is not None:
+            raise _as_raised(error, event)
+
+    def launch_conflict(self, what: str, message: str, frame: FrameType) -> None:
+        """A library was asked for a placement that the launch forbids; the library itself refuses it sooner
+        or later.
+        """
+        asked = next(
+            (each for each in _outwards(frame) if self.filter.of_user(each.f_code.co_filename)), frame
+        )
+        self._note(EventKind.LAUNCH_CONFLICT, what, message, [], [], asked)
+
+    def generator(
+        self, op: Operator, message: str, own: torch.device, target: torch.device, frame: FrameType
+    ) -> None:
+        """A random operator got a generator of another device type than the tensor that it fills."""
+        event = self._note(
+            EventKind.GENERATOR, op.name, message, [], [], frame, bare=(("self", target), ("generator", own))
+        )
+        if self.on_mismatch == "raise":
+            raise _as_raised(RuntimeError(message), event)
+
+    def out_of_memory(
+        self, state: MachineState, index: int, requested: int, frame: FrameType
+    ) -> torch.OutOfMemoryError:
+        """The exception for an allocation that does not fit, recorded as an event."""
+        ledger = state.ledger(index)
+        for observe in list(state.memory_observers):
+            observe(index, requested, ledger.total, ledger.total - ledger.reserved)
+        message = (
+            "CUDA out of memory. Tried to allocate more than 1EB memory."
+            if requested >= _EXABYTE
+            else f"CUDA out of memory. Tried to allocate {_size(requested)}. GPU {index} has a total "
+            f"capacity of {_size(ledger.total)} of which {_size(ledger.total - ledger.reserved)} is free. Of "
+            f"the allocated memory {_size(ledger.allocated)} is allocated by PyTorch, and "
+            f"{_size(ledger.reserved - ledger.allocated)} is reserved by PyTorch but unallocated. If "
+            "reserved but unallocated memory is large try setting "
+            "PYTORCH_ALLOC_CONF=expandable_segments:True to avoid fragmentation.  See documentation for "
+            "Memory Management  (https://pytorch.org/docs/stable/notes/cuda.html#environment-variables)"
+        )
+        memory = {device: own.snapshot() for device, own in state.ledgers().items()}
+        event = self._note(EventKind.OUT_OF_MEMORY, "allocate", message, [], [], frame, memory=memory)
+        error = torch.OutOfMemoryError(message)
+        _as_raised(error, event)
+        return error
+
+    # -- events
+
+    def _note(
+        self,
+        kind: EventKind,
+        op: str,
+        message: str,
+        named: Named,
+        devices: Sequence[torch.device],
+        frame: FrameType,
+        memory: Any = None,
+        bare: Bare = (),
+    ) -> Event:
+        site = self.filter.site(frame)
+        quick = (kind, op, site)
+        index = self._index.get(quick)
+        event: Event | None = None
+        if (
+            index is None or self.on_mismatch == "raise"
+        ):  # an error carries its own event, also the second time
+            event = self._event(kind, op, message, named, devices, frame, memory or {})
+            event = replace(event, operands=(*event.operands, *(Operand(n, str(d), (), "") for n, d in bare)))
+        if index is None:
+            assert event is not None
+            # One statement may be reached through several instructions (a loop body that was unrolled, say).
+            same = (kind, op, event.at.file, event.at.line, event.at.function)
+            index = self._index.get(same)
+            if index is None:
+                index = len(self.events)
+                self.events.append(event)
+                self.counts.append(0)
+                self._index[same] = index
+                if self._observer is not None:
+                    self._observer(event)
+            self._index[quick] = index
+        self._meet(index, devices)
+        self.counts[index] += 1
+        return event if event is not None and self.on_mismatch == "raise" else self.events[index]
+
+    def _meet(self, index: int, devices: Sequence[torch.device]) -> None:
+        """Keep which devices met, where a statement fails with several combinations: a fix has to be right
+        for all.
+        """
+        met = tuple(str(device) for device in devices)
+        known = self.events[index]
+        if met and met not in known.met and len(known.met) < _COMBINATIONS_LIMIT:
+            self.events[index] = replace(known, met=(*known.met, met))
+
+    def _event(
+        self,
+        kind: EventKind,
+        op: str,
+        message: str,
+        named: Named,
+        devices: Sequence[torch.device],
+        frame: FrameType,
+        memory: Any,
+    ) -> Event:
+        frames = list(self.filter.frames(frame))[:_STACK_LIMIT]
+        engine_was_raw, engine.raw = engine.raw, True
+        try:
+            modules = modules_in(_outwards(frame))
+            names = parameter_names(modules or modules_held(frames))
+            spoken = Names(frames)
+            operands = tuple(
+                _operand(name, tensor, device, names, spoken, frames)
+                for (name, tensor, _), device in zip(named, devices, strict=True)
+            )
+            module = name_of(modules)
+            around = _surroundings(modules)
+        finally:
+            engine.raw = engine_was_raw
+        places = [_place(each) for each in frames]
+        user = next((_place(each) for each in frames if self.filter.of_user(each.f_code.co_filename)), None)
+        outside = places[0] if places else Place("<unknown>", 0, "<unknown>")
+        return Event(
+            kind=kind,
+            op=op,
+            message=message,
+            at=outside,
+            user_at=user,
+            module=module,
+            operands=operands,
+            stack=tuple(reversed(places)),
+            memory=memory,
+            running=around[0],
+            device_map=around[1],
+            versions=versions(),
+            processes=processes(),
+            met=(tuple(str(device) for device in devices),) if devices else (),
+        )
+
+
+_TORCH = str(Path(torch.__file__).parent) + "/"
+_PASSES_ON = (
+    str(Path(__file__).parent.parent) + "/",
+    *(_TORCH + name for name in ("_tensor.py", "_tensor_str.py")),
+)
+"""Files whose frames ask on behalf of those who called them."""
+
+
+def _places(sites: Iterable[Site]) -> list[Place]:
+    places = [place for place in map(resolve, sites) if place is not None]
+    return list({(place.file, place.line): place for place in places}.values())
+
+
+def _surroundings(modules: Sequence[torch.nn.Module]) -> tuple[tuple[Running, ...], dict[str, str]]:
+    """A module's own methods may be overridden and fail; then the event goes without."""
+    try:
+        return running(modules), device_map(modules)
+    except Exception:
+        return (), {}
+
+
+def _as_raised(error: _Raised, event: Event) -> _Raised:
+    error.samedevice_event = event  # type: ignore[attr-defined]  # how callers find the event again
+    return error
+
+
+def _place(frame: FrameType) -> Place:
+    code = frame.f_code
+    text = linecache.getline(code.co_filename, frame.f_lineno, frame.f_globals).strip()
+    return Place(code.co_filename, frame.f_lineno, code.co_name, text, call_at(code, frame.f_lasti, text))
+
+
+def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
+    """A frame and its callers, innermost first."""
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def _operand(
+    name: str,
+    tensor: torch.Tensor,
+    device: torch.device,
+    names: dict[int, list[tuple[str, str]]],
+    spoken: Names,
+    frames: Sequence[FrameType],
+) -> Operand:
+    try:
+        record = storage_of(tensor)._sd
+    except NotImplementedError:
+        record = None
+    key = identity(tensor)
+    known = names.get(key, [])
+    memory = record if type(record) is Memory else None
+    made = record.made if isinstance(record, (Memory, Helper)) else None
+    return Operand(
+        name=name,
+        device=str(device),
+        shape=tuple(int(size) for size in tensor.shape),
+        dtype=str(tensor.dtype).removeprefix("torch."),
+        parameter=known[0][0] if known else None,
+        made=resolve(made),
+        moved=resolve(memory.moved if memory else None),
+        role=known[0][1] if known else None,
+        tied=tuple(other for other, _ in known[1:]),
+        assumed=memory is not None and memory.uncomputed,
+        local=spoken.local(key),
+        argument=spoken.argument(key),
+        holder=spoken.holder(key),
+        kept_by=None if known else keeper(tensor, spoken.local(key), frames),
+        ingredients=() if known or (memory is not None and memory.moved) else ingredients(tensor, frames),
+    )
+
+
+def _size(nbytes: int) -> str:
+    if nbytes >= 1 << 30:
+        return f"{nbytes / (1 << 30):.2f} GiB"
+    if nbytes >= 1 << 20:
+        return f"{nbytes / (1 << 20):.2f} MiB"
+    return f"{nbytes / (1 << 10):.2f} KiB"
