@@ -267,12 +267,12 @@ def as_on_hardware() -> Any:
     """Errors of a virtual machine carry nothing in here that errors of real hardware do not."""
     from samedevice.runtime.tracking import recorder
 
-    kept = _recorder._as_raised
-    _recorder._as_raised = lambda error, event: error
+    kept = recorder._as_raised
+    recorder._as_raised = lambda error, event: error
     try:
         yield
     finally:
-        _recorder._as_raised = kept
+        recorder._as_raised = kept
 
 
 @contextlib.contextmanager

@@ -167,12 +167,12 @@ def rows_consulted(names: list[str]) -> Counter[str]:
         seen.add(op)
         return row_for(op)
 
-    _settling.row_for = noting  # type: ignore[assignment]  # the same signature, uncached
+    settling.row_for = noting  # type: ignore[assignment]  # the same signature, uncached
     try:
         for name in names:
             replay(name, None)
     finally:
-        _settling.row_for = row_for
+        settling.row_for = row_for
     counts: Counter[str] = Counter()
     for op in seen:
         row = row_for(op)

@@ -24,9 +24,9 @@ import torch.utils.checkpoint
 
 from samedevice.machines import parse_machine
 from samedevice.runtime import VirtualMachine
-from samedevice.runtime.state.memory import engine
 from samedevice.runtime.patching.patches import Patches
 from samedevice.runtime.state.machine_state import entered
+from samedevice.runtime.state.memory import engine
 
 OWNERS: list[Any] = [
     torch,

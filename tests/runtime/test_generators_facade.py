@@ -11,7 +11,7 @@ from torch import nn
 
 from samedevice.machines import parse_machine
 from samedevice.runtime import VirtualMachine
-from samedevice.runtime.cuda.generators import generator_device
+from samedevice.runtime.state import generator_device
 
 RealGenerator = torch.Generator
 EARLY = torch.Generator()

@@ -82,8 +82,7 @@ def _event(
     outer: FrameType | None,
     met: list[tuple[str, torch.Tensor]] | None,
 ) -> Event | None:
-    from samedevice.provenance import FrameFilter
-    from samedevice.runtime import surroundings
+    from samedevice.provenance import FrameFilter, surroundings
 
     torch = sys.modules["torch"]
     assert torch.__file__ is not None
@@ -135,7 +134,7 @@ def _made(
     modules: list[torch.nn.Module],
     operands: tuple[Operand, ...],
 ) -> Event:
-    from samedevice.runtime import surroundings
+    from samedevice.provenance import surroundings
 
     meta = any(operand.device == "meta" for operand in operands) or bool(_META.search(str(error)))
     return Event(
@@ -151,7 +150,7 @@ def _made(
         module=surroundings.name_of(modules),
         operands=operands,
         stack=stack,
-        running=surroundings.running(modules),
+        running=surroundings.running(modules, lambda tensor: tensor.device),
         device_map=surroundings.device_map(modules),
         versions=surroundings.versions(),
         processes=surroundings.processes(),

@@ -200,7 +200,7 @@ def _places_below(module: torch.nn.Module) -> bool:
 
 def _key(tensor: torch.Tensor) -> tuple[Any, ...]:
     """The same for tensors that are the same memory; tensors without memory are themselves."""
-    from samedevice.runtime import surroundings
+    from samedevice.provenance import surroundings
 
     identity = 0 if str(tensor.device) == "meta" else surroundings.identity(tensor)
     return (identity, tensor.storage_offset(), tuple(tensor.shape)) if identity else (id(tensor),)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from samedevice.runtime import _surroundings as surroundings
 from samedevice.runtime.machine import VirtualMachine
 
-__all__ = ["VirtualMachine", "surroundings"]
+__all__ = ["VirtualMachine"]

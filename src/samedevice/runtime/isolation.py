@@ -15,10 +15,9 @@ from typing import Any
 
 import torch
 
-from samedevice.runtime.state.ledger import DeviceLedger
-from samedevice.runtime.patching.patches import Patches
-from samedevice.runtime.state.machine_state import MachineState
-from samedevice.runtime.cuda.streams import forget_current_streams
+from samedevice.runtime.cuda import forget_current_streams
+from samedevice.runtime.patching import Patches
+from samedevice.runtime.state import DeviceLedger, MachineState
 
 _AUTOCAST = ("cuda", "cpu")
 

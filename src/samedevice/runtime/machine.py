@@ -18,46 +18,59 @@ import torch
 from samedevice.events import DeviceMemory, Event, Place
 from samedevice.machines import Machine
 from samedevice.provenance import FrameFilter
-from samedevice.runtime.cuda.accelerator import install_accelerator
-from samedevice.runtime.kernels.attention import install_attention
-from samedevice.runtime.kernels.autocast import install_autocast
-from samedevice.runtime.host.compile import install_compile
-from samedevice.runtime.kernels.composite_repairs import install_composite_repairs
-from samedevice.runtime.host.conflicts import install_conflicts
-from samedevice.runtime.kernels.ctc import install_ctc
-from samedevice.runtime.cuda.torch_cuda import forget_initialization, install_cuda
-from samedevice.runtime.kernels.device_checks import install_device_checks
-from samedevice.runtime.kernels.dropout import install_dropout
-from samedevice.runtime.engine.engine import Engine, VirtualDeviceMode
-from samedevice.runtime.tensors.dlpack import install_exchange
-from samedevice.runtime.tensors.factories import install_factories
-from samedevice.runtime.cuda.generators import install_generators
-from samedevice.runtime.checkpoints.ghost import install_ghosts
-from samedevice.runtime.tensors.gradient_checks import install_gradient_checks
-from samedevice.runtime.tensors.gradients import install_gradients, send_gradient_back
-from samedevice.runtime.host.graphs import install_graphs
+from samedevice.runtime.checkpoints import (
+    install_ghosts,
+    install_safe_open,
+    install_safetensors,
+    install_serialization,
+)
+from samedevice.runtime.cuda import (
+    forget_initialization,
+    install_accelerator,
+    install_cuda,
+    install_generators,
+    install_nvml,
+    install_parallel,
+)
+from samedevice.runtime.distributed import (
+    Collectives,
+    install_own_ranks,
+    install_process_groups,
+    install_reducer,
+)
+from samedevice.runtime.engine import Engine, VirtualDeviceMode, install_wording, install_wrappers, tidy
+from samedevice.runtime.host import (
+    install_compile,
+    install_conflicts,
+    install_forks,
+    install_graphs,
+    install_launches,
+    install_threads,
+    install_torchscript,
+)
 from samedevice.runtime.isolation import Settings, start_over
-from samedevice.runtime.host.launches import install_launches
-from samedevice.runtime.host.loader import install_forks
-from samedevice.runtime.cuda.nvml import install_nvml
-from samedevice.runtime.distributed.own_ranks import install_own_ranks
-from samedevice.runtime.cuda.data_parallel import install_parallel
-from samedevice.runtime.patching.patches import Patches
-from samedevice.runtime.distributed.process_groups import install_process_groups
-from samedevice.runtime.tracking.recorder import OnMismatch, Recorder
-from samedevice.runtime.kernels.recurrent import install_recurrent
-from samedevice.runtime.distributed.reducer import install_reducer
-from samedevice.runtime.checkpoints.safe_open import install_safe_open
-from samedevice.runtime.checkpoints.safetensors import install_safetensors
-from samedevice.runtime.checkpoints.serialization import install_serialization
-from samedevice.runtime.tensors.sharing import install_sharing
-from samedevice.runtime.state.machine_state import MachineState, pop_state, push_state
-from samedevice.runtime.tensors.storages import install_storages
-from samedevice.runtime.tensors.tensor import install_tensors
-from samedevice.runtime.host.threads import install_threads
-from samedevice.runtime.host.torchscript import install_torchscript
-from samedevice.runtime.engine.wording import install_wording, tidy
-from samedevice.runtime.engine.wrappers import install_wrappers
+from samedevice.runtime.kernels import (
+    install_attention,
+    install_autocast,
+    install_composite_repairs,
+    install_ctc,
+    install_device_checks,
+    install_dropout,
+    install_recurrent,
+)
+from samedevice.runtime.patching import Patches
+from samedevice.runtime.state import MachineState, pop_state, push_state
+from samedevice.runtime.tensors import (
+    install_exchange,
+    install_factories,
+    install_gradient_checks,
+    install_gradients,
+    install_sharing,
+    install_storages,
+    install_tensors,
+    send_gradient_back,
+)
+from samedevice.runtime.tracking import OnMismatch, Recorder
 
 _entering = threading.RLock()
 _inside: list[VirtualMachine] = []
@@ -234,6 +247,7 @@ class VirtualMachine:
         install_nvml(patches)
         install_parallel(patches)
         install_process_groups(patches, self._assumed_ranks)
+        self._engine.collectives = Collectives(self._engine.books)
         install_own_ranks(patches, self.state)
         install_reducer(patches)
         install_factories(patches)

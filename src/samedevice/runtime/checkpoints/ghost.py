@@ -23,10 +23,9 @@ from typing import Any
 import torch
 
 from samedevice.errors import CheckpointError
-from samedevice.runtime.engine.engine import Engine
-from samedevice.runtime.patching.imports import when_imported
-from samedevice.runtime.state.memory import engine as engine_state
-from samedevice.runtime.patching.patches import Patches
+from samedevice.runtime.engine import Engine
+from samedevice.runtime.patching import Patches, when_imported
+from samedevice.runtime.state import engine as engine_state
 
 SHARD_BYTES = 5 << 30
 """Size of one file of a sharded ghost, as `save_pretrained` of transformers 4 splits."""

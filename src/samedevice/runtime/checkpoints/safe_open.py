@@ -14,11 +14,9 @@ from typing import Any
 
 import torch
 
-from samedevice.runtime.tracking.books import Books
-from samedevice.runtime.patching.imports import when_imported
-from samedevice.runtime.state.memory import Memory, storage_of
-from samedevice.runtime.patching.patches import Patches
-from samedevice.runtime.state.machine_state import current_state, entered
+from samedevice.runtime.patching import Patches, when_imported
+from samedevice.runtime.state import Memory, current_state, entered, storage_of
+from samedevice.runtime.tracking import Books
 
 _TORCH = ("pt", "torch", "pytorch")
 _GPU = re.compile(r"cuda(?::(\d+))?")

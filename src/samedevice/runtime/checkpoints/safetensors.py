@@ -22,12 +22,10 @@ from typing import Any, NamedTuple
 import torch
 
 from samedevice.errors import UnsupportedFeatureError
-from samedevice.runtime.engine.engine import Engine
-from samedevice.runtime.patching.imports import when_imported
-from samedevice.runtime.state.memory import VALUE_LIMIT, memory_of, value_of
-from samedevice.runtime.patching.patches import Patches
-from samedevice.runtime.checkpoints.serialization import warn_of_unknown
-from samedevice.runtime.engine.transfers import HOST_LIMIT
+from samedevice.runtime.engine import HOST_LIMIT, Engine
+from samedevice.runtime.patching import Patches, when_imported
+from samedevice.runtime.state import VALUE_LIMIT, memory_of, value_of
+from samedevice.runtime.tracking import warn_of_unknown
 
 _NOTE, _RANGES = "samedevice", "samedevice_holes"
 _PEEK = 4096

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import json
 import os
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -22,30 +21,14 @@ import torch
 import torch.serialization
 
 from samedevice.errors import UnsupportedFeatureError
-from samedevice.provenance import resolve
-from samedevice.runtime.tracking.books import Books
-from samedevice.runtime.engine.engine import Engine
-from samedevice.runtime.state.memory import VALUE_LIMIT, Memory, is_virtual
-from samedevice.runtime.patching.patches import Patches
-from samedevice.runtime.state.machine_state import CPU
-from samedevice.runtime.tensors.storages import host_bytes, known_bytes, virtual_storage
+from samedevice.runtime.engine import Engine
+from samedevice.runtime.patching import Patches
+from samedevice.runtime.state import CPU, VALUE_LIMIT, Memory, is_virtual
+from samedevice.runtime.tensors import host_bytes, known_bytes, virtual_storage
+from samedevice.runtime.tracking import Books, warn_of_unknown
 
 Storage: Any = torch.UntypedStorage
 _UNKNOWN_RECORD = "samedevice_unknown"
-
-
-def warn_of_unknown(books: Books, count: int, total: int, what: str) -> None:
-    """Say that a file lacks values, at the line that writes it."""
-    place = resolve(books.site())
-    text = (
-        f"samedevice: {what} holds zeros in place of {count} of its {total} tensors: a virtual machine does "
-        "not know the values "
-        "of large GPU tensors. Do not use this file for anything but another virtual run."
-    )
-    if place is None:
-        warnings.warn(text, UserWarning, stacklevel=2)
-    else:
-        warnings.warn_explicit(text, UserWarning, place.file, place.line)
 
 
 class _Writer:

@@ -18,9 +18,9 @@ from samedevice.runtime.cuda.driver import (
     memory_info,
     reset_peaks,
 )
-from samedevice.runtime.patching.patches import Patches
-from samedevice.runtime.state.machine_state import current_state
 from samedevice.runtime.cuda.streams import Stream, current_stream, select_stream, synchronize
+from samedevice.runtime.patching import Patches
+from samedevice.runtime.state import current_state
 
 # c10/core/DeviceCapability.h for CUDA: every type but those that only other backends have.
 _CUDA_DTYPES = frozenset(

@@ -13,8 +13,8 @@ from typing import Any
 
 from samedevice.errors import UnsupportedFeatureError
 from samedevice.runtime.cuda.driver import memory_info, synchronize_device
-from samedevice.runtime.state.machine_state import current_state
 from samedevice.runtime.cuda.streams import stream_book
+from samedevice.runtime.state import current_state
 
 
 class cudaError(IntEnum):  # the runtime's own name

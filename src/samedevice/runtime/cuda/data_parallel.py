@@ -15,8 +15,8 @@ import torch.nn.parallel._functions
 
 from samedevice.errors import UnsupportedFeatureError
 from samedevice.runtime.cuda.build import NCCL_VERSION
-from samedevice.runtime.patching.patches import Patches
-from samedevice.runtime.state.machine_state import CPU, current_state
+from samedevice.runtime.patching import Patches
+from samedevice.runtime.state import CPU, current_state
 
 
 def _gpu(index: int) -> torch.device:

@@ -17,10 +17,9 @@ import torch
 
 from samedevice.errors import UnsupportedFeatureError
 from samedevice.machines import Machine
-from samedevice.runtime.state.allocator_stats import allocator_stats
 from samedevice.runtime.cuda.build import CUDA_VERSION_NUMBER
-from samedevice.runtime.state.machine_state import MachineState, TorchDevice, current_state
 from samedevice.runtime.cuda.streams import _CUDA_DEVICE_TYPE, select_stream, sleep, stream_book, synchronize
+from samedevice.runtime.state import MachineState, TorchDevice, allocator_stats, current_state
 
 INITIALIZATION_ERROR = (
     "CUDA error: initialization error\nCUDA kernel errors might be asynchronously reported at some other API "

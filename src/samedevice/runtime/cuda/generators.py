@@ -13,11 +13,15 @@ from typing import Any, overload
 
 import torch
 
-from samedevice.runtime.patching.imports import when_imported
-from samedevice.runtime.patching.patches import Patches
-from samedevice.runtime.patching.rebind import rebind
-from samedevice.runtime.state.machine_state import CPU, TorchDevice, current_state
-from samedevice.runtime.state.virtual_generator import TorchGenerator, VirtualGenerator, virtual_state, whole
+from samedevice.runtime.patching import Patches, rebind, when_imported
+from samedevice.runtime.state import (
+    CPU,
+    TorchDevice,
+    TorchGenerator,
+    VirtualGenerator,
+    current_state,
+    whole,
+)
 
 
 class _GeneratorType(type):
@@ -41,12 +45,6 @@ class Generator(metaclass=_GeneratorType):
     """`torch.Generator` inside a machine."""
 
     __module__ = "torch"
-
-
-def generator_device(generator: torch._C.Generator) -> torch.device:
-    """Where a generator lives: a virtual GPU or the host."""
-    state = virtual_state(generator)
-    return generator.device if state is None else state.device
 
 
 class DefaultGenerators(Sequence[torch._C.Generator]):

@@ -13,8 +13,8 @@ from typing import Any
 
 import torch
 
-from samedevice.runtime.patching.patches import Patches
-from samedevice.runtime.state.machine_state import TorchDevice, current_state
+from samedevice.runtime.patching import Patches
+from samedevice.runtime.state import TorchDevice, current_state
 
 _DTYPES = {
     "BFloat16Tensor": torch.bfloat16,

@@ -20,9 +20,9 @@ import torch
 from samedevice.errors import UnsupportedFeatureError
 from samedevice.runtime.cuda.build import DRIVER_CUDA_VERSION_NUMBER, DRIVER_VERSION
 from samedevice.runtime.cuda.driver import peer_access
-from samedevice.runtime.patching.patches import Patches
 from samedevice.runtime.cuda.properties import pci_bus
-from samedevice.runtime.state.machine_state import current_state, gpu_uuid
+from samedevice.runtime.patching import Patches
+from samedevice.runtime.state import current_state, gpu_uuid
 
 _ERRORS = {
     "Uninitialized": (1, "Uninitialized"),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import uuid
 from dataclasses import dataclass
 
-from samedevice.runtime.state.machine_state import MachineState, gpu_uuid
+from samedevice.runtime.state import MachineState, gpu_uuid
 
 _KIB = 1024
 _MIB = 1024 * 1024

@@ -22,9 +22,8 @@ from weakref import WeakKeyDictionary
 import torch
 
 from samedevice.errors import UnsupportedFeatureError
-from samedevice.runtime.patching.patches import Patches
-from samedevice.runtime.patching.rebind import rebind
-from samedevice.runtime.state.machine_state import MachineState, TorchDevice, current_state
+from samedevice.runtime.patching import Patches, rebind
+from samedevice.runtime.state import MachineState, TorchDevice, current_state
 
 # The classes themselves: inside a machine torch's names are replaced.
 TorchStream = torch._C.Stream

@@ -33,11 +33,10 @@ from samedevice.runtime.cuda.cudart import CUDART
 from samedevice.runtime.cuda.driver import EMULATED, exchange_device, is_in_bad_fork, refuse
 from samedevice.runtime.cuda.driver import UNSUPPORTED as UNSUPPORTED_C
 from samedevice.runtime.cuda.legacy_tensors import install_legacy_tensors
-from samedevice.runtime.patching.patches import Patches
 from samedevice.runtime.cuda.properties import DeviceProperties, device_properties
-from samedevice.runtime.patching.rebind import rebind
-from samedevice.runtime.state.machine_state import current_state
 from samedevice.runtime.cuda.streams import _CUDA_DEVICE_TYPE, install_streams
+from samedevice.runtime.patching import Patches, rebind
+from samedevice.runtime.state import current_state
 
 EMULATED_NAMES = frozenset(
     """

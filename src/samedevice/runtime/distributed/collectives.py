@@ -4,7 +4,7 @@ assumed equal.
 Note [One exchange]
 Every collective of a group is one exchange: all ranks tell what they call, and everyone gets everyone's
 bytes; what the collective means is then computed by each rank alone, reductions in the order of the ranks.
-The bytes go over a CPU group that the group carries (see `_process_groups`). Whether bytes are sent depends
+The bytes go over a CPU group that the group carries (see `exchange`). Whether bytes are sent depends
 on their number only, which all ranks know alike: large tensors have no values here. Sends and receives are
 pairs of their own. A group of one process whose other ranks are assumed (`--ranks one`) differs in the
 exchange alone: everyone's bytes are one's own.
@@ -24,20 +24,28 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 import torch.distributed as dist
 
 from samedevice.errors import UnsupportedFeatureError
 from samedevice.events import EventKind
-from samedevice.runtime.state import plain
-from samedevice.runtime.tracking.books import Books, caller
-from samedevice.runtime.state.memory import Memory, carrier, memory_of, storage_of, tensors_in, value_of
-from samedevice.runtime.state.operators import Operator
-from samedevice.runtime.cuda.properties import pci_bus
-from samedevice.runtime.state.machine_state import CPU
-from samedevice.runtime.tracking.values import device_seen, forget, give_shadow, stand_in
+from samedevice.runtime.cuda import pci_bus
+from samedevice.runtime.distributed.exchange import Exchange, exchange_for, is_assumed
+from samedevice.runtime.state import (
+    CPU,
+    Memory,
+    Operator,
+    caller,
+    carrier,
+    memory_of,
+    plain,
+    storage_of,
+    tensors_in,
+    value_of,
+)
+from samedevice.runtime.tracking import Books, device_seen, forget, give_shadow, stand_in
 
 Tensor = torch.Tensor
 _c10d: Any = torch._C._distributed_c10d
@@ -73,26 +81,6 @@ class Piece:
     known: bool
     assumed: bool
     gpu: int
-
-
-class Exchange(Protocol):
-    """How the processes of a group reach each other."""
-
-    assumes: bool
-    """Whether there are no other processes and all ranks are assumed equal."""
-
-    def everyone(
-        self, header: list[int], data: torch.Tensor | None
-    ) -> list[tuple[list[int], torch.Tensor | None]]:
-        """Header and bytes of each rank, in their order. The header tells the number of bytes (-1: none are
-        sent), whether they are known, whether assumed, and the physical GPU.
-        """
-
-    def send(self, data: torch.Tensor, rank: int, tag: int) -> None:
-        """Send bytes to one rank, without waiting for it."""
-
-    def receive(self, data: torch.Tensor, rank: int, tag: int) -> Callable[[], None]:
-        """Receive as many bytes from one rank; what is returned waits for them."""
 
 
 class Collectives:
@@ -707,8 +695,6 @@ def exchange_of(group: Any, device: torch.device) -> Exchange:
     """How the ranks of a group exchange what is on `device`. Raises RuntimeError, as torch does, when the
     group takes no such tensors.
     """
-    from samedevice.runtime.distributed.process_groups import exchange_for
-
     return exchange_for(group._get_backend(device))
 
 
@@ -719,8 +705,6 @@ def takes_host(group: Any) -> bool:
 
 def _assumed(group: Any) -> bool:
     """Whether there are no other processes behind the group's host tensors."""
-    from samedevice.runtime.distributed.process_groups import is_assumed
-
     return is_assumed(group._get_backend(CPU))
 
 

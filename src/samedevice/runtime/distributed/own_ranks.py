@@ -14,8 +14,8 @@ from typing import Any
 import torch.distributed as dist
 import torch.distributed.distributed_c10d as c10d
 
-from samedevice.runtime.patching.patches import Patches
-from samedevice.runtime.state.machine_state import MachineState
+from samedevice.runtime.patching import Patches
+from samedevice.runtime.state import MachineState
 
 
 def install_own_ranks(patches: Patches, state: MachineState) -> None:

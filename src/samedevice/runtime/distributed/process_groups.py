@@ -7,7 +7,6 @@ send is what it has itself.
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -18,103 +17,20 @@ import torch.distributed as dist
 import torch.distributed.constants
 import torch.distributed.distributed_c10d as c10d
 
-from samedevice.errors import UnsupportedFeatureError
-from samedevice.runtime.state import plain
-from samedevice.runtime.distributed.collectives import Exchange
-from samedevice.runtime.state.memory import engine
-from samedevice.runtime.patching.patches import Patches
+from samedevice.runtime.distributed.exchange import (
+    AssumedExchange,
+    GlooExchange,
+    exchanges,
+    flush_all,
+    keep,
+    kept_alive,
+)
+from samedevice.runtime.patching import Patches
+from samedevice.runtime.state import engine
 
 _c10d: Any = torch._C._distributed_c10d
 _Gloo: Any = c10d.ProcessGroupGloo
 _TIMEOUT = timedelta(minutes=10)
-
-
-class GlooExchange:
-    """Exchanges bytes over a gloo backend, which is connected at the first exchange: NCCL meets the others no
-    sooner either.
-    """
-
-    assumes = False
-
-    def __init__(self, connect: Callable[[], Any]) -> None:
-        self._connect = connect
-        self._sent: list[tuple[Any, torch.Tensor]] = []
-
-    @functools.cached_property
-    def _backend(self) -> Any:
-        return self._connect()
-
-    def everyone(
-        self, header: list[int], data: torch.Tensor | None
-    ) -> list[tuple[list[int], torch.Tensor | None]]:
-        """Header and bytes of each rank."""
-        headers = self._gather(plain.tensor(header, dtype=torch.int64))
-        lengths = [int(told[0]) for told in headers]
-        longest = max(lengths)
-        if longest <= 0:
-            empty = plain.empty(0, dtype=torch.uint8)
-            return [
-                (told.tolist(), None if length < 0 else empty)
-                for told, length in zip(headers, lengths, strict=True)
-            ]
-        givers = [rank for rank, length in enumerate(lengths) if length > 0]
-        own = plain.zeros(longest, dtype=torch.uint8)
-        if data is not None:
-            own[: data.numel()] = data
-        parts = self._gather(own) if len(givers) > 1 else self._spread(own, givers[0])
-        return [
-            (told.tolist(), None if length < 0 else part[:length])
-            for told, length, part in zip(headers, lengths, parts, strict=True)
-        ]
-
-    def _gather(self, given: torch.Tensor) -> list[torch.Tensor]:
-        outputs = [torch.empty_like(given) for _ in range(self._backend.size())]
-        self._backend.allgather([outputs], [given]).wait()
-        return outputs
-
-    def _spread(self, data: torch.Tensor, root: int) -> list[torch.Tensor]:
-        options = dist.BroadcastOptions()
-        options.rootRank = root
-        options.rootTensor = 0
-        self._backend.broadcast([data], options).wait()
-        return [data] * self._backend.size()
-
-    def send(self, data: torch.Tensor, rank: int, tag: int) -> None:
-        """Send without waiting; the bytes stay until they are gone."""
-        self._sent = [(work, kept) for work, kept in self._sent if not work.is_completed()]
-        self._sent.append((self._backend.send([data], rank, tag), data))
-
-    def receive(self, data: torch.Tensor, rank: int, tag: int) -> Callable[[], None]:
-        """Start receiving; what is returned waits."""
-        work = self._backend.recv([data], rank, tag)
-        return lambda: (work.wait(), None)[1]
-
-    def flush(self) -> None:
-        """Wait for what was sent."""
-        while self._sent:
-            self._sent.pop(0)[0].wait()
-
-
-class AssumedExchange:
-    """A group whose other ranks are assumed to be like this one."""
-
-    assumes = True
-
-    def __init__(self, size: int) -> None:
-        self._size = size
-
-    def everyone(
-        self, header: list[int], data: torch.Tensor | None
-    ) -> list[tuple[list[int], torch.Tensor | None]]:
-        """The own header and bytes, as often as there are ranks."""
-        return [(header, data)] * self._size
-
-    def send(self, data: torch.Tensor, rank: int, tag: int) -> None:
-        """Nobody receives it."""
-
-    def receive(self, data: torch.Tensor, rank: int, tag: int) -> Callable[[], None]:
-        """What another rank would send is not known."""
-        return lambda: None
 
 
 class _Options:
@@ -153,7 +69,7 @@ class ProcessGroupNCCL(_Gloo):  # type: ignore[misc]  # torch's class is Any her
         _init_gloo(
             self, store, rank, size, getattr(self.nccl_options, "_timeout", None) or timeout or _TIMEOUT
         )
-        _keep(self)
+        keep(self)
 
     @property
     def options(self) -> Any:
@@ -189,7 +105,7 @@ class _AssumedGloo(_Gloo):  # type: ignore[misc]  # torch's class is Any here
 
     def __init__(self, store: Any, rank: int, size: int, timeout: Any = None) -> None:
         _init_gloo(self, store, rank, size, timeout or _TIMEOUT)
-        _keep(self)
+        keep(self)
 
 
 def _init_gloo(backend: Any, store: Any, rank: int, size: int, timeout: timedelta) -> None:
@@ -215,43 +131,17 @@ def _init_gloo(backend: Any, store: Any, rank: int, size: int, timeout: timedelt
         _Gloo.__init__(backend, _c10d.HashStore(), *place, shell)
     finally:
         engine.raw = before
-    _exchanges[id(backend)] = (
+    exchanges[id(backend)] = (
         GlooExchange(lambda: _Gloo(store, rank, size, options))
         if _assumed_ranks() is None
         else AssumedExchange(size)
     )
 
 
-_kept: list[Any] = []
-"""Backends whose Python half must live as long as the process: C++ holds the other half alone."""
-_exchanges: dict[int, Any] = {}
 _launches = [0]
 """How often this process has destroyed all groups: every rank as often, and torch gives the next ones the
 same names.
 """
-
-
-def _keep(backend: Any) -> None:
-    _kept.append(backend)
-
-
-def exchange_for(backend: Any) -> Exchange:
-    """The exchange behind a backend of a group."""
-    found: Any = _exchanges.get(id(backend))
-    if found is None:
-        if not isinstance(backend, _Gloo):
-            raise UnsupportedFeatureError(
-                f"Tensors of a virtual machine in a process group of {type(backend).__name__} are not "
-                "supported."
-            )
-        _keep(backend)
-        found = _exchanges[id(backend)] = GlooExchange(lambda: backend)
-    return found  # type: ignore[no-any-return]  # looked up in a dict of Any
-
-
-def is_assumed(backend: Any) -> bool:
-    """Whether a backend stands for ranks that are assumed."""
-    return isinstance(_exchanges.get(id(backend)), AssumedExchange)
 
 
 def _assumed_ranks() -> int | None:
@@ -268,12 +158,6 @@ def _rendezvous(url: str, rank: int = -1, world_size: int = -1, **kwargs: Any) -
     own = os.environ.get("RANK", "0") if rank < 0 else rank
     size = os.environ.get("WORLD_SIZE", _assumed_ranks()) if world_size < 1 else world_size
     yield FakeStore(), int(own), int(size)  # type: ignore[arg-type]  # a number of ranks was given
-
-
-def _flush() -> None:
-    for exchange in _exchanges.values():
-        if isinstance(exchange, GlooExchange):
-            exchange.flush()
 
 
 def install_process_groups(patches: Patches, assumed_ranks: int | None = None) -> None:
@@ -294,12 +178,12 @@ def install_process_groups(patches: Patches, assumed_ranks: int | None = None) -
     destroy = c10d.destroy_process_group
 
     def destroy_process_group(group: Any = None) -> None:
-        _flush()
+        flush_all()
         everything = group is None or group is dist.group.WORLD
         destroy(group)
         if everything:
-            _exchanges.clear()
-            _kept.clear()
+            exchanges.clear()
+            kept_alive.clear()
             _launches[0] += 1
 
     for owner in (c10d, dist):
@@ -384,7 +268,7 @@ def _split(
 
 def _unless_ours(original: Any) -> Callable[..., Any]:
     def bracket(group: Any, device: torch.device) -> Any:
-        if id(group._get_backend(device)) in _exchanges or isinstance(
+        if id(group._get_backend(device)) in exchanges or isinstance(
             group._get_backend(device), ProcessGroupNCCL
         ):
             future: torch.futures.Future[Any] = torch.futures.Future()
@@ -393,13 +277,3 @@ def _unless_ours(original: Any) -> Callable[..., Any]:
         return original(group, device)
 
     return bracket
-
-
-__all__ = [
-    "AssumedExchange",
-    "GlooExchange",
-    "ProcessGroupNCCL",
-    "exchange_for",
-    "install_process_groups",
-    "is_assumed",
-]

@@ -17,8 +17,8 @@ import torch.distributed as dist
 
 from samedevice.errors import UnsupportedFeatureError
 from samedevice.runtime.distributed.collectives import takes_host
-from samedevice.runtime.state.memory import is_virtual
-from samedevice.runtime.patching.patches import Patches
+from samedevice.runtime.patching import Patches
+from samedevice.runtime.state import is_virtual
 
 _c10d: Any = dist
 

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
-from samedevice.runtime.state.memory import Memory, memory_of, storage_of
+from samedevice.runtime.state import Memory, memory_of, storage_of
 
 aten = torch.ops.aten
 

@@ -10,14 +10,19 @@ from typing import Any
 import torch
 
 from samedevice.provenance import Site
-from samedevice.runtime.tracking.sync_batch_norm import ONLY_ON_CUDA
-from samedevice.runtime.tracking.books import Books
-from samedevice.runtime.state.call import Call
-from samedevice.runtime.state.memory import ASSUMED_FLOAT, Memory, memory_of, tensors_in, value_of
-from samedevice.runtime.state.operators import SHAPE_ONLY, Operator
-from samedevice.runtime.state.machine_state import CPU
-from samedevice.runtime.cuda.streams import wait_for_copy
-from samedevice.runtime.tracking.values import as_dtype, pass_on_assumptions, to_value
+from samedevice.runtime.cuda import wait_for_copy
+from samedevice.runtime.state import (
+    ASSUMED_FLOAT,
+    CPU,
+    SHAPE_ONLY,
+    Call,
+    Memory,
+    Operator,
+    memory_of,
+    tensors_in,
+    value_of,
+)
+from samedevice.runtime.tracking import ONLY_ON_CUDA, Books, as_dtype, pass_on_assumptions, to_value
 
 Tensor = torch.Tensor
 

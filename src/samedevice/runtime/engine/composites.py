@@ -9,11 +9,19 @@ from typing import Any
 
 import torch
 
-from samedevice.runtime.tracking.books import Books, caller
-from samedevice.runtime.state.memory import Helper, Memory, over, storage_of, tensors_in
-from samedevice.runtime.state.operators import SHAPE_ONLY, Form, Operator
-from samedevice.runtime.state.machine_state import CPU
-from samedevice.runtime.tracking.values import abstract, device_seen, record_of, replace_tensors, to_value
+from samedevice.runtime.state import (
+    CPU,
+    SHAPE_ONLY,
+    Form,
+    Helper,
+    Memory,
+    Operator,
+    caller,
+    over,
+    storage_of,
+    tensors_in,
+)
+from samedevice.runtime.tracking import Books, abstract, device_seen, record_of, replace_tensors, to_value
 
 Tensor = torch.Tensor
 

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 import torch
 
-from samedevice.runtime.state.memory import engine, raw_is_meta
+from samedevice.runtime.state import engine, raw_is_meta
 
 Tensor = torch.Tensor
 

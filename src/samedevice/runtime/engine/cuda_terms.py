@@ -7,32 +7,32 @@ are known.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import torch
 
 from samedevice.rules import lacking, nondeterministic, only_on_cpu
 from samedevice.runtime.engine.determinism import check_determinism
+from samedevice.runtime.state import Call, Operator
 
-if TYPE_CHECKING:
-    from samedevice.runtime.state.call import Call
-
-Terms = Callable[["Call"], None]
+Terms = Callable[[Call], None]
 """Looks at a call on a GPU before it is run; raises what CUDA raises, or changes arguments that the CPU would
 not take.
 """
 
 
-def cuda_terms(op: str) -> Terms | None:
-    """The terms of an operator (`aten.mul.Tensor`); nearly all have none."""
-    if only_on_cpu(op):
+@functools.cache
+def cuda_terms(op: Operator) -> Terms | None:
+    """The terms of an operator; nearly all have none."""
+    if only_on_cpu(op.name):
         return refuse
-    if lacking(op.split(".")[1]) is not None:
+    overloads = op.name.split(".")[1]
+    if lacking(overloads) is not None:
         return _check_type
-    if nondeterministic(op.split(".")[1]) is not None:
+    if nondeterministic(overloads) is not None:
         return check_determinism
-    return _TERMS.get(op)
+    return _TERMS.get(op.name)
 
 
 def refuse(call: Call) -> None:

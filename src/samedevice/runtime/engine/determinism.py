@@ -5,14 +5,11 @@ deterministic algorithms.
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING
 
 import torch
 
 from samedevice.rules import nondeterministic
-
-if TYPE_CHECKING:
-    from samedevice.runtime.state.call import Call
+from samedevice.runtime.state import Call, caller
 
 
 def check_determinism(call: Call) -> None:
@@ -32,10 +29,6 @@ def check_determinism(call: Call) -> None:
         "deterministic support for this operation."
     )
     if torch.is_deterministic_algorithms_warn_only_enabled():
-        from samedevice.runtime.tracking.books import (
-            caller,
-        )  # the facts of operators, which name this check, are below it
-
         frame = caller()
         warnings.warn_explicit(
             f"{said}, warn_only=True)'. You can {ask}", UserWarning, frame.f_code.co_filename, frame.f_lineno

@@ -15,12 +15,8 @@ from typing import Any
 
 import torch
 
-from samedevice.runtime.state.call import Call
-from samedevice.runtime.state.memory import tensors_in
-from samedevice.runtime.state.operators import Operator
-from samedevice.runtime.cuda.properties import DeviceProperties, device_properties
-from samedevice.runtime.state.machine_state import MachineState
-from samedevice.runtime.state.virtual_generator import virtual_state
+from samedevice.runtime.cuda import DeviceProperties, device_properties
+from samedevice.runtime.state import Call, MachineState, Operator, tensors_in, virtual_state
 
 _BLOCK = 256
 _ENGINE_CALL = 4

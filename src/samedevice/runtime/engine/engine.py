@@ -10,6 +10,7 @@ own answers as well, because decompositions ask tensors for their device.
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -20,43 +21,58 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from samedevice.runtime.state import plain
 from samedevice.runtime.engine.accumulation import alone, may_add_in_place
-from samedevice.runtime.tracking.books import Books
 from samedevice.runtime.engine.calculation import Calculation
-from samedevice.runtime.state.call import Call, Geometry, has_geometry
-from samedevice.runtime.distributed.collectives import Collectives
 from samedevice.runtime.engine.composites import Composites
-from samedevice.runtime.engine.cuda_terms import refuse
+from samedevice.runtime.engine.crossing import leads_to_host, passing
+from samedevice.runtime.engine.cuda_terms import cuda_terms, refuse
 from samedevice.runtime.engine.draws import engine_for
 from samedevice.runtime.engine.higher_order import kernel_on_cuda
+from samedevice.runtime.engine.interceptors import Collective, Interceptor, Order
 from samedevice.runtime.engine.masks import masks_to_indices
-from samedevice.runtime.state.memory import (
+from samedevice.runtime.engine.packing import Packing
+from samedevice.runtime.engine.refusals import QUANTIZES, nested, refuse_quantized
+from samedevice.runtime.engine.settling import Settling
+from samedevice.runtime.engine.sparse import Sparse
+from samedevice.runtime.engine.transfers import HOST_LIMIT, Transfers
+from samedevice.runtime.engine.wording import in_own_words
+from samedevice.runtime.engine.wrappers import ASKS_DEVICE, asked_device, meant, overheard
+from samedevice.runtime.engine.writing import Writing
+from samedevice.runtime.state import (
+    CPU,
+    INDEX_OPERATORS,
+    MAKES_OF_PARTS,
+    META,
+    SHAPE_ONLY,
     VALUE_LIMIT,
+    Call,
+    Form,
+    Geometry,
+    MachineState,
     Memory,
+    Operator,
+    aten,
     engine,
+    has_geometry,
     is_virtual,
     memory_of,
+    operator,
+    plain,
     raw_is_meta,
     record_of_parts,
     storage_of,
     tensors_in,
 )
-from samedevice.runtime.state.operators import INDEX_OPERATORS, SHAPE_ONLY, Form, Operator, aten, operator
-from samedevice.runtime.engine.packing import Packing
-from samedevice.runtime.state.parts import MAKES_OF_PARTS
-from samedevice.runtime.engine.crossing import leads_to_host, passing
-from samedevice.runtime.tracking.recorder import Recorder
-from samedevice.runtime.engine.refusals import QUANTIZES, nested, refuse_quantized
-from samedevice.runtime.engine.settling import Settling
-from samedevice.runtime.engine.sparse import Sparse
-from samedevice.runtime.state.machine_state import CPU, META, MachineState
-from samedevice.runtime.tracking.traces import name_devices
-from samedevice.runtime.engine.transfers import HOST_LIMIT, Transfers
-from samedevice.runtime.tracking.values import abstract, device_seen, pass_on_assumptions, record_of, replace_tensors
-from samedevice.runtime.engine.wording import in_own_words
-from samedevice.runtime.engine.wrappers import ASKS_DEVICE, asked_device, meant, overheard
-from samedevice.runtime.engine.writing import Writing
+from samedevice.runtime.tracking import (
+    Books,
+    Recorder,
+    abstract,
+    device_seen,
+    name_devices,
+    pass_on_assumptions,
+    record_of,
+    replace_tensors,
+)
 
 Tensor = torch.Tensor
 _DISABLED = torch._C._disabled_torch_dispatch_impl
@@ -93,7 +109,9 @@ class Engine:
         self.composites = Composites(self.books)
         self.transfers = Transfers(self.books, self.composites)
         self.settling = Settling(self.books, self.transfers, self.composites)
-        self.collectives = Collectives(self.books)
+        self.collectives: Collective | None = None
+        """Runs what reaches other processes; without it, torch does."""
+        self._interceptors: tuple[tuple[Order, Interceptor], ...] = ()
         self._calculation = Calculation(self.books)
         self._writing = Writing(self.books, self._calculation)
         self._sparse = Sparse(self.books, self._calculation, self.settling)
@@ -120,8 +138,33 @@ class Engine:
             ),
         }
 
-    def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def intercept(self, order: Order, interceptor: Interceptor) -> Callable[[], None]:
+        """Show every operator to `interceptor` first; what is returned ends that."""
+        entry = (order, interceptor)
+        self._interceptors = tuple(sorted((*self._interceptors, entry), key=lambda each: each[0]))
+
+        def end() -> None:
+            self._interceptors = tuple(each for each in self._interceptors if each is not entry)
+
+        return end
+
+    def _intercepted(
+        self,
+        rest: Sequence[tuple[Order, Interceptor]],
+        func: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Any:
+        if not rest:
+            return self.run(func, args, kwargs, intercepted=True)
+        return rest[0][1](func, args, kwargs, functools.partial(self._intercepted, rest[1:]))
+
+    def run(
+        self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, intercepted: bool = False
+    ) -> Any:
         """Run one operator as the machine would."""
+        if self._interceptors and not intercepted:
+            return self._intercepted(self._interceptors, func, args, kwargs)
         self.operators += 1
         special = self._special.get(func)
         op = operator(func)
@@ -130,11 +173,10 @@ class Engine:
             if result is not NotImplemented:
                 return result
         if op.collective:
-            return (
-                self.collectives.run(op, args, kwargs)
-                if self.collectives.takes(op, args, kwargs)
-                else func(*args, **kwargs)
-            )
+            collective = self.collectives
+            if collective is not None and collective.takes(op, args, kwargs):
+                return collective.run(op, args, kwargs)
+            return func(*args, **kwargs)
         tensors: list[torch.Tensor] = []
         for value in args:
             if isinstance(value, Tensor):
@@ -221,7 +263,9 @@ class Engine:
 
     def _over_devices(self, call: Call, target: torch.device | None = None) -> Any:
         """The tensors are on several devices; afterwards each that is written holds what it would hold."""
-        if call.op.terms is refuse and any(device_seen(tensor).type == "cuda" for tensor in call.tensors):
+        if cuda_terms(call.op) is refuse and any(
+            device_seen(tensor).type == "cuda" for tensor in call.tensors
+        ):
             refuse(call)
         call = self.settling.settle(call)
         if call.home.type == "cpu" and not any(
@@ -330,8 +374,8 @@ class Engine:
         if form is Form.VIEW:
             return op.func(*call.args, **call.kwargs)
         engine.device = call.home
-        if op.terms is not None and call.target.type == "cuda":
-            op.terms(call)
+        if call.target.type == "cuda" and (terms := cuda_terms(op)) is not None:
+            terms(call)
         if not op.returns_tensors:
             return self._calculation.results(call, force=True)
         if op.name in INDEX_OPERATORS:

@@ -12,10 +12,8 @@ from typing import Any
 
 import torch
 
-from samedevice.runtime.tracking.books import Books, caller
-from samedevice.runtime.state.call import Call
-from samedevice.runtime.state.memory import memory_of, tensors_in
-from samedevice.runtime.tracking.values import record_of, to_value
+from samedevice.runtime.state import Call, caller, memory_of, tensors_in
+from samedevice.runtime.tracking import Books, record_of, to_value
 
 _BYTES_ARE_DEPRECATED = (
     "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead."

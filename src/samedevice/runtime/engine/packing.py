@@ -11,12 +11,9 @@ from typing import Any
 import torch
 
 from samedevice.events import EventKind
-from samedevice.runtime.tracking.books import Books, caller
-from samedevice.runtime.state.memory import engine, memory_of, value_of
-from samedevice.runtime.state.operators import Operator
-from samedevice.runtime.state.machine_state import CPU
 from samedevice.runtime.engine.transfers import Transfers
-from samedevice.runtime.tracking.values import device_seen, to_meta, to_value
+from samedevice.runtime.state import CPU, Operator, caller, engine, memory_of, value_of
+from samedevice.runtime.tracking import Books, device_seen, to_meta, to_value
 
 Tensor = torch.Tensor
 

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 import torch
 
 from samedevice.errors import UnsupportedFeatureError
-from samedevice.runtime.state.memory import is_virtual
+from samedevice.runtime.state import is_virtual
 
 _aten = torch.ops.aten
 QUANTIZES = (

@@ -12,15 +12,22 @@ import torch
 
 from samedevice.events import EventKind
 from samedevice.rules import Argument, Check, judge_devices, row_for
-from samedevice.runtime.tracking.books import Books, caller
-from samedevice.runtime.state.call import Call
 from samedevice.runtime.engine.composites import Composites
 from samedevice.runtime.engine.draws import draws_nothing
-from samedevice.runtime.cuda.generators import generator_device
-from samedevice.runtime.state.memory import Memory, carrier, raw_is_meta, tensors_in
-from samedevice.runtime.state.operators import INDEX_OPERATORS, Form, Operator
 from samedevice.runtime.engine.transfers import Transfers
-from samedevice.runtime.tracking.values import device_seen, record_of, replace_tensors
+from samedevice.runtime.state import (
+    INDEX_OPERATORS,
+    Call,
+    Form,
+    Memory,
+    Operator,
+    caller,
+    carrier,
+    generator_device,
+    raw_is_meta,
+    tensors_in,
+)
+from samedevice.runtime.tracking import Books, device_seen, record_of, replace_tensors
 
 Tensor = torch.Tensor
 

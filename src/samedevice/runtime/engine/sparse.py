@@ -11,15 +11,22 @@ from typing import Any
 import torch
 
 from samedevice.errors import UnsupportedFeatureError
-from samedevice.runtime.tracking.books import Books
 from samedevice.runtime.engine.calculation import Calculation
-from samedevice.runtime.state.call import Call
-from samedevice.runtime.state.memory import Memory, memory_of, tensors_in
-from samedevice.runtime.state.operators import Form, Operator
-from samedevice.runtime.state.parts import MAKES_OF_PARTS, READS_PARTS, of_parts
 from samedevice.runtime.engine.settling import Settling
-from samedevice.runtime.state.machine_state import CPU, META
-from samedevice.runtime.tracking.values import forget, record_of, to_value
+from samedevice.runtime.state import (
+    CPU,
+    MAKES_OF_PARTS,
+    META,
+    READS_PARTS,
+    Call,
+    Form,
+    Memory,
+    Operator,
+    memory_of,
+    of_parts,
+    tensors_in,
+)
+from samedevice.runtime.tracking import Books, forget, record_of, to_value
 
 _set_data: Any = torch._C.TensorBase.data.__set__  # type: ignore[attr-defined]  # a C setter
 

@@ -8,24 +8,26 @@ import torch
 
 from samedevice.errors import UnsupportedFeatureError
 from samedevice.provenance import Site
-from samedevice.runtime.tracking.books import Books, caller
+from samedevice.runtime.cuda import wait_for_copy
 from samedevice.runtime.engine.composites import Composites
-from samedevice.runtime.state.memory import (
+from samedevice.runtime.engine.refusals import refuse_nested, refuse_quantized
+from samedevice.runtime.state import (
+    CPU,
+    META,
     Helper,
+    Operator,
     assumed_values,
+    aten,
+    caller,
     engine,
     memory_of,
+    parts_of,
     raw_data_ptr,
     raw_is_meta,
     storage_of,
     value_of,
 )
-from samedevice.runtime.state.operators import Operator, aten
-from samedevice.runtime.state.parts import parts_of
-from samedevice.runtime.engine.refusals import refuse_nested, refuse_quantized
-from samedevice.runtime.state.machine_state import CPU, META
-from samedevice.runtime.cuda.streams import wait_for_copy
-from samedevice.runtime.tracking.values import to_meta, to_value
+from samedevice.runtime.tracking import Books, to_meta, to_value
 
 HOST_LIMIT = 1 << 30
 """Bytes from which a new host tensor is kept without values, so that a large model fits beside a person's

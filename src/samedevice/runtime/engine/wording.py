@@ -26,9 +26,9 @@ from torch.autograd.variable import Variable
 
 from samedevice.errors import UnsupportedFeatureError
 from samedevice.provenance import passed_us, trim, variables_of
-from samedevice.runtime.state.memory import Helper, Memory, engine, raw_is_meta, tensors_in
-from samedevice.runtime.patching.patches import Patches
-from samedevice.runtime.tracking.values import record_of
+from samedevice.runtime.patching import Patches
+from samedevice.runtime.state import Helper, Memory, engine, raw_is_meta, tensors_in
+from samedevice.runtime.tracking import record_of
 
 _NO_KERNEL = re.compile(
     r"Could not run '[^']*' with arguments from the '(?!CUDA')|"

@@ -28,10 +28,8 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch._subclasses.functional_tensor import FunctionalTensor, FunctionalTensorMode
 from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode
 
-from samedevice.runtime.tracking.books import caller
-from samedevice.runtime.state.memory import engine, storage_of
-from samedevice.runtime.patching.patches import Patches
-from samedevice.runtime.state.machine_state import META, TorchDevice
+from samedevice.runtime.patching import Patches
+from samedevice.runtime.state import META, TorchDevice, caller, engine, storage_of
 
 ASKS_DEVICE = torch.ops.prim.device.default
 _is_transformed: Any = torch._C._functorch.is_functorch_wrapped_tensor

@@ -7,14 +7,9 @@ from typing import Any
 import torch
 import torch.utils.deterministic
 
-from samedevice.runtime.state import plain
-from samedevice.runtime.tracking.books import Books
 from samedevice.runtime.engine.calculation import Calculation
-from samedevice.runtime.state.call import Call
-from samedevice.runtime.state.memory import Memory, memory_of, storage_of, tensors_in
-from samedevice.runtime.state.operators import Operator
-from samedevice.runtime.state.machine_state import META
-from samedevice.runtime.tracking.values import abstract, blank, forget, give_shadow, replace_tensors, to_meta
+from samedevice.runtime.state import META, Call, Memory, Operator, memory_of, plain, storage_of, tensors_in
+from samedevice.runtime.tracking import Books, abstract, blank, forget, give_shadow, replace_tensors, to_meta
 
 Tensor = torch.Tensor
 

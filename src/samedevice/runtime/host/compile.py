@@ -16,11 +16,8 @@ import torch.utils._python_dispatch
 from torch._ops import HigherOrderOperator
 
 from samedevice.errors import UnsupportedFeatureError
-from samedevice.runtime.engine.engine import VirtualDeviceMode, traced
-from samedevice.runtime.engine.higher_order import has_kernel_on_cuda, kernel_on_cuda
-from samedevice.runtime.patching.imports import when_imported
-from samedevice.runtime.patching.patches import Patches
-from samedevice.runtime.patching.rebind import rebind_everywhere
+from samedevice.runtime.engine import VirtualDeviceMode, has_kernel_on_cuda, kernel_on_cuda, traced
+from samedevice.runtime.patching import Patches, rebind_everywhere, when_imported
 
 
 def install_compile(patches: Patches) -> None:

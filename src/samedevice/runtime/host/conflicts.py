@@ -17,10 +17,9 @@ from typing import Any
 
 import torch
 
-from samedevice.runtime.patching.imports import when_imported
-from samedevice.runtime.patching.patches import Patches
-from samedevice.runtime.tracking.recorder import Recorder
-from samedevice.runtime._surroundings import processes
+from samedevice.provenance.surroundings import processes
+from samedevice.runtime.patching import Patches, when_imported
+from samedevice.runtime.tracking import Recorder
 
 SPREADING = frozenset({"auto", "balanced", "balanced_low_0", "sequential"})
 DISTRIBUTED = (

@@ -25,13 +25,22 @@ import torch.cuda.graphs
 from torch.utils._python_dispatch import _disable_current_modes
 
 from samedevice.errors import UnsupportedFeatureError
-from samedevice.runtime.engine.engine import Engine
-from samedevice.runtime.state.memory import Memory, carrier, device_of, memory_of, storage_of, tensors_in
-from samedevice.runtime.state.memory import engine as engine_state
-from samedevice.runtime.state.operators import Form, Operator, aten, operator
-from samedevice.runtime.patching.patches import Patches
-from samedevice.runtime.patching.rebind import rebind
-from samedevice.runtime.cuda.streams import HINT, capturing, current_stream, is_capturing
+from samedevice.runtime.cuda import HINT, capturing, current_stream, is_capturing
+from samedevice.runtime.engine import Engine, Order, Proceed
+from samedevice.runtime.patching import Patches, rebind
+from samedevice.runtime.state import (
+    Form,
+    Memory,
+    Operator,
+    aten,
+    carrier,
+    device_of,
+    memory_of,
+    operator,
+    storage_of,
+    tensors_in,
+)
+from samedevice.runtime.state import engine as engine_state
 
 _NOT_PERMITTED = f"CUDA error: operation not permitted when stream is capturing{HINT}"
 _INVALIDATED = f"CUDA error: operation failed due to a previous error during capture{HINT}"
@@ -68,7 +77,6 @@ class _Capture:
     """What one thread does between `capture_begin` and `capture_end`."""
 
     def __init__(self, machine_engine: Engine) -> None:
-        self._engine = machine_engine
         self._thread = threading.get_ident()
         self._inside = False
         self._written: dict[Memory, tuple[torch.UntypedStorage | None, bool]] = {}
@@ -76,20 +84,19 @@ class _Capture:
         self.steps: list[_Step] = []
         self.made: WeakKeyDictionary[Memory, int] = WeakKeyDictionary()
         self._numbers = itertools.count()
-        self._run = machine_engine.run
-        machine_engine.run = self.run  # type: ignore[method-assign]  # until `end`
+        self._stop = machine_engine.intercept(Order.CAPTURED, self._see)
 
     def end(self) -> None:
         """Put back the engine and what the capture wrote to memory that it did not make."""
-        self._engine.run = self._run  # type: ignore[method-assign]
+        self._stop()
         for record, (shadow, assumed) in self._written.items():
             record.shadow, record.assumed = shadow, assumed
         self._written.clear()
 
-    def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """`Engine.run` while this thread captures."""
+    def _see(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], proceed: Proceed) -> Any:
+        """An operator that runs while this thread captures."""
         if self._inside or threading.get_ident() != self._thread:
-            return self._run(func, args, kwargs)
+            return proceed(func, args, kwargs)
         op = operator(func)
         tensors = [tensor for value in (*args, *kwargs.values()) for tensor in tensors_in(value)]
         if _waits_for_gpu(op, tensors, args, kwargs):
@@ -99,7 +106,7 @@ class _Capture:
         self._keep_what_is_written(op, args, kwargs)
         self._inside = True
         try:
-            result = self._run(func, args, kwargs)
+            result = proceed(func, args, kwargs)
         finally:
             self._inside = False
         results = list(tensors_in(result))

@@ -17,12 +17,10 @@ from typing import Any
 import torch
 
 from samedevice.events import EventKind
-from samedevice.runtime.tracking.books import caller
-from samedevice.runtime.engine.engine import Engine
-from samedevice.runtime.patching.imports import when_imported
-from samedevice.runtime.state.memory import memory_of
-from samedevice.runtime.patching.patches import Patches
-from samedevice.runtime.tensors.tensor import seen_device
+from samedevice.runtime.engine import Engine
+from samedevice.runtime.patching import Patches, when_imported
+from samedevice.runtime.state import caller, memory_of
+from samedevice.runtime.tensors import seen_device
 
 
 def install_launches(patches: Patches, machine_engine: Engine) -> None:

@@ -16,11 +16,10 @@ import torch
 import torch.utils.data._utils.worker
 from torch._utils import ExceptionWrapper
 
-from samedevice.runtime.cuda.driver import INITIALIZATION_ERROR
-from samedevice.runtime.engine.engine import Engine
-from samedevice.runtime.state.memory import device_of, tensors_in
-from samedevice.runtime.state.operators import Form, operator
-from samedevice.runtime.patching.patches import Patches
+from samedevice.runtime.cuda import INITIALIZATION_ERROR
+from samedevice.runtime.engine import Engine, Order, Proceed
+from samedevice.runtime.patching import Patches
+from samedevice.runtime.state import Form, device_of, operator, tensors_in
 
 
 def install_forks(patches: Patches, machine_engine: Engine) -> None:
@@ -61,13 +60,12 @@ def _refuse_kernels(machine_engine: Engine) -> None:
     """This process is a fork of one that initialized CUDA: views of its tensors may be taken, kernels and
     copies fail.
     """
-    run = machine_engine.run
 
-    def refuse(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def refuse(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], proceed: Proceed) -> Any:
         if operator(func).form is not Form.VIEW:
             tensors = [tensor for value in (*args, *kwargs.values()) for tensor in tensors_in(value)]
             if any(device_of(tensor).type == "cuda" for tensor in tensors):
                 raise torch.AcceleratorError(INITIALIZATION_ERROR)
-        return run(func, args, kwargs)
+        return proceed(func, args, kwargs)
 
-    machine_engine.run = refuse  # type: ignore[method-assign]  # of this process only
+    machine_engine.intercept(Order.FORKED, refuse)

@@ -9,8 +9,8 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from samedevice.runtime.engine.engine import Engine, VirtualDeviceMode
-from samedevice.runtime.patching.patches import Patches
+from samedevice.runtime.engine import Engine, VirtualDeviceMode
+from samedevice.runtime.patching import Patches
 
 
 def install_threads(patches: Patches, engine: Engine) -> None:

@@ -23,15 +23,11 @@ import torch.utils._python_dispatch
 import torch.utils._pytree
 
 from samedevice.errors import UnsupportedFeatureError
-from samedevice.runtime.state import plain
-from samedevice.runtime.tracking.books import Books
-from samedevice.runtime.state.memory import is_virtual, raw_is_meta
-from samedevice.runtime.patching.patches import Patches
-from samedevice.runtime.patching.rebind import rebind_everywhere
-from samedevice.runtime.checkpoints.serialization import warn_of_unknown
-from samedevice.runtime.state.machine_state import CPU, current_state
-from samedevice.runtime.tensors.tensor import host_copy, move, seen_device
-from samedevice.runtime.engine.transfers import HOST_LIMIT
+from samedevice.runtime.engine import HOST_LIMIT
+from samedevice.runtime.patching import Patches, rebind_everywhere
+from samedevice.runtime.state import CPU, current_state, is_virtual, plain, raw_is_meta
+from samedevice.runtime.tensors import host_copy, move, seen_device
+from samedevice.runtime.tracking import Books, warn_of_unknown
 
 _TORCH = str(Path(torch.__file__).parent) + "/"
 _DEVICES_FILE = "samedevice_devices.json"

@@ -24,14 +24,10 @@ from torch.library import Library
 from samedevice.events import EventKind
 from samedevice.runtime.kernels.attention_choice import Attention, Kernel, can_use, choose
 from samedevice.runtime.kernels.attention_math import KERNELS
-from samedevice.runtime.tracking.books import caller
-from samedevice.runtime.patching.imports import when_imported
-from samedevice.runtime.state.memory import engine, is_virtual, memory_of
-from samedevice.runtime.state.operators import operator
-from samedevice.runtime.patching.patches import Patches
-from samedevice.runtime.tracking.recorder import Recorder
-from samedevice.runtime.state.machine_state import META, current_state
-from samedevice.runtime.tensors.tensor import move, seen_device
+from samedevice.runtime.patching import Patches, when_imported
+from samedevice.runtime.state import META, caller, current_state, engine, is_virtual, memory_of, operator
+from samedevice.runtime.tensors import move, seen_device
+from samedevice.runtime.tracking import Recorder
 
 Tensor = torch.Tensor
 aten = torch.ops.aten

@@ -15,7 +15,7 @@ from enum import IntEnum
 
 import torch
 
-from samedevice.runtime.cuda.build import CUDA_VERSION, CUDNN_VERSION
+from samedevice.runtime.cuda import CUDA_VERSION, CUDNN_VERSION
 
 Tensor = torch.Tensor
 _get = torch._C

@@ -27,8 +27,8 @@ import torch
 from torch.library import Library, fallthrough_kernel
 
 from samedevice.runtime.kernels.autocast_table import APPENDED, BANNED_TEXT, POLICIES, RECURRENT, Policy
-from samedevice.runtime.state.memory import Memory, engine, memory_of
-from samedevice.runtime.patching.patches import Patches
+from samedevice.runtime.patching import Patches
+from samedevice.runtime.state import Memory, engine, memory_of
 
 Tensor = torch.Tensor
 _KEY = "AutocastIPU"

@@ -16,12 +16,11 @@ from typing import Any
 import torch
 
 from samedevice.events import EventKind
-from samedevice.runtime.tracking.books import caller
-from samedevice.runtime.patching.patches import Patches
-from samedevice.runtime.tracking.recorder import Recorder
 from samedevice.runtime.kernels.replacements import Replacements, composite
-from samedevice.runtime.state.machine_state import META
-from samedevice.runtime.tensors.tensor import host_copy, move, seen_device
+from samedevice.runtime.patching import Patches
+from samedevice.runtime.state import META, caller
+from samedevice.runtime.tensors import host_copy, move, seen_device
+from samedevice.runtime.tracking import Recorder
 
 aten = torch.ops.aten
 _recorders: list[Recorder] = []

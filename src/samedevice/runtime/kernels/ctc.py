@@ -13,10 +13,10 @@ from typing import Any
 
 import torch
 
-from samedevice.runtime.patching.patches import Patches
 from samedevice.runtime.kernels.replacements import Replacements
-from samedevice.runtime.state.machine_state import META
-from samedevice.runtime.tensors.tensor import host_copy, move, seen_device
+from samedevice.runtime.patching import Patches
+from samedevice.runtime.state import META
+from samedevice.runtime.tensors import host_copy, move, seen_device
 
 aten = torch.ops.aten
 _MEAN, _SUM = 1, 2

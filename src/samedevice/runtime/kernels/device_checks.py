@@ -14,12 +14,11 @@ from typing import Any
 import torch
 
 from samedevice.events import EventKind
-from samedevice.runtime.tracking.books import caller
-from samedevice.runtime.engine.engine import Engine
-from samedevice.runtime.state.memory import engine as engine_state
-from samedevice.runtime.patching.patches import Patches
-from samedevice.runtime.state.machine_state import CPU
-from samedevice.runtime.tensors.tensor import move, seen_device
+from samedevice.runtime.engine import Engine
+from samedevice.runtime.patching import Patches
+from samedevice.runtime.state import CPU, caller
+from samedevice.runtime.state import engine as engine_state
+from samedevice.runtime.tensors import move, seen_device
 
 Tensor = torch.Tensor
 _Devices = list[torch.device]

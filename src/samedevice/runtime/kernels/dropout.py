@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import torch
 
-from samedevice.runtime.patching.patches import Patches
 from samedevice.runtime.kernels.replacements import Replacements, composite
-from samedevice.runtime.tensors.tensor import seen_device
+from samedevice.runtime.patching import Patches
+from samedevice.runtime.tensors import seen_device
 
 _dropout = torch.ops.aten.dropout.default
 

@@ -16,8 +16,8 @@ from typing import Any
 from torch._C import _parse_dispatch_key
 from torch.library import Library
 
-from samedevice.runtime.state.memory import engine
-from samedevice.runtime.patching.patches import Patches
+from samedevice.runtime.patching import Patches
+from samedevice.runtime.state import engine
 
 _COMPOSITE: Any = _parse_dispatch_key("CompositeImplicitAutograd")
 

@@ -26,8 +26,8 @@ from samedevice.errors import UsageError
 from samedevice.provenance import Site
 from samedevice.runtime.state import plain
 from samedevice.runtime.state.ledger import DeviceLedger
-from samedevice.runtime.state.parts import parts_of
 from samedevice.runtime.state.machine_state import CPU, META
+from samedevice.runtime.state.parts import parts_of
 
 
 def _value_limit() -> int:

@@ -9,8 +9,6 @@ from typing import Any
 
 import torch
 
-from samedevice.runtime.engine.cuda_terms import cuda_terms
-
 aten = torch.ops.aten
 
 
@@ -115,7 +113,6 @@ class Operator:
         "short",
         "size_at",
         "sized",
-        "terms",
         "trains_at",
         "uncounted",
         "written",
@@ -126,7 +123,6 @@ class Operator:
         schema = func._schema
         self.name = str(func)
         """As the dispatcher prints it: `aten.mul.Tensor`."""
-        self.terms = cuda_terms(self.name)
         self.short = schema.name.split("::")[-1]
         self.argument_names = [argument.name for argument in schema.arguments]
         undeclared = _UNDECLARED_WRITES.get(schema.name, set())

@@ -197,3 +197,9 @@ def _rebuild_at(device: torch.device, state: torch.Tensor) -> VirtualGenerator:
 
 def _rebuild(index: int, state: torch.Tensor) -> VirtualGenerator:
     return _rebuild_at(_TorchDevice("cuda", index), state)
+
+
+def generator_device(generator: torch._C.Generator) -> torch.device:
+    """Where a generator lives: a virtual GPU or the host."""
+    state = virtual_state(generator)
+    return generator.device if state is None else state.device

@@ -14,8 +14,8 @@ import torch
 import torch.utils.dlpack
 
 from samedevice.errors import UnsupportedFeatureError
-from samedevice.runtime.state.memory import engine, is_virtual
-from samedevice.runtime.patching.patches import Patches
+from samedevice.runtime.patching import Patches
+from samedevice.runtime.state import engine, is_virtual
 from samedevice.runtime.tensors.tensor import host_copy, seen_device
 
 

@@ -17,10 +17,8 @@ from typing import Any
 import torch
 import torch.utils._device
 
-from samedevice.runtime.state.memory import engine, is_virtual
-from samedevice.runtime.state.operators import aten
-from samedevice.runtime.patching.patches import Patches
-from samedevice.runtime.state.machine_state import CPU, META, TorchDevice, current_state
+from samedevice.runtime.patching import Patches
+from samedevice.runtime.state import CPU, META, TorchDevice, aten, current_state, engine, is_virtual
 
 _WITH_DEVICE = (
     "arange", "bartlett_window", "blackman_window", "empty", "empty_permuted", "empty_strided", "eye",

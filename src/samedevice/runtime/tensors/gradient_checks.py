@@ -17,13 +17,11 @@ from torch.autograd.function import BackwardCFunction, Function
 
 from samedevice.errors import UnsupportedFeatureError
 from samedevice.events import EventKind
-from samedevice.runtime.tracking.books import caller
-from samedevice.runtime.state.memory import engine, raw_is_meta
-from samedevice.runtime.engine.crossing import Passing, passing
-from samedevice.runtime.patching.patches import Patches
-from samedevice.runtime.patching.rebind import rebind
-from samedevice.runtime.tracking.recorder import Recorder
+from samedevice.runtime.engine import Passing, passing
+from samedevice.runtime.patching import Patches, rebind
+from samedevice.runtime.state import caller, engine, raw_is_meta
 from samedevice.runtime.tensors.tensor import host_copy, move, seen_device
+from samedevice.runtime.tracking import Recorder
 
 Tensor = torch.Tensor
 _gradient: Any = torch._C.TensorBase.grad

@@ -18,11 +18,19 @@ from typing import Any
 import torch
 from torch.nn.modules.module import register_module_forward_pre_hook
 
-from samedevice.runtime.state.memory import Memory, carrier, engine, memory_of, raw_is_meta, storage_of, value_of
-from samedevice.runtime.patching.patches import Patches
-from samedevice.runtime.state.machine_state import CPU
+from samedevice.runtime.engine import wrapped_device
+from samedevice.runtime.patching import Patches
+from samedevice.runtime.state import (
+    CPU,
+    Memory,
+    carrier,
+    engine,
+    memory_of,
+    raw_is_meta,
+    storage_of,
+    value_of,
+)
 from samedevice.runtime.tensors.tensor import move, seen_device
-from samedevice.runtime.engine.wrappers import wrapped_device
 
 
 def install_gradients(patches: Patches) -> None:

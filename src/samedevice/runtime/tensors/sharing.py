@@ -15,10 +15,10 @@ import torch
 from torch.multiprocessing import reductions
 
 from samedevice.errors import UnsupportedFeatureError
-from samedevice.runtime.tracking.books import Books
-from samedevice.runtime.cuda.driver import INITIALIZATION_ERROR, is_in_bad_fork
-from samedevice.runtime.state.memory import Memory, carrier, engine, memory_of, storage_of
-from samedevice.runtime.patching.patches import Patches
+from samedevice.runtime.cuda import INITIALIZATION_ERROR, is_in_bad_fork
+from samedevice.runtime.patching import Patches
+from samedevice.runtime.state import Memory, carrier, engine, memory_of, storage_of
+from samedevice.runtime.tracking import Books
 
 _Storage: Any = torch._C.StorageBase
 _books: list[Books] = []
@@ -55,7 +55,9 @@ def install_sharing(patches: Patches, books: Books) -> None:
         if known is reduce:
             patches.item(registered, kind, reduce_tensor)
     patches.call(
-        lambda: _books.append(books), lambda: _books.remove(books), "samedevice.runtime.tensors.sharing._books"
+        lambda: _books.append(books),
+        lambda: _books.remove(books),
+        "samedevice.runtime.tensors.sharing._books",
     )
 
 

@@ -17,14 +17,22 @@ import torch
 
 from samedevice.errors import UnsupportedFeatureError
 from samedevice.provenance import Site
-from samedevice.runtime.state import plain
-from samedevice.runtime.tracking.books import Books
-from samedevice.runtime.engine.engine import Engine
-from samedevice.runtime.state.memory import VALUE_LIMIT, Memory, carrier, engine, raw_is_meta, storage_of
-from samedevice.runtime.patching.patches import Patches
-from samedevice.runtime.state.machine_state import CPU, META, current_state
+from samedevice.runtime.engine import HOST_LIMIT, Engine
+from samedevice.runtime.patching import Patches
+from samedevice.runtime.state import (
+    CPU,
+    META,
+    VALUE_LIMIT,
+    Memory,
+    carrier,
+    current_state,
+    engine,
+    plain,
+    raw_is_meta,
+    storage_of,
+)
 from samedevice.runtime.tensors.tensor import seen_device
-from samedevice.runtime.engine.transfers import HOST_LIMIT
+from samedevice.runtime.tracking import Books
 
 Storage: Any = torch.UntypedStorage
 _Base: Any = torch._C.StorageBase  # torch's stub lacks most of its methods

@@ -19,12 +19,18 @@ from typing import Any
 import torch
 from torch.overrides import handle_torch_function, has_torch_function_unary
 
-from samedevice.runtime.engine.engine import Engine
-from samedevice.runtime.cuda.legacy_tensors import type_named
-from samedevice.runtime.state.memory import (
+from samedevice.runtime.cuda import type_named
+from samedevice.runtime.engine import Engine, wrapped_device
+from samedevice.runtime.patching import Patches
+from samedevice.runtime.state import (
+    CPU,
+    META,
     Helper,
     Memory,
+    TorchDevice,
     assumed_values,
+    aten,
+    current_state,
     engine,
     is_virtual,
     memory_of,
@@ -36,11 +42,7 @@ from samedevice.runtime.state.memory import (
     storage_of,
     value_of,
 )
-from samedevice.runtime.state.operators import aten
-from samedevice.runtime.patching.patches import Patches
-from samedevice.runtime.state.machine_state import CPU, META, TorchDevice, current_state
-from samedevice.runtime.tracking.values import to_value
-from samedevice.runtime.engine.wrappers import wrapped_device
+from samedevice.runtime.tracking import to_value
 
 Tensor = torch.Tensor
 _Base = torch._C.TensorBase

@@ -3,43 +3,28 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
-from types import FrameType
+import warnings
 from typing import Any
 
 import torch
 
-from samedevice.provenance import Site
-from samedevice.runtime.state.ledger import OutOfDeviceMemoryError
-from samedevice.runtime.state.memory import Memory, carrier, raw_is_meta, storage_of, tensors_in
-from samedevice.runtime.state.parts import of_parts, parts_of
+from samedevice.provenance import Site, resolve
+from samedevice.runtime.state import (
+    CPU,
+    MachineState,
+    Memory,
+    OutOfDeviceMemoryError,
+    caller,
+    carrier,
+    of_parts,
+    parts_of,
+    raw_is_meta,
+    storage_of,
+    tensors_in,
+)
 from samedevice.runtime.tracking.recorder import Recorder
-from samedevice.runtime.state.machine_state import CPU, MachineState
 
 _ADDRESS_OF_FIRST = 1 << 44
-_PACKAGE_FOLDER = str(Path(__file__).parent.parent) + "/"
-_TORCH_FOLDER = str(Path(torch.__file__).parent)
-_MACHINERY = frozenset(
-    f"{_TORCH_FOLDER}/{name}.py"
-    for name in (
-        "_compile", "_dynamo/eval_frame", "_ops", "_subclasses/fake_tensor", "_subclasses/functional_tensor",
-        "fx/experimental/proxy_tensor", "utils/_python_dispatch", "utils/_stats",
-    )
-)  # fmt: skip
-"""Code of torch that stands between an operator and what a dispatch mode does with it."""
-
-
-def caller() -> FrameType:
-    """The frame that called into the machine; torch's own modes, and composite operators that were taken
-    apart, are within.
-    """
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and (
-        frame.f_code.co_filename.startswith(_PACKAGE_FOLDER) or frame.f_code.co_filename in _MACHINERY
-    ):
-        frame = frame.f_back
-    assert frame is not None, "an operator runs on behalf of some code"
-    return frame
 
 
 class Books:
@@ -155,3 +140,17 @@ class Books:
         record = Memory(CPU, virtual=False, made=made, moved=moved)
         record.assumed = assumed
         return record
+
+
+def warn_of_unknown(books: Books, count: int, total: int, what: str) -> None:
+    """Say that a file lacks values, at the line that writes it."""
+    place = resolve(books.site())
+    text = (
+        f"samedevice: {what} holds zeros in place of {count} of its {total} tensors: a virtual machine does "
+        "not know the values "
+        "of large GPU tensors. Do not use this file for anything but another virtual run."
+    )
+    if place is None:
+        warnings.warn(text, UserWarning, stacklevel=2)
+    else:
+        warnings.warn_explicit(text, UserWarning, place.file, place.line)

@@ -16,8 +16,8 @@ import torch
 
 from samedevice.events import Ingredient
 from samedevice.provenance import Site, call_at, resolve, variables_of
-from samedevice.runtime.state.memory import Helper, Memory, device_of
-from samedevice.runtime._surroundings import identity
+from samedevice.provenance.surroundings import identity
+from samedevice.runtime.state import Helper, Memory, device_of
 from samedevice.runtime.tracking.values import record_of
 
 _DEEPEST = 4

@@ -16,11 +16,7 @@ import torch
 
 from samedevice.events import Event, EventKind, Operand, Place, Running
 from samedevice.provenance import FrameFilter, Site, call_at, resolve
-from samedevice.runtime.tracking.ingredients import ingredients, keeper
-from samedevice.runtime.state.memory import Helper, Memory, engine, storage_of
-from samedevice.runtime.state.operators import Operator
-from samedevice.runtime.state.machine_state import MachineState
-from samedevice.runtime._surroundings import (
+from samedevice.provenance.surroundings import (
     Names,
     device_map,
     identity,
@@ -32,6 +28,8 @@ from samedevice.runtime._surroundings import (
     running,
     versions,
 )
+from samedevice.runtime.state import Helper, MachineState, Memory, Operator, device_of, engine, storage_of
+from samedevice.runtime.tracking.ingredients import ingredients, keeper
 
 OnMismatch = Literal["record", "raise"]
 Named = Sequence[tuple[str, torch.Tensor, bool]]
@@ -328,7 +326,7 @@ class Recorder:
 
 _TORCH = str(Path(torch.__file__).parent) + "/"
 _PASSES_ON = (
-    str(Path(__file__).parent.parent) + "/",
+    str(Path(__file__).parents[2]) + "/",
     *(_TORCH + name for name in ("_tensor.py", "_tensor_str.py")),
 )
 """Files whose frames ask on behalf of those who called them."""
@@ -342,7 +340,7 @@ def _places(sites: Iterable[Site]) -> list[Place]:
 def _surroundings(modules: Sequence[torch.nn.Module]) -> tuple[tuple[Running, ...], dict[str, str]]:
     """A module's own methods may be overridden and fail; then the event goes without."""
     try:
-        return running(modules), device_map(modules)
+        return running(modules, device_of), device_map(modules)
     except Exception:
         return (), {}
 

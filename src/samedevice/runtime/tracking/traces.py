@@ -7,8 +7,7 @@ from typing import Any
 
 import torch
 
-from samedevice.runtime.state.memory import tensors_in
-from samedevice.runtime.state.machine_state import META
+from samedevice.runtime.state import META, tensors_in
 from samedevice.runtime.tracking.values import device_seen
 
 

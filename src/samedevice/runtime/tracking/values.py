@@ -11,22 +11,24 @@ from typing import Any
 import torch
 import torch._meta_registrations as meta
 
-from samedevice.runtime.state import plain
-from samedevice.runtime.tracking.sync_batch_norm import ONLY_ON_CUDA
-from samedevice.runtime.state.memory import (
+from samedevice.runtime.state import (
     ASSUMED_FLOAT,
+    CPU,
+    META,
     VALUE_LIMIT,
     Memory,
+    Operator,
     carrier,
     memory_of,
+    of_parts,
+    parts_of,
+    plain,
     raw_is_meta,
     record_of_parts,
     storage_of,
     value_of,
 )
-from samedevice.runtime.state.operators import Operator
-from samedevice.runtime.state.parts import of_parts, parts_of
-from samedevice.runtime.state.machine_state import CPU, META
+from samedevice.runtime.tracking.sync_batch_norm import ONLY_ON_CUDA
 
 Tensor = torch.Tensor
 

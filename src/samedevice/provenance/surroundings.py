@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import FrameType
 from typing import Any
 
 import torch
 
 from samedevice.events import Running
-from samedevice.provenance import variables_of
-from samedevice.runtime.state.memory import device_of, storage_of
+from samedevice.provenance._variables import variables_of
 
 _LIBRARIES = (
     "accelerate",
@@ -36,6 +35,7 @@ _LIBRARIES = (
     "trl",
     "vllm",
 )
+_storage_of: Any = torch._C.TensorBase.untyped_storage  # as torch made it, also while a machine is entered
 _FRAMES_LIMIT = 40
 _ITEMS_LIMIT = 400
 _DEPTH = 3
@@ -111,13 +111,15 @@ def parameter_names(modules: Sequence[torch.nn.Module]) -> dict[int, list[tuple[
     return names
 
 
-def running(modules: Sequence[torch.nn.Module]) -> tuple[Running, ...]:
-    """The modules on the stack, innermost first, as records."""
+def running(
+    modules: Sequence[torch.nn.Module], device_of: Callable[[torch.Tensor], torch.device]
+) -> tuple[Running, ...]:
+    """The modules on the stack, innermost first, as records; `device_of` tells where a tensor is."""
     names: dict[int, str] = {}
     if modules:
         names = {id(module): name for name, module in modules[-1].named_modules()}
     return tuple(
-        _record(module, names.get(id(module)) or type(module).__name__, id(module) in names)
+        _record(module, names.get(id(module)) or type(module).__name__, id(module) in names, device_of)
         for module in modules
     )
 
@@ -201,7 +203,7 @@ def keeps_state(name: str, value: Any) -> bool:
 def identity(tensor: torch.Tensor) -> int:
     """Stands for the tensor's memory; 0 when it has none of its own."""
     try:
-        return int(storage_of(tensor)._cdata)
+        return int(_storage_of(tensor)._cdata)
     except (NotImplementedError, RuntimeError):
         return 0
 
@@ -232,18 +234,12 @@ def _tensors_in(value: Any, path: str, depth: int) -> Iterator[tuple[str, torch.
             yield from _tensors_in(part, where, depth - 1)
 
 
-def _record(module: torch.nn.Module, name: str, registered: bool) -> Running:
-    own = sorted({_where(tensor) for tensor in _own(module)})
-    below = sorted({_where(tensor) for tensor in module.parameters()})
+def _record(
+    module: torch.nn.Module, name: str, registered: bool, device_of: Callable[[torch.Tensor], torch.device]
+) -> Running:
+    own = sorted({str(device_of(tensor)) for tensor in _own(module)})
+    below = sorted({str(device_of(tensor)) for tensor in module.parameters()})
     return Running(name, type(module).__name__, _hook_device(module), tuple(own), tuple(below), registered)
-
-
-def _where(tensor: torch.Tensor) -> str:
-    """The device of a tensor, virtual or real."""
-    try:
-        return str(device_of(tensor))
-    except AttributeError:  # no machine was ever entered: storages have no records
-        return str(tensor.device)
 
 
 def _own(module: torch.nn.Module) -> Iterator[torch.Tensor]:

@@ -1,0 +1,28 @@
+"""Runs one operator as the machine would."""
+
+from __future__ import annotations
+
+from samedevice.runtime.engine.crossing import Passing, passing
+from samedevice.runtime.engine.engine import Engine, VirtualDeviceMode, traced
+from samedevice.runtime.engine.higher_order import has_kernel_on_cuda, kernel_on_cuda
+from samedevice.runtime.engine.interceptors import Order, Proceed
+from samedevice.runtime.engine.transfers import HOST_LIMIT
+from samedevice.runtime.engine.wording import install_wording, tidy
+from samedevice.runtime.engine.wrappers import install_wrappers, wrapped_device
+
+__all__ = [
+    "HOST_LIMIT",
+    "Engine",
+    "Order",
+    "Passing",
+    "Proceed",
+    "VirtualDeviceMode",
+    "has_kernel_on_cuda",
+    "install_wording",
+    "install_wrappers",
+    "kernel_on_cuda",
+    "passing",
+    "tidy",
+    "traced",
+    "wrapped_device",
+]

@@ -1,0 +1,102 @@
+"""What a machine, a GPU, a tensor's memory and an operator are."""
+
+from __future__ import annotations
+
+from samedevice.runtime.state import plain
+from samedevice.runtime.state.allocator_statistics import allocator_stats
+from samedevice.runtime.state.call import Call, Geometry, has_geometry
+from samedevice.runtime.state.calling_code import caller
+from samedevice.runtime.state.ledger import DeviceLedger, OutOfDeviceMemoryError
+from samedevice.runtime.state.machine_state import (
+    CPU,
+    META,
+    MachineState,
+    TorchDevice,
+    current_state,
+    entered,
+    gpu_uuid,
+    pop_state,
+    push_state,
+)
+from samedevice.runtime.state.memory import (
+    ASSUMED_FLOAT,
+    VALUE_LIMIT,
+    Helper,
+    Memory,
+    assumed_values,
+    carrier,
+    device_of,
+    engine,
+    is_virtual,
+    memory_of,
+    over,
+    raw_data_ptr,
+    raw_device,
+    raw_is_meta,
+    record_of_parts,
+    storage_of,
+    tensors_in,
+    value_of,
+)
+from samedevice.runtime.state.operators import INDEX_OPERATORS, SHAPE_ONLY, Form, Operator, aten, operator
+from samedevice.runtime.state.parts import MAKES_OF_PARTS, READS_PARTS, of_parts, parts_of
+from samedevice.runtime.state.virtual_generator import (
+    TorchGenerator,
+    VirtualGenerator,
+    generator_device,
+    virtual_state,
+    whole,
+)
+
+__all__ = [
+    "ASSUMED_FLOAT",
+    "CPU",
+    "INDEX_OPERATORS",
+    "MAKES_OF_PARTS",
+    "META",
+    "READS_PARTS",
+    "SHAPE_ONLY",
+    "VALUE_LIMIT",
+    "Call",
+    "DeviceLedger",
+    "Form",
+    "Geometry",
+    "Helper",
+    "MachineState",
+    "Memory",
+    "Operator",
+    "OutOfDeviceMemoryError",
+    "TorchDevice",
+    "TorchGenerator",
+    "VirtualGenerator",
+    "allocator_stats",
+    "assumed_values",
+    "aten",
+    "caller",
+    "carrier",
+    "current_state",
+    "device_of",
+    "engine",
+    "entered",
+    "generator_device",
+    "gpu_uuid",
+    "has_geometry",
+    "is_virtual",
+    "memory_of",
+    "of_parts",
+    "operator",
+    "over",
+    "parts_of",
+    "plain",
+    "pop_state",
+    "push_state",
+    "raw_data_ptr",
+    "raw_device",
+    "raw_is_meta",
+    "record_of_parts",
+    "storage_of",
+    "tensors_in",
+    "value_of",
+    "virtual_state",
+    "whole",
+]

@@ -1,0 +1,43 @@
+"""Who made and moved a tensor, what it holds, and what was refused."""
+
+from __future__ import annotations
+
+from samedevice.runtime.tracking.books import Books, warn_of_unknown
+from samedevice.runtime.tracking.recorder import OnMismatch, Recorder
+from samedevice.runtime.tracking.sync_batch_norm import ONLY_ON_CUDA
+from samedevice.runtime.tracking.traces import name_devices
+from samedevice.runtime.tracking.values import (
+    abstract,
+    as_dtype,
+    blank,
+    device_seen,
+    forget,
+    give_shadow,
+    pass_on_assumptions,
+    record_of,
+    replace_tensors,
+    stand_in,
+    to_meta,
+    to_value,
+)
+
+__all__ = [
+    "ONLY_ON_CUDA",
+    "Books",
+    "OnMismatch",
+    "Recorder",
+    "abstract",
+    "as_dtype",
+    "blank",
+    "device_seen",
+    "forget",
+    "give_shadow",
+    "name_devices",
+    "pass_on_assumptions",
+    "record_of",
+    "replace_tensors",
+    "stand_in",
+    "to_meta",
+    "to_value",
+    "warn_of_unknown",
+]
