@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,21 @@ TORCH_FREE = {
     ),
     "pytest_plugin",
 }
+
+
+ROOMS = {
+    "patching": set(),
+    "state": set(),
+    "tracking": {"state"},
+    "cuda": {"patching", "state"},
+    "distributed": {"cuda", "patching", "state", "tracking"},
+    "engine": {"cuda", "patching", "state", "tracking"},
+    "tensors": {"cuda", "engine", "patching", "state", "tracking"},
+    "kernels": {"cuda", "engine", "patching", "state", "tensors", "tracking"},
+    "checkpoints": {"cuda", "engine", "patching", "state", "tensors", "tracking"},
+    "host": {"cuda", "engine", "patching", "state", "tensors", "tracking"},
+}
+"""The rooms of `runtime`, and which others each may import; the modules beside them may import all."""
 
 
 def unit_of(path, root):
@@ -75,6 +91,87 @@ def violations(root):
             if ROW_OF[other] >= ROW_OF[unit]:
                 found.append(f"{unit}: {path.name}:{line} imports {name}")
     return found
+
+
+def trespasses(root):
+    """Imports between rooms of `runtime` that are not allowed, or that pass a room's face by."""
+    found = []
+    for room, others in ROOMS.items():
+        for path in sorted((root / room).rglob("*.py")):
+            for line, name in imported_names(ast.parse(path.read_text(encoding="utf-8"))):
+                parts = name.split(".")
+                if parts[:2] != ["samedevice", "runtime"] or parts[2:3] == [room]:
+                    continue
+                if len(parts) == 2 or parts[2] not in others:
+                    found.append(f"{room}: {path.name}:{line} imports {name}")
+                elif len(parts) > 3:
+                    found.append(f"{room}: {path.name}:{line} imports {name} and not the room's face")
+    return found
+
+
+def modules_in(root):
+    """Every module below `root` with its file."""
+    return {
+        ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__"): path
+        for path in root.rglob("*.py")
+    }
+
+
+def circles(root, package=""):
+    """The modules of one circle of imports, wherever in a file they stand; empty when there is none."""
+    modules = {package + name: path for name, path in modules_in(root).items()}
+    imports = {name: set() for name in modules}
+    for name, path in modules.items():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom):
+                targets = [f"{node.module}.{alias.name}" for alias in node.names]
+                imports[name] |= {target if target in modules else node.module for target in targets}
+            elif isinstance(node, ast.Import):
+                imports[name] |= {alias.name for alias in node.names}
+    try:
+        TopologicalSorter(imports).prepare()
+    except CycleError as error:
+        return sorted(set(error.args[1]))
+    return []
+
+
+def test_rooms_of_runtime_are_the_folders():
+    folders = {path.name for path in (PACKAGE / "runtime").iterdir() if (path / "__init__.py").exists()}
+    assert folders == set(ROOMS)
+
+
+def test_rooms_import_each_other_by_their_faces_and_never_in_a_circle():
+    assert trespasses(PACKAGE / "runtime") == []
+    order = list(ROOMS)
+    assert all(order.index(other) < order.index(room) for room, others in ROOMS.items() for other in others)
+
+
+def test_no_modules_import_each_other():
+    """Those of `preflight` and `guards` still do."""
+    assert circles(PACKAGE / "runtime", "samedevice.runtime.") == []
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("from samedevice.runtime.engine import Engine", 1),
+        ("def f():\n    from samedevice.runtime import VirtualMachine", 1),
+        ("from samedevice.runtime.state.memory import Memory", 1),
+        ("from samedevice.runtime.state import Memory", 0),
+        ("from samedevice.runtime.tracking.values import abstract", 0),
+    ],
+)
+def test_the_check_of_rooms_can_fail(tmp_path, code, found):
+    path = tmp_path / "tracking" / "a.py"
+    path.parent.mkdir()
+    path.write_text(code)
+    assert len(trespasses(tmp_path)) == found
+
+
+def test_the_check_of_circles_can_fail(tmp_path):
+    for name, other in (("a", "b"), ("b", "c"), ("c", "a"), ("d", "a")):
+        (tmp_path / f"{name}.py").write_text(f"def f():\n    import {other}\n")
+    assert circles(tmp_path) == ["a", "b", "c"]
 
 
 def test_every_unit_has_a_row():

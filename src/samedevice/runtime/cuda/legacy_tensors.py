@@ -2,7 +2,7 @@
 
 `torch.cuda.FloatTensor(2, 3)` makes a tensor of that size, `torch.cuda.FloatTensor([1.0])` one with these
 values; `isinstance(x, torch.cuda.FloatTensor)` asks for the type and the device. As the default tensor type,
-it decides where factories make tensors; see `_factories`.
+it decides where factories make tensors; see `factories`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Must guarantee: every public name of `torch.cuda` is in exactly one of the three sets below; a test walks
 `torch.cuda.__all__`, so a name that a new torch adds is noticed. torch's own Python stays wherever it works
-on the functions that `_driver` answers.
+on the functions that `driver` answers.
 
 Note [The remembered initialization]
 A factory of torch asks `torch.cuda._lazy_init` before the first tensor on CUDA, and C++ remembers for the
@@ -70,7 +70,7 @@ EMULATED_NAMES = frozenset(
     HalfStorage IntStorage LongStorage ShortStorage
     """.split()
 )
-"""Answered by the machine, most of them by torch's own code on top of `_driver`."""
+"""Answered by the machine, most of them by torch's own code on top of `driver`."""
 
 SAFE_NAMES = frozenset(
     "CudaError DeferredCudaCallError amp cudaStatus graphs has_half memory nccl sparse".split()
@@ -183,7 +183,7 @@ def install_cuda(patches: Patches) -> None:
         "_maybe_exchange_device": exchange_device,
         "_get_device_properties": _get_device_properties,
         "_CudaDeviceProperties": DeviceProperties,
-        # Negative: torch then asks the runtime, which is `_driver`.
+        # Negative: torch then asks the runtime, which is `driver`.
         "_device_count_nvml": lambda: -1,
         "_get_nvml_device_index": _get_nvml_device_index,
     }

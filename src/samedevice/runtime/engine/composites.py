@@ -1,5 +1,5 @@
 """What composite C++ operators make for themselves on the carrier's device; see Note [Helpers of composite
-code] in `_memory`.
+code] in `memory`.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ class Passing(torch.Tensor):
 
     plain: torch.Tensor
     arrive: ClassVar[Callable[[torch.Tensor, torch.Tensor], torch.Tensor]]
-    """Makes a plain gradient what its variable has; set by `_gradient_checks`, which knows transfers."""
+    """Makes a plain gradient what its variable has; set by `gradient_checks`, which knows transfers."""
     __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]  # torch's own way to say so
 
     @classmethod

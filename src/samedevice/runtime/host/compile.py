@@ -1,7 +1,7 @@
 """Compilers on a virtual machine: code runs eagerly, and the person is told once.
 
 `torch.compile` produces code for a device that is not there; device placement is the same without it. For
-TorchScript see `_torchscript`.
+TorchScript see `torchscript`.
 """
 
 from __future__ import annotations

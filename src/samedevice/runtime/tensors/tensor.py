@@ -5,7 +5,7 @@ Note [Lists as indices]
 `x[[0, 2]]` makes the index tensor in C++ on x's device, and for meta C++ leaves the values out, below every
 mode. So lists, ranges and arrays become tensors before C++ sees them. A Python `__getitem__` also fills the C
 slot that makes an object a sequence; `torch.tensor([scalar])` is told to see numbers instead, in
-`_factories`.
+`factories`.
 """
 
 from __future__ import annotations
