@@ -26,11 +26,6 @@ from samedevice.runtime.checkpoints import (
 )
 from samedevice.runtime.cuda import (
     forget_initialization,
-    install_accelerator,
-    install_cuda,
-    install_generators,
-    install_nvml,
-    install_parallel,
 )
 from samedevice.runtime.distributed import (
     Collectives,
@@ -60,6 +55,7 @@ from samedevice.runtime.kernels import (
 )
 from samedevice.runtime.patching import Patches
 from samedevice.runtime.state import MachineState, pop_state, push_state
+from samedevice.runtime.table import TABLE
 from samedevice.runtime.tensors import (
     install_exchange,
     install_factories,
@@ -241,11 +237,7 @@ class VirtualMachine:
 
     def _install(self) -> None:
         patches = self._patches
-        install_generators(patches)
-        install_cuda(patches)
-        install_accelerator(patches)
-        install_nvml(patches)
-        install_parallel(patches)
+        TABLE.install(patches)
         install_process_groups(patches, self._assumed_ranks)
         self._engine.collectives = Collectives(self._engine.books)
         install_own_ranks(patches, self.state)

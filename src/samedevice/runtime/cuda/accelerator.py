@@ -19,7 +19,7 @@ from samedevice.runtime.cuda.driver import (
     reset_peaks,
 )
 from samedevice.runtime.cuda.streams import Stream, current_stream, select_stream, synchronize
-from samedevice.runtime.patching import Patches
+from samedevice.runtime.patching import Constant, Patch
 from samedevice.runtime.state import current_state
 
 # c10/core/DeviceCapability.h for CUDA: every type but those that only other backends have.
@@ -84,9 +84,19 @@ _EMULATED: Mapping[str, Callable[..., Any]] = {
 }
 
 
-def install_accelerator(patches: Patches) -> None:
-    """Make the machine's GPUs the current accelerator."""
-    for name, function in _EMULATED.items():
-        patches.attribute(torch._C, name, function)
-    if hasattr(torch.accelerator, "get_device_capability"):
-        patches.attribute(torch.accelerator, "get_device_capability", get_device_capability)
+PATCHES = (
+    *(
+        Patch(
+            f"torch._C.{name}",
+            Constant(function),
+            "`torch.accelerator` asks these functions; in a build without CUDA they know no accelerator",
+        )
+        for name, function in _EMULATED.items()
+    ),
+    Patch(
+        "torch.accelerator.get_device_capability",
+        Constant(get_device_capability),
+        "C++ would ask the driver which types a GPU can hold",
+        since="torch 2.9",
+    ),
+)

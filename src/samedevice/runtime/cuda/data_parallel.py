@@ -15,7 +15,7 @@ import torch.nn.parallel._functions
 
 from samedevice.errors import UnsupportedFeatureError
 from samedevice.runtime.cuda.build import NCCL_VERSION
-from samedevice.runtime.patching import Patches
+from samedevice.runtime.patching import Constant, Patch
 from samedevice.runtime.state import CPU, current_state
 
 
@@ -230,15 +230,23 @@ def _collective(name: str) -> Callable[..., Any]:
     return refuse
 
 
-def install_parallel(patches: Patches) -> None:
-    """Give `torch.nn.parallel` its C++ functions, and `torch.cuda.nccl` honest answers."""
-    for function in _COMM:
-        patches.attribute(torch._C, function.__name__, function)
-    broadcast = torch.nn.parallel._functions.Broadcast
-    patches.attribute(broadcast, "backward", staticmethod(_backward_of_broadcast(broadcast.backward)))
-    # Copy streams of another machine.
-    patches.attribute(torch.nn.parallel._functions, "_streams", None)
-    patches.attribute(torch.cuda.nccl, "is_available", lambda tensors: False)
-    patches.attribute(torch.cuda.nccl, "version", lambda: NCCL_VERSION)
-    for name in _COLLECTIVES:
-        patches.attribute(torch.cuda.nccl, name, _collective(name))
+_NO_NCCL = "`torch.cuda.nccl` is for tensors of one process, which virtual GPUs refuse by name"
+PATCHES = (
+    *(
+        Patch(
+            f"torch._C.{function.__name__}",
+            Constant(function),
+            "`torch.nn.parallel` calls these C++ functions, which a build without CUDA lacks",
+        )
+        for function in _COMM
+    ),
+    Patch(
+        "torch.nn.parallel._functions.Broadcast.backward",
+        lambda original: staticmethod(_backward_of_broadcast(original)),
+        "gradients of replicas are summed on virtual GPUs",
+    ),
+    Patch("torch.nn.parallel._functions._streams", Constant(None), "it holds streams of another machine"),
+    Patch("torch.cuda.nccl.is_available", Constant(lambda tensors: False), _NO_NCCL),
+    Patch("torch.cuda.nccl.version", Constant(lambda: NCCL_VERSION), _NO_NCCL),
+    *(Patch(f"torch.cuda.nccl.{name}", Constant(_collective(name)), _NO_NCCL) for name in _COLLECTIVES),
+)

@@ -6,14 +6,12 @@ seeding never fixes the visible devices, as in CUDA, where seeds wait for the in
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from types import ModuleType
 from typing import Any, overload
 
 import torch
 
-from samedevice.runtime.patching import Patches, rebind, when_imported
+from samedevice.runtime.patching import Constant, Patch
 from samedevice.runtime.state import (
     CPU,
     TorchDevice,
@@ -147,23 +145,34 @@ _RANDOM: tuple[Callable[..., Any], ...] = (
 )
 
 
-def _install_in_dtensor(patches: Patches, module: ModuleType) -> None:
-    """DTensor computes with the state of a generator that it got from C++."""
-    tracker = module.OffsetBasedRNGTracker
-    original = tracker._distribute_region
-
+def _region(original: Any) -> Any:
     def distribute_region(self: Any, spec: Any, generator: torch._C.Generator | None = None) -> Any:
         return original(self, spec, None if generator is None else whole(generator))
 
-    patches.attribute(tracker, "_distribute_region", distribute_region)
+    return distribute_region
 
 
-def install_generators(patches: Patches) -> None:
-    """Put virtual generators in place of CUDA's."""
-    patches.attribute(torch, "Generator", Generator)
-    rebind(patches, "torch.cuda", "default_generators", DefaultGenerators())
-    for function in _RANDOM:
-        rebind(patches, "torch.cuda", function.__name__, function)
-    when_imported(
-        patches, {"torch.distributed.tensor._random": functools.partial(_install_in_dtensor, patches)}
-    )
+PATCHES = (
+    Patch("torch.Generator", Constant(Generator), "C++ makes no generator for CUDA without CUDA"),
+    Patch(
+        "torch.cuda.default_generators",
+        lambda original: DefaultGenerators(),
+        "each GPU has a default generator",
+        copies="torch.cuda",
+    ),
+    *(
+        Patch(
+            f"torch.cuda.{function.__name__}",
+            Constant(function),
+            "torch's own draw on the generators of real GPUs",
+            copies="torch.cuda",
+        )
+        for function in _RANDOM
+    ),
+    Patch(
+        "torch.distributed.tensor._random.OffsetBasedRNGTracker._distribute_region",
+        _region,
+        "DTensor computes with the state of a generator that it got from C++, which lacks the virtual half",
+        package="torch.distributed.tensor._random",
+    ),
+)

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from samedevice.runtime.patching import Patches
+from samedevice.runtime.patching import Constant, Patch
 from samedevice.runtime.state import TorchDevice, current_state
 
 _DTYPES = {
@@ -87,33 +87,6 @@ def type_named(name: str) -> tuple[torch.dtype, bool]:
     return _DTYPES[short], package == "torch.cuda"
 
 
-def install_legacy_tensors(patches: Patches) -> None:
-    """Put the old names into `torch.cuda`, and let one of them be the default tensor type."""
-    for name, kind in LEGACY_TENSORS.items():
-        patches.attribute(torch.cuda, name, kind)
-    original: Any = torch._C._set_default_tensor_type
-
-    @functools.wraps(original)
-    def set_default_tensor_type(kind: Any) -> None:
-        state = current_state()
-        if not isinstance(kind, _LegacyTensorType):
-            original(kind)
-            state.type_on_gpu = False
-            return
-        original(_ON_THE_HOST[kind.dtype])  # it warns that it is deprecated, and takes no integers
-        state.device(None)
-        state.type_on_gpu = True
-
-    patches.attribute(torch.Tensor, "__new__", staticmethod(_constructor(torch.Tensor.__new__)))
-    get_default_device: Any = torch._C._get_default_device
-    patches.attribute(torch._C, "_set_default_tensor_type", set_default_tensor_type)
-    patches.attribute(
-        torch._C,
-        "_get_default_device",
-        lambda: "cuda" if current_state().type_on_gpu else get_default_device(),
-    )
-
-
 def _constructor(original: Any) -> Any:
     @functools.wraps(original)
     def new(cls: type[torch.Tensor], *args: Any, **kwargs: Any) -> torch.Tensor:
@@ -133,3 +106,42 @@ def _constructor(original: Any) -> Any:
         return made
 
     return new
+
+
+def _default_type_setter(original: Any) -> Any:
+    @functools.wraps(original)
+    def set_default_tensor_type(kind: Any) -> None:
+        state = current_state()
+        if not isinstance(kind, _LegacyTensorType):
+            original(kind)
+            state.type_on_gpu = False
+            return
+        original(_ON_THE_HOST[kind.dtype])  # it warns that it is deprecated, and takes no integers
+        state.device(None)
+        state.type_on_gpu = True
+
+    return set_default_tensor_type
+
+
+_DEFAULT_TYPE = "a CUDA tensor type may be the default type, which C++ refuses without CUDA"
+PATCHES = (
+    *(
+        Patch(
+            f"torch.cuda.{name}",
+            Constant(kind),
+            "the old type names make tensors, and a build without CUDA has only stand-ins that raise",
+        )
+        for name, kind in LEGACY_TENSORS.items()
+    ),
+    Patch(
+        "torch.Tensor.__new__",
+        lambda original: staticmethod(_constructor(original)),
+        "C++ makes the memory before the object; a mode would see it without one",
+    ),
+    Patch("torch._C._set_default_tensor_type", _default_type_setter, _DEFAULT_TYPE),
+    Patch(
+        "torch._C._get_default_device",
+        lambda original: lambda: "cuda" if current_state().type_on_gpu else original(),
+        _DEFAULT_TYPE,
+    ),
+)

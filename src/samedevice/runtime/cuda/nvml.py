@@ -15,13 +15,11 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-import torch
-
 from samedevice.errors import UnsupportedFeatureError
 from samedevice.runtime.cuda.build import DRIVER_CUDA_VERSION_NUMBER, DRIVER_VERSION
 from samedevice.runtime.cuda.driver import peer_access
 from samedevice.runtime.cuda.properties import pci_bus
-from samedevice.runtime.patching import Patches
+from samedevice.runtime.patching import Constant, Entry, Patch
 from samedevice.runtime.state import current_state, gpu_uuid
 
 _ERRORS = {
@@ -339,12 +337,16 @@ class VirtualNvml(ModuleType):
         raise UnsupportedFeatureError(f"pynvml.{name} is not supported on a virtual machine.")
 
 
-def install_nvml(patches: Patches) -> None:
-    """Put the virtual NVML in place of a real or missing one, for scripts and for `torch.cuda.utilization`
-    and its like.
-    """
-    module = VirtualNvml()
-    patches.item(sys.modules, "pynvml", module)
-    patches.attribute(torch.cuda, "pynvml", module)
-    patches.attribute(torch.cuda, "_HAS_PYNVML", True)
-    patches.attribute(torch.cuda, "_PYNVML_ERR", None)
+_ASKS_NVML = "`torch.cuda.utilization` and its like ask NVML through this module"
+PATCHES = (
+    Entry(
+        'sys.modules["pynvml"]',
+        lambda: sys.modules,
+        "pynvml",
+        lambda original: VirtualNvml(),
+        "scripts ask NVML for the GPUs; a real one is about other GPUs, and mostly there is none",
+    ),
+    Patch("torch.cuda.pynvml", lambda original: sys.modules["pynvml"], _ASKS_NVML),
+    Patch("torch.cuda._HAS_PYNVML", Constant(True), _ASKS_NVML),
+    Patch("torch.cuda._PYNVML_ERR", Constant(None), _ASKS_NVML),
+)

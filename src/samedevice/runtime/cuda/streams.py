@@ -12,6 +12,7 @@ it ends, and the host waits where it would.
 from __future__ import annotations
 
 import ctypes
+import functools
 import itertools
 import threading
 import time
@@ -22,7 +23,7 @@ from weakref import WeakKeyDictionary
 import torch
 
 from samedevice.errors import UnsupportedFeatureError
-from samedevice.runtime.patching import Patches, rebind
+from samedevice.runtime.patching import Constant, Patch
 from samedevice.runtime.state import MachineState, TorchDevice, current_state
 
 # The classes themselves: inside a machine torch's names are replaced.
@@ -484,11 +485,25 @@ def _instead(kind: type) -> Callable[..., Any]:
     return new
 
 
-def install_streams(patches: Patches) -> None:
-    """Put virtual streams and events in place of CUDA's."""
-    for kind in (Stream, ExternalStream, Event):
-        rebind(patches, "torch.cuda", kind.__name__, kind)
-        # For who imported the class before.
-        patches.attribute(_TORCH_CUDA[kind.__name__], "__new__", _instead(kind))
-    patches.attribute(torch, "Stream", AnyStream)
-    patches.attribute(torch, "Event", AnyEvent)
+PATCHES = (
+    *(
+        Patch(
+            f"torch.cuda.{kind.__name__}",
+            Constant(kind),
+            "streams and events of a GPU that is not there; their C++ class asks the driver",
+            copies="torch.cuda",
+        )
+        for kind in (Stream, ExternalStream, Event)
+    ),
+    *(
+        Patch(
+            f"{_TORCH_CUDA[kind.__name__].__module__}.{kind.__name__}.__new__",
+            Constant(_instead(kind)),
+            "for code that imported the class before",
+            owner=functools.partial(_TORCH_CUDA.__getitem__, kind.__name__),
+        )
+        for kind in (Stream, ExternalStream, Event)
+    ),
+    Patch("torch.Stream", Constant(AnyStream), "its C++ class makes streams of CUDA only with a driver"),
+    Patch("torch.Event", Constant(AnyEvent), "its C++ class makes events of CUDA only with a driver"),
+)

@@ -16,7 +16,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
@@ -32,10 +31,11 @@ from samedevice.runtime.cuda.build import CUDA_VERSION, CUDNN_VERSION
 from samedevice.runtime.cuda.cudart import CUDART
 from samedevice.runtime.cuda.driver import EMULATED, exchange_device, is_in_bad_fork, refuse
 from samedevice.runtime.cuda.driver import UNSUPPORTED as UNSUPPORTED_C
-from samedevice.runtime.cuda.legacy_tensors import install_legacy_tensors
+from samedevice.runtime.cuda.legacy_tensors import PATCHES as LEGACY
 from samedevice.runtime.cuda.properties import DeviceProperties, device_properties
-from samedevice.runtime.cuda.streams import _CUDA_DEVICE_TYPE, install_streams
-from samedevice.runtime.patching import Patches, rebind
+from samedevice.runtime.cuda.streams import _CUDA_DEVICE_TYPE
+from samedevice.runtime.cuda.streams import PATCHES as STREAMS
+from samedevice.runtime.patching import Constant, Patch
 from samedevice.runtime.state import current_state
 
 EMULATED_NAMES = frozenset(
@@ -157,50 +157,6 @@ class _Nvtx:
     rangeEnd = markA = deviceRangeEnd = _nothing  # NVTX's own names
 
 
-def install_cuda(patches: Patches) -> None:
-    """Make `torch.cuda` show the machine."""
-    cuda = torch.cuda
-    for name, function in EMULATED.items():
-        patches.attribute(torch._C, name, function)
-    for name, feature in UNSUPPORTED_C.items():
-        patches.attribute(torch._C, name, refuse(feature))
-    _install_build(patches)
-    _install_profiler(patches)
-
-    replaced: dict[str, Any] = {
-        # Read by `torch.utils.checkpoint` alone, to decide whether random states are kept: keeping them
-        # always does no harm, while the engine initializes the machine without passing here.
-        "_initialized": True,
-        "_cached_device_count": None,
-        "_queued_calls": [],
-        "_lazy_seed_tracker": _LazySeedTracker(),  # type: ignore[no-untyped-call]  # torch leaves it untyped
-        "_cudart": CUDART,
-        "_is_in_bad_fork": is_in_bad_fork,
-        "is_initialized": _is_initialized,
-        "device_count": _device_count,
-        "_lazy_init": _lazy_init,
-        "_exchange_device": exchange_device,
-        "_maybe_exchange_device": exchange_device,
-        "_get_device_properties": _get_device_properties,
-        "_CudaDeviceProperties": DeviceProperties,
-        # Negative: torch then asks the runtime, which is `driver`.
-        "_device_count_nvml": lambda: -1,
-        "_get_nvml_device_index": _get_nvml_device_index,
-    }
-    for name, value in replaced.items():
-        rebind(patches, "torch.cuda", name, value)
-
-    install_streams(patches)
-    patches.attribute(cuda.nvtx, "_nvtx", _Nvtx())
-    install_legacy_tensors(patches)
-    for name in _REFUSED_FUNCTIONS:
-        if hasattr(cuda, name):
-            rebind(patches, "torch.cuda", name, refuse(f"torch.cuda.{name}"))
-    for name in _REFUSED_CLASSES:
-        if hasattr(cuda, name):
-            rebind(patches, "torch.cuda", name, _refused_class(name))
-
-
 def forget_initialization() -> None:
     """Let torch's C++ ask `torch.cuda._lazy_init` again; see Note [The remembered initialization]."""
     library = Path(str(torch.__file__)).parent / "lib" / "libtorch_python.so"
@@ -221,33 +177,95 @@ def _enter_nvtx(self: Any) -> Any:
     return self
 
 
-def _install_profiler(patches: Patches) -> None:
-    """A profile of CUDA activity holds none; without this the profiler would try to record real CUDA
-    events.
-    """
-    for owner in (torch.autograd, torch.autograd.profiler, torch.profiler):
-        if hasattr(owner, "_supported_activities"):
-            patches.attribute(owner, "_supported_activities", _supported_activities)
-    # C++ refuses it in a build without CUDA; with CUDA it tells ranges to a profiler that is not there
-    # either.
-    emit = torch.autograd.profiler.emit_nvtx
-    patches.attribute(emit, "__enter__", _enter_nvtx)
-    patches.attribute(emit, "__exit__", lambda self, *exc_info: False if self.enabled else None)
+def _cudnn() -> ModuleType:
+    # An object with properties stands in sys.modules; its functions read the module behind it.
+    module = sys.modules["torch.backends.cudnn"]
+    return getattr(module, "m", module)
 
 
-def _install_build(patches: Patches) -> None:
-    """What libraries look at to learn how torch was built."""
-    patches.attribute(torch.version, "cuda", CUDA_VERSION)
-    patches.attribute(torch._C, "_has_cuda", True)
-    patches.attribute(torch._C, "_has_cudnn", True)
-    patches.attribute(torch._C, "_has_magma", True)  # PyTorch's CUDA builds have it
-    patches.attribute(torch.cuda, "has_magma", True)
-    patches.attribute(torch._C, "_is_flash_attention_available", lambda: True)
-    # The property object stands in for the module in sys.modules; its functions read the globals of the
-    # module behind it.
-    cudnn: ModuleType = getattr(sys.modules["torch.backends.cudnn"], "m", sys.modules["torch.backends.cudnn"])
-    initialize: Callable[[], bool] = lambda: True  # noqa: E731  # one line, one fact
-    patches.attribute(cudnn, "_init", initialize)
-    patches.attribute(cudnn, "__cudnn_version", CUDNN_VERSION)
-    # cuDNN would repack an RNN's weights into one buffer by a kernel that CPU builds lack.
-    patches.attribute(torch, "_use_cudnn_rnn_flatten_weight", lambda: False)
+_REFUSED = "what a virtual machine has not is refused by name"
+_BUILT = "libraries read it to learn how torch was built"
+_ASKED = "`torch.cuda` answers for the machine"
+_PROFILED = "a profile of CUDA activity would record real events"
+PATCHES = (
+    *(
+        Patch(
+            f"torch._C.{name}",
+            Constant(function),
+            "the functions below `torch.cuda`, which ask the driver; a build without CUDA lacks them",
+        )
+        for name, function in EMULATED.items()
+    ),
+    *(
+        Patch(f"torch._C.{name}", Constant(refuse(feature)), _REFUSED)
+        for name, feature in UNSUPPORTED_C.items()
+    ),
+    Patch("torch.version.cuda", Constant(CUDA_VERSION), _BUILT),
+    Patch("torch._C._has_cuda", Constant(True), _BUILT),
+    Patch("torch._C._has_cudnn", Constant(True), _BUILT),
+    Patch("torch._C._has_magma", Constant(True), _BUILT),
+    Patch("torch.cuda.has_magma", Constant(True), _BUILT),
+    Patch("torch._C._is_flash_attention_available", Constant(lambda: True), _BUILT),
+    Patch("torch.backends.cudnn._init", Constant(lambda: True), _BUILT, owner=_cudnn),
+    Patch("torch.backends.cudnn.__cudnn_version", Constant(CUDNN_VERSION), _BUILT, owner=_cudnn),
+    Patch(
+        "torch._use_cudnn_rnn_flatten_weight",
+        Constant(lambda: False),
+        "cuDNN would repack the weights of an RNN by a kernel that a build without CUDA lacks",
+    ),
+    *(
+        Patch(f"{owner}._supported_activities", Constant(_supported_activities), _PROFILED, since="torch 2.0")
+        for owner in ("torch.autograd", "torch.autograd.profiler", "torch.profiler")
+    ),
+    # C++ refuses it in a build without CUDA; with CUDA it tells ranges to a profiler that is not there.
+    Patch("torch.autograd.profiler.emit_nvtx.__enter__", Constant(_enter_nvtx), _PROFILED),
+    Patch(
+        "torch.autograd.profiler.emit_nvtx.__exit__",
+        Constant(lambda self, *exc_info: False if self.enabled else None),
+        _PROFILED,
+    ),
+    *(
+        Patch(f"torch.cuda.{name}", make, why, copies="torch.cuda")
+        for name, make, why in (
+            # Read by `torch.utils.checkpoint` alone, to decide whether random states are kept: keeping them
+            # always does no harm, while the engine initializes the machine without passing here.
+            ("_initialized", Constant(True), "`torch.utils.checkpoint` keeps the random states of GPUs"),
+            ("_cached_device_count", Constant(None), "the number of GPUs of another machine"),
+            ("_queued_calls", lambda original: [], "calls that wait for another CUDA"),
+            (
+                "_lazy_seed_tracker",
+                lambda original: _LazySeedTracker(),  # type: ignore[no-untyped-call]  # torch leaves it untyped
+                "seeds that wait for another CUDA",
+            ),
+            ("_cudart", Constant(CUDART), "there is no CUDA runtime to load"),
+            ("_is_in_bad_fork", Constant(is_in_bad_fork), _ASKED),
+            ("is_initialized", Constant(_is_initialized), _ASKED),
+            ("device_count", Constant(_device_count), _ASKED),
+            ("_lazy_init", Constant(_lazy_init), _ASKED),
+            ("_exchange_device", Constant(exchange_device), _ASKED),
+            ("_maybe_exchange_device", Constant(exchange_device), _ASKED),
+            ("_get_device_properties", Constant(_get_device_properties), _ASKED),
+            ("_CudaDeviceProperties", Constant(DeviceProperties), _ASKED),
+            # Negative: torch then asks the runtime, which is `driver`.
+            ("_device_count_nvml", Constant(lambda: -1), "NVML would be asked for real GPUs"),
+            ("_get_nvml_device_index", Constant(_get_nvml_device_index), _ASKED),
+        )
+    ),
+    *STREAMS,
+    Patch("torch.cuda.nvtx._nvtx", lambda original: _Nvtx(), "ranges are for a profiler that is not there"),
+    *LEGACY,
+    *(
+        Patch(
+            f"torch.cuda.{name}",
+            Constant(made(name)),
+            _REFUSED,
+            copies="torch.cuda",
+        )
+        for names, made in (
+            (_REFUSED_FUNCTIONS, lambda name: refuse(f"torch.cuda.{name}")),
+            (_REFUSED_CLASSES, _refused_class),
+        )
+        for name in names
+        if hasattr(torch.cuda, name)
+    ),
+)

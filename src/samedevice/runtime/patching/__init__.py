@@ -5,8 +5,14 @@ from __future__ import annotations
 from samedevice.runtime.patching.imports import when_imported
 from samedevice.runtime.patching.patches import Patches
 from samedevice.runtime.patching.rebinding import rebind, rebind_everywhere
+from samedevice.runtime.patching.table import Change, Constant, Entry, Patch, PatchTable
 
 __all__ = [
+    "Change",
+    "Constant",
+    "Entry",
+    "Patch",
+    "PatchTable",
     "Patches",
     "rebind",
     "rebind_everywhere",

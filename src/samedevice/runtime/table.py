@@ -1,0 +1,8 @@
+"""Everything that is replaced while a machine is entered, in the order in which it is put in place."""
+
+from __future__ import annotations
+
+from samedevice.runtime.cuda import ACCELERATOR, DATA_PARALLEL, GENERATORS, NVML, TORCH_CUDA
+from samedevice.runtime.patching import PatchTable
+
+TABLE = PatchTable((*GENERATORS, *TORCH_CUDA, *ACCELERATOR, *NVML, *DATA_PARALLEL))
