@@ -4,6 +4,7 @@ documented.
 
 from __future__ import annotations
 
+import re
 import resource
 
 import pytest
@@ -492,3 +493,43 @@ def test_a_foreach_that_writes_is_seen_by_autograd(device):
             product.sum().backward()
         with torch.inference_mode():
             torch._foreach_add_([torch.ones(2, device=device)], 1.0)
+
+
+def test_what_the_cpu_lacks_is_computed_for_lists_as_well(machine):
+    flags = [torch.tensor([True, False], device="cuda") for _ in range(2)]
+    assert [known(each) and each.tolist() for each in torch._foreach_abs(flags)] == [[True, False]] * 2
+
+
+def _packed(name, scalars, device="cuda"):
+    tensors = [torch.tensor([3.0, 4.0], device=device), torch.tensor([5.0, 6.0], device=device)]
+    result = getattr(torch, name)(tensors, tensors, tensors, scalars)
+    return [tensor.tolist() for tensor in result]
+
+
+@pytest.mark.parametrize(
+    "name", ["_foreach_addcmul", "_foreach_addcmul_", "_foreach_addcdiv", "_foreach_addcdiv_"]
+)
+def test_scalars_in_a_tensor_of_the_host_are_numbers_for_a_foreach(machine, name):
+    packed = torch.tensor([2.0, 3.0])
+    assert _packed(name, packed) == _packed(name, packed, device="cpu") == _packed(name, [2.0, 3.0])
+
+
+@pytest.mark.parametrize(
+    ("scalars", "says"),
+    [
+        (torch.tensor([2.0]), "Expected length of scalars to match input of length 2 but got 1 instead."),
+        (torch.tensor(2.0), "Expected packed scalar Tensor to be of dimension 1. Got 0 instead."),
+        (torch.ones(2, 2)[:, 1], "Expected scalars to be contiguous."),
+    ],
+)
+def test_scalars_in_a_tensor_are_checked_as_on_the_host(machine, scalars, says):
+    for device in ("cpu", "cuda"):
+        with pytest.raises(RuntimeError, match=re.escape(says)):
+            _packed("_foreach_addcmul", scalars, device)
+
+
+def test_scalars_in_a_tensor_of_a_gpu_are_refused():
+    with VirtualMachine(parse_machine("2x24GB"), on_mismatch="raise") as entered:
+        with pytest.raises(RuntimeError, match="Expected scalars to be on CPU, got cuda:0 instead"):
+            _packed("_foreach_addcmul", torch.ones(2, device="cuda"))
+        assert len(entered.events) == 1

@@ -78,6 +78,23 @@ def test_random_numbers_go_on(machine):
     assert result.tolist() != first
 
 
+def test_replays_draw_what_the_same_calls_draw_one_by_one(machine):
+    x = torch.ones(16, device="cuda")
+
+    def step():
+        return torch.nn.functional.dropout(x, 0.5)
+
+    torch.cuda.manual_seed(5)
+    plain = [step().tolist() for _ in range(3)]
+    torch.cuda.manual_seed(5)
+    graph, result = captured(step)
+    replayed = []
+    for _ in plain:
+        graph.replay()
+        replayed.append(result.tolist())
+    assert replayed == plain
+
+
 def test_memory_that_nobody_holds_is_not_kept(machine):
     x = torch.ones(1024, 256, device="cuda")
     before = torch.cuda.memory_allocated()

@@ -149,3 +149,11 @@ def test_lengths_of_a_ctc_loss_are_integers(machine):
     rows = torch.randn(12, 4, 6, device=GPU).log_softmax(2)
     with pytest.raises(RuntimeError, match="target_lengths must be integral"):
         F.ctc_loss(rows, torch.ones(4, 3, dtype=torch.long), torch.full((4,), 12), torch.full((4,), 3.0))
+
+
+def test_a_ctc_loss_too_large_for_values_has_a_backward(machine):
+    rows = torch.randn(400, 4, 300, device="cuda").requires_grad_()
+    loss = F.ctc_loss(rows.log_softmax(2), torch.ones(4, 120, dtype=torch.long), [400] * 4, [120] * 4)
+    loss.backward()
+    assert rows.grad.shape == rows.shape
+    assert rows.grad.device == rows.device

@@ -165,3 +165,13 @@ def test_such_tensors_work_on_the_host(machine):
         torch.ones(4), 0.1, 0, torch.qint8
     ).dequantize().sum().item() == pytest.approx(4)
     assert adjacency("cpu").to_dense().sum().item() == 9
+
+
+@pytest.mark.parametrize(
+    ("dtype", "name"),
+    [(torch.float32, "FloatTensor"), (torch.int64, "LongTensor"), (torch.bool, "BoolTensor")],
+)
+def test_the_name_of_a_sparse_type_tells_the_device(machine, dtype, name):
+    host = torch.eye(2, dtype=dtype).to_sparse()
+    assert host.type() == f"torch.sparse.{name}"
+    assert host.to(GPU).type() == f"torch.cuda.sparse.{name}"

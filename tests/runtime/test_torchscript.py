@@ -107,6 +107,13 @@ def test_what_was_traced_on_the_host_runs_on_a_gpu(machine):
     assert torch.allclose(traced.to(GPU)(x.to(GPU)).cpu(), expected)
 
 
+def test_constants_of_what_was_traced_are_tensors_for_operators_that_take_nothing_else(machine):
+    inner = torch.jit.trace(lambda x: x * 2, torch.ones(2))
+    outer = torch.jit.trace(lambda x: torch.jit._wait(torch.jit._fork(inner, x)) + 1, torch.ones(2))
+    assert outer(torch.ones(2)).tolist() == [3.0, 3.0]
+    assert "{2}" in str(inner.graph)
+
+
 def test_torchscript_is_as_before_after_the_machine():
     kept = torch.jit.script, torch.jit.trace, torch.jit.load, torch.jit._recursive.try_compile_fn
     with VirtualMachine(parse_machine("2x24GB")):

@@ -161,15 +161,17 @@ class Calculation:
         """CUDA accepts what this CPU kernel refuses: try it in a type that the CPU has."""
         values = [to_value(value) for value in call.args]
         options = _on_host({name: to_value(value) for name, value in call.kwargs.items()})
-        original = next((value.dtype for value in values if isinstance(value, Tensor)), None)
+        original = next((tensor.dtype for value in values for tensor in tensors_in(value)), None)
         for dtype in _wider(original):
             try:
                 result = _drawing(call, tuple([as_dtype(value, dtype) for value in values]), options)
             except (RuntimeError, NotImplementedError):
                 continue
-            if isinstance(result, Tensor) and original is not None and result.dtype == dtype:
-                result = result.to(original)
-            return result
+            if original is None:
+                return result
+            if isinstance(result, (list, tuple)):
+                return type(result)([_back(part, dtype, original) for part in result])
+            return _back(result, dtype, original)
         return NotImplemented
 
     def _wrap(
@@ -190,6 +192,10 @@ class Calculation:
             ]
             return type(result)(parts)
         return result
+
+
+def _back(result: Any, wider: torch.dtype, original: torch.dtype) -> Any:
+    return as_dtype(result, original) if isinstance(result, Tensor) and result.dtype == wider else result
 
 
 def _drawing(call: Call, values: tuple[Any, ...], options: dict[str, Any]) -> Any:

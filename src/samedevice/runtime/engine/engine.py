@@ -32,6 +32,7 @@ from samedevice.runtime.engine.interceptors import Collective, Interceptor, Orde
 from samedevice.runtime.engine.masks import masks_to_indices
 from samedevice.runtime.engine.packing import Packing
 from samedevice.runtime.engine.refusals import QUANTIZES, nested, refuse_quantized
+from samedevice.runtime.engine.scalar_lists import WITH_LIST, scalars_in
 from samedevice.runtime.engine.settling import Settling
 from samedevice.runtime.engine.sparse import Sparse
 from samedevice.runtime.engine.transfers import HOST_LIMIT, Transfers
@@ -126,6 +127,7 @@ class Engine:
             aten.record_stream.default: lambda op, args, kwargs: None,
             aten._pack_padded_sequence.default: Packing(self.books, self.transfers).pack,
             aten.add.Tensor: self._sum,
+            **dict.fromkeys(WITH_LIST, self._with_scalar_list),
             **dict.fromkeys(MAKES_OF_PARTS, self._sparse.make),
             **dict.fromkeys(
                 QUANTIZES,
@@ -292,6 +294,11 @@ class Engine:
     def _sum(self, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """An addition; see Note [Sums of gradients]."""
         return self.run(aten.add_.Tensor, args, kwargs) if may_add_in_place(args, kwargs) else NotImplemented
+
+    def _with_scalar_list(self, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if len(args) < len(op.argument_names) or not any(map(is_virtual, tensors_in([*args]))):
+            return NotImplemented
+        return self.run(WITH_LIST[op.func], (*args[:-1], scalars_in(self.books, op, args)), {})
 
     def _on_host(self, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """All tensors are real host memory."""
@@ -559,9 +566,13 @@ class VirtualDeviceMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # 
         engine.raw = True
         try:
             result = self.engine.run(func, args, kwargs or {})
-        except (NotImplementedError, RuntimeError) as error:
-            in_own_words(op.name, error, tensors_in([*args, *(kwargs or {}).values()]))
-            raise
+        except (RuntimeError, TypeError, AttributeError) as error:
+            whole = _without_bare_numbers(op, args)
+            if whole is None:
+                if isinstance(error, RuntimeError):
+                    in_own_words(op.name, error, tensors_in([*args, *(kwargs or {}).values()]))
+                raise
+            result = self.engine.run(func, whole, kwargs or {})
         finally:
             engine.raw = False
         if op.uncounted:
@@ -590,6 +601,21 @@ class VirtualDeviceMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # 
                     name_devices(tracer.tracer, args)
                 return result
         return func(*args, **kwargs)
+
+
+def _without_bare_numbers(op: Operator, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """The arguments with tensors where the operator takes nothing else; None where they are so already.
+
+    A constant of TorchScript is a tensor in C++, which hands it to a dispatch mode as a number of Python.
+    Most operators take that.
+    """
+    changed = [
+        plain.tensor(value, dtype=torch.float64 if isinstance(value, float) else None, device="cpu")
+        if isinstance(value, (int, float, complex)) and str(argument.type) == "Tensor"
+        else value
+        for value, argument in zip(args, op.func._schema.arguments, strict=False)
+    ]
+    return tuple(changed) if any(new is not old for new, old in zip(changed, args, strict=True)) else None
 
 
 def _count_writes(op: Operator, args: tuple[Any, ...]) -> None:

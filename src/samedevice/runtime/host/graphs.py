@@ -1,7 +1,8 @@
 """CUDA graphs: what a capture saw is run again at each replay.
 
 Must guarantee: a replay computes from what its inputs hold then and leaves its results in the very tensors of
-the capture; memory that was there before the capture is as it was, since CUDA runs nothing while it captures.
+the capture; memory that was there before the capture is as it was, and generators are where they were, since
+CUDA runs nothing while it captures.
 
 Note [Memory of a graph]
 A step of a graph names memory that was made during the capture by a number, and other memory by the tensor
@@ -32,6 +33,7 @@ from samedevice.runtime.state import (
     Form,
     Memory,
     Operator,
+    all_states,
     aten,
     carrier,
     device_of,
@@ -84,11 +86,14 @@ class _Capture:
         self.steps: list[_Step] = []
         self.made: WeakKeyDictionary[Memory, int] = WeakKeyDictionary()
         self._numbers = itertools.count()
+        self._offsets = [(state, state.offset) for state in all_states()]
         self._stop = machine_engine.intercept(Order.CAPTURED, self._see)
 
     def end(self) -> None:
-        """Put back the engine and what the capture wrote to memory that it did not make."""
+        """Put back the engine, the generators and what the capture wrote to memory that it did not make."""
         self._stop()
+        for state, offset in self._offsets:
+            state.offset = offset
         for record, (shadow, assumed) in self._written.items():
             record.shadow, record.assumed = shadow, assumed
         self._written.clear()

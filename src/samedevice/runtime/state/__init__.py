@@ -43,6 +43,7 @@ from samedevice.runtime.state.parts import MAKES_OF_PARTS, READS_PARTS, of_parts
 from samedevice.runtime.state.virtual_generator import (
     TorchGenerator,
     VirtualGenerator,
+    all_states,
     generator_device,
     virtual_state,
     whole,
@@ -69,6 +70,7 @@ __all__ = [
     "TorchDevice",
     "TorchGenerator",
     "VirtualGenerator",
+    "all_states",
     "allocator_stats",
     "assumed_values",
     "aten",

@@ -189,6 +189,11 @@ def whole(generator: torch._C.Generator) -> torch._C.Generator:
     return found
 
 
+def all_states() -> list[Philox]:
+    """The states of all generators of virtual GPUs."""
+    return list(_philox_of_engine.values())
+
+
 def _rebuild_at(device: torch.device, state: torch.Tensor) -> VirtualGenerator:
     generator = VirtualGenerator(device)
     generator.set_state(state)

@@ -35,6 +35,7 @@ from samedevice.runtime.state import (
     is_virtual,
     memory_of,
     over,
+    plain,
     raw_data_ptr,
     raw_device,
     raw_is_meta,
@@ -164,8 +165,8 @@ def move(
 
 def _to(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
     if engine.raw:
-        plain: torch.Tensor = _Base.to(self, *args, **kwargs)
-        return plain
+        answer: torch.Tensor = _Base.to(self, *args, **kwargs)
+        return answer
     copy = kwargs.pop("copy", False)
     other = args[0] if args and isinstance(args[0], Tensor) else kwargs.get("other")
     if isinstance(other, Tensor):
@@ -209,11 +210,15 @@ def _cpu(self: torch.Tensor, memory_format: Any = None) -> torch.Tensor:
 
 def _type(self: torch.Tensor, dtype: Any = None, non_blocking: bool = False, **kwargs: Any) -> Any:
     if dtype is None:
-        name: str = _Base.type(self)
         device = seen_device(self)
-        if device.type == "cuda":
-            return "torch.cuda." + name.rsplit(".", 1)[-1]
-        return name if device.type == "meta" else "torch." + name.rsplit(".", 1)[-1]
+        if device.type == "meta":
+            return _Base.type(self)
+        # C++ has no name for sparse tensors of the meta device, where carriers are for it.
+        sparse = self.layout is torch.sparse_coo
+        named = plain.empty(0, dtype=self.dtype, device="cpu") if sparse else self
+        kind: str = _Base.type(named).rsplit(".", 1)[-1]
+        places = ["cuda"] * (device.type == "cuda") + ["sparse"] * sparse
+        return ".".join(["torch", *places, kind])
     if isinstance(dtype, torch.dtype):
         return move(self, None, dtype)
     name = dtype if isinstance(dtype, str) else f"{dtype.__module__}.{dtype.__name__}"

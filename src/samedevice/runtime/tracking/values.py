@@ -73,7 +73,9 @@ def stand_in(like: torch.Tensor) -> torch.Tensor:
 
 
 def as_dtype(value: Any, dtype: torch.dtype) -> Any:
-    """The argument in another type, if it is a tensor."""
+    """The argument in another type, if it is a tensor or a list of them."""
+    if isinstance(value, (list, tuple)):
+        return type(value)([as_dtype(part, dtype) for part in value])
     return value.to(dtype) if isinstance(value, Tensor) else value
 
 
@@ -228,11 +230,17 @@ def _lstsq(a: torch.Tensor, b: torch.Tensor, rcond: float | None = None, *, driv
     )
 
 
+def _ctc_loss_backward(grad: torch.Tensor, log_probs: torch.Tensor, *_: Any, **__: Any) -> torch.Tensor:
+    return torch.empty_like(log_probs, memory_format=torch.contiguous_format)
+
+
+_ctc = torch.ops.aten._ctc_loss_backward
 # Their meta functions refuse what CUDA accepts, or are missing. Source:
 # aten/src/ATen/native/cuda/GroupedBlas.cpp, _grouped_mm_fallback; BatchLinearAlgebra.cpp,
-# linalg_lstsq_out_info.
+# linalg_lstsq_out_info; cuda/LossCTC.cu, ctc_loss_backward_gpu_template.
 _SHAPES: dict[Any, Callable[..., Any]] = {
     torch.ops.aten._grouped_mm.default: _grouped_mm,
     torch.ops.aten.linalg_lstsq.default: _lstsq,
+    **dict.fromkeys((_ctc.default, _ctc.Tensor), _ctc_loss_backward),
     **ONLY_ON_CUDA,
 }
