@@ -62,8 +62,9 @@ causes: $(VENV)/.installed-dev ## Score causes and guilty operands on the zoo (a
 heal: $(VENV)/.installed-dev ## Heal every released bug and compare its numbers with a run on one device (about ten minutes)
 	$(RUN) -m tools.heal_zoo
 
-docs: $(VENV)/.installed-dev ## Write the pages of the rules
+docs: $(VENV)/.installed-dev ## Write the pages that are made from the code
 	$(RUN) -m tools.pages
+	$(RUN) -m tools.patches_page
 
 peers: $(VENV)/.installed-dev ## Run the tests of accelerate and peft on virtual GPUs (downloads them once), and PyTorch's own with TORCH_ARCHIVE=FILE or TORCH_CHECKOUT=FOLDER
 	$(RUN) -m tools.peers accelerate peft

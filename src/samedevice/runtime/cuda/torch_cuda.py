@@ -35,7 +35,7 @@ from samedevice.runtime.cuda.legacy_tensors import PATCHES as LEGACY
 from samedevice.runtime.cuda.properties import DeviceProperties, device_properties
 from samedevice.runtime.cuda.streams import _CUDA_DEVICE_TYPE
 from samedevice.runtime.cuda.streams import PATCHES as STREAMS
-from samedevice.runtime.patching import Constant, Patch
+from samedevice.runtime.patching import SOME, Constant, Patch
 from samedevice.runtime.state import current_state
 
 EMULATED_NAMES = frozenset(
@@ -214,7 +214,7 @@ PATCHES = (
         "cuDNN would repack the weights of an RNN by a kernel that a build without CUDA lacks",
     ),
     *(
-        Patch(f"{owner}._supported_activities", Constant(_supported_activities), _PROFILED, since="torch 2.0")
+        Patch(f"{owner}._supported_activities", Constant(_supported_activities), _PROFILED, since=SOME)
         for owner in ("torch.autograd", "torch.autograd.profiler", "torch.profiler")
     ),
     # C++ refuses it in a build without CUDA; with CUDA it tells ranges to a profiler that is not there.
@@ -259,6 +259,7 @@ PATCHES = (
             f"torch.cuda.{name}",
             Constant(made(name)),
             _REFUSED,
+            since=SOME,
             copies="torch.cuda",
         )
         for names, made in (
@@ -266,6 +267,5 @@ PATCHES = (
             (_REFUSED_CLASSES, _refused_class),
         )
         for name in names
-        if hasattr(torch.cuda, name)
     ),
 )

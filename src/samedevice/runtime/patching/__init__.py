@@ -5,9 +5,10 @@ from __future__ import annotations
 from samedevice.runtime.patching.imports import when_imported
 from samedevice.runtime.patching.patches import Patches
 from samedevice.runtime.patching.rebinding import rebind, rebind_everywhere
-from samedevice.runtime.patching.table import Change, Constant, Entry, Patch, PatchTable
+from samedevice.runtime.patching.table import SOME, Change, Constant, Entry, Patch, PatchTable
 
 __all__ = [
+    "SOME",
     "Change",
     "Constant",
     "Entry",

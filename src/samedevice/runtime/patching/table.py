@@ -18,6 +18,8 @@ from samedevice.runtime.patching.patches import Patches
 from samedevice.runtime.patching.rebinding import rebind, rebind_everywhere
 
 _MISSING = object()
+SOME = "not in every torch"
+"""`since` of what some supported releases have, where nobody looked up which."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +64,7 @@ class Patch:
     @property
     def by(self) -> str:
         """What replaces it, for people."""
-        made = self.make.value if isinstance(self.make, Constant) else self.make
-        return _named(made)
+        return _by(self.make)
 
     def install(self, patches: Patches) -> None:
         """Put the replacement in place, now or after the import that it waits for."""
@@ -105,7 +106,7 @@ class Entry:
     @property
     def by(self) -> str:
         """What replaces it, for people."""
-        return _named(self.make.value if isinstance(self.make, Constant) else self.make)
+        return _by(self.make)
 
     def install(self, patches: Patches) -> None:
         """Replace the entry."""
@@ -176,7 +177,8 @@ def found(path: str) -> Any:
     return value
 
 
-def _named(made: Any) -> str:
+def _by(make: Callable[[Any], Any]) -> str:
+    made = make.value if isinstance(make, Constant) else make
     if isinstance(made, (staticmethod, classmethod)):
         made = made.__func__
     if isinstance(made, property):
@@ -184,5 +186,7 @@ def _named(made: Any) -> str:
     if isinstance(made, functools.partial):
         made = made.func
     if not isinstance(made, (FunctionType, type)):
-        return repr(made) if made is None or isinstance(made, (bool, int, str)) else type(made).__name__
-    return made.__qualname__.replace("<locals>.", "").removesuffix(".<lambda>")
+        plain = made is None or isinstance(made, (bool, int, str))
+        return f"`{made!r}`" if plain else f"an object of `{type(made).__name__}`"
+    name = made.__qualname__.replace("<locals>.", "").removesuffix(".<lambda>")
+    return "a function of one line" if name == "<lambda>" else f"`{name}`"
