@@ -105,6 +105,8 @@ class VirtualMachine:
         self.state = MachineState(machine)
         self._recorder = Recorder(FrameFilter(folders, script), on_mismatch, observer)
         self._engine = Engine(self.state, self._recorder)
+        for part in (self._recorder, self._engine, self._engine.books):
+            self.state.add(part)
         self._patches = Patches()
         self._assumed_ranks = assumed_ranks
         self._stack = contextlib.ExitStack()

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from samedevice.runtime.patching import Patches, when_imported
-from samedevice.runtime.state import Memory, current_state, entered, storage_of
+from samedevice.runtime.state import Memory, current_machine, entered, storage_of
 from samedevice.runtime.tracking import Books
 
 _TORCH = ("pt", "torch", "pytorch")
@@ -64,7 +64,7 @@ class _Opened:
         return getattr(self._file, name)
 
     def _place(self, tensor: torch.Tensor) -> torch.Tensor:
-        moved = tensor.to(current_state().device(self._index))
+        moved = tensor.to(current_machine().device(self._index))
         record = storage_of(moved)._sd
         if record.__class__ is Memory:
             record.made, record.moved = self._books.site(), None

@@ -20,7 +20,7 @@ from samedevice.runtime.cuda.driver import (
 )
 from samedevice.runtime.cuda.streams import Stream, current_stream, select_stream, synchronize
 from samedevice.runtime.patching import Constant, Patch
-from samedevice.runtime.state import current_state
+from samedevice.runtime.state import current_machine
 
 # c10/core/DeviceCapability.h for CUDA: every type but those that only other backends have.
 _CUDA_DTYPES = frozenset(
@@ -40,7 +40,7 @@ def _accelerator(check: bool | None = None) -> torch.device:
 
 def _set_device(device: int) -> None:
     if device >= 0:
-        current_state().set_current_device(device)
+        current_machine().set_current_device(device)
 
 
 def _set_stream(stream: Stream) -> None:
@@ -55,7 +55,7 @@ def get_device_capability(device: Any = None, /) -> dict[str, Any]:
     """Types that the accelerator can hold; torch's own function would remember the answer beyond the
     machine.
     """
-    current_state().index(device)
+    current_machine().index(device)
     return {"supported_dtypes": set(_CUDA_DTYPES)}
 
 
@@ -69,14 +69,14 @@ _EMULATED: Mapping[str, Callable[..., Any]] = {
     "_accelerator_getStream": current_stream,
     "_accelerator_setStream": _set_stream,
     "_accelerator_synchronizeDevice": synchronize,
-    "_accelerator_isAllocatorInitialized": lambda: current_state().initialized,
+    "_accelerator_isAllocatorInitialized": lambda: current_machine().initialized,
     "_accelerator_emptyCache": empty_cache,
     "_accelerator_emptyHostCache": _nothing,
     "_accelerator_getDeviceStats": device_stats,
     "_accelerator_getMemoryInfo": memory_info,
     "_accelerator_resetPeakStats": reset_peaks,
     "_accelerator_resetAccumulatedStats": _nothing,
-    "_accelerator_hooks_device_count": lambda: current_state().device_count(),
+    "_accelerator_hooks_device_count": lambda: current_machine().device_count(),
     "_accelerator_hooks_get_current_device": get_device,
     "_accelerator_hooks_set_current_device": _set_device,
     "_accelerator_hooks_exchange_device": exchange_device,

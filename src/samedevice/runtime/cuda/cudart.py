@@ -14,7 +14,7 @@ from typing import Any
 from samedevice.errors import UnsupportedFeatureError
 from samedevice.runtime.cuda.driver import memory_info, synchronize_device
 from samedevice.runtime.cuda.streams import stream_book
-from samedevice.runtime.state import current_state
+from samedevice.runtime.state import current_machine
 
 
 class cudaError(IntEnum):  # the runtime's own name
@@ -84,7 +84,7 @@ class Cudart:
     @staticmethod
     def cudaHostRegister(address: int, nbytes: int, flags: int) -> int:  # the runtime's own name
         """Pin memory of the host that is there."""
-        registered = current_state().registered
+        registered = current_machine().registered
         if any(start < address + nbytes and address < start + size for start, size in registered.items()):
             return cudaError.errorHostMemoryAlreadyRegistered
         registered[address] = nbytes
@@ -93,7 +93,7 @@ class Cudart:
     @staticmethod
     def cudaHostUnregister(address: int) -> int:  # the runtime's own name
         """End that."""
-        known = current_state().registered.pop(address, None)
+        known = current_machine().registered.pop(address, None)
         return cudaError.errorHostMemoryNotRegistered if known is None else cudaError.success
 
     @staticmethod

@@ -16,13 +16,13 @@ import torch.nn.parallel._functions
 from samedevice.errors import UnsupportedFeatureError
 from samedevice.runtime.cuda.build import NCCL_VERSION
 from samedevice.runtime.patching import Constant, Patch
-from samedevice.runtime.state import CPU, current_state
+from samedevice.runtime.state import CPU, current_machine
 
 
 def _gpu(index: int) -> torch.device:
     if index < 0:
         raise RuntimeError(f"Expected non-negative device index, but got {index}")
-    return current_state().cuda(index)
+    return current_machine().cuda(index)
 
 
 def _broadcast(tensor: torch.Tensor, devices: Sequence[int]) -> list[torch.Tensor]:
@@ -167,7 +167,7 @@ def _gather(tensors: Sequence[torch.Tensor], dim: int, destination: int | None) 
     first = tensors[0]
     dim = _positive(dim, first)
     shape = _gathered_shape(tensors, dim, "{}")
-    place = CPU if destination == -1 else current_state().cuda(destination)
+    place = CPU if destination == -1 else current_machine().cuda(destination)
     formats = {_suggested_format(tensor) for tensor in tensors}
     memory_format = formats.pop() if len(formats) == 1 else torch.contiguous_format
     made = torch.empty(shape, dtype=first.dtype, device=place, memory_format=memory_format)

@@ -19,7 +19,7 @@ from samedevice.errors import UnsupportedFeatureError
 from samedevice.machines import Machine
 from samedevice.runtime.cuda.build import CUDA_VERSION_NUMBER
 from samedevice.runtime.cuda.streams import _CUDA_DEVICE_TYPE, select_stream, sleep, stream_book, synchronize
-from samedevice.runtime.state import MachineState, TorchDevice, allocator_stats, current_state
+from samedevice.runtime.state import MachineState, TorchDevice, allocator_stats, current_machine
 
 INITIALIZATION_ERROR = (
     "CUDA error: initialization error\nCUDA kernel errors might be asynchronously reported at some other API "
@@ -52,7 +52,7 @@ _settings_lock = threading.Lock()
 
 def _settings() -> _Settings:
     with _settings_lock:
-        return _settings_of.setdefault(current_state(), _Settings())
+        return _settings_of.setdefault(current_machine(), _Settings())
 
 
 # -- devices
@@ -60,12 +60,12 @@ def _settings() -> _Settings:
 
 def is_in_bad_fork() -> bool:
     """Whether CUDA was initialized before this process was forked off."""
-    return current_state().in_bad_fork()
+    return current_machine().in_bad_fork()
 
 
 def get_device() -> int:
     """Index of the current device."""
-    state = current_state()
+    state = current_machine()
     state.initialize()
     return state.current_device()
 
@@ -74,7 +74,7 @@ def exchange_device(device: int) -> int:
     """Make a device current and answer the one before; nothing for a negative index."""
     if device < 0:
         return -1
-    state = current_state()
+    state = current_machine()
     state.initialize()
     before = state.current_device()
     if device != before:
@@ -94,13 +94,13 @@ def peer_access(machine: Machine, first: int, second: int) -> bool:
 
 
 def _can_access_peer(device: int, peer_device: int) -> bool:
-    state = current_state()
+    state = current_machine()
     return peer_access(state.machine, state.physical_index(device), state.physical_index(peer_device))
 
 
 def arch_flags() -> str:
     """Architectures of the build: the usual ones, and every one that the machine has."""
-    capabilities = set(_BUILT_FOR) | {tuple(gpu.capability) for gpu in current_state().machine.gpus}
+    capabilities = set(_BUILT_FOR) | {tuple(gpu.capability) for gpu in current_machine().machine.gpus}
     return " ".join(f"sm_{major}{minor}" for major, minor in sorted(capabilities))
 
 
@@ -109,40 +109,40 @@ def arch_flags() -> str:
 
 def empty_cache() -> None:
     """Release what no tensor uses, on every visible GPU."""
-    for ledger in current_state().ledgers().values():
+    for ledger in current_machine().ledgers().values():
         ledger.empty_cache()
 
 
 def memory_info(device: int) -> tuple[int, int]:
     """Free and total bytes, as `cudaMemGetInfo`: what the allocator keeps cached is not free."""
-    state = current_state()
+    state = current_machine()
     ledger = state.ledger(int(state.cuda(device).index))
     return ledger.total - ledger.reserved, ledger.total
 
 
 def device_stats(device: int) -> dict[str, Any]:
     """Allocator statistics of a GPU."""
-    state = current_state()
+    state = current_machine()
     return allocator_stats(state.ledger(int(state.cuda(device).index)))
 
 
 def reset_peaks(device: int) -> None:
     """Peaks become what is allocated now."""
-    state = current_state()
+    state = current_machine()
     state.ledger(int(state.cuda(device).index)).reset_peaks()
 
 
 def _attach_memory_observer(observer: Callable[[int, int, int, int], object]) -> None:
-    current_state().memory_observers.append(observer)
+    current_machine().memory_observers.append(observer)
 
 
 def _set_memory_fraction(fraction: float, device: int) -> None:
-    state = current_state()
+    state = current_machine()
     state.ledger(int(state.cuda(device).index)).fraction = fraction
 
 
 def _get_memory_fraction(device: int) -> float:
-    state = current_state()
+    state = current_machine()
     return state.ledger(int(state.cuda(device).index)).fraction
 
 
@@ -159,7 +159,7 @@ def _default_stream(device: int) -> tuple[int, int, int]:
 
 def synchronize_device() -> None:
     """The host waits for the current GPU."""
-    current_state().initialize()
+    current_machine().initialize()
     synchronize()
 
 
@@ -207,14 +207,14 @@ def refuse(feature: str) -> Callable[..., NoReturn]:
 
 
 EMULATED: Mapping[str, Callable[..., Any]] = {
-    "_cuda_init": lambda: current_state().initialize(),
+    "_cuda_init": lambda: current_machine().initialize(),
     "_cuda_isInBadFork": is_in_bad_fork,
-    "_cuda_getDeviceCount": lambda: current_state().device_count(),
+    "_cuda_getDeviceCount": lambda: current_machine().device_count(),
     "_cuda_getDevice": get_device,
-    "_cuda_setDevice": lambda device: current_state().set_current_device(device),
+    "_cuda_setDevice": lambda device: current_machine().set_current_device(device),
     "_cuda_exchangeDevice": exchange_device,
     "_cuda_maybeExchangeDevice": exchange_device,
-    "_cuda_hasPrimaryContext": lambda device: current_state().initialized,
+    "_cuda_hasPrimaryContext": lambda device: current_machine().initialized,
     "_cuda_canDeviceAccessPeer": _can_access_peer,
     "_cuda_getArchFlags": arch_flags,
     "_cuda_getCompiledVersion": lambda: CUDA_VERSION_NUMBER,

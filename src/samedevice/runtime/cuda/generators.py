@@ -17,7 +17,7 @@ from samedevice.runtime.state import (
     TorchDevice,
     TorchGenerator,
     VirtualGenerator,
-    current_state,
+    current_machine,
     whole,
 )
 
@@ -26,7 +26,7 @@ class _GeneratorType(type):
     def __call__(cls, device: Any = CPU) -> TorchGenerator:
         if device is None:
             return TorchGenerator()
-        place = current_state().device(device)
+        place = current_machine().device(device)
         return VirtualGenerator(place) if place.type == "cuda" else TorchGenerator(place)
 
     def __instancecheck__(cls, instance: Any) -> bool:
@@ -53,14 +53,14 @@ class DefaultGenerators(Sequence[torch._C.Generator]):
     @overload
     def __getitem__(self, index: slice) -> tuple[torch._C.Generator, ...]: ...
     def __getitem__(self, index: int | slice) -> torch._C.Generator | tuple[torch._C.Generator, ...]:
-        state = current_state()
+        state = current_machine()
         chosen = range(state.device_count())[index]
         if isinstance(chosen, int):
             return state.generator(chosen)
         return tuple(state.generator(one) for one in chosen)
 
     def __len__(self) -> int:
-        return current_state().device_count()
+        return current_machine().device_count()
 
     def __iter__(self) -> Iterator[torch._C.Generator]:
         return iter(self[:])
@@ -71,7 +71,7 @@ class DefaultGenerators(Sequence[torch._C.Generator]):
 
 def _generator_of(device: Any) -> torch._C.Generator:
     """Default generator of a device, without initializing the machine."""
-    state = current_state()
+    state = current_machine()
     if not isinstance(device, int):
         device = TorchDevice(device).index
     return DefaultGenerators()[state.current_device() if device is None else device]
@@ -79,13 +79,13 @@ def _generator_of(device: Any) -> torch._C.Generator:
 
 def get_rng_state(device: int | str | torch.device = "cuda") -> torch.Tensor:
     """State of a GPU's default generator."""
-    current_state().initialize()
+    current_machine().initialize()
     return _generator_of(device).get_state()
 
 
 def get_rng_state_all() -> list[torch.Tensor]:
     """State of every GPU's default generator."""
-    return [get_rng_state(index) for index in range(current_state().device_count())]
+    return [get_rng_state(index) for index in range(current_machine().device_count())]
 
 
 def set_rng_state(new_state: torch.Tensor, device: int | str | torch.device = "cuda") -> None:
@@ -101,33 +101,33 @@ def set_rng_state_all(new_states: Iterable[torch.Tensor]) -> None:
 
 def manual_seed(seed: int) -> None:
     """Seed the current GPU."""
-    state = current_state()
+    state = current_machine()
     if state.device_count():
         state.generator(state.current_device()).manual_seed(int(seed))
 
 
 def manual_seed_all(seed: int) -> None:
     """Seed all GPUs, also those whose generator does not exist yet."""
-    current_state().seed_all(int(seed))
+    current_machine().seed_all(int(seed))
 
 
 def seed() -> None:
     """Seed the current GPU with a random number."""
-    state = current_state()
+    state = current_machine()
     if state.device_count():
         state.generator(state.current_device()).seed()
 
 
 def seed_all() -> None:
     """Seed all GPUs with one random number."""
-    state = current_state()
+    state = current_machine()
     if state.device_count():
         state.seed_all(state.generator(0).seed())
 
 
 def initial_seed() -> int:
     """The current GPU's seed."""
-    state = current_state()
+    state = current_machine()
     state.initialize()
     return int(state.generator(state.current_device()).initial_seed())
 

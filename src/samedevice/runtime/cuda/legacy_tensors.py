@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from samedevice.runtime.patching import Constant, Patch
-from samedevice.runtime.state import TorchDevice, current_state
+from samedevice.runtime.state import TorchDevice, current_machine
 
 _DTYPES = {
     "BFloat16Tensor": torch.bfloat16,
@@ -37,7 +37,7 @@ class _LegacyTensorType(type):
 
     def __call__(cls, *args: Any, device: Any = None) -> Any:
         _warn()
-        return _made(args, cls.dtype, current_state().device(device))
+        return _made(args, cls.dtype, current_machine().device(device))
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return isinstance(instance, torch.Tensor) and instance.is_cuda and instance.dtype == cls.dtype
@@ -80,7 +80,7 @@ LEGACY_TENSORS: dict[str, type] = {
 def type_named(name: str) -> tuple[torch.dtype, bool]:
     """Type of the elements, and whether on the GPU, of `torch.cuda.FloatTensor` and its kin."""
     if name == "torch.Tensor":
-        return torch.get_default_dtype(), current_state().type_on_gpu
+        return torch.get_default_dtype(), current_machine().type_on_gpu
     package, _, short = name.rpartition(".")
     if package not in ("torch", "torch.cuda") or short not in _DTYPES:
         raise ValueError(f"invalid type: '{name}'")
@@ -97,8 +97,8 @@ def _constructor(original: Any) -> Any:
         between, and it would have an object already.
         """
         if cls is torch.Tensor:
-            if not kwargs and current_state().type_on_gpu:
-                return _made(args, torch.get_default_dtype(), current_state().device(None))
+            if not kwargs and current_machine().type_on_gpu:
+                return _made(args, torch.get_default_dtype(), current_machine().device(None))
             made: torch.Tensor = original(cls, *args, **kwargs)
             return made
         with torch._C._DisableTorchDispatch():
@@ -111,7 +111,7 @@ def _constructor(original: Any) -> Any:
 def _default_type_setter(original: Any) -> Any:
     @functools.wraps(original)
     def set_default_tensor_type(kind: Any) -> None:
-        state = current_state()
+        state = current_machine()
         if not isinstance(kind, _LegacyTensorType):
             original(kind)
             state.type_on_gpu = False
@@ -141,7 +141,7 @@ PATCHES = (
     Patch("torch._C._set_default_tensor_type", _default_type_setter, _DEFAULT_TYPE),
     Patch(
         "torch._C._get_default_device",
-        lambda original: lambda: "cuda" if current_state().type_on_gpu else original(),
+        lambda original: lambda: "cuda" if current_machine().type_on_gpu else original(),
         _DEFAULT_TYPE,
     ),
 )

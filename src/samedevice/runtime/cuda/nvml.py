@@ -20,7 +20,7 @@ from samedevice.runtime.cuda.build import DRIVER_CUDA_VERSION_NUMBER, DRIVER_VER
 from samedevice.runtime.cuda.driver import peer_access
 from samedevice.runtime.cuda.properties import pci_bus
 from samedevice.runtime.patching import Constant, Entry, Patch
-from samedevice.runtime.state import current_state, gpu_uuid
+from samedevice.runtime.state import current_machine, gpu_uuid
 
 _ERRORS = {
     "Uninitialized": (1, "Uninitialized"),
@@ -180,7 +180,7 @@ def _not_supported(*args: Any) -> Any:
 
 
 def _count() -> int:
-    return len(current_state().machine.gpus)
+    return len(current_machine().machine.gpus)
 
 
 def _handle(index: int) -> Handle:
@@ -210,7 +210,7 @@ def _handle_by_bus(bus_id: str | bytes) -> Handle:
 
 def _used(handle: Handle) -> int:
     """Bytes that this process reserved on a physical GPU; none on one that it cannot see."""
-    state = current_state()
+    state = current_machine()
     for index in range(state.device_count()):
         if state.physical_index(index) == handle.index:
             return state.ledger(index).reserved
@@ -218,7 +218,7 @@ def _used(handle: Handle) -> int:
 
 
 def _memory(handle: Handle, version: int | None = None) -> Memory:
-    total, used = current_state().machine.gpus[handle.index].total_memory, _used(handle)
+    total, used = current_machine().machine.gpus[handle.index].total_memory, _used(handle)
     return Memory(total, total - used, used, version=version or 0)
 
 
@@ -233,7 +233,7 @@ def _processes(handle: Handle) -> list[Process]:
 
 
 def _architecture(handle: Handle) -> int:
-    major, minor = current_state().machine.gpus[handle.index].capability
+    major, minor = current_machine().machine.gpus[handle.index].capability
     if (major, minor) == (7, 5):
         return _CONSTANTS["NVML_DEVICE_ARCH_TURING"]
     if (major, minor) == (8, 9):
@@ -242,7 +242,7 @@ def _architecture(handle: Handle) -> int:
 
 
 def _p2p_status(first: Handle, second: Handle, capability: int) -> int:
-    machine = current_state().machine
+    machine = current_machine().machine
     if capability == _CONSTANTS["NVML_P2P_CAPS_INDEX_NVLINK"]:
         possible = machine.link(first.index, second.index).kind == "NVLink"
     else:
@@ -251,7 +251,7 @@ def _p2p_status(first: Handle, second: Handle, capability: int) -> int:
 
 
 def _nvlink_state(handle: Handle, link: int) -> int:
-    machine = current_state().machine
+    machine = current_machine().machine
     linked = any(machine.link(handle.index, other).kind == "NVLink" for other in range(_count()))
     if not linked:
         raise _error("NotSupported")
@@ -273,7 +273,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "nvmlDeviceGetHandleByPciBusId": _handle_by_bus,
     "nvmlDeviceGetIndex": lambda handle: handle.index,
     "nvmlDeviceGetMinorNumber": lambda handle: handle.index,
-    "nvmlDeviceGetName": lambda handle: current_state().machine.gpus[handle.index].name,
+    "nvmlDeviceGetName": lambda handle: current_machine().machine.gpus[handle.index].name,
     "nvmlDeviceGetUUID": lambda handle: gpu_uuid(handle.index),
     "nvmlDeviceGetMemoryInfo": _memory,
     "nvmlDeviceGetUtilizationRates": lambda handle: Utilization(),
@@ -281,7 +281,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "nvmlDeviceGetGraphicsRunningProcesses": lambda handle: [],
     "nvmlDeviceGetPciInfo": _pci_info,
     "nvmlDeviceGetCudaComputeCapability": lambda handle: tuple(
-        current_state().machine.gpus[handle.index].capability
+        current_machine().machine.gpus[handle.index].capability
     ),
     "nvmlDeviceGetArchitecture": _architecture,
     "nvmlDeviceGetP2PStatus": _p2p_status,

@@ -24,7 +24,7 @@ import torch
 
 from samedevice.errors import UnsupportedFeatureError
 from samedevice.runtime.patching import Constant, Patch
-from samedevice.runtime.state import MachineState, TorchDevice, current_state
+from samedevice.runtime.state import MachineState, TorchDevice, current_machine
 
 # The classes themselves: inside a machine torch's names are replaced.
 TorchStream = torch._C.Stream
@@ -118,7 +118,7 @@ _books_lock = threading.Lock()
 def stream_book() -> StreamBook:
     """The streams of the machine that is entered now."""
     with _books_lock:
-        return _books.setdefault(current_state(), StreamBook())
+        return _books.setdefault(current_machine(), StreamBook())
 
 
 def forget_current_streams(state: MachineState) -> None:
@@ -136,7 +136,7 @@ def current_stream(device: Any = None) -> Stream:
 
 def select_stream(stream_id: int, device_index: int, device_type: int) -> None:
     """Make a stream current, and its device this thread's current device."""
-    current_state().set_current_device(device_index)
+    current_machine().set_current_device(device_index)
     stream_book().select(device_index, stream_id)
 
 
@@ -170,7 +170,7 @@ def wait_for_copy(*ends: torch.device) -> None:
 
 def _index(device: Any) -> int:
     """A GPU's index; None and negative integers mean the current one, as for `torch.cuda.device`."""
-    state = current_state()
+    state = current_machine()
     return state.index(None if isinstance(device, int) and device < 0 else device)
 
 
@@ -233,7 +233,7 @@ class AnyStream(TorchStream, metaclass=_AnyType):
             if kwargs.get("device_type") == _CUDA_DEVICE_TYPE:
                 return Stream(**kwargs)
             return TorchStream(**kwargs)
-        place = current_state().device(device)
+        place = current_machine().device(device)
         return Stream(place, priority) if place.type == "cuda" else TorchStream(place, priority=priority)
 
 
@@ -249,7 +249,7 @@ class AnyEvent(TorchEvent, metaclass=_AnyType):
         device: Any = None, *, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False
     ) -> Any:
         """An event of a virtual GPU, or torch's own of another device."""
-        place = current_state().device(device)
+        place = current_machine().device(device)
         if place.type == "cuda":
             return Event(enable_timing, blocking, interprocess)
         return TorchEvent(place, enable_timing=enable_timing, blocking=blocking, interprocess=interprocess)
@@ -328,7 +328,7 @@ class Stream(AnyStream):
         return is_capturing()
 
     def __enter__(self) -> Stream:
-        state = current_state()
+        state = current_machine()
         self._entered.append((state.current_device(), stream_book().current(self.device_index)))
         select_stream(self.stream_id, self.device_index, self.device_type)
         return self
@@ -336,7 +336,7 @@ class Stream(AnyStream):
     def __exit__(self, *exc_info: object) -> None:
         device, stream_id = self._entered.pop()
         stream_book().select(self.device_index, stream_id)
-        current_state().set_current_device(device)
+        current_machine().set_current_device(device)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Stream):

@@ -36,7 +36,7 @@ from samedevice.runtime.cuda.properties import DeviceProperties, device_properti
 from samedevice.runtime.cuda.streams import _CUDA_DEVICE_TYPE
 from samedevice.runtime.cuda.streams import PATCHES as STREAMS
 from samedevice.runtime.patching import SOME, Constant, Patch
-from samedevice.runtime.state import current_state
+from samedevice.runtime.state import current_machine
 
 EMULATED_NAMES = frozenset(
     """
@@ -97,16 +97,16 @@ _REFUSED_CLASSES = ("MemPool", "CUDAPluggableAllocator", "GreenContext")
 
 
 def _is_initialized() -> bool:
-    return current_state().initialized and not is_in_bad_fork()
+    return current_machine().initialized and not is_in_bad_fork()
 
 
 def _device_count() -> int:
-    return current_state().device_count()
+    return current_machine().device_count()
 
 
 def _lazy_init() -> None:
     """Fix the visible devices, then run what waited for that."""
-    current_state().initialize()
+    current_machine().initialize()
     waiting = torch.cuda._queued_calls
     while waiting:
         call, _ = waiting.pop(0)
@@ -114,11 +114,11 @@ def _lazy_init() -> None:
 
 
 def _get_device_properties(index: int) -> Any:
-    return device_properties(current_state(), index)
+    return device_properties(current_machine(), index)
 
 
 def _get_nvml_device_index(device: Any) -> int:
-    state = current_state()
+    state = current_machine()
     return state.physical_index(state.index(device))
 
 

@@ -25,7 +25,7 @@ import torch.utils._pytree
 from samedevice.errors import UnsupportedFeatureError
 from samedevice.runtime.engine import HOST_LIMIT
 from samedevice.runtime.patching import Patches, rebind_everywhere
-from samedevice.runtime.state import CPU, current_state, is_virtual, plain, raw_is_meta
+from samedevice.runtime.state import CPU, current_machine, is_virtual, plain, raw_is_meta
 from samedevice.runtime.tensors import host_copy, move, seen_device
 from samedevice.runtime.tracking import Books, warn_of_unknown
 
@@ -224,7 +224,7 @@ class _Files:
     def load(self, f: Any, map_location: Any = None, _extra_files: Any = None, **options: Any) -> Any:
         extra = {} if _extra_files is None else _extra_files
         extra[_DEVICES_FILE] = ""
-        place = None if map_location is None else current_state().device(map_location)
+        place = None if map_location is None else current_machine().device(map_location)
         try:
             module = self._load(f, place if place is None or place.type != "cuda" else CPU, extra, **options)
             told = extra[_DEVICES_FILE]
@@ -232,7 +232,7 @@ class _Files:
             del extra[_DEVICES_FILE]
         devices = json.loads(told) if told else {}
         for owner, path, tensor in list(_owned(module)):
-            target = current_state().device(devices.get(path, "cpu")) if place is None else place
+            target = current_machine().device(devices.get(path, "cpu")) if place is None else place
             if target.type == "cuda":
                 _put(owner, path, tensor, move(tensor.detach(), target))
         return module

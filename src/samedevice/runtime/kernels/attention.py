@@ -25,7 +25,7 @@ from samedevice.events import EventKind
 from samedevice.runtime.kernels.attention_choice import Attention, Kernel, can_use, choose
 from samedevice.runtime.kernels.attention_math import KERNELS
 from samedevice.runtime.patching import Patches, when_imported
-from samedevice.runtime.state import META, caller, current_state, engine, is_virtual, memory_of, operator
+from samedevice.runtime.state import META, caller, current_machine, engine, is_virtual, memory_of, operator
 from samedevice.runtime.tensors import move, seen_device
 from samedevice.runtime.tracking import Recorder
 
@@ -60,7 +60,7 @@ def attend(
     _check_types(query, key, value)
     query, key, value, attn_mask = _together(query, key, value, attn_mask)
     _check_shapes(query, key, value, attn_mask)
-    capability = current_state().gpu(seen_device(query).index).capability
+    capability = current_machine().gpu(seen_device(query).index).capability
     kernel = choose(Attention(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa, capability))
     return _ROUTES[kernel](query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
 
@@ -419,7 +419,7 @@ def _choice(original: Callable[..., int]) -> Callable[..., int]:
             return original(
                 query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
             )
-        capability = current_state().gpu(seen_device(query).index).capability
+        capability = current_machine().gpu(seen_device(query).index).capability
         return int(
             choose(Attention(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa, capability))
         )
@@ -432,7 +432,7 @@ def _usable(kernel: Kernel, original: Callable[..., bool]) -> Callable[..., bool
         device = seen_device(params.query)
         if device.type != "cuda":
             return original(params, debug)
-        capability = current_state().gpu(device.index).capability
+        capability = current_machine().gpu(device.index).capability
         asked = Attention(
             params.query,
             params.key,

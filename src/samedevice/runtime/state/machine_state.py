@@ -8,13 +8,15 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
 from samedevice.machines import Gpu, Machine
 from samedevice.runtime.state.ledger import DeviceLedger
 from samedevice.runtime.state.virtual_generator import VirtualGenerator
+
+_Part = TypeVar("_Part")
 
 # The class itself: inside a machine `torch.device` is replaced so that integers are devices.
 TorchDevice = torch.device
@@ -58,7 +60,19 @@ class MachineState:
         self._generators: dict[int, torch._C.Generator] = {}
         self._seed: int | None = None
         self._generator_lock = threading.Lock()
+        self._parts: dict[type, Any] = {}
         self.refresh_visible()
+
+    # -- parts
+
+    def add(self, part: object) -> None:
+        """Let others find what belongs to this machine."""
+        self._parts[type(part)] = part
+
+    def part(self, kind: type[_Part]) -> _Part:
+        """What belongs to this machine, by its class: its engine, its recorder."""
+        found: _Part = self._parts[kind]
+        return found
 
     # -- devices
 
@@ -229,7 +243,7 @@ def pop_state(state: MachineState) -> None:
     _stack.pop()
 
 
-def current_state() -> MachineState:
+def current_machine() -> MachineState:
     """The innermost machine; an AssertionError outside of any is our bug."""
     assert _stack, "no virtual machine is entered"
     return _stack[-1]

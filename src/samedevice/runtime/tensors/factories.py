@@ -18,7 +18,7 @@ import torch
 import torch.utils._device
 
 from samedevice.runtime.patching import Patches
-from samedevice.runtime.state import CPU, META, TorchDevice, aten, current_state, engine, is_virtual
+from samedevice.runtime.state import CPU, META, TorchDevice, aten, current_machine, engine, is_virtual
 
 _WITH_DEVICE = (
     "arange", "bartlett_window", "blackman_window", "empty", "empty_permuted", "empty_strided", "eye",
@@ -109,10 +109,10 @@ def _with_integers(original: Callable[..., Any], *, by_default: bool = False) ->
         device = kwargs.get("device")
         if device is not None:
             if isinstance(device, int):
-                kwargs["device"] = current_state().device(device)
+                kwargs["device"] = current_machine().device(device)
             if isinstance(kwargs.get("out"), torch.Tensor) and is_virtual(kwargs["out"]):
                 _check_out(kwargs)
-        elif by_default and current_state().type_on_gpu:
+        elif by_default and current_machine().type_on_gpu:
             _place_by_type(args, kwargs)
         return original(*args, **kwargs)
 
@@ -136,7 +136,7 @@ def _range(original: Callable[..., Any]) -> Callable[..., Any]:
         device = kwargs.pop("device", None)
         if device is None:
             device = _default_device()
-        place = CPU if device is None else current_state().device(device)
+        place = CPU if device is None else current_machine().device(device)
         made = original(
             *args, device=META if place.type == "cuda" else place, **kwargs
         )  # it also checks and warns
@@ -156,7 +156,7 @@ def _of_parts(original: Callable[..., Any], names: tuple[str, ...]) -> Callable[
     @functools.wraps(original, updated=())
     def factory(*args: Any, **kwargs: Any) -> Any:
         device = kwargs.get("device")
-        place = None if device is None else current_state().device(device)
+        place = None if device is None else current_machine().device(device)
         if place is None or place.type != "cuda":
             return original(*args, **kwargs)
         given = {
@@ -183,7 +183,7 @@ def _check_out(kwargs: dict[str, Any]) -> None:
     """C++ compares the type of `device=` with that of `out=`, which is meta for it: compare here and leave
     `device` away.
     """
-    wanted, own = current_state().device(kwargs.pop("device")).type, kwargs["out"].device.type
+    wanted, own = current_machine().device(kwargs.pop("device")).type, kwargs["out"].device.type
     if wanted != own:
         raise RuntimeError(f"device type {wanted} does not match device type of out parameter ({own})")
 
@@ -205,7 +205,7 @@ def _from_data(original: Callable[..., Any]) -> Callable[..., Any]:
         if device is None:
             device = _device_of_context() if isinstance(data, torch.Tensor) else _default_device()
         if device is not None:  # C++ would ask a CUDA build which index `cuda` means
-            kwargs["device"] = current_state().device(device)
+            kwargs["device"] = current_machine().device(device)
         if isinstance(data, (list, tuple)):
             scalars: list[torch.dtype] = []
             data = _numbers(data, scalars)
@@ -264,7 +264,7 @@ def _wanted(data: torch.Tensor, device: Any) -> torch.device:
     """Where a tensor is to be that a factory was given."""
     if device is None:
         device = _device_of_context()
-    return data.device if device is None else current_state().device(device)
+    return data.device if device is None else current_machine().device(device)
 
 
 def _device_in_c(tensor: torch.Tensor) -> torch.device:
@@ -278,7 +278,7 @@ def _default_device() -> torch.device | None:
     if engine.raw:
         return None
     found = _device_of_context()
-    return current_state().device(None) if found is None and current_state().type_on_gpu else found
+    return current_machine().device(None) if found is None and current_machine().type_on_gpu else found
 
 
 def _device_of_context() -> torch.device | None:

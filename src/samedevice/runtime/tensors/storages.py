@@ -25,7 +25,7 @@ from samedevice.runtime.state import (
     VALUE_LIMIT,
     Memory,
     carrier,
-    current_state,
+    current_machine,
     engine,
     plain,
     raw_is_meta,
@@ -156,7 +156,7 @@ class _Storages:
         device = kwargs.get("device")
         if engine.raw or device is None:
             return _Base.__new__(cls, *args, **kwargs)
-        place = current_state().device(device)
+        place = current_machine().device(device)
         if place.type != "cuda":
             return _Base.__new__(cls, *args, **{**kwargs, "device": place})
         options = {name: value for name, value in kwargs.items() if name != "device"}
@@ -226,7 +226,7 @@ class _Storages:
     def to(
         self, storage: torch.UntypedStorage, *, device: Any, non_blocking: bool = False
     ) -> torch.UntypedStorage:
-        place = current_state().device(device)
+        place = current_machine().device(device)
         _check_data(storage)
         if place.type not in ("cpu", "cuda") or (place.type == "cpu" and storage._sd is None):  # type: ignore[attr-defined]
             moved: torch.UntypedStorage = _original["to"](storage, device=place, non_blocking=non_blocking)
@@ -241,7 +241,7 @@ class _Storages:
     def cuda(
         self, storage: torch.UntypedStorage, device: Any = None, non_blocking: bool = False
     ) -> torch.UntypedStorage:
-        return self.to(storage, device=current_state().device(device), non_blocking=non_blocking)
+        return self.to(storage, device=current_machine().device(device), non_blocking=non_blocking)
 
     def cpu(self, storage: torch.UntypedStorage) -> torch.UntypedStorage:
         return self.to(storage, device=CPU)

@@ -30,7 +30,7 @@ from samedevice.runtime.state import (
     TorchDevice,
     assumed_values,
     aten,
-    current_state,
+    current_machine,
     engine,
     is_virtual,
     memory_of,
@@ -79,7 +79,7 @@ def seen_device(tensor: torch.Tensor) -> torch.device:
                 return META
         except RuntimeError:  # a ShardedTensor answers few questions; where it is, its shards tell
             shards = getattr(tensor, "_local_shards", ())
-            return seen_device(shards[0].tensor) if shards else current_state().cuda(None)
+            return seen_device(shards[0].tensor) if shards else current_machine().cuda(None)
     found: torch.device = raw_device(tensor)
     return found
 
@@ -181,7 +181,7 @@ def _to(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
             memory_format=kwargs.get("memory_format"),
             non_blocking=waits_not,
         )
-    state = current_state()
+    state = current_machine()
     positional = list(args)
     if positional and isinstance(positional[0], int) and not isinstance(positional[0], bool):
         positional[0] = state.device(positional[0])
@@ -198,7 +198,7 @@ def _to(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
 def _cuda(
     self: torch.Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = None
 ) -> torch.Tensor:
-    target = current_state().device(device)
+    target = current_machine().device(device)
     if target.type != "cuda":
         raise RuntimeError("Invalid device, must be cuda device")
     return move(self, target, memory_format=memory_format, non_blocking=non_blocking)
@@ -224,7 +224,7 @@ def _type(self: torch.Tensor, dtype: Any = None, non_blocking: bool = False, **k
     name = dtype if isinstance(dtype, str) else f"{dtype.__module__}.{dtype.__name__}"
     scalar, on_gpu = type_named(name)
     target = (
-        (seen_device(self) if seen_device(self).type == "cuda" else current_state().device(None))
+        (seen_device(self) if seen_device(self).type == "cuda" else current_machine().device(None))
         if on_gpu
         else CPU
     )
@@ -402,7 +402,7 @@ def _contents(tensor: torch.Tensor) -> str:
 
 def _new(self: torch.Tensor, *args: Any, device: Any = None, **kwargs: Any) -> torch.Tensor:
     """The old constructor: of a size, of data, or over the memory of a tensor or storage of the same type."""
-    home = seen_device(self) if device is None else current_state().device(device)
+    home = seen_device(self) if device is None else current_machine().device(device)
     if not is_virtual(self) and home == CPU:
         made: torch.Tensor = _Base.new(self, *args, **kwargs)
         return made
@@ -680,7 +680,7 @@ def _parse_to_on_machine(*args: Any, **kwargs: Any) -> Any:
     """What `Module.to` understands: also integers as devices, and tensors, whose device C++ would see as
     meta.
     """
-    state = current_state()
+    state = current_machine()
     like = args[0] if args and isinstance(args[0], Tensor) else kwargs.get("tensor")
     if isinstance(like, Tensor):
         _, dtype, non_blocking, memory_format = _parse_to(*args, **kwargs)
