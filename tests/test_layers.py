@@ -11,9 +11,9 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "src" / "samedevice"
 ROWS = (
     {"errors", "events", "findings", "messages"},  # words: the only row whose members may build on each other
-    {"machines", "provenance", "rules"},
+    {"launchers", "machines", "provenance", "rules"},
     {"runtime"},
-    {"diagnosis", "doctor", "lint", "planner"},
+    {"diagnosis", "doctor", "lint", "planner", "static"},
     {"guards", "preflight", "ranks"},
     {"catalog", "report"},
     {"_api", "cli", "integrations", "pytest_plugin"},
@@ -26,7 +26,9 @@ TORCH_FREE = {
         "events",
         "findings",
         "messages",
+        "launchers",
         "machines",
+        "static",
         "diagnosis",
         "lint",
         "catalog",

@@ -190,9 +190,9 @@ def test_low_memory_is_refused_by_old_releases_only(codes, monkeypatch):
         'kept = HfDeepSpeedConfig({"zero_optimization": {"stage": 3}})\n'
         'AutoModelForCausalLM.from_pretrained("m", low_cpu_mem_usage=True)'
     )
-    monkeypatch.setattr("samedevice.preflight._refusals.version", lambda name: "4.51.0")
+    monkeypatch.setattr("samedevice.preflight.verdict.refusals.version", lambda name: "4.51.0")
     assert codes(source, launcher="deepspeed") == ["SD132"]
-    monkeypatch.setattr("samedevice.preflight._refusals.version", lambda name: "5.0.0")
+    monkeypatch.setattr("samedevice.preflight.verdict.refusals.version", lambda name: "5.0.0")
     assert codes(source, launcher="deepspeed") == []
 
 
@@ -561,7 +561,7 @@ def test_processes_that_lightning_starts(options, mode, judged):
 
 def test_lightning_under_a_launcher(judged):
     judgement = judged(LIGHTNING.format(map="", options="devices=2"), **TORCHRUN)
-    assert (judgement.findings, judgement.mode.name, judgement.launch.launcher) == ((), "ddp", "torchrun")
+    assert (judgement.findings, judgement.mode.name, judgement.launch.launcher.name) == ((), "ddp", "torchrun")
     assert [
         finding.code for finding in judged(LIGHTNING.format(map="", options="devices=8"), **PYTHON).findings
     ] == ["SD404"]

@@ -272,7 +272,7 @@ def explain(
 
 
 def _launcher(launcher: str | None, nproc: int | None, words: str | None, ranks: str) -> str | None:
-    from samedevice.ranks import LAUNCHERS
+    from samedevice.launchers import STARTED
 
     if ranks not in ("all", "one"):
         raise typer.BadParameter(f"{ranks!r} is not one of 'all', 'one'.", param_hint="'--ranks'")
@@ -284,9 +284,9 @@ def _launcher(launcher: str | None, nproc: int | None, words: str | None, ranks:
         }
         for option in (name for name, there in given.items() if there):
             raise typer.BadParameter("needs --launcher.", param_hint=f"'{option}'")
-    elif launcher not in LAUNCHERS:
+    elif launcher not in STARTED:
         raise typer.BadParameter(
-            f"{launcher!r} is not one of {', '.join(map(repr, LAUNCHERS))}.", param_hint="'--launcher'"
+            f"{launcher!r} is not one of {', '.join(map(repr, STARTED))}.", param_hint="'--launcher'"
         )
     return launcher
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from samedevice.errors import UsageError
+from samedevice.launchers import PYTHON, STARTED
 from samedevice.machines import parse_machine
 from samedevice.messages import Language, language_of, say
 from samedevice.preflight import (
-    LAUNCHERS,
     METHODS,
     SHARDINGS,
     Judgement,
@@ -107,10 +107,9 @@ def judge_launch(options: Options) -> int:
 
 
 def _request(options: Options, language: Language) -> Request:
-    if options.launcher is not None and options.launcher not in LAUNCHERS:
-        raise UsageError(
-            say("preflight.launcher", language, given=options.launcher, known=", ".join(LAUNCHERS))
-        )
+    known = (PYTHON.name, *STARTED)
+    if options.launcher is not None and options.launcher not in known:
+        raise UsageError(say("preflight.launcher", language, given=options.launcher, known=", ".join(known)))
     if options.processes is not None and options.processes < 1:
         raise UsageError(say("preflight.count", language))
     return Request(

@@ -4,14 +4,21 @@ imported.
 
 from __future__ import annotations
 
-from samedevice.preflight._launch import LAUNCHERS, Launch, without_option
-from samedevice.preflight._memory import METHODS, LaunchMemory, launch_memory
-from samedevice.preflight._mode import Mode
-from samedevice.preflight._preflight import Judgement, Request, preflight
-from samedevice.preflight._write import MODES, SHARDINGS, Wanted, WrittenLaunch, launch_files, write_launch
+from samedevice.preflight.launch import Launch, Request, without_option
+from samedevice.preflight.needs import (
+    METHODS,
+    MODES,
+    SHARDINGS,
+    LaunchMemory,
+    Wanted,
+    WrittenLaunch,
+    launch_files,
+    launch_memory,
+    write_launch,
+)
+from samedevice.preflight.verdict import Judgement, Mode, preflight
 
 __all__ = [
-    "LAUNCHERS",
     "METHODS",
     "MODES",
     "SHARDINGS",

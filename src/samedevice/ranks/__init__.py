@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from samedevice.ranks._child import Reporter
 from samedevice.ranks._family import Family, Member, Seen, crowded, memory_by_gpu, memory_by_rank, together
-from samedevice.ranks._launcher import LAUNCHERS, end_left_over, launch, launch_command
+from samedevice.ranks._launcher import end_left_over, launch, launch_command
 
 __all__ = [
-    "LAUNCHERS",
     "Family",
     "Member",
     "Reporter",

@@ -15,13 +15,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal, get_args
 
 from samedevice.errors import UsageError
+from samedevice.launchers import STARTED, launcher_named
 from samedevice.ranks._family import Family
 
-Launcher = Literal["torchrun", "accelerate", "deepspeed"]
-LAUNCHERS: tuple[str, ...] = get_args(Launcher)
 _PATIENCE = 10.0
 """Seconds that a launch gets to end by itself once it was asked to."""
 _GRACE = 0.5
@@ -34,55 +32,17 @@ def launch_command(
     launcher: str, processes: int, options: Sequence[str], program: Sequence[str], *, module: bool
 ) -> list[str]:
     """The command line of a launch. Raises UsageError for a launcher that is not known or not installed."""
-    if launcher not in LAUNCHERS:
-        raise UsageError(f"a launcher is one of {', '.join(LAUNCHERS)}, not {launcher!r}")
-    needed = "torch" if launcher == "torchrun" else launcher
-    if find_spec(needed) is None:
-        raise UsageError(f"the launcher {launcher} needs the package {needed}, which is not installed here")
-    python = [sys.executable, "-m"]
-    if launcher == "torchrun":
-        meets = [] if any("rdzv" in option or "master" in option for option in options) else ["--standalone"]
-        head = [*python, "torch.distributed.run", f"--nproc-per-node={processes}", *meets]
-        return [*head, *options, *(["-m"] if module else []), *program]
-    if launcher == "accelerate":
-        several = ["--multi_gpu"] if processes > 1 and not _chosen(options) else []
-        head = [
-            *python,
-            "accelerate.commands.launch",
-            "--num_processes",
-            str(processes),
-            *several,
-            *_defaults(options),
-        ]
-        return [*head, *options, *(["-m"] if module else []), *program]
-    return [
-        *python,
-        "deepspeed.launcher.runner",
-        "--num_gpus",
-        str(processes),
-        *options,
-        *(["--module"] if module else []),
-        *program,
-    ]
-
-
-def _chosen(options: Sequence[str]) -> bool:
-    """Whether the options of `accelerate launch` already say how the processes work together."""
-    ways = ("--multi_gpu", "--use_fsdp", "--use_deepspeed", "--config_file", "--cpu", "--use_megatron")
-    return any(option.startswith(ways) for option in options)
-
-
-def _defaults(options: Sequence[str]) -> list[str]:
-    """What `accelerate launch` would otherwise read from this user's own configuration, or warn about."""
-    if any(option.startswith("--config_file") for option in options):
-        return []
-    wanted = {"--num_machines": "1", "--mixed_precision": "no", "--dynamo_backend": "no"}
-    return [
-        word
-        for name, value in wanted.items()
-        if not any(o.startswith(name) for o in options)
-        for word in (name, value)
-    ]
+    if launcher not in STARTED:
+        raise UsageError(f"a launcher is one of {', '.join(STARTED)}, not {launcher!r}")
+    known = launcher_named(launcher)
+    assert known.start is not None, "a run can start it"
+    if find_spec(known.package) is None:
+        raise UsageError(
+            f"the launcher {launcher} needs the package {known.package}, which is not installed here"
+        )
+    flag = known.options.module[0]
+    says_module = [f"-{flag}" if len(flag) == 1 else f"--{flag}"] if module else []
+    return [sys.executable, "-m", *known.start(processes, options), *options, *says_module, *program]
 
 
 def launch(command: Sequence[str], family: Family) -> int:

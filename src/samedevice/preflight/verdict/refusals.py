@@ -11,8 +11,18 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from samedevice.preflight._launch import Launch, visible_devices
-from samedevice.preflight._values import SPREADING, UNKNOWN, External, Fact, Instance, Model, Placement
+from samedevice.preflight.launch import Launch, visible_of
+from samedevice.static import (
+    SPREADING,
+    UNKNOWN,
+    Document,
+    External,
+    Fact,
+    Instance,
+    Model,
+    Placement,
+    given_options,
+)
 
 _STATE_AT_BIRTH = ("Adagrad",)
 """Optimizers of torch that make their state when they are built (`torch/optim/adagrad.py`, `__init__`)."""
@@ -287,7 +297,7 @@ def _losses(launch: Launch, facts: Sequence[Fact]) -> Iterator[Refusal]:
 
 
 def _trainers(launch: Launch, facts: Sequence[Fact]) -> Iterator[Refusal]:
-    if launch.launcher != "python" or launch.cluster or launch.tool is not None or shards(launch):
+    if launch.launcher.starts or launch.cluster or launch.tool is not None or shards(launch):
         return
     if any(fact.kind == "sharding" for fact in facts):
         return  # `TrainingArguments` with DeepSpeed count one GPU
@@ -322,7 +332,7 @@ def _trainers(launch: Launch, facts: Sequence[Fact]) -> Iterator[Refusal]:
 
 def _of_launch(launch: Launch) -> Iterator[Refusal]:
     where = _command(launch)
-    if launch.processes > max(1, len(launch.visible)) and launch.launcher != "python":
+    if launch.processes > max(1, len(launch.visible)) and launch.launcher.starts:
         values = {"processes": str(launch.processes), "gpus": str(len(launch.visible))}
         settings = launch.accelerate
         file, line = (
@@ -359,7 +369,7 @@ def _lost(launch: Launch) -> list[str]:
     read = _READ_BY_TOOLS if launch.tool is not None else ("CUDA_VISIBLE_DEVICES",)
     found = [name for name in read if name in launch.unexported]
     if "CUDA_VISIBLE_DEVICES" in found:
-        meant = visible_devices(launch.unexported["CUDA_VISIBLE_DEVICES"][1], len(launch.visible))
+        meant = visible_of(launch.unexported["CUDA_VISIBLE_DEVICES"][1], len(launch.visible))
         used = (
             launch.processes if launch.processes > 1 else len(launch.visible)
         )  # each of several ranks takes the GPU of its number
@@ -408,9 +418,9 @@ def _of_accelerate(launch: Launch) -> Iterator[Refusal]:
     if kind in ("NO", "MULTI_GPU") and isinstance(fsdp, dict) and fsdp:
         unused = ("section-unused", {"section": "fsdp_config", "kind": kind})
         yield _contradiction(settings, "fsdp_config", unused, set="distributed_type", value="FSDP")
-    if launch.launcher in ("torchrun", "deepspeed"):
+    if launch.launcher.in_front and not launch.launcher.reads_configuration:
         yield _contradiction(
-            settings, "distributed_type", ("not-read", {"launcher": launch.launcher}), value=""
+            settings, "distributed_type", ("not-read", {"launcher": launch.launcher.name}), value=""
         )
 
 
@@ -419,7 +429,7 @@ def _of_deepspeed(launch: Launch) -> Iterator[Refusal]:
     `_batch_assertion`).
     """
     settings = launch.deepspeed
-    if settings is None or launch.launcher == "python":
+    if settings is None or not launch.launcher.starts:
         return
     batch, micro = settings.get("train_batch_size"), settings.get("train_micro_batch_size_per_gpu")
     given = settings.get("gradient_accumulation_steps")
@@ -460,7 +470,9 @@ _OWNED_BY_FILE = frozenset(
 """
 
 
-def _contradiction(settings: Any, key: str, reason: tuple[str, dict[str, str]], **detail: Any) -> Refusal:
+def _contradiction(
+    settings: Document, key: str, reason: tuple[str, dict[str, str]], **detail: Any
+) -> Refusal:
     return Refusal(
         "launch-config-contradiction",
         settings.file,
@@ -473,7 +485,7 @@ def _contradiction(settings: Any, key: str, reason: tuple[str, dict[str, str]], 
 
 def _of_settings(launch: Launch) -> Iterator[Refusal]:
     """Files of training arguments, and what installed tools make of them."""
-    given = _given(launch)
+    given = given_options(launch.arguments, launch.training)
     zero3 = launch.zero_stage == 3
     several = launch.distributed or shards(launch)
     device_map = given.get("device_map")
@@ -523,12 +535,6 @@ def _of_settings(launch: Launch) -> Iterator[Refusal]:
         yield Refusal(
             "device-map-in-multi-process-launch", file, line, ("tool-maps-alone", values), repair=""
         )
-
-
-def _given(launch: Launch) -> dict[str, Any]:
-    from samedevice.preflight._arguments import Arguments
-
-    return Arguments.given(launch)
 
 
 def _written(launch: Launch, name: str) -> tuple[Path, int]:

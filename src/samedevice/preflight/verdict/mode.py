@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from samedevice.messages import Language, say
-from samedevice.preflight._launch import Launch
-from samedevice.preflight._values import Fact, Instance, Model
+from samedevice.preflight.launch import Launch
+from samedevice.static import Fact, Instance, Model
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ def mode_of(launch: Launch, facts: Sequence[Fact]) -> Mode:
     values: dict[str, str] = {
         "processes": str(count),
         "gpus": str(len(launch.visible)),
-        "launcher": launch.launcher,
+        "launcher": launch.launcher.name,
     }
     wraps = {
         fact["by"]: fact
@@ -82,7 +82,7 @@ def mode_of(launch: Launch, facts: Sequence[Fact]) -> Mode:
     if launch.cluster and count == 1:
         return _mode("ddp", "from-cluster", values)
     if count > 1:
-        if not told and launch.launcher not in ("torchrun", "accelerate", "deepspeed", "lightning"):
+        if not told and not launch.launcher.joins:
             return _mode("unknown", "tasks", values)
         if "DDP" in wraps or trains or not told:
             return _mode(
@@ -127,7 +127,7 @@ def _one_process(
         and (trainers[0]["gpus"] or 0) > 1
         and not (isinstance(model, Model) and model.bits in (4, 8))
     )
-    if wrapped and len(launch.visible) > 1 and launch.launcher == "python":
+    if wrapped and len(launch.visible) > 1 and not launch.launcher.starts:
         return _mode("data-parallel", "trainer", values)
     return _mode("single-gpu", "one-process", values)
 

@@ -11,16 +11,19 @@ from typing import Any
 
 from samedevice.diagnosis.fixes import RANK_MAP, Script, diff_name, with_import, with_keyword
 from samedevice.findings import Fix, Safety
+from samedevice.launchers import LAUNCHERS
 from samedevice.messages import Language, say
-from samedevice.preflight._launch import Launch
-from samedevice.preflight._refusals import Refusal
-from samedevice.preflight._values import Origin, Table, Text
+from samedevice.preflight.launch import Launch
+from samedevice.preflight.verdict.refusals import Refusal
+from samedevice.static import Origin, Table, Text
 
 _COUNTS = (
-    "nproc_per_node[= ]",
-    "nproc-per-node[= ]",
-    "num_processes[= ]",
-    "num_gpus[= ]",
+    *(
+        f"{spelled}[= ]"
+        for launcher in LAUNCHERS
+        for name in (*launcher.options.processes, *launcher.options.all_processes)
+        for spelled in dict.fromkeys((name, name.replace("_", "-")))
+    ),
     "num_processes: ",
     "NPROC_PER_NODE=",
 )
@@ -40,7 +43,7 @@ def _fix(key: str, safety: Safety, language: Language, diff: str | None = None, 
 
 def _rank_map(refusal: Refusal, launch: Launch, script: Script | None, language: Language) -> list[Fix]:
     found = [_fix("rank-map", "check", language, _swap_map(refusal, script, RANK_MAP))]
-    if launch.launcher not in ("python", "lightning"):
+    if launch.launcher.in_front:
         found.append(_fix("one-process", "check", language))
     return found
 

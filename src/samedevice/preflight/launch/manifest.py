@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from samedevice.preflight._shell import Command, Commands, command_of, commands_in
-from samedevice.preflight._values import Origin
+from samedevice.preflight.launch.shell import Command, Commands, command_of, commands_in
+from samedevice.static import Origin
 
 _STARTS = ("entrypoint", "command", "args", "cmd")
 """Parts of one command, in the order in which a container joins them."""

@@ -16,6 +16,10 @@ SPREADING = frozenset({"auto", "balanced", "balanced_low_0", "sequential"})
 """Maps of accelerate that use every visible GPU."""
 
 
+UNTOLD = "\ufffd"
+"""Stands in text for what only a run would tell."""
+
+
 class Unknown:
     """Anything that reading alone cannot tell."""
 

@@ -32,8 +32,8 @@ from samedevice.planner import (
     largest_micro_batch,
     training_memory,
 )
-from samedevice.preflight._preflight import Judgement
-from samedevice.preflight._write import MODES, Wanted, wanted_training
+from samedevice.preflight.needs.files import MODES, Wanted, wanted_training
+from samedevice.preflight.verdict import Judgement
 
 METHODS: dict[str, Tuning] = {"full": Full(), "lora": Lora(), "qlora": Lora(quantized=True)}
 """What is trained: every weight; adapters; adapters beside 4-bit weights."""

@@ -16,15 +16,15 @@ import yaml
 
 from samedevice.errors import UsageError
 from samedevice.messages import Language, say
-from samedevice.preflight._files import read_text
-from samedevice.preflight._values import Origin, Text
+from samedevice.static.files import read_text
+from samedevice.static.values import Origin, Text
 
 _DEEPEST = 40
 _MOST_NODES = 50_000
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class Document:
     """One document: its data, and the line of every key by its dotted path."""
 
     file: Path
@@ -55,7 +55,7 @@ class Settings:
         return Text(value, self.origin(dotted)) if isinstance(value, str) else value
 
 
-def read_settings(path: Path, language: Language = "en") -> Settings:
+def read_document(path: Path, language: Language = "en") -> Document:
     """The document in a YAML or JSON file; raises `UsageError` when it cannot be read as one mapping."""
     source = read_text(path, language)
     data, lines = (
@@ -63,7 +63,7 @@ def read_settings(path: Path, language: Language = "en") -> Settings:
     )
     if not isinstance(data, dict):
         raise UsageError(say("preflight.no-mapping", language, path=path))
-    return Settings(path, data, lines, source)
+    return Document(path, data, lines, source)
 
 
 def read_documents(path: Path, language: Language = "en") -> tuple[list[Any], dict[str, int]]:

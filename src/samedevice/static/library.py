@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from samedevice.preflight._arguments import Arguments, Parser
-from samedevice.preflight._python import method, truth
-from samedevice.preflight._values import (
+from samedevice.static.arguments import Parser, fill_dataclass, parsed_dataclasses
+from samedevice.static.python import method, truth
+from samedevice.static.reader import Frame, Reader, Stopped
+from samedevice.static.values import (
     ANYWHERE,
     HOST,
     UNKNOWN,
@@ -32,10 +33,7 @@ from samedevice.preflight._values import (
     known,
 )
 
-if TYPE_CHECKING:
-    from samedevice.preflight._interpreter import Frame, Interpreter
-
-Call = tuple[list[Any], dict[str, Any], ast.AST, "Frame"]
+Call = tuple[list[Any], dict[str, Any], ast.AST, Frame]
 _NO_MODELS = (
     "Tokenizer",
     "TokenizerFast",
@@ -76,16 +74,16 @@ _FACTORIES = frozenset(
 )
 
 
-def library_attribute(reader: Interpreter, owner: External, name: str) -> Any:
+def library_attribute(reader: Reader, owner: External, name: str) -> Any:
     """An attribute of a library's module or class."""
     if owner.name == "sys" and name == "argv":
-        script = str(reader.process.launch.script or "")
-        return [script, *reader.process.launch.arguments]
+        script = str(reader.process.start.script or "")
+        return [script, *reader.process.start.arguments]
     return External(f"{owner.name}.{name}")
 
 
 def call_library(
-    reader: Interpreter,
+    reader: Reader,
     function: Any,
     positional: list[Any],
     keywords: dict[str, Any],
@@ -112,7 +110,7 @@ def _as_call(node: ast.AST) -> ast.Call:
 # Functions and classes of libraries
 
 
-def _external(reader: Interpreter, function: External, call: Call) -> Any:
+def _external(reader: Reader, function: External, call: Call) -> Any:
     positional, keywords, node, frame = call
     process = reader.process
     name, last = function.name, function.last
@@ -175,7 +173,7 @@ def _tail(name: str, count: int) -> str:
     return ".".join(name.split(".")[-count:])
 
 
-def _load(reader: Interpreter, function: External, call: Call) -> Any:
+def _load(reader: Reader, function: External, call: Call) -> Any:
     positional, _keywords, _node, _frame = call
     owner = function.name.split(".")[-2] if "." in function.name else ""
     if function.last == "SentenceTransformer":
@@ -192,7 +190,7 @@ def _load(reader: Interpreter, function: External, call: Call) -> Any:
     return loaded(reader, owner, function.last, call)
 
 
-def loaded(reader: Interpreter, owner: str, how: str, call: Call) -> Any:
+def loaded(reader: Reader, owner: str, how: str, call: Call) -> Any:
     """A model that `from_pretrained` or the like gives."""
     _positional, keywords, node, frame = call
     process = reader.process
@@ -209,10 +207,10 @@ def loaded(reader: Interpreter, owner: str, how: str, call: Call) -> Any:
     bits = _bits(keywords, config)
     placement = ANYWHERE if untold else process.placement(device_map, keywords.get("max_memory"))
     if bits and device_map is None and not untold:
-        placement = Placement("device", (f"cuda:{process.rank if process.world > 1 else 0}",))
+        placement = Placement("device", (f"cuda:{process.local_rank if process.world > 1 else 0}",))
     sharded = keywords.get("tp_plan") is not None or keywords.get("tp_size") is not None
     if sharded:
-        placement = Placement("device", (f"cuda:{process.rank}",))
+        placement = Placement("device", (f"cuda:{process.local_rank}",))
     model = Model(placement, frame.module.file, _as_call(node), device_map, bits, sharded=sharded)
     if how != "from_config":
         reader.note(
@@ -243,7 +241,7 @@ def _bits(keywords: dict[str, Any], config: Any) -> int:
     return 0 if config is None or not isinstance(config, Instance) else 1
 
 
-def _trainer(reader: Interpreter, function: Any, call: Call) -> Any:
+def _trainer(reader: Reader, function: Any, call: Call) -> Any:
     positional, keywords, node, frame = call
     model = keywords.get("model", positional[0] if positional else None)
     arguments = keywords.get("args", positional[1] if len(positional) > 1 else None)
@@ -254,7 +252,7 @@ def _trainer(reader: Interpreter, function: Any, call: Call) -> Any:
     )
 
 
-def _lightning(reader: Interpreter, function: External, call: Call) -> Any:
+def _lightning(reader: Reader, function: External, call: Call) -> Any:
     """Lightning's `Trainer` starts the other processes itself, unless a launcher did; each runs the script
     from its top.
     """
@@ -307,7 +305,7 @@ def _whole(text: str) -> int | None:
     return int(text) if text.strip().isdigit() else None
 
 
-def _optimizer(reader: Interpreter, name: str, call: Call) -> Any:
+def _optimizer(reader: Reader, name: str, call: Call) -> Any:
     positional, keywords, node, frame = call
     model = _owner_of([*positional, *keywords.values()])
     placement = placement_of(model)
@@ -352,12 +350,12 @@ def placement_of(model: Any) -> Placement:
     return ANYWHERE
 
 
-def _accelerator(reader: Interpreter, function: External, call: Call) -> Any:
+def _accelerator(reader: Reader, function: External, call: Call) -> Any:
     _positional, keywords, _, _ = call
     process = reader.process
     if (
-        process.launch.distributed_type == "DEEPSPEED"
-        and process.launch.zero_stage == 3
+        process.start.distributed_type == "DEEPSPEED"
+        and process.start.zero_stage == 3
         and function.last == "Accelerator"
     ):
         process.zero3 = True
@@ -366,16 +364,16 @@ def _accelerator(reader: Interpreter, function: External, call: Call) -> Any:
         process.zero3 = True
     if process.world > 1:
         process.placed_current = True
-        process.current = process.rank
+        process.current = process.local_rank
     return Instance(function)
 
 
-def _arguments_made(reader: Interpreter, made: Instance, node: ast.AST, frame: Frame) -> None:
+def _arguments_made(reader: Reader, made: Instance, node: ast.AST, frame: Frame) -> None:
     """`TrainingArguments` chooses the device, and DeepSpeed or FSDP where it is told to."""
     process = reader.process
     if process.world > 1:
         process.placed_current = True
-        process.current = process.rank
+        process.current = process.local_rank
     asked, fsdp = made.attributes.get("deepspeed"), made.attributes.get("fsdp")
     stage = process.stage_of(asked)
     if asked and asked is not UNKNOWN:
@@ -386,20 +384,18 @@ def _arguments_made(reader: Interpreter, made: Instance, node: ast.AST, frame: F
             [options.get(key) for key in ("version", "fsdp_version")] if isinstance(options, dict) else []
         )
         reader.note("sharding", node, frame, by="FSDP2" if 2 in versions else "FSDP")
-    if stage == 3 or (
-        process.launch.zero_stage == 3 and (asked is not None or process.launch.launcher == "accelerate")
-    ):
+    if stage == 3 or (process.start.zero_stage == 3 and (asked is not None or process.start.by_accelerate)):
         process.zero3 = True
 
 
-def _local_class(reader: Interpreter, kind: Class, call: Call) -> Any:
+def _local_class(reader: Reader, kind: Class, call: Call) -> Any:
     """A class of the user's own that derives from one that matters."""
     positional, keywords, node, frame = call
     if kind.derives("Trainer"):
         return _trainer(reader, kind, call)
     if kind.derives("TrainingArguments") or kind.derives("SFTConfig"):
         made = Instance(kind)
-        Arguments.fill(made, kind, positional, keywords)
+        fill_dataclass(made, kind, positional, keywords)
         _arguments_made(reader, made, node, frame)
         return made
     return UNKNOWN
@@ -408,7 +404,7 @@ def _local_class(reader: Interpreter, kind: Class, call: Call) -> Any:
 # Named functions
 
 
-def _environ_get(reader: Interpreter, call: Call) -> Any:
+def _environ_get(reader: Reader, call: Call) -> Any:
     positional = call[0]
     if not positional or not isinstance(positional[0], str):
         return UNKNOWN
@@ -416,7 +412,7 @@ def _environ_get(reader: Interpreter, call: Call) -> Any:
     return reader.process.variable(positional[0], default, len(positional) > 1 or "default" in call[1])
 
 
-def _environ_set(reader: Interpreter, call: Call) -> Any:
+def _environ_set(reader: Reader, call: Call) -> Any:
     positional = call[0]
     if (
         len(positional) == 2
@@ -427,7 +423,7 @@ def _environ_set(reader: Interpreter, call: Call) -> Any:
     return UNKNOWN
 
 
-def _set_device(reader: Interpreter, call: Call) -> Any:
+def _set_device(reader: Reader, call: Call) -> Any:
     value = call[0][0] if call[0] else call[1].get("device")
     found = device_of(value)
     reader.process.placed_current = True
@@ -436,12 +432,12 @@ def _set_device(reader: Interpreter, call: Call) -> Any:
     ):  # torch takes a negative index as no change
         reader.process.current = found.index
     else:
-        reader.process.current = reader.process.rank if value is UNKNOWN else reader.process.current
+        reader.process.current = reader.process.local_rank if value is UNKNOWN else reader.process.current
     reader.note("set-device", call[2], call[3], index=found.index if found else None)
     return None
 
 
-def _start_group(reader: Interpreter, call: Call) -> Any:
+def _start_group(reader: Reader, call: Call) -> Any:
     backend = call[1].get("backend", call[0][0] if call[0] else None)
     reader.process.group = str(backend) if isinstance(backend, str) else "nccl"
     if isinstance(call[1].get("device_id"), (Device, int)):
@@ -451,20 +447,16 @@ def _start_group(reader: Interpreter, call: Call) -> Any:
 
 
 def _ranks(what: str) -> Callable[[Any, Call], Any]:
-    def answer(reader: Interpreter, call: Call) -> Any:
+    def answer(reader: Reader, call: Call) -> Any:
         process = reader.process
         if what == "world":
             return process.world
-        return (
-            process.rank
-            if what == "local"
-            else (process.launch.nodes - 1) * process.launch.processes + process.rank
-        )
+        return process.local_rank if what == "local" else process.rank
 
     return answer
 
 
-def _device(reader: Interpreter, call: Call) -> Any:
+def _device(reader: Reader, call: Call) -> Any:
     positional, keywords, _, _ = call
     first = positional[0] if positional else keywords.get("device", keywords.get("type"))
     if isinstance(first, str) and len(positional) > 1:
@@ -475,34 +467,34 @@ def _device(reader: Interpreter, call: Call) -> Any:
     return found if found is not None else UNKNOWN
 
 
-def _device_context(reader: Interpreter, call: Call) -> Any:
+def _device_context(reader: Reader, call: Call) -> Any:
     found = device_of(call[0][0]) if call[0] else None
     return Bound(found.index, "device-context") if found is not None and found.index is not None else UNKNOWN
 
 
-def _torch_load(reader: Interpreter, call: Call) -> Any:
+def _torch_load(reader: Reader, call: Call) -> Any:
     positional, keywords, node, frame = call
     mapped = len(positional) > 1 or "map_location" in keywords or "**" in keywords
     return Checkpoint(frame.module.file, _as_call(node), mapped)
 
 
-def _data_parallel(reader: Interpreter, call: Call) -> Any:
+def _data_parallel(reader: Reader, call: Call) -> Any:
     return _wrap(reader, call, "DataParallel")
 
 
-def _distributed(reader: Interpreter, call: Call) -> Any:
+def _distributed(reader: Reader, call: Call) -> Any:
     return _wrap(reader, call, "DDP")
 
 
-def _fsdp(reader: Interpreter, call: Call) -> Any:
+def _fsdp(reader: Reader, call: Call) -> Any:
     return _wrap(reader, call, "FSDP")
 
 
-def _fully_shard(reader: Interpreter, call: Call) -> Any:
+def _fully_shard(reader: Reader, call: Call) -> Any:
     return _wrap(reader, call, "FSDP2")
 
 
-def _wrap(reader: Interpreter, call: Call, kind: str) -> Any:
+def _wrap(reader: Reader, call: Call, kind: str) -> Any:
     positional, keywords, node, frame = call
     model = positional[0] if positional else keywords.get("module", keywords.get("model"))
     ids = keywords.get("device_ids", positional[1] if len(positional) > 1 else None)
@@ -523,12 +515,12 @@ def _wrap(reader: Interpreter, call: Call, kind: str) -> Any:
     return UNKNOWN
 
 
-def _deepspeed_initialize(reader: Interpreter, call: Call) -> Any:
+def _deepspeed_initialize(reader: Reader, call: Call) -> Any:
     keywords = call[1]
     model = keywords.get("model", call[0][1] if len(call[0]) > 1 else None)
     config = keywords.get("config", keywords.get("config_params"))
     stage = reader.process.stage_of(config)
-    stage = stage if stage is not None else reader.process.launch.zero_stage
+    stage = stage if stage is not None else reader.process.start.zero_stage
     reader.note(
         "wrap",
         call[2],
@@ -542,22 +534,22 @@ def _deepspeed_initialize(reader: Interpreter, call: Call) -> Any:
     return (model if model is not None else UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN)
 
 
-def _hf_deepspeed(reader: Interpreter, call: Call) -> Any:
+def _hf_deepspeed(reader: Reader, call: Call) -> Any:
     config = call[0][0] if call[0] else call[1].get("config_file_or_dict")
     stage = reader.process.stage_of(config)
-    reader.process.zero3 = (stage if stage is not None else reader.process.launch.zero_stage) == 3
+    reader.process.zero3 = (stage if stage is not None else reader.process.start.zero_stage) == 3
     return Instance(External("transformers.integrations.HfDeepSpeedConfig"))
 
 
-def _zero3_enabled(reader: Interpreter, call: Call) -> Any:
-    return reader.process.zero3 or (reader.process.launch.zero_stage == 3)
+def _zero3_enabled(reader: Reader, call: Call) -> Any:
+    return reader.process.zero3 or (reader.process.start.zero_stage == 3)
 
 
-def _fsdp_enabled(reader: Interpreter, call: Call) -> Any:
-    return reader.process.launch.distributed_type == "FSDP"
+def _fsdp_enabled(reader: Reader, call: Call) -> Any:
+    return reader.process.start.distributed_type == "FSDP"
 
 
-def _pipeline(reader: Interpreter, call: Call) -> Any:
+def _pipeline(reader: Reader, call: Call) -> Any:
     positional, keywords, _node, _frame = call
     if any(isinstance(each, Model) for each in (*positional, *keywords.values())):
         return UNKNOWN
@@ -565,7 +557,7 @@ def _pipeline(reader: Interpreter, call: Call) -> Any:
     return Instance(External("transformers.Pipeline"), {"model": made})
 
 
-def _dispatch(reader: Interpreter, call: Call) -> Any:
+def _dispatch(reader: Reader, call: Call) -> Any:
     positional, keywords, node, frame = call
     model = positional[0] if positional else keywords.get("model")
     device_map = keywords.get("device_map", positional[-1] if len(positional) > 1 else None)
@@ -591,7 +583,7 @@ def _dispatch(reader: Interpreter, call: Call) -> Any:
     return target
 
 
-def _inferred_map(reader: Interpreter, call: Call) -> Any:
+def _inferred_map(reader: Reader, call: Call) -> Any:
     """`infer_auto_device_map(model, max_memory)`: all GPUs, unless the limits leave fewer."""
     limits = call[1].get("max_memory", call[0][1] if len(call[0]) > 1 else None)
     origin = Origin(
@@ -605,15 +597,15 @@ def _inferred_map(reader: Interpreter, call: Call) -> Any:
     return Text("auto", origin)
 
 
-def _kbit_map(reader: Interpreter, call: Call) -> Any:
-    return {"": reader.process.rank if reader.process.world > 1 else 0}
+def _kbit_map(reader: Reader, call: Call) -> Any:
+    return {"": reader.process.local_rank if reader.process.world > 1 else 0}
 
 
-def _device_count(reader: Interpreter, call: Call) -> Any:
+def _device_count(reader: Reader, call: Call) -> Any:
     return reader.process.gpus if reader.process.gpus is not None else UNKNOWN
 
 
-def _spawn(reader: Interpreter, call: Call) -> Any:
+def _spawn(reader: Reader, call: Call) -> Any:
     """`torch.multiprocessing.spawn(function, args, nprocs)`."""
     positional, keywords, node, frame = call
     function = positional[0] if positional else keywords.get("fn")
@@ -621,15 +613,13 @@ def _spawn(reader: Interpreter, call: Call) -> Any:
     count = keywords.get("nprocs", positional[2] if len(positional) > 2 else None)
     process = reader.process
     process.spawned = count if isinstance(count, int) else process.gpus
-    process.rank = (
-        min(max(0, (process.spawned or 1) - 1), max(0, len(process.launch.visible) - 1))
-        if process.rank_is_last
-        else 0
+    process.local_rank = (
+        min(max(0, (process.spawned or 1) - 1), max(0, len(process.start.gpus) - 1)) if process.last else 0
     )
     if isinstance(function, Function):
         reader.call(
             function,
-            [process.rank, *(arguments if isinstance(arguments, (list, tuple)) else ())],
+            [process.local_rank, *(arguments if isinstance(arguments, (list, tuple)) else ())],
             {},
             node,
             frame,
@@ -638,7 +628,7 @@ def _spawn(reader: Interpreter, call: Call) -> Any:
     return UNKNOWN
 
 
-def _notebook(reader: Interpreter, call: Call) -> Any:
+def _notebook(reader: Reader, call: Call) -> Any:
     """`accelerate.notebook_launcher(function, args, num_processes)`."""
     positional, keywords, node, frame = call
     function = positional[0] if positional else keywords.get("function")
@@ -647,9 +637,9 @@ def _notebook(reader: Interpreter, call: Call) -> Any:
     process = reader.process
     several = count if isinstance(count, int) else (process.gpus or 1)
     before = dict(process.environment)
-    rank = several - 1 if process.rank_is_last else 0
+    rank = several - 1 if process.last else 0
     process.spawned = several
-    process.rank = rank
+    process.local_rank = rank
     if several > 1:
         process.environment |= {"LOCAL_RANK": str(rank), "RANK": str(rank), "WORLD_SIZE": str(several)}
     if isinstance(function, Function):
@@ -661,15 +651,15 @@ def _notebook(reader: Interpreter, call: Call) -> Any:
     return UNKNOWN
 
 
-def _fire(reader: Interpreter, call: Call) -> Any:
+def _fire(reader: Reader, call: Call) -> Any:
     function = call[0][0] if call[0] else call[1].get("component")
     if isinstance(function, Function):
-        given = Arguments.given(reader.process.launch)
+        given = reader.process.given()
         return reader.call(function, [], given, call[2], call[3])
     return UNKNOWN
 
 
-def _field(reader: Interpreter, call: Call) -> Any:
+def _field(reader: Reader, call: Call) -> Any:
     """`dataclasses.field(...)`."""
     if "default" in call[1]:
         return call[1]["default"]
@@ -685,9 +675,7 @@ def _field(reader: Interpreter, call: Call) -> Any:
     )
 
 
-def _exit(reader: Interpreter, call: Call) -> Any:
-    from samedevice.preflight._interpreter import Stopped
-
+def _exit(reader: Reader, call: Call) -> Any:
     raise Stopped
 
 
@@ -770,7 +758,7 @@ def _deepspeed_options(call: Call) -> Any:
 # Methods of what is modelled
 
 
-def _method(reader: Interpreter, function: Bound, call: Call) -> Any:
+def _method(reader: Reader, function: Bound, call: Call) -> Any:
     owner, name = function.owner, function.name
     positional, keywords, _node, _frame = call
     if isinstance(owner, Bound) and owner.name == "super":
@@ -794,7 +782,7 @@ def _method(reader: Interpreter, function: Bound, call: Call) -> Any:
     return UNKNOWN
 
 
-def _parser_method(reader: Interpreter, parser: Parser, name: str, call: Call) -> Any:
+def _parser_method(reader: Reader, parser: Parser, name: str, call: Call) -> Any:
     positional, keywords, _, _ = call
     if name == "add_argument":
         parser.add(positional, keywords)
@@ -802,7 +790,7 @@ def _parser_method(reader: Interpreter, parser: Parser, name: str, call: Call) -
     if name in ("add_argument_group", "add_mutually_exclusive_group"):
         return parser
     if name == "set_defaults":
-        parser.defaults.update(keywords)
+        parser.set_defaults(keywords)
         return None
     if name in ("parse_args", "parse_known_args"):
         words = (
@@ -812,14 +800,14 @@ def _parser_method(reader: Interpreter, parser: Parser, name: str, call: Call) -
             and all(isinstance(each, str) for each in positional[0])
             else None
         )
-        found = parser.parse(words if words is not None else reader.process.launch.arguments)
-        if reader.process.launch.passes_local_rank and "local_rank" in found.attributes:
-            found.attributes["local_rank"] = reader.process.rank
+        found = parser.parse(words if words is not None else reader.process.start.arguments)
+        if reader.process.start.passes_local_rank and "local_rank" in found.attributes:
+            found.attributes["local_rank"] = reader.process.local_rank
         return found if name == "parse_args" else (found, UNKNOWN)
     return UNKNOWN
 
 
-def _object_method(reader: Interpreter, owner: Model | Instance, name: str, call: Call) -> Any:
+def _object_method(reader: Reader, owner: Model | Instance, name: str, call: Call) -> Any:
     _positional, _keywords, _node, _frame = call
     if isinstance(owner, Instance) and isinstance(owner.kind, External):
         last = owner.kind.last
@@ -856,8 +844,8 @@ def _object_method(reader: Interpreter, owner: Model | Instance, name: str, call
     return UNKNOWN
 
 
-def _parsed(reader: Interpreter, owner: Instance, name: str, call: Call) -> Any:
-    found = Arguments.parsed(owner.attributes["kinds"], reader.process.launch)
+def _parsed(reader: Reader, owner: Instance, name: str, call: Call) -> Any:
+    found = parsed_dataclasses(owner.attributes["kinds"], reader.process.given())
     for made in found:
         if isinstance(made, Instance) and _training(made):
             _arguments_made(reader, made, call[2], call[3])
@@ -878,7 +866,7 @@ def _training(made: Instance) -> bool:
     )
 
 
-def _prepare(reader: Interpreter, call: Call) -> Any:
+def _prepare(reader: Reader, call: Call) -> Any:
     positional, _keywords, node, frame = call
     for each in positional:
         if isinstance(each, Model) or (isinstance(each, Instance) and placement_of(each).kind != "host"):
@@ -887,7 +875,7 @@ def _prepare(reader: Interpreter, call: Call) -> Any:
                 each.wrapped = "accelerate"
                 if each.placement.kind == "host":
                     each.placement = Placement(
-                        "device", (f"cuda:{reader.process.rank if reader.process.world > 1 else 0}",)
+                        "device", (f"cuda:{reader.process.local_rank if reader.process.world > 1 else 0}",)
                     )
     for each in positional:
         if isinstance(each, Instance):
@@ -896,7 +884,7 @@ def _prepare(reader: Interpreter, call: Call) -> Any:
     return tuple(positional) if len(positional) != 1 else positional[0]
 
 
-def _move(reader: Interpreter, owner: Model | Instance, name: str, call: Call) -> Any:
+def _move(reader: Reader, owner: Model | Instance, name: str, call: Call) -> Any:
     positional, keywords, node, frame = call
     process = reader.process
     given = positional[0] if positional else keywords.get("device")
@@ -931,7 +919,7 @@ def _move(reader: Interpreter, owner: Model | Instance, name: str, call: Call) -
     return owner
 
 
-def _resume(reader: Interpreter, owner: Any, call: Call) -> Any:
+def _resume(reader: Reader, owner: Any, call: Call) -> Any:
     given = call[0][0] if call[0] else call[1].get("state_dict")
     if isinstance(given, Checkpoint):
         reader.note(
@@ -940,7 +928,7 @@ def _resume(reader: Interpreter, owner: Any, call: Call) -> Any:
     return UNKNOWN
 
 
-def _optimizer_method(reader: Interpreter, owner: Optimizer, name: str, call: Call) -> Any:
+def _optimizer_method(reader: Reader, owner: Optimizer, name: str, call: Call) -> Any:
     if name == "load_state_dict":
         owner.loaded = call[2] if isinstance(call[2], ast.Call) else None
         reader.note("optimizer-load", call[2], call[3], optimizer=owner, placement=placement_of(owner.model))
@@ -951,7 +939,7 @@ def _optimizer_method(reader: Interpreter, owner: Optimizer, name: str, call: Ca
     return UNKNOWN
 
 
-def _tensor_method(reader: Interpreter, owner: Tensor, name: str, call: Call) -> Any:
+def _tensor_method(reader: Reader, owner: Tensor, name: str, call: Call) -> Any:
     positional, keywords, node, frame = call
     if name in ("to", "cuda", "cpu"):
         given = positional[0] if positional else keywords.get("device")
@@ -995,7 +983,7 @@ def _tensor_method(reader: Interpreter, owner: Tensor, name: str, call: Call) ->
     return UNKNOWN
 
 
-def _forward(reader: Interpreter, owner: Model | Instance, call: Call) -> Any:
+def _forward(reader: Reader, owner: Model | Instance, call: Call) -> Any:
     _positional, _keywords, node, frame = call
     tensors = _tensors(call)
     if isinstance(owner, Instance) and isinstance(owner.kind, External):

@@ -6,13 +6,16 @@ from pathlib import Path
 from typing import Any
 
 from samedevice.errors import UsageError
-from samedevice.preflight._launch import Launch
-from samedevice.preflight._settings import read_settings
-from samedevice.preflight._values import (
+from samedevice.machines import visible_gpus
+from samedevice.static.arguments import given_options
+from samedevice.static.documents import read_document
+from samedevice.static.start import Start
+from samedevice.static.values import (
     ANYWHERE,
     HOST,
     SPREADING,
     UNKNOWN,
+    UNTOLD,
     Device,
     External,
     Instance,
@@ -37,11 +40,11 @@ _TOLD_PREFIXES = ("ACCELERATE_", "FSDP_", "TORCHELASTIC_", "SLURM_", "OMPI_", "P
 class Process:
     """The state of one rank while its script is read."""
 
-    def __init__(self, launch: Launch, rank: int) -> None:
-        self.launch = launch
-        self.rank = rank
-        self.environment: dict[str, Any] = dict(launch.rank_environment(rank))
-        self.visible: tuple[int, ...] | None = None if launch.hidden and launch.group == 1 else launch.visible
+    def __init__(self, start: Start) -> None:
+        self.start = start
+        self.local_rank = start.local_rank
+        self.environment: dict[str, Any] = dict(start.environment)
+        self.visible: tuple[int, ...] | None = None if start.gpus_untold and start.alone else start.gpus
         self.current = 0
         self.placed_current = False
         """Something chose the current device for this rank."""
@@ -51,7 +54,8 @@ class Process:
         """transformers knows by now that ZeRO-3 is on."""
         self.spawned: int | None = None
         """Processes that the script itself starts."""
-        self.rank_is_last = rank > 0
+        self.last = start.last or start.local_rank > 0
+        """Whether this is the last of the processes that the script itself starts."""
 
     # Environment
 
@@ -67,17 +71,25 @@ class Process:
         """`os.environ[name] = value`."""
         self.environment[name] = str(value) if isinstance(value, (str, int)) else value
         if name == "CUDA_VISIBLE_DEVICES":
-            from samedevice.preflight._launch import visible_devices
+            everything = max(self.start.gpus, default=-1) + 1
+            told = isinstance(value, (str, int)) and UNTOLD not in str(value)
+            self.visible = visible_gpus(str(value), everything) if told else None
 
-            everything = max(self.launch.visible, default=-1) + 1
-            self.visible = visible_devices(str(value), everything) if isinstance(value, (str, int)) else None
+    def given(self) -> dict[str, Any]:
+        """The options that the program gets, by name."""
+        return given_options(self.start.arguments, self.start.settings)
 
     # GPUs
 
     @property
     def world(self) -> int:
         """Processes of the group."""
-        return self.spawned if self.spawned is not None else self.launch.processes * self.launch.nodes
+        return self.spawned if self.spawned is not None else self.start.world
+
+    @property
+    def rank(self) -> int:
+        """Among the processes of all machines."""
+        return (self.start.nodes - 1) * self.start.processes + self.local_rank
 
     @property
     def gpus(self) -> int | None:
@@ -105,7 +117,7 @@ class Process:
         """Whether a visible index is this rank's own GPU."""
         if self.visible is None or index is None or index >= len(self.visible):
             return self.visible is None
-        expected = self.launch.visible[self.rank] if self.rank < len(self.launch.visible) else None
+        expected = self.start.gpus[self.local_rank] if self.local_rank < len(self.start.gpus) else None
         return expected is None or self.gpu(index) == expected
 
     def placement(self, device_map: Any, limits: Any = None) -> Placement:
@@ -125,7 +137,9 @@ class Process:
         if isinstance(device_map, str) and device_map in SPREADING:
             return self._spread(allowed, limits)
         if isinstance(device_map, str) and device_map == "cuda":
-            return Placement("device", (f"cuda:{self.rank if self.launch.processes > 1 else self.current}",))
+            return Placement(
+                "device", (f"cuda:{self.local_rank if self.start.processes > 1 else self.current}",)
+            )
         if isinstance(device_map, dict):
             return self._mapped(device_map)
         found = self.device(device_map)
@@ -173,10 +187,10 @@ class Process:
         working folder.
         """
         if isinstance(configuration, str):
-            folders = [Path.cwd(), *([self.launch.script.parent] if self.launch.script is not None else [])]
+            folders = [Path.cwd(), *([self.start.script.parent] if self.start.script is not None else [])]
             file = next((each / configuration for each in folders if (each / configuration).is_file()), None)
             try:
-                configuration = read_settings(file).data if file is not None else None
+                configuration = read_document(file).data if file is not None else None
             except UsageError:
                 return None
         if not isinstance(configuration, dict):
@@ -198,32 +212,32 @@ class Process:
             return None
         if _is_arguments(owner):
             if name in ("local_rank", "process_index", "local_process_index"):
-                return self.rank if self.world > 1 or name != "local_rank" else -1
+                return self.local_rank if self.world > 1 or name != "local_rank" else -1
             if name == "n_gpu":
                 return 1 if self.world > 1 else (self.gpus if self.gpus is not None else UNKNOWN)
             if name == "world_size":
                 return self.world
             if name == "device":
-                return Device("cuda", self.rank if self.world > 1 else 0)
+                return Device("cuda", self.local_rank if self.world > 1 else 0)
             if name == "parallel_mode":
                 return External(
                     "transformers.ParallelMode." + ("DISTRIBUTED" if self.world > 1 else "NOT_DISTRIBUTED")
                 )
             return None
         answers = {
-            "process_index": (self.launch.nodes - 1) * self.launch.processes + self.rank,
-            "local_process_index": self.rank,
+            "process_index": self.rank,
+            "local_process_index": self.local_rank,
             "num_processes": self.world,
-            "device": Device("cuda", self.rank if self.world > 1 else 0),
-            "is_main_process": self.rank == 0,
-            "is_local_main_process": self.rank == 0,
+            "device": Device("cuda", self.local_rank if self.world > 1 else 0),
+            "is_main_process": self.local_rank == 0,
+            "is_local_main_process": self.local_rank == 0,
             "state": owner,
             "use_distributed": self.world > 1,
         }
         if name == "distributed_type":
             kind = (
-                self.launch.distributed_type
-                if self.launch.launcher == "accelerate"
+                self.start.distributed_type
+                if self.start.by_accelerate
                 else "MULTI_GPU"
                 if self.world > 1
                 else "NO"

@@ -14,11 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from samedevice.errors import UsageError
-from samedevice.preflight._files import read_text
-from samedevice.preflight._values import Origin, Text
+from samedevice.launchers import LAUNCHERS
+from samedevice.static import UNTOLD, Origin, Text, read_text
 
-UNTOLD = "\ufffd"
-"""Stands for text that only running the script would tell."""
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\+?)=(.*)", re.DOTALL)
 _SKIPPED = (
     "nohup",
@@ -40,8 +38,9 @@ _SKIPPED = (
     "coproc",
 )
 _SHELLS = ("bash", "sh", "zsh", "dash", "ksh")
-_WRAP_SHELLS = tuple(
-    "srun mpirun mpiexec sudo timeout nice numactl docker singularity apptainer conda uv poetry".split()
+_WRAP_SHELLS = (
+    *(launcher.name for launcher in LAUNCHERS if launcher.tasks is not None),
+    *"sudo timeout nice numactl docker singularity apptainer conda uv poetry".split(),
 )
 _FUNCTION = re.compile(r"\s*(?:function\s+([\w-]+)\s*(?:\(\s*\))?|([\w-]+)\s*\(\s*\))\s*\{")
 _HEREDOC = re.compile(r"(?<!<)<<-?\s*(['\"]?)(\w+)\1")

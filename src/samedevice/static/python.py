@@ -7,9 +7,11 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from samedevice.preflight._values import (
+from samedevice.static.process import Process
+from samedevice.static.reader import Frame, Reader, Stopped
+from samedevice.static.values import (
     UNKNOWN,
     Bound,
     Checkpoint,
@@ -26,15 +28,6 @@ from samedevice.preflight._values import (
     known,
 )
 
-if TYPE_CHECKING:
-    from samedevice.preflight._interpreter import Frame, Interpreter
-    from samedevice.preflight._process import Process
-
-BUILTINS = frozenset(
-    "abs all any bool dict enumerate exit filter float getattr hasattr int isinstance iter len list map max "
-    "min next open print quit range repr reversed round set setattr sorted str sum super tuple type zip "
-    "property staticmethod classmethod issubclass callable vars id Exception ValueError RuntimeError".split()
-)
 _LONGEST = 10_000
 
 _ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
@@ -178,7 +171,7 @@ def subscript(owner: Any, key: Any, process: Process) -> Any:
 
 
 def call_builtin(
-    reader: Interpreter,
+    reader: Reader,
     name: str,
     positional: list[Any],
     keywords: dict[str, Any],
@@ -188,8 +181,6 @@ def call_builtin(
     """A builtin function."""
     first = positional[0] if positional else None
     if name in ("exit", "quit"):
-        from samedevice.preflight._interpreter import Stopped
-
         raise Stopped
     if name in ("getattr", "hasattr", "setattr") and len(positional) >= 2 and isinstance(positional[1], str):
         return _attribute(reader, name, positional, node, frame)
@@ -275,7 +266,7 @@ def _convert(name: str, value: Any) -> Any:
         return UNKNOWN
 
 
-def _attribute(reader: Interpreter, name: str, positional: list[Any], node: ast.AST, frame: Frame) -> Any:
+def _attribute(reader: Reader, name: str, positional: list[Any], node: ast.AST, frame: Frame) -> Any:
     owner, attribute = positional[0], str(positional[1])
     if name == "setattr" and len(positional) > 2:
         if isinstance(owner, Instance):

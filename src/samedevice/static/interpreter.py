@@ -14,19 +14,20 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from samedevice.preflight._arguments import Arguments
-from samedevice.preflight._files import LARGEST
-from samedevice.preflight._library import call_library, library_attribute, placement_of
-from samedevice.preflight._process import Process
-from samedevice.preflight._python import (
-    BUILTINS,
+from samedevice.static.arguments import fill_dataclass
+from samedevice.static.files import LARGEST
+from samedevice.static.library import call_library, library_attribute, placement_of
+from samedevice.static.process import Process
+from samedevice.static.python import (
     binary,
     call_builtin,
     compare,
     subscript,
     truth,
 )
-from samedevice.preflight._values import (
+from samedevice.static.reader import Frame, Stopped
+from samedevice.static.start import Start
+from samedevice.static.values import (
     UNKNOWN,
     Bound,
     Checkpoint,
@@ -53,10 +54,6 @@ _MOST_FILES = 200
 _ENTRIES = ("main", "train", "run", "cli_main", "training_function", "finetune", "sft", "run_exp")
 
 
-class Stopped(Exception):
-    """The path ends here: `raise`, `sys.exit`."""
-
-
 class Exhausted(Exception):
     """More steps than any sensible script has."""
 
@@ -71,27 +68,9 @@ class _Break(Exception):
     pass
 
 
-class Frame:
-    """Names that a block of code can see."""
-
-    __slots__ = ("function", "locals", "module", "outer", "returned")
-
-    def __init__(
-        self,
-        module: LocalModule,
-        scope: dict[str, Any],
-        outer: tuple[dict[str, Any], ...] = (),
-        function: Any = None,
-    ) -> None:
-        self.module, self.locals, self.outer, self.function = module, scope, outer, function
-        self.returned: list[Any] = []
-
-    def find(self, name: str) -> Any:
-        """A name's value; a builtin; `UNKNOWN`."""
-        for scope in (self.locals, *reversed(self.outer), self.module.scope):
-            if name in scope:
-                return scope[name]
-        return External(f"builtins.{name}") if name in BUILTINS else UNKNOWN
+def facts_of(start: Start, script: Path, package_root: Path | None = None) -> list[Fact]:
+    """Every fact of a program that starts so, in order."""
+    return Interpreter(Process(start)).run(script, package_root)
 
 
 class Interpreter:
@@ -771,7 +750,7 @@ class Interpreter:
                 keywords,
             )
         else:
-            Arguments.fill(made, kind, positional, keywords)
+            fill_dataclass(made, kind, positional, keywords)
         later = kind.find("__post_init__")
         if isinstance(later, Function):
             self._guarded(

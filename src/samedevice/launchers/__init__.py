@@ -1,0 +1,39 @@
+"""The programs that start training processes: how a command line names them, what they set for each rank, how
+`samedevice run` starts them.
+"""
+
+from __future__ import annotations
+
+from samedevice.launchers.launcher import Job, Launcher, Options, Tasks
+from samedevice.launchers.options import Told, options_of
+from samedevice.launchers.table import (
+    ACCELERATE,
+    DEEPSPEED,
+    LAUNCHERS,
+    LIGHTNING,
+    PYTHON,
+    STARTED,
+    TORCHRUN,
+    launcher_at,
+    launcher_named,
+    starter_of_tasks,
+)
+
+__all__ = [
+    "ACCELERATE",
+    "DEEPSPEED",
+    "LAUNCHERS",
+    "LIGHTNING",
+    "PYTHON",
+    "STARTED",
+    "TORCHRUN",
+    "Job",
+    "Launcher",
+    "Options",
+    "Tasks",
+    "Told",
+    "launcher_at",
+    "launcher_named",
+    "options_of",
+    "starter_of_tasks",
+]

@@ -1,0 +1,178 @@
+"""The launches that a file names: a Python script, a shell script, a configuration, a document or build file
+that holds commands.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from samedevice.errors import UsageError
+from samedevice.launchers import ACCELERATE, DEEPSPEED, PYTHON, TORCHRUN, Launcher, launcher_named
+from samedevice.machines import Machine
+from samedevice.messages import Language, say
+from samedevice.preflight.launch.command import launch_of_command, launch_of_script, start_of
+from samedevice.preflight.launch.configuration import (
+    is_accelerate,
+    is_deepspeed,
+    is_training,
+    with_configuration,
+    with_training,
+)
+from samedevice.preflight.launch.launch import Launch
+from samedevice.preflight.launch.manifest import commands_of_document, shell_of_dockerfile, shell_of_makefile
+from samedevice.preflight.launch.shell import Commands, commands_in
+from samedevice.static import read_document, read_documents, read_text
+
+SHOWN = 6
+"""Commands that one note lists."""
+_SHELL = (".sh", ".bash", ".slurm", ".sbatch", ".zsh", ".ksh")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is to be judged.
+
+    `target` is a Python script, a shell script, a YAML or JSON configuration; `launcher` is `python`,
+    `torchrun`, `accelerate` or `deepspeed` and matters where the target does not say so itself; `processes`
+    are those per machine.
+    """
+
+    target: Path
+    machine: Machine
+    launcher: str | None = None
+    processes: int | None = None
+    configuration: Path | None = None
+    arguments: tuple[str, ...] = ()
+    environment: Mapping[str, str] | None = None
+
+
+def launches_of(request: Request, language: Language) -> list[Launch]:
+    """The launches that a request names; raises `UsageError` when the target is not what it claims to be."""
+    target, gpus = request.target, len(request.machine.gpus)
+    environment = dict(os.environ if request.environment is None else request.environment)
+    launcher = PYTHON if request.launcher is None else launcher_named(request.launcher)
+    suffix = target.suffix.lower()
+    if suffix == ".py":
+        _check_python(target, language)
+        if request.configuration is not None and request.launcher is None:
+            launcher = (
+                DEEPSPEED if is_deepspeed(read_document(request.configuration, language)) else ACCELERATE
+            )
+        elif not launcher.starts and (request.configuration is not None or (request.processes or 1) > 1):
+            raise UsageError(
+                say(
+                    "preflight.needs-launcher",
+                    language,
+                    option="--config" if request.configuration is not None else "--nproc",
+                )
+            )
+        made = launch_of_script(
+            target,
+            launcher,
+            request.processes,
+            request.arguments,
+            gpus,
+            environment,
+            request.configuration,
+            language,
+        )
+        return [made]
+    if suffix in (".yaml", ".yml", ".json"):
+        if (manifest := _of_manifest(request, language)) is not None:
+            return manifest
+        return [_of_settings(request, launcher, gpus, environment, language)]
+    source = read_text(target, language)
+    if target.name.lower() in ("makefile", "gnumakefile") or suffix == ".mk":
+        source, suffix = shell_of_makefile(source), ".sh"
+    elif target.name.lower() in ("dockerfile", "containerfile") or suffix == ".dockerfile":
+        source, suffix = shell_of_dockerfile(source), ".sh"
+    if request.configuration is not None:
+        raise UsageError(say("preflight.own-configuration", language, path=target))
+    if suffix in _SHELL or source.startswith("#!") or suffix == "":
+        kept = {name: value for name, value in environment.items() if name == "CUDA_VISIBLE_DEVICES"}
+        return _of_commands(commands_in(source, target, gpus, kept), request, language)
+    raise UsageError(say("preflight.unknown-kind", language, path=target))
+
+
+def _of_commands(commands: Commands, request: Request, language: Language) -> list[Launch]:
+    """The launches among commands; what starts something that cannot be read is said with the first."""
+    target, found = request.target, []
+    unread = [f"{file.name}:{line} {words}" for file, line, words in commands.unread]
+    for command in commands.found:
+        launch = None
+        for folder in (target.resolve().parent, Path.cwd(), *target.resolve().parents[1:3]):
+            launch = launch_of_command(command, folder, len(request.machine.gpus), language)
+            if (
+                launch is not None
+                and (launch.script is not None or launch.tool is not None)
+                and not launch.missing
+            ):
+                break
+        if launch is not None and launch.missing:
+            raise UsageError(say("preflight.no-file", language, path=launch.missing))
+        if launch is not None:
+            found.append(
+                replace(launch, asked=launch.asked if launch.asked is not None else request.processes)
+            )
+        elif start_of(command.words) is not None:
+            unread.append(f"{target.name}:{command.line} {' '.join(command.words[:8])}")
+    if not found:
+        key = "preflight.only-unread" if unread else "preflight.no-launch"
+        raise UsageError(say(key, language, path=target, commands="; ".join(unread[:SHOWN])))
+    return [replace(found[0], unread=tuple(unread)), *found[1:]]
+
+
+def _of_manifest(request: Request, language: Language) -> list[Launch] | None:
+    """The launches in a document that holds commands; None for one that holds settings, which is read as
+    such.
+    """
+    documents, lines = read_documents(request.target, language)
+    commands = commands_of_document(documents, request.target, lines, len(request.machine.gpus))
+    if not commands.unread and not any(start_of(each.words) is not None for each in commands.found):
+        return None
+    return _of_commands(commands, request, language)
+
+
+def _of_settings(
+    request: Request, launcher: Launcher, gpus: int, environment: Mapping[str, str], language: Language
+) -> Launch:
+    settings = read_document(request.target, language)
+    named = request.launcher
+    if named is None and (is_accelerate(settings) or is_deepspeed(settings)):
+        launcher = ACCELERATE if is_accelerate(settings) else DEEPSPEED
+    launch = launch_of_script(
+        None,
+        launcher,
+        request.processes,
+        request.arguments,
+        gpus,
+        environment,
+        request.configuration,
+        language,
+    )
+    if is_accelerate(settings) or is_deepspeed(settings):
+        launch = with_configuration(launch, settings, request.processes, language)
+        return replace(launch, distributed_type="DEEPSPEED") if is_deepspeed(settings) else launch
+    if not is_training(settings):
+        raise UsageError(say("preflight.no-training", language, path=request.target))
+    if named is None:
+        launch = replace(launch, launcher=TORCHRUN, processes=request.processes or max(1, gpus))
+    return with_training(launch, settings, Path.cwd(), language)
+
+
+def _check_python(path: Path, language: Language) -> None:
+    source = read_text(path, language)
+    try:
+        ast.parse(source)
+    except SyntaxError as error:
+        raise UsageError(
+            say("preflight.broken", language, path=path, line=error.lineno or 1, reason=error.msg)
+        ) from None
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise UsageError(
+            say("preflight.broken", language, path=path, line=1, reason=type(error).__name__)
+        ) from None

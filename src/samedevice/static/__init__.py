@@ -1,0 +1,43 @@
+"""Source read and never run: what a program does with devices, as far as its text and its settings tell."""
+
+from __future__ import annotations
+
+from samedevice.static.arguments import given_options
+from samedevice.static.documents import Document, read_document, read_documents
+from samedevice.static.files import read_text
+from samedevice.static.interpreter import facts_of
+from samedevice.static.start import Start
+from samedevice.static.values import (
+    SPREADING,
+    UNKNOWN,
+    UNTOLD,
+    External,
+    Fact,
+    Instance,
+    Model,
+    Origin,
+    Placement,
+    Table,
+    Text,
+)
+
+__all__ = [
+    "SPREADING",
+    "UNKNOWN",
+    "UNTOLD",
+    "Document",
+    "External",
+    "Fact",
+    "Instance",
+    "Model",
+    "Origin",
+    "Placement",
+    "Start",
+    "Table",
+    "Text",
+    "facts_of",
+    "given_options",
+    "read_document",
+    "read_documents",
+    "read_text",
+]
