@@ -54,6 +54,10 @@ ROOMS = {
     "host": {"cuda", "engine", "patching", "state", "tensors", "tracking"},
 }
 """The rooms of `runtime`, and which others each may import; the modules beside them may import all."""
+HOUSES = {
+    "runtime": ROOMS,
+    "preflight": {"launch": set(), "verdict": {"launch"}, "needs": {"launch", "verdict"}},
+}
 
 
 def unit_of(path, root):
@@ -95,14 +99,14 @@ def violations(root):
     return found
 
 
-def trespasses(root):
-    """Imports between rooms of `runtime` that are not allowed, or that pass a room's face by."""
+def trespasses(root, house):
+    """Imports between rooms of a house that are not allowed, or that pass a room's face by."""
     found = []
-    for room, others in ROOMS.items():
+    for room, others in HOUSES[house].items():
         for path in sorted((root / room).rglob("*.py")):
             for line, name in imported_names(ast.parse(path.read_text(encoding="utf-8"))):
                 parts = name.split(".")
-                if parts[:2] != ["samedevice", "runtime"] or parts[2:3] == [room]:
+                if parts[:2] != ["samedevice", house] or parts[2:3] == [room]:
                     continue
                 if len(parts) == 2 or parts[2] not in others:
                     found.append(f"{room}: {path.name}:{line} imports {name}")
@@ -137,20 +141,24 @@ def circles(root, package=""):
     return []
 
 
-def test_rooms_of_runtime_are_the_folders():
-    folders = {path.name for path in (PACKAGE / "runtime").iterdir() if (path / "__init__.py").exists()}
-    assert folders == set(ROOMS)
+@pytest.mark.parametrize("house", HOUSES)
+def test_rooms_of_a_house_are_the_folders(house):
+    folders = {path.name for path in (PACKAGE / house).iterdir() if (path / "__init__.py").exists()}
+    assert folders == set(HOUSES[house])
 
 
-def test_rooms_import_each_other_by_their_faces_and_never_in_a_circle():
-    assert trespasses(PACKAGE / "runtime") == []
-    order = list(ROOMS)
-    assert all(order.index(other) < order.index(room) for room, others in ROOMS.items() for other in others)
+@pytest.mark.parametrize("house", HOUSES)
+def test_rooms_import_each_other_by_their_faces_and_never_in_a_circle(house):
+    assert trespasses(PACKAGE / house, house) == []
+    rooms = HOUSES[house]
+    order = list(rooms)
+    assert all(order.index(other) < order.index(room) for room, others in rooms.items() for other in others)
 
 
-def test_no_modules_import_each_other():
-    """Those of `preflight` and `guards` still do."""
-    assert circles(PACKAGE / "runtime", "samedevice.runtime.") == []
+@pytest.mark.parametrize("unit", ["runtime", "preflight", "static", "launchers", "ranks"])
+def test_no_modules_import_each_other(unit):
+    """Those of `guards` still do."""
+    assert circles(PACKAGE / unit, f"samedevice.{unit}.") == []
 
 
 @pytest.mark.parametrize(
@@ -167,7 +175,7 @@ def test_the_check_of_rooms_can_fail(tmp_path, code, found):
     path = tmp_path / "tracking" / "a.py"
     path.parent.mkdir()
     path.write_text(code)
-    assert len(trespasses(tmp_path)) == found
+    assert len(trespasses(tmp_path, "runtime")) == found
 
 
 def test_the_check_of_circles_can_fail(tmp_path):

@@ -90,6 +90,7 @@ def judge(folder, name, content):
         ("a.sh", "#SBATCH --ntasks-per-node=8\nsrun python ddp.py\n", [8], [8]),
         ("a.sh", "srun -n 4 --cpu-bind=none bash -c 'LOCAL_RANK=$SLURM_LOCALID python ddp.py'\n", [4], [8]),
         ("a.sh", "mpirun -np 2 python ddp.py\n", [2], [8]),
+        ("a.sh", "mpirun -n 32 -npernode 4 -x A=1 python ddp.py\n", [4], [8]),
         ("a.sh", "uv run torchrun --nproc_per_node 2 ddp.py\n", [2], [8]),
         ("a.sh", "conda run -n x python -m torch.distributed.run --nproc_per_node 2 ddp.py\n", [2], [8]),
         ("a.sh", "timeout 60 torchrun --nproc_per_node=2 ddp.py 2>&1 | tee log\n", [2], [8]),

@@ -561,7 +561,11 @@ def test_processes_that_lightning_starts(options, mode, judged):
 
 def test_lightning_under_a_launcher(judged):
     judgement = judged(LIGHTNING.format(map="", options="devices=2"), **TORCHRUN)
-    assert (judgement.findings, judgement.mode.name, judgement.launch.launcher.name) == ((), "ddp", "torchrun")
+    assert (judgement.findings, judgement.mode.name, judgement.launch.launcher.name) == (
+        (),
+        "ddp",
+        "torchrun",
+    )
     assert [
         finding.code for finding in judged(LIGHTNING.format(map="", options="devices=8"), **PYTHON).findings
     ] == ["SD404"]
@@ -639,7 +643,11 @@ def test_a_configuration_names_its_launcher(judged):
     folder = Path(judged(files, **TORCHRUN).launch.script).parent
     for name, launcher, mode in (("fsdp.yaml", "accelerate", "fsdp"), ("ds.json", "deepspeed", "zero-2")):
         judgement = judged(files, configuration=folder / name)
-        assert (judgement.launch.launcher, judgement.mode.name, judgement.findings) == (launcher, mode, ())
+        assert (judgement.launch.launcher.name, judgement.mode.name, judgement.findings) == (
+            launcher,
+            mode,
+            (),
+        )
     for options in (
         {"processes": 4},
         {"configuration": folder / "fsdp.yaml", "launcher": "python"},

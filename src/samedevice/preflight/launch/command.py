@@ -191,6 +191,8 @@ def _in_tasks(launch: Launch, before: Sequence[Text], slurm: Mapping[str, str]) 
     per_node = _given(given, spelled.per_node) or _digits(slurm.get("SLURM_NTASKS_PER_NODE"))
     total = _given(given, spelled.total) or _digits(slurm.get("SLURM_NTASKS"))
     nodes = _given(given, spelled.nodes) or _digits(slurm.get("SLURM_NNODES")) or 1
+    if per_node and total and nodes == 1:
+        nodes = max(1, total // per_node)
     tasks = per_node or (max(1, total // nodes) if total else 1)
     visible = launch.visible
     if each := _given(given, spelled.gpus_each) or _digits(slurm.get("SLURM_GPUS_PER_TASK")):

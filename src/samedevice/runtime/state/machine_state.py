@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from samedevice.machines import Gpu, Machine
+from samedevice.machines import Gpu, Machine, visible_gpus
 from samedevice.runtime.state.ledger import DeviceLedger
 from samedevice.runtime.state.virtual_generator import VirtualGenerator
 
@@ -54,7 +54,7 @@ class MachineState:
         self.registered: dict[int, int] = {}
         """Memory of the host that was pinned where it lies: bytes by address."""
         self._physical = [DeviceLedger(gpu.total_memory) for gpu in machine.gpus]
-        self._visible: list[int] = []
+        self._visible: tuple[int, ...] = ()
         self._devices = [TorchDevice("cuda", index) for index in range(len(machine.gpus))]
         self._local = threading.local()
         self._generators: dict[int, torch._C.Generator] = {}
@@ -79,7 +79,8 @@ class MachineState:
     def refresh_visible(self) -> None:
         """Read `CUDA_VISIBLE_DEVICES`; after initialization the choice stands, as in CUDA."""
         if not self.initialized:
-            self._visible = visible_devices(os.environ.get("CUDA_VISIBLE_DEVICES"), self.machine)
+            uuids = [gpu_uuid(index) for index in range(len(self.machine.gpus))]
+            self._visible = visible_gpus(os.environ.get("CUDA_VISIBLE_DEVICES"), len(uuids), uuids)
 
     def initialize(self) -> None:
         """What the first CUDA call does: the visible devices are fixed. Raises RuntimeError in a forked
@@ -198,30 +199,6 @@ class MachineState:
             self._seed = seed
             for generator in self._generators.values():
                 generator.manual_seed(seed)
-
-
-def visible_devices(variable: str | None, machine: Machine) -> list[int]:
-    """Physical indices that `CUDA_VISIBLE_DEVICES` shows, by the rules of the CUDA driver.
-
-    Unset shows all. An entry that names no device ends the list (the driver ignores it and everything after
-    it); a device named twice shows none. Source: CUDA C++ Programming Guide, appendix CUDA Environment
-    Variables.
-    """
-    if variable is None:
-        return list(range(len(machine.gpus)))
-    chosen: list[int] = []
-    for entry in variable.split(","):
-        text = entry.strip()
-        if text.startswith("GPU-"):
-            index = next((i for i in range(len(machine.gpus)) if gpu_uuid(i).startswith(text)), -1)
-        else:
-            index = int(text) if text.isdecimal() else -1
-        if not 0 <= index < len(machine.gpus):
-            break
-        if index in chosen:
-            return []
-        chosen.append(index)
-    return chosen
 
 
 def gpu_uuid(physical_index: int) -> str:
