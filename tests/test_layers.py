@@ -11,7 +11,7 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "src" / "samedevice"
 ROWS = (
     {"errors", "events", "findings", "messages"},  # words: the only row whose members may build on each other
-    {"launchers", "machines", "provenance", "rules"},
+    {"device_rules", "launchers", "machines", "provenance"},
     {"runtime"},
     {"diagnosis", "doctor", "lint", "planner", "static"},
     {"guards", "preflight", "ranks"},
@@ -198,8 +198,8 @@ def test_imports_go_down():
     [
         ("runtime/_a.py", "from samedevice.diagnosis import judge", "imports samedevice.diagnosis"),
         ("runtime/_a.py", "def f():\n    import samedevice.cli", "imports samedevice.cli"),
-        ("rules/_a.py", "from samedevice import machines", "imports samedevice.machines"),
-        ("events.py", "import samedevice.rules", "imports samedevice.rules"),
+        ("device_rules/_a.py", "from samedevice import machines", "imports samedevice.machines"),
+        ("events.py", "import samedevice.device_rules", "imports samedevice.device_rules"),
         ("diagnosis/_a.py", "import torch.nn", "imports torch"),
     ],
 )

@@ -37,7 +37,7 @@ def heavy_after(code):
         "import samedevice",
         "import samedevice._api",
         "import samedevice.planner",
-        "import samedevice.diagnosis, samedevice.report, samedevice.machines, samedevice.rules",
+        "import samedevice.diagnosis, samedevice.report, samedevice.machines, samedevice.device_rules",
         "import samedevice.pytest_plugin",
         MAIN.format(argv=["samedevice", "--help"]),
         MAIN.format(argv=["samedevice", "--version"]),

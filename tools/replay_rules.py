@@ -158,7 +158,7 @@ def rows_consulted(names: list[str]) -> Counter[str]:
     """How many operators that the database reaches were judged by a row by hand, by torch's file, or by the
     default.
     """
-    from samedevice.rules import row_for, rows_by_hand
+    from samedevice.device_rules import row_for, rows_by_hand
     from samedevice.runtime.engine import settling
 
     seen: set[str] = set()

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from samedevice.rules import Check, Row, row_for, rows_by_hand
-from samedevice.rules._declarations import declarations
+from samedevice.device_rules import Check, Row, row_for, rows_by_hand
+from samedevice.device_rules._declarations import declarations
 
 PAGE = Path(__file__).parents[1] / "docs" / "rules-table.md"
 
@@ -24,7 +24,7 @@ torch, so a new torch
 brings its new operators. The file says for every operator whether the generated wrapper compares devices,
 and which arguments, in
 which order; our reading of it is compared with torch's own generator, `torchgen`, entry by entry, in
-`tests/rules`. What the file
+`tests/device_rules`. What the file
 cannot tell is written by hand, each row with the place in torch's sources. No row rests on a measurement
 yet: see
 [Proof](#proof).

@@ -34,8 +34,8 @@ import numpy
 import torch
 import transformers
 
+from samedevice.device_rules import row_for
 from samedevice.machines import parse_machine
-from samedevice.rules import row_for
 from samedevice.runtime import VirtualMachine
 from samedevice.runtime.state.memory import memory_of
 from tools.sweep_models import build, classes, inputs_for

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
+from samedevice.device_rules import only_on_cpu
 from samedevice.machines import parse_machine
-from samedevice.rules import only_on_cpu
 from samedevice.runtime import VirtualMachine
 
 NO_KERNEL = {

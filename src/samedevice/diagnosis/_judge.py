@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from samedevice.device_rules import of_another_library
 from samedevice.diagnosis._codes import code_for
 from samedevice.diagnosis._scene import Scene
 from samedevice.diagnosis._weigh import UNDETERMINED, Verdict, decide, weigh_event
@@ -15,7 +16,6 @@ from samedevice.diagnosis.rules import rule_named
 from samedevice.events import Event, EventKind
 from samedevice.findings import Finding
 from samedevice.messages import Language, enumerate_words, say, short_operator
-from samedevice.rules import of_another_library
 
 
 def judge(event: Event, count: int = 1, language: Language = "en", ranks: Sequence[int] = ()) -> Finding:

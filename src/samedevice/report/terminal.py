@@ -15,12 +15,12 @@ from typing import Any, TextIO
 from rich.console import Console
 from rich.text import Text
 
+from samedevice.device_rules import of_another_library
 from samedevice.diagnosis import UNDETERMINED, code_of, rule_named
 from samedevice.events import DeviceMemory, Operand, Place
 from samedevice.findings import Finding, Fix, Status
 from samedevice.messages import Language, enumerate_words, say, short_operator
 from samedevice.report._words import bytes_text, harmless, short_path, typed_shape
-from samedevice.rules import of_another_library
 
 _UNLIMITED = 100_000
 _LABEL = 9

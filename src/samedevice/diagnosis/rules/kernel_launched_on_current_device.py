@@ -41,11 +41,11 @@ The same Triton message shows for tensors that really are on the host.
 
 from __future__ import annotations
 
+from samedevice.device_rules import of_another_library
 from samedevice.diagnosis._rule import Hint, Rule, because, inside, said, sign
 from samedevice.diagnosis._scene import Scene
 from samedevice.events import EventKind
 from samedevice.messages import Message
-from samedevice.rules import of_another_library
 
 
 def _detect(scene: Scene) -> Hint | None:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import torch
 
-from samedevice.rules import lacking, nondeterministic, only_on_cpu
+from samedevice.device_rules import lacking, nondeterministic, only_on_cpu
 from samedevice.runtime.engine.determinism import check_determinism
 from samedevice.runtime.state import Call, Operator
 

@@ -8,7 +8,7 @@ import warnings
 
 import torch
 
-from samedevice.rules import nondeterministic
+from samedevice.device_rules import nondeterministic
 from samedevice.runtime.state import Call, caller
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
+from samedevice.device_rules import Argument, Check, judge_devices, row_for
 from samedevice.events import EventKind
-from samedevice.rules import Argument, Check, judge_devices, row_for
 from samedevice.runtime.engine.composites import Composites
 from samedevice.runtime.engine.draws import draws_nothing
 from samedevice.runtime.engine.transfers import Transfers

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from samedevice.rules._rows import Check, Demand, Row
+from samedevice.device_rules._rows import Check, Demand, Row
 
 _NATIVE = "aten/src/ATen/native/"
 

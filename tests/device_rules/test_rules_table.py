@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from samedevice.rules import Argument, Check, Row, judge_devices, row_for, rows_by_hand, table_of
-from samedevice.rules._declarations import declarations
+from samedevice.device_rules import Argument, Check, Row, judge_devices, row_for, rows_by_hand, table_of
+from samedevice.device_rules._declarations import declarations
 
 NEW, OLD = (2, 13), (2, 7)
 

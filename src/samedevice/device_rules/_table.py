@@ -6,9 +6,9 @@ import functools
 from collections.abc import Iterable
 from dataclasses import replace
 
-from samedevice.rules._declarations import declarations
-from samedevice.rules._hand import ROWS
-from samedevice.rules._rows import Check, Demand, Row
+from samedevice.device_rules._declarations import declarations
+from samedevice.device_rules._hand import ROWS
+from samedevice.device_rules._rows import Check, Demand, Row
 
 _TORCHS_OWN = frozenset(
     {

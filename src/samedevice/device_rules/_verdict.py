@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from samedevice.rules._rows import Argument, Check, Demand, Row
+from samedevice.device_rules._rows import Argument, Check, Demand, Row
 
 _NEWER_WORDING = (2, 9)
 """First torch version whose wrappers name the argument that differs first.

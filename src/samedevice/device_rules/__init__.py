@@ -6,11 +6,11 @@ Needs no torch: the declarations are a text file inside the torch distribution.
 
 from __future__ import annotations
 
-from samedevice.rules._determinism import nondeterministic
-from samedevice.rules._rows import Argument, Check, Demand, Row
-from samedevice.rules._table import of_another_library, only_on_cpu, row_for, rows_by_hand, table_of
-from samedevice.rules._types import Lack, lacking
-from samedevice.rules._verdict import Refusal, judge_devices
+from samedevice.device_rules._determinism import nondeterministic
+from samedevice.device_rules._rows import Argument, Check, Demand, Row
+from samedevice.device_rules._table import of_another_library, only_on_cpu, row_for, rows_by_hand, table_of
+from samedevice.device_rules._types import Lack, lacking
+from samedevice.device_rules._verdict import Refusal, judge_devices
 
 __all__ = [
     "Argument",
