@@ -1,7 +1,7 @@
 # Everything happens in .venv. A bare machine needs make and Python 3.11 or newer with venv and pip; the rest comes from PyPI.
 #
 #   make demo                               a real model on eight virtual GPUs: what breaks, where, why, and the repaired script
-#   make test                               lint, types, tests
+#   make test                               formatting, lint, types, tests
 #   make demo PYTHON=/opt/python3.12/bin/python3
 #   make demo TORCH_INDEX=https://download.pytorch.org/whl/cpu      the small CPU build of torch; PyPI's for Linux brings CUDA along
 
@@ -17,7 +17,7 @@ RUN := $(VENV)/bin/python
 INSTALL = $(RUN) -m pip install --quiet --disable-pip-version-check $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: repro help demo test check lint types tests format format-check zoo situations corpus causes heal docs peers mutations bench clean
+.PHONY: repro help demo test lint types tests format format-check zoo situations corpus causes heal docs peers mutations bench clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1 \2/p' $(firstword $(MAKEFILE_LIST)) | while read -r name text; do printf '  make %-13s %s\n' "$$name" "$$text"; done
@@ -25,9 +25,7 @@ help: ## List the targets
 demo: $(VENV)/.installed ## Run a real model's script on eight virtual GPUs
 	@$(RUN) examples/demo.py
 
-test: lint types tests ## Lint, types and tests
-
-check: format-check test ## The same, and whether everything is formatted
+test: format-check lint types tests ## Formatting, lint, types and tests
 
 lint: $(VENV)/.installed-dev
 	$(RUN) -m ruff check
@@ -45,36 +43,36 @@ format-check: $(VENV)/.installed-dev
 	$(RUN) -m ruff format --check
 
 zoo: $(VENV)/.installed-dev ## Run every released bug both ways (about half an hour; downloads old releases once)
-	$(RUN) zoo/run.py
+	$(RUN) -m evidence zoo
 
 repro: $(VENV)/.installed ## Run the small programs that went wrong once
-	$(RUN) -m tools.repro
+	$(RUN) -m evidence repro
 
 situations: $(VENV)/.installed ## Run the examples of the five situations and compare with what is expected
-	$(RUN) examples/situations.py
+	$(RUN) -m evidence situations
 
 corpus: $(VENV)/.installed-dev ## Score the explanations on the labelled errors
-	$(RUN) -m tools.score_corpus
+	$(RUN) -m evidence corpus
 
 causes: $(VENV)/.installed-dev ## Score causes and guilty operands on the zoo (about ten minutes)
-	$(RUN) -m tools.score_zoo
+	$(RUN) -m evidence causes
 
 heal: $(VENV)/.installed-dev ## Heal every released bug and compare its numbers with a run on one device (about ten minutes)
-	$(RUN) -m tools.heal_zoo
+	$(RUN) -m evidence heal-zoo
 
 docs: $(VENV)/.installed-dev ## Write the pages that are made from the code
 	$(RUN) -m tools.pages
 	$(RUN) -m tools.patches_page
 
 peers: $(VENV)/.installed-dev ## Run the tests of accelerate and peft on virtual GPUs (downloads them once), and PyTorch's own with TORCH_ARCHIVE=FILE or TORCH_CHECKOUT=FOLDER
-	$(RUN) -m tools.peers accelerate peft
-	$(if $(TORCH_ARCHIVE)$(TORCH_CHECKOUT),$(RUN) -m tools.peers torch $(if $(TORCH_ARCHIVE),--archive $(TORCH_ARCHIVE),--checkout $(TORCH_CHECKOUT)))
+	$(RUN) -m evidence peers accelerate peft
+	$(if $(TORCH_ARCHIVE)$(TORCH_CHECKOUT),$(RUN) -m evidence peers torch $(if $(TORCH_ARCHIVE),--archive $(TORCH_ARCHIVE),--checkout $(TORCH_CHECKOUT)))
 
 mutations: $(VENV)/.installed-dev ## Take repairs of released bugs back and see which test suites notice
-	$(RUN) -m tools.mutations
+	$(RUN) -m evidence mutations
 
 bench: $(VENV)/.installed-dev ## Measure time and memory
-	$(RUN) benchmarks/run.py
+	$(RUN) -m evidence benchmarks
 
 clean: ## Remove the environment and the caches of the tools
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,7 +1,6 @@
 """Run a real model's script on eight GPUs that are not there: first as it was written, then repaired.
 
-    make demo                (or, in an environment that has samedevice and transformers: python
-    examples/demo.py)
+    make demo        # or python examples/demo.py, where this checkout is installed with transformers
 
 Qwen2.5-VL-7B is loaded at its full size from its published configuration: 15 GiB of weights by name, shape
 and type, with no bytes on the disk and no download. Exit status 0: the bug was found in the first script, and
@@ -12,8 +11,9 @@ import subprocess
 import sys
 import time
 
-import make_models
-import situations
+from evidence.bugs import situations
+from evidence.environments import example_models, overlays
+from evidence.places import ROOT
 
 MODEL = "qwen2.5-vl-7b-instruct"
 NOTHING_FOUND, FOUND = 0, 1
@@ -26,7 +26,7 @@ def run(script, environment, folder):
     begin = time.monotonic()
     status = subprocess.run(
         [sys.executable, "-m", "samedevice", *command],
-        cwd=situations.ROOT,
+        cwd=ROOT,
         env={**environment, "HF_HUB_DISABLE_PROGRESS_BARS": "1", "TQDM_DISABLE": "1"},
         check=False,
     ).returncode
@@ -36,14 +36,12 @@ def run(script, environment, folder):
 
 def main():
     try:
-        situations.overlays.ensure_all(
-            [situations.pins_of("installed")]
-        )  # transformers' processors want torchvision
-    except situations.overlays.OverlayError as error:
+        overlays.ensure_all([situations.pins_of("installed")])  # transformers' processors want torchvision
+    except overlays.OverlayError as error:
         print(error, file=sys.stderr)
         return 2
     environment = situations.environment_of("installed")
-    folder = make_models.make(MODEL)
+    folder = example_models.make(MODEL)
 
     print("A user's script, unchanged. Its device map was written for another machine:")
     broken = run("s2_describe.py", environment, folder)

@@ -7,7 +7,7 @@ generates through it.
     printed its address samedevice run --machine 1x24GB examples/petals_swarm.py measure FOLDER     # the
     throughput test that a server begins with
 
-It wants petals 2.2.0.post1 and its old companions: `python -m tools.petals_proof` builds them beside the
+It wants petals 2.2.0.post1 and its old companions: `python -m evidence petals-proof` builds them beside the
 installed packages and runs all of this.
 """
 

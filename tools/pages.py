@@ -10,12 +10,9 @@ import argparse
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-FOLDER = ROOT / "docs" / "rules"
-if str(ROOT / "src") not in sys.path:
-    sys.path.insert(0, str(ROOT / "src"))
+from samedevice.catalog import pages
 
-from samedevice.catalog import pages  # noqa: E402 -- needs the line above
+FOLDER = Path(__file__).resolve().parents[1] / "docs" / "rules"
 
 
 def stale(folder: Path = FOLDER) -> list[str]:

@@ -167,12 +167,12 @@ A recording on a machine with two GPUs would prove it; the recorder has none of 
 
 ## Proof
 
-`python -m tools.record_rules FILE.json.gz` runs every entry of torch's operator database on a machine with
+`python -m evidence record-rules FILE.json.gz` runs every entry of torch's operator database on a machine with
 one CUDA GPU, each tensor
 argument (members of lists too, and `out=`) on the CPU and the rest on the GPU, as it is and as a 0-dim
 tensor, and writes down outcome,
-message and result devices. `python -m tools.replay_rules` replays such a recording on a virtual machine and
-prints the agreement by
+message and result devices. `python -m evidence replay-rules` replays such a recording on a virtual machine
+and prints the agreement by
 family. No recording of a real GPU is in the repository yet. Until there is one, the table's own predictions
 are replayed for the whole
 database: that shows that nothing breaks, and proves nothing about CUDA.

@@ -12,15 +12,15 @@ import pytest
 
 pytest.importorskip("expecttest", reason="torch's own test helpers import it")
 
-from tools import record_rules, replay_rules, rule_cases  # only when their imports are there
+from evidence.engine import op_cases, record_rules, replays, rule_cases  # only when their imports are there
 
 ROOT = Path(__file__).parents[2]
 EVERY = 12
-"""Every so many operators, which takes some ten seconds; `python -m tools.replay_rules` takes all."""
+"""Every so many operators, which takes some ten seconds; `python -m evidence replay-rules` takes all."""
 
 
 def names() -> list[str]:
-    return list(rule_cases.op_cases.operators())[::EVERY]
+    return list(op_cases.operators())[::EVERY]
 
 
 def test_a_case_has_a_name_and_back():
@@ -33,10 +33,10 @@ def test_the_tables_own_predictions_replay_without_a_fault(capsys):
     """What is predicted is refused, accepted or not checked; nothing breaks, and a second run agrees with the
     first.
     """
-    recordings = replay_rules.newest()
-    recorded = replay_rules.load(recordings[-1])[1] if recordings else None
-    families = replay_rules.compare(recorded, names())
-    replay_rules.show(families, 20)
+    recordings = replays.newest()
+    recorded = replays.load(recordings[-1])[1] if recordings else None
+    families = replays.compare(recorded, names())
+    replays.show(families, 20)
     print(
         f"agreement with {recordings[-1].name if recordings else 'its own predictions'}, every {EVERY}th "
         "operator"
@@ -45,7 +45,7 @@ def test_the_tables_own_predictions_replay_without_a_fault(capsys):
     agreeing = sum(each.outcome for each in families.values())
     assert cases > 100
     assert agreeing / cases >= (0.995 if recordings else 1.0), capsys.readouterr().out
-    assert replay_rules.broken(recorded, families) == []
+    assert replays.broken(recorded, families) == []
 
 
 def test_every_refusal_says_which_devices():
@@ -59,7 +59,7 @@ def test_every_refusal_says_which_devices():
         "nn.functional.conv2d",
         "scatter",
     ):
-        for key, result in replay_rules.replay(name, None).items():
+        for key, result in replays.replay(name, None).items():
             if result["outcome"] == "error":
                 assert result["type"] == "RuntimeError", (key, result)
                 assert "device" in result["message"] or "should be the same" in result["message"], (
@@ -73,7 +73,8 @@ def test_a_recording_is_made_stopped_and_gone_on_with(tmp_path):
     command = [
         sys.executable,
         "-m",
-        "tools.record_rules",
+        "evidence",
+        "record-rules",
         str(recording),
         "--self-check",
         "--only",
@@ -106,7 +107,7 @@ def test_a_recording_is_made_stopped_and_gone_on_with(tmp_path):
     went_on = record()
     assert went_on.returncode == 0, went_on.stderr
     assert not journal.exists()
-    about, results = replay_rules.load(recording)
+    about, results = replays.load(recording)
     assert about["gpu"] == "virtual"
     assert (
         results.pop("nn.functional.linear|call|0|0|n")["message"] == "died of signal 6"
@@ -119,7 +120,7 @@ def test_a_recording_is_made_stopped_and_gone_on_with(tmp_path):
 
 def test_a_disagreement_is_seen():
     real = {"nn.functional.linear|call|0|1|n": {"outcome": "ok", "devices": ["cuda:0"]}}
-    families = replay_rules.compare(real, ["nn.functional.linear"])
+    families = replays.compare(real, ["nn.functional.linear"])
     assert families["nn.functional"].cases == 1
     assert families["nn.functional"].outcome == 0
     assert "wrapper_CUDA_addmm" in families["nn.functional"].different[0]

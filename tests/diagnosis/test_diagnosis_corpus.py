@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.score_corpus import FROM_FRAMES, entries, half, main, met, tally
+from evidence.bugs.corpus import FROM_FRAMES, entries, half, main, met, tally
 
 ROOT = Path(__file__).parents[2]
 

@@ -1,5 +1,5 @@
-"""A choice of torch's operator database: the machine answers what CPU torch answers. `sweep_op_db.py` runs
-all of it.
+"""A choice of torch's operator database: the machine answers what CPU torch answers. `python -m
+evidence op-db-sweep` runs all of it.
 """
 
 from __future__ import annotations
@@ -8,9 +8,9 @@ import pytest
 
 pytest.importorskip("expecttest", reason="torch's own test helpers import it")
 
-import op_cases  # only when its imports are there
 import torch
 
+from evidence.engine import op_cases  # only when its imports are there
 from samedevice.runtime import VirtualMachine
 
 CHOICE = """

@@ -1,4 +1,4 @@
-"""`sd.heal` and `sd.guard` beside torch's compilers, on the CPU; `python -m tools.compile_proof` has two
+"""`sd.heal` and `sd.guard` beside torch's compilers, on the CPU; `python -m evidence compile-proof` has two
 devices that are real for them.
 """
 

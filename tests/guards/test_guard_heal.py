@@ -420,7 +420,8 @@ loss = nn.functional.cross_entropy(scores, labels)
 @pytest.mark.parametrize("as_hardware", [False, True])
 def test_the_permanent_changes_repair_the_script(tmp_path, as_hardware):
     """What the diffs make of the script runs without healing, and gives the healed numbers."""
-    from tools import hardware_proof, score_zoo
+    from evidence.engine import on_hardware
+    from evidence.zoo import causes
 
     file = tmp_path / "script.py"
     file.write_text(SCRIPT)
@@ -430,7 +431,7 @@ def test_the_permanent_changes_repair_the_script(tmp_path, as_hardware):
         exec(compile(text, str(file), "exec"), names)
         return names["loss"]
 
-    with hardware_proof.as_on_hardware() if as_hardware else contextlib.nullcontext():
+    with on_hardware.as_on_hardware() if as_hardware else contextlib.nullcontext():
         with sd.heal() as healing:
             healed = run(SCRIPT)
         diffs = healing.diffs()
@@ -441,7 +442,7 @@ def test_the_permanent_changes_repair_the_script(tmp_path, as_hardware):
             with pytest.raises(RuntimeError, match="same device"):
                 run(text)
             assert diff.startswith("--- ")
-            text = score_zoo.apply(diff, text)
+            text = causes.apply(diff, text)
         assert torch.equal(run(text), healed)
 
 

@@ -1,5 +1,5 @@
 """Random programs, healed on several devices, end as on one device or with an error; `python -m
-tools.heal_proof` runs thousands.
+evidence heal-proof` runs thousands.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import samedevice as sd
-from tools import heal_proof
+from evidence.healing import healed_programs
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -28,8 +28,8 @@ def machine():
 )
 @given(st.randoms(use_true_random=False))
 def test_never_other_numbers(random):
-    program = heal_proof.drawn(random)
-    word, why = heal_proof.outcome(program)
+    program = healed_programs.drawn(random)
+    word, why = healed_programs.outcome(program)
     assert word != "DIFFERENT", f"{why}\n{program.way} on {program.places}\n{program.source}"
 
 
@@ -37,13 +37,13 @@ def test_most_programs_need_healing_and_most_of_those_are_healed():
     """A proof over programs that need nothing, or that are all refused, would show nothing."""
     needing = healed = 0
     for number in range(30):
-        program = heal_proof.drawn(Random(f"power:{number}"))
-        if not heal_proof.ran(
-            heal_proof.Program(program.source, program.places, "none"), healed=True
+        program = healed_programs.drawn(Random(f"power:{number}"))
+        if not healed_programs.ran(
+            healed_programs.Program(program.source, program.places, "none"), healed=True
         ).refused:
             continue
         needing += 1
-        healed += heal_proof.outcome(program)[0] == "equal"
+        healed += healed_programs.outcome(program)[0] == "equal"
     assert needing >= 12
     assert healed >= 0.7 * needing
 
@@ -63,8 +63,9 @@ def test_the_proof_sees_a_lost_write():
     """The program itself does here what healing did once: it hands a copy on."""
     places = ("cuda:0", "cpu")
     alone, healed = (
-        heal_proof.ran(heal_proof.Program(LOSES, places, "block"), healed=each) for each in (False, True)
+        healed_programs.ran(healed_programs.Program(LOSES, places, "block"), healed=each)
+        for each in (False, True)
     )
-    assert heal_proof.judged(alone, healed)[0] == "DIFFERENT"
-    same = heal_proof.ran(heal_proof.Program(LOSES, ("cuda:0", "cuda:0"), "block"), healed=True)
-    assert heal_proof.judged(alone, same)[0] == "equal"
+    assert healed_programs.judged(alone, healed)[0] == "DIFFERENT"
+    same = healed_programs.ran(healed_programs.Program(LOSES, ("cuda:0", "cuda:0"), "block"), healed=True)
+    assert healed_programs.judged(alone, same)[0] == "equal"

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import samedevice as sd
-from examples import make_models
+from evidence.environments import example_models
 
 transformers = pytest.importorskip("transformers")
 pytest.importorskip("accelerate")
@@ -14,7 +14,7 @@ pytest.importorskip("accelerate")
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    return make_models.make("tiny-qwen2.5-vl", tmp_path_factory.mktemp("models"))
+    return example_models.make("tiny-qwen2.5-vl", tmp_path_factory.mktemp("models"))
 
 
 def old_map(folder):

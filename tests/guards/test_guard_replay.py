@@ -12,17 +12,17 @@ import torch
 from torch import nn
 
 import samedevice as sd
+from evidence.engine import on_hardware
 from samedevice.events import Event
 from samedevice.guards import _replay
 from samedevice.guards._live import event_of
-from tools import hardware_proof
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="a replay forks")
 
 
 @pytest.fixture(autouse=True)
 def hardware():
-    with hardware_proof.as_on_hardware(), sd.machine("2x24GB"):
+    with on_hardware.as_on_hardware(), sd.machine("2x24GB"):
         yield
 
 

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 pytest.importorskip("transformers")
 
 import samedevice as sd
-from tools import hardware_proof
-
-SCRIPT = Path(__file__).parents[2] / "tools" / "hardware_proof.py"
+from evidence.engine import on_hardware
 
 
-@pytest.mark.parametrize("name", hardware_proof.SITUATIONS)
+@pytest.mark.parametrize("name", on_hardware.SITUATIONS)
 def test_situations(name):
-    with sd.machine(hardware_proof.MACHINE):
-        virtual = hardware_proof.diagnose(name)
-    with hardware_proof.stand_in():
-        shown = hardware_proof.show(name)
+    with sd.machine(on_hardware.MACHINE):
+        virtual = on_hardware.diagnose(name)
+    with on_hardware.stand_in():
+        shown = on_hardware.show(name)
     assert "same" in virtual["message"]
     assert shown.diagnosis == virtual
     assert shown.healed_equal
@@ -29,8 +26,8 @@ def test_situations(name):
 
 
 def test_the_stand_in_carries_no_event():
-    with hardware_proof.stand_in(), pytest.raises(RuntimeError) as caught:
-        situation = hardware_proof.s1()
+    with on_hardware.stand_in(), pytest.raises(RuntimeError) as caught:
+        situation = on_hardware.s1()
         situation.call()
     assert not hasattr(caught.value, "samedevice_event")
 
@@ -41,7 +38,11 @@ def test_it_wants_a_gpu():
     if torch.cuda.is_available():
         pytest.skip("there is one")
     done = subprocess.run(
-        [sys.executable, str(SCRIPT)], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-m", "evidence", "hardware-proof"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
-    assert done.returncode == hardware_proof.NO_GPU
+    assert done.returncode == on_hardware.NO_GPU
     assert "torch sees no GPU" in done.stderr

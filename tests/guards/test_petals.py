@@ -8,7 +8,7 @@ import os
 
 import pytest
 
-from tools import petals_proof
+from evidence.peers import petals_proof
 
 
 @pytest.mark.skipif(

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from tools import stand_ins
-from tools.overlays import OverlayError, environment
-from tools.peer_reasons import Outcome, explained, unaccounted
-from tools.peers import PeerError, read_report, source_folder, table, wanting_several
+from evidence.environments.overlays import OverlayError, environment
+from evidence.peers import stand_ins
+from evidence.peers.peer_reasons import Outcome, explained, unaccounted
+from evidence.peers.peers import PeerError, read_report, source_folder, table, wanting_several
 
 ROOT = Path(__file__).parents[2]
 REPORT = """<testsuites><testsuite>

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tools import torch_tests
-from tools.peer_reasons import Outcome
-from tools.torch_tests import compare, outcomes, reasons, table
-from tools.torch_tests_plugin import end_recursion, generic, names_of_older_releases, place
+from evidence.peers import torch_tests
+from evidence.peers.peer_reasons import Outcome
+from evidence.peers.torch_tests import compare, outcomes, reasons, table
+from evidence.peers.torch_tests_plugin import end_recursion, generic, names_of_older_releases, place
 
 ROOT = Path(__file__).parents[2]
 SUITE = """
@@ -116,7 +116,8 @@ def test_a_suite_runs_to_its_end_whatever_its_tests_do(tmp_path):
     command = [
         sys.executable,
         "-m",
-        "tools.peers",
+        "evidence",
+        "peers",
         "torch",
         "--checkout",
         str(tmp_path),

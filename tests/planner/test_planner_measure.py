@@ -1,4 +1,4 @@
-"""The formula beside the ledger of a real step; the whole table is `python -m tools.memory_sweep`."""
+"""The formula beside the ledger of a real step; the whole table is `python -m evidence memory-sweep`."""
 
 from __future__ import annotations
 

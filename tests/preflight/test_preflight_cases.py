@@ -8,9 +8,9 @@ import time
 
 import pytest
 
+from evidence.launches.preflight_cases import LIMIT, MACHINE, cases
 from samedevice.machines import parse_machine
 from samedevice.preflight import Request, preflight
-from tools.preflight_cases import LIMIT, MACHINE, cases
 
 CASES = cases()
 

@@ -8,14 +8,14 @@ import sys
 
 import pytest
 
-from tools import repro
+from evidence.bugs import repro
 
 ROOT = repro.PROGRAMS.parent
 
 
 def test_every_program_does_what_it_must():
     done = subprocess.run(
-        [sys.executable, "-m", "tools.repro"],
+        [sys.executable, "-m", "evidence", "repro"],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}", "LC_ALL": "C.UTF-8"},
         capture_output=True,

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from examples import make_models
+from evidence.environments import example_models
 
 transformers = pytest.importorskip("transformers")
 
@@ -16,9 +16,9 @@ def root(tmp_path_factory):
     return tmp_path_factory.mktemp("models")
 
 
-@pytest.mark.parametrize("name", make_models.SPECIFICATIONS)
+@pytest.mark.parametrize("name", example_models.SPECIFICATIONS)
 def test_the_tokenizer_and_the_configuration_agree(name, root):
-    folder = make_models.make(name, root)
+    folder = example_models.make(name, root)
     config = json.loads((folder / "config.json").read_text("utf-8"))
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
 
@@ -38,22 +38,24 @@ def test_the_tokenizer_and_the_configuration_agree(name, root):
     assert max(ids) < config["vocab_size"]
 
 
-@pytest.mark.parametrize("name", [name for name, own in make_models.SPECIFICATIONS.items() if "like" in own])
+@pytest.mark.parametrize(
+    "name", [name for name, own in example_models.SPECIFICATIONS.items() if "like" in own]
+)
 def test_tiny_models_have_weights_and_full_size_ones_do_not(name, root):
     safetensors = pytest.importorskip("safetensors")
-    folder = make_models.make(name, root)
+    folder = example_models.make(name, root)
     with safetensors.safe_open(folder / "model.safetensors", "pt") as weights:
         names = set(weights.keys())
 
     assert "model.embed_tokens.weight" in names
-    assert ("lm_head.weight" in names) == (not make_models.specification(name)[0]["tie_word_embeddings"])
+    assert ("lm_head.weight" in names) == (not example_models.specification(name)[0]["tie_word_embeddings"])
     assert all(not weight.startswith(("model.visual", "model.language_model")) for weight in names)
-    sister = make_models.make(make_models.SPECIFICATIONS[name]["like"], root)
+    sister = example_models.make(example_models.SPECIFICATIONS[name]["like"], root)
     assert not list(sister.glob("*.safetensors"))
 
 
 def test_a_folder_is_made_once(root):
-    folder = make_models.make("tiny-qwen1.5-tied", root)
+    folder = example_models.make("tiny-qwen1.5-tied", root)
     before = (folder / "model.safetensors").stat().st_mtime_ns
-    assert make_models.make("tiny-qwen1.5-tied", root) == folder
+    assert example_models.make("tiny-qwen1.5-tied", root) == folder
     assert (folder / "model.safetensors").stat().st_mtime_ns == before

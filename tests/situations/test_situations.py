@@ -1,11 +1,12 @@
 """The examples show their situation on tiny models, and their repaired twins show nothing.
 
-Full-size models and the remaining versions are for `python examples/situations.py`.
+Full-size models and the remaining versions are for `python -m evidence situations`.
 """
 
 import pytest
 
-from examples import make_models, situations
+from evidence.bugs import situations
+from evidence.environments import example_models
 
 
 def quick_runs():
@@ -35,7 +36,7 @@ def models(tmp_path_factory):
 def test_situation(run, models):
     if not situations.is_cached(run["environment"]):
         pytest.skip(
-            f"the overlays of environment {run['environment']} are not built: python examples/situations.py "
+            f"the overlays of environment {run['environment']} are not built: python -m evidence situations "
             "--build-only"
         )
     for package in ("transformers", "accelerate"):
@@ -59,7 +60,7 @@ def test_every_script_and_model_and_environment_of_the_table_exists():
     for run in situations.TABLE["runs"]:
         assert (situations.EXAMPLES / run["script"]).is_file()
         assert run["environment"] in situations.TABLE["environments"]
-        assert run.get("model") is None or run["model"] in make_models.SPECIFICATIONS
+        assert run.get("model") is None or run["model"] in example_models.SPECIFICATIONS
 
 
 EXPECTED = {

@@ -5,8 +5,8 @@ import ast
 import pytest
 import torch
 
-from tools import heal_zoo
-from tools.heal_zoo import End, on_one_device, tensors_held, unequal, verdict
+from evidence.zoo import heal_zoo
+from evidence.zoo.heal_zoo import End, on_one_device, tensors_held, unequal, verdict
 
 ONE = {"x": ("torch.float32", (2,), b"12345678")}
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from zoo.judge import LAST_LINE, Outcome, judge_bad, judge_good, matches
+from evidence.zoo.judge import LAST_LINE, Outcome, judge_bad, judge_good, matches
 
 EXPECT = {
     "file": "transformers/models/clip/modeling_clip.py",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tools import overlays
+from evidence.environments import overlays
 
 
 class FakePip:

@@ -7,17 +7,17 @@ import re
 
 import pytest
 
-from zoo import run
-from zoo.judge import Outcome, Verdict
+from evidence.zoo import zoo
+from evidence.zoo.judge import Outcome, Verdict
 
-CASES = run.cases()
+CASES = zoo.cases()
 SAMPLE_SIZE = 2
 
 
 def test_index_and_scripts_agree():
     names = [case.id for case in CASES]
     assert len(set(names)) == len(names)
-    assert {path.stem for path in (run.ZOO / "cases").glob("*.py")} == set(names)
+    assert {path.stem for path in (zoo.ZOO / "cases").glob("*.py")} == set(names)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
@@ -29,20 +29,20 @@ def test_entry_is_complete(case):
     assert all(re.fullmatch(r"cpu|cuda:[0-9]+", device) for device in case.expect["devices"])
     assert case.pins["bad"] != case.pins["good"]
     for pins in case.pins.values():
-        assert run.overlays.parse_pins([f"{name}=={version}" for name, version in pins.items()]) == dict(pins)
+        assert zoo.overlays.parse_pins([f"{name}=={version}" for name, version in pins.items()]) == dict(pins)
     assert case.script.read_text(encoding="utf-8").rstrip().endswith('print("SCENARIO OK")')
 
 
 def test_sample_is_the_same_every_time():
-    chosen = run.sample(CASES, SAMPLE_SIZE)
+    chosen = zoo.sample(CASES, SAMPLE_SIZE)
     assert len(chosen) == SAMPLE_SIZE
-    assert chosen == run.sample(CASES[::-1], SAMPLE_SIZE)[::-1]
-    assert set(case.id for case in chosen) < set(case.id for case in run.sample(CASES, SAMPLE_SIZE + 1))
-    assert run.sample(CASES, 1000) == CASES
+    assert chosen == zoo.sample(CASES[::-1], SAMPLE_SIZE)[::-1]
+    assert set(case.id for case in chosen) < set(case.id for case in zoo.sample(CASES, SAMPLE_SIZE + 1))
+    assert zoo.sample(CASES, 1000) == CASES
 
 
 def row(bad, good):
-    return run.Row(CASES[0], bad, good, 1.0)
+    return zoo.Row(CASES[0], bad, good, 1.0)
 
 
 def test_totals_count_ways_and_alarms():
@@ -51,12 +51,12 @@ def test_totals_count_ways_and_alarms():
         row(Verdict(False, "nothing found"), Verdict(False, "false alarm", ("one", "two"))),
         row(None, Verdict(False, "exit status 3")),
     ]
-    assert run.totals(rows, 12.4) == "found 1/2, good clean 1/3, false alarms 2, seconds 12"
+    assert zoo.totals(rows, 12.4) == "found 1/2, good clean 1/3, false alarms 2, seconds 12"
     assert [each.right for each in rows] == [True, False, False]
 
 
 def test_table_shows_what_is_wrong(capsys):
-    run.show(
+    zoo.show(
         [row(Verdict(False, "nothing found [x]"), Verdict(False, "false alarm", ("SD101 at [/y]:1",)))], 2
     )
     out = capsys.readouterr().out
@@ -66,8 +66,8 @@ def test_table_shows_what_is_wrong(capsys):
 
 
 def fake_run(monkeypatch, outcome):
-    monkeypatch.setattr(run.overlays, "ensure_all", list)
-    monkeypatch.setattr(run, "run_way", lambda case, way, timeout: outcome[way])
+    monkeypatch.setattr(zoo.overlays, "ensure_all", list)
+    monkeypatch.setattr(zoo, "run_way", lambda case, way, timeout: outcome[way])
 
 
 def test_exit_status_and_json(monkeypatch, tmp_path, capsys):
@@ -81,14 +81,14 @@ def test_exit_status_and_json(monkeypatch, tmp_path, capsys):
     outcome = {"bad": Outcome(1, [hit], ""), "good": Outcome(0, [], "SCENARIO OK")}
     fake_run(monkeypatch, outcome)
     written = tmp_path / "zoo.json"
-    assert run.main([CASES[0].id, "--json", str(written)]) == 0
+    assert zoo.main([CASES[0].id, "--json", str(written)]) == 0
     assert json.loads(written.read_text())["cases"][0]["bad"]["right"] is True
     assert "found 1/1, good clean 1/1, false alarms 0" in capsys.readouterr().out
 
     outcome["good"] = Outcome(1, [hit], "SCENARIO OK")
-    assert run.main([CASES[0].id]) == 1
+    assert zoo.main([CASES[0].id]) == 1
     assert "false alarms 1" in capsys.readouterr().out
-    assert run.main([CASES[0].id, "--bad-only"]) == 0
+    assert zoo.main([CASES[0].id, "--bad-only"]) == 0
     assert "found 1/1, good clean 0/0" in capsys.readouterr().out
 
 
@@ -115,12 +115,12 @@ def stub_program(monkeypatch, tmp_path):
     package.mkdir(parents=True)
     (package / "__init__.py").touch()
     (package / "__main__.py").write_text(STUB)
-    monkeypatch.setattr(run, "ROOT", tmp_path)
-    monkeypatch.setattr(run.overlays, "ensure", lambda pins: [])
+    monkeypatch.setattr(zoo, "ROOT", tmp_path)
+    monkeypatch.setattr(zoo.overlays, "ensure", lambda pins: [])
 
 
 def test_one_way_runs_in_a_process_of_its_own(stub_program):
-    outcome = run.run_way(CASES[0], "bad", timeout=60)
+    outcome = zoo.run_way(CASES[0], "bad", timeout=60)
     assert (outcome.exit_status, outcome.findings) == (0, [])
     assert outcome.last_line == "SCENARIO OK"
     assert outcome.complaint == "to stderr"
@@ -128,23 +128,23 @@ def test_one_way_runs_in_a_process_of_its_own(stub_program):
 
 def test_a_run_that_hangs_is_stopped(stub_program):
     slow = dataclasses.replace(CASES[0], machine="slow")
-    outcome = run.run_way(slow, "good", timeout=1)
+    outcome = zoo.run_way(slow, "good", timeout=1)
     assert outcome.exit_status is None
     assert outcome.findings is None
     assert outcome.seconds < 30
 
 
 def test_unknown_case_is_refused(capsys):
-    assert run.main(["no-such-case"]) == 2
+    assert zoo.main(["no-such-case"]) == 2
     assert "no-such-case" in capsys.readouterr().err
 
 
 def test_missing_overlays_are_told(monkeypatch, capsys):
     def fail(environments):
-        raise run.overlays.OverlayError("pip could not install peft==0.1")
+        raise zoo.overlays.OverlayError("pip could not install peft==0.1")
 
-    monkeypatch.setattr(run.overlays, "ensure_all", fail)
-    assert run.main([CASES[0].id]) == 2
+    monkeypatch.setattr(zoo.overlays, "ensure_all", fail)
+    assert zoo.main([CASES[0].id]) == 2
     assert "pip could not install peft==0.1" in capsys.readouterr().err
 
 
@@ -153,8 +153,8 @@ def sample_or_skip():
     wanted = os.environ.get("SAMEDEVICE_ZOO_SAMPLE", "")
     if wanted and not (wanted.isdigit() and int(wanted) > 0):
         pytest.fail(f"SAMEDEVICE_ZOO_SAMPLE must be a number of cases, not {wanted!r}")
-    chosen = run.sample(CASES, int(wanted) if wanted else SAMPLE_SIZE)
-    if not wanted and not run.built(chosen):
+    chosen = zoo.sample(CASES, int(wanted) if wanted else SAMPLE_SIZE)
+    if not wanted and not zoo.built(chosen):
         pytest.skip(
             "the sample's package versions are not installed; `make zoo` or SAMEDEVICE_ZOO_SAMPLE=2 "
             "installs them"
@@ -164,8 +164,8 @@ def sample_or_skip():
 
 def test_sample_runs_both_ways():
     chosen = sample_or_skip()
-    run.overlays.ensure_all(pins for case in chosen for pins in case.pins.values())
-    rows = run.run_all(chosen, ("bad", "good"), jobs=1, timeout=300)
+    zoo.overlays.ensure_all(pins for case in chosen for pins in case.pins.values())
+    rows = zoo.run_all(chosen, ("bad", "good"), jobs=1, timeout=300)
     wrong = [f"{each.case.id}: bad {each.bad}, good {each.good}" for each in rows if not each.right]
     assert len(rows) == len(chosen)
     assert not wrong, "\n".join(wrong)

@@ -1,0 +1,1 @@
+"""Bugs that people reported, and ours."""

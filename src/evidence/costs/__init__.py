@@ -1,0 +1,1 @@
+"""Time and memory that samedevice itself takes."""

@@ -1,0 +1,138 @@
+"""Steps of a small model in pairs, without guard or heal and with it; `guard-cost` says what the rows are."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import statistics
+import sys
+import time
+from collections.abc import Callable
+
+import torch
+from torch import nn
+
+import samedevice as sd
+from samedevice.guards._heal import QUIET_CALLS
+
+STEPS = 20
+
+
+class Small(nn.Module):
+    """A few layers and a scale that may come from another device."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(*(layer for _ in range(4) for layer in (nn.Linear(128, 128), nn.GELU())))
+
+    def forward(self, x: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+        """One step."""
+        result: torch.Tensor = self.layers(x) * scale
+        return result
+
+
+def seconds(step: Callable[[], object], device: torch.device) -> float:
+    """Time of `STEPS` steps: of the processor without a GPU, since other programs are none of ours, by the
+    clock on a GPU.
+    """
+    clock = time.process_time if device.type != "cuda" else time.perf_counter
+    begin = clock()
+    for _ in range(STEPS):
+        step()
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return clock() - begin
+
+
+def pairs_of(
+    without: Callable[[], object], with_it: Callable[[], object], device: torch.device, pairs: int
+) -> tuple[list[float], list[float]]:
+    """Seconds without and with, pair by pair."""
+    for step in (without, with_it):
+        seconds(step, device)
+    found: tuple[list[float], list[float]] = [], []
+    for pair in range(pairs):
+        order = (0, 1) if pair % 2 == 0 else (1, 0)
+        for which in order:
+            found[which].append(seconds((without, with_it)[which], device))
+    return found
+
+
+def told(name: str, found: tuple[list[float], list[float]]) -> str:
+    """The line of one comparison."""
+    ratios = [after / before for before, after in zip(*found, strict=True)]
+    low, middle, high = statistics.quantiles(ratios, n=4)
+    quickest = [min(times) / STEPS * 1e6 for times in found]
+    least = f"quickest block {quickest[0]:.1f} and {quickest[1]:.1f} us a step"
+    return (
+        f"{name:44} x{middle:.3f}  (quartiles {low:.3f} to {high:.3f}, {len(ratios)} pairs of {STEPS} steps; "
+        f"{least})"
+    )
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Measure and print."""
+    if chosen.device.startswith("twin"):
+        from evidence.environments import twin_device
+
+        twin_device.enter()
+    device = torch.device(chosen.device)
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        sys.exit(f"guard-cost: torch sees no {device}; --device cpu runs without a GPU")
+    other = torch.device({"cuda": "cpu", "twin": "twin:1"}.get(device.type, "cpu"))
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    logging.getLogger("samedevice").setLevel(logging.ERROR)
+    bare, healthy, healed = (Small().to(device).eval() for _ in range(3))
+    for copy in (healthy, healed):
+        copy.load_state_dict(bare.state_dict())
+    x, away = torch.randn(32, 128).to(device), torch.randn(128).to(other)
+    scale = away.to(device)
+
+    def plain() -> torch.Tensor:
+        return bare(x, scale)  # type: ignore[no-any-return]
+
+    def by_hand() -> torch.Tensor:
+        return bare(x, away.to(device))  # type: ignore[no-any-return]
+
+    def guarded() -> torch.Tensor:
+        with sd.guard(bare):
+            return bare(x, scale)  # type: ignore[no-any-return]
+
+    def learned() -> torch.Tensor:
+        return healthy(x, scale)  # type: ignore[no-any-return]
+
+    def heals() -> torch.Tensor:
+        return healed(x, away)  # type: ignore[no-any-return]
+
+    def in_block() -> torch.Tensor:
+        return bare(x, away)  # type: ignore[no-any-return]
+
+    with torch.no_grad():
+        sd.heal(healthy)
+        healing = sd.heal(healed)
+        same = all(torch.equal(step(), plain()) for step in (learned, heals) for _ in range(QUIET_CALLS + 2))
+        print(
+            f"{device}, torch {torch.__version__}; healed equals moved by hand: {same}; statements healed: "
+            f"{len(healing.repairs)}"
+        )
+        print(told("a step and itself", pairs_of(plain, plain, device, chosen.pairs)), flush=True)
+        print(told("guard, a step inside it", pairs_of(plain, guarded, device, chosen.pairs)), flush=True)
+        print(
+            told("heal, a healthy step that was learned", pairs_of(plain, learned, device, chosen.pairs)),
+            flush=True,
+        )
+        if healing.repairs:
+            print(
+                told("heal, a step with one copy, learned", pairs_of(by_hand, heals, device, chosen.pairs)),
+                flush=True,
+            )
+        with sd.heal():
+            blocks = [seconds(in_block, device) for _ in range(chosen.pairs)]
+        alone = [seconds(by_hand, device) for _ in range(chosen.pairs)]
+        print(
+            f"{'a step in a block with the mode':44} "
+            f"x{statistics.median(blocks) / statistics.median(alone):.3f}",
+            flush=True,
+        )
+    return 0 if same else 1

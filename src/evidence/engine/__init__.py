@@ -1,0 +1,1 @@
+"""A virtual machine answers what torch and CUDA answer."""

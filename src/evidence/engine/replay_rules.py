@@ -1,0 +1,54 @@
+"""A virtual machine accepts and refuses what a real GPU accepted and refused in a recording.
+
+Time: some two minutes.
+Needs: numpy, expecttest.
+
+    python -m evidence replay-rules [RECORDING.json.gz ...] [--only TEXT] [--every N] [--show N] [--rows]
+
+Prints how far they agree, by family of operators. Without a recording it replays the newest in
+`measurements/rules/`. Where there is none yet, the table's own predictions take its place: every case of
+torch's operator database is run twice, and what is checked is that nothing breaks and that both runs agree.
+`--rows` prints which operators were judged by a row of the table, by torch's declarations, or by the default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from evidence.commands import command_parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Replay, print, and fail on a crash of our own."""
+    parser = command_parser(__name__, __doc__)
+    parser.add_argument("recordings", nargs="*", type=Path)
+    parser.add_argument("--only", default="", help="operators whose name holds this text")
+    parser.add_argument("--every", type=int, default=1, help="only every Nth operator")
+    parser.add_argument("--show", type=int, default=40, help="disagreements to print")
+    parser.add_argument(
+        "--rows", action="store_true", help="count operators by where their row comes from, and stop"
+    )
+    options = parser.parse_args(arguments)
+    from evidence.engine import op_cases, replays
+
+    names = [name for name in op_cases.operators() if options.only in name][:: options.every]
+    if options.rows:
+        counts = replays.rows_consulted(names)
+        print(
+            ", ".join(f"{count} {source}" for source, count in counts.most_common()),
+            f"of {sum(counts.values())} operators judged",
+        )
+        return 0
+    for path in options.recordings or replays.newest() or [None]:
+        about, recorded = replays.load(path) if path is not None else (None, None)
+        print(
+            f"{path}: {about}"
+            if path is not None
+            else "no recording of a real GPU yet: the table's own predictions, replayed"
+        )
+        families = replays.compare(recorded, names)
+        replays.show(families, options.show)
+        if replays.broken(recorded, families):
+            return 1
+    return 0

@@ -1,0 +1,173 @@
+"""A recording, or the table's own predictions, replayed on a virtual machine; for `replay-rules`."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from evidence.engine import rule_cases
+from evidence.engine.record_rules import machine, unchecked
+from evidence.places import ROOT
+
+RECORDINGS = ROOT / "measurements" / "rules"
+
+
+@dataclass
+class Agreement:
+    """Of one family."""
+
+    cases: int = 0
+    outcome: int = 0
+    """Cases that end alike: accepted, refused, or not checked."""
+    refused: int = 0
+    """Cases that both refuse."""
+    message: int = 0
+    """Of those, with the same text."""
+    devices: int = 0
+    """Accepted by both, with results on the same devices."""
+    accepted: int = 0
+    different: list[str] = field(default_factory=list)
+
+    def add(self, key: str, real: dict[str, Any], ours: dict[str, Any]) -> None:
+        """Compare one case; `real` ran, whatever came of it."""
+        self.cases += 1
+        note = ""
+        if real["outcome"] != ours["outcome"]:
+            note = f"{told(real)}; the virtual machine: {told(ours)}"
+        else:
+            self.outcome += 1
+        if real["outcome"] == ours["outcome"] == "error":
+            self.refused += 1
+            if real["message"] == ours["message"]:
+                self.message += 1
+            else:
+                note = f"{told(real)}; the virtual machine: {told(ours)}"
+        if real["outcome"] == ours["outcome"] == "ok":
+            self.accepted += 1
+            if real["devices"] == ours["devices"]:
+                self.devices += 1
+            else:
+                note = f"results on {real['devices']}; the virtual machine: {ours['devices']}"
+        if note:
+            self.different.append(f"{key}: {note}")
+
+
+def told(result: dict[str, Any]) -> str:
+    """One outcome in words."""
+    if result["outcome"] == "ok":
+        return f"ok {result['devices']}"
+    return f"{result['outcome']} {result['type']}: {result['message']}"
+
+
+FAMILIES = ("nn.functional", "linalg", "fft", "special", "masked")
+
+
+def family_of(name: str) -> str:
+    """The module that a function lives in; what is in none of them is `torch`."""
+    return next((family for family in FAMILIES if name.startswith(f"{family}.")), "torch")
+
+
+def replay(name: str, wanted: set[str] | None) -> dict[str, dict[str, Any]]:
+    """Outcomes of an operator's cases on a virtual machine; all of them where `wanted` is None."""
+    found: dict[str, dict[str, Any]] = {}
+    todo = [(case, call) for case, call in rule_cases.cases(name) if wanted is None or case.key in wanted]
+    if not todo:
+        return found
+    with machine() as virtual:
+        for case, call in todo:
+            seen = sum(virtual.event_counts)
+            result = rule_cases.run(case, call)
+            if result["outcome"] == "ok":
+                result = unchecked(virtual, seen) or result
+            found[case.key] = result
+    return found
+
+
+def load(path: Path) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    """About the machine, and results by case."""
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        whole = json.load(file)
+    return whole["machine"], {key: whole["results"][number] for key, number in whole["cases"].items()}
+
+
+def compare(recorded: dict[str, dict[str, Any]] | None, names: list[str]) -> dict[str, Agreement]:
+    """Agreement by family; without a recording, of the machine with itself."""
+    by_operator: dict[str, set[str]] = defaultdict(set)
+    for key in recorded or ():
+        by_operator[key.partition("|")[0]].add(key)
+    families: dict[str, Agreement] = defaultdict(Agreement)
+    for name in names:
+        real = replay(name, None) if recorded is None else {key: recorded[key] for key in by_operator[name]}
+        ours = replay(name, set(real))
+        for key in sorted(set(real) & set(ours)):
+            if real[key]["outcome"] != "skip":
+                families[family_of(name)].add(key, real[key], ours[key])
+    return families
+
+
+def broken(recorded: dict[str, dict[str, Any]] | None, families: dict[str, Agreement]) -> list[str]:
+    """Cases in which the virtual machine failed for a reason of its own."""
+    if recorded is not None:
+        return []
+    return [line for each in families.values() for line in each.different]
+
+
+def newest() -> list[Path]:
+    """The recordings of the repository."""
+    return sorted(RECORDINGS.glob("*.json.gz"))
+
+
+def show(families: dict[str, Agreement], most: int) -> None:
+    """The table, and the first disagreements."""
+    print(f"{'family':24}{'cases':>7}{'outcome':>12}{'message':>18}{'devices':>18}")
+    total = Agreement()
+    for name, each in sorted(families.items()):
+        line(name, each)
+        for part in ("cases", "outcome", "refused", "message", "devices", "accepted"):
+            setattr(total, part, getattr(total, part) + getattr(each, part))
+        total.different += each.different
+    line("all", total)
+    for text in total.different[:most]:
+        print(f"  {text}")
+    if len(total.different) > most:
+        print(f"  and {len(total.different) - most} more")
+
+
+def line(name: str, each: Agreement) -> None:
+    """One row of the table."""
+    share = f"{each.outcome / each.cases:.2%}" if each.cases else "-"
+    message = f"{each.message} of {each.refused}"
+    print(f"{name:24}{each.cases:7}{share:>12}{message:>18}{f'{each.devices} of {each.accepted}':>18}")
+
+
+def rows_consulted(names: list[str]) -> Counter[str]:
+    """How many operators that the database reaches were judged by a row by hand, by torch's file, or by the
+    default.
+    """
+    from samedevice.device_rules import row_for, rows_by_hand
+    from samedevice.runtime.engine import settling
+
+    seen: set[str] = set()
+
+    def noting(op: str) -> Any:
+        seen.add(op)
+        return row_for(op)
+
+    settling.row_for = noting  # type: ignore[assignment]  # the same signature, uncached
+    try:
+        for name in names:
+            replay(name, None)
+    finally:
+        settling.row_for = row_for
+    counts: Counter[str] = Counter()
+    for op in seen:
+        row = row_for(op)
+        source = "default" if row.by_default else "by hand" if row.op in rows_by_hand() else "declarations"
+        counts[source] += 1
+        if source == "default":
+            print(f"  by default: {op} ({row.source})")
+    return counts

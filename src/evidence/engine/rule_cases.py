@@ -1,0 +1,150 @@
+"""Cases of torch's operator database with one argument elsewhere: what the recorder records and the replay
+replays.
+
+A case is named by plain data (operator, sample, kind of call, argument, dimensions), so that a recording made
+on one machine can be replayed on another: samples are made on the CPU from a fixed seed.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_flatten, tree_unflatten
+
+from evidence.engine import op_cases
+
+SAMPLES = 20
+"""Samples looked at per operator; see `chosen`."""
+KINDS = ("call", "in-place", "out")
+OUT = -1
+"""The position of an `out=` argument."""
+
+Result = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One argument of one call on the CPU, everything else on the GPU."""
+
+    op: str
+    kind: str
+    sample: int
+    position: int
+    """Among the tensors of the call, in order, members of lists counted; `OUT` for what `out=` takes."""
+    scalar: bool
+    """The argument is replaced by a 0-dim tensor."""
+
+    @property
+    def key(self) -> str:
+        """The name of this case in a recording."""
+        return f"{self.op}|{self.kind}|{self.sample}|{self.position}|{'0' if self.scalar else 'n'}"
+
+
+def case_of(key: str) -> Case:
+    """The case with that name."""
+    op, kind, sample, position, scalar = key.split("|")
+    return Case(op, kind, int(sample), int(position), scalar == "0")
+
+
+def chosen(op: Any) -> dict[int, op_cases.Call]:
+    """The samples of an operator that are worth a case: the first without scalars and the first with, of
+    those with several tensors.
+    """
+    found: dict[int, op_cases.Call] = {}
+    kinds: set[tuple[int, bool]] = set()
+    for number, call in enumerate(list(op_cases.calls(op, SAMPLES))):
+        tensors = call.tensors()
+        kind = (len(tensors), any(tensor.dim() == 0 for tensor in tensors))
+        if kind not in kinds and (len(tensors) > 1 or op.supports_out) and tensors:
+            kinds.add(kind)
+            found[number] = call
+        if len(found) == 4:
+            break
+    return found
+
+
+def cases(name: str) -> Iterator[tuple[Case, op_cases.Call]]:
+    """Every case of an operator with the call that it changes."""
+    op = op_cases.operators()[name]
+    for number, call in chosen(op).items():
+        tensors = call.tensors()
+        for kind in KINDS:
+            if (kind == "in-place" and op.inplace_variant is None) or (kind == "out" and not op.supports_out):
+                continue
+            positions = [OUT] if kind == "out" else range(len(tensors)) if len(tensors) > 1 else []
+            for position in positions:
+                yield Case(name, kind, number, position, False), call
+                if position != OUT and tensors[position].dim() > 0 and tensors[position].numel() > 0:
+                    yield Case(name, kind, number, position, True), call
+
+
+def run(case: Case, call: op_cases.Call, other: str = "cpu", gpu: str = "cuda:0") -> Result:
+    """What comes of a case here: `skip` when it does not run with all arguments on the GPU either; `fatal`
+    tells a lost context.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            _call(case, call, gpu, gpu)
+            synchronize()
+        except Exception as error:
+            return {
+                "outcome": "skip",
+                "fatal": is_fatal(error),
+                "type": type(error).__name__,
+                "message": first_line(error),
+            }
+        try:
+            results = _call(case, call, gpu, other)
+            synchronize()
+        except Exception as error:
+            return {
+                "outcome": "crash" if is_fatal(error) else "error",
+                "fatal": is_fatal(error),
+                "type": type(error).__name__,
+                "message": first_line(error),
+            }
+        return {
+            "outcome": "ok",
+            "devices": [str(leaf.device) for leaf in results if isinstance(leaf, torch.Tensor)],
+        }
+
+
+def _call(case: Case, call: op_cases.Call, gpu: str, other: str) -> list[Any]:
+    flat, spec = tree_flatten(op_cases.placed(op_cases.copied((call.args, call.kwargs)), gpu))
+    if case.position != OUT:
+        where = [i for i, leaf in enumerate(flat) if isinstance(leaf, torch.Tensor)][case.position]
+        own = flat[where].detach()
+        flat[where] = (own.flatten()[0].clone() if case.scalar else own).to(other)
+    args, kwargs = tree_unflatten(flat, spec)
+    torch.manual_seed(0)
+    if case.kind == "in-place":
+        return op_cases.leaves(call.op.inplace_variant(*args, **kwargs))
+    function: Callable[..., Any] = call.function
+    if case.kind == "out":
+        plain = function(*args, **kwargs)
+        if isinstance(plain, torch.Tensor):
+            kwargs["out"] = torch.empty_like(plain.detach(), device=other)
+        else:
+            kwargs["out"] = tuple(torch.empty_like(each.detach(), device=other) for each in plain)
+    return op_cases.leaves(function(*args, **kwargs))
+
+
+def synchronize() -> None:
+    """Wait for the GPU, so that a fault shows in the case that caused it."""
+    torch.cuda.synchronize()
+
+
+def is_fatal(error: BaseException) -> bool:
+    """Whether the GPU's context is lost: an illegal access or an assertion of a kernel."""
+    return "CUDA error" in str(error) or "CUDNN_STATUS_EXECUTION_FAILED" in str(error)
+
+
+def first_line(error: BaseException) -> str:
+    """The message of an exception without what follows it."""
+    lines = str(error).strip().splitlines()
+    return lines[0][:600] if lines else ""

@@ -1,0 +1,1 @@
+"""What the commands above build: package versions and models."""

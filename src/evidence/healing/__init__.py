@@ -1,0 +1,1 @@
+"""What healed programs and models compute."""

@@ -1,0 +1,232 @@
+"""Drawn programs, healed and on one device, and how what they hold compares; for `heal-proof`."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import itertools
+import linecache
+import logging
+import os
+import pickle
+import re
+import signal
+import time
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+import torch
+
+import samedevice as sd
+from evidence.healing import drawn_programs
+
+DEVICES = ("cuda:0", "cuda:1", "cpu")
+WAYS = ("model", "block", "both")
+_names = itertools.count()
+_CHUNK = 100
+"""Programs that share a process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A source, where its parts are and how it is healed."""
+
+    source: str
+    places: tuple[str, ...]
+    way: str
+
+
+@dataclass(slots=True)
+class Run:
+    """What was seen after each call, and how it ended."""
+
+    seen: list[dict[str, Any]] = field(default_factory=list)
+    error: str = ""
+    refused: bool = False
+    """Whether the error has to do with devices, or with healing."""
+
+
+def drawn(random: Random) -> Program:
+    """A program, its places and a way."""
+    source = drawn_programs.write(random)
+    devices = (
+        DEVICES[:2] if any(word in source for word in ("random_", "uniform_")) else DEVICES
+    )  # the host draws other numbers
+    places = ("cuda:0", *(random.choices(devices, (4, 2, 3)[: len(devices)])[0] for _ in range(7)))
+    if "DataParallel" in source:  # it moves its inputs by itself, and parts them from others of their memory
+        places = ("cuda:0",) * 8
+    return Program(source, places, random.choice(WAYS))
+
+
+def ran(program: Program, healed: bool) -> Run:
+    """The program on its places and healed, or on one device; inside a machine."""
+    name = f"<healed program {next(_names)}>"
+    linecache.cache[name] = (len(program.source), None, program.source.splitlines(True), name)
+    names: dict[str, Any] = {}
+    run = Run()
+    try:
+        exec(compile(program.source, name, "exec"), names)
+        with contextlib.ExitStack() as stack:
+            if healed and program.way in ("block", "both"):
+                stack.enter_context(sd.heal())
+
+            def heal(model: Any) -> Any:
+                if healed and program.way in ("model", "both"):
+                    sd.heal(model)
+                return model
+
+            names["program"](
+                lambda number: program.places[number] if healed else "cuda:0",
+                heal,
+                lambda **held: run.seen.append(picture(held)),
+            )
+    except Exception as error:
+        note = next((each for each in getattr(error, "__notes__", ()) if "not healed" in each), "")
+        said = f"{type(error).__name__}: {error}".partition("\n")[0]
+        run.error = note or said
+        run.refused = bool(note) or bool(re.search(r"device|samedevice", said))
+    finally:
+        linecache.cache.pop(name, None)
+    return run
+
+
+def picture(held: dict[str, Any]) -> dict[str, Any]:
+    """Everything that can be seen of what a program holds, by the expression that reaches it."""
+    found = dict(_reached(held))
+    seen: dict[str, Any] = {}
+    objects: dict[int, int] = {}
+    memories: dict[int, int] = {}
+    values: dict[Any, bytes] = {}
+    for name, tensor in found.items():
+        one = objects.setdefault(id(tensor), len(objects))
+        memory = memories.setdefault(tensor.untyped_storage()._cdata, len(memories))
+        where = (memory, tuple(tensor.shape), tensor.stride(), tensor.storage_offset(), tensor.dtype)
+        if where not in values:
+            values[where] = tensor.detach().cpu().contiguous().numpy().tobytes()
+        seen[name] = (*where, tensor.requires_grad, one, values[where])
+    return seen
+
+
+def _reached(held: dict[str, Any]) -> Iterator[tuple[str, torch.Tensor]]:
+    for name, value in held.items():
+        yield from _of(name, value)
+
+
+def _of(name: str, value: Any) -> Iterator[tuple[str, torch.Tensor]]:
+    if isinstance(value, torch.Tensor):
+        yield name, value
+        if value.is_leaf and value.grad is not None:
+            yield f"{name}.grad", value.grad
+    elif isinstance(value, (list, tuple)):
+        for number, part in enumerate(value):
+            yield from _of(f"{name}[{number}]", part)
+    elif isinstance(value, dict):
+        for key, part in value.items():
+            yield from _of(f"{name}[{key!r}]", part)
+    elif isinstance(value, torch.nn.Module):
+        for path, module in value.named_modules():
+            for key, part in {**vars(module), **module._parameters, **module._buffers}.items():
+                if isinstance(part, (torch.Tensor, list)):
+                    yield from _of(f"{name}.{path}.{key}", part)
+
+
+def judged(alone: Run, healed: Run) -> tuple[str, str]:
+    """`equal`, `refused` or `DIFFERENT`, and why."""
+    for call, (one, other) in enumerate(zip(alone.seen, healed.seen, strict=False)):
+        if one != other:
+            names = [name for name in {**one, **other} if one.get(name) != other.get(name)]
+            return "DIFFERENT", f"call {call}: {', '.join(sorted(names)[:6])}"
+    if len(healed.seen) > len(alone.seen):
+        return "DIFFERENT", f"one device: {alone.error}; healed: nothing"
+    if len(healed.seen) < len(alone.seen):
+        return "refused", healed.error
+    if bool(alone.error) != bool(healed.error):
+        return (
+            ("refused", healed.error)
+            if healed.error
+            else ("DIFFERENT", f"one device: {alone.error}; healed: nothing")
+        )
+    return "equal", alone.error
+
+
+def outcome(program: Program) -> tuple[str, str]:
+    """How a program ends, judged."""
+    alone, healed = ran(program, healed=False), ran(program, healed=True)
+    word, why = judged(alone, healed)
+    if word == "DIFFERENT":
+        bare = ran(Program(program.source, program.places, "none"), healed=True)
+        if not bare.error and bare.seen == healed.seen:
+            return "unhealed", why
+    return word, why
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run programs and print the table."""
+    logging.getLogger("samedevice").setLevel(logging.ERROR)
+    warnings.simplefilter("ignore")
+    chosen = (
+        range(options.show, options.show + 1)
+        if options.show is not None
+        else range(options.start, options.start + options.programs)
+    )
+    counts: Counter[str] = Counter()
+    reasons: Counter[str] = Counter()
+    begin = time.monotonic()
+    for ending in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(ending, signal.default_int_handler)
+    with contextlib.suppress(KeyboardInterrupt):  # what was counted so far is told
+        for start in range(0, len(chosen), _CHUNK):
+            for number, (word, why) in in_a_fork(options.seed, chosen[start : start + _CHUNK]):
+                counts[word] += 1
+                if word == "refused":
+                    reasons[re.sub(r"v?\d+|\[.*?\]", "N", why)[:120]] += 1
+                if word not in ("equal", "refused"):
+                    print(f"program {number}: {word}: {why}", flush=True)
+    if options.show is not None:
+        program = drawn(Random(f"{options.seed}:{options.show}"))
+        print(
+            f"{program.source}\n{program.way} on {' '.join(program.places)}: {dict(counts)} {dict(reasons)}"
+        )
+    print(
+        f"{counts.total()} programs of seed {options.seed} from {chosen[0]}, {time.monotonic() - begin:.0f} "
+        "s: ",
+        end="",
+    )
+    print(
+        ", ".join(
+            f"{word} {counts[word]}" for word in ("equal", "refused", "DIFFERENT", "unhealed", "crashed")
+        )
+    )
+    for reason, count in reasons.most_common():
+        print(f"{count:6} refused: {reason}")
+    return 1 if counts["DIFFERENT"] else 0
+
+
+def in_a_fork(seed: int, numbers: Sequence[int]) -> Iterator[tuple[int, tuple[str, str]]]:
+    """The outcomes of programs in processes of their own: torch itself crashes on one in some thousands,
+    which is `crashed`.
+    """
+    left = list(numbers)
+    while left:
+        reading, writing = os.pipe()
+        process = os.fork()
+        if process == 0:
+            os.close(reading)
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            with os.fdopen(writing, "wb") as pipe, sd.machine("2x24GB"):
+                for number in left:
+                    pickle.dump((number, outcome(drawn(Random(f"{seed}:{number}")))), pipe)
+                    pipe.flush()
+            os._exit(0)
+        os.close(writing)
+        with os.fdopen(reading, "rb") as pipe, contextlib.suppress(EOFError):
+            while True:
+                number, found = pickle.load(pipe)
+                left.remove(number)
+                yield number, found
+        if os.waitpid(process, 0)[1] and left:
+            yield left.pop(0), ("crashed", "in torch, with or without healing")

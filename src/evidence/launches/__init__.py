@@ -1,0 +1,1 @@
+"""Launches of several processes: refused before they start, or trained as on the CPU."""

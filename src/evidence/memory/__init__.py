@@ -1,0 +1,1 @@
+"""Predicted training memory, beside ledgers, others' estimates and real peaks."""

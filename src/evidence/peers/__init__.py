@@ -1,0 +1,1 @@
+"""Programs and tests of others, unedited, on a virtual machine."""

@@ -1,1 +1,0 @@
-"""Released device bugs, and the program that runs them both ways."""
