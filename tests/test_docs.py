@@ -16,7 +16,9 @@ import typer
 from samedevice.cli._app import app
 
 ROOT = Path(__file__).parents[1]
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), ROOT / "zoo" / "README.md"])
+PAGES = sorted(
+    [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), ROOT / "src" / "evidence" / "zoo" / "README.md"]
+)
 READMES = [ROOT / "README.md", ROOT / "README.zh-CN.md"]
 COMMANDS = typer.main.get_command(app).commands
 

@@ -310,7 +310,7 @@ def test_a_changed_script_is_left_alone(tmp_path):
 def test_known_releases_agree_with_the_zoo():
     zoo = {
         entry["expect"]["file"]: entry
-        for entry in json.loads((ROOT / "zoo" / "index.json").read_text("utf-8"))
+        for entry in json.loads((ROOT / "src" / "evidence" / "zoo" / "index.json").read_text("utf-8"))
     }
     assert {entry["expect"]["file"] for entry in zoo.values()} <= {row.file for row in releases()}
     for row in releases():
@@ -318,7 +318,7 @@ def test_known_releases_agree_with_the_zoo():
         assert row.source.startswith(("https://", "zoo/", "docs/"))
         assert not row.source.startswith("docs/") or (ROOT / row.source).exists()
         assert not (numbers(row.bad[0]) <= numbers(row.good) <= numbers(row.bad[1]))
-    for entry in json.loads((ROOT / "zoo" / "index.json").read_text("utf-8")):
+    for entry in json.loads((ROOT / "src" / "evidence" / "zoo" / "index.json").read_text("utf-8")):
         package, file = entry["package"], entry["expect"]["file"]
         rows = [
             row

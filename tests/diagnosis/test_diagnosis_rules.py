@@ -74,8 +74,8 @@ def test_stale_pages_are_told(tmp_path):
 
 
 def test_the_key_of_the_zoo_is_whole():
-    key = json.loads((ROOT / "tools" / "zoo_causes.json").read_text("utf-8"))
-    cases = json.loads((ROOT / "zoo" / "index.json").read_text("utf-8"))
+    key = json.loads((ROOT / "src" / "evidence" / "zoo" / "causes.json").read_text("utf-8"))
+    cases = json.loads((ROOT / "src" / "evidence" / "zoo" / "index.json").read_text("utf-8"))
     assert key["kinds"].keys() == {case["kind"] for case in cases}
     assert key["guilty"].keys() == {case["id"] for case in cases}
     for row in key["kinds"].values():

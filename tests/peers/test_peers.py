@@ -19,6 +19,7 @@ from evidence.peers.peer_reasons import Outcome, explained, unaccounted
 from evidence.peers.peers import PeerError, read_report, source_folder, table, wanting_several
 
 ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "src" / "evidence" / "peers"
 REPORT = """<testsuites><testsuite>
 <testcase classname="tests.test_a.Case" name="test_good"><properties><property name="stand_in"
 value="gpt2"/></properties></testcase>
@@ -90,7 +91,7 @@ def test_a_stand_in_loads_by_its_name(tmp_path, monkeypatch):
 
 
 def test_reasons_are_sentences():
-    for suite in json.loads((ROOT / "tools" / "peer_reasons.json").read_text("utf-8")).values():
+    for suite in json.loads((PACKAGE / "peer_reasons.json").read_text("utf-8")).values():
         for key, reason in suite.items():
             assert key and len(reason.split()) > 2
 

@@ -15,6 +15,7 @@ from evidence.peers.torch_tests import compare, outcomes, reasons, table
 from evidence.peers.torch_tests_plugin import end_recursion, generic, names_of_older_releases, place
 
 ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "src" / "evidence" / "peers"
 SUITE = """
 import os, signal, time, unittest
 DEVICE = os.environ["PYTORCH_TESTING_DEVICE_ONLY_FOR"]
@@ -103,7 +104,7 @@ def test_what_was_chosen_and_did_not_run_is_told(tmp_path):
 
 
 def test_reasons_are_about_files_that_are_run():
-    known = json.loads((ROOT / "tools" / "torch_reasons.json").read_text(encoding="utf-8"))
+    known = json.loads((PACKAGE / "torch_reasons.json").read_text(encoding="utf-8"))
     assert set(known) <= {"any file", *torch_tests.FILES}
     assert reasons("test_cuda")["said: Only runs on cpu"].startswith("right to be skipped")
 

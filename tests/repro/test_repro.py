@@ -17,7 +17,7 @@ def test_every_program_does_what_it_must():
     done = subprocess.run(
         [sys.executable, "-m", "evidence", "repro"],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}", "LC_ALL": "C.UTF-8"},
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "LC_ALL": "C.UTF-8"},
         capture_output=True,
         text=True,
         timeout=1200,

@@ -115,7 +115,7 @@ def stub_program(monkeypatch, tmp_path):
     package.mkdir(parents=True)
     (package / "__init__.py").touch()
     (package / "__main__.py").write_text(STUB)
-    monkeypatch.setattr(zoo, "ROOT", tmp_path)
+    monkeypatch.setattr(zoo, "SOURCES", tmp_path / "src")
     monkeypatch.setattr(zoo.overlays, "ensure", lambda pins: [])
 
 
