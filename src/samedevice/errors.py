@@ -25,5 +25,9 @@ class CheckpointError(UsageError):
     """A model folder or weight file that cannot be read as a checkpoint."""
 
 
+class TorchNeededError(UsageError, ImportError):
+    """torch is not installed, or too old; the message says what to install."""
+
+
 class UnsupportedFeatureError(SameDeviceError, NotImplementedError):
     """A CUDA feature that a script used and the virtual machine does not have yet; the message names it."""

@@ -1,0 +1,51 @@
+"""What is said where torch is missing or too old."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import subprocess
+import sys
+
+import pytest
+
+from samedevice.errors import TorchNeededError
+from samedevice.runtime import installed
+
+WITHOUT = "import sys; sys.modules['torch'] = None; "
+
+
+def test_the_installed_torch_will_do():
+    installed.require_torch()
+
+
+@pytest.mark.parametrize("version", ["2.9.1", "1.13.1+cu117", "2.9.0a0+git1234"])
+def test_an_old_torch_is_told(monkeypatch, version):
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: version)
+    with pytest.raises(TorchNeededError, match=rf"needs torch 2\.10 or newer, and torch {version[:3]}"):
+        installed.require_torch()
+
+
+@pytest.mark.parametrize("version", ["2.10.0", "2.15.0+cu132", "3.0", "unknown"])
+def test_a_newer_torch_will_do(monkeypatch, version):
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: version)
+    installed.require_torch()
+
+
+def test_run_without_torch_says_what_to_install(tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text("print(1)")
+    code = (
+        WITHOUT
+        + f"from samedevice.cli import main; sys.argv = ['samedevice', 'run', {str(script)!r}]; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert 'pip install "samedevice[torch]"' in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr
+
+
+def test_explain_works_without_torch():
+    text = "RuntimeError: Expected all tensors to be on the same device, but got mat2 is on cpu"
+    code = WITHOUT + f"import samedevice as sd; print(len(sd.explain({text!r})))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "1", done.stderr
