@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from samedevice.errors import UsageError
 from samedevice.machines import parse_machine
-from samedevice.messages import LANGUAGES
+from samedevice.messages import languages
 from samedevice.planner import (
     RESERVE,
     Full,
@@ -156,7 +156,7 @@ def test_a_plan_that_fits_stays_below_the_limit(machine, batch, deepspeed):
     assert plan.limit == min(gpu.total_memory for gpu in machine.gpus) - RESERVE
     if plan.fits:
         assert plan.global_batch == -(-batch // len(machine.gpus)) * len(machine.gpus)
-    for language in LANGUAGES:
+    for language in languages():
         assert all(plan.explain(language))
 
 

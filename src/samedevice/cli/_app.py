@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from samedevice.messages import Language, language_of, say
+from samedevice.messages import Language, language_of, languages, say
 
 _INTERNAL_ERROR = 70
 DEFAULT_MACHINE = "2x24GB"
@@ -27,6 +27,15 @@ app = typer.Typer(
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+Lang = Annotated[
+    str | None,
+    typer.Option(
+        metavar="|".join(languages()),
+        help="Language of the messages; default: that of the locale.",
+        show_default=False,
+    ),
+]
 
 
 def main() -> None:
@@ -164,12 +173,7 @@ def run(
             "processes.",
         ),
     ] = "all",
-    lang: Annotated[
-        str | None,
-        typer.Option(
-            metavar="en|zh", help="Language of the messages; default: that of the locale.", show_default=False
-        ),
-    ] = None,
+    lang: Lang = None,
 ) -> None:
     """Run a script on a virtual multi-GPU machine and list its device bugs.
 
@@ -223,12 +227,7 @@ def guard(
             "call.",
         ),
     ] = False,
-    lang: Annotated[
-        str | None,
-        typer.Option(
-            metavar="en|zh", help="Language of the messages; default: that of the locale.", show_default=False
-        ),
-    ] = None,
+    lang: Lang = None,
 ) -> None:
     """Run a script on the real machine; a device error that it does not catch is explained below its
     traceback.
@@ -252,12 +251,7 @@ def explain(
         ),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
-    lang: Annotated[
-        str | None,
-        typer.Option(
-            metavar="en|zh", help="Language of the messages; default: that of the locale.", show_default=False
-        ),
-    ] = None,
+    lang: Lang = None,
 ) -> None:
     """Explain a pasted error, or the page of a code.
 
@@ -380,12 +374,7 @@ def preflight(
     json: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also write the findings as JSON.", show_default=False)
     ] = None,
-    lang: Annotated[
-        str | None,
-        typer.Option(
-            metavar="en|zh", help="Language of the messages; default: that of the locale.", show_default=False
-        ),
-    ] = None,
+    lang: Lang = None,
 ) -> None:
     """Judge a launch before it starts, from source and configuration alone.
 
@@ -415,10 +404,7 @@ def preflight(
 
 
 def _language(lang: str | None) -> Language | None:
-    if lang is None:
-        return None
-    if lang == "en":
-        return "en"
-    if lang == "zh":
-        return "zh"
-    raise typer.BadParameter(f"{lang!r} is not one of 'en', 'zh'.", param_hint="'--lang'")
+    if lang is None or lang in languages():
+        return lang
+    known = ", ".join(map(repr, languages()))
+    raise typer.BadParameter(f"{lang!r} is not one of {known}.", param_hint="'--lang'")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from samedevice.report._render import error_text, render, renderer
 from samedevice.report._words import bytes_text, short_path
 from samedevice.report.terminal import (
     Needs,
@@ -19,6 +20,7 @@ __all__ = [
     "Needs",
     "assumed_text",
     "bytes_text",
+    "error_text",
     "finding_text",
     "open_console",
     "print_finding",
@@ -26,5 +28,7 @@ __all__ = [
     "print_run",
     "print_written",
     "readable_language",
+    "render",
+    "renderer",
     "short_path",
 ]

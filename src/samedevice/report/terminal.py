@@ -70,7 +70,7 @@ def assumed_text(reads: Sequence[Place], language: Language = "en") -> str:
     """
     named = [harmless(f"{short_path(place.file)}:{place.line}") for place in reads[-_READS_SHOWN:]][::-1]
     if len(reads) > _READS_SHOWN:
-        named.append(say("assumed-read.more", language, count=len(reads) - _READS_SHOWN))
+        named.append(say("note.more", language, count=len(reads) - _READS_SHOWN))
     return say("assumed-read", language, places=enumerate_words(named, language))
 
 
@@ -78,7 +78,7 @@ def _asked(places: Sequence[Place], language: Language) -> str:
     first, rest = places[0], len(places) - 1
     where = harmless(f"{short_path(first.file)}:{first.line}" + (f" ({first.code})" if first.code else ""))
     if rest:
-        where = enumerate_words([where, say("assumed-read.more", language, count=rest)], language)
+        where = enumerate_words([where, say("note.more", language, count=rest)], language)
     return say("asked-values", language, places=where)
 
 

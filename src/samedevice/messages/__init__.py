@@ -1,0 +1,30 @@
+"""What people read, as data: a `Phrase` is a key with its values, and a catalogue has the sentence of each
+key in one language.
+
+Every layer may make phrases; `report` alone turns them into text. A language is a file of this folder:
+`en.toml` is the one that the others are compared with (`tests/report/test_report_messages.py`), and a further
+one needs no line of code. Nothing is read before the first sentence is asked for.
+"""
+
+from __future__ import annotations
+
+from samedevice.messages._catalogue import SOURCE, Language, catalogue, language_of, languages
+from samedevice.messages._phrase import Bytes, Phrase, Render, Several, Value, short_operator
+from samedevice.messages._say import Message, enumerate_words, say
+
+__all__ = [
+    "SOURCE",
+    "Bytes",
+    "Language",
+    "Message",
+    "Phrase",
+    "Render",
+    "Several",
+    "Value",
+    "catalogue",
+    "enumerate_words",
+    "language_of",
+    "languages",
+    "say",
+    "short_operator",
+]

@@ -1,0 +1,52 @@
+"""What is to be said, without a language."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class Bytes:
+    """An amount of memory."""
+
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Several:
+    """Values side by side, joined as the language joins them: `a, b and c`, `a, b, c`, or nothing between."""
+
+    parts: tuple[Value, ...]
+    joint: Literal["and", "comma", "clause", "none"] = "and"
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Phrase:
+    """A sentence of the catalogues by its key, with the values that it names."""
+
+    key: str
+    values: tuple[tuple[str, Value], ...]
+
+    def __init__(self, key: str, /, **values: Value) -> None:
+        object.__setattr__(self, "key", key)
+        object.__setattr__(self, "values", tuple(values.items()))
+
+
+Value: TypeAlias = str | int | float | Bytes | Several | Phrase
+"""What a phrase may name. Text is for what has no language: names, paths, numbers, messages of torch."""
+
+Render = Callable[[Phrase], str]
+"""A phrase as text, in the language of who asked: handed to those that must speak while a program runs."""
+
+
+def short_operator(op: str) -> str:
+    """The operator as people call it: `aten.mul.Tensor` is `mul`; names of other libraries keep their
+    namespace.
+    """
+    namespace, _, rest = op.partition(".")
+    if not rest:
+        return op
+    name = rest.rpartition(".")[0] or rest
+    return name if namespace == "aten" else f"{namespace}.{name}"
