@@ -13,9 +13,9 @@ ROWS = (
     {"errors", "events", "findings", "messages"},  # words: the only row whose members may build on each other
     {"device_rules", "launchers", "machines", "provenance"},
     {"runtime"},
-    {"diagnosis", "doctor", "lint", "planner", "static"},
+    {"diagnosis", "planner", "static"},
     {"guards", "preflight", "ranks"},
-    {"catalog", "report"},
+    {"report"},
     {"_api", "cli", "integrations", "pytest_plugin"},
     {"__init__", "__main__"},
 )
@@ -30,8 +30,6 @@ TORCH_FREE = {
         "machines",
         "static",
         "diagnosis",
-        "lint",
-        "catalog",
         "preflight",
         "ranks",
         "report",

@@ -10,7 +10,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from samedevice.catalog import pages
+from samedevice.report import pages
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "rules"
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from samedevice._api import explain, guard, machine, monitor
-    from samedevice.guards import align, check, guard_cache, heal, placement
+    from samedevice._api import align, check, explain, guard, guard_cache, heal, machine, monitor, placement
 
     __version__: str
 
@@ -27,10 +26,8 @@ __all__ = [
     "placement",
 ]
 
-_OF_API = ("explain", "guard", "machine", "monitor")
 _OF_NOTEBOOK = ("load_ipython_extension", "unload_ipython_extension")
 """What IPython asks for at `%load_ext samedevice`."""
-_OF_GUARD = ("align", "check", "guard_cache", "heal", "placement")
 
 
 def __getattr__(name: str) -> Any:
@@ -41,12 +38,10 @@ def __getattr__(name: str) -> Any:
             return version("samedevice")
         except PackageNotFoundError:  # a source tree on the path that was never installed
             return "0+unknown"
-    if name in _OF_API:
+    if name in __all__:
         from samedevice import _api as home
     elif name in _OF_NOTEBOOK:
         from samedevice.integrations import _notebook as home  # type: ignore[no-redef]
-    elif name in _OF_GUARD:
-        import samedevice.guards as home  # type: ignore[no-redef]
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = found = getattr(home, name)  # the next look costs nothing

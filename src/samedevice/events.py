@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
+from samedevice.messages import Phrase
+
 
 class EventKind(Enum):
     """What happened."""
@@ -164,7 +166,7 @@ class Event:
     """Frames outside torch, oldest first, without source text."""
     memory: dict[str, DeviceMemory] = field(default_factory=dict)
     """Ledger per device at that moment; filled for out-of-memory events."""
-    notes: tuple[str, ...] = ()
+    notes: tuple[Phrase, ...] = ()
     """Facts that do not fit elsewhere, one sentence each."""
     running: tuple[Running, ...] = ()
     """Modules on the stack, innermost first."""

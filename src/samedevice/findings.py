@@ -1,16 +1,19 @@
 """Findings: events that were judged, in the words of the public contract.
 
-`Finding.as_json` is what `run --json` and `explain --json` write; field names and meanings are a contract
-that other programs rely on. Fields that a pasted text cannot tell are None.
+A finding is made with phrases, `Finding[Phrase]`, which no language has touched; people and programs get
+`Finding[str]` from `report.render_finding`. `as_json` of that is what `run --json` and `explain --json`
+write; field names and meanings are a contract that other programs rely on. Fields that a pasted text cannot
+tell are None.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from samedevice.events import DeviceMemory, Operand, Place
+from samedevice.messages import Phrase
 
 SCHEMA = 1
 """Version of the JSON documents; raised when a field changes its meaning."""
@@ -19,18 +22,20 @@ Confidence = Literal["certain", "likely", "guess"]
 Safety = Literal["safe", "check", "unsafe"]
 Status = Literal["completed", "script-error", "out-of-memory", "interrupted"]
 
+Text_co = TypeVar("Text_co", bound=str | Phrase, covariant=True)
+
 
 @dataclass(frozen=True, slots=True)
-class Fix:
+class Fix(Generic[Text_co]):
     """A change that repairs the finding; `diff` is a unified diff where it can be shown as one."""
 
-    title: str
+    title: Text_co
     safety: Safety
     diff: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Generic[Text_co]):
     """A rule that fired on one distinct statement."""
 
     code: str
@@ -38,7 +43,7 @@ class Finding:
     cause: str
     """Slug of the root cause in the taxonomy; `undetermined` when it cannot be told."""
     confidence: Confidence
-    title: str
+    title: Text_co
     """One line for people."""
     message: str | None
     """The very text that CUDA would raise."""
@@ -53,15 +58,15 @@ class Finding:
     """How often the same statement failed in this run."""
     ranks: tuple[int, ...] = ()
     """Ranks of a launch that met it; empty where there is one process."""
-    fixes: tuple[Fix, ...] = ()
+    fixes: tuple[Fix[Text_co], ...] = ()
     memory: Mapping[str, DeviceMemory] = field(default_factory=dict)
     """Ledger per device at that moment; only for out-of-memory findings."""
-    notes: tuple[str, ...] = ()
+    notes: tuple[Text_co, ...] = ()
     guilty: str | None = None
     """Name of the operand that is in the wrong place, where the evidence says which."""
-    reasons: tuple[str, ...] = ()
+    reasons: tuple[Text_co, ...] = ()
     """Why this cause, the best reason first."""
-    cure: str | None = None
+    cure: Text_co | None = None
     """What to do in general, also when no fix can be shown."""
     exception: str | None = None
     """Class of the exception that a text shows."""
@@ -72,7 +77,7 @@ class Finding:
     versions: Mapping[str, str] = field(default_factory=dict)
     """Versions of libraries that a text names, or that were loaded."""
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self: Finding[str]) -> dict[str, Any]:
         """The finding as the contract's JSON object; what is not known is null."""
         document = asdict(self)
         document["memory"] = {device: asdict(memory) for device, memory in self.memory.items()}
@@ -85,12 +90,25 @@ class Finding:
         return document
 
 
+class Renderer(Protocol):
+    """Gives what was found a language: handed to those that must speak while a program runs."""
+
+    def text(self, phrase: Phrase) -> str:
+        """A phrase as text."""
+
+    def finding(self, finding: Finding[str | Phrase]) -> Finding[str]:
+        """A finding with its texts, as a program gets it."""
+
+    def block(self, finding: Finding[str]) -> str:
+        """A finding as a person reads it."""
+
+
 def _null_unknown(place: dict[str, Any] | None) -> None:
     if place is not None:
         place.update({key: place[key] or None for key in ("file", "line", "function")})
 
 
-def explain_document(findings: Sequence[Finding]) -> dict[str, Any]:
+def explain_document(findings: Sequence[Finding[str]]) -> dict[str, Any]:
     """The document that `explain --json` writes."""
     return {"schema": SCHEMA, "findings": [finding.as_json() for finding in findings]}
 
@@ -98,7 +116,7 @@ def explain_document(findings: Sequence[Finding]) -> dict[str, Any]:
 def run_document(
     machine: Mapping[str, Any],
     status: Status,
-    findings: Sequence[Finding],
+    findings: Sequence[Finding[str]],
     memory: Mapping[str, DeviceMemory],
     ranks: Sequence[tuple[int | None, str, Mapping[str, DeviceMemory]]] = (),
     asked: Sequence[Place] = (),

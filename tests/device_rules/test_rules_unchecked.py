@@ -12,6 +12,7 @@ import torch._dynamo  # before a triton is there that is a stand-in
 from samedevice.diagnosis import judge
 from samedevice.events import EventKind
 from samedevice.machines import parse_machine
+from samedevice.report import render_finding
 from samedevice.runtime import VirtualMachine
 
 JIT = """
@@ -167,7 +168,7 @@ def test_the_operand_left_on_the_host_is_the_one_to_move(tmp_path, monkeypatch):
     with VirtualMachine(parse_machine("2x24GB"), script=str(script)) as machine:
         exec(compile(SCRIPT, str(script), "exec"), {"__name__": "__main__"})
     (event,) = machine.events
-    finding = judge(event)
+    finding = render_finding(judge(event))
     assert finding.title == "samedevice_vision.nms wants one device and got tensors on cuda:0 and cpu"
     assert finding.guilty == "scores"
     assert "scores.to(boxes.device)" in finding.fixes[0].diff

@@ -130,7 +130,7 @@ def held(amount):
     ("otherwise", "seconds", "reason"),
     [
         (lambda: time.sleep(60), 2, "the replay took longer than 2 s"),
-        (lambda: held(400 << 20), 40, "the replay needed more than 200 MiB"),
+        (lambda: held(400 << 20), 40, "the replay needed more than 200.0 MiB"),
         (lambda: os._exit(3), 40, "the replay ended early: EOFError"),
         (os.abort, 40, "the replay ended early: EOFError"),
         (lambda: {}[1], 40, "the replay failed otherwise: KeyError"),
@@ -141,7 +141,7 @@ def test_a_replay_that_goes_wrong(monkeypatch, otherwise, seconds, reason):
     kept = _replay.replayed
     monkeypatch.setattr(
         "samedevice.guards._finding.replayed",
-        lambda error, event, language: kept(error, event, language, seconds, memory=200 << 20),
+        lambda error, event: kept(error, event, seconds, memory=200 << 20),
     )
     model = Fails(otherwise).to("cuda:0")
     begin = time.monotonic()

@@ -7,6 +7,7 @@ import math
 from samedevice.diagnosis import judge
 from samedevice.events import DeviceMemory
 from samedevice.ranks import Member, crowded, memory_by_gpu, memory_by_rank
+from samedevice.report import render_finding
 
 GIB = 1 << 30
 
@@ -37,14 +38,14 @@ def test_ranks_that_share_a_gpu_are_added_up():
 
 def test_more_than_the_gpu_has_is_a_finding():
     (event,) = crowded([member(7, 13, 0, first=1), member(8, 12, 1, first=1), member(9, 20, 2)])
-    finding = judge(event)
+    finding = render_finding(judge(event))
     assert (finding.code, finding.title) == (
         "SD110",
         "processes that share cuda:1 need more memory than it has",
     )
     assert finding.notes == ("rank 0: 13.0 GiB", "rank 1: 12.0 GiB")
     assert finding.as_json()["memory"]["cuda:1"]["allocated"] == 25 * GIB
-    assert "cuda:1" in judge(event, 1, "zh").title
+    assert "cuda:1" in render_finding(judge(event), "zh").title
 
 
 def test_processes_one_after_the_other_are_not_added_up():

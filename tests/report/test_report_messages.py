@@ -1,7 +1,10 @@
-"""The catalogue of messages: both languages say the same, and every key is used."""
+"""The catalogues of messages: every language says the same, every key is used, and every phrase has a
+sentence that names its values.
+"""
 
 from __future__ import annotations
 
+import ast
 import re
 import string
 from pathlib import Path
@@ -9,13 +12,13 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
+from samedevice.diagnosis import CODES, RULES
 from samedevice.messages import (
     SOURCE,
     Bytes,
     Phrase,
     Several,
     catalogue,
-    enumerate_words,
     language_of,
     languages,
     short_operator,
@@ -23,47 +26,133 @@ from samedevice.messages import (
 from samedevice.report import render
 
 SOURCES = Path(__file__).parents[2] / "src" / "samedevice"
+RULE_TEXTS = {f"rules.{rule.name}.{part}": texts for rule in RULES for part, texts in rule.texts.items()}
+"""What the rules' own files say."""
+ENGLISH = {**catalogue(SOURCE), **{key: texts[SOURCE] for key, texts in RULE_TEXTS.items()}}
 
 
-def values_of(text):
-    return {name for _, name, _, _ in string.Formatter().parse(text) if name}
+_SHORT = ("planner", "preflight")
+
+
+def values_of(sentence):
+    """The names in braces; raises ValueError for what `str.format` would not take."""
+    names = {name for _, name, _, _ in string.Formatter().parse(sentence) if name is not None}
+    if wrong := {name for name in names if not name.isidentifier()}:
+        raise ValueError(wrong)
+    return names
+
+
+def differences(own, source):
+    """Keys that only one of them has, or whose sentences do not name the same values. Sentences of rules may
+    be missing: the rule's own file has them.
+    """
+    lacking = {key for key in source.keys() - own.keys() if not key.startswith("rules.")}
+    unlike = {key for key in own.keys() & source.keys() if values_of(own[key]) != values_of(source[key])}
+    return lacking | (own.keys() - source.keys()) | unlike
 
 
 @pytest.mark.parametrize("language", languages())
 def test_languages_have_the_same_keys_and_name_the_same_values(language):
-    source, own = catalogue(SOURCE), catalogue(language)
-    assert own.keys() == source.keys()
-    for key, sentence in own.items():
-        assert values_of(sentence) == values_of(source[key]), key
-        assert sentence or key.startswith("list.")
-    assert language != SOURCE or all(sentence.isascii() for sentence in own.values())
+    assert differences(catalogue(language), ENGLISH) == set()
+
+
+@pytest.mark.parametrize("key", RULE_TEXTS)
+def test_rules_say_the_same_in_each_language(key):
+    texts = RULE_TEXTS[key]
+    assert texts.keys() >= {"en", "zh"}
+    assert {frozenset(values_of(sentence)) for sentence in texts.values()} == {
+        frozenset(values_of(texts[SOURCE]))
+    }
+    assert re.search(r"[\u4e00-\u9fff]", texts["zh"])
+
+
+def test_english_is_plain():
+    assert [key for key, sentence in ENGLISH.items() if not sentence.isascii() or not sentence] == []
+
+
+def test_the_comparison_can_fail():
+    source = {"a": "{x} and {y}", "b": "b", "rules.r.title": "r"}
+    assert differences({"a": "{y}{x}", "b": "c"}, source) == set()
+    assert differences({"a": "{x}", "c": "c"}, source) == {"a", "b", "c"}
+
+
+def words_of(tree):
+    """Every text that stands in the code as a value: docstrings do not count."""
+    prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    return {
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in prose
+    }
+
+
+def trees():
+    return {path: ast.parse(path.read_text("utf-8")) for path in sorted(SOURCES.rglob("*.py"))}
+
+
+def unused(keys, code):
+    """Keys that are written whole nowhere. Of a rule also the last part counts, in its `phrase(...)`."""
+    words = set().union(*map(words_of, code))
+    parts = {
+        call.args[0].value
+        for tree in code
+        for call in calls(tree)
+        if getattr(call.func, "attr", "") == "phrase" and isinstance(call.args[0], ast.Constant)
+    }
+    return {
+        key
+        for key in keys
+        if key not in words and not (key.startswith("rules.") and key.rpartition(".")[2] in parts)
+    }
+
+
+def calls(tree):
+    return (node for node in ast.walk(tree) if isinstance(node, ast.Call) and node.args)
+
+
+def wrong_phrases(tree):
+    """Lines with a phrase whose key no catalogue has, is put together, or names other values."""
+    found = []
+    for call in calls(tree):
+        if getattr(call.func, "id", "") != "Phrase":
+            continue
+        key, given = call.args[0], {keyword.arg for keyword in call.keywords}
+        options = [key.body, key.orelse] if isinstance(key, ast.IfExp) else [key]
+        for option in options:
+            if isinstance(option, ast.Constant):
+                known = option.value in ENGLISH
+                if not known or (None not in given and values_of(ENGLISH[option.value]) != given):
+                    found.append((call.lineno, option.value))
+            elif isinstance(option, (ast.JoinedStr, ast.BinOp)):
+                found.append((call.lineno, ast.unparse(option)))
+    return found
 
 
 def test_every_message_is_used():
-    text = "".join(path.read_text(encoding="utf-8") for path in SOURCES.rglob("*.py"))
-    families = {
-        "title",
-        "why",
-        "safety",
-        "confidence",
-        "status",
-        "label",
-        "memory",
-        "mode",
-        "moment",
-        "offload",
-        "part",
-    }
-    families |= {"parallel", "parallel-because", "list"}
-    short = {"because", "fix", "placement", "heal"}  # named by the rest of their key
-    unused = {
-        key
-        for key in catalogue(SOURCE)
-        if (family := key.partition(".")[0]) not in families
-        and f'"{key}"' not in text
-        and not (family in short and f'"{key.partition(".")[2]}"' in text)
-    }
-    assert unused == set()
+    left = unused(ENGLISH, trees().values())
+    # planner and preflight still put keys together
+    short = tuple(
+        node.values[0].value
+        for path, tree in trees().items()
+        for node in ast.walk(tree)
+        if not {*path.parts}.isdisjoint(_SHORT)
+        and isinstance(node, ast.JoinedStr)
+        and isinstance(node.values[0], ast.Constant)
+        if node.values[0].value.endswith(".")
+    )
+    assert {key for key in left if not key.startswith(short)} == set()
+
+
+def test_every_phrase_has_its_sentence():
+    found = {str(path): wrong for path, tree in trees().items() if (wrong := wrong_phrases(tree))}
+    found.pop(str(SOURCES / "diagnosis" / "_rule.py"), None)  # a rule puts its own name into its keys
+    assert found == {}
+
+
+def test_the_search_can_fail():
+    code = ast.parse('"""held"""\nPhrase("times", count=1)\nPhrase("times")\nPhrase(f"a.{b}")\nPhrase("no")')
+    assert wrong_phrases(code) == [(3, "times"), (4, "f'a.{b}'"), (5, "no")]
+    assert unused({"times", "held"}, [code]) == {"held"}
 
 
 def test_labels_fit_their_column():
@@ -72,13 +161,10 @@ def test_labels_fit_their_column():
             assert not key.startswith("label.") or cell_len(sentence) <= 8, (language, key)
 
 
-def test_title_and_reason_for_every_code():
-    from samedevice.diagnosis import CODES
-
-    for row in CODES:
-        assert f"title.{row.name}" in catalogue(SOURCE)
-        assert f"why.{row.name}" in catalogue(SOURCE)
-        assert re.fullmatch(r"SD1\d\d", row.code)
+def test_every_kind_of_event_has_a_headline_and_a_reason():
+    for rule in CODES:
+        assert {"headline", "why"} <= rule.sentences.keys()
+        assert re.fullmatch(r"SD1\d\d", rule.code)
 
 
 @pytest.mark.parametrize(
@@ -98,18 +184,23 @@ def test_language_of_the_locale(variables, language):
 
 def test_a_phrase_gets_its_language_when_it_is_rendered():
     devices = Several(("cpu", "cuda:0", "cuda:1"))
-    phrase = Phrase("title.cross-device-operands", op=Phrase("operator-untold"), devices=devices)
+    key = "rules.cross-device-operands.headline"
+    phrase = Phrase(key, op=Phrase("operator-untold"), devices=devices)
     assert render(phrase) == "the operator got operands on cpu, cuda:0 and cuda:1"
     assert render(phrase, "zh") == "该算子 的操作数分别在 cpu、cuda:0 和 cuda:1 上"
     held = Phrase("held", allocated=Bytes(3 << 29), total=Bytes(24 << 30), device="cuda:0")
     assert render(held) == "1.5 GiB of 24.0 GiB on cuda:0"
     assert render(Phrase("fix.export", name=Several(("A", "B"), "none"))) == "export AB"
+    assert [render(Several(("a", "b")[:count])) for count in range(3)] == ["", "a", "a and b"]
 
 
-def test_words():
-    assert enumerate_words(["a"], "en") == "a"
-    assert enumerate_words(["a", "b", "c"], "en") == "a, b and c"
-    assert enumerate_words(["a", "b", "c"], "zh") == "a、b 和 c"
+def test_a_language_without_a_rule_says_it_in_english():
+    assert render(Phrase("rules.out-of-memory.title"), "en") == "an allocation does not fit"
+    for language in languages():
+        assert render(Phrase("rules.out-of-memory.title"), language)
+
+
+def test_short_names_of_operators():
     assert [
         short_operator(op)
         for op in ("aten.mul.Tensor", "aten.addmm.default", "torchvision.nms.default", "allocate")

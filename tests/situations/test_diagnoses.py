@@ -17,7 +17,7 @@ import pytest
 
 from samedevice.diagnosis import judge
 from samedevice.events import Event, EventKind, Operand, Place, Running
-from samedevice.report import finding_text
+from samedevice.report import finding_text, render
 
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(__file__).with_name("diagnoses")
@@ -65,21 +65,19 @@ def event(record):
     )
 
 
-def finding(name, language="en"):
+def finding(name):
     """The finding of a kept event."""
     document = json.loads(
         (FOLDER / f"{name}.json").read_text("utf-8").replace("{EXAMPLES}", str(ROOT / "examples"))
     )
-    return judge(event(document["event"]), document["count"], language)
+    return judge(event(document["event"]), document["count"])
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
 @pytest.mark.parametrize("name", NAMES)
 def test_text(name, language, monkeypatch):
     monkeypatch.chdir(ROOT)
-    assert finding_text(finding(name, language), language) == (FOLDER / f"{name}.{language}.txt").read_text(
-        "utf-8"
-    )
+    assert finding_text(finding(name), language) == (FOLDER / f"{name}.{language}.txt").read_text("utf-8")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -97,7 +95,8 @@ def test_only_a_served_block_is_offered_a_guard_for_its_cache(language):
     document = json.loads((FOLDER / "s5_server_block.json").read_text("utf-8"))
     served = event(document["event"])
     block = served.running[-1]
-    offered = [fix.title for fix in judge(served, 1, language).fixes if "sd.guard_cache(block)" in fix.title]
+    titles = [render(fix.title, language) for fix in judge(served).fixes]
+    offered = [title for title in titles if "sd.guard_cache(block)" in title]
     assert len(offered) == 1 and block.kind in offered[0]
     for changed in (
         replace(
@@ -106,12 +105,12 @@ def test_only_a_served_block_is_offered_a_guard_for_its_cache(language):
         ),
         replace(served, operands=tuple(replace(each, holder=None) for each in served.operands)),
     ):
-        assert not any("guard_cache" in fix.title for fix in judge(changed, 1, language).fixes)
+        assert not any("guard_cache" in render(fix.title, language) for fix in judge(changed).fixes)
 
 
 if __name__ == "__main__":
     os.chdir(ROOT)
     for each in NAMES:
         for chosen in ("en", "zh"):
-            (FOLDER / f"{each}.{chosen}.txt").write_text(finding_text(finding(each, chosen), chosen), "utf-8")
+            (FOLDER / f"{each}.{chosen}.txt").write_text(finding_text(finding(each), chosen), "utf-8")
     sys.exit()

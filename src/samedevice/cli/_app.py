@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from samedevice.messages import Language, language_of, languages, say
+from samedevice.messages import Language, Phrase, language_of, languages
 
 _INTERNAL_ERROR = 70
 DEFAULT_MACHINE = "2x24GB"
@@ -45,8 +45,11 @@ def main() -> None:
     except Exception as error:  # of ours: a script's own error never gets here
         if os.environ.get("SAMEDEVICE_DEBUG"):
             raise
+        from samedevice.report import render
+
         reason = f"{type(error).__name__}: {error}"
-        print(f"samedevice: {say('internal-error', language_of(os.environ), reason=reason)}", file=sys.stderr)
+        told = render(Phrase("internal-error", reason=reason), language_of(os.environ))
+        print(f"samedevice: {told}", file=sys.stderr)
         raise SystemExit(_INTERNAL_ERROR) from None
 
 

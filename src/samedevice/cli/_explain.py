@@ -9,12 +9,18 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from samedevice.catalog import find_rule, page_text
-from samedevice.diagnosis import explain_text
+from samedevice.diagnosis import explain_text, find_rule
 from samedevice.errors import UsageError
 from samedevice.findings import explain_document
-from samedevice.messages import Language, language_of, say
-from samedevice.report import open_console, print_finding, readable_language
+from samedevice.messages import Language, Phrase, language_of
+from samedevice.report import (
+    error_text,
+    open_console,
+    page_text,
+    print_finding,
+    readable_language,
+    render_finding,
+)
 
 EXPLAINED, WRONG_USAGE = 0, 2
 _MOST_MARKS = 10
@@ -31,13 +37,20 @@ def explain(source: str | None, as_json: bool, chosen: Language | None) -> int:
         if rule is not None:
             print(page_text(rule, language), end="")
             return EXPLAINED
-        text = _read(source, language)
+        text = _read(source)
     except UsageError as error:
-        print(f"samedevice: {error}", file=sys.stderr)
+        print(f"samedevice: {error_text(error, language)}", file=sys.stderr)
         return WRONG_USAGE
-    findings = explain_text(text, language)
+    findings = explain_text(text)
     if as_json:
-        sys.stdout.write(json.dumps(explain_document(findings), indent=1, ensure_ascii=True) + "\n")
+        sys.stdout.write(
+            json.dumps(
+                explain_document([render_finding(finding) for finding in findings]),
+                indent=1,
+                ensure_ascii=True,
+            )
+            + "\n"
+        )
         return EXPLAINED
     console = open_console(sys.stdout)
     with suppress(BrokenPipeError):
@@ -49,26 +62,26 @@ def explain(source: str | None, as_json: bool, chosen: Language | None) -> int:
     return EXPLAINED
 
 
-def _read(source: str | None, language: Language) -> str:
+def _read(source: str | None) -> str:
     if source is None or source == "-":
         if source is None and sys.stdin is not None and sys.stdin.isatty():
-            raise UsageError(say("usage.nothing-to-explain", language))
+            raise UsageError(Phrase("usage.nothing-to-explain"))
         content, source = _end_of(sys.stdin.buffer) if sys.stdin is not None else b"", "-"
     else:
-        content = _content(source, language)
+        content = _content(source)
     text = _decoded(content)
     if (text.count("\ufffd") + text.count("\0")) * _MOST_MARKS > len(text):
-        raise UsageError(say("usage.explain-binary", language, path=source))
+        raise UsageError(Phrase("usage.explain-binary", path=source))
     return text
 
 
-def _content(source: str, language: Language) -> bytes:
+def _content(source: str) -> bytes:
     try:
         with Path(source).open("rb") as file:
             return _end_of(file)
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise UsageError(say("usage.explain-unreadable", language, path=source, reason=reason)) from None
+        reason = getattr(error, "strerror", None) or str(error)
+        raise UsageError(Phrase("usage.explain-unreadable", path=source, reason=reason)) from None
 
 
 def _end_of(stream: BinaryIO) -> bytes:

@@ -11,8 +11,8 @@ from contextlib import nullcontext
 from samedevice.cli._program import enter_path, find_script
 from samedevice.cli._traceback import show_exception
 from samedevice.errors import UsageError
-from samedevice.messages import Language, language_of, say
-from samedevice.report import finding_text, readable_language
+from samedevice.messages import Language, Phrase, language_of
+from samedevice.report import TextRenderer, error_text, readable_language
 
 FAILED, WRONG_USAGE = 1, 2
 
@@ -27,18 +27,19 @@ def guard_script(
     language = readable_language(sys.stderr, chosen or language_of(os.environ))
     try:
         if not words:
-            raise UsageError(say("usage.no-script-to-guard", language))
-        program = find_script(words[0], words[1:], language)
+            raise UsageError(Phrase("usage.no-script-to-guard"))
+        program = find_script(words[0], words[1:])
     except UsageError as error:
-        print(f"samedevice: {error}", file=sys.stderr)
+        print(f"samedevice: {error_text(error, language)}", file=sys.stderr)
         return WRONG_USAGE
     from samedevice.guards import Guard
     from samedevice.guards import heal as healing
 
     enter_path(program.path_entry)
-    Guard(None, finding_text, language, replay).install()
+    renderer = TextRenderer(language)
+    Guard(None, renderer, replay).install()
     try:
-        with healing(language=language) if heal else nullcontext():
+        with healing(None, renderer) if heal else nullcontext():
             program.run()
     except Exception as error:
         failure = error

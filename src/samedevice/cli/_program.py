@@ -19,7 +19,7 @@ from types import CodeType, ModuleType
 from typing import Any
 
 from samedevice.errors import UsageError
-from samedevice.messages import Language, say
+from samedevice.messages import Phrase
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,22 +55,22 @@ class Program:
         exec(self.load(), vars(main))
 
 
-def find_script(path: str, args: tuple[str, ...], language: Language) -> Program:
+def find_script(path: str, args: tuple[str, ...]) -> Program:
     """The program in a file, in a folder or in a zip archive with a `__main__.py`."""
     file = Path(path)
     if not file.exists():
-        raise UsageError(say("usage.script-missing", language, path=path))
+        raise UsageError(Phrase("usage.script-missing", path=path))
     importer = pkgutil.get_importer(str(file.absolute()))
     if importer is not None:
         spec = importer.find_spec("__main__")
         if spec is None or spec.loader is None:
-            raise UsageError(say("usage.no-main", language, path=path))
+            raise UsageError(Phrase("usage.no-main", path=path))
         return _from_spec(spec, (path, *args), str(file.absolute()), "")
     try:
         source = file.read_bytes()
     except OSError as error:
         raise UsageError(
-            say("usage.script-unreadable", language, path=path, reason=error.strerror or error)
+            Phrase("usage.script-unreadable", path=path, reason=str(error.strerror or error))
         ) from None
     absolute = path if file.is_absolute() else f"{Path.cwd()}{os.sep}{path}"  # not tidied: Python keeps `./`
     if file.suffix == ".pyc":
@@ -91,18 +91,18 @@ def find_script(path: str, args: tuple[str, ...], language: Language) -> Program
     )
 
 
-def find_module(name: str, args: tuple[str, ...], language: Language) -> Program:
+def find_module(name: str, args: tuple[str, ...]) -> Program:
     """The program that `python -m name` runs. Nothing is imported yet: a package's `__init__` is part of the
     program.
     """
     here = str(Path.cwd())
     spec = _search(name, here)
     if spec is None:
-        raise UsageError(say("usage.module-missing", language, module=name))
+        raise UsageError(Phrase("usage.module-missing", module=name))
     if spec.submodule_search_locations is not None:
         spec = _search(f"{name}.__main__", here)
     if spec is None or not hasattr(spec.loader, "get_code") or _has_no_code(spec):
-        raise UsageError(say("usage.module-not-runnable", language, module=name))
+        raise UsageError(Phrase("usage.module-not-runnable", module=name))
     return _from_spec(spec, (spec.origin or name, *args), here, spec.parent or "")
 
 

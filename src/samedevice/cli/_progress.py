@@ -19,8 +19,8 @@ from typing import Any, Protocol, TextIO
 from rich.text import Text
 
 from samedevice.events import DeviceMemory
-from samedevice.messages import Language, say
-from samedevice.report import bytes_text
+from samedevice.messages import Language, Phrase
+from samedevice.report import bytes_text, render
 
 _FIRST_AFTER = 2.0
 _EVERY = 1.0
@@ -95,14 +95,14 @@ class Progress:
             peaks = {device: ledger.peak_allocated for device, ledger in self._watched.memory().items()}
         except RuntimeError:  # the ledger grew while it was read; the next second will tell
             peaks = {}
-        return say(
+        line = Phrase(
             "progress",
-            self._language,
             elapsed=f"{minutes}:{seconds:02}",
             operators=f"{self._watched.operators:,}",
             findings=len(self._watched.events),
             memory=", ".join(f"{device} {bytes_text(peak)}" for device, peak in peaks.items() if peak),
         )
+        return render(line, self._language)
 
     def _before(self, write: Callable[[str], int]) -> Callable[[str], int]:
         """`write`, with the status line wiped first."""

@@ -29,7 +29,7 @@ from samedevice.diagnosis import judge
 from samedevice.errors import UnsupportedFeatureError, UsageError
 from samedevice.events import DeviceMemory, Event, Place
 from samedevice.findings import Finding, Status, run_document
-from samedevice.messages import Language, language_of, say
+from samedevice.messages import Language, Phrase, language_of
 from samedevice.provenance import raised_by_us
 from samedevice.ranks import (
     Family,
@@ -43,7 +43,15 @@ from samedevice.ranks import (
     memory_by_rank,
     together,
 )
-from samedevice.report import assumed_text, open_console, print_run, readable_language
+from samedevice.report import (
+    assumed_text,
+    error_text,
+    open_console,
+    print_run,
+    readable_language,
+    render,
+    render_finding,
+)
 
 NOTHING_FOUND, FOUND, WRONG_USAGE, SCRIPT_FAILED, INTERNAL_ERROR, INTERRUPTED = 0, 1, 2, 3, 70, 130
 _PATIENCE = 2.0
@@ -108,7 +116,7 @@ def run_program(request: Request) -> int:
     try:
         return _run(request, stream, language)
     except UsageError as error:
-        _tell(stream, str(error))
+        _tell(stream, error_text(error, language))
         return WRONG_USAGE
     except KeyboardInterrupt:  # before the script, or a second one while the report was made
         return INTERRUPTED
@@ -119,9 +127,9 @@ def run_program(request: Request) -> int:
 
 def _run(request: Request, stream: TextIO, language: Language) -> int:
     _fix_hash_seed()
-    program = _find(request, language)
+    program = _find(request)
     machine = _machine(request.machine)
-    document = _open_json(request.json, language)
+    document = _open_json(request.json)
     owner = os.getpid()
     family = Family(
         request.machine,
@@ -170,7 +178,7 @@ def _run_here(
     if left := sorted(
         set(end_left_over(family, among_ranks=watcher is not None and watcher.rank is not None))
     ):
-        _tell(stream, say("left-over", language, processes=", ".join(map(str, left))))
+        _tell(stream, render(Phrase("left-over", processes=", ".join(map(str, left))), language))
     if watcher is not None and ending.status == "script-error" and watcher.assumed_reads:
         _tell(stream, assumed_text(watcher.assumed_reads, language))
     own = [_member(watcher, ending.status)] if watcher else []
@@ -224,14 +232,21 @@ def _conclude(
 ) -> int:
     """Tell what all processes saw, and return the exit status."""
     members = [*own, *(member for member in family.members() if member.concerned)]
-    findings = [judge(seen.event, seen.count, language, seen.ranks) for seen in together(members)]
-    findings += [judge(event, 1, language) for event in crowded(members)]
+    findings = [judge(seen.event, seen.count, seen.ranks) for seen in together(members)]
+    findings += [judge(event) for event in crowded(members)]
     alone = len(members) == len(own)
     memory = own[0].memory if own and alone else memory_by_gpu(members)
     description = machine.describe()
     ranks = [] if alone else [(member.rank, member.status, member.memory) for member in members]
     asked = list({(place.file, place.line): place for member in members for place in member.asked}.values())
-    content = run_document(description, ending.status, findings, memory, ranks, asked)
+    content = run_document(
+        description,
+        ending.status,
+        [render_finding(finding) for finding in findings],
+        memory,
+        ranks,
+        asked,
+    )
     written = document is None or _write_json(document, content, stream, language)
     shown = memory if alone else memory_by_rank(members)
     with suppress(OSError, ValueError):  # standard error is closed, or its reader went away
@@ -290,12 +305,12 @@ def _fix_hash_seed() -> None:
     os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environment)
 
 
-def _find(request: Request, language: Language) -> Program:
+def _find(request: Request) -> Program:
     if request.module is not None:
-        return find_module(request.module, request.program, language)
+        return find_module(request.module, request.program)
     if not request.program:
-        raise UsageError(say("usage.no-script", language))
-    return find_script(request.program[0], request.program[1:], language)
+        raise UsageError(Phrase("usage.no-script"))
+    return find_script(request.program[0], request.program[1:])
 
 
 def _machine(spec: str) -> Described:
@@ -318,21 +333,21 @@ def _virtual_machine(machine: Any, fail_fast: bool, script: str | None, reporter
     return watcher
 
 
-def _open_json(path: Path | None, language: Language) -> TextIO | None:
+def _open_json(path: Path | None) -> TextIO | None:
     """Open the JSON file before the run: a bad path is told at once, and no older result survives a run that
     never ends.
     """
     if path is None:
         return None
     if str(path) == "-":
-        raise UsageError(say("usage.json-stdout", language))
+        raise UsageError(Phrase("usage.json-stdout"))
     try:
         # A file name that is no Unicode holds lone surrogates; backslashreplace writes them as JSON's own
         # escapes.
         return path.open("w", encoding="utf-8", errors="backslashreplace")
     except OSError as error:
         raise UsageError(
-            say("usage.json-unwritable", language, path=path, reason=error.strerror or error)
+            Phrase("usage.json-unwritable", path=str(path), reason=str(error.strerror or error))
         ) from None
 
 
@@ -357,9 +372,9 @@ def _failed(error: BaseException, stream: TextIO, language: Language) -> _Ending
     internal = isinstance(error, AssertionError) and raised_by_us(error)
     show_exception(error)
     if isinstance(error, UnsupportedFeatureError):
-        _tell(stream, say("unsupported", language, reason=error))
+        _tell(stream, render(Phrase("unsupported", reason=str(error)), language))
     if internal:
-        _tell(stream, say("internal-error", language, reason=_named(error)))
+        _tell(stream, render(Phrase("internal-error", reason=_named(error)), language))
         return _Ending("script-error", INTERNAL_ERROR, 1)
     return (
         _Ending("out-of-memory", FOUND, 1)
@@ -470,7 +485,8 @@ def _write_json(document: TextIO, content: dict[str, Any], stream: TextIO, langu
         document.close()
     except OSError as error:
         _remove(document)
-        _tell(stream, say("json-failed", language, path=document.name, reason=error.strerror or error))
+        failed = Phrase("json-failed", path=document.name, reason=str(error.strerror or error))
+        _tell(stream, render(failed, language))
         return False
     return True
 
@@ -491,7 +507,7 @@ def _remove(document: TextIO) -> None:
             Path(document.name).unlink(missing_ok=True)
 
 
-def _exit_code(ending: _Ending, findings: list[Finding]) -> int:
+def _exit_code(ending: _Ending, findings: list[Finding[Phrase]]) -> int:
     if ending.code in (INTERRUPTED, INTERNAL_ERROR) or not findings:
         return ending.code
     return FOUND
@@ -507,7 +523,7 @@ def _leave(code: int) -> None:
 def _internal_error(stream: TextIO, error: Exception, language: Language) -> None:
     if os.environ.get("SAMEDEVICE_DEBUG"):
         sys.__excepthook__(type(error), error, error.__traceback__)
-    _tell(stream, say("internal-error", language, reason=_named(error)))
+    _tell(stream, render(Phrase("internal-error", reason=_named(error)), language))
 
 
 def _named(error: BaseException) -> str:

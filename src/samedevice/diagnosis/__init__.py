@@ -10,7 +10,7 @@ from samedevice.diagnosis._judge import judge
 from samedevice.diagnosis._rule import HEADINGS, Rule
 from samedevice.diagnosis._weigh import UNDETERMINED
 from samedevice.diagnosis.fixes import fix_at_use
-from samedevice.diagnosis.rules import CAUSES, REFUSALS, RULES, rule_named
+from samedevice.diagnosis.rules import CAUSES, REFUSALS, RULES, find_rule, rule_named, sentence_of_rule
 
 __all__ = [
     "CAUSES",
@@ -22,7 +22,9 @@ __all__ = [
     "Rule",
     "code_of",
     "explain_text",
+    "find_rule",
     "fix_at_use",
     "judge",
     "rule_named",
+    "sentence_of_rule",
 ]

@@ -10,7 +10,7 @@ from samedevice.diagnosis.paste import Frame, Report, read_paste
 from samedevice.diagnosis.rules import rule_named
 from samedevice.events import Operand, Place
 from samedevice.findings import Finding
-from samedevice.messages import Language, enumerate_words, say
+from samedevice.messages import Phrase, Several
 
 _HAPPENED = {
     "same-device": "SD101",
@@ -34,22 +34,22 @@ _HAPPENED = {
 _APP_FOLDERS = ("/", "~", "<", "script.py", ".")
 
 
-def explain_text(text: str, language: Language = "en") -> list[Finding]:
+def explain_text(text: str) -> list[Finding[Phrase]]:
     """The findings of a pasted text; a single `undetermined` one when no error is recognised in it."""
-    return [explain_report(report, language) for report in read_paste(text)]
+    return [explain_report(report) for report in read_paste(text)]
 
 
-def explain_report(report: Report, language: Language = "en") -> Finding:
+def explain_report(report: Report) -> Finding[Phrase]:
     """The finding that one report amounts to."""
     verdict = decide(weigh_report(report))
     rule = rule_named(verdict.cause)
-    title = rule.title.zh if language == "zh" else rule.title.en
+    title = rule.phrase("title")
     if verdict.cause == UNDETERMINED and device_pattern(report.devices):
-        title = say("title.devices-met", language, devices=enumerate_words(report.devices, language))
+        title = Phrase("title.devices-met", devices=Several(report.devices))
     notes = []
     if report.ranks:
-        notes.append(say("note.ranks", language, ranks=", ".join(map(str, report.ranks))))
-    notes += [say("note.earlier", language, kind=kind) for kind in report.earlier[:3]]
+        notes.append(Phrase("note.ranks", ranks=", ".join(map(str, report.ranks))))
+    notes += [Phrase("note.earlier", kind=kind) for kind in report.earlier[:3]]
     user = next((frame for frame in reversed(report.frames) if _by_user(frame)), None)
     return Finding(
         code=_HAPPENED.get(report.kind, rule.code),
@@ -63,11 +63,11 @@ def explain_report(report: Report, language: Language = "en") -> Finding:
         module=None,
         operands=_operands(report),
         candidates=tuple(each.rule.name for each in verdict.candidates),
-        fixes=releases_for(report, verdict, language),
+        fixes=releases_for(report, verdict),
         notes=tuple(notes),
         guilty=report.argument if verdict.cause != UNDETERMINED and len(report.devices) > 1 else None,
-        reasons=tuple(reason.text(language) for reason in verdict.reasons[:3]),
-        cure=cure_of(verdict, None, language),
+        reasons=verdict.reasons[:3],
+        cure=cure_of(verdict, None),
         exception=report.exception,
         kind=report.kind,
         stack=tuple(place for frame in report.frames if (place := _place(frame)) is not None),

@@ -15,31 +15,27 @@ from samedevice.diagnosis.fixes import fixes_for
 from samedevice.diagnosis.rules import rule_named
 from samedevice.events import Event, EventKind
 from samedevice.findings import Finding
-from samedevice.messages import Language, enumerate_words, say, short_operator
+from samedevice.messages import Phrase, Several, Value, short_operator
 
 
-def judge(event: Event, count: int = 1, language: Language = "en", ranks: Sequence[int] = ()) -> Finding:
-    """The finding that `event` amounts to, seen `count` times, on `ranks` of a launch, with its texts in
-    `language`.
-    """
+def judge(event: Event, count: int = 1, ranks: Sequence[int] = ()) -> Finding[Phrase]:
+    """The finding that `event` amounts to, seen `count` times, on `ranks` of a launch."""
     row = code_for(event.kind)
     scene = Scene(event, launched=bool(ranks))
     verdict = decide(weigh_event(scene))
     foreign = row.kind is EventKind.UNCHECKED and of_another_library(event.op)
-    title = say(
-        "title.library-operator" if foreign else f"title.{row.name}",
-        language,
-        op=short_operator(event.op),
-        devices=enumerate_words(_devices(event), language),
-        home=scene.group.device if scene.group is not None else "",
-        amount=_amount(event),
-        names=enumerate_words(_unmaterialized(event) or [say("unnamed", language)], language),
-    )
+    values: dict[str, Value] = {
+        "op": short_operator(event.op),
+        "devices": Several(_devices(event)),
+        "home": scene.group.device if scene.group is not None else "",
+        "amount": _amount(event),
+        "names": Several(_unmaterialized(event) or (Phrase("unnamed"),)),
+    }
     return Finding(
         code=row.code,
         cause=verdict.cause,
         confidence=verdict.confidence,
-        title=title,
+        title=Phrase("title.library-operator", **values) if foreign else row.phrase("headline", **values),
         message=event.message or None,
         op=event.op,
         at=event.at,
@@ -48,41 +44,38 @@ def judge(event: Event, count: int = 1, language: Language = "en", ranks: Sequen
         operands=event.operands,
         candidates=tuple(each.rule.name for each in verdict.candidates),
         count=count,
-        fixes=fixes_for(scene, verdict, language),
+        fixes=fixes_for(scene, verdict),
         memory=event.memory,
         notes=event.notes,
         guilty=verdict.guilty,
-        reasons=tuple(reason.text(language) for reason in verdict.reasons),
-        cure=cure_of(verdict, event.kind, language),
+        reasons=verdict.reasons,
+        cure=cure_of(verdict, event.kind),
         versions=event.versions,
         ranks=tuple(ranks),
     )
 
 
-def cure_of(verdict: Verdict, kind: EventKind | None, language: Language) -> str | None:
+def cure_of(verdict: Verdict, kind: EventKind | None) -> Phrase | None:
     """What to do about it in general; for an unknown cause of a mismatch, what to record next."""
     own = (EventKind.COLLECTIVE, EventKind.SHARED_GPU)
     if kind is EventKind.DUPLICATE_GPU or (kind in own and verdict.cause == UNDETERMINED):
-        happened = code_for(kind).cure
-        return happened.zh if language == "zh" else happened.en
+        return code_for(kind).phrase("cure")
     if verdict.cause == UNDETERMINED and kind not in (EventKind.MISMATCH, EventKind.UNMATERIALIZED, None):
         return None
-    key = "record-next" if verdict.cause == UNDETERMINED and kind is not None else None
-    if key is not None:
-        return say(key, language)
-    cure = rule_named(verdict.cause).cure
-    return cure.zh if language == "zh" else cure.en
+    if verdict.cause == UNDETERMINED and kind is not None:
+        return Phrase("record-next")
+    return rule_named(verdict.cause).phrase("cure")
 
 
-def _devices(event: Event) -> list[str]:
+def _devices(event: Event) -> tuple[str, ...]:
     if event.kind is EventKind.OUT_OF_MEMORY and (named := re.search(r"\bGPU (\d+)\b", event.message)):
-        return [f"cuda:{named[1]}"]
+        return (f"cuda:{named[1]}",)
     if event.kind is EventKind.SHARED_GPU:
-        return list(event.memory)
+        return tuple(event.memory)
     operands = (
         event.operands[:-1] if event.kind is EventKind.COLLECTIVE else event.operands
     )  # the last one is the group
-    return list(dict.fromkeys(operand.device for operand in operands)) or ["cuda"]
+    return tuple(dict.fromkeys(operand.device for operand in operands)) or ("cuda",)
 
 
 def _amount(event: Event) -> str:
@@ -91,5 +84,5 @@ def _amount(event: Event) -> str:
     return asked[1] if asked else short_operator(event.op)
 
 
-def _unmaterialized(event: Event) -> list[str]:
-    return [operand.parameter or operand.name for operand in event.operands if operand.device == "meta"]
+def _unmaterialized(event: Event) -> tuple[str, ...]:
+    return tuple(operand.parameter or operand.name for operand in event.operands if operand.device == "meta")

@@ -8,13 +8,13 @@ strong one, 8 leaves nothing to guess.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from samedevice.diagnosis._scene import Scene
 from samedevice.diagnosis.paste import Frame, Report
 from samedevice.events import EventKind
-from samedevice.messages import Language, Message, say
+from samedevice.messages import Language, Phrase, Value
 
 HEADINGS = (
     "What happens",
@@ -28,24 +28,10 @@ HEADINGS = (
 """What each page has, in this order."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reason:
-    """Why a rule was thought of: a sentence of `messages` with its values."""
-
-    key: str
-    values: tuple[tuple[str, str], ...] = ()
-
-    def text(self, language: Language) -> str:
-        """The sentence."""
-        return say(self.key, language, **dict(self.values))
-
-
-def because(key: str, **values: str) -> Reason:
-    """A reason by the last part of its key."""
-    return Reason(f"because.{key}", tuple(values.items()))
-
-
-Look = Callable[[Report], Reason | None]
+Look = Callable[[Report], Phrase | None]
+"""Something about a paste, and why it counts."""
+Texts = Mapping[Language, str]
+"""One sentence in every language that its file has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +44,7 @@ class Sign:
     spoken: bool = False
     """Whether the kind of the message is one of its looks."""
 
-    def read(self, report: Report) -> Reason | None:
+    def read(self, report: Report) -> Phrase | None:
         """The first reason, when every look finds one."""
         reasons = []
         for look in self.looks:
@@ -74,7 +60,7 @@ class Hint:
     """What a detector makes of an event."""
 
     weight: float
-    reason: Reason
+    reason: Phrase
     guilty: str | None = None
     """The operand that is in the wrong place."""
     certain: bool = False
@@ -86,10 +72,10 @@ class Rule:
 
     code: str
     name: str
-    title: Message
-    meaning: Message
+    title: Texts
+    meaning: Texts
     """What it is, in a sentence or two."""
-    cure: Message
+    cure: Texts
     page: str
     """English, in Markdown, with `HEADINGS`; the first line says what is wrong."""
     kind: EventKind | None = None
@@ -98,6 +84,19 @@ class Rule:
     """How often it is the cause, 0 to 1, before anything is known: from the counts of the corpus."""
     signs: tuple[Sign, ...] = ()
     detect: Callable[[Scene], Hint | None] | None = None
+    sentences: Mapping[str, Texts] = field(default_factory=dict)
+    """What else only this rule says: its reasons and, of one that names a kind of event, the `headline` of a
+    finding and `why` hardware refuses it.
+    """
+
+    @property
+    def texts(self) -> Mapping[str, Texts]:
+        """Everything that the rule says, by the last part of its key."""
+        return {"title": self.title, "meaning": self.meaning, "cure": self.cure, **self.sentences}
+
+    def phrase(self, name: str, **values: Value) -> Phrase:
+        """One of its own sentences, whose whole key is `rules.<name of the rule>.<name>`."""
+        return Phrase(f"rules.{self.name}.{name}", **values)
 
 
 def sign(weight: float, *looks: Look, certain: bool = False) -> Sign:
@@ -116,7 +115,7 @@ class Said:
     argument: re.Pattern[str] | None
     devices: str
 
-    def __call__(self, report: Report) -> Reason | None:
+    def __call__(self, report: Report) -> Phrase | None:
         """What the message names."""
         if report.kind not in self.kinds or (self.devices and device_pattern(report.devices) != self.devices):
             return None
@@ -125,10 +124,10 @@ class Said:
         if self.argument is not None and not (report.argument and self.argument.search(report.argument)):
             return None
         if report.argument and (self.op or self.argument):
-            return because("argument", argument=report.argument, op=report.op or "?")
+            return Phrase("because.argument", argument=report.argument, op=report.op or "?")
         if self.devices and report.kind in ("same-device", "argument-device"):
-            return because("devices", devices=", ".join(report.devices))
-        return because("message", kind=report.kind)
+            return Phrase("because.devices", devices=", ".join(report.devices))
+        return Phrase("because.message", kind=report.kind)
 
 
 def said(kinds: str, *, op: str = "", argument: str = "", devices: str = "") -> Look:
@@ -141,9 +140,9 @@ def line(pattern: str) -> Look:
     """The failing statement, or what it called, shows this."""
     compiled = re.compile(pattern)
 
-    def look(report: Report) -> Reason | None:
+    def look(report: Report) -> Phrase | None:
         found = compiled.search(report.statement)
-        return because("line", text=_shown(found[0])) if found and found[0] else None
+        return Phrase("because.line", text=_shown(found[0])) if found and found[0] else None
 
     return look
 
@@ -152,9 +151,9 @@ def shown(pattern: str) -> Look:
     """Any printed source line shows this."""
     compiled = re.compile(pattern)
 
-    def look(report: Report) -> Reason | None:
+    def look(report: Report) -> Phrase | None:
         found = compiled.search(report.code)
-        return because("line", text=_shown(found[0])) if found and found[0] else None
+        return Phrase("because.line", text=_shown(found[0])) if found and found[0] else None
 
     return look
 
@@ -163,7 +162,7 @@ def at(pattern: str) -> Look:
     """The failing frame is in such a file or function, written `file:function`."""
     compiled = re.compile(pattern)
 
-    def look(report: Report) -> Reason | None:
+    def look(report: Report) -> Phrase | None:
         return None if report.at is None else _in_frame(compiled, report.at)
 
     return look
@@ -173,7 +172,7 @@ def inside(pattern: str, last: int = 0) -> Look:
     """Any frame, or one of the `last` ones, is in such a file or function, written `file:function`."""
     compiled = re.compile(pattern)
 
-    def look(report: Report) -> Reason | None:
+    def look(report: Report) -> Phrase | None:
         for frame in reversed(report.frames[-last:]):
             if (reason := _in_frame(compiled, frame)) is not None:
                 return reason
@@ -186,9 +185,9 @@ def anywhere(pattern: str) -> Look:
     """The paste says this somewhere."""
     compiled = re.compile(pattern, re.IGNORECASE)
 
-    def look(report: Report) -> Reason | None:
+    def look(report: Report) -> Phrase | None:
         found = compiled.search(report.words)
-        return because("words", text=_shown(found[0])) if found and found[0] else None
+        return Phrase("because.words", text=_shown(found[0])) if found and found[0] else None
 
     return look
 
@@ -196,8 +195,8 @@ def anywhere(pattern: str) -> Look:
 def after(kind: str) -> Look:
     """Another error of this kind came before."""
 
-    def look(report: Report) -> Reason | None:
-        return because("earlier", kind=kind) if kind in report.earlier else None
+    def look(report: Report) -> Phrase | None:
+        return Phrase("because.earlier", kind=kind) if kind in report.earlier else None
 
     return look
 
@@ -205,8 +204,8 @@ def after(kind: str) -> Look:
 def frameless() -> Look:
     """The paste shows no source line that could tell more."""
 
-    def look(report: Report) -> Reason | None:
-        return None if report.code else because("message", kind=report.kind)
+    def look(report: Report) -> Phrase | None:
+        return None if report.code else Phrase("because.message", kind=report.kind)
 
     return look
 
@@ -214,10 +213,10 @@ def frameless() -> Look:
 def framed() -> Look:
     """The paste shows the failing line, whatever it is."""
 
-    def look(report: Report) -> Reason | None:
+    def look(report: Report) -> Phrase | None:
         where = report.at
         return (
-            because("frame", file=where.file or "?", function=where.function or "?")
+            Phrase("because.frame", file=where.file or "?", function=where.function or "?")
             if where and report.statement
             else None
         )
@@ -235,11 +234,11 @@ def device_pattern(devices: tuple[str, ...]) -> str:
     return "gpus" if kinds and "cpu" not in kinds and len(set(devices)) > 1 else ""
 
 
-def _in_frame(pattern: re.Pattern[str], frame: Frame) -> Reason | None:
+def _in_frame(pattern: re.Pattern[str], frame: Frame) -> Phrase | None:
     where = f"{frame.file or ''}:{frame.function or ''}"
     if not pattern.search(where):
         return None
-    return because("frame", file=frame.file or "?", function=frame.function or "?")
+    return Phrase("because.frame", file=frame.file or "?", function=frame.function or "?")
 
 
 def _shown(text: str) -> str:

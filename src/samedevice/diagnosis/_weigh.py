@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from samedevice.diagnosis._rule import Hint, Reason, Rule, device_pattern
+from samedevice.diagnosis._rule import Hint, Rule, device_pattern
 from samedevice.diagnosis._scene import Scene
 from samedevice.diagnosis.paste import Report
 from samedevice.diagnosis.rules import CAUSES, rule_named
 from samedevice.findings import Confidence
+from samedevice.messages import Phrase
 
 UNDETERMINED = "undetermined"
 _CANDIDATES = 3
@@ -56,7 +57,7 @@ class Weighed:
 
     rule: Rule
     weight: float
-    reasons: tuple[Reason, ...]
+    reasons: tuple[Phrase, ...]
     certain: bool = False
     guilty: str | None = None
     strongest: float = 0.0
@@ -71,7 +72,7 @@ class Verdict:
     confidence: Confidence = "guess"
     candidates: tuple[Weighed, ...] = ()
     """Other causes, likeliest first."""
-    reasons: tuple[Reason, ...] = ()
+    reasons: tuple[Phrase, ...] = ()
     guilty: str | None = None
 
 
@@ -80,7 +81,7 @@ def weigh_report(report: Report) -> list[Weighed]:
     found = []
     for rule in CAUSES:
         weight, certain, spoken = 0.0, False, False
-        reasons: list[tuple[float, Reason]] = []
+        reasons: list[tuple[float, Phrase]] = []
         for sign in rule.signs:
             if (reason := sign.read(report)) is not None:
                 weight += sign.weight

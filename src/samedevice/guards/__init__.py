@@ -11,7 +11,7 @@ from samedevice.guards._guard import Guard
 from samedevice.guards._heal import Healing, heal
 from samedevice.guards._layers import add_layer, called_method
 from samedevice.guards._live import event_of
-from samedevice.guards._placement import Placement, placement
+from samedevice.guards._placement import Placement, Warned, placement
 
 __all__ = [
     "Alignment",
@@ -19,6 +19,7 @@ __all__ = [
     "Guard",
     "Healing",
     "Placement",
+    "Warned",
     "add_layer",
     "align",
     "called_method",

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import logging
 import re
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -17,9 +16,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from samedevice.errors import UsageError
 from samedevice.guards._hooks import hook_device, unwrapped
-from samedevice.guards._placement import amount, embedding_of, head_of
+from samedevice.guards._placement import embedding_of, head_of
 from samedevice.guards._sharing import Sharing
-from samedevice.messages import Language, say
+from samedevice.messages import Bytes, Phrase
 
 if TYPE_CHECKING:
     import torch
@@ -80,17 +79,13 @@ class Alignment:
     def __bool__(self) -> bool:
         return not self.moves
 
-    def __str__(self) -> str:
-        return "\n".join(self.lines())
-
-    def lines(self, language: Language = "en") -> list[str]:
-        """A line for each tensor in the wrong place, or one that says that all fit."""
+    def phrases(self) -> list[Phrase]:
+        """One for each tensor in the wrong place, or one that says that all fit."""
         if not self.moves:
-            return [say("align.fits", language, count=self.tensors, model=self.model)]
+            return [Phrase("align.fits", count=self.tensors, model=self.model)]
         return [
-            say(
+            Phrase(
                 "align.wanted",
-                language,
                 path=move.path,
                 source=move.source,
                 target=move.target,
@@ -109,24 +104,12 @@ class Alignment:
         }
 
 
-def check(batch: Any, model: torch.nn.Module, language: Language = "en") -> Alignment:
-    """Which tensors of `batch` are not where `model` wants them; moves nothing.
-
-    ```python
-    import torch
-    import samedevice as sd
-
-    model = torch.nn.Embedding(8, 4)
-    print(bool(sd.check({"input_ids": torch.tensor([1, 2])}, model)))  # True
-    ```
-
-    Raises `samedevice.errors.UsageError` when a tensor, or the model's entry, is on meta, and for a model
-    that is no module.
-    """
-    entries = Entries(model, language)
+def check(batch: Any, model: torch.nn.Module) -> Alignment:
+    """Which tensors of `batch` are not where `model` wants them; see `samedevice.check`."""
+    entries = Entries(model)
     found = [(path, tensor, *entries.wanted(path, name)) for path, name, tensor in tensors_of(batch)]
     moves = tuple(
-        _move(path, tensor, target, entry, language)
+        _move(path, tensor, target, entry)
         for path, tensor, target, entry in found
         if _misplaced(tensor, target)
     )
@@ -136,42 +119,24 @@ def check(batch: Any, model: torch.nn.Module, language: Language = "en") -> Alig
 def align(
     batch: _Batch,
     model: torch.nn.Module,
-    tell: Callable[[str], object] | None = None,
-    language: Language = "en",
+    speak: Callable[[Phrase], object],
+    warn: Callable[[Phrase], object],
 ) -> _Batch:
-    """`batch` with every tensor where `model` wants it: ids with the embedding, pixels with the vision tower,
-    labels with the logits.
-
-    ```python
-    import torch
-    import samedevice as sd
-
-    model = torch.nn.Embedding(8, 4)
-    batch = {"input_ids": torch.tensor([1, 2])}
-    print(sd.align(batch, model) is batch)  # True: everything fits already
-    ```
-
-    Takes mappings, BatchEncoding, dataclasses, tuples and lists, nested as they come, and leaves the caller's
-    own untouched. Each move is told to `tell` (`print`, say), or else logged on `samedevice` at INFO. What
-    the code reads on the host stays there, and so do caches where they are: each layer's part belongs with
-    its layer. What is no tensor, arrays of numpy too, is left alone.
-
-    Raises `samedevice.errors.UsageError` when a tensor, or the model's entry, is on meta, and for a model
-    that is no module.
+    """`batch` with every tensor where `model` wants it; see `samedevice.align`. `speak` is told each move,
+    `warn` what views of one memory are parted.
     """
-    entries = Entries(model, language)
-    speak = tell or logging.getLogger("samedevice").info
+    entries = Entries(model)
     for path, name, tensor in tensors_of(batch):
         entries.wanted(path, name)  # refuse before anything is moved
         if str(tensor.device) == "meta":
-            raise AlignError(say("align.meta", language, path=path))
+            raise AlignError(Phrase("align.meta", path=path))
 
     known: dict[tuple[int, str | None], torch.Tensor] = {}
     sharing = Sharing(
         [(path, tensor, entries.wanted(path, name)[0]) for path, name, tensor in tensors_of(batch)]
     )
     for paths in sharing.parted():
-        logging.getLogger("samedevice").warning("%s", say("align.parted", language, paths=", ".join(paths)))
+        warn(Phrase("align.parted", paths=", ".join(paths)))
 
     def place(path: str, name: str, tensor: torch.Tensor) -> torch.Tensor:
         target, entry = entries.wanted(path, name)
@@ -180,15 +145,14 @@ def align(
         if (id(tensor), target) in known:  # one tensor under two names stays one
             return known[id(tensor), target]
         assert target is not None
-        move = _move(path, tensor, target, entry, language)
+        move = _move(path, tensor, target, entry)
         speak(
-            say(
+            Phrase(
                 "align.moved",
-                language,
                 path=path,
                 source=move.source,
                 target=move.target,
-                amount=amount(move.nbytes),
+                amount=Bytes(move.nbytes),
                 reason=entry,
             ),
         )
@@ -202,9 +166,8 @@ def align(
 class Entries:
     """The entry points of a model and the device of each."""
 
-    def __init__(self, model: torch.nn.Module, language: Language = "en") -> None:
-        self._language = language
-        self._model = unwrapped(model, language)
+    def __init__(self, model: torch.nn.Module) -> None:
+        self._model = unwrapped(model)
         self.kind = type(self._model).__name__
         self._known: dict[str, tuple[str | None, str]] = {}
 
@@ -223,7 +186,7 @@ class Entries:
             self._known[entry] = self._find(entry, modules)
         device, module = self._known[entry]
         if device == "meta":
-            raise AlignError(say("align.meta-model", self._language, reason=module, model=self.kind))
+            raise AlignError(Phrase("align.meta-model", reason=module, model=self.kind))
         return device, module
 
     def _find(self, entry: str, pattern: re.Pattern[str] | None) -> tuple[str | None, str]:
@@ -271,9 +234,9 @@ def _misplaced(tensor: torch.Tensor, target: str | None) -> bool:
     return target is not None and str(tensor.device) != target
 
 
-def _move(path: str, tensor: torch.Tensor, target: str | None, entry: str, language: Language) -> Move:
+def _move(path: str, tensor: torch.Tensor, target: str | None, entry: str) -> Move:
     if str(tensor.device) == "meta":
-        raise AlignError(say("align.meta", language, path=path))
+        raise AlignError(Phrase("align.meta", path=path))
     return Move(path, str(tensor.device), str(target), tensor.numel() * tensor.element_size(), entry)
 
 

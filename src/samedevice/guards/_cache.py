@@ -15,12 +15,12 @@ import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
+from samedevice.findings import Renderer
 from samedevice.guards._compiled import breaking, eagerly, untraced
 from samedevice.guards._hooks import hook_device
 from samedevice.guards._layers import Layer, add_layer
-from samedevice.guards._placement import amount
 from samedevice.guards._repairs import Repairs
-from samedevice.messages import Language, say
+from samedevice.messages import Bytes, Phrase
 
 if TYPE_CHECKING:
     import torch
@@ -36,9 +36,9 @@ class CacheParted(RuntimeError):
 class CacheGuard:
     """What `sd.guard_cache` returns: `remove()` takes it off again."""
 
-    def __init__(self, block: str, language: Language = "en") -> None:
+    def __init__(self, block: str, renderer: Renderer) -> None:
         self.block = block
-        self.language = language
+        self.renderer = renderer
         self.moves: dict[str, int] = {}
         """In how many calls each part of the cache was elsewhere, by its path."""
         self._undo: list[Callable[[], None]] = []
@@ -50,50 +50,20 @@ class CacheGuard:
 
 
 def guard_cache(
-    block: torch.nn.Module, on_parted: Literal["move", "raise"] = "move", language: Language = "en"
+    block: torch.nn.Module, on_parted: Literal["move", "raise"], renderer: Renderer
 ) -> CacheGuard:
-    """Keep the cache that `block` is called with on the device of the block.
-
-    ```python
-    import torch
-    import samedevice as sd
-
-    class Block(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.key = torch.nn.Linear(2, 2)
-
-        def forward(self, x, past=None):
-            return torch.cat([past, self.key(x)])
-
-    with sd.machine("1x24GB"):
-        block = Block().to("cuda:0")
-        handle = sd.guard_cache(block)
-        print(block(torch.ones(1, 2, device="cuda:0"), past=torch.ones(3, 2)).shape)
-        print(handle.moves)  # {'past': 1}
-    ```
-
-    Looks at the arguments that are caches by name (`past_key_value`, `layer_past`, `cache`, ...) or by class
-    (`...Cache`): tensors, tuples, dictionaries and cache objects, static, hybrid and quantized ones as far as
-    their parts are tensors. Where a part is elsewhere, each operator of the block that torch would refuse
-    gets a copy of what it reads (`heal`), and `samedevice` logs the part once. The cache itself stays where
-    it is, and what the block writes to it is in it. With `on_parted="raise"` it raises a RuntimeError that
-    names the part instead.
-
-    A block of `tensor_parallel`, which is what Petals serves (`backend.module`), is guarded shard by shard,
-    each with the part of the cache that is its own.
-    """
+    """A guard on the cache that `block` is called with; see `samedevice.guard_cache`."""
     if on_parted not in ("move", "raise"):
         raise ValueError(f'on_parted is "move" or "raise", not {on_parted!r}')
     import inspect
 
     # A server calls the forward of the wrapper, which runs no hook; the wrapper calls its shards.
     shards: list[torch.nn.Module] = list(getattr(block, "module_shards", ())) or [block]
-    guard = CacheGuard(type(shards[0]).__name__, language)
+    guard = CacheGuard(type(shards[0]).__name__, renderer)
     names = tuple(inspect.signature(shards[0].forward).parameters)
 
     def layer_of(shard: torch.nn.Module) -> Layer:
-        repairs = Repairs(shard, language, speaks=False)
+        repairs = Repairs(shard, renderer, speaks=False)
 
         def layer(forward: Callable[..., Any]) -> Callable[..., Any]:
             def kept(*args: Any, **kwargs: Any) -> Any:
@@ -136,15 +106,14 @@ def _elsewhere(guard: CacheGuard, on_parted: str, device: str, name: str, value:
     ]
     for path, tensor in found:
         if on_parted == "raise":
-            text = say(
+            parted = Phrase(
                 "cache.parted",
-                guard.language,
                 path=path,
                 block=guard.block,
                 source=str(tensor.device),
                 target=device,
             )
-            raise CacheParted(text)
+            raise CacheParted(guard.renderer.text(parted))
         _tell(guard, path, tensor, device)
     return len(found)
 
@@ -169,14 +138,13 @@ def _tensors(value: Any, path: str, depth: int) -> Iterator[tuple[str, torch.Ten
 def _tell(guard: CacheGuard, path: str, value: torch.Tensor, device: str) -> None:
     guard.moves[path] = guard.moves.get(path, 0) + 1
     if guard.moves[path] == 1:
-        held = amount(value.numel() * value.element_size())
-        text = say(
+        held = value.numel() * value.element_size()
+        moved = Phrase(
             "cache.moved",
-            guard.language,
             path=path,
             block=guard.block,
             source=str(value.device),
             target=device,
-            amount=held,
+            amount=Bytes(held),
         )
-        logging.getLogger("samedevice").warning("%s", text)
+        logging.getLogger("samedevice").warning("%s", guard.renderer.text(moved))

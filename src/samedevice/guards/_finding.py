@@ -12,7 +12,7 @@ from samedevice.events import EventKind
 from samedevice.findings import Finding
 from samedevice.guards._live import event_of
 from samedevice.guards._replay import ReplayError, replayed
-from samedevice.messages import Language, say
+from samedevice.messages import Phrase
 
 if TYPE_CHECKING:
     import torch
@@ -20,23 +20,22 @@ if TYPE_CHECKING:
 
 def findings_of(
     error: BaseException,
-    language: Language = "en",
     model: torch.nn.Module | None = None,
     replay: bool = False,
-) -> list[Finding]:
+) -> list[Finding[Phrase]]:
     """What an exception means; `model` names parameters where no frame of a module does, `replay` looks for
     birthplaces.
     """
-    findings = explain_text("".join(traceback.format_exception(error)), language)
+    findings = explain_text("".join(traceback.format_exception(error)))
     event = event_of(error, model)
     if event is None:
-        return [_of_environment(finding, language) for finding in findings]
+        return [_of_environment(finding) for finding in findings]
     if replay and event.kind is EventKind.MISMATCH and not any(operand.made for operand in event.operands):
         try:
-            event = replayed(error, event, language)
+            event = replayed(error, event)
         except ReplayError as reason:
-            event = replace(event, notes=(*event.notes, say("replay.none", language, reason=str(reason))))
-    live = judge(event, language=language)
+            event = replace(event, notes=(*event.notes, Phrase("replay.none", reason=reason.why)))
+    live = judge(event)
     said = next((finding for finding in findings if finding.cause != UNDETERMINED), None)
     if said is not None and _surer(said, live):
         # What the text says is surer; what the frames hold still names the tensors.
@@ -53,10 +52,9 @@ def findings_of(
 
 def device_finding(
     error: BaseException,
-    language: Language = "en",
     model: torch.nn.Module | None = None,
     replay: bool = False,
-) -> Finding | None:
+) -> Finding[str | Phrase] | None:
     """The finding of an exception that has to do with devices; None for any other."""
     known = getattr(error, "finding", None)
     if isinstance(known, Finding):
@@ -64,7 +62,7 @@ def device_finding(
     if not isinstance(error, Exception):
         return None
     speaks = event_of(error, model) is not None
-    for finding in findings_of(error, language, model, replay):
+    for finding in findings_of(error, model, replay):
         told = finding.kind not in (None, "unknown-message") and (
             finding.cause != UNDETERMINED or finding.code == "SD104"
         )
@@ -73,7 +71,7 @@ def device_finding(
     return None
 
 
-def _of_environment(finding: Finding, language: Language) -> Finding:
+def _of_environment(finding: Finding[Phrase]) -> Finding[Phrase]:
     """A finding that says what is lacking here, where it is about CUDA and this process has none: that is no
     fault of a script.
     """
@@ -81,7 +79,6 @@ def _of_environment(finding: Finding, language: Language) -> Finding:
     if finding.kind != "cuda-not-compiled" or torch is None or torch.cuda.is_available():
         return finding
     version, built = str(torch.__version__), torch.version.cuda
-    key = "no-cuda-build" if built is None else "no-cuda-device"
     rule = rule_named("hardware-or-driver")
     others = [cause for cause in (finding.cause, *finding.candidates) if cause != rule.name]
     return replace(
@@ -90,13 +87,17 @@ def _of_environment(finding: Finding, language: Language) -> Finding:
         cause=rule.name,
         confidence="certain",
         candidates=tuple(others),
-        title=say(f"title.{key}", language),
-        reasons=(say(f"because.{key}", language, version=version, built=str(built)),),
-        cure=say("cure.no-cuda-build" if built is None else "cure.no-cuda-device", language),
+        title=Phrase("title.no-cuda-build" if built is None else "title.no-cuda-device"),
+        reasons=(
+            Phrase("because.no-cuda-build", version=version)
+            if built is None
+            else Phrase("because.no-cuda-device", version=version, built=built),
+        ),
+        cure=Phrase("cure.no-cuda-build" if built is None else "cure.no-cuda-device"),
         fixes=(),
     )
 
 
-def _surer(one: Finding, other: Finding) -> bool:
+def _surer(one: Finding[Phrase], other: Finding[Phrase]) -> bool:
     order = ("guess", "likely", "certain")
     return other.cause == UNDETERMINED or order.index(one.confidence) > order.index(other.confidence)

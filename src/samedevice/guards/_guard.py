@@ -14,10 +14,10 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar
 
-from samedevice.findings import Finding
+from samedevice.findings import Finding, Renderer
 from samedevice.guards._finding import device_finding
 from samedevice.guards._ranks import agree
-from samedevice.messages import Language, say
+from samedevice.messages import Phrase
 from samedevice.provenance import trim
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
-Describe = Callable[[Finding, Language], str]
 
 
 class Guard:
@@ -34,13 +33,11 @@ class Guard:
     def __init__(
         self,
         model: torch.nn.Module | None,
-        describe: Describe,
-        language: Language = "en",
+        renderer: Renderer,
         replay: bool = False,
     ) -> None:
         self._model = model
-        self._describe = describe
-        self._language = language
+        self._renderer = renderer
         self._replay = replay
 
     def __enter__(self) -> Self:
@@ -66,14 +63,15 @@ class Guard:
 
         return guarded
 
-    def explain(self, error: BaseException) -> Finding | None:
+    def explain(self, error: BaseException) -> Finding[str] | None:
         """Attach the finding and its note to an exception that has to do with devices, once."""
         with suppress(Exception):
             if hasattr(error, "finding"):
                 return None
-            finding = device_finding(error, self._language, self._model, self._replay)
-            if finding is None:
+            judged = device_finding(error, self._model, self._replay)
+            if judged is None:
                 return None
+            finding = self._renderer.finding(judged)
             error.finding = finding  # type: ignore[attr-defined] # ours, on torch's own exception
             error.add_note(self._note(finding))
             return finding
@@ -104,11 +102,12 @@ class Guard:
         sys.excepthook, threading.excepthook = hook, hook_in_thread
         return remove
 
-    def _note(self, finding: Finding) -> str:
+    def _note(self, finding: Finding[str]) -> str:
         agreed = agree(finding)
         if not agreed.speaks:
-            return say("guard.other-rank", self._language, code=finding.code, cause=finding.cause)
-        text = self._describe(finding, self._language).rstrip()
+            return self._renderer.text(Phrase("guard.other-rank", code=finding.code, cause=finding.cause))
+        text = self._renderer.block(finding).rstrip()
         if len(agreed.ranks) > 1:
-            text += "\n  " + say("note.ranks", self._language, ranks=", ".join(map(str, agreed.ranks)))
+            ranks = Phrase("note.ranks", ranks=", ".join(map(str, agreed.ranks)))
+            text += f"\n  {self._renderer.text(ranks)}"
         return text

@@ -26,7 +26,7 @@ from contextlib import ExitStack
 from types import FrameType, FunctionType, TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from samedevice.findings import Finding
+from samedevice.findings import Finding, Renderer
 from samedevice.guards._compiled import (
     as_written,
     breaking,
@@ -40,7 +40,7 @@ from samedevice.guards._hooks import device_map_of, unwrapped
 from samedevice.guards._layers import Layer, add_layer, called_method
 from samedevice.guards._live import event_of
 from samedevice.guards._repairs import HealRefusedError, Repair, Repairs, world
-from samedevice.messages import Language, say
+from samedevice.messages import Phrase
 
 if TYPE_CHECKING:
     import torch
@@ -56,10 +56,10 @@ _REPLICAS = ("DataParallel", "DistributedDataParallel")
 class Healing:
     """What `sd.heal` returns: what was repaired, and `remove()`."""
 
-    def __init__(self, model: torch.nn.Module | None, language: Language = "en") -> None:
+    def __init__(self, model: torch.nn.Module | None, renderer: Renderer) -> None:
         self._model = model
-        self._language = language
-        self._repairs = Repairs(model, language, self._keep_mode_around)
+        self._renderer = renderer
+        self._repairs = Repairs(model, renderer, self._keep_mode_around)
         self._settled: set[Any] = set()
         """Kinds of calls that are no longer watched."""
         self._quiet: dict[Any, int] = {}
@@ -108,7 +108,7 @@ class Healing:
         return self._repairs.made
 
     @property
-    def findings(self) -> list[Finding]:
+    def findings(self) -> list[Finding[str]]:
         """What was healed, as findings, each statement once."""
         return list({(each.finding.at, each.finding.op): each.finding for each in self.repairs}.values())
 
@@ -176,12 +176,12 @@ class Healing:
         elif full and not self._as_written and _is_compiled(self._model):
             self._as_written = True
             logging.getLogger("samedevice").warning(
-                "%s", say("heal.full-graph", self._language, model=type(self._model).__name__)
+                "%s", self._renderer.text(Phrase("heal.full-graph", model=type(self._model).__name__))
             )
             return True
         elif kind in self._settled:  # a branch that was not seen yet: the next call of this kind learns it
             self._settled.discard(kind)
-            error.add_note(say("heal.next-call", self._language))
+            error.add_note(self._renderer.text(Phrase("heal.next-call")))
         return False
 
     def _learn(
@@ -257,43 +257,21 @@ class _Watched(threading.local):
     """The method of a call that runs and is watched, if any."""
 
 
-def heal(model: torch.nn.Module | None = None, language: Language = "en") -> Healing:
-    """Repair device mismatches of `model` while it runs: opt-in, logged, removable, and never at the price of
-    other numbers.
-
-    ```python
-    import torch
-    import samedevice as sd
-
-    with sd.machine("2x24GB"):
-        model = torch.nn.Embedding(8, 4, device="cuda:1")
-        healing = sd.heal(model)
-        print(model(torch.tensor([1], device="cuda:0")).device)  # cuda:1
-        healing.remove()
-    ```
-
-    An operator that torch refuses is diagnosed, and made again with a copy of the operand that is in the
-    wrong place; the copy lives for this one operator, and nothing else sees it. Each statement is logged once
-    on `samedevice`, as a warning, and `healing.repairs` has them. `healing.diffs()` shows the permanent
-    changes where a diff can, `healing.remove()` takes everything off.
-
-    Raises `samedevice.errors.UsageError` for a model that is replicated, and for one that a device map
-    spreads in a job of several processes. What would hide a wrong result (optimizer state, weights without
-    values, generators) is not healed: torch's exception comes out, with the finding and the reason on it.
-    """
+def heal(model: torch.nn.Module | None, renderer: Renderer) -> Healing:
+    """Repairs of `model` while it runs, of everything without one; see `samedevice.heal`."""
     if model is None:
-        return Healing(None, language)
-    unwrapped(model, language)  # refuses what is no module
+        return Healing(None, renderer)
+    unwrapped(model)  # refuses what is no module
     kind = type(model).__name__
     if kind in _REPLICAS or getattr(model, "_is_replica", False):
-        raise HealRefusedError(say("heal.replicas", language, model=kind))
+        raise HealRefusedError(Phrase("heal.replicas", model=kind))
     processes = world()
     if processes > 1 and (
         len(set(device_map_of(model).values())) > 1
         or len({str(each.device) for each in model.parameters()}) > 1
     ):
-        raise HealRefusedError(say("heal.launcher", language, model=kind, world=processes))
-    return Healing(model, language)
+        raise HealRefusedError(Phrase("heal.launcher", model=kind, world=processes))
+    return Healing(model, renderer)
 
 
 def methods_of(model: torch.nn.Module) -> list[str]:

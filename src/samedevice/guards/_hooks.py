@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from samedevice.errors import UsageError
-from samedevice.messages import Language, say
+from samedevice.messages import Phrase
 
 if TYPE_CHECKING:
     import torch
@@ -63,14 +63,14 @@ def device_name(device: Any) -> str:
     return f"cuda:{device}" if isinstance(device, int) else str(device)
 
 
-def unwrapped(model: torch.nn.Module, language: Language = "en") -> torch.nn.Module:
+def unwrapped(model: torch.nn.Module) -> torch.nn.Module:
     """The model inside the wrappers of torch: compiled, replicated. Raises `UsageError` for what is no
     module.
     """
     import torch
 
     if not isinstance(model, torch.nn.Module):
-        raise UsageError(say("model.no-module", language, kind=type(model).__name__))
+        raise UsageError(Phrase("model.no-module", kind=type(model).__name__))
     while True:
         inner = model._modules.get("_orig_mod")
         if inner is None and type(model).__name__ in ("DataParallel", "DistributedDataParallel"):

@@ -18,8 +18,9 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from samedevice.findings import Renderer
 from samedevice.guards._align import tensors_of
-from samedevice.messages import Language, say
+from samedevice.messages import Phrase
 
 if TYPE_CHECKING:
     import torch
@@ -154,6 +155,10 @@ def _has(tensor: torch.Tensor, name: str) -> bool:
 class Reached(Exception):
     """A copy, or its memory, got out of the one operator; nothing has been handed on."""
 
+    def __init__(self, why: Phrase) -> None:
+        super().__init__(why)
+        self.why = why
+
 
 @dataclass(slots=True)
 class _Original:
@@ -176,9 +181,9 @@ class _Own:
 class Lending:
     """The copies of one call, and what of them may not be seen."""
 
-    def __init__(self, target_of: Callable[[torch.Tensor], torch.device], language: Language = "en") -> None:
+    def __init__(self, target_of: Callable[[torch.Tensor], torch.device], renderer: Renderer) -> None:
         self._target_of = target_of
-        self._language = language
+        self._renderer = renderer
         self._copies: dict[int, tuple[torch.Tensor, torch.Tensor, int | None]] = {}
         """Original, copy and the copy's count of writes, by the original."""
         self._lent: dict[int, tuple[torch.Tensor, torch.device]] = {}
@@ -241,7 +246,7 @@ class Lending:
         if (
             torch.is_grad_enabled()
         ):  # the copy would be kept by the graph of the gradients, where nobody watches it
-            raise RuntimeError(say("heal.graph-of-gradients", self._language))
+            raise RuntimeError(self._renderer.text(Phrase("heal.graph-of-gradients")))
         copy = copied(kept.tensor, kept.target)
         return copy.as_strided(*kept.layout) if kept.layout else copy
 
@@ -249,10 +254,10 @@ class Lending:
         """Raises `Reached` when a result shares memory with a copy, or a copy was written to."""
         for _, copy, version in self._copies.values():
             if _version(copy) != version:
-                raise Reached(say("heal.copy-written", self._language))
+                raise Reached(Phrase("heal.copy-written"))
         for _, _, tensor in tensors_of(result):
             if any(part in self._lent for part in memories(tensor)):
-                raise Reached(say("heal.copy-returned", self._language))
+                raise Reached(Phrase("heal.copy-returned"))
 
 
 def _version(tensor: torch.Tensor) -> int | None:

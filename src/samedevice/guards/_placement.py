@@ -6,18 +6,16 @@ without any.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from samedevice.guards._hooks import device_map_of, hook_device, mapped, offloads, unwrapped
-from samedevice.messages import Language, say
+from samedevice.messages import Bytes, Phrase
 
 if TYPE_CHECKING:
     import torch
 
-SCHEMA = 1
 OFFLOADED = "offloaded"
 _NAMED = 4
 """Names that a warning lists before it counts the rest."""
@@ -39,6 +37,16 @@ class Part:
     count: int = 1
 
 
+_SAID = {
+    "split-block": "placement.split-block",
+    "tied-apart": "placement.tied-apart",
+    "meta-left": "placement.meta-left",
+    "no-hooks": "placement.no-hooks",
+    "inputs-not-moved": "placement.inputs-not-moved",
+    "own-without-hook": "placement.own-without-hook",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Warned:
     """Something about the placement that will fail, or that surprises."""
@@ -49,17 +57,18 @@ class Warned:
     modules: tuple[str, ...]
     values: tuple[tuple[str, str], ...] = ()
 
-    def text(self, language: Language = "en") -> str:
-        """The sentence for people."""
+    @property
+    def phrase(self) -> Phrase:
+        """What is to be said."""
         shown = ", ".join(self.modules[:_NAMED]) + (
             f", +{len(self.modules) - _NAMED}" if len(self.modules) > _NAMED else ""
         )
-        return say(f"placement.{self.name}", language, modules=shown, **dict(self.values))
+        return Phrase(_SAID[self.name], modules=shown, **dict(self.values))
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """What `sd.placement` returns; `print` shows it as a table."""
+    """Where everything of a model is."""
 
     model: str
     parts: tuple[Part, ...]
@@ -71,76 +80,22 @@ class Placement:
     device_map: Mapping[str, str]
     warnings: tuple[Warned, ...]
 
-    def __str__(self) -> str:
-        from samedevice.guards._table import placement_text
-
-        return placement_text(self)
-
-    def __rich__(self) -> Any:
-        from samedevice.guards._table import placement_table
-
-        return placement_table(self)
-
-    def lines(self, language: Language = "en") -> list[str]:
-        """One line for each device: its bytes and what it holds."""
-        found = []
-        for device, nbytes in self.devices.items():
-            names = ", ".join(part.module for part in self.parts if part.device == device)
-            found.append(
-                say(
-                    "placement.line",
-                    language,
-                    model=self.model,
-                    device=device,
-                    amount=amount(nbytes),
-                    modules=names,
-                )
+    def phrases(self) -> list[Phrase]:
+        """One for each device: its bytes and what it holds."""
+        return [
+            Phrase(
+                "placement.line",
+                model=self.model,
+                device=device,
+                amount=Bytes(nbytes),
+                modules=", ".join(part.module for part in self.parts if part.device == device),
             )
-        return found
-
-    def log(
-        self, logger: logging.Logger | None = None, level: int = logging.INFO, language: Language = "en"
-    ) -> None:
-        """Log one line for each device, and each warning as a warning; on the logger `samedevice` unless
-        another is given.
-        """
-        chosen = logger or logging.getLogger("samedevice")
-        for line in self.lines(language):
-            chosen.log(level, "%s", line)
-        for warned in self.warnings:
-            chosen.warning("%s", warned.text(language))
-
-    def as_json(self) -> dict[str, Any]:
-        """The placement as a JSON object."""
-        return {
-            "schema": SCHEMA,
-            "model": self.model,
-            "devices": dict(self.devices),
-            "parts": [asdict(part) for part in self.parts],
-            "tied": [list(names) for names in self.tied],
-            "hooks": self.hooks,
-            "device_map": dict(self.device_map),
-            "warnings": [
-                {"name": each.name, "modules": list(each.modules), "text": each.text()}
-                for each in self.warnings
-            ],
-        }
+            for device, nbytes in self.devices.items()
+        ]
 
 
 def placement(model: torch.nn.Module) -> Placement:
-    """Where everything of `model` is: modules, devices, bytes, tied groups, hooks, and what will not work.
-
-    ```python
-    import torch
-    import samedevice as sd
-
-    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 4))
-    print(sd.placement(model).devices)  # {'cpu': 160}
-    ```
-
-    `print(sd.placement(model))` shows a table, `.warnings` are in it and in the data, `.log()` writes a line
-    for each device, `.as_json()` is the whole as a document.
-    """
+    """Where everything of `model` is; see `samedevice.placement`."""
     model = unwrapped(model)
     return Placement(
         model=type(model).__name__,
@@ -151,14 +106,6 @@ def placement(model: torch.nn.Module) -> Placement:
         device_map=device_map_of(model),
         warnings=tuple(_warnings(model)),
     )
-
-
-def amount(nbytes: int) -> str:
-    """Bytes for people."""
-    for size, unit in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
-        if nbytes >= size:
-            return f"{nbytes / size:.2f} {unit}"
-    return f"{nbytes} B"
 
 
 def place_of(module: torch.nn.Module, tensor: torch.Tensor, *, inherited: bool = False) -> str:

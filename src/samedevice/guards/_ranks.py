@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from samedevice.findings import Finding
+from samedevice.messages import Phrase
 
 LISTENS = 5.0
 """Seconds that the first rank waits for others with the same finding."""
@@ -48,7 +49,7 @@ class Agreement:
     """Ranks that have it, when this one speaks and there are several in the job."""
 
 
-def agree(finding: Finding, listens: float = LISTENS, limit: float = LIMIT) -> Agreement:
+def agree(finding: Finding[str | Phrase], listens: float = LISTENS, limit: float = LIMIT) -> Agreement:
     """Whether this rank of the running job tells the finding; without a job, it does."""
     job = _job()
     if job is None:
@@ -66,7 +67,12 @@ def agree(finding: Finding, listens: float = LISTENS, limit: float = LIMIT) -> A
 
 
 def agree_through(
-    store: Store, rank: int, world: int, finding: Finding, listens: float = LISTENS, limit: float = LIMIT
+    store: Store,
+    rank: int,
+    world: int,
+    finding: Finding[str | Phrase],
+    listens: float = LISTENS,
+    limit: float = LIMIT,
 ) -> Agreement:
     """The same through a given store."""
     line = finding.at and f"{finding.at.file}:{finding.at.line}"

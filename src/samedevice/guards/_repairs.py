@@ -20,16 +20,15 @@ from typing import TYPE_CHECKING, Any
 from samedevice.diagnosis import fix_at_use, judge
 from samedevice.errors import UsageError
 from samedevice.events import Event, EventKind
-from samedevice.findings import Finding
+from samedevice.findings import Finding, Renderer
 from samedevice.guards._align import rebuilt, tensors_of
 from samedevice.guards._compiled import is_recorded
 from samedevice.guards._lent import Lending, Reached, can_be_lent, saving_is_watched
 from samedevice.guards._live import event_of
 from samedevice.guards._operators import is_python, named_tensors, operator_name, operator_of
-from samedevice.guards._placement import amount
 from samedevice.guards._rehearsal import refusal_of
 from samedevice.guards._stale import target_of
-from samedevice.messages import Language, say
+from samedevice.messages import Bytes, Phrase
 from samedevice.provenance import FrameFilter, variables_of
 
 if TYPE_CHECKING:
@@ -62,7 +61,7 @@ class HealRefusedError(UsageError):
 class Repair:
     """One statement that is healed."""
 
-    finding: Finding
+    finding: Finding[str]
     operand: str
     source: str
     target: str
@@ -90,14 +89,14 @@ class Repairs:
     def __init__(
         self,
         model: torch.nn.Module | None,
-        language: Language = "en",
+        renderer: Renderer,
         learn: Callable[[FrameType], None] = lambda _: None,
         speaks: bool = True,
     ) -> None:
         import torch
 
         self._model = model
-        self.language = language
+        self.renderer = renderer
         self._learn = learn
         self._speaks = speaks
         modules = model.named_modules() if model is not None else ()
@@ -147,27 +146,23 @@ class Repairs:
             event = event_of(error, self._model, call.frame, call.named)
             if event is not None:
                 finding = judge(event)
-                self.refuse(
-                    error,
-                    finding,
-                    _unhealed(finding, event, call, self.language) or say("heal.partly-done", self.language),
-                )
+                self.refuse(error, finding, _unhealed(finding, event, call) or Phrase("heal.partly-done"))
 
     # -- what calls need
 
     def say_recorded(self, error: Exception) -> None:
         """Say on an error that a graph is recorded, and nothing is learned then."""
-        note = say("heal.recorded", self.language)
+        note = self.renderer.text(Phrase("heal.recorded"))
         if event_of(error, self._model) is not None and note not in getattr(error, "__notes__", ()):
             error.add_note(note)
 
-    def refuse(self, error: Exception, finding: Finding, reason: str) -> None:
+    def refuse(self, error: Exception, finding: Finding[Phrase], reason: Phrase) -> None:
         """Put the finding and the reason on an error, once."""
         if not hasattr(error, "finding"):
-            error.finding = finding  # type: ignore[attr-defined] # ours, on torch's own exception
-            error.add_note(say("heal.not-healed", self.language, reason=reason))
+            error.finding = self.renderer.finding(finding)  # type: ignore[attr-defined] # ours, on torch's own exception
+            error.add_note(self.renderer.text(Phrase("heal.not-healed", reason=reason)))
 
-    def remember(self, call: _Call, plan: _Plan, event: Event, finding: Finding) -> None:
+    def remember(self, call: _Call, plan: _Plan, event: Event, finding: Finding[Phrase]) -> None:
         """Make the statement's next calls at once as this one, and say so."""
         if len(self._plans) >= _PLANS_AT_MOST:
             self._plans.clear()
@@ -190,7 +185,9 @@ class Repairs:
         """What was learned of the call does not hold."""
         self._plans.pop(call.key, None)
 
-    def _say(self, call: _Call, plan: _Plan, finding: Finding, stale: list[tuple[str, torch.Tensor]]) -> None:
+    def _say(
+        self, call: _Call, plan: _Plan, finding: Finding[Phrase], stale: list[tuple[str, torch.Tensor]]
+    ) -> None:
         module = self.module_at(call.frame)
         where = self._names.get(id(module)) or finding.module or (finding.at.function if finding.at else "?")
         held = sum(tensor.numel() * tensor.element_size() for _, tensor in stale)
@@ -202,23 +199,22 @@ class Repairs:
             for each in self.made
             if (each.finding.at, each.operand, each.module) != (finding.at, operand, where)
         ]
-        self.made.append(Repair(finding, operand, source, target, held, where))
+        self.made.append(Repair(self.renderer.finding(finding), operand, source, target, held, where))
         at = finding.at
         if (spot := (at and (at.file, at.line), operand)) in self._logged or not self._speaks:
             return
         self._logged.add(spot)
-        told = say(
+        told = Phrase(
             "heal.moved",
-            self.language,
             at=f"{at.file}:{at.line}" if at else "?",
             operand=operand,
             source=source,
             target=target,
-            amount=amount(held),
+            amount=Bytes(held),
             cause=finding.cause,
             module=where,
         )
-        logging.getLogger("samedevice").warning("%s", told)
+        logging.getLogger("samedevice").warning("%s", self.renderer.text(told))
 
     def site(self, frame: FrameType) -> Any:
         """The statement of the script that runs."""
@@ -241,7 +237,7 @@ class Repairs:
         """The event that a refusal amounts to."""
         return event_of(error, self._model, call.frame, call.named)
 
-    def decide(self, error: Exception, call: _Call) -> tuple[torch.device, Event, Finding] | None:
+    def decide(self, error: Exception, call: _Call) -> tuple[torch.device, Event, Finding[Phrase]] | None:
         """Where the refused call is to run; None, and the reason on the error, when it is not ours to
         heal.
         """
@@ -249,10 +245,10 @@ class Repairs:
         if event is None:
             return None
         finding = judge(event)
-        reason = _unhealed(finding, event, call, self.language)
+        reason = _unhealed(finding, event, call)
         target = None if reason else target_of(finding, event, call.named, call.written_tensors)
         if target is None:
-            self.refuse(error, finding, reason or say("heal.unclear", self.language))
+            self.refuse(error, finding, reason or Phrase("heal.unclear"))
             return None
         return target, event, finding
 
@@ -329,7 +325,7 @@ class _Call:
             try:
                 result = self._lent(plan, tried=self.only_reads)
             except Reached as reached:
-                self._repairs.refuse(error, finding, str(reached))
+                self._repairs.refuse(error, finding, reached.why)
                 return ()
             except (RuntimeError, NotImplementedError) as refused:
                 if self._repairs.event_of(refused, self) is None:
@@ -337,7 +333,7 @@ class _Call:
                 continue
             self._repairs.remember(self, plan, event, finding)
             return (result,)
-        self._repairs.refuse(error, finding, say("heal.unclear", self._repairs.language))
+        self._repairs.refuse(error, finding, Phrase("heal.unclear"))
         return ()
 
     def made(self, plan: _Plan) -> Any:
@@ -350,7 +346,7 @@ class _Call:
             )
         except Reached as reached:
             self._repairs.forget(self)
-            raise HealRefusedError(str(reached)) from None
+            raise HealRefusedError(self._repairs.renderer.text(reached.why)) from None
         except (RuntimeError, NotImplementedError) as error:
             self._repairs.forget(self)
             self._repairs.leave(error, self.function, self.args, self.kwargs)
@@ -373,7 +369,7 @@ class _Call:
         """The result with copies lent; raises `Reached` when one gets out of the operator, and what torch
         raises.
         """
-        lending = Lending(lambda tensor: self.target_of(plan, tensor), self._repairs.language)
+        lending = Lending(lambda tensor: self.target_of(plan, tensor), self._repairs.renderer)
         args, kwargs = rebuilt(self.args, lending.place), rebuilt(self.kwargs, lending.place)
         if not tried and (refused := refusal_of(self.function, args, kwargs, self.written)) is not None:
             raise refused
@@ -385,8 +381,8 @@ class _Call:
         return result
 
 
-def _unhealed(finding: Finding, event: Event, call: _Call, language: Language) -> str:
-    """Why a refused call is not made again; empty when it may be."""
+def _unhealed(finding: Finding[Phrase], event: Event, call: _Call) -> Phrase | None:
+    """Why a refused call is not made again; None when it may be."""
     refused = finding.cause in REFUSED_CAUSES
     if finding.cause == "optimizer-state-on-other-device" and not _in_optimizer(call.frame):
         refused = False  # a kept average, say: its own device is where it is written
@@ -395,15 +391,15 @@ def _unhealed(finding: Finding, event: Event, call: _Call, language: Language) -
         or event.kind is not EventKind.MISMATCH
         or any(tensor.device.type == "meta" for _, tensor in call.named)
     ):
-        return say("heal.cause", language, cause=finding.cause if refused else event.kind.value)
+        return Phrase("heal.cause", cause=finding.cause if refused else event.kind.value)
     if is_python(call.function) or operator_of(call.function) is None:
-        return say("heal.partly-done", language)
+        return Phrase("heal.partly-done")
     if not all(can_be_lent(tensor) for _, tensor in call.named):
-        return say("heal.kind", language)
+        return Phrase("heal.kind")
     processes = max(event.processes, world())
     if processes > 1 and len({device for each in event.running[-1:] for device in each.below}) > 1:
-        return say("heal.launcher", language, model=event.running[-1].kind, world=str(processes))
-    return "" if len({tensor.device for _, tensor in call.named}) > 1 else say("heal.unclear", language)
+        return Phrase("heal.launcher", model=event.running[-1].kind, world=processes)
+    return None if len({tensor.device for _, tensor in call.named}) > 1 else Phrase("heal.unclear")
 
 
 def _beside(written: Sequence[Any], values: Sequence[Any]) -> dict[int, torch.device]:

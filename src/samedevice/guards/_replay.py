@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from samedevice.events import Event
 from samedevice.machines import parse_machine
-from samedevice.messages import Language, say
+from samedevice.messages import Bytes, Phrase
 from samedevice.provenance import variables_of
 
 if TYPE_CHECKING:
@@ -44,7 +44,11 @@ _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 
 
 class ReplayError(Exception):
-    """Why there is no replay."""
+    """There is no replay, and why."""
+
+    def __init__(self, why: Phrase) -> None:
+        super().__init__(why)
+        self.why = why
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +64,6 @@ class _Call:
 def replayed(
     error: BaseException,
     event: Event,
-    language: Language = "en",
     seconds: float = SECONDS,
     memory: int = MEMORY,
 ) -> Event:
@@ -68,12 +71,12 @@ def replayed(
     there is none.
     """
     if not hasattr(os, "fork"):
-        raise ReplayError(say("replay.no-fork", language))
+        raise ReplayError(Phrase("replay.no-fork"))
     import torch
 
     call = _failing_call(error)
     if call is None:
-        raise ReplayError(say("replay.no-call", language))
+        raise ReplayError(Phrase("replay.no-call"))
     try:
         with _without_values():
             # Not in the fork: where CUDA has started here, it cannot be asked anything there.
@@ -81,10 +84,10 @@ def replayed(
             outline = copy.deepcopy((call.module, call.method, call.args, call.kwargs))
     except Exception as failed:
         raise ReplayError(
-            say("replay.no-copy", language, module=type(call.module).__name__, reason=_line(failed))
+            Phrase("replay.no-copy", module=type(call.module).__name__, reason=_line(failed))
         ) from failed
-    for found in _in_a_fork(outline, count, language, seconds, memory):
-        if isinstance(found, str):
+    for found in _in_a_fork(outline, count, seconds, memory):
+        if isinstance(found, Phrase):
             raise ReplayError(found)
         # A module of torch that the script calls fails in the script's own statement, of which the fork knows
         # the function only.
@@ -97,7 +100,7 @@ def replayed(
                 stack=event.stack,
                 module=event.module,
             )
-    raise ReplayError(say("replay.elsewhere", language))
+    raise ReplayError(Phrase("replay.elsewhere"))
 
 
 def _failing_call(error: BaseException) -> _Call | None:
@@ -189,10 +192,8 @@ def _without_values() -> Iterator[None]:
 # -- the other process
 
 
-def _in_a_fork(
-    outline: Any, count: int, language: Language, seconds: float, memory: int
-) -> Iterator[Event | str]:
-    """What the replay saw; a text is the reason why it saw nothing."""
+def _in_a_fork(outline: Any, count: int, seconds: float, memory: int) -> Iterator[Event | Phrase]:
+    """What the replay saw; a phrase is the reason why it saw nothing."""
     reader, writer = os.pipe()
     with warnings.catch_warnings():
         warnings.simplefilter(
@@ -201,15 +202,15 @@ def _in_a_fork(
         process = os.fork()
     if process == 0:
         os.close(reader)
-        _replay(outline, count, language, writer)
+        _replay(outline, count, writer)
     os.close(writer)
     try:
         content = _read(reader, process, time.monotonic() + seconds, memory)
     except TimeoutError:
-        yield say("replay.too-long", language, seconds=f"{seconds:.0f}")
+        yield Phrase("replay.too-long", seconds=f"{seconds:.0f}")
         return
     except MemoryError:
-        yield say("replay.too-large", language, amount=f"{memory >> 20} MiB")
+        yield Phrase("replay.too-large", amount=Bytes(memory))
         return
     finally:
         os.close(reader)
@@ -220,7 +221,7 @@ def _in_a_fork(
     try:
         yield from pickle.loads(content)
     except Exception as failed:
-        yield say("replay.died", language, reason=_line(failed))
+        yield Phrase("replay.died", reason=_line(failed))
 
 
 def _read(reader: int, process: int, until: float, memory: int) -> bytes:
@@ -247,7 +248,7 @@ def _resident(process: int) -> int:
         return 0
 
 
-def _replay(outline: Any, count: int, language: Language, writer: int) -> NoReturn:
+def _replay(outline: Any, count: int, writer: int) -> NoReturn:
     """Make the call on a virtual machine, write what was seen, and end without touching anything of the
     parent's.
     """
@@ -256,7 +257,7 @@ def _replay(outline: Any, count: int, language: Language, writer: int) -> NoRetu
         nowhere = os.open(os.devnull, os.O_RDWR)
         for descriptor in (0, 1, 2):
             os.dup2(nowhere, descriptor)
-    seen: list[Event | str] = []
+    seen: list[Event | Phrase] = []
     try:
         import torch
 
@@ -275,10 +276,10 @@ def _replay(outline: Any, count: int, language: Language, writer: int) -> NoRetu
                 getattr(module, method)(*args, **kwargs)
             except Exception as error:
                 if not machine.events:
-                    seen.append(say("replay.other-error", language, reason=_line(error)))
-            seen = list(machine.events) or seen or [say("replay.no-error", language)]
+                    seen.append(Phrase("replay.other-error", reason=_line(error)))
+            seen = list(machine.events) or seen or [Phrase("replay.no-error")]
     except BaseException as error:
-        seen = [say("replay.died", language, reason=_line(error))]
+        seen = [Phrase("replay.died", reason=_line(error))]
     with contextlib.suppress(BaseException):
         content = pickle.dumps(seen)
         while content:

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 
 from samedevice.events import Event, Operand, Running
 from samedevice.findings import Finding
+from samedevice.messages import Phrase
 
 if TYPE_CHECKING:
     import torch
 
 
 def target_of(
-    finding: Finding,
+    finding: Finding[str | Phrase],
     event: Event,
     named: Sequence[tuple[str, torch.Tensor]],
     written: Sequence[torch.Tensor],
@@ -38,7 +39,7 @@ def target_of(
 
 
 def _where_it_belongs(
-    finding: Finding, event: Event, named: Sequence[tuple[str, torch.Tensor]]
+    finding: Finding[str | Phrase], event: Event, named: Sequence[tuple[str, torch.Tensor]]
 ) -> torch.device | None:
     """The device that the evidence points at, if any."""
     import torch
@@ -65,7 +66,7 @@ def _home(module: Running) -> str | None:
     return module.hook or next((places[0] for places in (module.own, module.below) if len(places) == 1), None)
 
 
-def _guilty(finding: Finding, named: Sequence[tuple[str, torch.Tensor]]) -> torch.Tensor | None:
+def _guilty(finding: Finding[str | Phrase], named: Sequence[tuple[str, torch.Tensor]]) -> torch.Tensor | None:
     """The tensor of the call that the finding's guilty operand is; an operator below the call may name it
     differently.
     """

@@ -7,12 +7,12 @@ from typing import Any
 
 from samedevice.guards import Guard
 from samedevice.integrations._methods import GuardedMethods
-from samedevice.messages import Language
-from samedevice.report import finding_text
+from samedevice.messages import SOURCE, Language
+from samedevice.report import TextRenderer
 
 
 def guard_accelerator(
-    accelerator: Any, replay: bool = False, language: Language = "en"
+    accelerator: Any, replay: bool = False, language: Language = SOURCE
 ) -> Callable[[], None]:
     """Guard what the accelerator prepares from now on, and its `backward`; returns what takes everything off
     again.
@@ -26,7 +26,7 @@ def guard_accelerator(
     A device error of a prepared model's forward, of an optimizer's step or of `accelerator.backward` carries
     its finding, on the very exception. Raises nothing of its own.
     """
-    methods = GuardedMethods(Guard(None, finding_text, language, replay))
+    methods = GuardedMethods(Guard(None, TextRenderer(language), replay))
 
     def guards_what_it_prepares(prepare: Callable[..., Any]) -> Callable[..., Any]:
         def prepared(*args: Any, **kwargs: Any) -> Any:

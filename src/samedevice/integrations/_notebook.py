@@ -7,18 +7,18 @@ from types import TracebackType
 from typing import Any
 
 from samedevice.guards import Guard
-from samedevice.messages import Language
+from samedevice.messages import SOURCE, Language
 from samedevice.provenance import trim
-from samedevice.report import finding_text
+from samedevice.report import TextRenderer
 
 
-def guard_notebook(shell: Any, replay: bool = False, language: Language = "en") -> Callable[[], None]:
+def guard_notebook(shell: Any, replay: bool = False, language: Language = SOURCE) -> Callable[[], None]:
     """Explain the device errors of an IPython shell's cells; returns what takes the guard out again.
 
     `%load_ext samedevice` calls it, `%unload_ext samedevice` takes it out. `shell` is what `get_ipython()`
     gives. A handler that is there already stays, and gets the exception with its finding.
     """
-    guard = Guard(None, finding_text, language, replay)
+    guard = Guard(None, TextRenderer(language), replay)
     kinds, before = shell.custom_exceptions, shell.CustomTB
 
     def handler(

@@ -9,8 +9,8 @@ from transformers import TrainerCallback
 
 from samedevice.guards import Guard, Healing, heal
 from samedevice.integrations._methods import GuardedMethods
-from samedevice.messages import Language
-from samedevice.report import finding_text
+from samedevice.messages import SOURCE, Language
+from samedevice.report import TextRenderer, worded_errors
 
 
 class GuardCallback(TrainerCallback):
@@ -29,8 +29,8 @@ class GuardCallback(TrainerCallback):
     is to be.
     """
 
-    def __init__(self, healing: bool = False, replay: bool = False, language: Language = "en") -> None:
-        self._guard = Guard(None, finding_text, language, replay)
+    def __init__(self, healing: bool = False, replay: bool = False, language: Language = SOURCE) -> None:
+        self._guard = Guard(None, TextRenderer(language), replay)
         self._methods = GuardedMethods(self._guard)
         self._heals, self._language = healing, language
         self._uninstall: Callable[[], None] | None = None
@@ -43,7 +43,8 @@ class GuardCallback(TrainerCallback):
         """Guard the model's forward and the optimizer's step."""
         self.remove()
         if self._heals:
-            self.healing = heal(model, self._language)
+            with worded_errors(self._language):
+                self.healing = heal(model, TextRenderer(self._language))
         self._methods.add(model, "forward")
         if optimizer is not None:
             self._methods.add(optimizer, "step")

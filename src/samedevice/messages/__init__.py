@@ -9,16 +9,14 @@ one needs no line of code. Nothing is read before the first sentence is asked fo
 from __future__ import annotations
 
 from samedevice.messages._catalogue import SOURCE, Language, catalogue, language_of, languages
-from samedevice.messages._phrase import Bytes, Phrase, Render, Several, Value, short_operator
-from samedevice.messages._say import Message, enumerate_words, say
+from samedevice.messages._phrase import Bytes, Phrase, Several, Value, short_operator
+from samedevice.messages._say import enumerate_words, say
 
 __all__ = [
     "SOURCE",
     "Bytes",
     "Language",
-    "Message",
     "Phrase",
-    "Render",
     "Several",
     "Value",
     "catalogue",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -36,9 +35,6 @@ class Phrase:
 
 Value: TypeAlias = str | int | float | Bytes | Several | Phrase
 """What a phrase may name. Text is for what has no language: names, paths, numbers, messages of torch."""
-
-Render = Callable[[Phrase], str]
-"""A phrase as text, in the language of who asked: handed to those that must speak while a program runs."""
 
 
 def short_operator(op: str) -> str:

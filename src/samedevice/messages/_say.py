@@ -3,17 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from samedevice.messages._catalogue import Language, catalogue
-
-
-@dataclass(frozen=True, slots=True)
-class Message:
-    """One sentence with its values in braces, as `str.format` reads them."""
-
-    en: str
-    zh: str
 
 
 def say(key: str, language: Language, **values: object) -> str:

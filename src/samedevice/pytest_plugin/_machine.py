@@ -45,11 +45,15 @@ class SuiteMachine:
         self._reporter.attach(self._engine)
 
     @property
-    def findings(self) -> list[Finding]:
+    def findings(self) -> list[Finding[str]]:
         """What was found in this test so far, in processes that it started too, each distinct statement
         once.
         """
-        return [judge(seen.event, seen.count, ranks=seen.ranks) for seen in together(self._members())]
+        from samedevice.report import render_finding
+
+        return [
+            render_finding(judge(seen.event, seen.count, seen.ranks)) for seen in together(self._members())
+        ]
 
     @property
     def assumed_reads(self) -> list[Place]:

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 _TESTS_SHOWN = 5
 
 
-def as_text(findings: Sequence[Finding]) -> str:
+def as_text(findings: Sequence[Finding[str]]) -> str:
     """The whole diagnosis of each."""
     from samedevice.report import finding_text
 
     return "\n".join(finding_text(finding) for finding in findings).rstrip()
 
 
-def as_entries(findings: Sequence[Finding], where: str) -> list[dict[str, Any]]:
+def as_entries(findings: Sequence[Finding[str]], where: str) -> list[dict[str, Any]]:
     """Findings as plain data that a report can carry between processes."""
     from samedevice.report import finding_text
 
@@ -45,7 +45,7 @@ def as_entries(findings: Sequence[Finding], where: str) -> list[dict[str, Any]]:
     ]
 
 
-def _line(finding: Finding) -> str:
+def _line(finding: Finding[str]) -> str:
     from samedevice.diagnosis import code_of
     from samedevice.report import short_path
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from samedevice.events import DeviceMemory, Event, EventKind, Place
+from samedevice.messages import Bytes, Phrase
 from samedevice.ranks._child import note_exits
 
 VARIABLE = "SAMEDEVICE_MACHINE_OF_PARENT"
@@ -190,7 +191,10 @@ def crowded(members: Sequence[Member]) -> list[Event]:
         whole = _added(users.values())
         if len(users) > 1 and whole is not None and whole.peak_allocated > whole.total:
             told = replace(whole, allocated=whole.peak_allocated, reserved=whole.peak_reserved)
-            notes = tuple(f"{name}: {own.peak_allocated / (1 << 30):.1f} GiB" for name, own in users.items())
+            notes = tuple(
+                Phrase("note.held", process=name, amount=Bytes(own.peak_allocated))
+                for name, own in users.items()
+            )
             nowhere = Place("", 0, "")
             events.append(
                 Event(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from samedevice.report._render import error_text, render, renderer
+from samedevice.report._pages import page_text, pages
+from samedevice.report._render import error_text, render, render_finding, worded_errors
 from samedevice.report._words import bytes_text, short_path
 from samedevice.report.terminal import (
     Needs,
+    TextRenderer,
     assumed_text,
     finding_text,
     open_console,
@@ -18,17 +20,21 @@ from samedevice.report.terminal import (
 
 __all__ = [
     "Needs",
+    "TextRenderer",
     "assumed_text",
     "bytes_text",
     "error_text",
     "finding_text",
     "open_console",
+    "page_text",
+    "pages",
     "print_finding",
     "print_preflight",
     "print_run",
     "print_written",
     "readable_language",
     "render",
-    "renderer",
+    "render_finding",
     "short_path",
+    "worded_errors",
 ]

@@ -2,41 +2,72 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from samedevice.diagnosis import sentence_of_rule
 from samedevice.errors import SameDeviceError
-from samedevice.messages import SOURCE, Bytes, Language, Phrase, Render, Several, Value, catalogue
+from samedevice.findings import Finding, Fix
+from samedevice.messages import SOURCE, Bytes, Language, Phrase, Several, Value, catalogue
 from samedevice.report._words import bytes_text
 
 
-def render(phrase: Phrase, language: Language = SOURCE) -> str:
-    """The sentence of a phrase, filled with its values."""
-    return catalogue(language)[phrase.key].format_map(
-        {name: _text(value, language) for name, value in phrase.values}
+def render(value: Value, language: Language = SOURCE) -> str:
+    """The sentence of a phrase, filled with its values; text stays as it is."""
+    match value:
+        case Phrase(key, values):
+            return _sentence(key, language).format_map(
+                {name: render(each, language) for name, each in values}
+            )
+        case Several(parts, joint):
+            return _joined([render(part, language) for part in parts], joint, language)
+        case Bytes(count):
+            return bytes_text(count)
+    return str(value)
+
+
+def render_finding(finding: Finding[str | Phrase], language: Language = SOURCE) -> Finding[str]:
+    """The finding with its texts, as the public interface gives it away."""
+    return Finding(
+        **{name: getattr(finding, name) for name in finding.__slots__ if name not in _TEXTS},
+        title=render(finding.title, language),
+        notes=tuple(render(note, language) for note in finding.notes),
+        reasons=tuple(render(reason, language) for reason in finding.reasons),
+        cure=None if finding.cure is None else render(finding.cure, language),
+        fixes=tuple(Fix(render(fix.title, language), fix.safety, fix.diff) for fix in finding.fixes),
     )
 
 
-def renderer(language: Language) -> Render:
-    """What renders in this language."""
-    return lambda phrase: render(phrase, language)
+@contextmanager
+def worded_errors(language: Language = SOURCE) -> Iterator[None]:
+    """Errors of ours leave this block with text."""
+    try:
+        yield
+    except SameDeviceError as error:
+        error.args = (error_text(error, language), *error.args[1:])
+        raise
 
 
-def error_text(error: SameDeviceError, language: Language = SOURCE) -> str:
-    """What an error of ours says; one that was raised below has a phrase in place of text."""
-    said = error.args[0] if error.args else ""
+def error_text(error: BaseException, language: Language = SOURCE) -> str:
+    """What an error says; one of ours that was raised below has a phrase in place of text."""
+    said = error.args[0] if isinstance(error, SameDeviceError) and error.args else None
     return render(said, language) if isinstance(said, Phrase) else str(error)
 
 
-def _text(value: Value, language: Language) -> str | int | float:
-    if isinstance(value, Phrase):
-        return render(value, language)
-    if isinstance(value, Several):
-        return _joined([str(_text(part, language)) for part in value.parts], value.joint, language)
-    return bytes_text(value.count) if isinstance(value, Bytes) else value
+_TEXTS = ("title", "notes", "reasons", "cure", "fixes")
+
+
+def _sentence(key: str, language: Language) -> str:
+    """A catalogue may have the sentences of a rule, too; else the rule's own file has them."""
+    found = catalogue(language).get(key)
+    return sentence_of_rule(key, language) if found is None and key.startswith("rules.") else found or ""
 
 
 def _joined(parts: list[str], joint: str, language: Language) -> str:
+    if joint == "none":
+        return "".join(parts)
     sentences = catalogue(language)
-    if joint == "and" and len(parts) > 1:
-        *most, last = parts
-        return f"{sentences['list.comma'].join(most)}{sentences['list.and']}{last}"
-    between = "" if joint == "none" else sentences["list.comma" if joint == "and" else f"list.{joint}"]
-    return between.join(parts)
+    between = sentences["list.clause" if joint == "clause" else "list.comma"]
+    if joint != "and" or len(parts) < 2:
+        return between.join(parts)
+    return f"{between.join(parts[:-1])}{sentences['list.and']}{parts[-1]}"

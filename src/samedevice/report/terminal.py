@@ -17,9 +17,10 @@ from rich.text import Text
 
 from samedevice.device_rules import of_another_library
 from samedevice.diagnosis import UNDETERMINED, code_of, rule_named
-from samedevice.events import DeviceMemory, Operand, Place
-from samedevice.findings import Finding, Fix, Status
-from samedevice.messages import Language, enumerate_words, say, short_operator
+from samedevice.events import DeviceMemory, EventKind, Operand, Place
+from samedevice.findings import Confidence, Finding, Fix, Safety, Status
+from samedevice.messages import SOURCE, Language, Phrase, Several, Value, catalogue, short_operator
+from samedevice.report._render import render, render_finding
 from samedevice.report._words import bytes_text, harmless, short_path, typed_shape
 
 _UNLIMITED = 100_000
@@ -35,6 +36,21 @@ _LEAST_TEXT = 10
 """Text is never squeezed into fewer columns than these."""
 
 
+_CONFIDENCE: Mapping[Confidence, str] = {
+    "certain": "confidence.certain",
+    "likely": "confidence.likely",
+    "guess": "confidence.guess",
+}
+_SAFETY: Mapping[Safety, str] = {"safe": "safety.safe", "check": "safety.check", "unsafe": "safety.unsafe"}
+_STATUS: Mapping[Status, str] = {
+    "completed": "status.completed",
+    "script-error": "status.script-error",
+    "out-of-memory": "status.out-of-memory",
+    "interrupted": "status.interrupted",
+}
+_MEMORY = ("memory.device", "memory.allocated", "memory.reserved", "memory.total")
+
+
 def open_console(stream: TextIO) -> Console:
     """A console on `stream`: colour only on a terminal and without NO_COLOR, width of the terminal, no limit
     without one.
@@ -45,15 +61,15 @@ def open_console(stream: TextIO) -> Console:
 
 
 def readable_language(stream: TextIO, language: Language) -> Language:
-    """`language`, or English where `stream` cannot carry Chinese characters."""
+    """`language`, or English where `stream` cannot carry its characters."""
     try:
-        say("label.why", language).encode(stream.encoding or "ascii")
+        "".join(catalogue(language).values()).encode(stream.encoding or "ascii")
     except (UnicodeEncodeError, LookupError):
-        return "en"
+        return SOURCE
     return language
 
 
-def finding_text(finding: Finding, language: Language = "en") -> str:
+def finding_text(finding: Finding[str | Phrase], language: Language = SOURCE) -> str:
     """One finding as plain text without colour or wrapping."""
     stream = StringIO()
     print_finding(
@@ -64,75 +80,84 @@ def finding_text(finding: Finding, language: Language = "en") -> str:
     return stream.getvalue()
 
 
-def assumed_text(reads: Sequence[Place], language: Language = "en") -> str:
+def assumed_text(reads: Sequence[Place], language: Language = SOURCE) -> str:
     """What to tell when a program failed that had read values which nobody computed; the last reads are
     named.
     """
-    named = [harmless(f"{short_path(place.file)}:{place.line}") for place in reads[-_READS_SHOWN:]][::-1]
+    named: list[Value] = [
+        harmless(f"{short_path(place.file)}:{place.line}") for place in reads[: -_READS_SHOWN - 1 : -1]
+    ]
     if len(reads) > _READS_SHOWN:
-        named.append(say("note.more", language, count=len(reads) - _READS_SHOWN))
-    return say("assumed-read", language, places=enumerate_words(named, language))
+        named.append(Phrase("note.more", count=len(reads) - _READS_SHOWN))
+    return render(Phrase("assumed-read", places=Several(tuple(named))), language)
 
 
 def _asked(places: Sequence[Place], language: Language) -> str:
     first, rest = places[0], len(places) - 1
     where = harmless(f"{short_path(first.file)}:{first.line}" + (f" ({first.code})" if first.code else ""))
-    if rest:
-        where = enumerate_words([where, say("note.more", language, count=rest)], language)
-    return say("asked-values", language, places=where)
+    named = Several((where, Phrase("note.more", count=rest)) if rest else (where,))
+    return render(Phrase("asked-values", places=named), language)
 
 
-def print_finding(console: Console, finding: Finding, language: Language = "en") -> None:
+def print_finding(console: Console, finding: Finding[str | Phrase], language: Language = SOURCE) -> None:
     """The block of one finding."""
     name = code_of(finding.code).name
     _put(
         console,
         0,
-        Text.assemble((finding.code, "bold red"), (f" {name}", "bold"), f": {harmless(finding.title)}"),
+        Text.assemble(
+            (finding.code, "bold red"), (f" {name}", "bold"), f": {harmless(render(finding.title, language))}"
+        ),
     )
     if finding.at is not None and (finding.at.file or finding.at.code):
         _put(console, 2, _place(finding.at, language))
     if finding.user_at is not None and not _same_line(finding.user_at, finding.at):
-        _labelled(console, "called", _place(finding.user_at, language), language)
+        _labelled(console, "label.called", _place(finding.user_at, language), language)
     if finding.module:
-        _labelled(console, "module", Text(harmless(finding.module)), language)
+        _labelled(console, "label.module", Text(harmless(finding.module)), language)
     if finding.count > 1:
-        _labelled(console, "count", Text(say("times", language, count=finding.count)), language)
+        _labelled(
+            console, "label.count", Text(render(Phrase("times", count=finding.count), language)), language
+        )
     if finding.ranks:
-        _labelled(console, "ranks", Text(", ".join(map(str, finding.ranks))), language)
+        _labelled(console, "label.ranks", Text(", ".join(map(str, finding.ranks))), language)
     if finding.message and finding.kind is not None:
-        _labelled(console, "message", Text(harmless(finding.message)), language)
+        _labelled(console, "label.message", Text(harmless(finding.message)), language)
     if any(operand.name != "?" for operand in finding.operands):
         _operands(console, finding.operands, language, finding.guilty)
     for device, held in finding.memory.items():
         amounts = {"allocated": bytes_text(held.allocated), "total": bytes_text(held.total)}
-        _labelled(console, "held", Text(say("held", language, device=device, **amounts)), language)
-    _labelled(console, "why", Text(_why(finding, language)), language)
+        _labelled(
+            console, "label.held", Text(render(Phrase("held", device=device, **amounts), language)), language
+        )
+    _labelled(console, "label.why", Text(_why(finding, language)), language)
     if finding.cause != UNDETERMINED:
-        confidence = say(f"confidence.{finding.confidence}", language)
-        _labelled(console, "cause", Text.assemble((finding.cause, "bold"), f" ({confidence})"), language)
+        confidence = render(Phrase(_CONFIDENCE[finding.confidence]), language)
+        _labelled(
+            console, "label.cause", Text.assemble((finding.cause, "bold"), f" ({confidence})"), language
+        )
     for reason in finding.reasons:
-        _labelled(console, "because", Text(harmless(reason)), language)
+        _labelled(console, "label.because", Text(harmless(render(reason, language))), language)
     if finding.candidates:
-        _labelled(console, "maybe", Text(", ".join(finding.candidates)), language)
+        _labelled(console, "label.maybe", Text(", ".join(finding.candidates)), language)
     for note in finding.notes:
-        _labelled(console, "note", Text(harmless(note)), language)
+        _labelled(console, "label.note", Text(harmless(render(note, language))), language)
     if finding.cure and not any(fix.diff for fix in finding.fixes):
-        _labelled(console, "do", Text(harmless(finding.cure)), language)
+        _labelled(console, "label.do", Text(harmless(render(finding.cure, language))), language)
     for fix in finding.fixes:
         _fix(console, fix, language)
     page = finding.code if finding.cause == UNDETERMINED else rule_named(finding.cause).code
-    _labelled(console, "more", Text(f"samedevice explain {page}"), language)
+    _labelled(console, "label.more", Text(f"samedevice explain {page}"), language)
 
 
 def print_run(
     console: Console,
     *,
-    findings: Sequence[Finding],
+    findings: Sequence[Finding[str | Phrase]],
     machine: Mapping[str, Any],
     memory: Mapping[str, DeviceMemory],
     status: Status,
-    language: Language = "en",
+    language: Language = SOURCE,
     asked: Sequence[Place] = (),
 ) -> None:
     """Every finding of a run, then the summary: machine, count, how the script ended, values it asked for in
@@ -142,17 +167,32 @@ def print_run(
         print_finding(console, finding, language)
         console.print()
     key = {0: "summary.none", 1: "summary.one"}.get(len(findings), "summary.many")
-    line = say(
-        key,
-        language,
-        count=len(findings),
-        machine=harmless(_machine(machine)),
-        status=say(f"status.{status}", language),
+    line = Phrase(
+        key, count=len(findings), machine=harmless(_machine(machine)), status=Phrase(_STATUS[status])
     )
-    _put(console, 0, Text.assemble(("samedevice", "bold"), f": {line}"))
+    _put(console, 0, Text.assemble(("samedevice", "bold"), f": {render(line, language)}"))
     if asked and status == "completed":  # of a script that failed, all that it read was told before
         _put(console, 0, Text.assemble(("samedevice", "bold"), f": {_asked(asked, language)}"))
     _memory(console, memory, language)
+
+
+@dataclass(frozen=True, slots=True)
+class TextRenderer:
+    """The `Renderer` of a language."""
+
+    language: Language = SOURCE
+
+    def text(self, phrase: Phrase) -> str:
+        """A phrase as text."""
+        return render(phrase, self.language)
+
+    def finding(self, finding: Finding[str | Phrase]) -> Finding[str]:
+        """A finding with its texts."""
+        return render_finding(finding, self.language)
+
+    def block(self, finding: Finding[str]) -> str:
+        """A finding as a person reads it."""
+        return finding_text(finding, self.language)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,18 +210,18 @@ def print_preflight(
     console: Console,
     *,
     mode: str,
-    findings: Sequence[Finding],
+    findings: Sequence[Finding[str | Phrase]],
     notes: Sequence[str],
     machine: str,
     needs: Needs | None = None,
-    language: Language = "en",
+    language: Language = SOURCE,
 ) -> None:
     """The parallel mode of a launch, what could not be told, its memory where asked for, and what it is
     refused for.
     """
-    _labelled(console, "mode", Text(harmless(mode)), language)
+    _labelled(console, "label.mode", Text(harmless(mode)), language)
     for note in notes:
-        _labelled(console, "note", Text(harmless(note)), language)
+        _labelled(console, "label.note", Text(harmless(note)), language)
     if needs is not None:
         _needs(console, needs, language)
     for finding in findings:
@@ -195,14 +235,15 @@ def print_preflight(
         console,
         0,
         Text.assemble(
-            ("samedevice", "bold"), f": {say(key, language, count=len(findings), machine=harmless(machine))}"
+            ("samedevice", "bold"),
+            f": {render(Phrase(key, count=len(findings), machine=harmless(machine)), language)}",
         ),
     )
 
 
 def _needs(console: Console, needs: Needs, language: Language) -> None:
     if needs.headline:
-        _labelled(console, "memory", Text(harmless(needs.headline)), language)
+        _labelled(console, "label.memory", Text(harmless(needs.headline)), language)
     widths = [max(Text(cell).cell_len for cell in column) for column in zip(*needs.table, strict=True)]
     for number, row in enumerate(needs.table):
         cells = [
@@ -211,9 +252,9 @@ def _needs(console: Console, needs: Needs, language: Language) -> None:
         ]
         _put(console, 2 + _LABEL, Text("  ".join(cells).rstrip(), "dim" if number == 0 else ""))
     for note in needs.notes:
-        _labelled(console, "note", Text(harmless(note)), language)
+        _labelled(console, "label.note", Text(harmless(note)), language)
     for line in needs.advice:
-        _labelled(console, "next", Text(harmless(line)), language)
+        _labelled(console, "label.next", Text(harmless(line)), language)
 
 
 def print_written(console: Console, lines: Sequence[str]) -> None:
@@ -227,20 +268,19 @@ def _machine(machine: Mapping[str, Any]) -> str:
     return f"{name} ({spec})" if name and name != spec else spec
 
 
-def _why(finding: Finding, language: Language) -> str:
+def _why(finding: Finding[str | Phrase], language: Language) -> str:
     rule = code_of(finding.code)
     if rule.kind is None:
-        return rule.meaning.zh if language == "zh" else rule.meaning.en
-    name = rule.name
-    if name == "cross-device-operands" and (finding.message or "").startswith("indices should be"):
-        name = "cross-device-index"
-    if name == "unchecked-kernel" and of_another_library(finding.op or ""):
-        name = "library-operator"
-    if name == "collective-off-its-gpu" and finding.message is None:
-        name = "collective-waits"
+        return render(rule.phrase("meaning"), language)
+    if rule.kind is EventKind.MISMATCH and (finding.message or "").startswith("indices should be"):
+        return render(Phrase("why.cross-device-index"), language)
+    if rule.kind is EventKind.UNCHECKED and of_another_library(finding.op or ""):
+        return render(Phrase("why.library-operator"), language)
+    if rule.kind is EventKind.COLLECTIVE and finding.message is None:
+        return render(Phrase("why.collective-waits"), language)
     known = finding.op is not None and finding.op != "?"
-    op = short_operator(finding.op) if known and finding.op is not None else say("operator-untold", language)
-    return say(f"why.{name}", language, op=op)
+    op = short_operator(finding.op) if known and finding.op is not None else Phrase("operator-untold")
+    return render(rule.phrase("why", op=op), language)
 
 
 def _operands(console: Console, operands: Sequence[Operand], language: Language, guilty: str | None) -> None:
@@ -273,32 +313,34 @@ def _operands(console: Console, operands: Sequence[Operand], language: Language,
 
 
 def _origin(operand: Operand, language: Language) -> str:
-    facts = [operand.parameter] if operand.parameter else []
+    facts: list[Value] = [operand.parameter] if operand.parameter else []
     if operand.tied:
-        facts.append(say("tied", language, names=enumerate_words(operand.tied, language)))
+        facts.append(Phrase("tied", names=Several(operand.tied)))
     if operand.moved is not None:
         call = next(
             (f".{name}()" for name in ("to", "cuda", "cpu") if f".{name}(" in operand.moved.code), None
         )
         where = _line(operand.moved)
-        facts.append(
-            say("moved-by", language, call=call, place=where) if call else say("moved", language, place=where)
-        )
+        facts.append(Phrase("moved-by", call=call, place=where) if call else Phrase("moved", place=where))
         if operand.made is not None and not _same_line(operand.made, operand.moved):
-            facts.append(say("made", language, place=_line(operand.made)))
+            facts.append(Phrase("made", place=_line(operand.made)))
     elif operand.made is not None:
-        facts.append(say("made-never-moved", language, place=_line(operand.made)))
+        facts.append(Phrase("made-never-moved", place=_line(operand.made)))
     if operand.assumed:
-        facts.append(say("assumed", language))
-    unknown = say("origin-unknown", language) if operand.dtype else ""
-    return harmless(say("between-facts", language).join(facts) or unknown)
+        facts.append(Phrase("assumed"))
+    if not facts and operand.dtype:
+        facts.append(Phrase("origin-unknown"))
+    return harmless(render(Several(tuple(facts), "clause"), language))
 
 
-def _fix(console: Console, fix: Fix, language: Language) -> None:
+def _fix(console: Console, fix: Fix[str | Phrase], language: Language) -> None:
     _labelled(
         console,
-        "fix",
-        Text(f"{harmless(fix.title)} ({say(f'safety.{fix.safety}', language)})", "green"),
+        "label.fix",
+        Text(
+            f"{harmless(render(fix.title, language))} ({render(Phrase(_SAFETY[fix.safety]), language)})",
+            "green",
+        ),
         language,
     )
     for line in (fix.diff or "").splitlines():
@@ -309,7 +351,7 @@ def _fix(console: Console, fix: Fix, language: Language) -> None:
 def _memory(console: Console, memory: Mapping[str, DeviceMemory], language: Language) -> None:
     if not memory:
         return
-    heads = [say(f"memory.{column}", language) for column in ("device", "allocated", "reserved", "total")]
+    heads = [render(Phrase(head), language) for head in _MEMORY]
     rows = [
         [
             device,
@@ -341,7 +383,9 @@ def _place(place: Place, language: Language) -> Text:
     if not place.file:
         return Text(harmless(place.code), "italic")
     where = (
-        say("at", language, place=_line(place), function=place.function) if place.function else _line(place)
+        render(Phrase("at", place=_line(place), function=place.function), language)
+        if place.function
+        else _line(place)
     )
     text = Text(harmless(where))
     if place.code:
@@ -358,7 +402,7 @@ def _same_line(one: Place, other: Place | None) -> bool:
 
 
 def _labelled(console: Console, label: str, text: Text, language: Language) -> None:
-    word = say(f"label.{label}", language)
+    word = render(Phrase(label), language)
     label_text = Text(_padded(word, _LABEL, right=False), "dim")
     _put(console, 2, label_text + text, head=len(label_text))
 

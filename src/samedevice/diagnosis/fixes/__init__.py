@@ -10,7 +10,7 @@ from samedevice.diagnosis.fixes._edit import RANK_MAP, Script, diff_name, with_i
 from samedevice.diagnosis.fixes._releases import releases_for, releases_of_event
 from samedevice.diagnosis.fixes._script import fix_at_use, script_fixes
 from samedevice.findings import Fix
-from samedevice.messages import Language
+from samedevice.messages import Phrase
 
 __all__ = [
     "RANK_MAP",
@@ -24,6 +24,6 @@ __all__ = [
 ]
 
 
-def fixes_for(scene: Scene, verdict: Verdict, language: Language) -> tuple[Fix, ...]:
+def fixes_for(scene: Scene, verdict: Verdict) -> tuple[Fix[Phrase], ...]:
     """What repairs an event's cause, the surest first."""
-    return (*script_fixes(scene, verdict, language), *releases_of_event(scene, verdict, language))
+    return (*script_fixes(scene, verdict), *releases_of_event(scene, verdict))

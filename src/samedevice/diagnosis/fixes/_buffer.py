@@ -10,10 +10,10 @@ from samedevice.diagnosis.fixes._edit import Script
 from samedevice.diagnosis.fixes._target import partners
 from samedevice.events import Operand, Place
 from samedevice.findings import Fix, Safety
-from samedevice.messages import Language, say
+from samedevice.messages import Phrase
 
 
-def buffer_fix(scene: Scene, script: Script | None, guilty: Operand, language: Language) -> Fix | None:
+def buffer_fix(scene: Scene, script: Script | None, guilty: Operand) -> Fix[Phrase] | None:
     """`register_buffer` in the class that keeps the operand, or what it was computed from; None where that is
     no cure.
     """
@@ -24,7 +24,7 @@ def buffer_fix(scene: Scene, script: Script | None, guilty: Operand, language: L
     diff = _as_buffer(script, name.rpartition(".")[2], kept_by, made)
     if diff is None:
         return None
-    return Fix(say("fix.buffer", language, operand=name), _safety(scene, guilty, kept_by), diff)
+    return Fix(Phrase("fix.buffer", operand=name), _safety(scene, guilty, kept_by), diff)
 
 
 def _safety(scene: Scene, guilty: Operand, kept_by: str) -> Safety:

@@ -12,7 +12,7 @@ from samedevice.diagnosis._scene import Scene
 from samedevice.diagnosis._weigh import Verdict
 from samedevice.diagnosis.paste import Report
 from samedevice.findings import Fix
-from samedevice.messages import Language, say
+from samedevice.messages import Phrase
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,22 +49,20 @@ def releases() -> tuple[Release, ...]:
     )
 
 
-def releases_of_event(scene: Scene, verdict: Verdict, language: Language) -> list[Fix]:
+def releases_of_event(scene: Scene, verdict: Verdict) -> list[Fix[Phrase]]:
     """A release to install when the failing file, function and version are in the table."""
     event = scene.event
-    return _fixes(event.at.file, event.at.function, dict(event.versions), verdict, language)
+    return _fixes(event.at.file, event.at.function, dict(event.versions), verdict)
 
 
-def releases_for(report: Report, verdict: Verdict, language: Language) -> tuple[Fix, ...]:
+def releases_for(report: Report, verdict: Verdict) -> tuple[Fix[Phrase], ...]:
     """The same for a pasted text; without a version the row is offered as something to compare."""
     if report.at is None or report.at.file is None:
         return ()
-    return tuple(_fixes(report.at.file, report.at.function or "", report.versions, verdict, language))
+    return tuple(_fixes(report.at.file, report.at.function or "", report.versions, verdict))
 
 
-def _fixes(
-    file: str, function: str, versions: dict[str, str], verdict: Verdict, language: Language
-) -> list[Fix]:
+def _fixes(file: str, function: str, versions: dict[str, str], verdict: Verdict) -> list[Fix[Phrase]]:
     path, name, found = f"/{file.replace(chr(92), '/')}", function.rpartition(".")[2], []
     for row in releases():
         if not path.endswith(f"/{row.file}") or name not in row.functions:
@@ -79,9 +77,9 @@ def _fixes(
         values = {"package": row.package, "good": row.good, "source": row.source}
         if installed is None:
             bad = row.bad[0] if row.bad[0] == row.bad[1] else f"{row.bad[0]}-{row.bad[1]}"
-            found.append(Fix(say("fix.release-maybe", language, bad=bad, **values), "check"))
+            found.append(Fix(Phrase("fix.release-maybe", bad=bad, **values), "check"))
         elif numbers(row.bad[0]) <= numbers(installed) <= numbers(row.bad[1]):
-            found.append(Fix(say("fix.release", language, version=installed, **values), "check"))
+            found.append(Fix(Phrase("fix.release", version=installed, **values), "check"))
     return found
 
 

@@ -26,32 +26,32 @@ from samedevice.diagnosis.fixes._target import (
 from samedevice.diagnosis.paste import short_file
 from samedevice.events import Event, EventKind, Operand, Place
 from samedevice.findings import Fix, Safety
-from samedevice.messages import Language, say
+from samedevice.messages import Phrase
 
-Repair = Callable[[Scene, Script | None, Operand | None, Language], list[Fix]]
+Repair = Callable[[Scene, Script | None, Operand | None], list[Fix[Phrase]]]
 
 
 _CACHE = re.compile(r"\A(?:past_key_values?|layer_past|past|cache|cache_params|kv_cache|\w*Cache\w*)\Z")
 """What holds a cache that `sd.guard_cache` looks after."""
 
 
-def script_fixes(scene: Scene, verdict: Verdict, language: Language) -> tuple[Fix, ...]:
+def script_fixes(scene: Scene, verdict: Verdict) -> tuple[Fix[Phrase], ...]:
     """What can be changed in the script, or in the map, for this cause."""
     user = scene.event.user_at
     script = Script.read(user.file) if user is not None else None
     guilty = next((each for each in scene.event.operands if each.name == verdict.guilty), None)
     fixes = []
     if scene.event.kind is EventKind.NONDETERMINISTIC_DEVICE:
-        fixes.append(Fix(say("fix.sorted-devices", language), "safe"))
+        fixes.append(Fix(Phrase("fix.sorted-devices"), "safe"))
     for repair in (_extra,) if scene.group is not None else _REPAIRS.get(verdict.cause, ()):
-        fixes += repair(scene, script, guilty, language)
+        fixes += repair(scene, script, guilty)
     if (
         guilty is not None
         and script is not None
         and scene.placed_by_user(guilty)
         and not any(fix.diff for fix in fixes)
     ):
-        buffer = buffer_fix(scene, script, guilty, language)
+        buffer = buffer_fix(scene, script, guilty)
         fixes = [buffer, *fixes] if buffer is not None else fixes
     received = scene.group is not None  # a copy made in the call would receive it, and be lost
     if (
@@ -59,35 +59,31 @@ def script_fixes(scene: Scene, verdict: Verdict, language: Language) -> tuple[Fi
         and not any(fix.diff for fix in fixes)
         and verdict.cause not in ("dispatched-model-moved", "undetermined")
     ):
-        fixes = [*_at_use(scene, script, guilty, language), *fixes]
+        fixes = [*_at_use(scene, script, guilty), *fixes]
     unique = {(fix.title, fix.diff): fix for fix in fixes}
     return tuple(unique.values())[:4]
 
 
-def fix_at_use(event: Event, operand: str, language: Language = "en") -> Fix | None:
+def fix_at_use(event: Event, operand: str) -> Fix[Phrase] | None:
     """The operand moved where the script's own failing statement uses it; None when the statement is not the
     script's.
     """
     script = Script.read(event.user_at.file) if event.user_at is not None else None
     stale = next((each for each in event.operands if each.name == operand), None)
-    return next(iter(_at_use(Scene(event), script, stale, language)), None)
+    return next(iter(_at_use(Scene(event), script, stale)), None)
 
 
-def _fix(key: str, safety: Safety, language: Language, diff: str | None = None, **values: str) -> Fix:
-    return Fix(say(f"fix.{key}", language, **values), safety, diff)
-
-
-def _inputs(scene: Scene, script: Script | None, guilty: Operand | None, language: Language) -> list[Fix]:
+def _inputs(scene: Scene, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
     """Inputs to the device of the first weight."""
     if guilty is not None and not scene.op.startswith("embedding"):
         return _to_partner(
-            scene, script, guilty, "input-to", guilty.local or guilty.argument or guilty.name, language
+            scene, script, guilty, "fix.input-to", guilty.local or guilty.argument or guilty.name
         )
     weight = next((each for each in scene.weights if each.name == "weight"), None)
     if weight is None or guilty is None:
         return []
     transformers = "/transformers/" in scene.event.at.file and not _of_script(scene, script)
-    key = "inputs-to-embedding" if transformers else "inputs-to-weight"
+    key = "fix.inputs-to-embedding" if transformers else "fix.inputs-to-weight"
     model = model_name(scene, script)
     target = None
     if model is not None:
@@ -95,9 +91,9 @@ def _inputs(scene: Scene, script: Script | None, guilty: Operand | None, languag
         target = f"{model}.get_input_embeddings().weight.device" if transformers else named
     ids = next((each for each in scene.event.operands if each.name == "indices"), guilty)
     diff = _move(scene, script, ids, target, model) or _move_batch(scene, script, target, model)
-    fixes = [_fix(key, "safe", language, diff, weight=weight.parameter or "weight")]
+    fixes = [Fix(Phrase(key, weight=weight.parameter or "weight"), "safe", diff)]
     if weight.tied and transformers:
-        fixes += [_one_device(script, language), _fix("one-visible", "check", language)]
+        fixes += [_one_device(script), Fix(Phrase("fix.one-visible"), "check")]
     return fixes
 
 
@@ -134,53 +130,48 @@ def _move_batch(scene: Scene, script: Script | None, target: str | None, model: 
     return None
 
 
-def _one_device(script: Script | None, language: Language) -> Fix:
+def _one_device(script: Script | None) -> Fix[Phrase]:
     """The whole model on one device."""
     diff = None
     if script is not None and (found := _map_argument(script)) is not None:
         diff = script.diff(script.swapped(found, '{"": "cuda:0"}'))
-    return _fix("one-device", "check", language, diff)
+    return Fix(Phrase("fix.one-device"), "check", diff)
 
 
-def _extra(scene: Scene, script: Script | None, guilty: Operand | None, language: Language) -> list[Fix]:
+def _extra(scene: Scene, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
     """The operand to the device of what it meets."""
     if guilty is None:
         return []
     if scene.group is not None:
-        return _to_group(scene, script, guilty, scene.group, language)
+        return _to_group(scene, script, guilty, scene.group)
     if not partners(scene, guilty) or not scene.placed_by_user(guilty):
         return []
     if scene.entry == guilty.device or "self.device" in scene.code:
-        return _in_library(scene, guilty, language)  # whatever the script does, it would be brought back
-    if (buffer := buffer_fix(scene, script, guilty, language)) is not None:
+        return _in_library(scene, guilty)  # whatever the script does, it would be brought back
+    if (buffer := buffer_fix(scene, script, guilty)) is not None:
         return [buffer]
-    key = "input-to" if guilty.moved is not None or guilty.argument else "made-on"
-    return _to_partner(scene, script, guilty, key, guilty.argument or scene.written(guilty), language)
+    key = "fix.input-to" if guilty.moved is not None or guilty.argument else "fix.made-on"
+    return _to_partner(scene, script, guilty, key, guilty.argument or scene.written(guilty))
 
 
-def _to_group(
-    scene: Scene, script: Script | None, guilty: Operand, group: Operand, language: Language
-) -> list[Fix]:
+def _to_group(scene: Scene, script: Script | None, guilty: Operand, group: Operand) -> list[Fix[Phrase]]:
     """A tensor of a collective to the GPU of its process group."""
     if not scene.placed_by_user(guilty):
         return []
     diff = _move(scene, script, guilty, code_of(group.device, scene, script), None)
-    key = "input-to" if guilty.moved is not None or guilty.argument else "made-on"
+    key = "fix.input-to" if guilty.moved is not None or guilty.argument else "fix.made-on"
     return [
-        _fix(
-            key,
+        Fix(
+            Phrase(key, operand=guilty.argument or scene.written(guilty), device=named(group.device, scene)),
             "safe",
-            language,
             diff,
-            operand=guilty.argument or scene.written(guilty),
-            device=named(group.device, scene),
         )
     ]
 
 
 def _to_partner(
-    scene: Scene, script: Script | None, guilty: Operand, key: str, operand: str, language: Language
-) -> list[Fix]:
+    scene: Scene, script: Script | None, guilty: Operand, key: str, operand: str
+) -> list[Fix[Phrase]]:
     """The operand made on, or moved to, the device of what it meets: where it is made if a name there tells,
     else where it is used.
     """
@@ -196,19 +187,16 @@ def _to_partner(
         and (target.derived or own(partners(scene, guilty)[0].device, scene))
     ):
         return [
-            _fix(
-                key,
+            Fix(
+                Phrase(key, operand=operand, device=target.title),
                 "safe" if unites(scene, guilty) else "check",
-                language,
                 diff,
-                operand=operand,
-                device=target.title,
             )
         ]
-    if used := [fix for fix in _at_use(scene, script, guilty, language) if fix.safety == "safe"]:
+    if used := [fix for fix in _at_use(scene, script, guilty) if fix.safety == "safe"]:
         return used
     device = target.title if target is not None else partners(scene, guilty)[0].device
-    return [_fix(key, "check", language, diff, operand=operand, device=device)]
+    return [Fix(Phrase(key, operand=operand, device=device), "check", diff)]
 
 
 def _source(scene: Scene, guilty: Operand) -> Operand:
@@ -238,28 +226,25 @@ def _source(scene: Scene, guilty: Operand) -> Operand:
     return guilty
 
 
-def _cache(scene: Scene, script: Script | None, guilty: Operand | None, language: Language) -> list[Fix]:
+def _cache(scene: Scene, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
     """The cache itself to the layer that uses it; an index that serves caches on several GPUs stays on the
     host, or is library code.
     """
     if guilty is None or guilty.holder is not None:
-        return [*_extra(scene, script, guilty, language), *_guarded(scene, guilty, language)]
+        return [*_extra(scene, script, guilty), *_guarded(scene, guilty)]
     if scene.op == "index" and scene.placed_by_user(guilty):
         diff = _move(scene, script, guilty, '"cpu"', None)
         return [
-            _fix(
-                "made-on",
+            Fix(
+                Phrase("fix.made-on", operand=guilty.argument or scene.written(guilty), device="cpu"),
                 "safe",
-                language,
                 diff,
-                operand=guilty.argument or scene.written(guilty),
-                device="cpu",
             )
         ]
-    return _in_library(scene, guilty, language)
+    return _in_library(scene, guilty)
 
 
-def _guarded(scene: Scene, guilty: Operand | None, language: Language) -> list[Fix]:
+def _guarded(scene: Scene, guilty: Operand | None) -> list[Fix[Phrase]]:
     """A block that is called by itself, as a server does, and got the cache as an argument: a guard on the
     block.
     """
@@ -270,10 +255,10 @@ def _guarded(scene: Scene, guilty: Operand | None, language: Language) -> list[F
         or not _CACHE.search(guilty.holder or "")
     ):
         return []
-    return [_fix("guard-cache", "safe", language, block=outermost)]
+    return [Fix(Phrase("fix.guard-cache", block=outermost), "safe")]
 
 
-def _labels(scene: Scene, script: Script | None, guilty: Operand | None, language: Language) -> list[Fix]:
+def _labels(scene: Scene, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
     """Labels to the logits."""
     if guilty is None:
         return []
@@ -282,18 +267,20 @@ def _labels(scene: Scene, script: Script | None, guilty: Operand | None, languag
         return []
     name = guilty.local or guilty.argument or scene.written(guilty)
     if guilty.role:
-        return _whole_model(scene, script, guilty, language)
-    fixes = _at_use(scene, script, guilty, language)
+        return _whole_model(scene, script, guilty)
+    fixes = _at_use(scene, script, guilty)
     if not fixes:
         if scene.entry == guilty.device and not scene.by_user(scene.event.at):
-            return _in_library(scene, guilty, language)  # the outermost hook would bring it back
+            return _in_library(scene, guilty)  # the outermost hook would bring it back
         placed = scene.placed_by_user(guilty)
-        fixes = _to_partner(scene, script, guilty, "labels", name, language) if placed else []
-        fixes = fixes or [_fix("labels", "check", language, operand=name, device=named(logits.device, scene))]
+        fixes = _to_partner(scene, script, guilty, "fix.labels", name) if placed else []
+        fixes = fixes or [
+            Fix(Phrase("fix.labels", operand=name, device=named(logits.device, scene)), "check")
+        ]
     return fixes
 
 
-def _generator(scene: Scene, script: Script | None, guilty: Operand | None, language: Language) -> list[Fix]:
+def _generator(scene: Scene, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
     """The generator on the tensor's device."""
     devices = [each.device for each in scene.event.operands if each.name != "generator"]
     if not devices:
@@ -318,10 +305,10 @@ def _generator(scene: Scene, script: Script | None, guilty: Operand | None, lang
                 else script.swapped(old, with_keyword(script, old, "device", text))
             )
             diff = script.diff(changed)
-    return [_fix("generator", "check", language, diff, device=named(devices[0], scene))]
+    return [Fix(Phrase("fix.generator", device=named(devices[0], scene)), "check", diff)]
 
 
-def _loaded(scene: Scene, script: Script | None, guilty: Operand | None, language: Language) -> list[Fix]:
+def _loaded(scene: Scene, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
     """`map_location` for `torch.load`."""
     if guilty is None or not partners(scene, guilty):
         return []
@@ -345,10 +332,10 @@ def _loaded(scene: Scene, script: Script | None, guilty: Operand | None, languag
         else "check"
     )
     device = target.text if target is not None else f'"{partners(scene, guilty)[0].device}"'
-    return [_fix("map-location", safety, language, diff, device=device)]
+    return [Fix(Phrase("fix.map-location", device=device), safety, diff)]
 
 
-def _moved(scene: Scene, script: Script | None, guilty: Operand | None, language: Language) -> list[Fix]:
+def _moved(scene: Scene, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
     """No move after the dispatch."""
     place = guilty.moved if guilty else None
     diff = None
@@ -375,12 +362,10 @@ def _moved(scene: Scene, script: Script | None, guilty: Operand | None, language
     if place is None:
         return []
     return [
-        _fix(
-            "no-move",
+        Fix(
+            Phrase("fix.no-move", where=f"{_file(script, place)}:{place.line}"),
             "safe" if diff else "check",
-            language,
             diff,
-            where=f"{_file(script, place)}:{place.line}",
         )
     ]
 
@@ -406,14 +391,12 @@ def _move_of(script: Script, model: str | None) -> Place | None:
     return Place(script.file, found[0].lineno, "") if len(found) == 1 else None
 
 
-def _whole_model(
-    scene: Scene, script: Script | None, guilty: Operand | None, language: Language
-) -> list[Fix]:
+def _whole_model(scene: Scene, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
     """The model to where its inputs are."""
     weight = guilty or next((each for each in scene.weights if each.device == "cpu"), None)
     if weight is None or not any(each.device.startswith("cuda") for each in partners(scene, weight)):
         return []
-    if (listed := _module_list(scene, script, language)) is not None:
+    if (listed := _module_list(scene, script)) is not None:
         return [listed]
     model, diff, target = model_name(scene, script), None, None
     if script is not None and model is not None and (made := script.assignment(model)) is not None:
@@ -421,10 +404,10 @@ def _whole_model(
         if target is not None:
             diff = script.diff(script.swapped(made.value, f"{script.text(made.value)}.to({target.text})"))
     device = target.text if target is not None else f'"{partners(scene, weight)[0].device}"'
-    return [_fix("model-to", "check", language, diff, device=device)]
+    return [Fix(Phrase("fix.model-to", device=device), "check", diff)]
 
 
-def _module_list(scene: Scene, script: Script | None, language: Language) -> Fix | None:
+def _module_list(scene: Scene, script: Script | None) -> Fix[Phrase] | None:
     """`nn.ModuleList` around the list in which a module keeps parts that `.to()` does not reach."""
     parent = next((each for each in scene.event.running if each.registered), None)
     if script is None or parent is None or not scene.event.running or scene.event.running[0].registered:
@@ -442,11 +425,11 @@ def _module_list(scene: Scene, script: Script | None, language: Language) -> Fix
             if len(lists) == 1:
                 name = "nn" if re.search(r"\bnn\.", script.text(home)) else "torch.nn"
                 diff = script.diff(script.swapped(lists[0], f"{name}.ModuleList({script.text(lists[0])})"))
-                return _fix("module-list", "safe", language, diff, module=parent.kind)
+                return Fix(Phrase("fix.module-list", module=parent.kind), "safe", diff)
     return None
 
 
-def _together(scene: Scene, script: Script | None, guilty: Operand | None, language: Language) -> list[Fix]:
+def _together(scene: Scene, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
     """A map that keeps the cut block whole."""
     cut = next((each for each in scene.event.running if len(each.below) > 1), None)
     if cut is None or not scene.event.device_map or len(scene.event.running) < 1:
@@ -488,7 +471,7 @@ def _together(scene: Scene, script: Script | None, guilty: Operand | None, langu
     diff = None
     if script is not None and (found := _map_literal(script, scene)) is not None:
         diff = script.diff(script.swapped(found, text))
-    return [_fix("device-map", "check", language, diff, map=text, module=f"{cut.name} ({cut.kind})")]
+    return [Fix(Phrase("fix.device-map", map=text, module=f"{cut.name} ({cut.kind})"), "check", diff)]
 
 
 _HEADS = {"lm_head", "embed_out", "output", "model.lm_head", "language_model.lm_head"}
@@ -507,7 +490,7 @@ def _direct_parts(scene: Scene, prefix: str) -> list[str]:
     return [name for name in keys if scene.event.device_map[name] in touched]
 
 
-def _unmapped(scene: Scene, script: Script | None, guilty: Operand | None, language: Language) -> list[Fix]:
+def _unmapped(scene: Scene, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
     """The missing name in the map."""
     if guilty is None or not guilty.parameter:
         return []
@@ -519,10 +502,10 @@ def _unmapped(scene: Scene, script: Script | None, guilty: Operand | None, langu
         diff = script.diff(
             script.swapped(found, f'{text[:-1].rstrip().removesuffix(",")}, "{name}": "{device}"}}')
         )
-    return [_fix("map-key", "safe", language, diff, name=name, device=device)]
+    return [Fix(Phrase("fix.map-key", name=name, device=device), "safe", diff)]
 
 
-def _at_use(scene: Scene, script: Script | None, guilty: Operand | None, language: Language) -> list[Fix]:
+def _at_use(scene: Scene, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
     """When the failing statement is the script's own: the guilty operand to the device of what it meets,
     there.
     """
@@ -548,13 +531,10 @@ def _at_use(scene: Scene, script: Script | None, guilty: Operand | None, languag
             sure = target.derived and unites(scene, guilty)
             return (
                 [
-                    _fix(
-                        "at-use",
+                    Fix(
+                        Phrase("fix.at-use", operand=guilty.local, target=target.text),
                         "safe" if sure else "check",
-                        language,
                         diff,
-                        operand=guilty.local,
-                        target=target.text,
                     )
                 ]
                 if diff
@@ -570,22 +550,22 @@ def _written(scene: Scene, operand: Operand) -> bool:
     )
 
 
-def _library(scene: Scene, script: Script | None, guilty: Operand | None, language: Language) -> list[Fix]:
+def _library(scene: Scene, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
     """The fault is in library code: what to do there, or around it."""
     if script is not None and script.holds(scene.event.at):
         return []
     if guilty is None or scene.by_user(scene.event.at) or (scene.placed_by_user(guilty) and not guilty.role):
         return []
-    return _in_library(scene, guilty, language)
+    return _in_library(scene, guilty)
 
 
-def _in_library(scene: Scene, guilty: Operand, language: Language) -> list[Fix]:
+def _in_library(scene: Scene, guilty: Operand) -> list[Fix[Phrase]]:
     """What has to be changed there, in words."""
     device = next((each.device for each in scene.event.operands if each.device != guilty.device), None)
     if device is None:
         return []
     where = f"{short_file(scene.event.at.file)}:{scene.event.at.line}"
-    return [_fix("library", "check", language, operand=scene.written(guilty), device=device, where=where)]
+    return [Fix(Phrase("fix.library", operand=scene.written(guilty), device=device, where=where), "check")]
 
 
 def _move(
@@ -652,7 +632,7 @@ def _map_literal(script: Script, scene: Scene) -> ast.expr | None:
     return _map_argument(script)
 
 
-def _ranked(scene: Scene, script: Script | None, guilty: Operand | None, language: Language) -> list[Fix]:
+def _ranked(scene: Scene, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
     """The rank's own GPU as its map, or none where ZeRO-3 shards."""
     if scene.event.kind is not EventKind.LAUNCH_CONFLICT:
         return []
@@ -663,7 +643,7 @@ def _ranked(scene: Scene, script: Script | None, guilty: Operand | None, languag
         diff = script.diff(
             script.swapped(found, "None") if zero3 else with_import(script.swapped(found, RANK_MAP), "os")
         )
-    return [_fix("no-map", "safe", language, diff) if zero3 else _fix("rank-map", "check", language, diff)]
+    return [Fix(Phrase("fix.no-map"), "safe", diff) if zero3 else Fix(Phrase("fix.rank-map"), "check", diff)]
 
 
 _REPAIRS: dict[str, tuple[Repair, ...]] = {

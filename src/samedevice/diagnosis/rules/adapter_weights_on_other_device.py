@@ -40,15 +40,13 @@ A split base layer under an adapter gives the same message.
 - [Troubleshooting](https://huggingface.co/docs/peft/developer_guides/troubleshooting) of peft
 """
 
-# ruff: noqa: RUF001 # sentences are whole lines, and Chinese has its own punctuation
-
 from __future__ import annotations
 
 import re
 
-from samedevice.diagnosis._rule import Hint, Rule, anywhere, at, because, frameless, inside, line, said, sign
+from samedevice.diagnosis._rule import Hint, Rule, anywhere, at, frameless, inside, line, said, sign
 from samedevice.diagnosis._scene import Scene, made_text, spelled
-from samedevice.messages import Message
+from samedevice.messages import Phrase
 
 
 def _detect(scene: Scene) -> Hint | None:
@@ -64,7 +62,12 @@ def _detect(scene: Scene) -> Hint | None:
     ]
     if adapters and any(each.device != adapters[0].device for each in scene.event.operands):
         return Hint(
-            8, because("adapter", operand=adapters[0].parameter or adapters[0].name), adapters[0].name
+            8,
+            Phrase(
+                "rules.adapter-weights-on-other-device.adapter",
+                operand=adapters[0].parameter or adapters[0].name,
+            ),
+            adapters[0].name,
         )
     if re.search(r"peft/tuners/(?!prompt_tuning|p_tuning|prefix_tuning|multitask)", scene.where):
         odd = next(
@@ -77,26 +80,33 @@ def _detect(scene: Scene) -> Hint | None:
             None,
         )
         odd = odd or scene.odd(*scene.event.operands)
-        return Hint(6.8, because("in-code", where=scene.where.rpartition("/")[2]), odd.name if odd else None)
+        return Hint(
+            6.8, Phrase("because.in-code", where=scene.where.rpartition("/")[2]), odd.name if odd else None
+        )
     return None
 
 
 RULE = Rule(
     code="SD127",
     name="adapter-weights-on-other-device",
-    title=Message(
-        "adapter weights are away from their base layer",
-        "适配器权重与基座层不在同一设备",
-    ),
-    meaning=Message(
-        "LoRA or similar weights were created or loaded on another device than the layer they belong to",
-        "LoRA 等适配器权重创建或加载到了与基座层不同的设备上",
-    ),
-    cure=Message(
-        "move the adapter to the device of each base layer after attaching it, or attach before the model "
+    title={
+        "en": "adapter weights are away from their base layer",
+        "zh": "适配器权重与基座层不在同一设备",
+    },
+    meaning={
+        "en": "LoRA or similar weights were created or loaded on another device than the layer they "
+        "belong to",
+        "zh": "LoRA 等适配器权重创建或加载到了与基座层不同的设备上",
+    },
+    cure={
+        "en": "move the adapter to the device of each base layer after attaching it, or attach before the "
+        "model "
         "is moved",
-        "挂上适配器后把它移到每个基座层所在的设备，或先挂适配器再移动模型",
-    ),
+        "zh": "挂上适配器后把它移到每个基座层所在的设备，或先挂适配器再移动模型",
+    },
+    sentences={
+        "adapter": {"en": "{operand} is an adapter's weight", "zh": "{operand} 是适配器的权重"},
+    },
     page=__doc__ or "",
     common=0.35,
     signs=(

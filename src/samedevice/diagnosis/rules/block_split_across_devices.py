@@ -36,16 +36,14 @@ A pair of neighbouring GPUs in a message without frames is often this, and no pr
 - `no_split_module_classes` in [Big model inference](https://huggingface.co/docs/accelerate/concept_guides/big_model_inference) of accelerate
 """
 
-# ruff: noqa: E501, RUF001 # sentences are whole lines, and Chinese has its own punctuation
+# ruff: noqa: E501 # sentences are whole lines, and Chinese has its own punctuation
 
 from __future__ import annotations
 
 from samedevice.diagnosis._rule import (
     Hint,
-    Reason,
     Rule,
     anywhere,
-    because,
     frameless,
     inside,
     line,
@@ -54,10 +52,10 @@ from samedevice.diagnosis._rule import (
 )
 from samedevice.diagnosis._scene import FACTORY, Scene, made_text
 from samedevice.diagnosis.paste import Report
-from samedevice.messages import Message
+from samedevice.messages import Phrase
 
 
-def _neighbours(report: Report) -> Reason | None:
+def _neighbours(report: Report) -> Phrase | None:
     """Two neighbouring GPUs, neither of them the first: a cut in the middle of a model."""
     numbers = [device.partition(":")[2] for device in report.devices]
     if (
@@ -65,7 +63,7 @@ def _neighbours(report: Report) -> Reason | None:
         and all(number.isdecimal() and int(number) > 0 for number in numbers)
         and abs(int(numbers[0]) - int(numbers[1])) == 1
     ):
-        return because("neighbours", devices=", ".join(report.devices))
+        return Phrase("rules.block-split-across-devices.neighbours", devices=", ".join(report.devices))
     return None
 
 
@@ -86,7 +84,11 @@ def _detect(scene: Scene) -> Hint | None:
             if all(each.made is not None and each.made.file == scene.event.at.file for each in scene.plain):
                 return Hint(
                     4.2,
-                    because("cut", module=f"{cut.name} ({cut.kind})", devices=", ".join(cut.below)),
+                    Phrase(
+                        "rules.block-split-across-devices.cut",
+                        module=f"{cut.name} ({cut.kind})",
+                        devices=", ".join(cut.below),
+                    ),
                     first.name,
                 )
         late = next((each for each in scene.plain if each.device not in weights and each.moved is None), None)
@@ -100,12 +102,18 @@ def _detect(scene: Scene) -> Hint | None:
             if late.made is not None and scene.by_user(late.made) and not FACTORY.search(made_text(late)):
                 met = scene.weights[-1].parameter or scene.weights[-1].name
                 return Hint(
-                    4, because("away-from-weight", operand=scene.written(late), weight=met), late.name
+                    4, Phrase("because.away-from-weight", operand=scene.written(late), weight=met), late.name
                 )
         if cut is None or len(weights) != 1 or late is None or late.dtype.startswith(("int", "bool")):
             return None
         return Hint(
-            4, because("cut", module=f"{cut.name} ({cut.kind})", devices=", ".join(cut.below)), late.name
+            4,
+            Phrase(
+                "rules.block-split-across-devices.cut",
+                module=f"{cut.name} ({cut.kind})",
+                devices=", ".join(cut.below),
+            ),
+            late.name,
         )
     joins = scene.op in ("add", "add_", "mul", "sub", "div", "cat", "bmm", "mm", "addmm", "where")
     if cut is None or not joins:
@@ -114,7 +122,11 @@ def _detect(scene: Scene) -> Hint | None:
     odd = scene.odd(*scene.event.operands)
     return Hint(
         weight,
-        because("cut", module=f"{cut.name} ({cut.kind})", devices=", ".join(cut.below)),
+        Phrase(
+            "rules.block-split-across-devices.cut",
+            module=f"{cut.name} ({cut.kind})",
+            devices=", ".join(cut.below),
+        ),
         odd.name if odd else None,
     )
 
@@ -122,18 +134,27 @@ def _detect(scene: Scene) -> Hint | None:
 RULE = Rule(
     code="SD120",
     name="block-split-across-devices",
-    title=Message(
-        "a block was cut across devices",
-        "一个完整的模块被切到了多个设备上",
-    ),
-    meaning=Message(
-        "the placement cut a block (residual, cross attention, summed embeddings) whose parts are joined without a move",
-        "放置方案把必须整体放置的模块（残差、交叉注意力、嵌入相加）切开了，而汇合处没有搬运",
-    ),
-    cure=Message(
-        "name the block's class in no_split_module_classes, or place the block as one key of device_map",
-        "在 no_split_module_classes 中写上该模块的类名，或在 device_map 中把该模块作为一个键整体放置",
-    ),
+    title={
+        "en": "a block was cut across devices",
+        "zh": "一个完整的模块被切到了多个设备上",
+    },
+    meaning={
+        "en": "the placement cut a block (residual, cross attention, summed embeddings) whose parts are "
+        "joined without a move",
+        "zh": "放置方案把必须整体放置的模块（残差、交叉注意力、嵌入相加）切开了，而汇合处没有搬运",
+    },
+    cure={
+        "en": "name the block's class in no_split_module_classes, or place the block as one key of "
+        "device_map",
+        "zh": "在 no_split_module_classes 中写上该模块的类名，或在 device_map 中把该模块作为一个键整体放置",
+    },
+    sentences={
+        "neighbours": {
+            "en": "neighbouring GPUs in the middle of a model: {devices}",
+            "zh": "模型中段相邻的两块 GPU：{devices}",
+        },
+        "cut": {"en": "{module} is spread over {devices}", "zh": "{module} 分布在 {devices} 上"},
+    },
     page=__doc__ or "",
     common=0.7,
     signs=(

@@ -44,7 +44,7 @@ A `cat` in attention whose frames are missing can also be a split block.
 - [Petals](https://github.com/bigscience-workshop/petals)
 """
 
-# ruff: noqa: E501, RUF001 # sentences are whole lines, and Chinese has its own punctuation
+# ruff: noqa: E501 # sentences are whole lines, and Chinese has its own punctuation
 
 from __future__ import annotations
 
@@ -52,11 +52,9 @@ import re
 
 from samedevice.diagnosis._rule import (
     Hint,
-    Reason,
     Rule,
     anywhere,
     at,
-    because,
     frameless,
     inside,
     line,
@@ -66,13 +64,13 @@ from samedevice.diagnosis._rule import (
 from samedevice.diagnosis._scene import Scene, made_text, spelled
 from samedevice.diagnosis.paste import Report
 from samedevice.events import Operand
-from samedevice.messages import Message
+from samedevice.messages import Phrase
 
 
-def _state_on_gpu(report: Report) -> Reason | None:
+def _state_on_gpu(report: Report) -> Phrase | None:
     """An indexed tensor on a GPU, and an index on another one."""
     if report.devices and report.devices[0].startswith(("cuda", "xpu", "npu")):
-        return because("devices", devices=report.devices[0])
+        return Phrase("because.devices", devices=report.devices[0])
     return None
 
 
@@ -97,17 +95,23 @@ def _detect(scene: Scene) -> Hint | None:
         assert guilty is not None
         return Hint(
             7.5,
-            because(
-                "kept", operand=held[0].local or held[0].name, holder=held[0].holder or held[0].local or "?"
+            Phrase(
+                "rules.cache-or-beam-state-on-wrong-device.kept",
+                operand=held[0].local or held[0].name,
+                holder=held[0].holder or held[0].local or "?",
             ),
             guilty.name,
         )
     if re.search(r"_reorder_cache|beam", scene.where):
         odd = scene.odd(*scene.event.operands)
-        return Hint(6, because("in-code", where=scene.where.rpartition("/")[2]), odd.name if odd else None)
+        return Hint(
+            6, Phrase("because.in-code", where=scene.where.rpartition("/")[2]), odd.name if odd else None
+        )
     if re.search(r"cache_utils\.py", scene.where):
         odd = scene.odd(*scene.event.operands)
-        return Hint(6.5, because("in-code", where=scene.where.rpartition("/")[2]), odd.name if odd else None)
+        return Hint(
+            6.5, Phrase("because.in-code", where=scene.where.rpartition("/")[2]), odd.name if odd else None
+        )
     return None
 
 
@@ -122,18 +126,27 @@ def _kept(operand: Operand) -> bool:
 RULE = Rule(
     code="SD118",
     name="cache-or-beam-state-on-wrong-device",
-    title=Message(
-        "kept state (cache, beams) is on another device",
-        "缓存或束搜索状态在别的设备上",
-    ),
-    meaning=Message(
-        "a KV cache, recurrent state or beam index is not where the layer that uses it is",
-        "KV 缓存、循环状态或 beam 索引不在使用它的层所在的设备上",
-    ),
-    cure=Message(
-        "keep each layer's part of the cache on the device of that layer, and move the beam index to it; a served block is looked after by sd.guard_cache(block); use_cache=False shows whether it is the cache",
-        "让每层的缓存位于该层所在的设备，并把 beam 索引移过去；服务端的块可用 sd.guard_cache(block) 看护；用 use_cache=False 可以验证是否是缓存的问题",
-    ),
+    title={
+        "en": "kept state (cache, beams) is on another device",
+        "zh": "缓存或束搜索状态在别的设备上",
+    },
+    meaning={
+        "en": "a KV cache, recurrent state or beam index is not where the layer that uses it is",
+        "zh": "KV 缓存、循环状态或 beam 索引不在使用它的层所在的设备上",
+    },
+    cure={
+        "en": "keep each layer's part of the cache on the device of that layer, and move the beam index "
+        "to it; a served block is looked after by sd.guard_cache(block); use_cache=False shows "
+        "whether it is the cache",
+        "zh": "让每层的缓存位于该层所在的设备，并把 beam 索引移过去；服务端的块可用 sd.guard_cache(block) "
+        "看护；用 use_cache=False 可以验证是否是缓存的问题",
+    },
+    sentences={
+        "kept": {
+            "en": "{operand} is kept between steps by {holder}",
+            "zh": "{operand} 由 {holder} 在各步之间保存",
+        },
+    },
     page=__doc__ or "",
     common=0.35,
     signs=(

@@ -41,9 +41,9 @@ from __future__ import annotations
 
 import re
 
-from samedevice.diagnosis._rule import Hint, Rule, because, line, said, sign
+from samedevice.diagnosis._rule import Hint, Rule, line, said, sign
 from samedevice.diagnosis._scene import Scene, made_text, moved_text
-from samedevice.messages import Message
+from samedevice.messages import Phrase
 
 
 def _detect(scene: Scene) -> Hint | None:
@@ -53,7 +53,13 @@ def _detect(scene: Scene) -> Hint | None:
         text = moved_text(operand) or made_text(operand)
         if re.search(r"\btorch\.load\(", text) and "map_location" not in text:
             return Hint(
-                6.5, because("loaded", operand=operand.local or operand.name, text=text[:60]), operand.name
+                6.5,
+                Phrase(
+                    "rules.checkpoint-map-location.loaded",
+                    operand=operand.local or operand.name,
+                    text=text[:60],
+                ),
+                operand.name,
             )
     return None
 
@@ -61,18 +67,24 @@ def _detect(scene: Scene) -> Hint | None:
 RULE = Rule(
     code="SD136",
     name="checkpoint-map-location",
-    title=Message(
-        "a checkpoint is loaded without map_location",
-        "加载 checkpoint 时没有指定 map_location",
-    ),
-    meaning=Message(
-        "tensors of a checkpoint go back to the device they were saved from",
-        "checkpoint 中的张量会回到保存时所在的设备",
-    ),
-    cure=Message(
-        'load with map_location="cpu" or the wanted device',
-        '加载时指定 map_location="cpu" 或目标设备',
-    ),
+    title={
+        "en": "a checkpoint is loaded without map_location",
+        "zh": "加载 checkpoint 时没有指定 map_location",
+    },
+    meaning={
+        "en": "tensors of a checkpoint go back to the device they were saved from",
+        "zh": "checkpoint 中的张量会回到保存时所在的设备",
+    },
+    cure={
+        "en": 'load with map_location="cpu" or the wanted device',
+        "zh": '加载时指定 map_location="cpu" 或目标设备',
+    },
+    sentences={
+        "loaded": {
+            "en": "{operand} was loaded without map_location: {text}",
+            "zh": "加载 {operand} 时没有 map_location：{text}",
+        },
+    },
     page=__doc__ or "",
     common=0.1,
     signs=(

@@ -43,30 +43,37 @@ Of a list of tensors that is not a coalesced call, c10d compares no devices; suc
 - torch, `torch/csrc/distributed/c10d/ProcessGroup.cpp` and `ProcessGroupNCCL.cpp`
 """
 
-# ruff: noqa: RUF001 # sentences are whole lines, and Chinese has its own punctuation
-
 from __future__ import annotations
 
 from samedevice.diagnosis._rule import Rule
 from samedevice.events import EventKind
-from samedevice.messages import Message
 
 RULE = Rule(
     code="SD109",
     name="collective-off-its-gpu",
-    title=Message(
-        "a collective got a tensor that is not on its group's GPU",
-        "集合通信收到了不在进程组 GPU 上的张量",
-    ),
-    meaning=Message(
-        "a call of torch.distributed got a tensor on the host or on another GPU than its process group "
+    title={
+        "en": "a collective got a tensor that is not on its group's GPU",
+        "zh": "集合通信收到了不在进程组 GPU 上的张量",
+    },
+    meaning={
+        "en": "a call of torch.distributed got a tensor on the host or on another GPU than its process group "
         "works on",
-        "torch.distributed 的调用收到了 CPU 上的张量，或与进程组不在同一块 GPU 上的张量",
-    ),
-    cure=Message(
-        "make the tensor on the GPU of the rank before the call",
-        "在调用之前，把张量创建在该 rank 自己的 GPU 上",
-    ),
+        "zh": "torch.distributed 的调用收到了 CPU 上的张量，或与进程组不在同一块 GPU 上的张量",
+    },
+    cure={
+        "en": "make the tensor on the GPU of the rank before the call",
+        "zh": "在调用之前，把张量创建在该 rank 自己的 GPU 上",
+    },
+    sentences={
+        "headline": {
+            "en": "{op} got a tensor on {devices}, and its process group works on {home}",
+            "zh": "{op} 收到了 {devices} 上的张量，而它的进程组在 {home} 上工作",
+        },
+        "why": {
+            "en": "each rank of a process group takes part with one GPU, and the call moves no tensor there",
+            "zh": "进程组的每个 rank 只用一块 GPU 参与通信，调用不会把张量移过去",
+        },
+    },
     page=__doc__ or "",
     kind=EventKind.COLLECTIVE,
 )

@@ -36,29 +36,33 @@ The failing statement is often not the faulty one; read where the operands were 
 - [How it works](../how-it-works.md)
 """
 
-# ruff: noqa: RUF001 # sentences are whole lines, and Chinese has its own punctuation
-
 from __future__ import annotations
 
 from samedevice.diagnosis._rule import Rule
 from samedevice.events import EventKind
-from samedevice.messages import Message
 
 RULE = Rule(
     code="SD101",
     name="cross-device-operands",
-    title=Message(
-        "operands are on several devices",
-        "操作数分布在多个设备上",
-    ),
-    meaning=Message(
-        "an operator got tensors that its CUDA kernel refuses to mix",
-        "算子收到了 CUDA 内核不允许混用的张量",
-    ),
-    cure=Message(
-        "find which operand is in the wrong place: the cause of the finding names it",
-        "找出放错位置的操作数：报告中的根源会指出它",
-    ),
+    title={
+        "en": "operands are on several devices",
+        "zh": "操作数分布在多个设备上",
+    },
+    meaning={
+        "en": "an operator got tensors that its CUDA kernel refuses to mix",
+        "zh": "算子收到了 CUDA 内核不允许混用的张量",
+    },
+    cure={
+        "en": "find which operand is in the wrong place: the cause of the finding names it",
+        "zh": "找出放错位置的操作数：报告中的根源会指出它",
+    },
+    sentences={
+        "headline": {"en": "{op} got operands on {devices}", "zh": "{op} 的操作数分别在 {devices} 上"},
+        "why": {
+            "en": "{op} needs all operands on one device; CUDA moves none of them there by itself",
+            "zh": "{op} 要求所有操作数在同一设备上；CUDA 不会自动移动它们",
+        },
+    },
     page=__doc__ or "",
     kind=EventKind.MISMATCH,
 )

@@ -38,24 +38,28 @@ The error inside a replica may be a fault of its own; the replica only shows tha
 - [torch.nn.DataParallel](https://docs.pytorch.org/docs/stable/generated/torch.nn.DataParallel.html)
 """
 
-# ruff: noqa: RUF001 # sentences are whole lines, and Chinese has its own punctuation
-
 from __future__ import annotations
 
-from samedevice.diagnosis._rule import Hint, Rule, after, anywhere, because, inside, said, sign
+from samedevice.diagnosis._rule import Hint, Rule, after, anywhere, inside, said, sign
 from samedevice.diagnosis._scene import FACTORY, Scene, made_text
-from samedevice.messages import Message
+from samedevice.messages import Phrase
 
 
 def _detect(scene: Scene) -> Hint | None:
     if scene.mismatch and scene.ran_in(r"parallel_apply|nn/parallel/data_parallel"):
         odd = scene.odd(*scene.event.operands)
-        return Hint(7, because("in-code", where="parallel_apply"), odd.name if odd else None)
+        return Hint(7, Phrase("because.in-code", where="parallel_apply"), odd.name if odd else None)
     if scene.mismatch and scene.two_gpus and len(_lines_of(scene)) == 1:
         first, *others = scene.event.operands
         names = ", ".join(scene.written(each) for each in others[:3])
         last = next((each for each in others if each.device != first.device), first)
-        return Hint(5.2, because("not-gathered", operand=scene.written(first), others=names), last.name)
+        return Hint(
+            5.2,
+            Phrase(
+                "rules.data-parallel-replica-device.not-gathered", operand=scene.written(first), others=names
+            ),
+            last.name,
+        )
     return None
 
 
@@ -75,20 +79,29 @@ def _lines_of(scene: Scene) -> set[tuple[str, int] | None]:
 RULE = Rule(
     code="SD131",
     name="data-parallel-replica-device",
-    title=Message(
-        "DataParallel wraps a model that it cannot replicate",
-        "DataParallel 包装了无法复制的模型",
-    ),
-    meaning=Message(
-        "nn.DataParallel (often added by a trainer) meets a split or device-bound model, or what replicas "
+    title={
+        "en": "DataParallel wraps a model that it cannot replicate",
+        "zh": "DataParallel 包装了无法复制的模型",
+    },
+    meaning={
+        "en": "nn.DataParallel (often added by a trainer) meets a split or device-bound model, or what "
+        "replicas "
         "computed is joined ungathered",
-        "nn.DataParallel（常由训练器自动添加）遇到了已切分或绑定设备的模型，或各副本在不同 GPU "
+        "zh": "nn.DataParallel（常由训练器自动添加）遇到了已切分或绑定设备的模型，或各副本在不同 GPU "
         "上的结果未经汇集就被合并",
-    ),
-    cure=Message(
-        "start one process per GPU with torchrun or accelerate launch, or make one GPU visible",
-        "用 torchrun 或 accelerate launch 每块 GPU 启动一个进程，或只暴露一块 GPU",
-    ),
+    },
+    cure={
+        "en": "start one process per GPU with torchrun or accelerate launch, or make one GPU visible",
+        "zh": "用 torchrun 或 accelerate launch 每块 GPU 启动一个进程，或只暴露一块 GPU",
+    },
+    sentences={
+        "not-gathered": {
+            "en": "one line computed {operand} and {others} on several GPUs: the parts were not gathered on "
+            "one before they were joined",
+            "zh": "同一行代码在多块 GPU 上分别算出了 {operand} 和 {others}：合并之前没有把它们汇集到一块 "
+            "GPU 上",
+        },
+    },
     page=__doc__ or "",
     common=0.4,
     signs=(

@@ -34,29 +34,36 @@ With integer devices the order is stable by luck.
 - `dispatch_model` of accelerate
 """
 
-# ruff: noqa: RUF001 # sentences are whole lines, and Chinese has its own punctuation
-
 from __future__ import annotations
 
 from samedevice.diagnosis._rule import Rule
 from samedevice.events import EventKind
-from samedevice.messages import Message
 
 RULE = Rule(
     code="SD106",
     name="device-from-unordered-set",
-    title=Message(
-        "a device was picked from an unordered set",
-        "设备选自无序集合",
-    ),
-    meaning=Message(
-        "the chosen device changes from run to run",
-        "每次运行选出的设备可能不同",
-    ),
-    cure=Message(
-        "name the main device, or fix PYTHONHASHSEED",
-        "写明主设备，或固定 PYTHONHASHSEED",
-    ),
+    title={
+        "en": "a device was picked from an unordered set",
+        "zh": "设备选自无序集合",
+    },
+    meaning={
+        "en": "the chosen device changes from run to run",
+        "zh": "每次运行选出的设备可能不同",
+    },
+    cure={
+        "en": "name the main device, or fix PYTHONHASHSEED",
+        "zh": "写明主设备，或固定 PYTHONHASHSEED",
+    },
+    sentences={
+        "headline": {
+            "en": "a device was picked from an unordered set",
+            "zh": "设备是从无序集合中选出的，每次运行可能不同",
+        },
+        "why": {
+            "en": "the order of a set of strings changes from run to run, and the device with it",
+            "zh": "字符串集合的顺序每次运行都可能不同，选出的设备也随之改变",
+        },
+    },
     page=__doc__ or "",
     kind=EventKind.NONDETERMINISTIC_DEVICE,
 )

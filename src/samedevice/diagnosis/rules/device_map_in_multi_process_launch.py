@@ -37,41 +37,57 @@ A plain device message in a multi-process launch need not come from a map.
 - [DeepSpeed integration](https://huggingface.co/docs/transformers/deepspeed)
 """
 
-# ruff: noqa: RUF001 # sentences are whole lines, and Chinese has its own punctuation
-
 from __future__ import annotations
 
-from samedevice.diagnosis._rule import Hint, Rule, anywhere, because, inside, said, sign
+from samedevice.diagnosis._rule import Hint, Rule, anywhere, inside, said, sign
 from samedevice.diagnosis._scene import Scene
 from samedevice.events import EventKind
-from samedevice.messages import Message
+from samedevice.messages import Phrase
 
 
 def _detect(scene: Scene) -> Hint | None:
     processes = scene.event.processes
     if scene.event.kind is EventKind.LAUNCH_CONFLICT:
-        return Hint(9, because("asked-for-map", processes=str(processes)), certain=True)
+        return Hint(
+            9,
+            Phrase("rules.device-map-in-multi-process-launch.asked-for-map", processes=str(processes)),
+            certain=True,
+        )
     if not scene.mismatch or processes < 2 or not scene.dispatched:
         return None
     odd = scene.odd(*scene.event.operands)
-    return Hint(8.5, because("launched", processes=str(processes)), odd.name if odd else None)
+    return Hint(
+        8.5,
+        Phrase("rules.device-map-in-multi-process-launch.launched", processes=str(processes)),
+        odd.name if odd else None,
+    )
 
 
 RULE = Rule(
     code="SD132",
     name="device-map-in-multi-process-launch",
-    title=Message(
-        "a device_map is used in a multi-process launch",
-        "多进程启动时使用了 device_map",
-    ),
-    meaning=Message(
-        "each process of a launch (DDP, ZeRO-3, FSDP) spreads the model over all GPUs by a map",
-        "多进程（DDP、ZeRO-3、FSDP）中的每个进程都用 device_map 把模型铺到所有 GPU 上",
-    ),
-    cure=Message(
-        'give each process its own map {"": local_rank}, or none; or start one process',
-        '给每个进程单独的 device_map {"": local_rank}，或不用 device_map；也可以只启动一个进程',
-    ),
+    title={
+        "en": "a device_map is used in a multi-process launch",
+        "zh": "多进程启动时使用了 device_map",
+    },
+    meaning={
+        "en": "each process of a launch (DDP, ZeRO-3, FSDP) spreads the model over all GPUs by a map",
+        "zh": "多进程（DDP、ZeRO-3、FSDP）中的每个进程都用 device_map 把模型铺到所有 GPU 上",
+    },
+    cure={
+        "en": 'give each process its own map {{"": local_rank}}, or none; or start one process',
+        "zh": '给每个进程单独的 device_map {{"": local_rank}}，或不用 device_map；也可以只启动一个进程',
+    },
+    sentences={
+        "launched": {
+            "en": "{processes} processes were launched and the model has a device_map",
+            "zh": "启动了 {processes} 个进程，而模型又用了 device_map",
+        },
+        "asked-for-map": {
+            "en": "a map is asked for in a launch of {processes} processes",
+            "zh": "{processes} 个进程的启动中要求使用 device_map",
+        },
+    },
     page=__doc__ or "",
     common=0.35,
     signs=(

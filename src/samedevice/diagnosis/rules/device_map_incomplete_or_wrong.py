@@ -37,13 +37,11 @@ A rotary table on the host can also be a fault of the model code on one GPU.
 - `check_device_map` of accelerate
 """
 
-# ruff: noqa: RUF001 # sentences are whole lines, and Chinese has its own punctuation
-
 from __future__ import annotations
 
-from samedevice.diagnosis._rule import Hint, Rule, anywhere, because, frameless, inside, line, said, sign
+from samedevice.diagnosis._rule import Hint, Rule, anywhere, frameless, inside, line, said, sign
 from samedevice.diagnosis._scene import Scene
-from samedevice.messages import Message
+from samedevice.messages import Phrase
 
 
 def _detect(scene: Scene) -> Hint | None:
@@ -51,26 +49,34 @@ def _detect(scene: Scene) -> Hint | None:
         return None
     for operand in scene.weights:
         if operand.parameter and operand.device == "cpu" and scene.mapped(operand.parameter) is None:
-            return Hint(6.5, because("unmapped", operand=operand.parameter), operand.name)
+            return Hint(
+                6.5,
+                Phrase("rules.device-map-incomplete-or-wrong.unmapped", operand=operand.parameter),
+                operand.name,
+            )
     return None
 
 
 RULE = Rule(
     code="SD122",
     name="device-map-incomplete-or-wrong",
-    title=Message(
-        "the device_map leaves something out or is wrong",
-        "device_map 有遗漏或错误",
-    ),
-    meaning=Message(
-        "the map misses a module, uses names of another version, or cuts where nothing may be cut",
-        "device_map 漏掉了模块、用了旧版本的名字，或在不能切的地方切开",
-    ),
-    cure=Message(
-        "compare the map with the module tree of the installed version (model.named_modules()) and complete "
+    title={
+        "en": "the device_map leaves something out or is wrong",
+        "zh": "device_map 有遗漏或错误",
+    },
+    meaning={
+        "en": "the map misses a module, uses names of another version, or cuts where nothing may be cut",
+        "zh": "device_map 漏掉了模块、用了旧版本的名字，或在不能切的地方切开",
+    },
+    cure={
+        "en": "compare the map with the module tree of the installed version (model.named_modules()) and "
+        "complete "
         "it",
-        "用 model.named_modules() 与当前版本的模块树对照，把 device_map 补全",
-    ),
+        "zh": "用 model.named_modules() 与当前版本的模块树对照，把 device_map 补全",
+    },
+    sentences={
+        "unmapped": {"en": "the device_map does not reach {operand}", "zh": "device_map 没有覆盖 {operand}"},
+    },
     page=__doc__ or "",
     common=0.4,
     signs=(

@@ -40,23 +40,22 @@ The number of GPUs is not in the message: compare with `nvidia-smi -L` and the e
 from __future__ import annotations
 
 from samedevice.diagnosis._rule import Rule, said, sign
-from samedevice.messages import Message
 
 RULE = Rule(
     code="SD137",
     name="device-ordinal-out-of-range",
-    title=Message(
-        "a GPU index beyond the visible GPUs",
-        "GPU 编号超出了可见范围",
-    ),
-    meaning=Message(
-        "a rank or device index is larger than the number of visible GPUs",
-        "rank 或设备编号大于可见 GPU 的数量",
-    ),
-    cure=Message(
-        "match the number of processes and all indices to the visible GPUs",
-        "让进程数和所有设备编号与可见 GPU 数一致",
-    ),
+    title={
+        "en": "a GPU index beyond the visible GPUs",
+        "zh": "GPU 编号超出了可见范围",
+    },
+    meaning={
+        "en": "a rank or device index is larger than the number of visible GPUs",
+        "zh": "rank 或设备编号大于可见 GPU 的数量",
+    },
+    cure={
+        "en": "match the number of processes and all indices to the visible GPUs",
+        "zh": "让进程数和所有设备编号与可见 GPU 数一致",
+    },
     page=__doc__ or "",
     common=0.2,
     signs=(sign(8, said("invalid-ordinal"), certain=True),),

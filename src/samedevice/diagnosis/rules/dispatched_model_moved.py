@@ -37,15 +37,13 @@ A meta copy error inside a `.to()` can also be a checkpoint that never filled it
 - `dispatch_model` of accelerate
 """
 
-# ruff: noqa: RUF001 # sentences are whole lines, and Chinese has its own punctuation
-
 from __future__ import annotations
 
 import re
 
-from samedevice.diagnosis._rule import Hint, Rule, anywhere, because, inside, line, said, sign
+from samedevice.diagnosis._rule import Hint, Rule, anywhere, inside, line, said, sign
 from samedevice.diagnosis._scene import Scene, moved_text
-from samedevice.messages import Message
+from samedevice.messages import Phrase
 
 
 def _detect(scene: Scene) -> Hint | None:
@@ -65,7 +63,11 @@ def _detect(scene: Scene) -> Hint | None:
         ):
             return Hint(
                 8,
-                because("moved-after-dispatch", operand=operand.parameter or operand.name, text=text[:60]),
+                Phrase(
+                    "rules.dispatched-model-moved.moved-after-dispatch",
+                    operand=operand.parameter or operand.name,
+                    text=text[:60],
+                ),
                 operand.name,
             )
     moved = [each for each in scene.event.running if each.hook and each.below and each.hook not in each.below]
@@ -73,8 +75,8 @@ def _detect(scene: Scene) -> Hint | None:
         odd = scene.odd(*scene.event.operands)
         return Hint(
             6.5,
-            because(
-                "hook-elsewhere",
+            Phrase(
+                "rules.dispatched-model-moved.hook-elsewhere",
                 module=moved[0].name,
                 hook=moved[0].hook or "?",
                 devices=", ".join(moved[0].below),
@@ -87,18 +89,28 @@ def _detect(scene: Scene) -> Hint | None:
 RULE = Rule(
     code="SD123",
     name="dispatched-model-moved",
-    title=Message(
-        "a dispatched model was moved",
-        "已按 device_map 分配的模型又被整体移动",
-    ),
-    meaning=Message(
-        "a model that was placed by a map, or is partly offloaded, is moved with .to() or .cuda()",
-        "按 device_map 放置或部分 offload 的模型又被 .to()/.cuda() 移动",
-    ),
-    cure=Message(
-        "do not move it again: load it straight to the wanted device, or drop the map",
-        "不要再移动它：直接加载到目标设备，或去掉 device_map",
-    ),
+    title={
+        "en": "a dispatched model was moved",
+        "zh": "已按 device_map 分配的模型又被整体移动",
+    },
+    meaning={
+        "en": "a model that was placed by a map, or is partly offloaded, is moved with .to() or .cuda()",
+        "zh": "按 device_map 放置或部分 offload 的模型又被 .to()/.cuda() 移动",
+    },
+    cure={
+        "en": "do not move it again: load it straight to the wanted device, or drop the map",
+        "zh": "不要再移动它：直接加载到目标设备，或去掉 device_map",
+    },
+    sentences={
+        "hook-elsewhere": {
+            "en": "the hook of {module} sends inputs to {hook}, its weights are on {devices}",
+            "zh": "{module} 的 hook 把输入送到 {hook}，而权重在 {devices}",
+        },
+        "moved-after-dispatch": {
+            "en": "{operand} was moved after the model was dispatched: {text}",
+            "zh": "模型分配之后 {operand} 又被移动：{text}",
+        },
+    },
     page=__doc__ or "",
     common=0.3,
     signs=(

@@ -41,15 +41,15 @@ Without the failing line, a pair of GPUs in a multimodal model can as well be a 
 - [Big model inference](https://huggingface.co/docs/accelerate/concept_guides/big_model_inference) of accelerate
 """
 
-# ruff: noqa: E501, RUF001 # sentences are whole lines, and Chinese has its own punctuation
+# ruff: noqa: E501 # sentences are whole lines, and Chinese has its own punctuation
 
 from __future__ import annotations
 
 import re
 
-from samedevice.diagnosis._rule import Hint, Rule, anywhere, at, because, frameless, inside, line, said, sign
+from samedevice.diagnosis._rule import Hint, Rule, anywhere, at, frameless, inside, line, said, sign
 from samedevice.diagnosis._scene import Scene
-from samedevice.messages import Message
+from samedevice.messages import Phrase
 
 
 def _detect(scene: Scene) -> Hint | None:
@@ -57,16 +57,26 @@ def _detect(scene: Scene) -> Hint | None:
         return None
     word = scene.multimodal
     if scene.op in ("masked_scatter", "masked_scatter_"):
-        return Hint(7, because("joined", op=scene.op), _late(scene))
+        return Hint(
+            7, Phrase("rules.embedding-streams-on-different-devices.joined", op=scene.op), _late(scene)
+        )
     if (
         word
         and not scene.weights
         and scene.op
         in ("where", "index", "index_put_", "cat", "scatter", "mm", "bmm", "stack", "masked_fill", "copy_")
     ):
-        return Hint(6, because("streams", word=word, op=scene.op), _late(scene))
+        return Hint(
+            6,
+            Phrase("rules.embedding-streams-on-different-devices.streams", word=word, op=scene.op),
+            _late(scene),
+        )
     if word and scene.op in ("cat", "stack", "index_put_", "where"):
-        return Hint(4, because("streams", word=word, op=scene.op), _late(scene))
+        return Hint(
+            4,
+            Phrase("rules.embedding-streams-on-different-devices.streams", word=word, op=scene.op),
+            _late(scene),
+        )
     return None
 
 
@@ -89,18 +99,28 @@ def _late(scene: Scene) -> str | None:
 RULE = Rule(
     code="SD112",
     name="embedding-streams-on-different-devices",
-    title=Message(
-        "two streams meet on different GPUs",
-        "两路特征在不同 GPU 上汇合",
-    ),
-    meaning=Message(
-        "text embeddings and image, audio or video features (or a mask made from the ids) are joined where no hook moves them",
-        "文本嵌入与图像、音频或视频特征（或由 input_ids 得到的掩码）在模块之间直接合并，没有 hook 负责搬运",
-    ),
-    cure=Message(
-        "move features and masks to the device of the text embeddings before the join, or place encoder, projector and embedding on one GPU",
-        "合并之前把特征和掩码移到文本嵌入所在的设备，或把视觉编码器、投影层与词嵌入放在同一块 GPU 上",
-    ),
+    title={
+        "en": "two streams meet on different GPUs",
+        "zh": "两路特征在不同 GPU 上汇合",
+    },
+    meaning={
+        "en": "text embeddings and image, audio or video features (or a mask made from the ids) are "
+        "joined where no hook moves them",
+        "zh": "文本嵌入与图像、音频或视频特征（或由 input_ids 得到的掩码）在模块之间直接合并，没有 hook 负"
+        "责搬运",
+    },
+    cure={
+        "en": "move features and masks to the device of the text embeddings before the join, or place "
+        "encoder, projector and embedding on one GPU",
+        "zh": "合并之前把特征和掩码移到文本嵌入所在的设备，或把视觉编码器、投影层与词嵌入放在同一块 GPU 上",
+    },
+    sentences={
+        "joined": {"en": "{op} joins two streams", "zh": "{op} 把两路特征合并"},
+        "streams": {
+            "en": "{op} joins streams ({word}) from two GPUs",
+            "zh": "{op} 合并来自两块 GPU 的特征（{word}）",
+        },
+    },
     page=__doc__ or "",
     common=0.3,
     signs=(

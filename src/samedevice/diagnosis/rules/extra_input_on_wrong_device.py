@@ -38,16 +38,14 @@ right and the helper is not (tensor-created-on-wrong-device).
 - `BatchFeature.to` of transformers
 """
 
-# ruff: noqa: RUF001 # sentences are whole lines, and Chinese has its own punctuation
-
 from __future__ import annotations
 
 import re
 
-from samedevice.diagnosis._rule import Hint, Rule, anywhere, at, because, frameless, line, said, shown, sign
+from samedevice.diagnosis._rule import Hint, Rule, anywhere, at, frameless, line, said, shown, sign
 from samedevice.diagnosis._scene import Scene, made_text, moved_text
 from samedevice.events import Operand
-from samedevice.messages import Message
+from samedevice.messages import Phrase
 
 
 def _detect(scene: Scene) -> Hint | None:
@@ -62,7 +60,11 @@ def _detect(scene: Scene) -> Hint | None:
         sent = scene.plain[0]
         return Hint(
             5,
-            because("sent-to-model-device", operand=sent.argument or sent.name, device=sent.device),
+            Phrase(
+                "rules.extra-input-on-wrong-device.sent-to-model-device",
+                operand=sent.argument or sent.name,
+                device=sent.device,
+            ),
             sent.name,
         )
     for operand in scene.plain:
@@ -75,12 +77,16 @@ def _detect(scene: Scene) -> Hint | None:
             and scene.handed_in(operand)
             and scene.event.at.function == "forward"
         ):
-            return Hint(6.4, because("placed-by-user", operand=name, device=operand.device), operand.name)
+            return Hint(
+                6.4, Phrase("because.placed-by-user", operand=name, device=operand.device), operand.name
+            )
         if scene.placed_by_user(operand) and name and not scene.by_user(scene.event.at):
             if scene.left_others(operand):
                 left = next(other for other in scene.event.operands if other.device != operand.device)
-                return Hint(5, because("on-host", operand=left.local or left.name), left.name)
-            return Hint(5, because("placed-by-user", operand=name, device=operand.device), operand.name)
+                return Hint(5, Phrase("because.on-host", operand=left.local or left.name), left.name)
+            return Hint(
+                5, Phrase("because.placed-by-user", operand=name, device=operand.device), operand.name
+            )
     if (
         scene.event.user_at is not None
         and scene.hosted
@@ -92,13 +98,23 @@ def _detect(scene: Scene) -> Hint | None:
         if re.search(r"\.to\((?:device=)?self\.device", moved_text(operand)) and scene.two_gpus:
             return Hint(
                 5,
-                because("sent-to-model-device", operand=operand.local or operand.name, device=operand.device),
+                Phrase(
+                    "rules.extra-input-on-wrong-device.sent-to-model-device",
+                    operand=operand.local or operand.name,
+                    device=operand.device,
+                ),
                 operand.name,
             )
     if scene.hosted and scene.weights and all(each.device.startswith("cuda") for each in scene.weights):
         for operand in scene.plain:
             if operand.device == "cpu" and _from_input(operand):
-                return Hint(4, because("from-input", operand=operand.local or operand.name), operand.name)
+                return Hint(
+                    4,
+                    Phrase(
+                        "rules.extra-input-on-wrong-device.from-input", operand=operand.local or operand.name
+                    ),
+                    operand.name,
+                )
     return None
 
 
@@ -113,20 +129,31 @@ def _from_input(operand: Operand) -> bool:
 RULE = Rule(
     code="SD113",
     name="extra-input-on-wrong-device",
-    title=Message(
-        "an extra input was left on another device",
-        "附加输入留在了别的设备上",
-    ),
-    meaning=Message(
-        "a further input (seconds per grid, grid sizes, positions, pixel values) did not move with the main "
+    title={
+        "en": "an extra input was left on another device",
+        "zh": "附加输入留在了别的设备上",
+    },
+    meaning={
+        "en": "a further input (seconds per grid, grid sizes, positions, pixel values) did not move with the "
+        "main "
         "ones",
-        "附加输入（如 second_per_grid_ts、grid_thw、position_ids、pixel_values）没有随主输入一起移动",
-    ),
-    cure=Message(
-        "move every tensor of the processor's output, and what you pass by keyword, to the device that "
+        "zh": "附加输入（如 second_per_grid_ts、grid_thw、position_ids、pixel_values）没有随主输入一起移动",
+    },
+    cure={
+        "en": "move every tensor of the processor's output, and what you pass by keyword, to the device that "
         "reads it",
-        "把 processor 输出的每个张量以及手动传入的关键字参数都移到使用它的设备",
-    ),
+        "zh": "把 processor 输出的每个张量以及手动传入的关键字参数都移到使用它的设备",
+    },
+    sentences={
+        "sent-to-model-device": {
+            "en": "{operand} was sent to {device}, the device of the module's first parameter",
+            "zh": "{operand} 被送到了 {device}，即模块第一个参数所在的设备",
+        },
+        "from-input": {
+            "en": "{operand} was computed from an input on the host",
+            "zh": "{operand} 由 CPU 上的输入计算而来",
+        },
+    },
     page=__doc__ or "",
     common=0.3,
     signs=(

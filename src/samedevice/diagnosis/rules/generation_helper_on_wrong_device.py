@@ -36,15 +36,13 @@ Ids and head on two GPUs make the sampling step itself fail; that is lm-head-or-
 - [Generation utilities](https://huggingface.co/docs/transformers/internal/generation_utils) of transformers
 """
 
-# ruff: noqa: RUF001 # sentences are whole lines, and Chinese has its own punctuation
-
 from __future__ import annotations
 
 import re
 
-from samedevice.diagnosis._rule import Hint, Rule, anywhere, at, because, frameless, inside, line, said, sign
+from samedevice.diagnosis._rule import Hint, Rule, anywhere, at, frameless, inside, line, said, sign
 from samedevice.diagnosis._scene import Scene, spelled
-from samedevice.messages import Message
+from samedevice.messages import Phrase
 
 
 def _detect(scene: Scene) -> Hint | None:
@@ -57,7 +55,7 @@ def _detect(scene: Scene) -> Hint | None:
         )
         return Hint(
             8,
-            because("in-code", where="_assisted_decoding"),
+            Phrase("because.in-code", where="_assisted_decoding"),
             (ids or scene.odd(*scene.plain) or scene.event.operands[-1]).name,
         )
     for operand in scene.plain:
@@ -70,8 +68,10 @@ def _detect(scene: Scene) -> Hint | None:
             if re.search(r"__init__", place.function):
                 return Hint(
                     7,
-                    because(
-                        "made-in", operand=operand.local or operand.name, where=place.file.rpartition("/")[2]
+                    Phrase(
+                        "rules.generation-helper-on-wrong-device.made-in",
+                        operand=operand.local or operand.name,
+                        where=place.file.rpartition("/")[2],
                     ),
                     operand.name,
                 )
@@ -87,8 +87,8 @@ def _detect(scene: Scene) -> Hint | None:
             ):
                 return Hint(
                     6,
-                    because(
-                        "made-in",
+                    Phrase(
+                        "rules.generation-helper-on-wrong-device.made-in",
                         operand=operand.local or operand.name,
                         where=operand.made.file.rpartition("/")[2],
                     ),
@@ -96,27 +96,35 @@ def _detect(scene: Scene) -> Hint | None:
                 )
     if helper:
         odd = scene.odd(*scene.event.operands)
-        return Hint(4.5, because("in-code", where=scene.where.rpartition("/")[2]), odd.name if odd else None)
+        return Hint(
+            4.5, Phrase("because.in-code", where=scene.where.rpartition("/")[2]), odd.name if odd else None
+        )
     return None
 
 
 RULE = Rule(
     code="SD119",
     name="generation-helper-on-wrong-device",
-    title=Message(
-        "a generation helper is on another device",
-        "生成过程的辅助张量在别的设备上",
-    ),
-    meaning=Message(
-        "a stopping criterion, logits processor, draft candidate or grammar helper keeps a tensor away from "
+    title={
+        "en": "a generation helper is on another device",
+        "zh": "生成过程的辅助张量在别的设备上",
+    },
+    meaning={
+        "en": "a stopping criterion, logits processor, draft candidate or grammar helper keeps a tensor away "
+        "from "
         "ids or scores",
-        "停止条件、logits 处理器、草稿模型候选或语法约束所持有的张量与 input_ids 或 scores 不在同一设备",
-    ),
-    cure=Message(
-        "move the helper's tensor to the ids or scores at each call; with assisted decoding put both models "
+        "zh": "停止条件、logits 处理器、草稿模型候选或语法约束所持有的张量与 input_ids 或 scores 不在同一"
+        "设备",
+    },
+    cure={
+        "en": "move the helper's tensor to the ids or scores at each call; with assisted decoding put both "
+        "models "
         "on one device",
-        "每次调用时把该张量移到 input_ids 或 scores 的设备；辅助解码时把两个模型放在同一设备",
-    ),
+        "zh": "每次调用时把该张量移到 input_ids 或 scores 的设备；辅助解码时把两个模型放在同一设备",
+    },
+    sentences={
+        "made-in": {"en": "{operand} was made in {where}", "zh": "{operand} 创建于 {where}"},
+    },
     page=__doc__ or "",
     common=0.25,
     signs=(

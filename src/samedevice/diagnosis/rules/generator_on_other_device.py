@@ -39,23 +39,32 @@ from __future__ import annotations
 
 from samedevice.diagnosis._rule import Rule
 from samedevice.events import EventKind
-from samedevice.messages import Message
 
 RULE = Rule(
     code="SD103",
     name="generator-on-other-device",
-    title=Message(
-        "the generator is of another device",
-        "随机数生成器属于另一种设备",
-    ),
-    meaning=Message(
-        "a random operator got a generator of another type of device",
-        "随机算子收到了另一种设备的生成器",
-    ),
-    cure=Message(
-        "make the generator on the tensor's device",
-        "在张量所在的设备上创建生成器",
-    ),
+    title={
+        "en": "the generator is of another device",
+        "zh": "随机数生成器属于另一种设备",
+    },
+    meaning={
+        "en": "a random operator got a generator of another type of device",
+        "zh": "随机算子收到了另一种设备的生成器",
+    },
+    cure={
+        "en": "make the generator on the tensor's device",
+        "zh": "在张量所在的设备上创建生成器",
+    },
+    sentences={
+        "headline": {
+            "en": "{op} got a random generator of another device",
+            "zh": "{op} 的随机数生成器在另一种设备上",
+        },
+        "why": {
+            "en": "a generator belongs to one type of device and draws only for tensors of that type",
+            "zh": "随机数生成器属于一种设备，只能为这种设备上的张量取数",
+        },
+    },
     page=__doc__ or "",
     kind=EventKind.GENERATOR,
 )

@@ -39,39 +39,40 @@ DataLoader.
 - [torch.Generator](https://docs.pytorch.org/docs/stable/generated/torch.Generator.html)
 """
 
-# ruff: noqa: RUF001 # sentences are whole lines, and Chinese has its own punctuation
-
 from __future__ import annotations
 
-from samedevice.diagnosis._rule import Hint, Rule, anywhere, because, line, said, sign
+from samedevice.diagnosis._rule import Hint, Rule, anywhere, line, said, sign
 from samedevice.diagnosis._scene import Scene
 from samedevice.events import EventKind
-from samedevice.messages import Message
+from samedevice.messages import Phrase
 
 
 def _detect(scene: Scene) -> Hint | None:
     if scene.event.kind is not EventKind.GENERATOR:
         return None
-    return Hint(8, because("generator"), "generator", certain=True)
+    return Hint(8, Phrase("rules.generator-or-default-device.generator"), "generator", certain=True)
 
 
 RULE = Rule(
     code="SD134",
     name="generator-or-default-device",
-    title=Message(
-        "a generator belongs to another device",
-        "随机数生成器属于另一种设备",
-    ),
-    meaning=Message(
-        "a random generator and the tensor it fills are on different types of device, often because of a "
-        "global default device",
-        "随机数生成器与要填充的张量设备类型不同，常因设置了全局默认设备",
-    ),
-    cure=Message(
-        "make the generator on the tensor's device; do not set a global CUDA default around samplers and "
-        "shuffles",
-        "在张量所在的设备上创建生成器；不要在采样器和打乱操作外层设置全局 CUDA 默认设备",
-    ),
+    title={
+        "en": "a generator belongs to another device",
+        "zh": "随机数生成器属于另一种设备",
+    },
+    meaning={
+        "en": "a random generator and the tensor it fills are on different types of device, often because "
+        "of a global default device",
+        "zh": "随机数生成器与要填充的张量设备类型不同，常因设置了全局默认设备",
+    },
+    cure={
+        "en": "make the generator on the tensor's device; do not set a global CUDA default around "
+        "samplers and shuffles",
+        "zh": "在张量所在的设备上创建生成器；不要在采样器和打乱操作外层设置全局 CUDA 默认设备",
+    },
+    sentences={
+        "generator": {"en": "the generator belongs to another type of device", "zh": "生成器属于另一种设备"},
+    },
     page=__doc__ or "",
     common=0.3,
     signs=(

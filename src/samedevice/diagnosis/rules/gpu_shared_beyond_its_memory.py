@@ -38,29 +38,38 @@ same. What CUDA itself takes for each process (some hundred MiB) is not counted.
 - [Memory management of torch](https://docs.pytorch.org/docs/stable/notes/cuda.html#memory-management)
 """
 
-# ruff: noqa: RUF001 # sentences are whole lines, and Chinese has its own punctuation
-
 from __future__ import annotations
 
 from samedevice.diagnosis._rule import Rule
 from samedevice.events import EventKind
-from samedevice.messages import Message
 
 RULE = Rule(
     code="SD110",
     name="gpu-shared-beyond-its-memory",
-    title=Message(
-        "processes on one GPU need more memory than it has",
-        "同一块 GPU 上的进程需要的显存超过它的总量",
-    ),
-    meaning=Message(
-        "several processes used one GPU at the same time, and the sum of their peaks is above its memory",
-        "多个进程同时使用同一块 GPU，它们的显存峰值之和超过了它的总量",
-    ),
-    cure=Message(
-        "give each process a GPU of its own, or let each need less",
-        "让每个进程使用自己的 GPU，或减少每个进程的显存",
-    ),
+    title={
+        "en": "processes on one GPU need more memory than it has",
+        "zh": "同一块 GPU 上的进程需要的显存超过它的总量",
+    },
+    meaning={
+        "en": "several processes used one GPU at the same time, and the sum of their peaks is above its "
+        "memory",
+        "zh": "多个进程同时使用同一块 GPU，它们的显存峰值之和超过了它的总量",
+    },
+    cure={
+        "en": "give each process a GPU of its own, or let each need less",
+        "zh": "让每个进程使用自己的 GPU，或减少每个进程的显存",
+    },
+    sentences={
+        "headline": {
+            "en": "processes that share {devices} need more memory than it has",
+            "zh": "共用 {devices} 的进程需要的显存超过它的总量",
+        },
+        "why": {
+            "en": "each process keeps what it held at its peak; on real hardware one of them runs out of "
+            "memory",
+            "zh": "每个进程都保留自己峰值时的显存；在真实硬件上，其中一个进程会耗尽显存",
+        },
+    },
     page=__doc__ or "",
     kind=EventKind.SHARED_GPU,
 )

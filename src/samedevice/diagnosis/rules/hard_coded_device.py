@@ -39,8 +39,6 @@ From a message alone, `cuda:0` against another index is no proof: it is also whe
 - [CUDA semantics](https://docs.pytorch.org/docs/stable/notes/cuda.html)
 """
 
-# ruff: noqa: RUF001 # sentences are whole lines, and Chinese has its own punctuation
-
 from __future__ import annotations
 
 import re
@@ -49,7 +47,6 @@ from samedevice.diagnosis._rule import (
     Hint,
     Rule,
     anywhere,
-    because,
     frameless,
     inside,
     line,
@@ -59,7 +56,7 @@ from samedevice.diagnosis._rule import (
 )
 from samedevice.diagnosis._scene import FACTORY, Scene, made_text, moved_text
 from samedevice.events import EventKind
-from samedevice.messages import Message
+from samedevice.messages import Phrase
 
 
 def _detect(scene: Scene) -> Hint | None:
@@ -68,10 +65,14 @@ def _detect(scene: Scene) -> Hint | None:
         text = moved_text(operand) or made_text(operand)
         if re.search(r"\.cpu\(\)|\.cuda\(\d*\)|['\"](?:cpu|cuda(?::\d+)?)['\"]", text):
             return Hint(
-                6, because("literal", operand=operand.local or operand.name, text=text[:60]), operand.name
+                6,
+                Phrase(
+                    "rules.hard-coded-device.literal", operand=operand.local or operand.name, text=text[:60]
+                ),
+                operand.name,
             )
     if shared:
-        return Hint(5.0, because("ranks-share"))
+        return Hint(5.0, Phrase("rules.hard-coded-device.ranks-share"))
     if not scene.mismatch:
         return None
     for operand in scene.event.operands:
@@ -88,7 +89,11 @@ def _detect(scene: Scene) -> Hint | None:
             if put and re.search(r"\.cuda\(\d*\)|['\"]cuda(?::\d+)?['\"]", text):
                 return Hint(
                     6.2,
-                    because("literal", operand=operand.local or operand.name, text=text[:60]),
+                    Phrase(
+                        "rules.hard-coded-device.literal",
+                        operand=operand.local or operand.name,
+                        text=text[:60],
+                    ),
                     operand.name,
                 )
         if (
@@ -101,7 +106,11 @@ def _detect(scene: Scene) -> Hint | None:
             ):
                 return Hint(
                     6.5,
-                    because("literal", operand=operand.local or operand.name, text=text[:60]),
+                    Phrase(
+                        "rules.hard-coded-device.literal",
+                        operand=operand.local or operand.name,
+                        text=text[:60],
+                    ),
                     operand.name,
                 )
     return None
@@ -110,19 +119,29 @@ def _detect(scene: Scene) -> Hint | None:
 RULE = Rule(
     code="SD116",
     name="hard-coded-device",
-    title=Message(
-        "code names a fixed device",
-        "代码里写死了设备",
-    ),
-    meaning=Message(
-        'a literal device (.cuda(), "cuda:0", index 0) meets a model that runs elsewhere',
-        '代码里写死的设备（.cuda()、"cuda:0"、下标 0）与模型实际所在的设备不一致',
-    ),
-    cure=Message(
-        "use the device of the tensors at hand; as a workaround expose only the wanted GPU with "
+    title={
+        "en": "code names a fixed device",
+        "zh": "代码里写死了设备",
+    },
+    meaning={
+        "en": 'a literal device (.cuda(), "cuda:0", index 0) meets a model that runs elsewhere',
+        "zh": '代码里写死的设备（.cuda()、"cuda:0"、下标 0）与模型实际所在的设备不一致',
+    },
+    cure={
+        "en": "use the device of the tensors at hand; as a workaround expose only the wanted GPU with "
         "CUDA_VISIBLE_DEVICES",
-        "使用现有张量的 .device；临时办法是用 CUDA_VISIBLE_DEVICES 只暴露需要的 GPU",
-    ),
+        "zh": "使用现有张量的 .device；临时办法是用 CUDA_VISIBLE_DEVICES 只暴露需要的 GPU",
+    },
+    sentences={
+        "ranks-share": {
+            "en": "every process begins on cuda:0; nothing moved one of these ranks to a GPU of its own",
+            "zh": "每个进程一开始都在 cuda:0；这些 rank 中至少有一个没有切换到自己的 GPU",
+        },
+        "literal": {
+            "en": "{operand} was placed by a literal device: {text}",
+            "zh": "{operand} 的设备是写死的：{text}",
+        },
+    },
     page=__doc__ or "",
     common=0.35,
     signs=(

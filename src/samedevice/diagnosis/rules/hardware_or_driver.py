@@ -39,28 +39,31 @@ A device-side assert has many causes; a true index out of range is the commonest
 - [NCCL troubleshooting](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html)
 """
 
-# ruff: noqa: E501, RUF001 # sentences are whole lines, and Chinese has its own punctuation
+# ruff: noqa: E501 # sentences are whole lines, and Chinese has its own punctuation
 
 from __future__ import annotations
 
 from samedevice.diagnosis._rule import Rule, anywhere, said, sign
-from samedevice.messages import Message
 
 RULE = Rule(
     code="SD139",
     name="hardware-or-driver",
-    title=Message(
-        "the machine, its driver or its build of torch is at fault",
-        "问题出在机器、驱动或所安装的 torch",
-    ),
-    meaning=Message(
-        "the machine (IOMMU, access control, driver, unlike GPUs) corrupts what moves between GPUs, or torch finds no GPU there at all",
-        "机器本身（IOMMU、ACS、驱动、型号不同的 GPU）破坏了在 GPU 之间传输的数据，或者 torch 在该机器上根本找不到 GPU",
-    ),
-    cure=Message(
-        "compare torch.version.cuda with nvidia-smi; test a copy GPU to GPU to CPU; fix BIOS or driver settings; keep to one GPU until then",
-        "核对 torch.version.cuda 与 nvidia-smi；测试 GPU 到 GPU 再到 CPU 的拷贝；修正 BIOS 或驱动设置；在此之前只用一块 GPU",
-    ),
+    title={
+        "en": "the machine, its driver or its build of torch is at fault",
+        "zh": "问题出在机器、驱动或所安装的 torch",
+    },
+    meaning={
+        "en": "the machine (IOMMU, access control, driver, unlike GPUs) corrupts what moves between GPUs, "
+        "or torch finds no GPU there at all",
+        "zh": "机器本身（IOMMU、ACS、驱动、型号不同的 GPU）破坏了在 GPU 之间传输的数据，或者 torch 在该机"
+        "器上根本找不到 GPU",
+    },
+    cure={
+        "en": "compare torch.version.cuda with nvidia-smi; test a copy GPU to GPU to CPU; fix BIOS or "
+        "driver settings; keep to one GPU until then",
+        "zh": "核对 torch.version.cuda 与 nvidia-smi；测试 GPU 到 GPU 再到 CPU 的拷贝；修正 BIOS 或驱动设"
+        "置；在此之前只用一块 GPU",
+    },
     page=__doc__ or "",
     common=0.35,
     signs=(

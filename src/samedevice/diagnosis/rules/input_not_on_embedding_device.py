@@ -42,13 +42,11 @@ not run, a model that was never moved). The ids are blamed when the script place
   accelerate
 """
 
-# ruff: noqa: RUF001 # sentences are whole lines, and Chinese has its own punctuation
-
 from __future__ import annotations
 
-from samedevice.diagnosis._rule import Hint, Rule, because, frameless, line, said, sign
+from samedevice.diagnosis._rule import Hint, Rule, frameless, line, said, sign
 from samedevice.diagnosis._scene import Scene
-from samedevice.messages import Message
+from samedevice.messages import Phrase
 
 
 def _detect(scene: Scene) -> Hint | None:
@@ -61,10 +59,14 @@ def _detect(scene: Scene) -> Hint | None:
     if weight is None or ids is None or weight.device == ids.device or not weight.device.startswith("cuda"):
         return None
     if scene.placed_by_user(ids):
-        return Hint(7, because("placed-by-user", operand=ids.local or ids.name, device=ids.device), ids.name)
+        return Hint(
+            7, Phrase("because.placed-by-user", operand=ids.local or ids.name, device=ids.device), ids.name
+        )
     return Hint(
         2.5,
-        because("away-from-weight", operand=ids.local or ids.name, weight=weight.parameter or "weight"),
+        Phrase(
+            "because.away-from-weight", operand=ids.local or ids.name, weight=weight.parameter or "weight"
+        ),
         ids.name,
     )
 
@@ -91,8 +93,10 @@ def _main_input(scene: Scene) -> Hint | None:
         return None
     return Hint(
         7,
-        because(
-            "away-from-weight", operand=given.local or given.name, weight=weights[-1].parameter or "weight"
+        Phrase(
+            "because.away-from-weight",
+            operand=given.local or given.name,
+            weight=weights[-1].parameter or "weight",
         ),
         given.name,
     )
@@ -101,18 +105,19 @@ def _main_input(scene: Scene) -> Hint | None:
 RULE = Rule(
     code="SD111",
     name="input-not-on-embedding-device",
-    title=Message(
-        "inputs and embedding are on different devices",
-        "输入与词嵌入层不在同一设备上",
-    ),
-    meaning=Message(
-        "the ids are not where the embedding weight is: they stayed on the host, or went to a fixed GPU",
-        "input_ids 不在词嵌入权重所在的设备上：要么留在了 CPU，要么被送到了写死的 GPU",
-    ),
-    cure=Message(
-        "send the inputs to model.get_input_embeddings().weight.device, not to a fixed device",
-        "把输入移到 model.get_input_embeddings().weight.device，而不是写死的设备",
-    ),
+    title={
+        "en": "inputs and embedding are on different devices",
+        "zh": "输入与词嵌入层不在同一设备上",
+    },
+    meaning={
+        "en": "the ids are not where the embedding weight is: they stayed on the host, or went to a fixed "
+        "GPU",
+        "zh": "input_ids 不在词嵌入权重所在的设备上：要么留在了 CPU，要么被送到了写死的 GPU",
+    },
+    cure={
+        "en": "send the inputs to model.get_input_embeddings().weight.device, not to a fixed device",
+        "zh": "把输入移到 model.get_input_embeddings().weight.device，而不是写死的设备",
+    },
     page=__doc__ or "",
     common=0.6,
     signs=(

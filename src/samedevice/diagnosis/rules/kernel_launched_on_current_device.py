@@ -37,39 +37,44 @@ The same Triton message shows for tensors that really are on the host.
 - [torch.cuda.device](https://docs.pytorch.org/docs/stable/generated/torch.cuda.device.html)
 """
 
-# ruff: noqa: RUF001 # sentences are whole lines, and Chinese has its own punctuation
-
 from __future__ import annotations
 
 from samedevice.device_rules import of_another_library
-from samedevice.diagnosis._rule import Hint, Rule, because, inside, said, sign
+from samedevice.diagnosis._rule import Hint, Rule, inside, said, sign
 from samedevice.diagnosis._scene import Scene
 from samedevice.events import EventKind
-from samedevice.messages import Message
+from samedevice.messages import Phrase
 
 
 def _detect(scene: Scene) -> Hint | None:
     if scene.event.kind is not EventKind.UNCHECKED or of_another_library(scene.event.op):
         return None
     odd = scene.odd(*scene.event.operands)
-    return Hint(2.0, because("unchecked", op=scene.op), odd.name if odd else None)
+    return Hint(
+        2.0,
+        Phrase("rules.kernel-launched-on-current-device.unchecked", op=scene.op),
+        odd.name if odd else None,
+    )
 
 
 RULE = Rule(
     code="SD133",
     name="kernel-launched-on-current-device",
-    title=Message(
-        "a kernel was launched on another GPU than its tensors",
-        "内核启动的 GPU 与张量所在的 GPU 不同",
-    ),
-    meaning=Message(
-        "a Triton or CUDA extension kernel uses the current device, not the one of its tensors",
-        "Triton 或 CUDA 扩展内核使用的是当前设备，而不是张量所在的设备",
-    ),
-    cure=Message(
-        "set the device around the call (with torch.cuda.device(x.device)), or expose only that GPU",
-        "调用时设定设备（with torch.cuda.device(x.device)），或只暴露那块 GPU",
-    ),
+    title={
+        "en": "a kernel was launched on another GPU than its tensors",
+        "zh": "内核启动的 GPU 与张量所在的 GPU 不同",
+    },
+    meaning={
+        "en": "a Triton or CUDA extension kernel uses the current device, not the one of its tensors",
+        "zh": "Triton 或 CUDA 扩展内核使用的是当前设备，而不是张量所在的设备",
+    },
+    cure={
+        "en": "set the device around the call (with torch.cuda.device(x.device)), or expose only that GPU",
+        "zh": "调用时设定设备（with torch.cuda.device(x.device)），或只暴露那块 GPU",
+    },
+    sentences={
+        "unchecked": {"en": "{op} does not check its tensors' devices", "zh": "{op} 不检查张量所在的设备"},
+    },
     page=__doc__ or "",
     common=0.3,
     signs=(

@@ -37,27 +37,24 @@ Only keys that bear on processes and devices are read.
 - [accelerate launch](https://huggingface.co/docs/accelerate/package_reference/cli)
 """
 
-# ruff: noqa: RUF001 # sentences are whole lines, and Chinese has its own punctuation
-
 from __future__ import annotations
 
 from samedevice.diagnosis._rule import Rule
-from samedevice.messages import Message
 
 RULE = Rule(
     code="SD403",
     name="launch-config-contradiction",
-    title=Message(
-        "the configuration contradicts the launch",
-        "配置与启动方式互相矛盾",
-    ),
-    meaning=Message(
-        "a configuration of accelerate or DeepSpeed says something else than the command that uses it",
-        "accelerate 或 DeepSpeed 的配置与使用它的启动命令不一致",
-    ),
-    cure=Message(
-        "let one place say how many processes there are and what kind of parallelism is wanted",
-        "只在一个地方说明进程数和并行方式，并保持一致",
-    ),
+    title={
+        "en": "the configuration contradicts the launch",
+        "zh": "配置与启动方式互相矛盾",
+    },
+    meaning={
+        "en": "a configuration of accelerate or DeepSpeed says something else than the command that uses it",
+        "zh": "accelerate 或 DeepSpeed 的配置与使用它的启动命令不一致",
+    },
+    cure={
+        "en": "let one place say how many processes there are and what kind of parallelism is wanted",
+        "zh": "只在一个地方说明进程数和并行方式，并保持一致",
+    },
     page=__doc__ or "",
 )

@@ -37,29 +37,37 @@ same.
 - [accelerate: `Accelerator.prepare`](https://huggingface.co/docs/accelerate/package_reference/accelerator)
 """
 
-# ruff: noqa: RUF001 # sentences are whole lines, and Chinese has its own punctuation
-
 from __future__ import annotations
 
 from samedevice.diagnosis._rule import Rule
 from samedevice.events import EventKind
-from samedevice.messages import Message
 
 RULE = Rule(
     code="SD108",
     name="launch-conflict",
-    title=Message(
-        "the launch forbids this placement",
-        "这种启动方式不允许这样放置模型",
-    ),
-    meaning=Message(
-        "one of several ranks asks for a map over several GPUs, or for any map under ZeRO-3",
-        "多个进程之一要求把模型铺到多块 GPU 上，或在 ZeRO-3 下使用了 device_map",
-    ),
-    cure=Message(
-        'give each rank its own GPU, {"": local_rank}, or no map at all',
-        '让每个进程使用自己的 GPU（{"": local_rank}），或者不用 device_map',
-    ),
+    title={
+        "en": "the launch forbids this placement",
+        "zh": "这种启动方式不允许这样放置模型",
+    },
+    meaning={
+        "en": "one of several ranks asks for a map over several GPUs, or for any map under ZeRO-3",
+        "zh": "多个进程之一要求把模型铺到多块 GPU 上，或在 ZeRO-3 下使用了 device_map",
+    },
+    cure={
+        "en": 'give each rank its own GPU, {{"": local_rank}}, or no map at all',
+        "zh": '让每个进程使用自己的 GPU（{{"": local_rank}}），或者不用 device_map',
+    },
+    sentences={
+        "headline": {
+            "en": "{op} is asked for a map that this launch forbids",
+            "zh": "{op} 被要求使用这种启动方式不允许的 device_map",
+        },
+        "why": {
+            "en": "the launcher gives each process one GPU and shards by itself; a map over several GPUs "
+            "fights with that",
+            "zh": "启动器给每个进程一块 GPU，并自行切分；铺到多块 GPU 的 device_map 与之冲突",
+        },
+    },
     page=__doc__ or "",
     kind=EventKind.LAUNCH_CONFLICT,
 )

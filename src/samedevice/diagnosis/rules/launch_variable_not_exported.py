@@ -38,27 +38,24 @@ whether it has, a script does not say.
 - [Bash: environment](https://www.gnu.org/software/bash/manual/html_node/Environment.html)
 """
 
-# ruff: noqa: RUF001 # sentences are whole lines, and Chinese has its own punctuation
-
 from __future__ import annotations
 
 from samedevice.diagnosis._rule import Rule
-from samedevice.messages import Message
 
 RULE = Rule(
     code="SD406",
     name="launch-variable-not-exported",
-    title=Message(
-        "a launch variable is set and never exported",
-        "启动变量设置了却没有导出",
-    ),
-    meaning=Message(
-        "the shell sets a variable that the program would read, and the program does not get it",
-        "shell 设置了程序会读取的变量，但程序得不到它",
-    ),
-    cure=Message(
-        "write export before it, or put it on the command's own line",
-        "在变量前加 export，或写在命令的同一行",
-    ),
+    title={
+        "en": "a launch variable is set and never exported",
+        "zh": "启动变量设置了却没有导出",
+    },
+    meaning={
+        "en": "the shell sets a variable that the program would read, and the program does not get it",
+        "zh": "shell 设置了程序会读取的变量，但程序得不到它",
+    },
+    cure={
+        "en": "write export before it, or put it on the command's own line",
+        "zh": "在变量前加 export，或写在命令的同一行",
+    },
     page=__doc__ or "",
 )

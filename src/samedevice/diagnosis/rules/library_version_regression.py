@@ -35,28 +35,25 @@ It is chosen only where frames or versions point to a known release.
 - Known releases: `samedevice/diagnosis/releases.json`
 """
 
-# ruff: noqa: RUF001 # sentences are whole lines, and Chinese has its own punctuation
-
 from __future__ import annotations
 
 from samedevice.diagnosis._rule import Rule, anywhere, at, frameless, inside, line, said, shown, sign
-from samedevice.messages import Message
 
 RULE = Rule(
     code="SD138",
     name="library-version-regression",
-    title=Message(
-        "a library release broke device handling",
-        "某个库版本的设备处理有缺陷",
-    ),
-    meaning=Message(
-        "a known release mixes devices; another release does not",
-        "已知某个版本会混用设备，换一个版本即可",
-    ),
-    cure=Message(
-        "use the release that works, and report both versions",
-        "换用正常的版本，并在反馈时给出两个版本号",
-    ),
+    title={
+        "en": "a library release broke device handling",
+        "zh": "某个库版本的设备处理有缺陷",
+    },
+    meaning={
+        "en": "a known release mixes devices; another release does not",
+        "zh": "已知某个版本会混用设备，换一个版本即可",
+    },
+    cure={
+        "en": "use the release that works, and report both versions",
+        "zh": "换用正常的版本，并在反馈时给出两个版本号",
+    },
     page=__doc__ or "",
     common=0.4,
     signs=(

@@ -38,15 +38,13 @@ dragged away.
 - `find_tied_parameters` of accelerate
 """
 
-# ruff: noqa: RUF001 # sentences are whole lines, and Chinese has its own punctuation
-
 from __future__ import annotations
 
 import re
 
-from samedevice.diagnosis._rule import Hint, Rule, at, because, framed, frameless, line, said, sign
+from samedevice.diagnosis._rule import Hint, Rule, at, framed, frameless, line, said, sign
 from samedevice.diagnosis._scene import Scene, spelled
-from samedevice.messages import Message
+from samedevice.messages import Phrase
 
 
 def _detect(scene: Scene) -> Hint | None:
@@ -63,11 +61,19 @@ def _detect(scene: Scene) -> Hint | None:
     ids = next((each for each in scene.plain if each.device != (tied.device if tied else "")), None)
     if tied is not None and ids is not None and scene.op.startswith("embedding"):
         return Hint(
-            4.5, because("tied", operand=tied.parameter or tied.name, names=", ".join(tied.tied)), tied.name
+            4.5,
+            Phrase(
+                "rules.lm-head-or-tied-weight-split.tied",
+                operand=tied.parameter or tied.name,
+                names=", ".join(tied.tied),
+            ),
+            tied.name,
         )
     if re.search(r"unfinished_sequences", scene.code):
         odd = scene.odd(*scene.event.operands)
-        return Hint(6, because("in-code", where=scene.where.rpartition("/")[2]), odd.name if odd else None)
+        return Hint(
+            6, Phrase("because.in-code", where=scene.where.rpartition("/")[2]), odd.name if odd else None
+        )
     names = " ".join(spelled(each) for each in scene.event.operands)
     if (
         scene.two_gpus
@@ -82,7 +88,11 @@ def _detect(scene: Scene) -> Hint | None:
             ),
             None,
         )
-        return Hint(4.2, because("logits-apart", device=_of_logits(scene)), odd.name if odd else None)
+        return Hint(
+            4.2,
+            Phrase("rules.lm-head-or-tied-weight-split.logits-apart", device=_of_logits(scene)),
+            odd.name if odd else None,
+        )
     return None
 
 
@@ -93,20 +103,28 @@ def _of_logits(scene: Scene) -> str:
 RULE = Rule(
     code="SD121",
     name="lm-head-or-tied-weight-split",
-    title=Message(
-        "head, norm or a tied weight is placed apart",
-        "输出头、末层 norm 或共享权重被分开放置",
-    ),
-    meaning=Message(
-        "the output head, the final norm or a weight that is tied to the embedding is on another device "
-        "than what it works with",
-        "输出头、最后的 norm 或与词嵌入共享的权重，与其配合的部分不在同一设备",
-    ),
-    cure=Message(
-        "keep last block, norm and head together, with the head on the GPU of the embedding when they are "
+    title={
+        "en": "head, norm or a tied weight is placed apart",
+        "zh": "输出头、末层 norm 或共享权重被分开放置",
+    },
+    meaning={
+        "en": "the output head, the final norm or a weight that is tied to the embedding is on another "
+        "device than what it works with",
+        "zh": "输出头、最后的 norm 或与词嵌入共享的权重，与其配合的部分不在同一设备",
+    },
+    cure={
+        "en": "keep last block, norm and head together, with the head on the GPU of the embedding when they "
+        "are "
         "tied",
-        "最后一层、norm 与输出头放在一起；若与词嵌入共享权重，输出头要在词嵌入所在的 GPU 上",
-    ),
+        "zh": "最后一层、norm 与输出头放在一起；若与词嵌入共享权重，输出头要在词嵌入所在的 GPU 上",
+    },
+    sentences={
+        "tied": {
+            "en": "{operand} is the same memory as {names}",
+            "zh": "{operand} 与 {names} 共享同一块内存",
+        },
+        "logits-apart": {"en": "the logits are on {device}", "zh": "logits 在 {device} 上"},
+    },
     page=__doc__ or "",
     common=0.3,
     signs=(

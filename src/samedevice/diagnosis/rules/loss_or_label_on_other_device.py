@@ -36,15 +36,13 @@ In a library's own loss function the repair is a release of the library.
 - [torch.nn.functional.cross_entropy](https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.cross_entropy.html)
 """
 
-# ruff: noqa: RUF001 # sentences are whole lines, and Chinese has its own punctuation
-
 from __future__ import annotations
 
 import re
 
-from samedevice.diagnosis._rule import Hint, Rule, at, because, frameless, inside, line, said, shown, sign
+from samedevice.diagnosis._rule import Hint, Rule, at, frameless, inside, line, said, shown, sign
 from samedevice.diagnosis._scene import Scene, made_text, spelled
-from samedevice.messages import Message
+from samedevice.messages import Phrase
 
 
 def _detect(scene: Scene) -> Hint | None:
@@ -64,9 +62,17 @@ def _detect(scene: Scene) -> Hint | None:
     ):
         odd = scene.alone or target or scene.odd(*scene.plain)
         sure = odd is not None and scene.placed_by_user(odd)
-        return Hint(8 if sure else 6.5, because("loss", op=scene.op), odd.name if odd else None)
+        return Hint(
+            8 if sure else 6.5,
+            Phrase("rules.loss-or-label-on-other-device.loss", op=scene.op),
+            odd.name if odd else None,
+        )
     if target is not None and any(each.device != target.device for each in scene.event.operands):
-        return Hint(6.5, because("label", operand=target.local or target.name), target.name)
+        return Hint(
+            6.5,
+            Phrase("rules.loss-or-label-on-other-device.label", operand=target.local or target.name),
+            target.name,
+        )
     if (
         re.search(r"\bloss\b|_loss|loss_", f"{scene.code} {scene.event.at.function}".lower())
         or "/loss/" in scene.where
@@ -79,25 +85,31 @@ def _detect(scene: Scene) -> Hint | None:
             ),
             None,
         ) or scene.odd(*scene.event.operands)
-        return Hint(5.5, because("loss", op=scene.op), odd.name if odd else None)
+        return Hint(
+            5.5, Phrase("rules.loss-or-label-on-other-device.loss", op=scene.op), odd.name if odd else None
+        )
     return None
 
 
 RULE = Rule(
     code="SD130",
     name="loss-or-label-on-other-device",
-    title=Message(
-        "labels or a loss term are on another device",
-        "标签或损失项在别的设备上",
-    ),
-    meaning=Message(
-        "labels, class weights, counts or terms of the loss are not on the device of the logits",
-        "标签、类别权重、计数或损失项不在 logits 所在的设备上",
-    ),
-    cure=Message(
-        "move the labels to logits.device, or the smaller loss term to the running loss",
-        "把 labels 移到 logits.device，或把较小的损失项移到累加损失所在的设备",
-    ),
+    title={
+        "en": "labels or a loss term are on another device",
+        "zh": "标签或损失项在别的设备上",
+    },
+    meaning={
+        "en": "labels, class weights, counts or terms of the loss are not on the device of the logits",
+        "zh": "标签、类别权重、计数或损失项不在 logits 所在的设备上",
+    },
+    cure={
+        "en": "move the labels to logits.device, or the smaller loss term to the running loss",
+        "zh": "把 labels 移到 logits.device，或把较小的损失项移到累加损失所在的设备",
+    },
+    sentences={
+        "loss": {"en": "{op} computes a loss", "zh": "{op} 在计算损失"},
+        "label": {"en": "{operand} belongs to the loss", "zh": "{operand} 属于损失计算"},
+    },
     page=__doc__ or "",
     common=0.45,
     signs=(

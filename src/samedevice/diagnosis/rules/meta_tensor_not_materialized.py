@@ -39,20 +39,22 @@ offload-hook-bypassed).
 - [Meta device](https://docs.pytorch.org/docs/stable/meta.html)
 """
 
-# ruff: noqa: RUF001 # sentences are whole lines, and Chinese has its own punctuation
-
 from __future__ import annotations
 
-from samedevice.diagnosis._rule import Hint, Reason, Rule, anywhere, because, inside, said, sign
+from samedevice.diagnosis._rule import Hint, Rule, anywhere, inside, said, sign
 from samedevice.diagnosis._scene import Scene
 from samedevice.diagnosis.paste import Report
 from samedevice.events import EventKind
-from samedevice.messages import Message
+from samedevice.messages import Phrase
 
 
-def _expected_meta(report: Report) -> Reason | None:
+def _expected_meta(report: Report) -> Phrase | None:
     """A real tensor where a placeholder was expected, or the reverse, in a plain module."""
-    return because("devices", devices=", ".join(report.devices)) if report.devices[-1:] == ("meta",) else None
+    return (
+        Phrase("because.devices", devices=", ".join(report.devices))
+        if report.devices[-1:] == ("meta",)
+        else None
+    )
 
 
 def _detect(scene: Scene) -> Hint | None:
@@ -60,26 +62,28 @@ def _detect(scene: Scene) -> Hint | None:
         return None
     weight = next((each for each in scene.event.operands if each.device == "meta" and each.parameter), None)
     if weight is not None:
-        return Hint(5.5, because("on-meta", operand=weight.parameter or weight.name), weight.name)
-    return Hint(1.2, because("on-meta", operand=next((each.name for each in scene.event.operands), "?")))
+        return Hint(5.5, Phrase("because.on-meta", operand=weight.parameter or weight.name), weight.name)
+    return Hint(
+        1.2, Phrase("because.on-meta", operand=next((each.name for each in scene.event.operands), "?"))
+    )
 
 
 RULE = Rule(
     code="SD126",
     name="meta-tensor-not-materialized",
-    title=Message(
-        "weights were never loaded (still on meta)",
-        "权重从未加载，仍在 meta 设备上",
-    ),
-    meaning=Message(
-        "parameters or buffers are placeholders without data; loading never filled them",
-        "参数或 buffer 只是没有数据的占位，加载过程从未填充",
-    ),
-    cure=Message(
-        "load without the low-memory path, or fill the missing weights; compare checkpoint keys with the "
-        "module's",
-        "不用低内存方式加载，或补上缺失的权重；核对 checkpoint 与模型的键",
-    ),
+    title={
+        "en": "weights were never loaded (still on meta)",
+        "zh": "权重从未加载，仍在 meta 设备上",
+    },
+    meaning={
+        "en": "parameters or buffers are placeholders without data; loading never filled them",
+        "zh": "参数或 buffer 只是没有数据的占位，加载过程从未填充",
+    },
+    cure={
+        "en": "load without the low-memory path, or fill the missing weights; compare checkpoint keys "
+        "with the module's",
+        "zh": "不用低内存方式加载，或补上缺失的权重；核对 checkpoint 与模型的键",
+    },
     page=__doc__ or "",
     common=0.35,
     signs=(

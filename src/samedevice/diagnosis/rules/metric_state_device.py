@@ -35,15 +35,13 @@ Metrics of other libraries raise the plain message of torch.
 - [Metrics and devices](https://lightning.ai/docs/torchmetrics/stable/pages/overview.html)
 """
 
-# ruff: noqa: RUF001 # sentences are whole lines, and Chinese has its own punctuation
-
 from __future__ import annotations
 
 import re
 
-from samedevice.diagnosis._rule import Hint, Rule, anywhere, because, inside, line, said, sign
+from samedevice.diagnosis._rule import Hint, Rule, anywhere, inside, line, said, sign
 from samedevice.diagnosis._scene import Scene
-from samedevice.messages import Message
+from samedevice.messages import Phrase
 
 
 def _detect(scene: Scene) -> Hint | None:
@@ -51,25 +49,27 @@ def _detect(scene: Scene) -> Hint | None:
         return None
     if re.search(r"torchmetrics|torcheval|/metrics?/", scene.where):
         odd = next(iter(scene.astray), None) or scene.odd(*scene.event.operands)
-        return Hint(7.5, because("in-code", where=scene.where.rpartition("/")[2]), odd.name if odd else None)
+        return Hint(
+            7.5, Phrase("because.in-code", where=scene.where.rpartition("/")[2]), odd.name if odd else None
+        )
     return None
 
 
 RULE = Rule(
     code="SD135",
     name="metric-state-device",
-    title=Message(
-        "a metric keeps its state on another device",
-        "指标对象的状态在别的设备上",
-    ),
-    meaning=Message(
-        "a metric outside the module tree keeps its state away from its inputs",
-        "不在模块树中的指标对象，其状态与输入不在同一设备",
-    ),
-    cure=Message(
-        "move the metric to the device of its inputs, or register it in the module",
-        "把指标移到输入所在的设备，或注册为模块的子模块",
-    ),
+    title={
+        "en": "a metric keeps its state on another device",
+        "zh": "指标对象的状态在别的设备上",
+    },
+    meaning={
+        "en": "a metric outside the module tree keeps its state away from its inputs",
+        "zh": "不在模块树中的指标对象，其状态与输入不在同一设备",
+    },
+    cure={
+        "en": "move the metric to the device of its inputs, or register it in the module",
+        "zh": "把指标移到输入所在的设备，或注册为模块的子模块",
+    },
     page=__doc__ or "",
     common=0.1,
     signs=(

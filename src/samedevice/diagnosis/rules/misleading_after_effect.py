@@ -37,28 +37,26 @@ Without the earlier lines of the log it cannot be told.
 - `python -X faulthandler`, `CUDA_LAUNCH_BLOCKING=1`
 """
 
-# ruff: noqa: RUF001 # sentences are whole lines, and Chinese has its own punctuation
-
 from __future__ import annotations
 
 from samedevice.diagnosis._rule import Rule, after, anywhere, said, sign
-from samedevice.messages import Message
 
 RULE = Rule(
     code="SD140",
     name="misleading-after-effect",
-    title=Message(
-        "an after-effect of an earlier failure",
-        "这是先前错误的后果",
-    ),
-    meaning=Message(
-        "the device message follows an earlier failure (load, out of memory), or is a type error in disguise",
-        "设备报错是先前失败（加载失败、显存不足）的后果，或其实是类型错误",
-    ),
-    cure=Message(
-        "cure the first error in the log and start afresh",
-        "先解决日志中的第一个错误，然后重新启动",
-    ),
+    title={
+        "en": "an after-effect of an earlier failure",
+        "zh": "这是先前错误的后果",
+    },
+    meaning={
+        "en": "the device message follows an earlier failure (load, out of memory), or is a type error in "
+        "disguise",
+        "zh": "设备报错是先前失败（加载失败、显存不足）的后果，或其实是类型错误",
+    },
+    cure={
+        "en": "cure the first error in the log and start afresh",
+        "zh": "先解决日志中的第一个错误，然后重新启动",
+    },
     page=__doc__ or "",
     common=0.1,
     signs=(

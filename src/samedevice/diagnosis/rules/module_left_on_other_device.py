@@ -38,15 +38,12 @@ A weight on the host may also be there on purpose (offload) and miss its hook, o
 - [torch.nn.Module.to](https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html#torch.nn.Module.to)
 """
 
-# ruff: noqa: RUF001 # sentences are whole lines, and Chinese has its own punctuation
-
 from __future__ import annotations
 
 from samedevice.diagnosis._rule import (
     Hint,
     Rule,
     anywhere,
-    because,
     frameless,
     inside,
     line,
@@ -55,13 +52,13 @@ from samedevice.diagnosis._rule import (
     sign,
 )
 from samedevice.diagnosis._scene import Scene
-from samedevice.messages import Message
+from samedevice.messages import Phrase
 
 
 def _detect(scene: Scene) -> Hint | None:
     stayed = next((each for each in scene.astray if each.role and each.device == "cpu"), None)
     if stayed is not None:
-        return Hint(6, because("never-moved", operand=stayed.parameter or stayed.name), stayed.name)
+        return Hint(6, Phrase("because.never-moved", operand=stayed.parameter or stayed.name), stayed.name)
     if not scene.mismatch:
         return None
     here = scene.event.running[0] if scene.event.running else None
@@ -73,7 +70,9 @@ def _detect(scene: Scene) -> Hint | None:
     ):
         parent = next(each for each in scene.event.running if each.registered)
         stale = next((each for each in scene.weights if each.device == "cpu"), None)
-        reason = because("not-registered", module=here.kind, parent=parent.kind)
+        reason = Phrase(
+            "rules.module-left-on-other-device.not-registered", module=here.kind, parent=parent.kind
+        )
         return Hint(7, reason, stale.name if stale is not None else None) if stale is not None else None
     left = [each for each in scene.weights if each.device == "cpu"]
     if not left or not any(each.device.startswith("cuda") for each in scene.plain) or scene.event.device_map:
@@ -81,10 +80,12 @@ def _detect(scene: Scene) -> Hint | None:
     if scene.op.startswith("embedding"):
         ids = scene.plain[0]
         weight = 5.5 if scene.placed_by_user(ids) else 3.0
-        return Hint(weight, because("never-moved", operand=left[0].parameter or left[0].name), left[0].name)
+        return Hint(
+            weight, Phrase("because.never-moved", operand=left[0].parameter or left[0].name), left[0].name
+        )
     return Hint(
         3.9 if left[0].moved is None else 3,
-        because("never-moved", operand=left[0].parameter or left[0].name),
+        Phrase("because.never-moved", operand=left[0].parameter or left[0].name),
         left[0].name,
     )
 
@@ -92,18 +93,26 @@ def _detect(scene: Scene) -> Hint | None:
 RULE = Rule(
     code="SD114",
     name="module-left-on-other-device",
-    title=Message(
-        "a module was not moved with its inputs",
-        "模块没有移动到输入所在的设备",
-    ),
-    meaning=Message(
-        "the weights of a module, or of the whole model, stayed behind on another device than their inputs",
-        "某个模块（或整个模型）的权重没有移动，与输入不在同一设备",
-    ),
-    cure=Message(
-        "move the module with the rest of the model; check encoders that remote code loads by itself",
-        "把该模块与模型一起移动；检查由远程代码自行加载的编码器是否也移动了",
-    ),
+    title={
+        "en": "a module was not moved with its inputs",
+        "zh": "模块没有移动到输入所在的设备",
+    },
+    meaning={
+        "en": "the weights of a module, or of the whole model, stayed behind on another device than their "
+        "inputs",
+        "zh": "某个模块（或整个模型）的权重没有移动，与输入不在同一设备",
+    },
+    cure={
+        "en": "move the module with the rest of the model; check encoders that remote code loads by itself",
+        "zh": "把该模块与模型一起移动；检查由远程代码自行加载的编码器是否也移动了",
+    },
+    sentences={
+        "not-registered": {
+            "en": "{module} is kept in a plain list or attribute, so it is no part of {parent}: .to() "
+            "does not reach it",
+            "zh": "{module} 保存在普通列表或属性中，不是 {parent} 的子模块：.to() 不会移动它",
+        },
+    },
     page=__doc__ or "",
     common=0.25,
     signs=(

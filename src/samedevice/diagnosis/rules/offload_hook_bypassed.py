@@ -37,15 +37,13 @@ Weights that loading never filled look alike; then no hook would help (meta-tens
 - [Reduce memory usage](https://huggingface.co/docs/diffusers/optimization/memory) of diffusers
 """
 
-# ruff: noqa: RUF001 # sentences are whole lines, and Chinese has its own punctuation
-
 from __future__ import annotations
 
 import re
 
-from samedevice.diagnosis._rule import Hint, Rule, anywhere, because, frameless, inside, line, said, sign
+from samedevice.diagnosis._rule import Hint, Rule, anywhere, frameless, inside, line, said, sign
 from samedevice.diagnosis._scene import Scene, made_text, spelled
-from samedevice.messages import Message
+from samedevice.messages import Phrase
 
 
 def _detect(scene: Scene) -> Hint | None:
@@ -57,10 +55,16 @@ def _detect(scene: Scene) -> Hint | None:
     hooked = any(each.hook for each in scene.event.running)
     if weights and (offloaded or hooked):
         return Hint(
-            6, because("hook-not-run", operand=weights[0].parameter or weights[0].name), weights[0].name
+            6,
+            Phrase(
+                "rules.offload-hook-bypassed.hook-not-run", operand=weights[0].parameter or weights[0].name
+            ),
+            weights[0].name,
         )
     if weights:
-        return Hint(2.5, because("on-meta", operand=weights[0].parameter or weights[0].name), weights[0].name)
+        return Hint(
+            2.5, Phrase("because.on-meta", operand=weights[0].parameter or weights[0].name), weights[0].name
+        )
     if scene.mismatch and offloaded:
         away = next(
             (
@@ -71,30 +75,41 @@ def _detect(scene: Scene) -> Hint | None:
             None,
         )
         if away is not None:
-            return Hint(6, because("hook-not-run", operand=away.parameter or away.name), away.name)
+            return Hint(
+                6,
+                Phrase("rules.offload-hook-bypassed.hook-not-run", operand=away.parameter or away.name),
+                away.name,
+            )
     if scene.mismatch and scene.hosted and hooked and not scene.weights:
         away = next((each for each in scene.plain if each.device == "cpu"), None)
         if away is not None and re.search(r"embed|weight|table", f"{spelled(away)} {made_text(away)}"):
-            return Hint(3.7, because("on-host", operand=away.local or away.name), away.name)
+            return Hint(3.7, Phrase("because.on-host", operand=away.local or away.name), away.name)
     return None
 
 
 RULE = Rule(
     code="SD124",
     name="offload-hook-bypassed",
-    title=Message(
-        "an offloaded weight was used without its hook",
-        "绕过 hook 使用了被 offload 的权重",
-    ),
-    meaning=Message(
-        "a weight that waits on cpu, disk or meta is used by code that its hook does not see",
-        "等待在 CPU、磁盘或 meta 上的权重被 hook 覆盖不到的代码直接使用",
-    ),
-    cure=Message(
-        "call the module, not its weight; give helper libraries the execution device; do not share "
+    title={
+        "en": "an offloaded weight was used without its hook",
+        "zh": "绕过 hook 使用了被 offload 的权重",
+    },
+    meaning={
+        "en": "a weight that waits on cpu, disk or meta is used by code that its hook does not see",
+        "zh": "等待在 CPU、磁盘或 meta 上的权重被 hook 覆盖不到的代码直接使用",
+    },
+    cure={
+        "en": "call the module, not its weight; give helper libraries the execution device; do not share "
         "offloaded components",
-        "调用模块本身而不是它的权重；给辅助库指定执行设备；不要在多个 pipeline 之间共享被 offload 的组件",
-    ),
+        "zh": "调用模块本身而不是它的权重；给辅助库指定执行设备；不要在多个 pipeline 之间共享被 offload 的"
+        "组件",
+    },
+    sentences={
+        "hook-not-run": {
+            "en": "{operand} is offloaded and its hook did not run",
+            "zh": "{operand} 已被 offload，而它的 hook 没有运行",
+        },
+    },
     page=__doc__ or "",
     common=0.65,
     signs=(

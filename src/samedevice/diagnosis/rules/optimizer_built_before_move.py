@@ -39,27 +39,24 @@ Optimizers outside torch that make their state when they are built are not known
 - [fully_shard](https://docs.pytorch.org/docs/stable/distributed.fsdp.fully_shard.html)
 """
 
-# ruff: noqa: RUF001 # sentences are whole lines, and Chinese has its own punctuation
-
 from __future__ import annotations
 
 from samedevice.diagnosis._rule import Rule
-from samedevice.messages import Message
 
 RULE = Rule(
     code="SD405",
     name="optimizer-built-before-move",
-    title=Message(
-        "the optimizer is built before the parameters are final",
-        "优化器在参数就位之前创建",
-    ),
-    meaning=Message(
-        "an optimizer holds state or parameters that a later move or sharding leaves behind",
-        "优化器持有的状态或参数被之后的移动或切分留在了原处",
-    ),
-    cure=Message(
-        "move or shard the model first, then build the optimizer",
-        "先移动或切分模型，再创建优化器",
-    ),
+    title={
+        "en": "the optimizer is built before the parameters are final",
+        "zh": "优化器在参数就位之前创建",
+    },
+    meaning={
+        "en": "an optimizer holds state or parameters that a later move or sharding leaves behind",
+        "zh": "优化器持有的状态或参数被之后的移动或切分留在了原处",
+    },
+    cure={
+        "en": "move or shard the model first, then build the optimizer",
+        "zh": "先移动或切分模型，再创建优化器",
+    },
     page=__doc__ or "",
 )

@@ -40,8 +40,6 @@ ZeRO offload steps with a CPU gradient and a GPU scale look alike; that was a re
 - [torch.optim.Optimizer.load_state_dict](https://docs.pytorch.org/docs/stable/generated/torch.optim.Optimizer.load_state_dict.html)
 """
 
-# ruff: noqa: RUF001 # sentences are whole lines, and Chinese has its own punctuation
-
 from __future__ import annotations
 
 import re
@@ -51,7 +49,6 @@ from samedevice.diagnosis._rule import (
     Rule,
     anywhere,
     at,
-    because,
     frameless,
     inside,
     line,
@@ -60,7 +57,7 @@ from samedevice.diagnosis._rule import (
     sign,
 )
 from samedevice.diagnosis._scene import Scene
-from samedevice.messages import Message
+from samedevice.messages import Phrase
 
 
 def _detect(scene: Scene) -> Hint | None:
@@ -80,39 +77,55 @@ def _detect(scene: Scene) -> Hint | None:
         if any(each.shape == copy.shape and each.device != copy.device for copy in copied)
     ]
     if whole and copied[0].moved is None:
-        return Hint(6.5, because("kept-copy", operand=scene.written(copied[0])), copied[0].name)
+        return Hint(
+            6.5,
+            Phrase("rules.optimizer-state-on-other-device.kept-copy", operand=scene.written(copied[0])),
+            copied[0].name,
+        )
     averaging = re.search(r"\bema|_ema|average", f"{scene.where} {scene.event.at.function}".lower())
     if averaging or (copies and scene.op.startswith(("lerp", "mul_", "add_", "_foreach"))):
         odd = next(iter(copies), None) or scene.odd(*scene.event.operands)
         return Hint(
             7,
-            because("kept-copy", operand=(odd.local or odd.name) if odd else "?"),
+            Phrase(
+                "rules.optimizer-state-on-other-device.kept-copy",
+                operand=(odd.local or odd.name) if odd else "?",
+            ),
             odd.name if odd else None,
         )
     if scene.op.startswith(
         ("_fused_adam", "_fused_sgd", "_foreach", "addcdiv", "addcmul", "lerp")
     ) or re.search(r"\.step\(", scene.code):
         odd = scene.odd(*scene.plain) or scene.odd(*scene.event.operands)
-        return Hint(6.5, because("in-optimizer", op=scene.op), odd.name if odd else None)
+        return Hint(
+            6.5,
+            Phrase("rules.optimizer-state-on-other-device.in-optimizer", op=scene.op),
+            odd.name if odd else None,
+        )
     return None
 
 
 RULE = Rule(
     code="SD129",
     name="optimizer-state-on-other-device",
-    title=Message(
-        "optimizer state is away from the parameters",
-        "优化器状态与参数不在同一设备",
-    ),
-    meaning=Message(
-        "moments, step counters or kept copies of parameters are on another device than the parameters",
-        "动量、步数计数器或参数副本（EMA）与参数不在同一设备",
-    ),
-    cure=Message(
-        "move the state to each parameter's device after loading it, or build the optimizer after the model "
+    title={
+        "en": "optimizer state is away from the parameters",
+        "zh": "优化器状态与参数不在同一设备",
+    },
+    meaning={
+        "en": "moments, step counters or kept copies of parameters are on another device than the parameters",
+        "zh": "动量、步数计数器或参数副本（EMA）与参数不在同一设备",
+    },
+    cure={
+        "en": "move the state to each parameter's device after loading it, or build the optimizer after the "
+        "model "
         "was moved",
-        "加载后把状态移到各参数所在设备，或先移动模型再创建优化器",
-    ),
+        "zh": "加载后把状态移到各参数所在设备，或先移动模型再创建优化器",
+    },
+    sentences={
+        "kept-copy": {"en": "{operand} is a kept copy of a parameter", "zh": "{operand} 是参数的副本"},
+        "in-optimizer": {"en": "{op} is an optimizer's operator", "zh": "{op} 是优化器的算子"},
+    },
     page=__doc__ or "",
     common=0.3,
     signs=(

@@ -34,29 +34,36 @@ Fragmentation and memory of CUDA libraries are estimates; see [Limits](../limits
 - [Machines](../machines.md)
 """
 
-# ruff: noqa: RUF001 # sentences are whole lines, and Chinese has its own punctuation
-
 from __future__ import annotations
 
 from samedevice.diagnosis._rule import Rule
 from samedevice.events import EventKind
-from samedevice.messages import Message
 
 RULE = Rule(
     code="SD104",
     name="out-of-memory",
-    title=Message(
-        "an allocation does not fit",
-        "显存放不下",
-    ),
-    meaning=Message(
-        "more was asked for than was free on the device",
-        "申请的显存多于设备的空闲显存",
-    ),
-    cure=Message(
-        "spread the model, shorten the batch or the context, or take larger GPUs",
-        "把模型分散到更多 GPU、减小 batch 或上下文长度，或换更大的 GPU",
-    ),
+    title={
+        "en": "an allocation does not fit",
+        "zh": "显存放不下",
+    },
+    meaning={
+        "en": "more was asked for than was free on the device",
+        "zh": "申请的显存多于设备的空闲显存",
+    },
+    cure={
+        "en": "spread the model, shorten the batch or the context, or take larger GPUs",
+        "zh": "把模型分散到更多 GPU、减小 batch 或上下文长度，或换更大的 GPU",
+    },
+    sentences={
+        "headline": {
+            "en": "{amount} more does not fit on {devices}",
+            "zh": "{devices} 放不下再申请的 {amount}",
+        },
+        "why": {
+            "en": "more was asked for than was free on the device at that moment",
+            "zh": "申请的显存多于该设备当时的空闲显存",
+        },
+    },
     page=__doc__ or "",
     kind=EventKind.OUT_OF_MEMORY,
 )

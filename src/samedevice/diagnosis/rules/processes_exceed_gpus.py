@@ -33,27 +33,24 @@ Processes that share a GPU on purpose (the gloo backend, tests) are refused as w
 - [torchrun](https://docs.pytorch.org/docs/stable/elastic/run.html)
 """
 
-# ruff: noqa: RUF001 # sentences are whole lines, and Chinese has its own punctuation
-
 from __future__ import annotations
 
 from samedevice.diagnosis._rule import Rule
-from samedevice.messages import Message
 
 RULE = Rule(
     code="SD404",
     name="processes-exceed-gpus",
-    title=Message(
-        "more processes than visible GPUs",
-        "进程数多于可见的 GPU 数",
-    ),
-    meaning=Message(
-        "a launch starts more processes on a machine than GPUs are visible there",
-        "启动的进程数多于可见的 GPU 数",
-    ),
-    cure=Message(
-        "start as many processes as GPUs are visible, or show more GPUs",
-        "进程数与可见 GPU 数保持一致，或暴露更多 GPU",
-    ),
+    title={
+        "en": "more processes than visible GPUs",
+        "zh": "进程数多于可见的 GPU 数",
+    },
+    meaning={
+        "en": "a launch starts more processes on a machine than GPUs are visible there",
+        "zh": "启动的进程数多于可见的 GPU 数",
+    },
+    cure={
+        "en": "start as many processes as GPUs are visible, or show more GPUs",
+        "zh": "进程数与可见 GPU 数保持一致，或暴露更多 GPU",
+    },
     page=__doc__ or "",
 )

@@ -38,39 +38,39 @@ Frames of a quantised linear layer also show for faults that have nothing to do 
 - Quantization guides of transformers
 """
 
-# ruff: noqa: RUF001 # sentences are whole lines, and Chinese has its own punctuation
-
 from __future__ import annotations
 
 import re
 
-from samedevice.diagnosis._rule import Hint, Rule, anywhere, at, because, inside, line, said, sign
+from samedevice.diagnosis._rule import Hint, Rule, anywhere, at, inside, line, said, sign
 from samedevice.diagnosis._scene import Scene
-from samedevice.messages import Message
+from samedevice.messages import Phrase
 
 
 def _detect(scene: Scene) -> Hint | None:
     if scene.mismatch and re.search(r"gptq|awq|quantiz|bitsandbytes|hqq", scene.where):
         odd = scene.odd(*scene.event.operands)
-        return Hint(6.6, because("in-code", where=scene.where.rpartition("/")[2]), odd.name if odd else None)
+        return Hint(
+            6.6, Phrase("because.in-code", where=scene.where.rpartition("/")[2]), odd.name if odd else None
+        )
     return None
 
 
 RULE = Rule(
     code="SD128",
     name="quantized-state-on-other-device",
-    title=Message(
-        "quantiser or quantised state mixes devices",
-        "量化状态或校准过程混用了设备",
-    ),
-    meaning=Message(
-        "state of a quantised layer, or arguments of a calibration run, are on several devices",
-        "量化层的状态或校准时的参数分布在多个设备上",
-    ),
-    cure=Message(
-        "calibrate with one visible GPU, and use a release that moves all arguments of a layer",
-        "校准时只暴露一块 GPU，并使用会移动层的全部参数的版本",
-    ),
+    title={
+        "en": "quantiser or quantised state mixes devices",
+        "zh": "量化状态或校准过程混用了设备",
+    },
+    meaning={
+        "en": "state of a quantised layer, or arguments of a calibration run, are on several devices",
+        "zh": "量化层的状态或校准时的参数分布在多个设备上",
+    },
+    cure={
+        "en": "calibrate with one visible GPU, and use a release that moves all arguments of a layer",
+        "zh": "校准时只暴露一块 GPU，并使用会移动层的全部参数的版本",
+    },
     page=__doc__ or "",
     common=0.25,
     signs=(

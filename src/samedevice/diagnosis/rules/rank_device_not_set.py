@@ -41,27 +41,24 @@ A launcher that shows each process one GPU makes `cuda:0` right; a script that d
 - [torchrun](https://docs.pytorch.org/docs/stable/elastic/run.html)
 """
 
-# ruff: noqa: RUF001 # sentences are whole lines, and Chinese has its own punctuation
-
 from __future__ import annotations
 
 from samedevice.diagnosis._rule import Rule
-from samedevice.messages import Message
 
 RULE = Rule(
     code="SD402",
     name="rank-device-not-set",
-    title=Message(
-        "every rank works on the same GPU",
-        "所有进程都在同一块 GPU 上",
-    ),
-    meaning=Message(
-        "several processes put their model on one GPU because no rank chose its own",
-        "多个进程把模型放到同一块 GPU 上，因为没有进程选择自己的 GPU",
-    ),
-    cure=Message(
-        "call torch.cuda.set_device(local_rank) before anything is put on cuda",
-        "在使用 cuda 之前调用 torch.cuda.set_device(local_rank)",
-    ),
+    title={
+        "en": "every rank works on the same GPU",
+        "zh": "所有进程都在同一块 GPU 上",
+    },
+    meaning={
+        "en": "several processes put their model on one GPU because no rank chose its own",
+        "zh": "多个进程把模型放到同一块 GPU 上，因为没有进程选择自己的 GPU",
+    },
+    cure={
+        "en": "call torch.cuda.set_device(local_rank) before anything is put on cuda",
+        "zh": "在使用 cuda 之前调用 torch.cuda.set_device(local_rank)",
+    },
     page=__doc__ or "",
 )

@@ -43,31 +43,39 @@ Ranks are compared at a group's first collective, as NCCL does. What they need o
 - NCCL, `src/init.cc`: "Duplicate GPU detected"
 """
 
-# ruff: noqa: RUF001 # sentences are whole lines, and Chinese has its own punctuation
-
 from __future__ import annotations
 
 from samedevice.diagnosis._rule import Rule
 from samedevice.events import EventKind
-from samedevice.messages import Message
 
 RULE = Rule(
     code="SD107",
     name="ranks-share-a-gpu",
-    title=Message(
-        "two ranks use the same GPU",
-        "两个进程使用同一块 GPU",
-    ),
-    meaning=Message(
-        "two ranks of one process group have their tensors on the same GPU, which NCCL refuses",
-        "同一进程组的两个 rank 把张量放在同一块 GPU 上，NCCL 会拒绝",
-    ),
-    cure=Message(
-        'call torch.cuda.set_device(int(os.environ["LOCAL_RANK"])) before each process makes its first '
+    title={
+        "en": "two ranks use the same GPU",
+        "zh": "两个进程使用同一块 GPU",
+    },
+    meaning={
+        "en": "two ranks of one process group have their tensors on the same GPU, which NCCL refuses",
+        "zh": "同一进程组的两个 rank 把张量放在同一块 GPU 上，NCCL 会拒绝",
+    },
+    cure={
+        "en": 'call torch.cuda.set_device(int(os.environ["LOCAL_RANK"])) before each process makes its first '
         'tensor; write "cuda", not "cuda:0"',
-        '在每个进程创建第一个张量之前调用 torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))，并写 "cuda" '
-        '而不是 "cuda:0"',
-    ),
+        "zh": '在每个进程创建第一个张量之前调用 torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))，并写'
+        ' "cuda" 而不是 "cuda:0"',
+    },
+    sentences={
+        "headline": {
+            "en": "two ranks of a process group use the same GPU",
+            "zh": "同一进程组的两个 rank 使用同一块 GPU",
+        },
+        "why": {
+            "en": "NCCL makes a communicator with one rank per GPU; every process begins on cuda:0 until it "
+            "chooses another",
+            "zh": "NCCL 的通信组要求每块 GPU 只有一个 rank；进程若不自行选择，都从 cuda:0 开始",
+        },
+    },
     page=__doc__ or "",
     kind=EventKind.DUPLICATE_GPU,
 )

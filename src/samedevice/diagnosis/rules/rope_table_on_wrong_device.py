@@ -39,21 +39,21 @@ A model-level rotary module that a hand-written map left out looks alike; then t
 - `Module.register_buffer` of torch
 """
 
-# ruff: noqa: E501, RUF001 # sentences are whole lines, and Chinese has its own punctuation
+# ruff: noqa: E501 # sentences are whole lines, and Chinese has its own punctuation
 
 from __future__ import annotations
 
 import re
 
-from samedevice.diagnosis._rule import Hint, Reason, Rule, at, because, frameless, inside, line, said, sign
+from samedevice.diagnosis._rule import Hint, Rule, at, frameless, inside, line, said, sign
 from samedevice.diagnosis._scene import Scene, spelled
 from samedevice.diagnosis.paste import Report
-from samedevice.messages import Message
+from samedevice.messages import Phrase
 
 
-def _table_on_host(report: Report) -> Reason | None:
+def _table_on_host(report: Report) -> Phrase | None:
     """An indexed tensor on the host: a table that never moved."""
-    return because("devices", devices="cpu") if report.devices == ("cpu",) else None
+    return Phrase("because.devices", devices="cpu") if report.devices == ("cpu",) else None
 
 
 def _detect(scene: Scene) -> Hint | None:
@@ -64,31 +64,40 @@ def _detect(scene: Scene) -> Hint | None:
             odd = scene.odd(*scene.event.operands) if operand.moved is not None else operand
             return Hint(
                 7,
-                because("rotary", operand=operand.local or operand.parameter or operand.name),
+                Phrase(
+                    "rules.rope-table-on-wrong-device.rotary",
+                    operand=operand.local or operand.parameter or operand.name,
+                ),
                 (odd or operand).name,
             )
     kind = scene.event.running[0].kind if scene.event.running else ""
     if re.search(r"rotary|rope", f"{scene.where} {kind}", re.IGNORECASE):
         odd = scene.odd(*scene.event.operands)
-        return Hint(5, because("in-code", where=scene.where.rpartition("/")[2]), odd.name if odd else None)
+        return Hint(
+            5, Phrase("because.in-code", where=scene.where.rpartition("/")[2]), odd.name if odd else None
+        )
     return None
 
 
 RULE = Rule(
     code="SD117",
     name="rope-table-on-wrong-device",
-    title=Message(
-        "the rotary table is on another device",
-        "旋转位置编码表在别的设备上",
-    ),
-    meaning=Message(
-        "cos, sin or inverse frequencies are not where positions, queries or keys are",
-        "cos、sin 或 inv_freq 不在 position_ids 或 query/key 所在的设备上",
-    ),
-    cure=Message(
-        "update the modelling code, or keep the table as a buffer that moves with its layer; check that a hand-written map lists the rotary module",
-        "更新模型代码，或把表注册为随层移动的 buffer；手写 device_map 时检查是否包含 rotary 模块",
-    ),
+    title={
+        "en": "the rotary table is on another device",
+        "zh": "旋转位置编码表在别的设备上",
+    },
+    meaning={
+        "en": "cos, sin or inverse frequencies are not where positions, queries or keys are",
+        "zh": "cos、sin 或 inv_freq 不在 position_ids 或 query/key 所在的设备上",
+    },
+    cure={
+        "en": "update the modelling code, or keep the table as a buffer that moves with its layer; check "
+        "that a hand-written map lists the rotary module",
+        "zh": "更新模型代码，或把表注册为随层移动的 buffer；手写 device_map 时检查是否包含 rotary 模块",
+    },
+    sentences={
+        "rotary": {"en": "{operand} is a rotary table", "zh": "{operand} 是旋转位置编码表"},
+    },
     page=__doc__ or "",
     common=0.35,
     signs=(

@@ -39,16 +39,14 @@ The line that makes the tensor is not always printed; then the place of the fail
 - [torch.arange](https://docs.pytorch.org/docs/stable/generated/torch.arange.html): the default of `device`
 """
 
-# ruff: noqa: RUF001 # sentences are whole lines, and Chinese has its own punctuation
-
 from __future__ import annotations
 
 import re
 
-from samedevice.diagnosis._rule import Hint, Rule, because, framed, frameless, line, said, sign
+from samedevice.diagnosis._rule import Hint, Rule, framed, frameless, line, said, sign
 from samedevice.diagnosis._scene import FACTORY, Scene, made_text, spelled
 from samedevice.events import Operand
-from samedevice.messages import Message
+from samedevice.messages import Phrase
 
 
 def _detect(scene: Scene) -> Hint | None:
@@ -59,8 +57,10 @@ def _detect(scene: Scene) -> Hint | None:
             and not operand.role
             and FACTORY.search(made_text(operand))
         ):
-            made = because(
-                "made-without-device", operand=operand.local or operand.name, text=_brief(made_text(operand))
+            made = Phrase(
+                "rules.tensor-created-on-wrong-device.made-without-device",
+                operand=operand.local or operand.name,
+                text=_brief(made_text(operand)),
             )
             return Hint(6, made, operand.name)
     if not scene.mismatch:
@@ -72,8 +72,8 @@ def _detect(scene: Scene) -> Hint | None:
         if operand.device == "cpu" and operand.moved is None:
             return Hint(
                 6,
-                because(
-                    "made-without-device",
+                Phrase(
+                    "rules.tensor-created-on-wrong-device.made-without-device",
                     operand=operand.local or operand.name,
                     text=_brief(made_text(operand)),
                 ),
@@ -87,8 +87,8 @@ def _detect(scene: Scene) -> Hint | None:
         ):
             return Hint(
                 3.5,
-                because(
-                    "made-elsewhere",
+                Phrase(
+                    "rules.tensor-created-on-wrong-device.made-elsewhere",
                     operand=operand.local or operand.name,
                     device=operand.device,
                     text=_brief(made_text(operand)),
@@ -111,8 +111,8 @@ def _detect(scene: Scene) -> Hint | None:
         ):
             return Hint(
                 5,
-                because(
-                    "made-without-device",
+                Phrase(
+                    "rules.tensor-created-on-wrong-device.made-without-device",
                     operand=operand.local or operand.name,
                     text=_brief(made_text(operand)),
                 ),
@@ -120,7 +120,13 @@ def _detect(scene: Scene) -> Hint | None:
             )
     alone = _unhooked(scene)
     if alone is not None:
-        return Hint(5.5, because("owned-directly", operand=alone.parameter or alone.name), alone.name)
+        return Hint(
+            5.5,
+            Phrase(
+                "rules.tensor-created-on-wrong-device.owned-directly", operand=alone.parameter or alone.name
+            ),
+            alone.name,
+        )
     for operand in scene.plain:
         unknown = operand.made is None or scene.placed_by_user(operand)
         if (
@@ -128,7 +134,7 @@ def _detect(scene: Scene) -> Hint | None:
             and not unknown
             and any(other.device != "cpu" for other in scene.event.operands)
         ):
-            return Hint(3.5, because("on-host", operand=operand.local or operand.name), operand.name)
+            return Hint(3.5, Phrase("because.on-host", operand=operand.local or operand.name), operand.name)
     if scene.two_gpus and scene.op in (
         "index",
         "gather",
@@ -148,8 +154,8 @@ def _detect(scene: Scene) -> Hint | None:
         if index is not None:
             return Hint(
                 4.5,
-                because(
-                    "made-elsewhere",
+                Phrase(
+                    "rules.tensor-created-on-wrong-device.made-elsewhere",
                     operand=index.local or index.name,
                     device=index.device,
                     text=_brief(made_text(index)),
@@ -171,7 +177,11 @@ def _left_behind(scene: Scene) -> Hint | None:
         ):
             continue
         if (kept := scene.plain_attribute(operand)) is not None:
-            return Hint(6, because("kept-plain", operand=kept[0], module=kept[1]), operand.name)
+            return Hint(
+                6,
+                Phrase("rules.tensor-created-on-wrong-device.kept-plain", operand=kept[0], module=kept[1]),
+                operand.name,
+            )
         mine = (
             scene.by_user(scene.event.at)
             and scene.placed_by_user(operand)
@@ -179,16 +189,19 @@ def _left_behind(scene: Scene) -> Hint | None:
         )
         mine = mine and not FACTORY.search(made_text(operand))
         if mine and operand.argument is None and operand.local:
-            return Hint(4.2, because("never-moved", operand=operand.local), operand.name)
+            return Hint(4.2, Phrase("because.never-moved", operand=operand.local), operand.name)
         for part in operand.ingredients:
             text = "" if part.made is None else part.made.call or part.made.code
             if part.device == "cpu" and part.moved is None and part.role is None and FACTORY.search(text):
-                source = because(
-                    "computed-from", operand=scene.written(operand), source=part.name, text=_brief(text)
+                source = Phrase(
+                    "rules.tensor-created-on-wrong-device.computed-from",
+                    operand=scene.written(operand),
+                    source=part.name,
+                    text=_brief(text),
                 )
                 return Hint(5, source, operand.name)
         if mine and operand.argument is None and not scene.weights:
-            return Hint(4.0, because("never-moved", operand=scene.written(operand)), operand.name)
+            return Hint(4.0, Phrase("because.never-moved", operand=scene.written(operand)), operand.name)
     return None
 
 
@@ -220,20 +233,44 @@ def _brief(text: str) -> str:
 RULE = Rule(
     code="SD115",
     name="tensor-created-on-wrong-device",
-    title=Message(
-        "a helper tensor was made on the wrong device",
-        "辅助张量创建在了错误的设备上",
-    ),
-    meaning=Message(
-        "code makes a range, mask, index or constant without a device, or on the device of another tensor "
+    title={
+        "en": "a helper tensor was made on the wrong device",
+        "zh": "辅助张量创建在了错误的设备上",
+    },
+    meaning={
+        "en": "code makes a range, mask, index or constant without a device, or on the device of another "
+        "tensor "
         "than it is combined with",
-        "代码创建 arange、掩码、索引或常量时没有指定 device，或用了别的张量的设备",
-    ),
-    cure=Message(
-        "make it on the device of the tensor it is combined with; until the library does, use a release "
-        "that does or one GPU",
-        "在与之运算的张量的设备上创建它；库修复之前，换用已修复的版本或只用一块 GPU",
-    ),
+        "zh": "代码创建 arange、掩码、索引或常量时没有指定 device，或用了别的张量的设备",
+    },
+    cure={
+        "en": "make it on the device of the tensor it is combined with; until the library does, use a "
+        "release that does or one GPU",
+        "zh": "在与之运算的张量的设备上创建它；库修复之前，换用已修复的版本或只用一块 GPU",
+    },
+    sentences={
+        "made-without-device": {
+            "en": "{operand} was made without a device: {text}",
+            "zh": "创建 {operand} 时没有指定设备：{text}",
+        },
+        "owned-directly": {
+            "en": "{operand} belongs to the parent itself, and no hook moves what it meets",
+            "zh": "{operand} 直接属于父模块，没有 hook 搬运与之运算的张量",
+        },
+        "made-elsewhere": {
+            "en": "{operand} was made on {device}: {text}",
+            "zh": "{operand} 创建在 {device} 上：{text}",
+        },
+        "kept-plain": {
+            "en": "{operand} is a plain attribute of {module}: .to() moves parameters and buffers, and "
+            "leaves it where it was made",
+            "zh": "{operand} 是 {module} 的普通属性：.to() 只移动参数和 buffer，它留在了创建时的设备上",
+        },
+        "computed-from": {
+            "en": "{operand} was computed from {source}, which was made without a device: {text}",
+            "zh": "{operand} 由 {source} 计算而来，而创建 {source} 时没有指定设备：{text}",
+        },
+    },
     page=__doc__ or "",
     common=0.5,
     signs=(

@@ -38,28 +38,25 @@ A script that really wants DataParallel is refused as well.
 - [torch.nn.DataParallel](https://docs.pytorch.org/docs/stable/generated/torch.nn.DataParallel.html)
 """
 
-# ruff: noqa: RUF001 # sentences are whole lines, and Chinese has its own punctuation
-
 from __future__ import annotations
 
 from samedevice.diagnosis._rule import Rule
-from samedevice.messages import Message
 
 RULE = Rule(
     code="SD401",
     name="trainer-chooses-data-parallel",
-    title=Message(
-        "a Trainer will wrap the model in DataParallel",
-        "Trainer 会悄悄使用 DataParallel",
-    ),
-    meaning=Message(
-        "one process sees several GPUs and the model is on one of them, so the Trainer replicates it in "
-        "threads",
-        "单进程看到多块 GPU、模型只在其中一块上时，Trainer 会用 nn.DataParallel 在线程中复制模型",
-    ),
-    cure=Message(
-        "start one process per GPU with torchrun, or make one GPU visible",
-        "用 torchrun 每块 GPU 启动一个进程，或只暴露一块 GPU",
-    ),
+    title={
+        "en": "a Trainer will wrap the model in DataParallel",
+        "zh": "Trainer 会悄悄使用 DataParallel",
+    },
+    meaning={
+        "en": "one process sees several GPUs and the model is on one of them, so the Trainer replicates "
+        "it in threads",
+        "zh": "单进程看到多块 GPU、模型只在其中一块上时，Trainer 会用 nn.DataParallel 在线程中复制模型",
+    },
+    cure={
+        "en": "start one process per GPU with torchrun, or make one GPU visible",
+        "zh": "用 torchrun 每块 GPU 启动一个进程，或只暴露一块 GPU",
+    },
     page=__doc__ or "",
 )

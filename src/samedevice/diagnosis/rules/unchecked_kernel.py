@@ -38,29 +38,36 @@ is not known.
 - [How it works](../how-it-works.md)
 """
 
-# ruff: noqa: RUF001 # sentences are whole lines, and Chinese has its own punctuation
-
 from __future__ import annotations
 
 from samedevice.diagnosis._rule import Rule
 from samedevice.events import EventKind
-from samedevice.messages import Message
 
 RULE = Rule(
     code="SD105",
     name="unchecked-kernel",
-    title=Message(
-        "a kernel without checks got several devices",
-        "不做检查的内核收到了多个设备上的张量",
-    ),
-    meaning=Message(
-        "real hardware raises nothing: wrong results or an illegal access",
-        "真实硬件不报错，而是算错或非法访问内存",
-    ),
-    cure=Message(
-        "bring the operands together before the call",
-        "调用之前把操作数移到同一设备",
-    ),
+    title={
+        "en": "a kernel without checks got several devices",
+        "zh": "不做检查的内核收到了多个设备上的张量",
+    },
+    meaning={
+        "en": "real hardware raises nothing: wrong results or an illegal access",
+        "zh": "真实硬件不报错，而是算错或非法访问内存",
+    },
+    cure={
+        "en": "bring the operands together before the call",
+        "zh": "调用之前把操作数移到同一设备",
+    },
+    sentences={
+        "headline": {
+            "en": "{op} checks nothing and got tensors on {devices}",
+            "zh": "{op} 不做任何检查，却收到了 {devices} 上的张量",
+        },
+        "why": {
+            "en": "real hardware raises no error here: it computes wrong results or makes an illegal access",
+            "zh": "真实硬件在这里不会报错，而是算出错误结果或非法访问内存",
+        },
+    },
     page=__doc__ or "",
     kind=EventKind.UNCHECKED,
 )

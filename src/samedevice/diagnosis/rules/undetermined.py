@@ -34,27 +34,28 @@ The candidates are ordered by how well they fit and how often they were the caus
 - `corpus/README.md`
 """
 
-# ruff: noqa: E501, RUF001 # sentences are whole lines, and Chinese has its own punctuation
+# ruff: noqa: E501 # sentences are whole lines, and Chinese has its own punctuation
 
 from __future__ import annotations
 
 from samedevice.diagnosis._rule import Rule
-from samedevice.messages import Message
 
 RULE = Rule(
     code="SD141",
     name="undetermined",
-    title=Message(
-        "the cause cannot be told",
-        "无法判断根源",
-    ),
-    meaning=Message(
-        "what is known does not point to one cause",
-        "已知信息不足以指向某一个原因",
-    ),
-    cure=Message(
-        "record the whole traceback, model.hf_device_map and the versions of torch, transformers and accelerate; or run the script under samedevice run",
-        "请记录完整的 traceback、model.hf_device_map 以及 torch、transformers、accelerate 的版本；或用 samedevice run 运行脚本",
-    ),
+    title={
+        "en": "the cause cannot be told",
+        "zh": "无法判断根源",
+    },
+    meaning={
+        "en": "what is known does not point to one cause",
+        "zh": "已知信息不足以指向某一个原因",
+    },
+    cure={
+        "en": "record the whole traceback, model.hf_device_map and the versions of torch, transformers "
+        "and accelerate; or run the script under samedevice run",
+        "zh": "请记录完整的 traceback、model.hf_device_map 以及 torch、transformers、accelerate 的版本；或"
+        "用 samedevice run 运行脚本",
+    },
     page=__doc__ or "",
 )

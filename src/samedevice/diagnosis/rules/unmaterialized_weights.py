@@ -41,23 +41,32 @@ from __future__ import annotations
 
 from samedevice.diagnosis._rule import Rule
 from samedevice.events import EventKind
-from samedevice.messages import Message
 
 RULE = Rule(
     code="SD102",
     name="unmaterialized-weights",
-    title=Message(
-        "weights were never loaded",
-        "权重从未加载",
-    ),
-    meaning=Message(
-        "an operator met a tensor that has a shape and no values",
-        "算子用到了只有形状、没有数值的张量",
-    ),
-    cure=Message(
-        "fill the weights before they are used",
-        "使用之前先填充权重",
-    ),
+    title={
+        "en": "weights were never loaded",
+        "zh": "权重从未加载",
+    },
+    meaning={
+        "en": "an operator met a tensor that has a shape and no values",
+        "zh": "算子用到了只有形状、没有数值的张量",
+    },
+    cure={
+        "en": "fill the weights before they are used",
+        "zh": "使用之前先填充权重",
+    },
+    sentences={
+        "headline": {
+            "en": "{op} met weights that were never loaded: {names}",
+            "zh": "{op} 用到了从未加载的权重：{names}",
+        },
+        "why": {
+            "en": "a tensor on meta has a shape and no values; nothing filled it before it was used",
+            "zh": "meta 上的张量只有形状、没有数值；使用之前没有任何代码填充它",
+        },
+    },
     page=__doc__ or "",
     kind=EventKind.UNMATERIALIZED,
 )

@@ -38,30 +38,28 @@ apart.
 - Memory options of ComfyUI (`--highvram`, `--gpu-only`)
 """
 
-# ruff: noqa: RUF001 # sentences are whole lines, and Chinese has its own punctuation
-
 from __future__ import annotations
 
 from samedevice.diagnosis._rule import Rule, anywhere, frameless, inside, line, said, sign
-from samedevice.messages import Message
 
 RULE = Rule(
     code="SD125",
     name="weights-moved-away-by-manager",
-    title=Message(
-        "a memory manager moved the weights away",
-        "权重被显存管理器移走",
-    ),
-    meaning=Message(
-        "a UI, serving engine, RL engine or FSDP moved weights to the host (or left some there) before they "
+    title={
+        "en": "a memory manager moved the weights away",
+        "zh": "权重被显存管理器移走",
+    },
+    meaning={
+        "en": "a UI, serving engine, RL engine or FSDP moved weights to the host (or left some there) before "
+        "they "
         "were used",
-        "界面、推理引擎、RL 引擎或 FSDP 在使用前把权重移到了内存，或遗留了一部分",
-    ),
-    cure=Message(
-        "have the manager load the model before use, or switch its offload or low-VRAM mode off; change the "
-        "order of the steps",
-        "使用前让管理器加载模型，或关闭其低显存/offload 模式；调整步骤顺序",
-    ),
+        "zh": "界面、推理引擎、RL 引擎或 FSDP 在使用前把权重移到了内存，或遗留了一部分",
+    },
+    cure={
+        "en": "have the manager load the model before use, or switch its offload or low-VRAM mode off; "
+        "change the order of the steps",
+        "zh": "使用前让管理器加载模型，或关闭其低显存/offload 模式；调整步骤顺序",
+    },
     page=__doc__ or "",
     common=0.3,
     signs=(

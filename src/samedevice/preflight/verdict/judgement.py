@@ -29,7 +29,7 @@ class Judgement:
 
     launch: Launch
     mode: Mode
-    findings: tuple[Finding, ...]
+    findings: tuple[Finding[str], ...]
     notes: tuple[str, ...]
     model: Path | None = None
     """The folder that the script loads its first model from, where there is one."""
@@ -109,7 +109,7 @@ def _model(facts: Sequence[Fact]) -> Path | None:
     return None
 
 
-def _finding(refusal: Refusal, launch: Launch, language: Language) -> Finding:
+def _finding(refusal: Refusal, launch: Launch, language: Language) -> Finding[str]:
     rule = rule_named(refusal.rule)
     key, values = refusal.reason
     place = Place(str(refusal.file), refusal.line, _function(refusal), _code(refusal))
@@ -117,7 +117,7 @@ def _finding(refusal: Refusal, launch: Launch, language: Language) -> Finding:
         code=rule.code,
         cause=rule.name,
         confidence="certain",
-        title=rule.title.zh if language == "zh" else rule.title.en,
+        title=rule.title[language].format(),
         message=None,
         op=None,
         at=place,
@@ -125,7 +125,7 @@ def _finding(refusal: Refusal, launch: Launch, language: Language) -> Finding:
         module=None,
         fixes=fixes_of(refusal, launch, language),
         reasons=(say(f"because.{key}", language, **values),),
-        cure=rule.cure.zh if language == "zh" else rule.cure.en,
+        cure=rule.cure[language].format(),
     )
 
 

@@ -30,25 +30,25 @@ _COUNTS = (
 """Where launchers and their files have the number of processes."""
 
 
-def fixes_of(refusal: Refusal, launch: Launch, language: Language) -> tuple[Fix, ...]:
+def fixes_of(refusal: Refusal, launch: Launch, language: Language) -> tuple[Fix[str], ...]:
     """What repairs a refusal; a fix without a diff where the place to change is not at hand."""
     script = Script.read(str(refusal.file)) if refusal.file.suffix == ".py" else None
     repair = _REPAIRS.get(refusal.repair)
     return tuple(repair(refusal, launch, script, language)) if repair is not None else ()
 
 
-def _fix(key: str, safety: Safety, language: Language, diff: str | None = None, **values: str) -> Fix:
+def _fix(key: str, safety: Safety, language: Language, diff: str | None = None, **values: str) -> Fix[str]:
     return Fix(say(f"fix.{key}", language, **values), safety, diff)
 
 
-def _rank_map(refusal: Refusal, launch: Launch, script: Script | None, language: Language) -> list[Fix]:
+def _rank_map(refusal: Refusal, launch: Launch, script: Script | None, language: Language) -> list[Fix[str]]:
     found = [_fix("rank-map", "check", language, _swap_map(refusal, script, RANK_MAP))]
     if launch.launcher.in_front:
         found.append(_fix("one-process", "check", language))
     return found
 
 
-def _no_map(refusal: Refusal, launch: Launch, script: Script | None, language: Language) -> list[Fix]:
+def _no_map(refusal: Refusal, launch: Launch, script: Script | None, language: Language) -> list[Fix[str]]:
     return [_fix("no-map", "safe", language, _swap_map(refusal, script, "None"))]
 
 
@@ -76,13 +76,15 @@ def _keyword(node: ast.AST | None, name: str) -> ast.expr | None:
     return None
 
 
-def _no_low_memory(refusal: Refusal, launch: Launch, script: Script | None, language: Language) -> list[Fix]:
+def _no_low_memory(
+    refusal: Refusal, launch: Launch, script: Script | None, language: Language
+) -> list[Fix[str]]:
     node = _keyword(refusal.node, "low_cpu_mem_usage")
     diff = script.diff(script.swapped(node, "False")) if script is not None and node is not None else None
     return [_fix("no-low-memory", "safe", language, diff)]
 
 
-def _unwrap(refusal: Refusal, launch: Launch, script: Script | None, language: Language) -> list[Fix]:
+def _unwrap(refusal: Refusal, launch: Launch, script: Script | None, language: Language) -> list[Fix[str]]:
     node, diff = refusal.node, None
     if script is not None and isinstance(node, ast.Call):
         inner = node.args[0] if node.args else _keyword(node, "module")
@@ -98,7 +100,7 @@ def _unwrap(refusal: Refusal, launch: Launch, script: Script | None, language: L
     return [_fix("unwrap", "safe", language, diff)]
 
 
-def _no_move(refusal: Refusal, launch: Launch, script: Script | None, language: Language) -> list[Fix]:
+def _no_move(refusal: Refusal, launch: Launch, script: Script | None, language: Language) -> list[Fix[str]]:
     node, diff = refusal.node, None
     if script is not None and isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
         statement = _statement(script, node)
@@ -113,7 +115,9 @@ def _no_move(refusal: Refusal, launch: Launch, script: Script | None, language: 
     return [_fix("no-move", "safe", language, diff, where=f"{refusal.file.name}:{refusal.line}")]
 
 
-def _set_device(refusal: Refusal, launch: Launch, script: Script | None, language: Language) -> list[Fix]:
+def _set_device(
+    refusal: Refusal, launch: Launch, script: Script | None, language: Language
+) -> list[Fix[str]]:
     diff = None
     started = refusal.detail.get("started") or ()
     anchors = [fact.node for fact in started if fact.file == refusal.file] or [refusal.node]
@@ -127,7 +131,9 @@ def _set_device(refusal: Refusal, launch: Launch, script: Script | None, languag
     return [_fix("set-device", "safe", language, diff)]
 
 
-def _rank_device(refusal: Refusal, launch: Launch, script: Script | None, language: Language) -> list[Fix]:
+def _rank_device(
+    refusal: Refusal, launch: Launch, script: Script | None, language: Language
+) -> list[Fix[str]]:
     node, diff = refusal.node, None
     if (
         script is not None
@@ -140,7 +146,9 @@ def _rank_device(refusal: Refusal, launch: Launch, script: Script | None, langua
     return [_fix("rank-device", "check", language, diff)]
 
 
-def _move_first(refusal: Refusal, launch: Launch, script: Script | None, language: Language) -> list[Fix]:
+def _move_first(
+    refusal: Refusal, launch: Launch, script: Script | None, language: Language
+) -> list[Fix[str]]:
     """The later move's line, brought up before the earlier statement."""
     diff = None
     move = refusal.detail.get("move")
@@ -159,7 +167,9 @@ def _move_first(refusal: Refusal, launch: Launch, script: Script | None, languag
     return [_fix("move-first", "safe", language, diff)]
 
 
-def _map_location(refusal: Refusal, launch: Launch, script: Script | None, language: Language) -> list[Fix]:
+def _map_location(
+    refusal: Refusal, launch: Launch, script: Script | None, language: Language
+) -> list[Fix[str]]:
     diff = None
     if script is not None and isinstance(refusal.node, ast.Call):
         diff = script.diff(
@@ -168,7 +178,7 @@ def _map_location(refusal: Refusal, launch: Launch, script: Script | None, langu
     return [_fix("map-location", "safe", language, diff, device="cpu")]
 
 
-def _loss(refusal: Refusal, launch: Launch, script: Script | None, language: Language) -> list[Fix]:
+def _loss(refusal: Refusal, launch: Launch, script: Script | None, language: Language) -> list[Fix[str]]:
     node, diff = refusal.node, None
     if (
         script is not None
@@ -183,7 +193,7 @@ def _loss(refusal: Refusal, launch: Launch, script: Script | None, language: Lan
 
 def _one_process_each(
     refusal: Refusal, launch: Launch, script: Script | None, language: Language
-) -> list[Fix]:
+) -> list[Fix[str]]:
     count = len(launch.visible)
     diff = None
     if launch.origin is not None and launch.origin.kind == "shell":
@@ -202,7 +212,7 @@ def _one_process_each(
 
 def _fewer_processes(
     refusal: Refusal, launch: Launch, script: Script | None, language: Language
-) -> list[Fix]:
+) -> list[Fix[str]]:
     count = str(max(1, refusal.detail["gpus"]))
     whole = launch.origin is None or launch.origin.file != refusal.file
     span = 40 if whole else _continued(refusal.file, refusal.line)
@@ -218,7 +228,7 @@ def _fewer_processes(
     ]
 
 
-def _export(refusal: Refusal, launch: Launch, script: Script | None, language: Language) -> list[Fix]:
+def _export(refusal: Refusal, launch: Launch, script: Script | None, language: Language) -> list[Fix[str]]:
     names = refusal.detail["names"]
     lines = _text_of(refusal.file).splitlines(keepends=True)
     changed = list(lines)
@@ -236,7 +246,7 @@ def _export(refusal: Refusal, launch: Launch, script: Script | None, language: L
     ]
 
 
-def _setting(refusal: Refusal, launch: Launch, script: Script | None, language: Language) -> list[Fix]:
+def _setting(refusal: Refusal, launch: Launch, script: Script | None, language: Language) -> list[Fix[str]]:
     settings, key, value = (
         refusal.detail["settings"],
         refusal.detail.get("set", refusal.detail["key"]),
@@ -274,7 +284,7 @@ def _setting(refusal: Refusal, launch: Launch, script: Script | None, language: 
     ]
 
 
-def _no_option(refusal: Refusal, launch: Launch, script: Script | None, language: Language) -> list[Fix]:
+def _no_option(refusal: Refusal, launch: Launch, script: Script | None, language: Language) -> list[Fix[str]]:
     name = refusal.detail["name"]
     diff = None
     if launch.training is not None and refusal.file == launch.training.file:

@@ -2,43 +2,26 @@
 
 from __future__ import annotations
 
-from samedevice.diagnosis import CAUSES, CODES, REFUSALS, RULES, Rule, rule_named
-from samedevice.messages import Language, say
+from samedevice.diagnosis import CAUSES, CODES, REFUSALS, RULES, Rule
+from samedevice.messages import SOURCE, Language, Phrase, languages
+from samedevice.report._render import render
 
 
-def find_rule(word: str) -> Rule | None:
-    """The rule with this code or name, in any case."""
-    wanted = word.strip()
-    for rule in RULES:
-        if wanted.upper() == rule.code:
-            return rule
-    try:
-        return rule_named(wanted.lower())
-    except KeyError:
-        return None
-
-
-def page_text(rule: Rule, language: Language = "en") -> str:
+def page_text(rule: Rule, language: Language = SOURCE) -> str:
     """The whole page. The summary is in `language`; the text below it is English."""
     first, _, rest = rule.page.strip().partition("\n\n")
-    summary = _summary(rule, language)
-    head = (
-        [f"# {rule.code} {rule.name}", summary]
-        if language == "zh"
-        else [f"# {rule.code} {rule.name}", first, summary]
-    )
+    head = [f"# {rule.code} {rule.name}", *([first] if language == SOURCE else []), _summary(rule, language)]
     return "\n\n".join([*head, rest.strip()]) + "\n"
 
 
 def pages() -> dict[str, str]:
-    """File name and content of every page of `docs/rules/`, the index among them."""
+    """File name and content of every page that `python -m tools.pages` writes, the index among them."""
     found = {f"{rule.code}.md": _documented(rule) for rule in RULES}
-    found["README.md"] = index_text()
+    found["README.md"] = _index()
     return found
 
 
-def index_text() -> str:
-    """The list of all rules."""
+def _index() -> str:
     lines = [
         "# Rules",
         "",
@@ -68,15 +51,20 @@ def index_text() -> str:
 
 
 def _documented(rule: Rule) -> str:
-    """A page with the Chinese summary at its end."""
-    return f"{page_text(rule)}\n## 中文\n\n{_summary(rule, 'zh')}\n"
+    """A page with its summary in the other languages at its end."""
+    others = "".join(
+        f"\n## {render(Phrase('language'), language)}\n\n{_summary(rule, language)}\n"
+        for language in languages()
+        if language != SOURCE
+    )
+    return f"{page_text(rule)}{others}"
 
 
 def _summary(rule: Rule, language: Language) -> str:
-    if language == "zh":
-        return say("page-summary", "zh", title=rule.title.zh, meaning=rule.meaning.zh, cure=rule.cure.zh)
-    return say("page-summary", "en", title=rule.title.en, meaning=rule.meaning.en, cure=rule.cure.en)
+    parts = {name: rule.phrase(name) for name in ("title", "meaning", "cure")}
+    return render(Phrase("page-summary", **parts), language)
 
 
 def _row(rule: Rule) -> str:
-    return f"| [{rule.code}]({rule.code}.md) | {rule.name} | {rule.title.en}; {rule.title.zh} |"
+    titles = "; ".join(render(rule.phrase("title"), language) for language in languages())
+    return f"| [{rule.code}]({rule.code}.md) | {rule.name} | {titles} |"

@@ -1,4 +1,4 @@
-"""`samedevice.machine` and `samedevice.explain`: for tests, notebooks and programs."""
+"""`samedevice.machine`, `explain` and `monitor`: for tests, notebooks and programs."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Literal, Self
 from samedevice.diagnosis import explain_text, judge
 from samedevice.events import DeviceMemory
 from samedevice.findings import Finding
-from samedevice.guards import Guard, findings_of
+from samedevice.guards import findings_of
 from samedevice.machines import parse_machine
-from samedevice.messages import Language
-from samedevice.report import finding_text
+from samedevice.messages import SOURCE, Language
+from samedevice.report import finding_text, render_finding
 
 if TYPE_CHECKING:
-    import torch
-
     from samedevice.machines import Machine
     from samedevice.planner import MemoryEstimate, Monitor
     from samedevice.runtime import VirtualMachine
@@ -81,12 +79,12 @@ class machine:
                     break
 
     @property
-    def findings(self) -> list[Finding]:
+    def findings(self) -> list[Finding[str]]:
         """What was found so far, in order, each distinct statement once."""
         if self._engine is None:
             return []
         return [
-            judge(event, count)
+            render_finding(judge(event, count))
             for event, count in zip(self._engine.events, self._engine.event_counts, strict=True)
         ]
 
@@ -95,7 +93,7 @@ class machine:
         return {} if self._engine is None else self._engine.memory()
 
 
-def explain(error: BaseException | str, language: Language = "en") -> list[Finding]:
+def explain(error: BaseException | str, language: Language = SOURCE) -> list[Finding[str]]:
     """What an exception, or the text of one, means: its cause, why, and what repairs it.
 
     ```python
@@ -112,46 +110,15 @@ def explain(error: BaseException | str, language: Language = "en") -> list[Findi
     Several errors in one text give several findings, the last one first. An exception that has nothing to do
     with devices gives an `undetermined` one.
     """
-    if isinstance(error, str):
-        return explain_text(error, language)
-    return findings_of(error, language)
-
-
-def guard(model: torch.nn.Module | None = None, language: Language = "en", replay: bool = False) -> Guard:
-    """A guard around a run on real GPUs: no cost until something fails, then the same exception with its
-    diagnosis.
-
-    ```python
-    import torch
-    import samedevice as sd
-
-    with sd.machine("2x24GB"):
-        model = torch.nn.Embedding(8, 4, device="cuda:1")
-        try:
-            with sd.guard(model):
-                model(torch.tensor([1], device="cuda:0"))
-        except RuntimeError as error:
-            print(error.finding.operands[0].parameter)  # weight
-    ```
-
-    The exception is the one that torch raised, with the finding as `error.finding` and its text as a note,
-    once. Also a decorator, `@sd.guard(model)`; `sd.guard().install()` explains whatever nobody catches
-    (`samedevice guard script.py` does that for a whole script) and returns a function that takes it out
-    again. `model` names parameters when the failure is outside all of its methods. Under a launcher the ranks
-    agree, through the store of the process group, on one that tells it whole.
-
-    With `replay` the failing call is made once more after the failure, without its values, on a virtual
-    machine in a forked process: operands that were made in the call then have their birthplaces. That takes a
-    minute and 4 GiB at most, and where there is none, the finding says why.
-    """
-    return Guard(model, finding_text, language, replay)
+    found = explain_text(error) if isinstance(error, str) else findings_of(error)
+    return [render_finding(finding, language) for finding in found]
 
 
 def monitor(
     predicted: MemoryEstimate | int | None = None,
     every: int = 1,
     write: Callable[[str], object] = print,
-    language: Language = "en",
+    language: Language = SOURCE,
 ) -> Monitor:
     """Each GPU's peak memory beside the prediction, every so many steps; see `samedevice.planner.Monitor`.
 
