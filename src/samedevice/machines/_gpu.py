@@ -68,7 +68,7 @@ def _gpu_from_row(row: dict[str, Any]) -> Gpu:
         memory_mib=row["memory_mib"],
         capability=(int(major), int(minor)),
         sm_count=row["sm_count"],
-        bandwidth_gbps=float(row["bandwidth_gbps"]),
+        bandwidth_gbps=float(row["bandwidth_gbps"]) if "bandwidth_gbps" in row else None,
         link=Link.nvlink(*nvlink) if nvlink else pcie,
         pcie=pcie,
         source=row["source"],
