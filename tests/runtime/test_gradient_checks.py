@@ -216,3 +216,34 @@ def test_a_graph_of_gradients_over_host_and_gpu_is_refused_not_lost():
         assert plain.tolist() == [2.0, 2.0, 2.0, 2.0]
         with pytest.raises(UnsupportedFeatureError, match="create_graph=True"):
             torch.autograd.grad((product * product).sum(), [weight], create_graph=True)
+
+
+class Scaled(torch.nn.Module):
+    """A module on the host that brings a part of its weight to the GPU itself."""
+
+    def __init__(self, to_gpu):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.tensor([1.0, 2.0, 3.0, 4.0]))
+        self.to_gpu = to_gpu
+
+    def forward(self, x):
+        return (x * self.to_gpu(self.weight[1:3]) ** 3).sum()
+
+
+def _gradients(module, device):
+    loss = module(torch.tensor([1.0, 5.0], device=device))
+    (first,) = torch.autograd.grad(loss, module.weight, create_graph=True)
+    (second,) = torch.autograd.grad(first.square().sum(), module.weight, create_graph=True)
+    (third,) = torch.autograd.grad(second.sum(), module.weight)
+    module(torch.tensor([1.0, 5.0], device=device)).backward()
+    return [each.tolist() for each in (first, second, third, module.weight.grad)]
+
+
+@pytest.mark.parametrize(
+    "move", [lambda part, target: part.to(target), lambda part, target: moving(target, True).apply(0.5, part)]
+)
+def test_a_part_of_a_host_weight_that_its_module_moves_has_gradients_there(machine, move):
+    module, host = Scaled(lambda part: move(part, GPU)), Scaled(lambda part: move(part, "cpu"))
+    assert _gradients(module, GPU) == _gradients(host, "cpu")
+    assert module.weight.grad.device.type == "cpu"
+    assert machine.events == []

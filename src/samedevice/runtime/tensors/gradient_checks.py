@@ -19,7 +19,8 @@ from samedevice.errors import UnsupportedFeatureError
 from samedevice.events import EventKind
 from samedevice.runtime.engine import Passing, passing
 from samedevice.runtime.patching import Patches, rebind
-from samedevice.runtime.state import caller, engine, raw_is_meta
+from samedevice.runtime.state import CPU, caller, engine, raw_is_meta
+from samedevice.runtime.tensors.gradients import host_carrier
 from samedevice.runtime.tensors.tensor import host_copy, move, seen_device
 from samedevice.runtime.tracking import Recorder
 
@@ -126,7 +127,35 @@ def _checked(
     real = function._input_metadata[output].device.type == "cpu"
     if real and raw_is_meta(gradient):
         return passing(gradient)  # type: ignore[no-any-return]  # a tensor, as it got one
+    if not real and device == CPU and not raw_is_meta(gradient):
+        return _ToCarrier.apply(gradient)  # type: ignore[no-any-return, no-untyped-call]  # as before
     return gradient
+
+
+class _ToCarrier(Function):
+    """A gradient in real host memory, for a host parameter that became a carrier; see Note [Host parameters
+    before a refused forward].
+    """
+
+    @staticmethod
+    def forward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
+        return host_carrier(gradient.detach().clone())
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        return _FromCarrier.apply(*gradients)  # type: ignore[no-untyped-call]  # torch has no types there
+
+
+class _FromCarrier(Function):
+    """The way back."""
+
+    @staticmethod
+    def forward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
+        return host_copy(gradient.detach()).clone()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        return _ToCarrier.apply(*gradients)  # type: ignore[no-untyped-call]  # torch has no types there
 
 
 def _started(original: Callable[..., Any], recorder: Recorder) -> Callable[..., Any]:

@@ -65,23 +65,30 @@ def _before_forward(module: torch.nn.Module, args: tuple[Any, ...]) -> None:
 
 
 def _make_carrier(parameter: torch.nn.Parameter) -> None:
-    known = memory_of(parameter)
-    twin = carrier(parameter.size(), parameter.stride(), parameter.dtype)
+    try:
+        parameter.data = host_carrier(parameter.detach())
+    except RuntimeError:
+        return  # a graph still holds it; torch's own error will tell
+    send_gradient_back(parameter)
+
+
+def host_carrier(source: torch.Tensor) -> torch.Tensor:
+    """A carrier over the bytes of a tensor in real host memory, or over a copy where they are not all of its
+    memory.
+    """
+    known = memory_of(source)
+    twin = carrier(source.size(), source.stride(), source.dtype)
     storage = storage_of(twin)
     record = Memory(
         CPU, virtual=True, made=known.made if known else None, moved=known.moved if known else None
     )
-    source = parameter.detach()
     if source.storage_offset() or source.untyped_storage().nbytes() != storage.nbytes():
         source = torch.empty_strided(source.size(), source.stride(), dtype=source.dtype).copy_(source)
     record.shadow = source.untyped_storage()
     record.address = record.shadow.data_ptr()
+    record.assumed = known is not None and known.assumed
     storage._sd = record
-    try:
-        parameter.data = twin
-    except RuntimeError:
-        return  # a graph still holds it; torch's own error will tell
-    send_gradient_back(parameter)
+    return twin
 
 
 def send_gradient_back(tensor: torch.Tensor) -> None:
