@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sys
-from types import ModuleType
+from importlib import import_module
+from importlib.util import spec_from_loader
+from types import ModuleType, SimpleNamespace
 
 import pytest
 import torch
 
 import samedevice as sd
-from samedevice.runtime.patching import Change, Constant, Entry, Patch, Patches, PatchTable
+from samedevice.runtime.patching import Change, Constant, Entry, Patch, Patches, PatchTable, With
 from samedevice.runtime.table import TABLE
 from tools.patches_page import PAGE, page
 
@@ -39,6 +41,46 @@ def test_rows_are_put_in_place_and_taken_back(thing):
     patches.undo()
     assert (thing.part.value, table, done) == (1, {"key": "old"}, ["in", "out"])
     assert "added" not in vars(thing.part)
+
+
+def test_what_a_machine_has_is_asked_for_when_it_is_entered(monkeypatch):
+    """Also by a row whose package a script imports later, when another machine may be the inner one."""
+    machines = ["outer"]
+    row = Patch(
+        "imported_later.value",
+        With(lambda: machines[-1], lambda original, machine: f"{original} of {machine}"),
+        "because",
+        package="imported_later",
+    )
+    outer, inner = Patches(), Patches()
+    row.install(outer)
+    machines.append("inner")
+    row.install(inner)
+    module = ModuleType("imported_later")
+    loader = SimpleNamespace(
+        create_module=lambda spec: module, exec_module=lambda module: setattr(module, "value", "own")
+    )
+    finder = SimpleNamespace(
+        find_spec=lambda name, path, target: (
+            spec_from_loader(name, loader) if name == "imported_later" else None
+        )
+    )
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, finder])
+    monkeypatch.delitem(sys.modules, "imported_later", raising=False)
+    assert import_module("imported_later").value == "own of outer of inner"
+    inner.undo()
+    assert module.value == "own of outer"
+    outer.undo()
+    assert module.value == "own"
+
+
+def test_a_change_that_cannot_be_made_is_left_away():
+    done = []
+    patches = Patches()
+    Change("a hook", lambda: done.append("in"), done.clear, "a hook", "because", when=lambda: False).install(
+        patches
+    )
+    assert (done, patches.names()) == ([], [])
 
 
 def test_a_target_stands_once():

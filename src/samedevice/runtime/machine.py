@@ -33,7 +33,7 @@ from samedevice.runtime.distributed import (
     install_process_groups,
     install_reducer,
 )
-from samedevice.runtime.engine import Engine, VirtualDeviceMode, install_wording, install_wrappers, tidy
+from samedevice.runtime.engine import Engine, VirtualDeviceMode, tidy
 from samedevice.runtime.host import (
     install_compile,
     install_conflicts,
@@ -58,12 +58,10 @@ from samedevice.runtime.state import MachineState, pop_state, push_state
 from samedevice.runtime.table import TABLE
 from samedevice.runtime.tensors import (
     install_exchange,
-    install_factories,
     install_gradient_checks,
     install_gradients,
     install_sharing,
     install_storages,
-    install_tensors,
     send_gradient_back,
 )
 from samedevice.runtime.tracking import OnMismatch, Recorder
@@ -244,9 +242,6 @@ class VirtualMachine:
         self._engine.collectives = Collectives(self._engine.books)
         install_own_ranks(patches, self.state)
         install_reducer(patches)
-        install_factories(patches)
-        install_tensors(patches, self._engine)
-        install_wrappers(patches)
         install_graphs(patches, self._engine)
         install_device_checks(patches, self._engine)
         install_launches(patches, self._engine)
@@ -271,7 +266,6 @@ class VirtualMachine:
         self._engine.settling.gradient_back = send_gradient_back
         self._stack.callback(install_ghosts(patches, self._engine).close)
         install_conflicts(patches, self._recorder)
-        install_wording(patches)
 
     def __exit__(
         self,

@@ -3,6 +3,20 @@
 from __future__ import annotations
 
 from samedevice.runtime.cuda import ACCELERATOR, DATA_PARALLEL, GENERATORS, NVML, TORCH_CUDA
+from samedevice.runtime.engine import WORDING, WRAPPERS
 from samedevice.runtime.patching import PatchTable
+from samedevice.runtime.tensors import FACTORIES, TENSORS
 
-TABLE = PatchTable((*GENERATORS, *TORCH_CUDA, *ACCELERATOR, *NVML, *DATA_PARALLEL))
+TABLE = PatchTable(
+    (
+        *GENERATORS,
+        *TORCH_CUDA,
+        *ACCELERATOR,
+        *NVML,
+        *DATA_PARALLEL,
+        *FACTORIES,
+        *TENSORS,
+        *WRAPPERS,
+        *WORDING,
+    )
+)

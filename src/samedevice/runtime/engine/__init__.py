@@ -7,19 +7,21 @@ from samedevice.runtime.engine.engine import Engine, VirtualDeviceMode, traced
 from samedevice.runtime.engine.higher_order import has_kernel_on_cuda, kernel_on_cuda
 from samedevice.runtime.engine.interceptors import Order, Proceed
 from samedevice.runtime.engine.transfers import HOST_LIMIT
-from samedevice.runtime.engine.wording import install_wording, tidy
-from samedevice.runtime.engine.wrappers import install_wrappers, wrapped_device
+from samedevice.runtime.engine.wording import PATCHES as WORDING
+from samedevice.runtime.engine.wording import tidy
+from samedevice.runtime.engine.wrappers import PATCHES as WRAPPERS
+from samedevice.runtime.engine.wrappers import wrapped_device
 
 __all__ = [
     "HOST_LIMIT",
+    "WORDING",
+    "WRAPPERS",
     "Engine",
     "Order",
     "Passing",
     "Proceed",
     "VirtualDeviceMode",
     "has_kernel_on_cuda",
-    "install_wording",
-    "install_wrappers",
     "kernel_on_cuda",
     "passing",
     "tidy",

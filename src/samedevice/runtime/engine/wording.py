@@ -22,11 +22,10 @@ from types import CodeType, FrameType, TracebackType
 from typing import Any
 
 import torch
-from torch.autograd.variable import Variable
 
 from samedevice.errors import UnsupportedFeatureError
 from samedevice.provenance import passed_us, trim, variables_of
-from samedevice.runtime.patching import Patches
+from samedevice.runtime.patching import Change, Patch
 from samedevice.runtime.state import Helper, Memory, engine, raw_is_meta, tensors_in
 from samedevice.runtime.tracking import record_of
 
@@ -185,14 +184,6 @@ def _held(variables: dict[str, Any]) -> Iterator[torch.Tensor]:
 # -- the doors
 
 
-def install_wording(patches: Patches) -> None:
-    """Listen for errors while the machine is entered."""
-    patches.attribute(Variable, "_execution_engine", _Backward(Variable._execution_engine))
-    patches.attribute(sys, "excepthook", _shown(sys.excepthook))
-    patches.attribute(threading, "excepthook", _shown_in_thread(threading.excepthook))
-    _listen(patches)
-
-
 class _Backward:
     """Autograd's engine, whose own checks speak of devices."""
 
@@ -233,40 +224,65 @@ def _shown_in_thread(hook: Callable[..., object]) -> Callable[..., object]:
 
 
 _RAISING = frozenset(dis.opmap[name] for name in ("RAISE_VARARGS", "RERAISE"))
+_tools: list[int] = []
+"""Numbers under which the interpreter knows the machines that listen, innermost last."""
 
 
-def _listen(patches: Patches) -> None:
-    """Let the interpreter tell of each error that enters Python from C; it costs nothing until there is
-    one.
-    """
+def _free_tool() -> int | None:
     monitoring: Any = getattr(sys, "monitoring", None)  # new in Python 3.12
     if monitoring is None:
-        return
-    tool = next((number for number in (4, 3) if monitoring.get_tool(number) is None), None)
-    if tool is None:
-        return
+        return None
+    return next((number for number in (4, 3) if monitoring.get_tool(number) is None), None)
 
-    def raised(code: CodeType, offset: int, error: BaseException) -> None:
-        trace = error.__traceback__
-        if trace is not None and trace.tb_next is not None and not engine.raw and passed_us(trace.tb_next):
-            if not passed_us(TracebackType(None, trace.tb_frame, trace.tb_lasti, trace.tb_lineno)):
-                trim(error)
-        if (
-            type(error) in _WRITTEN_IN_C
-            and not engine.raw
-            and _speaks_of_meta(error)
-            and code.co_code[offset] not in _RAISING
-        ):
-            reword(error, sys._getframe(1))
 
-    def start() -> None:
-        monitoring.use_tool_id(tool, "samedevice")
-        monitoring.register_callback(tool, monitoring.events.RAISE, raised)
-        monitoring.set_events(tool, monitoring.events.RAISE)
+def _raised(code: CodeType, offset: int, error: BaseException) -> None:
+    trace = error.__traceback__
+    if trace is not None and trace.tb_next is not None and not engine.raw and passed_us(trace.tb_next):
+        if not passed_us(TracebackType(None, trace.tb_frame, trace.tb_lasti, trace.tb_lineno)):
+            trim(error)
+    if (
+        type(error) in _WRITTEN_IN_C
+        and not engine.raw
+        and _speaks_of_meta(error)
+        and code.co_code[offset] not in _RAISING
+    ):
+        reword(error, sys._getframe(1))
 
-    def stop() -> None:
-        monitoring.set_events(tool, 0)
-        monitoring.register_callback(tool, monitoring.events.RAISE, None)
-        monitoring.free_tool_id(tool)
 
-    patches.call(start, stop, "sys.monitoring")
+def _listen() -> None:
+    monitoring: Any = sys.monitoring  # type: ignore[attr-defined,unused-ignore]  # new in Python 3.12
+    tool = _free_tool()
+    assert tool is not None, "the row asks before"
+    monitoring.use_tool_id(tool, "samedevice")
+    _tools.append(tool)
+    monitoring.register_callback(tool, monitoring.events.RAISE, _raised)
+    monitoring.set_events(tool, monitoring.events.RAISE)
+
+
+def _listen_no_more() -> None:
+    monitoring: Any = sys.monitoring  # type: ignore[attr-defined,unused-ignore]  # new in Python 3.12
+    tool = _tools.pop()
+    monitoring.set_events(tool, 0)
+    monitoring.register_callback(tool, monitoring.events.RAISE, None)
+    monitoring.free_tool_id(tool)
+
+
+_SHOWN = "an error that is shown speaks of meta, and its traceback of our frames"
+PATCHES = (
+    Patch(
+        "torch.autograd.variable.Variable._execution_engine",
+        _Backward,
+        "autograd's own checks speak of meta where a tensor is on a GPU",
+    ),
+    Patch("sys.excepthook", _shown, _SHOWN),
+    Patch("threading.excepthook", _shown_in_thread, _SHOWN),
+    Change(
+        "sys.monitoring",
+        _listen,
+        _listen_no_more,
+        "`_raised`, while an error enters Python from C",
+        "a script that catches an error of C++ reads meta where a tensor is on a GPU",
+        since="Python 3.12",
+        when=lambda: _free_tool() is not None,
+    ),
+)

@@ -24,11 +24,11 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
-from torch._subclasses.functional_tensor import FunctionalTensor, FunctionalTensorMode
-from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode
+import torch._subclasses.functional_tensor
+import torch.fx.experimental.proxy_tensor
+from torch._subclasses.fake_tensor import FakeTensor
 
-from samedevice.runtime.patching import Patches
+from samedevice.runtime.patching import Constant, Patch
 from samedevice.runtime.state import META, TorchDevice, caller, engine, storage_of
 
 ASKS_DEVICE = torch.ops.prim.device.default
@@ -114,34 +114,24 @@ def asked_device() -> torch.device | None:
     return _asked.device if (_asked.frame, _asked.instruction) == (id(frame), frame.f_lasti) else None
 
 
-def install_wrappers(patches: Patches) -> None:
-    """Let no tensor tell C++ that it is on CUDA."""
-    make: Any = torch._C.TensorBase._make_wrapper_subclass
+_make: Any = torch._C.TensorBase._make_wrapper_subclass
 
-    def make_wrapper(cls: Any, *args: Any, **kwargs: Any) -> Any:
-        device = args[_POSITION_OF_DEVICE - 1] if len(args) >= _POSITION_OF_DEVICE else kwargs.get("device")
-        place = None if device is None else TorchDevice(device)
-        if place is None or place.type != "cuda":
-            return make(cls, *args, **kwargs)
-        if len(args) >= _POSITION_OF_ASKS:
-            args = (*args[: _POSITION_OF_ASKS - 1], True, *args[_POSITION_OF_ASKS:])
-        else:
-            kwargs["dispatch_device"] = True
-        made = make(cls, *args, **kwargs)
-        try:
-            storage_of(made)._sd = Claim(place)
-        except (NotImplementedError, RuntimeError):
-            made._sd = Claim(place)
-        return made
 
-    patches.attribute(torch.Tensor, "_make_wrapper_subclass", staticmethod(make_wrapper))
-    for kind in (FakeTensorMode, FunctionalTensorMode, ProxyTorchDispatchMode):
-        patches.attribute(kind, "__torch_dispatch__", _heard(kind.__torch_dispatch__))
-    answer: Any = FakeTensor.__torch_dispatch__
-    patches.attribute(FakeTensor, "__torch_dispatch__", classmethod(_heard(answer.__func__)))
-    patches.attribute(FunctionalTensor, "__torch_dispatch__", _heard(FunctionalTensor.__torch_dispatch__))
-    # Constants are not computed on a device that is not there.
-    patches.attribute(FakeTensorMode, "avoid_device_init", property(lambda self: True))
+def _make_wrapper(cls: Any, *args: Any, **kwargs: Any) -> Any:
+    device = args[_POSITION_OF_DEVICE - 1] if len(args) >= _POSITION_OF_DEVICE else kwargs.get("device")
+    place = None if device is None else TorchDevice(device)
+    if place is None or place.type != "cuda":
+        return _make(cls, *args, **kwargs)
+    if len(args) >= _POSITION_OF_ASKS:
+        args = (*args[: _POSITION_OF_ASKS - 1], True, *args[_POSITION_OF_ASKS:])
+    else:
+        kwargs["dispatch_device"] = True
+    made = _make(cls, *args, **kwargs)
+    try:
+        storage_of(made)._sd = Claim(place)
+    except (NotImplementedError, RuntimeError):
+        made._sd = Claim(place)
+    return made
 
 
 def _heard(dispatch: Callable[..., Any]) -> Callable[..., Any]:
@@ -156,4 +146,37 @@ def _heard(dispatch: Callable[..., Any]) -> Callable[..., Any]:
     return torch_dispatch
 
 
-__all__ = ["ASKS_DEVICE", "Claim", "asked_device", "install_wrappers", "meant", "overheard", "wrapped_device"]
+def _heard_by_class(dispatch: Any) -> Any:
+    return classmethod(_heard(dispatch.__func__))
+
+
+_FAKE = "torch._subclasses.fake_tensor"
+_FUNCTIONAL = "torch._subclasses.functional_tensor"
+PATCHES = (
+    Patch(
+        "torch.Tensor._make_wrapper_subclass",
+        Constant(staticmethod(_make_wrapper)),
+        "autograd asks for CUDA's device guard, which a build without CUDA has not, and the process ends",
+    ),
+    *(
+        Patch(
+            f"{kind}.__torch_dispatch__",
+            make,
+            "C++ asks a wrapper for its device and must hear meta, and what it then makes belongs on the GPU",
+        )
+        for kind, make in (
+            (f"{_FAKE}.FakeTensorMode", _heard),
+            (f"{_FUNCTIONAL}.FunctionalTensorMode", _heard),
+            ("torch.fx.experimental.proxy_tensor.ProxyTorchDispatchMode", _heard),
+            (f"{_FAKE}.FakeTensor", _heard_by_class),
+            (f"{_FUNCTIONAL}.FunctionalTensor", _heard),
+        )
+    ),
+    Patch(
+        f"{_FAKE}.FakeTensorMode.avoid_device_init",
+        Constant(property(lambda self: True)),
+        "constants would be computed on a device that is not there",
+    ),
+)
+
+__all__ = ["ASKS_DEVICE", "PATCHES", "Claim", "asked_device", "meant", "overheard", "wrapped_device"]

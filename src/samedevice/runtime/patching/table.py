@@ -34,6 +34,28 @@ class Constant:
 
 
 @dataclass(frozen=True, slots=True)
+class With:
+    """Makes a replacement that needs something of the machine that is entered.
+
+    It is asked for when the table is installed, also by a row that waits for an import: another machine may
+    be entered by then.
+    """
+
+    ask: Callable[[], Any]
+    make: Callable[[Any, Any], Any]
+    """Gives the replacement for the original and what `ask` gave."""
+
+    def __call__(self, original: Any) -> Any:
+        """What is made with what there is now."""
+        return self.make(original, self.ask())
+
+    def asked(self) -> Callable[[Any], Any]:
+        """The maker that knows already."""
+        given = self.ask()
+        return lambda original: self.make(original, given)
+
+
+@dataclass(frozen=True, slots=True)
 class Patch:
     """One attribute that is replaced.
 
@@ -68,12 +90,13 @@ class Patch:
 
     def install(self, patches: Patches) -> None:
         """Put the replacement in place, now or after the import that it waits for."""
+        make = self.make.asked() if isinstance(self.make, With) else self.make
         if self.package:
-            when_imported(patches, {self.package: lambda module: self._replace(patches)})
+            when_imported(patches, {self.package: lambda module: self._replace(patches, make)})
         else:
-            self._replace(patches)
+            self._replace(patches, make)
 
-    def _replace(self, patches: Patches) -> None:
+    def _replace(self, patches: Patches, make: Callable[[Any], Any]) -> None:
         path, _, name = self.target.rpartition(".")
         owner = self.owner() if self.owner is not None else found(path)
         original = getattr(owner, name, _MISSING)
@@ -81,7 +104,7 @@ class Patch:
             if self.since:
                 return
             raise AttributeError(f"samedevice replaces {self.target}, and this version has no {path}")
-        value = self.make(None if original is _MISSING else original)
+        value = make(None if original is _MISSING else original)
         if self.copies:
             rebind(patches, self.copies, name, value)
         elif self.every:
@@ -128,10 +151,13 @@ class Change:
     why: str
     since: str = ""
     over: str = ""
+    when: Callable[[], bool] | None = None
+    """Whether it can be made, where not every Python or torch has what it touches."""
 
     def install(self, patches: Patches) -> None:
         """Make the change."""
-        patches.call(self.enter, self.leave, self.target)
+        if self.when is None or self.when():
+            patches.call(self.enter, self.leave, self.target)
 
 
 Row = Patch | Entry | Change
@@ -178,11 +204,11 @@ def found(path: str) -> Any:
 
 
 def _by(make: Callable[[Any], Any]) -> str:
-    made = make.value if isinstance(make, Constant) else make
+    made: Any = make.value if isinstance(make, Constant) else make.make if isinstance(make, With) else make
     if isinstance(made, (staticmethod, classmethod)):
         made = made.__func__
     if isinstance(made, property):
-        made = made.fget
+        made = made.fget if isinstance(made.fget, FunctionType) else made.fset
     if isinstance(made, functools.partial):
         made = made.func
     if not isinstance(made, (FunctionType, type)):

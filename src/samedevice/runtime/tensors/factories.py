@@ -3,8 +3,8 @@ else about them changes.
 
 Note [Real factories first]
 `torch.utils._device._device_constructors()` remembers the factories at its first use, and `with
-torch.device(...)` compares against them. It is asked before anything is wrapped, or such a context would
-silently do nothing.
+torch.device(...)` compares against them. It is asked when this module is loaded, before anything is wrapped,
+or such a context would silently do nothing.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ from typing import Any
 import torch
 import torch.utils._device
 
-from samedevice.runtime.patching import Patches
+from samedevice.runtime.patching import Constant, Entry, Patch, Row
 from samedevice.runtime.state import CPU, META, TorchDevice, aten, current_machine, engine, is_virtual
+
+torch.utils._device._device_constructors()  # Note [Real factories first]
 
 _WITH_DEVICE = (
     "arange", "bartlett_window", "blackman_window", "empty", "empty_permuted", "empty_strided", "eye",
@@ -77,28 +79,6 @@ _Device.__module__ = "torch"
 def _reduce_device(device: torch.device) -> Any:
     # Pickled by the name `torch.device`, so that the pickle can be read outside the machine.
     return (_Device, (device.type,) if device.index is None else (device.type, device.index))
-
-
-def install_factories(patches: Patches) -> None:
-    """Wrap every factory that takes `device=`."""
-    torch.utils._device._device_constructors()  # Note [Real factories first]
-    for name in _WITH_DEVICE:
-        patches.attribute(torch, name, _with_integers(getattr(torch, name), by_default=True))
-    for name in ("fftfreq", "rfftfreq"):
-        patches.attribute(torch.fft, name, _with_integers(getattr(torch.fft, name), by_default=True))
-    for name in _LIKE:
-        patches.attribute(torch, name, _with_integers(getattr(torch, name)))
-    patches.attribute(torch, "range", _range(torch.range))
-    patches.attribute(torch, "tensor", _from_data(torch.tensor))
-    patches.attribute(torch, "as_tensor", _as_tensor(_from_data(torch.as_tensor)))
-    patches.attribute(torch, "asarray", _asarray(torch.asarray))
-    for name, parts in _OF_PARTS.items():
-        patches.attribute(torch, name, _of_parts(getattr(torch, name), parts))
-    for name in _METHODS:
-        patches.attribute(torch.Tensor, name, _with_integers(getattr(torch.Tensor, name)))
-    patches.attribute(torch, "device", _Device)
-    patches.item(copyreg.dispatch_table, TorchDevice, _reduce_device)  # type: ignore[arg-type]
-    # keyed by type
 
 
 def _with_integers(original: Callable[..., Any], *, by_default: bool = False) -> Callable[..., Any]:
@@ -216,8 +196,9 @@ def _from_data(original: Callable[..., Any]) -> Callable[..., Any]:
     return factory
 
 
-def _as_tensor(inner: Callable[..., Any]) -> Callable[..., Any]:
+def _as_tensor(original: Callable[..., Any]) -> Callable[..., Any]:
     """C++ would copy: for it a tensor on a virtual GPU is never where `device=` says."""
+    inner = _from_data(original)
 
     @functools.wraps(inner, updated=())
     def factory(data: Any, *args: Any, **kwargs: Any) -> Any:
@@ -305,3 +286,37 @@ def _numbers(value: Any, scalars: list[torch.dtype]) -> Any:
             return value
         return [_numbers(part, scalars) for part in value]
     return value
+
+
+_INTEGERS = (
+    "`device=0` means the first GPU, and a default tensor type may be on it, only where C++ finds CUDA"
+)
+_LISTS = "C++ reads numbers out of nested lists below every mode, where a carrier has none"
+PATCHES: tuple[Row, ...] = (
+    *(
+        Patch(f"torch.{name}", functools.partial(_with_integers, by_default=True), _INTEGERS)
+        for name in (*_WITH_DEVICE, "fft.fftfreq", "fft.rfftfreq")
+    ),
+    *(Patch(f"torch.{name}", _with_integers, _INTEGERS) for name in _LIKE),
+    Patch("torch.range", _range, "C++ would guard the device of its result before any mode sees the call"),
+    Patch("torch.tensor", _from_data, _LISTS),
+    Patch("torch.as_tensor", _as_tensor, f"{_LISTS}; a tensor on a virtual GPU would be copied each time"),
+    Patch("torch.asarray", _asarray, f"{_LISTS}; of a tensor it would compare devices that it does not see"),
+    *(
+        Patch(
+            f"torch.{name}",
+            functools.partial(_of_parts, names=parts),
+            "C++ makes the parts on the device that it is told, and has none such",
+        )
+        for name, parts in _OF_PARTS.items()
+    ),
+    *(Patch(f"torch.Tensor.{name}", _with_integers, _INTEGERS) for name in _METHODS),
+    Patch("torch.device", Constant(_Device), "`torch.device(0)` is the first GPU only where C++ finds CUDA"),
+    Entry(
+        "copyreg.dispatch_table[torch.device]",
+        lambda: copyreg.dispatch_table,
+        TorchDevice,
+        Constant(_reduce_device),
+        "a pickle names `torch.device`, so that it can be read outside the machine",
+    ),
+)

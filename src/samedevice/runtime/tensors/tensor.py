@@ -13,21 +13,18 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
-from types import FunctionType
 from typing import Any
 
 import torch
 from torch.overrides import handle_torch_function, has_torch_function_unary
 
 from samedevice.runtime.cuda import type_named
-from samedevice.runtime.engine import Engine, wrapped_device
-from samedevice.runtime.patching import Patches
+from samedevice.runtime.engine import wrapped_device
+from samedevice.runtime.patching import Constant, Patch, With
 from samedevice.runtime.state import (
     CPU,
     META,
-    Helper,
     Memory,
-    TorchDevice,
     assumed_values,
     aten,
     current_machine,
@@ -43,7 +40,7 @@ from samedevice.runtime.state import (
     storage_of,
     value_of,
 )
-from samedevice.runtime.tracking import to_value
+from samedevice.runtime.tracking import Recorder, to_value
 
 Tensor = torch.Tensor
 _Base = torch._C.TensorBase
@@ -302,22 +299,22 @@ def _tolist(self: torch.Tensor) -> Any:
     return _Base.tolist(host_copy(self.detach()) if is_virtual(self) else self)
 
 
-def _noted(read: Callable[..., Any], machine_engine: Engine) -> Callable[..., Any]:
+def _noted(read: Callable[..., Any], recorder: Recorder) -> Callable[..., Any]:
     """`read`, and a note where what it reads was computed by nobody."""
 
     def noted(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         record = None if engine.raw else memory_of(self)
         if record is not None and record.uncomputed:
             number = self.dtype.is_floating_point or self.dtype.is_complex
-            machine_engine.books.recorder.read_assumed(sys._getframe(1), number=number)
+            recorder.read_assumed(sys._getframe(1), number=number)
         return read(self, *args, **kwargs)
 
     return noted
 
 
-def _shown(read: Callable[..., Any], machine_engine: Engine) -> Callable[..., Any]:
+def _shown(read: Callable[..., Any], recorder: Recorder) -> Callable[..., Any]:
     """`_repr`, which shows dots for what has no values at all, and numbers for what was assumed."""
-    noted = _noted(read, machine_engine)
+    noted = _noted(read, recorder)
 
     def shown(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         record = None if engine.raw else memory_of(self)
@@ -326,46 +323,6 @@ def _shown(read: Callable[..., Any], machine_engine: Engine) -> Callable[..., An
     return shown
 
 
-def _deepcopy(self: torch.Tensor, memo: dict[int, Any]) -> Any:
-    if not is_virtual(self) or self.layout != torch.strided:
-        return _original_deepcopy(self, memo)
-    if not self.is_leaf:
-        raise RuntimeError(
-            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at "
-            "the moment."
-        )
-    known = memo.get(id(self))
-    if known is not None:
-        return known
-    with torch.no_grad():
-        storage = storage_of(self)
-        shared = memo.get(("storage", storage._cdata))  # type: ignore[call-overload]
-        # a key that no id can equal
-        if shared is None:
-            whole = torch.empty(0, dtype=self.dtype, device=META)
-            whole.set_(storage, 0, (storage.nbytes() // self.element_size(),), (1,))
-            shared = memo[("storage", storage._cdata)] = whole.clone()  # type: ignore[index]
-        made = shared.view(self.dtype).as_strided(self.size(), self.stride(), self.storage_offset())
-    if type(self) is torch.nn.Parameter:
-        result: torch.Tensor = torch.nn.Parameter(made, self.requires_grad)
-    elif type(self) is Tensor:
-        result = made.requires_grad_(self.requires_grad)
-    else:
-        result = made.as_subclass(type(self))
-        result.requires_grad_(self.requires_grad)
-    if self.grad is not None:
-        copy_gradient: Any = self.grad.__deepcopy__
-        result.grad = copy_gradient(memo)
-    attributes = {name: value for name, value in self.__dict__.items() if name != "_sd"}
-    if attributes:
-        import copy
-
-        result.__dict__.update(copy.deepcopy(attributes, memo))
-    memo[id(self)] = result
-    return result
-
-
-_original_deepcopy: Any = Tensor.__deepcopy__
 _original_repr: Any = Tensor.__repr__
 _numbers_as_text: Any = torch._tensor_str._tensor_str
 
@@ -437,21 +394,17 @@ def _new_tensor(
     return torch.tensor(data, dtype=dtype or self.dtype, device=target, requires_grad=requires_grad)
 
 
-def _number(name: str, machine_engine: Engine) -> Callable[[torch.Tensor], Any]:
+def _number(name: str, original: Any, recorder: Recorder) -> Callable[[torch.Tensor], Any]:
     """`float(x)` and its siblings. `torch.Tensor([x, y])` asks below every mode, where C++ would read a
     carrier.
     """
-    original = getattr(_Base, name)
-    read = _noted(lambda tensor: original(host_copy(tensor)), machine_engine)
+    read = _noted(lambda tensor: original(host_copy(tensor)), recorder)
 
     def number(self: torch.Tensor) -> Any:
         below = torch._C._dispatch_tls_is_dispatch_key_excluded("Python")
         return read(self) if below and is_virtual(self) else original(self)
 
-    return number
-
-
-_NUMBERS = ("__float__", "__int__", "__index__", "__complex__")
+    return _method(name, number)
 
 
 def _index(value: Any) -> Any:
@@ -579,59 +532,17 @@ def _of_shadow(original: Callable[[torch.Tensor], Any]) -> Callable[[torch.Tenso
     return answer
 
 
-def install_tensors(patches: Patches, machine_engine: Engine) -> None:
-    """Replace what `torch.Tensor` and its storages answer."""
-    replaced: dict[str, Any] = {
-        "device": property(seen_device),
-        "is_cuda": property(lambda self: seen_device(self).type == "cuda"),
-        "is_cpu": property(lambda self: seen_device(self).type == "cpu"),
-        "is_meta": property(lambda self: seen_device(self).type == "meta"),
-        "get_device": _get_device,
-        "to": _to,
-        "cuda": _cuda,
-        "cpu": _cpu,
-        "type": _type,
-        "type_as": _type_as,
-        "copy_": _copy_,
-        "data_ptr": _data_ptr,
-        "numpy": _noted(_numpy, machine_engine),
-        "tolist": _noted(_tolist, machine_engine),
-        "new": _new,
-        "new_tensor": _new_tensor,
-        "record_stream": _record_stream,
-        "share_memory_": _share_memory,
-        "is_shared": _is_shared,
-        "data": property(_Base.data.__get__, _set_data, _Base.data.__delete__),  # type: ignore[attr-defined]
-        "__getitem__": _getitem,
-        "__setitem__": _setitem,
-        "__deepcopy__": _deepcopy,
-        "__repr__": _shown(_repr, machine_engine),
-        **{name: _number(name, machine_engine) for name in _NUMBERS},
-    }
-    allowed = list(_Uninitialized._allowed_methods)
-    for name, value in replaced.items():
-        if isinstance(value, FunctionType):
-            value.__name__ = name  # a torch function mode knows methods by their names
-        method = _overridable(value) if name in _OVERRIDABLE else value
-        if getattr(Tensor, name) in allowed:
-            allowed.append(method)
-        patches.attribute(Tensor, name, method)
-    patches.attribute(_Uninitialized, "_allowed_methods", allowed)
-    patches.attribute(torch._C._nn, "_parse_to", _parse_to_on_machine)
-    patches.attribute(torch._C, "_group_tensors_by_device_and_dtype", _group_by_device_and_dtype)
-    patches.attribute(torch, "_has_compatible_shallow_copy_type", _has_compatible_shallow_copy_type)
-    patches.attribute(torch, "get_device", _get_device)
-    for name in ("_is_cow_tensor", "_data_address"):
-        patches.attribute(torch._C, name, _of_shadow(getattr(torch._C, name)))
-    patches.attribute(torch.UntypedStorage, "_sd", None)
-    patches.attribute(torch.UntypedStorage, "device", property(_storage_device))
-
-
 _OVERRIDABLE = frozenset(
     "get_device to cuda cpu type type_as copy_ data_ptr numpy tolist new new_tensor record_stream "
     "__getitem__ __setitem__".split()
 )
 """Methods that are C++'s, and so ask a subclass first. Those that are Python's in torch ask by themselves."""
+
+
+def _method(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function` as a method of `torch.Tensor`."""
+    function.__name__ = name  # a torch function mode knows methods by their names
+    return _overridable(function) if name in _OVERRIDABLE else function
 
 
 def _overridable(method: Any) -> Any:
@@ -692,4 +603,111 @@ def _parse_to_on_machine(*args: Any, **kwargs: Any) -> Any:
     return _parse_to(*args, **kwargs)
 
 
-__all__ = ["Helper", "TorchDevice", "host_copy", "install_tensors", "move", "seen_device"]
+def _recorder() -> Recorder:
+    return current_machine().part(Recorder)
+
+
+def _noting(name: str, read: Callable[..., Any], note: Any = _noted) -> With:
+    """The method `read`, with a note where what it reads was computed by nobody."""
+
+    @functools.wraps(read)
+    def make(original: Any, recorder: Recorder) -> Callable[..., Any]:
+        return _method(name, note(read, recorder))
+
+    return With(_recorder, make)
+
+
+_PLACE = "C++ answers meta for a tensor on a virtual GPU"
+_MOVES = "C++ sees one device for all: it would move nothing, and leave the gradient where it is"
+_VALUES = "C++ has no values of a carrier to read"
+_MAKES = "C++ would make the tensor on meta"
+_SHARED = "memory on a GPU counts as shared, which C++ knows of its own CUDA only"
+_INDICES = "C++ makes the index of a list where the tensor is, and on meta without the numbers"
+_data: Any = _Base.data
+_ANSWERS: dict[str, tuple[Callable[..., Any], str]] = {
+    "get_device": (_get_device, _PLACE),
+    "to": (_to, _MOVES),
+    "cuda": (_cuda, _MOVES),
+    "cpu": (_cpu, _MOVES),
+    "type": (_type, _MOVES),
+    "type_as": (_type_as, _MOVES),
+    "copy_": (_copy_, _MOVES),
+    "data_ptr": (
+        _data_ptr,
+        "libraries find tied and shared weights by address, and on meta all have the same",
+    ),
+    "new": (_new, _MAKES),
+    "new_tensor": (_new_tensor, _MAKES),
+    "record_stream": (
+        _record_stream,
+        "some of torch's code calls it below every mode, with our stream",
+    ),
+    "share_memory_": (_share_memory, _SHARED),
+    "is_shared": (_is_shared, _SHARED),
+    "__getitem__": (_getitem, _INDICES),
+    "__setitem__": (_setitem, _INDICES),
+}
+_LAZY = tuple(name for name in _ANSWERS if getattr(Tensor, name) in _Uninitialized._allowed_methods)
+"""Methods that the parameters of a lazy module have before its first call."""
+
+
+PATCHES = (
+    Patch("torch.Tensor.device", Constant(property(seen_device)), _PLACE),
+    *(
+        Patch(f"torch.Tensor.is_{name}", Constant(property(answer)), _PLACE)
+        for name, answer in (
+            ("cuda", lambda self: seen_device(self).type == "cuda"),
+            ("cpu", lambda self: seen_device(self).type == "cpu"),
+            ("meta", lambda self: seen_device(self).type == "meta"),
+        )
+    ),
+    *(
+        Patch(f"torch.Tensor.{name}", Constant(_method(name, function)), why)
+        for name, (function, why) in _ANSWERS.items()
+    ),
+    Patch("torch.Tensor.numpy", _noting("numpy", _numpy), _VALUES),
+    Patch("torch.Tensor.tolist", _noting("tolist", _tolist), _VALUES),
+    Patch("torch.Tensor.__repr__", _noting("__repr__", _repr, _shown), _VALUES),
+    *(
+        Patch(
+            f"torch.Tensor.{name}",
+            With(_recorder, functools.partial(_number, name)),
+            "`torch.Tensor([x, y])` asks for it below every mode, where C++ would read a carrier",
+        )
+        for name in ("__float__", "__int__", "__index__", "__complex__")
+    ),
+    Patch(
+        "torch.Tensor.data",
+        Constant(property(_data.__get__, _set_data, _data.__delete__)),
+        "C++ exchanges no memory of the host and of meta, as it does between the host and CUDA",
+    ),
+    Patch(
+        "torch.nn.parameter.UninitializedTensorMixin._allowed_methods",
+        lambda original: [*original, *(getattr(Tensor, name) for name in _LAZY)],
+        "the parameters of lazy modules have the methods in this list alone, and it holds torch's own",
+    ),
+    Patch(
+        "torch._C._nn._parse_to",
+        Constant(_parse_to_on_machine),
+        "`Module.to` takes integers for GPUs, and tensors, whose device C++ sees as meta",
+    ),
+    Patch(
+        "torch._C._group_tensors_by_device_and_dtype",
+        Constant(_group_by_device_and_dtype),
+        "optimizers group their tensors by device, which C++ would see as one",
+    ),
+    Patch(
+        "torch._has_compatible_shallow_copy_type",
+        Constant(_has_compatible_shallow_copy_type),
+        "`Module.to` would replace its parameters, and with them ties and what optimizers hold",
+    ),
+    Patch("torch.get_device", Constant(_get_device), _PLACE),
+    *(
+        Patch(f"torch._C.{name}", _of_shadow, "C++ would look for a carrier's bytes, which lie elsewhere")
+        for name in ("_is_cow_tensor", "_data_address")
+    ),
+    Patch("torch.UntypedStorage._sd", Constant(None), "each storage is asked who owns its memory"),
+    Patch("torch.UntypedStorage.device", Constant(property(_storage_device)), _PLACE),
+)
+
+__all__ = ["PATCHES", "host_copy", "move", "seen_device"]
