@@ -27,12 +27,7 @@ from samedevice.runtime.checkpoints import (
 from samedevice.runtime.cuda import (
     forget_initialization,
 )
-from samedevice.runtime.distributed import (
-    Collectives,
-    install_own_ranks,
-    install_process_groups,
-    install_reducer,
-)
+from samedevice.runtime.distributed import Collectives
 from samedevice.runtime.engine import Engine, VirtualDeviceMode, tidy
 from samedevice.runtime.host import (
     install_compile,
@@ -44,15 +39,6 @@ from samedevice.runtime.host import (
     install_torchscript,
 )
 from samedevice.runtime.isolation import Settings, start_over
-from samedevice.runtime.kernels import (
-    install_attention,
-    install_autocast,
-    install_composite_repairs,
-    install_ctc,
-    install_device_checks,
-    install_dropout,
-    install_recurrent,
-)
 from samedevice.runtime.patching import Patches
 from samedevice.runtime.state import MachineState, pop_state, push_state
 from samedevice.runtime.table import TABLE
@@ -100,13 +86,12 @@ class VirtualMachine:
             raise ValueError(f"on_mismatch is 'record' or 'raise', not {on_mismatch!r}")
         folders = (str(Path(torch.__file__).parent) + "/", str(Path(__file__).parent.parent) + "/")
         self.machine = machine
-        self.state = MachineState(machine)
+        self.state = MachineState(machine, assumed_ranks)
         self._recorder = Recorder(FrameFilter(folders, script), on_mismatch, observer)
         self._engine = Engine(self.state, self._recorder)
         for part in (self._recorder, self._engine, self._engine.books):
             self.state.add(part)
         self._patches = Patches()
-        self._assumed_ranks = assumed_ranks
         self._stack = contextlib.ExitStack()
         self._entered = False
         self._held: dict[str, int] = {}
@@ -135,7 +120,7 @@ class VirtualMachine:
         None where ranks are assumed: there all that came over a collective is, and no smaller model changes
         it.
         """
-        return self._recorder.asked_values if self._assumed_ranks is None else []
+        return self._recorder.asked_values if self.state.assumed_ranks is None else []
 
     @property
     def operators(self) -> int:
@@ -238,12 +223,8 @@ class VirtualMachine:
     def _install(self) -> None:
         patches = self._patches
         TABLE.install(patches)
-        install_process_groups(patches, self._assumed_ranks)
         self._engine.collectives = Collectives(self._engine.books)
-        install_own_ranks(patches, self.state)
-        install_reducer(patches)
         install_graphs(patches, self._engine)
-        install_device_checks(patches, self._engine)
         install_launches(patches, self._engine)
         install_storages(patches, self._engine)
         install_serialization(patches, self._engine)
@@ -255,12 +236,6 @@ class VirtualMachine:
         install_forks(patches, self._engine)
         install_compile(patches)
         install_torchscript(patches, self._engine.books)
-        install_autocast(patches)
-        install_attention(patches, self._recorder)
-        install_dropout(patches)
-        install_ctc(patches)
-        install_composite_repairs(patches, self._recorder)
-        install_recurrent(patches, self._recorder)
         install_gradients(patches)
         install_gradient_checks(patches, self._recorder)
         self._engine.settling.gradient_back = send_gradient_back

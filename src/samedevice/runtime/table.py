@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from samedevice.runtime.cuda import ACCELERATOR, DATA_PARALLEL, GENERATORS, NVML, TORCH_CUDA
+from samedevice.runtime.distributed import OWN_RANKS, PROCESS_GROUPS, REDUCER
 from samedevice.runtime.engine import WORDING, WRAPPERS
+from samedevice.runtime.kernels import (
+    ATTENTION,
+    AUTOCAST,
+    COMPOSITE_REPAIRS,
+    CTC,
+    DEVICE_CHECKS,
+    DROPOUT,
+    RECURRENT,
+)
 from samedevice.runtime.patching import PatchTable
 from samedevice.runtime.tensors import FACTORIES, TENSORS
 
@@ -14,9 +24,19 @@ TABLE = PatchTable(
         *ACCELERATOR,
         *NVML,
         *DATA_PARALLEL,
+        *PROCESS_GROUPS,
+        *OWN_RANKS,
+        *REDUCER,
         *FACTORIES,
         *TENSORS,
         *WRAPPERS,
+        *DEVICE_CHECKS,
+        *AUTOCAST,
+        *ATTENTION,
+        *DROPOUT,
+        *CTC,
+        *COMPOSITE_REPAIRS,
+        *RECURRENT,
         *WORDING,
     )
 )

@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 from samedevice.runtime.distributed.collectives import Collectives
-from samedevice.runtime.distributed.own_ranks import install_own_ranks
-from samedevice.runtime.distributed.process_groups import install_process_groups
-from samedevice.runtime.distributed.reducer import install_reducer
+from samedevice.runtime.distributed.own_ranks import PATCHES as OWN_RANKS
+from samedevice.runtime.distributed.process_groups import PATCHES as PROCESS_GROUPS
+from samedevice.runtime.distributed.reducer import PATCHES as REDUCER
 
-__all__ = [
-    "Collectives",
-    "install_own_ranks",
-    "install_process_groups",
-    "install_reducer",
-]
+__all__ = ["OWN_RANKS", "PROCESS_GROUPS", "REDUCER", "Collectives"]

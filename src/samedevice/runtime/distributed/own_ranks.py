@@ -8,36 +8,38 @@ report can name the process.
 from __future__ import annotations
 
 import functools
-import importlib
 from typing import Any
 
 import torch.distributed as dist
-import torch.distributed.distributed_c10d as c10d
 
-from samedevice.runtime.patching import Patches
-from samedevice.runtime.state import MachineState
+from samedevice.runtime.patching import Patch
+from samedevice.runtime.state import current_machine
 
 
-def install_own_ranks(patches: Patches, state: MachineState) -> None:
-    """Keep what torch is told."""
-    spawn = importlib.import_module(
-        "torch.multiprocessing.spawn"
-    )  # the package's attribute of this name is the function
-    begin = spawn._wrap
+def _wrap(begin: Any) -> Any:
+    machine = current_machine()
 
     @functools.wraps(begin)
     def begin_with_index(fn: Any, i: int, *args: Any, **kwargs: Any) -> Any:
-        state.rank = i
+        machine.rank = i
         return begin(fn, i, *args, **kwargs)
 
-    patches.attribute(spawn, "_wrap", begin_with_index)
-    if not dist.is_available():
-        return
-    become = c10d._update_default_pg
+    return begin_with_index
+
+
+def _update(become: Any) -> Any:
+    machine = current_machine()
 
     def update_default_pg(pg: Any) -> None:
         become(pg)
         if pg is not None and pg is not dist.GroupMember.NON_GROUP_MEMBER:
-            state.rank = pg.rank()
+            machine.rank = pg.rank()
 
-    patches.attribute(c10d, "_update_default_pg", update_default_pg)
+    return update_default_pg
+
+
+_WHY = "a report names the process by the rank that torch was told"
+PATCHES = (
+    Patch("torch.multiprocessing.spawn._wrap", _wrap, _WHY),
+    Patch("torch.distributed.distributed_c10d._update_default_pg", _update, _WHY),
+)

@@ -14,7 +14,6 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-import torch.distributed.constants
 import torch.distributed.distributed_c10d as c10d
 
 from samedevice.runtime.distributed.exchange import (
@@ -25,8 +24,8 @@ from samedevice.runtime.distributed.exchange import (
     keep,
     kept_alive,
 )
-from samedevice.runtime.patching import Patches
-from samedevice.runtime.state import engine
+from samedevice.runtime.patching import SOME, Constant, Patch
+from samedevice.runtime.state import assumed_ranks, current_machine, engine
 
 _c10d: Any = torch._C._distributed_c10d
 _Gloo: Any = c10d.ProcessGroupGloo
@@ -133,7 +132,7 @@ def _init_gloo(backend: Any, store: Any, rank: int, size: int, timeout: timedelt
         engine.raw = before
     exchanges[id(backend)] = (
         GlooExchange(lambda: _Gloo(store, rank, size, options))
-        if _assumed_ranks() is None
+        if assumed_ranks() is None
         else AssumedExchange(size)
     )
 
@@ -144,69 +143,28 @@ same names.
 """
 
 
-def _assumed_ranks() -> int | None:
-    return _assumed[-1] if _assumed else None
-
-
-_assumed: list[int] = []
-"""Number of ranks of the launch that this process stands for, while such a machine is entered."""
-
-
 def _rendezvous(url: str, rank: int = -1, world_size: int = -1, **kwargs: Any) -> Iterator[Any]:
     from torch.testing._internal.distributed.fake_pg import FakeStore
 
     own = os.environ.get("RANK", "0") if rank < 0 else rank
-    size = os.environ.get("WORLD_SIZE", _assumed_ranks()) if world_size < 1 else world_size
+    size = os.environ.get("WORLD_SIZE", assumed_ranks()) if world_size < 1 else world_size
     yield FakeStore(), int(own), int(size)  # type: ignore[arg-type]  # a number of ranks was given
 
 
-def install_process_groups(patches: Patches, assumed_ranks: int | None = None) -> None:
-    """Put the backend `nccl` where torch looks for it."""
-    if not dist.is_available():
-        return
-    for owner in (c10d, dist, torch._C._distributed_c10d):
-        for name in {
-            "ProcessGroupNCCL",
-            *(each for each in vars(c10d) if each.startswith("ProcessGroupNCCL")),
-        }:
-            patches.attribute(owner, name, ProcessGroupNCCL)
-    patches.attribute(c10d, "_NCCL_AVAILABLE", True)
-    for owner in (c10d, torch.distributed.constants):
-        patches.attribute(owner, "default_pg_nccl_timeout", _TIMEOUT)
-    _install_coalescing(patches)
-    _install_splitting(patches)
-    destroy = c10d.destroy_process_group
-
+def _destroying(original: Any) -> Any:
     def destroy_process_group(group: Any = None) -> None:
         flush_all()
         everything = group is None or group is dist.group.WORLD
-        destroy(group)
+        original(group)
         if everything:
             exchanges.clear()
             kept_alive.clear()
             _launches[0] += 1
 
-    for owner in (c10d, dist):
-        patches.attribute(owner, "destroy_process_group", destroy_process_group)
-    if assumed_ranks is not None:
-        patches.call(lambda: _assumed.append(assumed_ranks), _assumed.pop, "assumed ranks")
-        patches.attribute(c10d, "rendezvous", _rendezvous)
-        patches.attribute(c10d, "ProcessGroupGloo", _AssumedGloo)
+    return destroy_process_group
 
 
-def _install_coalescing(patches: Patches) -> None:
-    """Coalesced calls run one by one: `_coalescing_manager` brackets them."""
-    group: Any = dist.ProcessGroup
-    for name in ("_start_coalescing", "_end_coalescing"):
-        patches.attribute(group, name, _unless_ours(getattr(group, name)))
-
-
-def _install_splitting(patches: Patches) -> None:
-    """`ProcessGroup.split_group`, which in C++ would split the shell of a backend and not our half of it."""
-    original = getattr(dist.ProcessGroup, "split_group", None)
-    if original is None:
-        return
-
+def _splitting(original: Any) -> Any:
     def split_group(
         parent: Any,
         new_ranks: list[int],
@@ -223,7 +181,7 @@ def _install_splitting(patches: Patches) -> None:
         backends = {device: backend for device, backend in backends.items() if device.type in kept}
         return _split(parent, backends, sorted(new_ranks), timeout, opts, group_name, group_desc)
 
-    patches.attribute(dist.ProcessGroup, "split_group", split_group)
+    return split_group
 
 
 def _split(
@@ -277,3 +235,63 @@ def _unless_ours(original: Any) -> Callable[..., Any]:
         return original(group, device)
 
     return bracket
+
+
+def _assumes() -> bool:
+    return current_machine().assumed_ranks is not None
+
+
+_C10D = "torch.distributed.distributed_c10d"
+_NCCL = {
+    **{name: SOME for name in vars(c10d) if name.startswith("ProcessGroupNCCL")},
+    "ProcessGroupNCCL": "",
+    "ProcessGroupNCCL2": "torch 2.14",
+    "ProcessGroupNCCLLazy": "torch 2.14",
+}
+"""Backends over NCCL, and the release that brought them; one that is not named here is replaced, too."""
+_ALONE = "with assumed ranks (`--ranks one`) nobody else is there to meet"
+PATCHES = (
+    *(
+        Patch(
+            f"{owner}.{name}",
+            Constant(ProcessGroupNCCL),
+            "the backend `nccl` talks to real GPUs, and a build without CUDA has none",
+            since=since,
+        )
+        for name, since in _NCCL.items()
+        for owner in (_C10D, "torch.distributed", "torch._C._distributed_c10d")
+    ),
+    Patch(f"{_C10D}._NCCL_AVAILABLE", Constant(True), "torch refuses `nccl` where it was built without"),
+    *(
+        Patch(
+            f"{owner}.default_pg_nccl_timeout",
+            Constant(_TIMEOUT),
+            "a build without NCCL has no default for its timeout",
+        )
+        for owner in (_C10D, "torch.distributed.constants")
+    ),
+    *(
+        Patch(
+            f"torch.distributed.ProcessGroup.{name}",
+            _unless_ours,
+            "the backend behind `nccl` has no coalescing in C++; the calls in the brackets run one by one",
+        )
+        for name in ("_start_coalescing", "_end_coalescing")
+    ),
+    Patch(
+        "torch.distributed.ProcessGroup.split_group",
+        _splitting,
+        "C++ would split the shell of a backend that torch sees, and not our half of it",
+        since=SOME,
+    ),
+    *(
+        Patch(
+            f"{owner}.destroy_process_group",
+            _destroying,
+            "what still travels is sent before, and later groups of the same names must not find the old",
+        )
+        for owner in (_C10D, "torch.distributed")
+    ),
+    Patch(f"{_C10D}.rendezvous", Constant(_rendezvous), _ALONE, when=_assumes),
+    Patch(f"{_C10D}.ProcessGroupGloo", Constant(_AssumedGloo), _ALONE, when=_assumes),
+)

@@ -17,7 +17,7 @@ import torch.distributed as dist
 
 from samedevice.errors import UnsupportedFeatureError
 from samedevice.runtime.distributed.collectives import takes_host
-from samedevice.runtime.patching import Patches
+from samedevice.runtime.patching import Patch
 from samedevice.runtime.state import is_virtual
 
 _c10d: Any = dist
@@ -555,44 +555,45 @@ def _apart(original: Callable[..., Any]) -> Callable[..., Any]:
     return compute
 
 
-def install_reducer(patches: Patches) -> None:
-    """Put the reducer where DistributedDataParallel looks for it; models on the host keep torch's own."""
-    if not dist.is_available():
-        return
-    original: dict[str, Any] = {
-        name: getattr(dist, name)
-        for name in (
-            "Reducer",
-            "Logger",
-            "_register_comm_hook",
-            "_register_builtin_comm_hook",
-            "_verify_params_across_processes",
-            "_broadcast_coalesced",
-        )
-    }
-
+def _reducer(original: Any) -> Any:
     def reducer(params: Any, *args: Any, **kwargs: Any) -> Any:
-        return (Reducer if any(map(is_virtual, params)) else original["Reducer"])(params, *args, **kwargs)
+        return (Reducer if any(map(is_virtual, params)) else original)(params, *args, **kwargs)
 
+    return reducer
+
+
+def _logger(original: Any) -> Any:
     def logger(of: Any) -> Any:
-        return (Logger if isinstance(of, Reducer) else original["Logger"])(of)
+        return (Logger if isinstance(of, Reducer) else original)(of)
 
+    return logger
+
+
+def _register(original: Any) -> Any:
     def register_comm_hook(of: Any, state: Any, hook: Any) -> None:
         if isinstance(of, Reducer):
             of.register_hook(lambda bucket: hook(state, bucket))
         else:
-            original["_register_comm_hook"](of, state, hook)
+            original(of, state, hook)
 
+    return register_comm_hook
+
+
+def _register_builtin(original: Any) -> Any:
     def register_builtin_comm_hook(of: Any, kind: Any) -> None:
         if isinstance(of, Reducer):
             of.register_hook(_builtin(of, kind))
         else:
-            original["_register_builtin_comm_hook"](of, kind)
+            original(of, kind)
 
+    return register_builtin_comm_hook
+
+
+def _across_processes(original: Any) -> Any:
     def verify(group: Any, params: Any, of: Any = None) -> None:
         virtual = any(map(is_virtual, params))
         if not virtual and takes_host(group):
-            original["_verify_params_across_processes"](group, params, of)
+            original(group, params, of)
             return
         sample = (
             params[0].detach().reshape(-1)[:1]
@@ -602,22 +603,32 @@ def install_reducer(patches: Patches) -> None:
             group, params, params[0].device if virtual else torch.device("cuda", torch.cuda.current_device())
         )
 
+    return verify
+
+
+def _coalesced(original: Any) -> Any:
     def broadcast(group: Any, tensors: Any, buffer_size: int, authoritative_rank: int = 0) -> None:
-        (_broadcast if any(map(is_virtual, tensors)) else original["_broadcast_coalesced"])(
+        (_broadcast if any(map(is_virtual, tensors)) else original)(
             group, tensors, buffer_size, authoritative_rank
         )
 
-    replaced = {
-        "_compute_bucket_assignment_by_size": _apart(dist._compute_bucket_assignment_by_size),  # type: ignore[attr-defined]  # not in its stubs
-        "Reducer": reducer,
-        "Logger": logger,
-        "_register_comm_hook": register_comm_hook,
-        "_register_builtin_comm_hook": register_builtin_comm_hook,
-        "_verify_params_across_processes": verify,
-        "_broadcast_coalesced": broadcast,
-    }
-    for name, function in replaced.items():
-        patches.attribute(dist, name, function)
+    return broadcast
 
 
-__all__ = ["GradBucket", "Reducer", "install_reducer"]
+PATCHES = tuple(
+    Patch(
+        f"torch.distributed.{name}",
+        make,
+        "DistributedDataParallel's C++ reads memory that a carrier has not, and sees one device for all",
+    )
+    for name, make in (
+        ("_compute_bucket_assignment_by_size", _apart),
+        ("Reducer", _reducer),
+        ("Logger", _logger),
+        ("_register_comm_hook", _register),
+        ("_register_builtin_comm_hook", _register_builtin),
+        ("_verify_params_across_processes", _across_processes),
+        ("_broadcast_coalesced", _coalesced),
+    )
+)
+"""Models on the host keep torch's own."""

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from samedevice.runtime.kernels.attention import install_attention
-from samedevice.runtime.kernels.autocast import install_autocast
-from samedevice.runtime.kernels.composite_repairs import install_composite_repairs
-from samedevice.runtime.kernels.ctc import install_ctc
-from samedevice.runtime.kernels.device_checks import install_device_checks
-from samedevice.runtime.kernels.dropout import install_dropout
-from samedevice.runtime.kernels.recurrent import install_recurrent
+from samedevice.runtime.kernels.attention import PATCHES as ATTENTION
+from samedevice.runtime.kernels.autocast import PATCHES as AUTOCAST
+from samedevice.runtime.kernels.composite_repairs import PATCHES as COMPOSITE_REPAIRS
+from samedevice.runtime.kernels.ctc import PATCHES as CTC
+from samedevice.runtime.kernels.device_checks import PATCHES as DEVICE_CHECKS
+from samedevice.runtime.kernels.dropout import PATCHES as DROPOUT
+from samedevice.runtime.kernels.recurrent import PATCHES as RECURRENT
 
 __all__ = [
-    "install_attention",
-    "install_autocast",
-    "install_composite_repairs",
-    "install_ctc",
-    "install_device_checks",
-    "install_dropout",
-    "install_recurrent",
+    "ATTENTION",
+    "AUTOCAST",
+    "COMPOSITE_REPAIRS",
+    "CTC",
+    "DEVICE_CHECKS",
+    "DROPOUT",
+    "RECURRENT",
 ]

@@ -13,8 +13,8 @@ under inference mode, where the engine takes composites apart, the same function
 
 from __future__ import annotations
 
+import functools
 import math
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -24,7 +24,9 @@ from torch.library import Library
 from samedevice.events import EventKind
 from samedevice.runtime.kernels.attention_choice import Attention, Kernel, can_use, choose
 from samedevice.runtime.kernels.attention_math import KERNELS
-from samedevice.runtime.patching import Patches, when_imported
+from samedevice.runtime.kernels.registrations import Registration
+from samedevice.runtime.kernels.replacements import composite, replaced
+from samedevice.runtime.patching import Change, Constant, Patch
 from samedevice.runtime.state import META, caller, current_machine, engine, is_virtual, memory_of, operator
 from samedevice.runtime.tensors import move, seen_device
 from samedevice.runtime.tracking import Recorder
@@ -32,9 +34,6 @@ from samedevice.runtime.tracking import Recorder
 Tensor = torch.Tensor
 aten = torch.ops.aten
 _attention = aten.scaled_dot_product_attention.default
-_COMPOSITE: Any = torch._C._parse_dispatch_key("CompositeImplicitAutograd")
-_recorders: list[Recorder] = []
-"""Those of the entered machines, innermost last."""
 
 
 # -- the operator
@@ -52,9 +51,9 @@ def attend(
     enable_gqa: bool = False,
 ) -> torch.Tensor:
     """`aten::scaled_dot_product_attention` where some tensor is a carrier."""
-    if engine.raw or not any(seen_device(tensor).type == "cuda" for tensor in (query, key, value)):
-        plain: torch.Tensor = _attention._op_dk(
-            _COMPOSITE, query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
+    if not any(seen_device(tensor).type == "cuda" for tensor in (query, key, value)):
+        plain: torch.Tensor = composite(
+            _attention, query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
         )
         return plain
     _check_types(query, key, value)
@@ -123,7 +122,9 @@ def _together(
     kind = (
         EventKind.UNMATERIALIZED if any(device.type == "meta" for device in devices) else EventKind.MISMATCH
     )
-    _recorders[-1].refused(kind, operator(_attention).name, message, named, devices, caller())
+    current_machine().part(Recorder).refused(
+        kind, operator(_attention).name, message, named, devices, caller()
+    )
     first, second, third = [_bring(tensor, home) for tensor in tensors]
     return first, second, third, None if mask is None else _bring(mask, home)
 
@@ -348,65 +349,7 @@ def _encoder_layer(original: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-# -- installation
-
-
-class _Kernels:
-    """Registrations with the dispatcher; machines nest and share them."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._library: Library | None = None
-
-    def enter(self, recorder: Recorder) -> None:
-        with self._lock:
-            _recorders.append(recorder)
-            if self._library is not None:
-                return
-            self._library = Library("aten", "IMPL")  # type: ignore[no-untyped-call]  # torch's own
-            self._library.impl(_attention, attend, "AutogradMeta")  # type: ignore[no-untyped-call]
-            # torch's own
-            for name, kernel in KERNELS.items():
-                op = getattr(aten, name).default
-                self._library.impl(op, kernel, "CPU")  # type: ignore[no-untyped-call]  # torch's own
-
-    def leave(self) -> None:
-        with self._lock:
-            _recorders.pop()
-            if not _recorders and self._library is not None:
-                self._library._destroy()  # type: ignore[no-untyped-call]  # torch's own
-                self._library = None
-
-
-_kernels = _Kernels()
-
-
-def install_attention(patches: Patches, recorder: Recorder) -> None:
-    """Give attention on virtual tensors the kernel of the GPU."""
-    patches.call(lambda: _kernels.enter(recorder), _kernels.leave, "dispatcher.scaled_dot_product_attention")
-    by_key: dict[Any, Any] = _attention.py_kernels
-    patches.item(by_key, _COMPOSITE, attend)
-    patches.attribute(torch, "_native_multi_head_attention", _multi_head(torch._native_multi_head_attention))
-    patches.attribute(
-        torch, "_transformer_encoder_layer_fwd", _encoder_layer(torch._transformer_encoder_layer_fwd)
-    )
-    patches.attribute(torch, "_fused_sdp_choice", _choice(torch._fused_sdp_choice))
-    left_aligned = torch._nested_tensor_from_mask_left_aligned
-    # Nested tensors have no meta kernels: encoders then keep their padded batch.
-    patches.attribute(
-        torch,
-        "_nested_tensor_from_mask_left_aligned",
-        lambda tensor, mask: False if is_virtual(tensor) else left_aligned(tensor, mask),
-    )
-    for name, kernel in (("flash", Kernel.FLASH), ("efficient", Kernel.EFFICIENT), ("cudnn", Kernel.CUDNN)):
-        attribute = f"_can_use_{'mem_' if kernel is Kernel.EFFICIENT else ''}{name}_attention"
-        patches.attribute(torch._C, attribute, _usable(kernel, getattr(torch._C, attribute)))
-    when_imported(
-        patches,
-        {
-            "torch.nn.attention.bias": lambda m: patches.attribute(m.CausalBias, "__new__", _causal_bias),
-        },
-    )
+# -- rows
 
 
 def _choice(original: Callable[..., int]) -> Callable[..., int]:
@@ -449,6 +392,51 @@ def _usable(kernel: Kernel, original: Callable[..., bool]) -> Callable[..., bool
 
 
 def _causal_bias(cls: type[torch.Tensor], *size: int) -> torch.Tensor:
-    # `Tensor`'s own constructor cannot make subclasses under a dispatch mode.
     made: torch.Tensor = torch.Tensor._make_subclass(cls, torch.empty(*size))
     return made
+
+
+def _never_nested(original: Callable[..., bool]) -> Callable[..., bool]:
+    return lambda tensor, mask: False if is_virtual(tensor) else original(tensor, mask)
+
+
+def _fill(library: Library) -> None:
+    for name, kernel in KERNELS.items():
+        library.impl(getattr(aten, name).default, kernel, "CPU")  # type: ignore[no-untyped-call]  # torch's own
+
+
+_kernels = Registration(_fill)
+_CHOSEN = "C++ chooses by the tensor's device, which is meta, and not by the GPU of the machine"
+_FAST = "the ledger counts what the parts of a fused layer take, as CUDA runs them one by one"
+PATCHES = (
+    *replaced({_attention: attend}, "C++ would take attention of carriers apart into plain arithmetic"),
+    Change(
+        f"dispatcher[CPU] of {', '.join(f'aten.{name}' for name in KERNELS)}",
+        _kernels.enter,
+        _kernels.leave,
+        "arithmetic for tensors on the host",
+        "the kernels of the GPU compute their values on the host, where a build for CPUs has none",
+    ),
+    Patch("torch._native_multi_head_attention", _multi_head, _FAST),
+    Patch("torch._transformer_encoder_layer_fwd", _encoder_layer, _FAST),
+    Patch("torch._fused_sdp_choice", _choice, _CHOSEN),
+    Patch(
+        "torch._nested_tensor_from_mask_left_aligned",
+        _never_nested,
+        "nested tensors have no meta kernels; encoders keep their padded batch",
+    ),
+    *(
+        Patch(f"torch._C._can_use_{name}_attention", functools.partial(_usable, kernel), _CHOSEN)
+        for name, kernel in (
+            ("flash", Kernel.FLASH),
+            ("mem_efficient", Kernel.EFFICIENT),
+            ("cudnn", Kernel.CUDNN),
+        )
+    ),
+    Patch(
+        "torch.nn.attention.bias.CausalBias.__new__",
+        Constant(_causal_bias),
+        "`Tensor`'s own constructor cannot make subclasses under a dispatch mode",
+        package="torch.nn.attention.bias",
+    ),
+)

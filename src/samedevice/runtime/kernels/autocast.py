@@ -27,7 +27,8 @@ import torch
 from torch.library import Library, fallthrough_kernel
 
 from samedevice.runtime.kernels.autocast_table import APPENDED, BANNED_TEXT, POLICIES, RECURRENT, Policy
-from samedevice.runtime.patching import Patches
+from samedevice.runtime.kernels.registrations import Registration
+from samedevice.runtime.patching import Change, Patch
 from samedevice.runtime.state import Memory, engine, memory_of
 
 Tensor = torch.Tensor
@@ -228,58 +229,30 @@ def _overload(name: str) -> Any:
 # -- registration
 
 
-class _Kernels:
-    """The registered kernels; machines nest and share them."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._fallback: Library | None = None
-        self._library: Library | None = None
-        self._machines = 0
-        self.cache = CastCache()
-
-    def enter(self) -> None:
-        """One more machine may use autocast."""
-        with self._lock:
-            self._machines += 1
-        _follow()
-
-    def leave(self) -> None:
-        """One machine less; the last one takes the kernels away."""
-        self.cache.clear()
-        with self._lock:
-            self._machines -= 1
-            if self._machines:
-                return
-            _switch(False)
-            if self._library is not None:
-                self._library._destroy()  # type: ignore[no-untyped-call]  # torch's own
-                self._library = None
-
-    def register(self) -> None:
-        """Make the kernels; the first autocast region of a process does."""
-        with self._lock:
-            if self._fallback is None:
-                self._fallback = Library("_", "IMPL")  # type: ignore[no-untyped-call]  # torch's own
-                self._fallback.fallback(fallthrough_kernel, _KEY)  # type: ignore[no-untyped-call]  # torch's own
-            if self._library is not None or not self._machines:
-                return
-            self._library = Library("aten", "IMPL")  # type: ignore[no-untyped-call]  # torch's own
-            for policy, names in (*POLICIES.items(), (Policy.LOWER, RECURRENT)):
-                for name in names:
-                    op = _overload(name)
-                    if op is not None:
-                        self._library.impl(op, _kernel(op, policy, self.cache), _KEY)  # type: ignore[no-untyped-call]  # torch's own
+def _fill(library: Library) -> None:
+    for policy, names in (*POLICIES.items(), (Policy.LOWER, RECURRENT)):
+        for name in names:
+            op = _overload(name)
+            if op is not None:
+                library.impl(op, _kernel(op, policy, _cache), _KEY)  # type: ignore[no-untyped-call]  # torch's own
 
 
-_kernels = _Kernels()
+def _fall_through(library: Library) -> None:
+    library.fallback(fallthrough_kernel, _KEY)  # type: ignore[no-untyped-call]  # torch's own
+
+
+_cache = CastCache()
+_kernels = Registration(_fill, at_once=False)
+_others = Registration(_fall_through, "_")
+"""Never left: a thread may outlive the machine."""
 
 
 def _follow() -> None:
     """Bring the borrowed key in line with torch's own flag of this thread."""
     enabled = torch.is_autocast_enabled("cuda")
     if enabled:
-        _kernels.register()
+        _others.enter()
+        _kernels.make()  # the first autocast region of a process does
     _switch(enabled)
 
 
@@ -299,29 +272,70 @@ def _again() -> Iterator[None]:
         _set_excluded(_KEY, True)
 
 
-def install_autocast(patches: Patches) -> None:
-    """Make `torch.autocast("cuda")` and all that rests on it cast virtual tensors."""
-    set_enabled: Any = torch.set_autocast_enabled
-    clear: Any = torch.clear_autocast_cache
-    decompose: Any = torch._ops.OpOverload.decompose
+# -- rows
 
+
+def _enter() -> None:
+    _kernels.enter()
+    _follow()
+
+
+def _leave() -> None:
+    _cache.clear()
+    if not _kernels.leave():
+        _switch(False)
+
+
+def _set_enabled(original: Callable[..., None]) -> Callable[..., None]:
     def set_autocast_enabled(*args: Any, **kwargs: Any) -> None:
-        set_enabled(*args, **kwargs)
+        original(*args, **kwargs)
         _follow()
 
-    def clear_autocast_cache() -> None:
-        clear()
-        _kernels.cache.clear()
+    return set_autocast_enabled
 
+
+def _clear(original: Callable[[], None]) -> Callable[[], None]:
+    def clear_autocast_cache() -> None:
+        original()
+        _cache.clear()
+
+    return clear_autocast_cache
+
+
+def _decompose(original: Callable[..., Any]) -> Callable[..., Any]:
     def decompose_with_autocast(self: Any, *args: Any, **kwargs: Any) -> Any:
         # Under inference mode composite operators reach the engine whole.
         if engine.raw or _thread.inside or not _thread.enabled:
-            return decompose(self, *args, **kwargs)
+            return original(self, *args, **kwargs)
         with _again():
-            return decompose(self, *args, **kwargs)
+            return original(self, *args, **kwargs)
 
-    for owner in (torch, torch._C):
-        patches.attribute(owner, "set_autocast_enabled", set_autocast_enabled)
-        patches.attribute(owner, "clear_autocast_cache", clear_autocast_cache)
-    patches.attribute(torch._ops.OpOverload, "decompose", decompose_with_autocast)
-    patches.call(_kernels.enter, _kernels.leave, "dispatcher.AutocastIPU")
+    return decompose_with_autocast
+
+
+PATCHES: tuple[Patch | Change, ...] = (
+    *(
+        Patch(f"{owner}.{name}", make, why)
+        for name, make, why in (
+            (
+                "set_autocast_enabled",
+                _set_enabled,
+                "the key that stands for CUDA's autocast would not follow torch's own flag",
+            ),
+            ("clear_autocast_cache", _clear, "C++ does not know the casts that the machine keeps"),
+        )
+        for owner in ("torch", "torch._C")
+    ),
+    Patch(
+        "torch._ops.OpOverload.decompose",
+        _decompose,
+        "the parts of a composite operator that is taken apart inside a mode would not be cast",
+    ),
+    Change(
+        "dispatcher[AutocastIPU]",
+        _enter,
+        _leave,
+        "CUDA's casts, from the first autocast region on",
+        "for C++ virtual tensors have no autocast",
+    ),
+)

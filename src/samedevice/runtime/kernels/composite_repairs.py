@@ -16,15 +16,12 @@ from typing import Any
 import torch
 
 from samedevice.events import EventKind
-from samedevice.runtime.kernels.replacements import Replacements, composite
-from samedevice.runtime.patching import Patches
-from samedevice.runtime.state import META, caller
+from samedevice.runtime.kernels.replacements import composite, replaced
+from samedevice.runtime.state import META, caller, current_machine
 from samedevice.runtime.tensors import host_copy, move, seen_device
 from samedevice.runtime.tracking import Recorder
 
 aten = torch.ops.aten
-_recorders: list[Recorder] = []
-"""Those of the entered machines, innermost last."""
 _split = aten.tensor_split.tensor_indices_or_sections
 
 
@@ -34,7 +31,7 @@ def _tensor_split(self: torch.Tensor, tensor_indices_or_sections: torch.Tensor, 
     if where.type == "cuda":
         message = f"tensor_split expected tensor_indices_or_sections to be on cpu, but it's on {where}"
         named = [("self", self, False), ("tensor_indices_or_sections", indices, False)]
-        _recorders[-1].refused(
+        current_machine().part(Recorder).refused(
             EventKind.MISMATCH, str(_split), message, named, [seen_device(self), where], caller()
         )
         indices = move(indices, torch.device("cpu"))
@@ -68,16 +65,13 @@ _RANKS = {
     _rank.atol_rtol_float: _rank.atol_rtol_float_out,
     _rank.atol_rtol_tensor: _rank.atol_rtol_tensor_out,
 }
-_REPLACEMENTS = Replacements(
-    {
-        _split: _tensor_split,
-        **{op: _of(_matrix_rank, op) for op in _RANKS},
-        **{out: _of(_matrix_rank_out, op) for op, out in _RANKS.items()},
-    }
+PATCHES = (
+    *replaced({_split: _tensor_split}, "C++ would read the indices from memory that a carrier has not"),
+    *replaced(
+        {
+            **{op: _of(_matrix_rank, op) for op in _RANKS},
+            **{out: _of(_matrix_rank_out, op) for op, out in _RANKS.items()},
+        },
+        "under a mode C++ writes no `out=`, and makes the rank of empty matrices on the carrier's own device",
+    ),
 )
-
-
-def install_composite_repairs(patches: Patches, recorder: Recorder) -> None:
-    """Do for carriers what C++ does for real memory."""
-    patches.call(lambda: _recorders.append(recorder), _recorders.pop, "recorder of composite repairs")
-    _REPLACEMENTS.install(patches)

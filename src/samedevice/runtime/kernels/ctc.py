@@ -13,8 +13,7 @@ from typing import Any
 
 import torch
 
-from samedevice.runtime.kernels.replacements import Replacements
-from samedevice.runtime.patching import Patches
+from samedevice.runtime.kernels.replacements import replaced
 from samedevice.runtime.state import META
 from samedevice.runtime.tensors import host_copy, move, seen_device
 
@@ -59,9 +58,7 @@ def _numbers(lengths: Any, name: str) -> list[int]:
     )
 
 
-_REPLACEMENTS = Replacements({aten.ctc_loss.IntList: _loss, aten.ctc_loss.Tensor: _loss})
-
-
-def install_ctc(patches: Patches) -> None:
-    """Read lengths on the host, as CUDA's route does."""
-    _REPLACEMENTS.install(patches)
+PATCHES = replaced(
+    {aten.ctc_loss.IntList: _loss, aten.ctc_loss.Tensor: _loss},
+    "under a mode C++ leaves the lengths where they are; CUDA's route reads them on the host",
+)

@@ -14,11 +14,11 @@ from typing import Any
 import torch
 
 from samedevice.events import EventKind
-from samedevice.runtime.engine import Engine
-from samedevice.runtime.patching import Patches
-from samedevice.runtime.state import CPU, caller
+from samedevice.runtime.patching import Patch
+from samedevice.runtime.state import CPU, caller, current_machine
 from samedevice.runtime.state import engine as engine_state
 from samedevice.runtime.tensors import move, seen_device
+from samedevice.runtime.tracking import Recorder
 
 Tensor = torch.Tensor
 _Devices = list[torch.device]
@@ -73,22 +73,22 @@ def _multi_dot(devices: _Devices, index: int) -> str:
     )
 
 
-_CHECKED: tuple[tuple[Any, str, str, Callable[[_Devices, int], str]], ...] = (
-    (torch, "meshgrid", "aten.meshgrid.default", _meshgrid),
-    (torch, "cartesian_prod", "aten.cartesian_prod.default", _meshgrid),
-    (torch, "take_along_dim", "aten.take_along_dim.default", _take_along_dim),
-    (Tensor, "take_along_dim", "aten.take_along_dim.default", _take_along_dim),
-    (torch, "inner", "aten.inner.default", _inner),
-    (Tensor, "inner", "aten.inner.default", _inner),
-    (torch, "gradient", "aten.gradient.default", _gradient),
-    (torch, "stft", "aten.stft.default", _window("stft")),
-    (Tensor, "stft", "aten.stft.default", _window("stft")),
-    (torch, "istft", "aten.istft.default", _window("istft")),
-    (Tensor, "istft", "aten.istft.default", _window("istft")),
-    (torch, "grid_sampler", "aten.grid_sampler.default", _grid_sampler),
-    (torch.linalg, "multi_dot", "aten.linalg_multi_dot.default", _multi_dot),
+_CHECKED: tuple[tuple[str, str, Callable[[_Devices, int], str]], ...] = (
+    ("torch.meshgrid", "aten.meshgrid.default", _meshgrid),
+    ("torch.cartesian_prod", "aten.cartesian_prod.default", _meshgrid),
+    ("torch.take_along_dim", "aten.take_along_dim.default", _take_along_dim),
+    ("torch.Tensor.take_along_dim", "aten.take_along_dim.default", _take_along_dim),
+    ("torch.inner", "aten.inner.default", _inner),
+    ("torch.Tensor.inner", "aten.inner.default", _inner),
+    ("torch.gradient", "aten.gradient.default", _gradient),
+    ("torch.stft", "aten.stft.default", _window("stft")),
+    ("torch.Tensor.stft", "aten.stft.default", _window("stft")),
+    ("torch.istft", "aten.istft.default", _window("istft")),
+    ("torch.Tensor.istft", "aten.istft.default", _window("istft")),
+    ("torch.grid_sampler", "aten.grid_sampler.default", _grid_sampler),
+    ("torch.linalg.multi_dot", "aten.linalg_multi_dot.default", _multi_dot),
 )
-"""Owner, name, operator as findings print it, CUDA's text. The texts are those that torch prints for a host
+"""Function, operator as findings print it, CUDA's text. The texts are those that torch prints for a host
 and a meta tensor.
 """
 
@@ -96,15 +96,11 @@ _BY_TYPE_ONLY = {_inner}
 """They compare kinds of device: of two GPUs, the kernels inside judge."""
 
 
-def install_device_checks(patches: Patches, machine_engine: Engine) -> None:
-    """Compare devices before C++ does."""
-    for owner, name, op, text in _CHECKED:
-        patches.attribute(owner, name, _checked(getattr(owner, name), op, text, machine_engine))
-
-
 def _checked(
-    original: Callable[..., Any], op: str, text: Callable[[_Devices, int], str], machine_engine: Engine
+    op: str, text: Callable[[_Devices, int], str], original: Callable[..., Any]
 ) -> Callable[..., Any]:
+    recorder = current_machine().part(Recorder)
+
     @functools.wraps(original)
     def function(*args: Any, **kwargs: Any) -> Any:
         if engine_state.raw:
@@ -115,9 +111,7 @@ def _checked(
         if other is None or (text in _BY_TYPE_ONLY and len({device.type for device in devices}) == 1):
             return original(*args, **kwargs)
         named = [(f"tensors[{i}]", tensor, False) for i, tensor in enumerate(tensors)]
-        machine_engine.books.recorder.refused(
-            EventKind.MISMATCH, op, text(devices, other), named, devices, caller()
-        )
+        recorder.refused(EventKind.MISMATCH, op, text(devices, other), named, devices, caller())
         home = next((device for device in devices if device.type == "cuda"), CPU)
         return original(
             *[_moved(value, home) for value in args],
@@ -141,3 +135,13 @@ def _moved(value: Any, home: torch.device) -> Any:
     if isinstance(value, (list, tuple)):
         return type(value)([_moved(part, home) for part in value])
     return value
+
+
+PATCHES = tuple(
+    Patch(
+        name,
+        functools.partial(_checked, op, text),
+        "C++ compares the devices before any kernel, and for C++ all virtual tensors share one",
+    )
+    for name, op, text in _CHECKED
+)

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import torch
 
-from samedevice.runtime.kernels.replacements import Replacements, composite
-from samedevice.runtime.patching import Patches
+from samedevice.runtime.kernels.replacements import composite, replaced
 from samedevice.runtime.tensors import seen_device
 
 _dropout = torch.ops.aten.dropout.default
@@ -25,9 +24,7 @@ def drop(input: torch.Tensor, p: float, train: bool) -> torch.Tensor:
     return kept
 
 
-_replacements = Replacements({_dropout: drop})
-
-
-def install_dropout(patches: Patches) -> None:
-    """Give dropout on virtual tensors the kernel of the GPU."""
-    _replacements.install(patches)
+PATCHES = replaced(
+    {_dropout: drop},
+    "the mask of a carrier would have the tensor's type, and CUDA's has one byte an element",
+)

@@ -14,16 +14,13 @@ from typing import Any
 import torch
 
 from samedevice.events import EventKind
-from samedevice.runtime.kernels.replacements import Replacements, composite
-from samedevice.runtime.patching import Patches
-from samedevice.runtime.state import META, caller
+from samedevice.runtime.kernels.replacements import composite, replaced
+from samedevice.runtime.state import META, caller, current_machine
 from samedevice.runtime.tensors import move, seen_device
 from samedevice.runtime.tracking import Recorder
 
 Tensor = torch.Tensor
 aten = torch.ops.aten
-_recorders: list[Recorder] = []
-"""Those of the entered machines, innermost last."""
 _AT = {"input": 1, "data": 2}
 """Position of the hidden states in each overload; the weights are next."""
 
@@ -40,7 +37,7 @@ def _network(op: Any, hidden_at: int, *args: Any, **kwargs: Any) -> Any:
         f"Input and {kind} tensors are not at the same device, found input tensor at {devices[0]} and {kind} "
         f"tensor at {devices[stranger]}"
     )
-    _recorders[-1].refused(EventKind.MISMATCH, str(op), message, named, devices, caller())
+    current_machine().part(Recorder).refused(EventKind.MISMATCH, str(op), message, named, devices, caller())
     home = next((device for device in devices if device.type == "cuda"), devices[0])
     moved = list(args)
     for place in (0, hidden_at, hidden_at + 1):
@@ -68,10 +65,6 @@ def _functions() -> dict[Any, Callable[..., Any]]:
     return found
 
 
-_REPLACEMENTS = Replacements(_functions())
-
-
-def install_recurrent(patches: Patches, recorder: Recorder) -> None:
-    """Compare the devices of recurrent networks before C++ does."""
-    patches.call(lambda: _recorders.append(recorder), _recorders.pop, "recorder of recurrent networks")
-    _REPLACEMENTS.install(patches)
+PATCHES = replaced(
+    _functions(), "C++ compares the devices before any kernel, and for C++ all virtual tensors share one"
+)

@@ -1,56 +1,55 @@
 """Composite operators that C++ takes apart before any mode sees them, and that do for carriers what they do
 not do on CUDA.
 
-Must guarantee: real CPU tensors never reach a replacement; machines nest and share one registration, which
-ends with the last. See Note [Attention below autograd's composite] for the two ways in which such an operator
-is reached.
+Must guarantee: real CPU tensors never reach a replacement. See Note [Attention below autograd's composite]
+for the two ways in which such an operator is reached.
 """
 
 from __future__ import annotations
 
 import functools
-import threading
 from collections.abc import Callable, Mapping
+from operator import attrgetter
 from typing import Any
 
 from torch._C import _parse_dispatch_key
 from torch.library import Library
 
-from samedevice.runtime.patching import Patches
+from samedevice.runtime.kernels.registrations import Registration
+from samedevice.runtime.patching import Change, Constant, Entry
 from samedevice.runtime.state import engine
 
 _COMPOSITE: Any = _parse_dispatch_key("CompositeImplicitAutograd")
 
 
-class Replacements:
-    """Functions in place of composite operators, for tensors that are meta to C++."""
+def replaced(functions: Mapping[Any, Callable[..., Any]], why: str) -> tuple[Entry | Change, ...]:
+    """The rows that put functions in place of composite operators, for tensors that are meta to C++."""
+    found = {op: _unless_raw(op, function) for op, function in functions.items()}
 
-    def __init__(self, functions: Mapping[Any, Callable[..., Any]]) -> None:
-        self._functions = {op: _unless_raw(op, function) for op, function in functions.items()}
-        self._lock = threading.Lock()
-        self._machines = 0
-        self._library: Library | None = None
+    def fill(library: Library) -> None:
+        for op, function in found.items():
+            library.impl(op, function, "AutogradMeta")  # type: ignore[no-untyped-call]  # torch's own
 
-    def install(self, patches: Patches) -> None:
-        """Replace the operators until the patches are undone."""
-        for op, function in self._functions.items():
-            patches.item(op.py_kernels, _COMPOSITE, function)
-        patches.call(self._enter, self._leave, f"dispatcher.{next(iter(self._functions))}")
-
-    def _enter(self) -> None:
-        with self._lock:
-            self._machines += 1
-            if self._library is None:
-                self._library = Library("aten", "IMPL")  # type: ignore[no-untyped-call]  # torch's own
-                for op, function in self._functions.items():
-                    self._library.impl(op, function, "AutogradMeta")  # type: ignore[no-untyped-call]  # torch's own
-
-    def _leave(self) -> None:
-        with self._lock:
-            self._machines -= 1
-            if not self._machines and self._library is not None:
-                self._library._destroy()  # type: ignore[no-untyped-call]  # torch's own
-                self._library = None
+    registration = Registration(fill)
+    return (
+        *(
+            Entry(
+                f"torch.ops.{op}.py_kernels[CompositeImplicitAutograd]",
+                functools.partial(attrgetter("py_kernels"), op),
+                _COMPOSITE,
+                Constant(function),
+                why,
+            )
+            for op, function in found.items()
+        ),
+        Change(
+            f"dispatcher[AutogradMeta] of {', '.join(map(str, found))}",
+            registration.enter,
+            registration.leave,
+            ", ".join(dict.fromkeys(f"`{function.__name__}`" for function in found.values())),
+            why,
+        ),
+    )
 
 
 def composite(op: Any, *args: Any, **kwargs: Any) -> Any:

@@ -82,6 +82,8 @@ class Patch:
     """The beginning of the names of modules: each that has the name gets the replacement."""
     over: str = ""
     """The file of the row for the same target that this one wraps."""
+    when: Callable[[], bool] | None = None
+    """Whether the machine that is entered needs it."""
 
     @property
     def by(self) -> str:
@@ -90,6 +92,8 @@ class Patch:
 
     def install(self, patches: Patches) -> None:
         """Put the replacement in place, now or after the import that it waits for."""
+        if self.when is not None and not self.when():
+            return
         make = self.make.asked() if isinstance(self.make, With) else self.make
         if self.package:
             when_imported(patches, {self.package: lambda module: self._replace(patches, make)})

@@ -38,8 +38,10 @@ _FORKED = (
 class MachineState:
     """One entered machine."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Machine, assumed_ranks: int | None = None) -> None:
         self.machine = machine
+        self.assumed_ranks = assumed_ranks
+        """Number of ranks of the launch that this process stands for; None: ranks are processes."""
         self.initialized = False
         self.type_on_gpu = False
         """Whether `torch.set_default_tensor_type` was given a type on the GPU: tensors are then made there.
@@ -224,6 +226,14 @@ def current_machine() -> MachineState:
     """The innermost machine; an AssertionError outside of any is our bug."""
     assert _stack, "no virtual machine is entered"
     return _stack[-1]
+
+
+def assumed_ranks() -> int | None:
+    """Number of ranks of the launch that this process stands for, also in a machine inside of the one that
+    was told.
+    """
+    told = (machine.assumed_ranks for machine in reversed(_stack))
+    return next((ranks for ranks in told if ranks is not None), None)
 
 
 def entered() -> bool:
