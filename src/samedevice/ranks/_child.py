@@ -11,15 +11,13 @@ from __future__ import annotations
 import atexit
 import contextlib
 import functools
-import importlib.abc
 import importlib.util
 import os
 import pickle
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
-from importlib.machinery import ModuleSpec
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -31,46 +29,8 @@ def wait_for_torch(inherited: dict[str, Any]) -> None:
     if "torch" in sys.modules:
         _enter(inherited)
     else:
-        sys.meta_path.insert(0, _AfterTorch(lambda: _enter(inherited)))
-
-
-class _AfterTorch(importlib.abc.MetaPathFinder):
-    """Lets torch be found as always, and calls back once when its import is done.
-
-    Libraries ask for torch's spec only to see whether it is installed, so being asked does not mean that it
-    is imported.
-    """
-
-    def __init__(self, then: Callable[[], None]) -> None:
-        self._then = then
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        if fullname != "torch" or self not in sys.meta_path:
-            return None
-        for finder in sys.meta_path[sys.meta_path.index(self) + 1 :]:
-            spec = finder.find_spec(fullname, path, target)
-            if spec is not None:
-                self._call_back(spec)
-                return spec
-        return None
-
-    def _call_back(self, spec: ModuleSpec) -> None:
-        """Have the loader of `spec` call back when it is used."""
-        if spec.loader is None:
-            return
-        loader = spec.loader
-        run = loader.exec_module
-
-        def exec_module(module: ModuleType) -> None:
-            vars(loader).pop("exec_module", None)
-            if self in sys.meta_path:
-                sys.meta_path.remove(self)
-            run(module)
-            self._then()
-
-        loader.exec_module = exec_module  # type: ignore[method-assign]  # of this loader, once
+        imports = _by_file("_samedevice_imports", inherited["package"], "imports.py")
+        imports.Watch({"torch": lambda module: _enter(inherited)}).start()
 
 
 class Reporter:
@@ -199,15 +159,18 @@ def _import_ours(package: str) -> None:
     """Import samedevice from where the parent has it, also where it is not installed."""
     if "samedevice" in sys.modules or importlib.util.find_spec("samedevice") is not None:
         return
-    spec = importlib.util.spec_from_file_location(
-        "samedevice",
-        os.path.join(package, "__init__.py"),  # noqa: PTH118  # the same
-        submodule_search_locations=[package],
-    )
+    _by_file("samedevice", package, "__init__.py", submodule_search_locations=[package])
+
+
+def _by_file(name: str, package: str, file: str, **options: Any) -> ModuleType:
+    """Import a file of samedevice's folder under a name."""
+    path = os.path.join(package, file)  # noqa: PTH118  # pathlib costs a start-up 10 ms
+    spec = importlib.util.spec_from_file_location(name, path, **options)
     assert spec is not None and spec.loader is not None, "the parent has it"
     module = importlib.util.module_from_spec(spec)
-    sys.modules["samedevice"] = module
+    sys.modules[name] = module
     spec.loader.exec_module(module)
+    return module
 
 
 def _status() -> str:
