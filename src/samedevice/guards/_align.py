@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from samedevice.errors import UsageError
-from samedevice.guards._hooks import hook_device, unwrapped
 from samedevice.guards._placement import embedding_of, head_of
 from samedevice.guards._sharing import Sharing
+from samedevice.guards._wrappers import unwrapped
 from samedevice.messages import Bytes, Phrase
+from samedevice.provenance.dispatch import hook_device
 
 if TYPE_CHECKING:
     import torch

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from samedevice.findings import Renderer
 from samedevice.guards._compiled import breaking, eagerly, untraced
-from samedevice.guards._hooks import hook_device
 from samedevice.guards._layers import Layer, add_layer
 from samedevice.guards._repairs import Repairs
 from samedevice.messages import Bytes, Phrase
+from samedevice.provenance.dispatch import hook_device
 
 if TYPE_CHECKING:
     import torch

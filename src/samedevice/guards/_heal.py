@@ -36,11 +36,12 @@ from samedevice.guards._compiled import (
     is_recorded,
     untraced,
 )
-from samedevice.guards._hooks import device_map_of, unwrapped
 from samedevice.guards._layers import Layer, add_layer, called_method
 from samedevice.guards._live import event_of
 from samedevice.guards._repairs import HealRefusedError, Repair, Repairs, world
+from samedevice.guards._wrappers import unwrapped
 from samedevice.messages import Phrase
+from samedevice.provenance.dispatch import device_map_of
 
 if TYPE_CHECKING:
     import torch

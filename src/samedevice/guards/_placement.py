@@ -10,8 +10,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from samedevice.guards._hooks import device_map_of, hook_device, mapped, offloads, unwrapped
+from samedevice.guards._wrappers import unwrapped
 from samedevice.messages import Bytes, Phrase
+from samedevice.provenance.dispatch import device_map_of, hook_device, hooks_of, mapped, offloads
 
 if TYPE_CHECKING:
     import torch
@@ -137,8 +138,6 @@ def _all(module: torch.nn.Module, prefix: str, inherited: bool) -> Iterator[tupl
 
 
 def _places_below(module: torch.nn.Module) -> bool:
-    from samedevice.guards._hooks import hooks_of
-
     return any(
         getattr(hook, "offload", False) and getattr(hook, "place_submodules", False)
         for hook in hooks_of(module)

@@ -17,6 +17,7 @@ import torch
 
 from samedevice.events import Running
 from samedevice.provenance._variables import variables_of
+from samedevice.provenance.dispatch import device_map_of, hook_device
 
 _LIBRARIES = (
     "accelerate",
@@ -126,11 +127,7 @@ def running(
 
 def device_map(modules: Sequence[torch.nn.Module]) -> dict[str, str]:
     """The map by which the outermost dispatched module on the stack was placed; empty when none was."""
-    for module in reversed(modules):
-        placed = getattr(module, "hf_device_map", None)
-        if isinstance(placed, Mapping):
-            return {str(name): _device_name(device) for name, device in placed.items()}
-    return {}
+    return next((placed for module in reversed(modules) if (placed := device_map_of(module))), {})
 
 
 class Names:
@@ -239,23 +236,9 @@ def _record(
 ) -> Running:
     own = sorted({str(device_of(tensor)) for tensor in _own(module)})
     below = sorted({str(device_of(tensor)) for tensor in module.parameters()})
-    return Running(name, type(module).__name__, _hook_device(module), tuple(own), tuple(below), registered)
+    return Running(name, type(module).__name__, hook_device(module), tuple(own), tuple(below), registered)
 
 
 def _own(module: torch.nn.Module) -> Iterator[torch.Tensor]:
     yield from module.parameters(recurse=False)
     yield from module.buffers(recurse=False)
-
-
-def _hook_device(module: torch.nn.Module) -> str | None:
-    """Where accelerate's hook on the module sends inputs; None without such a hook."""
-    hook = getattr(module, "_hf_hook", None)
-    for each in (*getattr(hook, "hooks", ()), hook):
-        device = getattr(each, "execution_device", None)
-        if device is not None:
-            return _device_name(device)
-    return None
-
-
-def _device_name(device: Any) -> str:
-    return f"cuda:{device}" if isinstance(device, int) else str(device)

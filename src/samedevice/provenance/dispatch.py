@@ -1,4 +1,4 @@
-"""What accelerate's hooks on a module do: where they send inputs, and whether they bring weights in.
+"""How a model was dispatched: its device map, and what accelerate's hooks on its modules do.
 
 Hooks are read by their attributes, so accelerate is never imported.
 """
@@ -7,9 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
-
-from samedevice.errors import UsageError
-from samedevice.messages import Phrase
 
 if TYPE_CHECKING:
     import torch
@@ -61,20 +58,3 @@ def mapped(device_map: Mapping[str, str], name: str) -> str | None:
 def device_name(device: Any) -> str:
     """`cuda:0` for 0, and for `cuda` too when that is what it means; other devices as they are written."""
     return f"cuda:{device}" if isinstance(device, int) else str(device)
-
-
-def unwrapped(model: torch.nn.Module) -> torch.nn.Module:
-    """The model inside the wrappers of torch: compiled, replicated. Raises `UsageError` for what is no
-    module.
-    """
-    import torch
-
-    if not isinstance(model, torch.nn.Module):
-        raise UsageError(Phrase("model.no-module", kind=type(model).__name__))
-    while True:
-        inner = model._modules.get("_orig_mod")
-        if inner is None and type(model).__name__ in ("DataParallel", "DistributedDataParallel"):
-            inner = model._modules.get("module")
-        if inner is None:
-            return model
-        model = inner
