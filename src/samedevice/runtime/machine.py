@@ -43,11 +43,6 @@ from samedevice.runtime.patching import Patches
 from samedevice.runtime.state import MachineState, pop_state, push_state
 from samedevice.runtime.table import TABLE
 from samedevice.runtime.tensors import (
-    install_exchange,
-    install_gradient_checks,
-    install_gradients,
-    install_sharing,
-    install_storages,
     send_gradient_back,
 )
 from samedevice.runtime.tracking import OnMismatch, Recorder
@@ -226,18 +221,13 @@ class VirtualMachine:
         self._engine.collectives = Collectives(self._engine.books)
         install_graphs(patches, self._engine)
         install_launches(patches, self._engine)
-        install_storages(patches, self._engine)
         install_serialization(patches, self._engine)
         install_safe_open(patches, self._engine.books)
         install_safetensors(patches, self._engine)
-        install_exchange(patches)
-        install_sharing(patches, self._engine.books)
         install_threads(patches, self._engine)
         install_forks(patches, self._engine)
         install_compile(patches)
         install_torchscript(patches, self._engine.books)
-        install_gradients(patches)
-        install_gradient_checks(patches, self._recorder)
         self._engine.settling.gradient_back = send_gradient_back
         self._stack.callback(install_ghosts(patches, self._engine).close)
         install_conflicts(patches, self._recorder)

@@ -15,7 +15,15 @@ from samedevice.runtime.kernels import (
     RECURRENT,
 )
 from samedevice.runtime.patching import PatchTable
-from samedevice.runtime.tensors import FACTORIES, TENSORS
+from samedevice.runtime.tensors import (
+    DLPACK,
+    FACTORIES,
+    GRADIENT_CHECKS,
+    GRADIENTS,
+    SHARING,
+    STORAGES,
+    TENSORS,
+)
 
 TABLE = PatchTable(
     (
@@ -31,12 +39,17 @@ TABLE = PatchTable(
         *TENSORS,
         *WRAPPERS,
         *DEVICE_CHECKS,
+        *STORAGES,
+        *DLPACK,
+        *SHARING,
         *AUTOCAST,
         *ATTENTION,
         *DROPOUT,
         *CTC,
         *COMPOSITE_REPAIRS,
         *RECURRENT,
+        *GRADIENTS,
+        *GRADIENT_CHECKS,
         *WORDING,
     )
 )

@@ -7,6 +7,7 @@ replacement that reached only one of the copies would make `torch.cuda.x` and `t
 from __future__ import annotations
 
 import sys
+from types import ModuleType
 from typing import Any
 
 from samedevice.runtime.patching.patches import Patches
@@ -14,9 +15,9 @@ from samedevice.runtime.patching.patches import Patches
 _ABSENT = object()
 
 
-def rebind(patches: Patches, package: str, name: str, value: Any) -> None:
-    """Replace `name` in `package` and in each of its loaded submodules that holds the very same object under
-    that name.
+def rebind(patches: Patches, package: str, name: str, value: Any, *, anywhere: bool = False) -> None:
+    """Replace `name` in `package` and in each of its loaded submodules, or of all modules where `anywhere` is
+    set, that holds the very same object under that name.
     """
     owner = sys.modules[package]
     original = vars(owner).get(name, _ABSENT)
@@ -25,8 +26,8 @@ def rebind(patches: Patches, package: str, name: str, value: Any) -> None:
         return
     for path, module in sys.modules.copy().items():
         if (
-            path.startswith(package + ".")
-            and module is not None
+            (anywhere or path.startswith(package + "."))
+            and isinstance(module, ModuleType)
             and vars(module).get(name, _ABSENT) is original
         ):
             patches.attribute(module, name, value)

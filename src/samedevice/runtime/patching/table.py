@@ -77,7 +77,9 @@ class Patch:
     owner: Callable[[], Any] | None = None
     """Finds the owner where the path does not lead to it."""
     copies: str = ""
-    """A package whose modules hold the same object under the same name: all of them get the replacement."""
+    """A package whose modules hold the same object under the same name: all of them get the replacement.
+    `*` stands for every module.
+    """
     every: str = ""
     """The beginning of the names of modules: each that has the name gets the replacement."""
     over: str = ""
@@ -110,7 +112,8 @@ class Patch:
             raise AttributeError(f"samedevice replaces {self.target}, and this version has no {path}")
         value = make(None if original is _MISSING else original)
         if self.copies:
-            rebind(patches, self.copies, name, value)
+            anywhere = self.copies == "*"
+            rebind(patches, path if anywhere else self.copies, name, value, anywhere=anywhere)
         elif self.every:
             rebind_everywhere(patches, name, value, self.every)
         else:

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from samedevice.runtime.tensors.dlpack import install_exchange
+from samedevice.runtime.tensors.dlpack import PATCHES as DLPACK
 from samedevice.runtime.tensors.factories import PATCHES as FACTORIES
-from samedevice.runtime.tensors.gradient_checks import install_gradient_checks
-from samedevice.runtime.tensors.gradients import install_gradients, send_gradient_back
-from samedevice.runtime.tensors.sharing import install_sharing
-from samedevice.runtime.tensors.storages import host_bytes, install_storages, known_bytes, virtual_storage
+from samedevice.runtime.tensors.gradient_checks import PATCHES as GRADIENT_CHECKS
+from samedevice.runtime.tensors.gradients import PATCHES as GRADIENTS
+from samedevice.runtime.tensors.gradients import send_gradient_back
+from samedevice.runtime.tensors.sharing import PATCHES as SHARING
+from samedevice.runtime.tensors.storages import PATCHES as STORAGES
+from samedevice.runtime.tensors.storages import host_bytes, known_bytes, virtual_storage
 from samedevice.runtime.tensors.tensor import PATCHES as TENSORS
 from samedevice.runtime.tensors.tensor import host_copy, move, seen_device
 
 __all__ = [
+    "DLPACK",
     "FACTORIES",
+    "GRADIENTS",
+    "GRADIENT_CHECKS",
+    "SHARING",
+    "STORAGES",
     "TENSORS",
     "host_bytes",
     "host_copy",
-    "install_exchange",
-    "install_gradient_checks",
-    "install_gradients",
-    "install_sharing",
-    "install_storages",
     "known_bytes",
     "move",
     "seen_device",

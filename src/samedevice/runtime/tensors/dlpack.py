@@ -14,7 +14,7 @@ import torch
 import torch.utils.dlpack
 
 from samedevice.errors import UnsupportedFeatureError
-from samedevice.runtime.patching import Patches
+from samedevice.runtime.patching import Patch
 from samedevice.runtime.state import engine, is_virtual
 from samedevice.runtime.tensors.tensor import host_copy, seen_device
 
@@ -36,12 +36,7 @@ class Capsule:
         return taken
 
 
-def install_exchange(patches: Patches) -> None:
-    """Replace where DLPack capsules are made and taken."""
-    export: Any = torch.Tensor.__dlpack__
-    to_dlpack: Any = torch._C._to_dlpack
-    take: Any = torch._C._from_dlpack
-
+def _exporting(export: Any) -> Any:
     def dlpack(self: torch.Tensor, **kwargs: Any) -> Any:
         if engine.raw or not is_virtual(self):
             return export(self, **kwargs)
@@ -61,9 +56,17 @@ def install_exchange(patches: Patches) -> None:
             )
         return Capsule(self.clone() if kwargs.get("copy") else self)
 
+    return dlpack
+
+
+def _capsules(to_dlpack: Any) -> Any:
     def capsule(tensor: torch.Tensor) -> Any:
         return tensor.__dlpack__() if is_virtual(tensor) else to_dlpack(tensor)
 
+    return capsule
+
+
+def _taking(take: Any) -> Any:
     def from_capsule(made: Any) -> torch.Tensor:
         if not isinstance(made, Capsule):
             taken: torch.Tensor = take(made)
@@ -72,7 +75,17 @@ def install_exchange(patches: Patches) -> None:
         with torch.no_grad():
             return source.as_strided(source.size(), source.stride(), source.storage_offset()).detach()
 
-    patches.attribute(torch.Tensor, "__dlpack__", dlpack)
-    patches.attribute(torch.utils.dlpack, "to_dlpack", capsule)
-    patches.attribute(torch, "to_dlpack", capsule)
-    patches.attribute(torch._C, "_from_dlpack", from_capsule)
+    return from_capsule
+
+
+_NO_BYTES = "C++ would hand out the memory of a tensor on a virtual GPU, which has no bytes"
+PATCHES = (
+    Patch("torch.Tensor.__dlpack__", _exporting, _NO_BYTES),
+    Patch("torch.utils.dlpack.to_dlpack", _capsules, _NO_BYTES),
+    Patch("torch.to_dlpack", _capsules, _NO_BYTES),
+    Patch(
+        "torch._C._from_dlpack",
+        _taking,
+        "C++ knows no capsule of a tensor on a virtual GPU",
+    ),
+)

@@ -18,8 +18,8 @@ from torch.autograd.function import BackwardCFunction, Function
 from samedevice.errors import UnsupportedFeatureError
 from samedevice.events import EventKind
 from samedevice.runtime.engine import Passing, passing
-from samedevice.runtime.patching import Patches, rebind
-from samedevice.runtime.state import CPU, caller, engine, raw_is_meta
+from samedevice.runtime.patching import Patch, With
+from samedevice.runtime.state import CPU, caller, current_machine, engine, raw_is_meta
 from samedevice.runtime.tensors.gradients import host_carrier
 from samedevice.runtime.tensors.tensor import host_copy, move, seen_device
 from samedevice.runtime.tracking import Recorder
@@ -27,25 +27,6 @@ from samedevice.runtime.tracking import Recorder
 Tensor = torch.Tensor
 _gradient: Any = torch._C.TensorBase.grad
 """C++'s own property."""
-
-
-def install_gradient_checks(patches: Patches, recorder: Recorder) -> None:
-    """Compare devices where autograd does."""
-    patches.attribute(
-        Function, "apply", classmethod(_remembering(_of_class(vars(Function)["apply"]), recorder))
-    )
-    patches.attribute(BackwardCFunction, "apply", _validated(BackwardCFunction.apply, recorder))
-    rebind(
-        patches,
-        "torch.autograd",
-        "_engine_run_backward",
-        _started(torch.autograd.graph._engine_run_backward, recorder),
-    )
-    patches.attribute(
-        Tensor,
-        "grad",
-        property(_gradient.__get__, functools.partial(_set_gradient, recorder), _gradient.__delete__),
-    )
 
 
 def _of_class(method: Any) -> Callable[..., Any]:
@@ -250,3 +231,29 @@ def _refuse(
     recorder.refused(
         EventKind.MISMATCH, what, message, named, [found], caller(), bare=(("tensor", device),), certain=True
     )
+
+
+def _recorder() -> Recorder:
+    return current_machine().part(Recorder)
+
+
+def _applying(original: Any, recorder: Recorder) -> Any:
+    return classmethod(_remembering(_of_class(vars(Function)["apply"]), recorder))
+
+
+def _gradient_checked(original: Any, recorder: Recorder) -> property:
+    return property(_gradient.__get__, functools.partial(_set_gradient, recorder), _gradient.__delete__)
+
+
+_COMPARED = "C++ compares the devices of gradients, and sees one device for all carriers"
+PATCHES = (
+    Patch("torch.autograd.function.Function.apply", With(_recorder, _applying), _COMPARED),
+    Patch("torch.autograd.function.BackwardCFunction.apply", With(_recorder, _validated), _COMPARED),
+    Patch(
+        "torch.autograd._engine_run_backward",
+        With(_recorder, _started),
+        _COMPARED,
+        copies="torch.autograd",
+    ),
+    Patch("torch.Tensor.grad", With(_recorder, _gradient_checked), _COMPARED),
+)

@@ -19,7 +19,7 @@ import torch
 from torch.nn.modules.module import register_module_forward_pre_hook
 
 from samedevice.runtime.engine import wrapped_device
-from samedevice.runtime.patching import Patches
+from samedevice.runtime.patching import Change
 from samedevice.runtime.state import (
     CPU,
     Memory,
@@ -31,20 +31,6 @@ from samedevice.runtime.state import (
     value_of,
 )
 from samedevice.runtime.tensors.tensor import move, seen_device
-
-
-def install_gradients(patches: Patches) -> None:
-    """Watch module calls for host parameters that are about to meet a GPU."""
-    handle: Any = None
-
-    def start() -> None:
-        nonlocal handle
-        handle = register_module_forward_pre_hook(_before_forward)
-
-    def stop() -> None:
-        handle.remove()
-
-    patches.call(start, stop, "torch.nn.modules.module._global_forward_pre_hooks")
 
 
 def _before_forward(module: torch.nn.Module, args: tuple[Any, ...]) -> None:
@@ -132,3 +118,17 @@ def _arrive(gradient: torch.Tensor, device: torch.device) -> torch.Tensor:
         return made
     finally:
         engine.raw = before
+
+
+_handles: list[Any] = []
+"""Of the machines that are entered, innermost last."""
+
+PATCHES = (
+    Change(
+        "torch.nn.modules.module._global_forward_pre_hooks",
+        lambda: _handles.append(register_module_forward_pre_hook(_before_forward)),
+        lambda: _handles.pop().remove(),
+        "`_before_forward`, before each module is called",
+        "autograd would refuse a gradient on meta for a parameter that was left on the host",
+    ),
+)

@@ -7,7 +7,6 @@ values. Memory without values is sent without.
 
 from __future__ import annotations
 
-import threading
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
@@ -16,49 +15,33 @@ from torch.multiprocessing import reductions
 
 from samedevice.errors import UnsupportedFeatureError
 from samedevice.runtime.cuda import INITIALIZATION_ERROR, is_in_bad_fork
-from samedevice.runtime.patching import Patches
-from samedevice.runtime.state import Memory, carrier, engine, memory_of, storage_of
+from samedevice.runtime.patching import Constant, Entry, Patch, Row
+from samedevice.runtime.state import Memory, carrier, current_machine, engine, entered, memory_of, storage_of
 from samedevice.runtime.tracking import Books
 
 _Storage: Any = torch._C.StorageBase
-_books: list[Books] = []
-_lock = threading.Lock()
+_reduce: Any = reductions.reduce_tensor
 
 
-def install_sharing(patches: Patches, books: Books) -> None:
-    """Replace what torch's own pickler makes of a tensor."""
-    reduce: Any = reductions.reduce_tensor
+def _reduce_tensor(tensor: torch.Tensor) -> Any:
+    record = memory_of(tensor)
+    if record is None or not record.virtual or record.device.type == "cpu" or tensor.layout != torch.strided:
+        return _reduce(tensor)
+    if is_in_bad_fork():
+        raise torch.AcceleratorError(INITIALIZATION_ERROR)
+    if tensor.requires_grad and not tensor.is_leaf:
+        return _reduce(tensor)  # raises in torch's words
+    shared = record.shadow
+    if shared is not None and not _Storage.is_shared(shared):
+        _share(shared)
+    geometry = tensor.size(), tensor.stride(), tensor.storage_offset(), tensor.dtype
+    told = str(record.device), storage_of(tensor).nbytes(), record.assumed
+    return _rebuild, (type(tensor), shared, told, geometry, tensor.requires_grad)
 
-    def reduce_tensor(tensor: torch.Tensor) -> Any:
-        record = memory_of(tensor)
-        if (
-            record is None
-            or not record.virtual
-            or record.device.type == "cpu"
-            or tensor.layout != torch.strided
-        ):
-            return reduce(tensor)
-        if is_in_bad_fork():
-            raise torch.AcceleratorError(INITIALIZATION_ERROR)
-        if tensor.requires_grad and not tensor.is_leaf:
-            return reduce(tensor)  # raises in torch's words
-        shared = record.shadow
-        if shared is not None and not _Storage.is_shared(shared):
-            _share(shared)
-        geometry = tensor.size(), tensor.stride(), tensor.storage_offset(), tensor.dtype
-        told = str(record.device), storage_of(tensor).nbytes(), record.assumed
-        return _rebuild, (type(tensor), shared, told, geometry, tensor.requires_grad)
 
-    patches.attribute(reductions, "reduce_tensor", reduce_tensor)
-    registered: Any = ForkingPickler._extra_reducers  # type: ignore[attr-defined]  # Python's own table
-    for kind, known in list(registered.items()):
-        if known is reduce:
-            patches.item(registered, kind, reduce_tensor)
-    patches.call(
-        lambda: _books.append(books),
-        lambda: _books.remove(books),
-        "samedevice.runtime.tensors.sharing._books",
-    )
+def _registered(original: Any) -> Any:
+    """A reducer that a script registered stays."""
+    return _reduce_tensor if original is _reduce else original
 
 
 def _share(storage: torch.UntypedStorage) -> None:
@@ -70,13 +53,12 @@ def _share(storage: torch.UntypedStorage) -> None:
 def _rebuild(
     kind: type, shared: Any, told: tuple[str, int, bool], geometry: Any, requires_grad: bool
 ) -> torch.Tensor:
-    with _lock:
-        books = _books[-1] if _books else None
     device, nbytes, assumed = told
-    if books is None:
+    if not entered():
         raise UnsupportedFeatureError(
             f"This process got a tensor on {device} of a virtual machine, and is on none. Send tensor.cpu()."
         )
+    books = current_machine().part(Books)
     size, stride, offset, dtype = geometry
     before, engine.raw = engine.raw, True
     try:
@@ -95,3 +77,19 @@ def _rebuild(
         if issubclass(kind, torch.nn.Parameter)
         else made.requires_grad_(requires_grad)
     )
+
+
+_HANDLES = "C++ has no handle for the memory of a virtual GPU that another process could open"
+PATCHES: tuple[Row, ...] = (
+    Patch("torch.multiprocessing.reductions.reduce_tensor", Constant(_reduce_tensor), _HANDLES),
+    *(
+        Entry(
+            f"multiprocessing.reduction.ForkingPickler._extra_reducers[{name}]",
+            lambda: ForkingPickler._extra_reducers,  # type: ignore[attr-defined]  # Python's own table
+            kind,
+            _registered,
+            _HANDLES,
+        )
+        for name, kind in (("torch.Tensor", torch.Tensor), ("torch.nn.Parameter", torch.nn.Parameter))
+    ),
+)

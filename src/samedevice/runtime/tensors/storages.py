@@ -18,7 +18,7 @@ import torch
 from samedevice.errors import UnsupportedFeatureError
 from samedevice.provenance import Site
 from samedevice.runtime.engine import HOST_LIMIT, Engine
-from samedevice.runtime.patching import Patches
+from samedevice.runtime.patching import Constant, Patch, With
 from samedevice.runtime.state import (
     CPU,
     META,
@@ -326,22 +326,6 @@ class _Storages:
             _original["share_memory_"](_real_bytes(storage, record), *args, **kwargs)
         return storage
 
-    def sharing(self, name: str) -> Callable[..., Any]:
-        original: Any = getattr(Storage, name)
-
-        @functools.wraps(original)
-        def share(storage: torch.UntypedStorage, *args: Any, **kwargs: Any) -> Any:
-            record = record_of(storage)
-            if name == "_share_cuda_" and storage.device.type != "cuda":
-                raise RuntimeError("_share_cuda_: only available on CUDA")
-            if record is None:
-                return original(storage, *args, **kwargs)
-            if record.device.type != "cpu":
-                raise UnsupportedFeatureError(_NO_IPC)
-            return original(_real_bytes(storage, record), *args, **kwargs)
-
-        return share
-
     def write_file(
         self, storage: torch.UntypedStorage, file: Any, is_real_file: bool, save_size: bool, width: int
     ) -> None:
@@ -372,6 +356,21 @@ class _Storages:
                         storage_of(torch.frombuffer(bytearray(file.read(size)), dtype=torch.uint8))
                     )
         return storage
+
+
+def _sharing(name: str, original: Any) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def share(storage: torch.UntypedStorage, *args: Any, **kwargs: Any) -> Any:
+        record = record_of(storage)
+        if name == "_share_cuda_" and storage.device.type != "cuda":
+            raise RuntimeError("_share_cuda_: only available on CUDA")
+        if record is None:
+            return original(storage, *args, **kwargs)
+        if record.device.type != "cpu":
+            raise UnsupportedFeatureError(_NO_IPC)
+        return original(_real_bytes(storage, record), *args, **kwargs)
+
+    return share
 
 
 def _real_bytes(storage: torch.UntypedStorage, record: Memory) -> torch.UntypedStorage:
@@ -434,48 +433,68 @@ def set_storage(self: torch.Tensor, source: Any = None, *args: Any, **kwargs: An
     return changed
 
 
-def _deepcopy(self: torch.Tensor, memo: dict[int, Any]) -> Any:
-    # torch's own copies the storage once for all tensors over it, and storages can do that here.
-    return _original_deepcopy(self, memo)
-
-
-_original_deepcopy: Any = torch.Tensor.__deepcopy__
 _original: dict[str, Any] = {
     name: getattr(Storage, name) for name in ("to", "clone", "__getitem__", "share_memory_")
 }
 
 
-def install_storages(patches: Patches, machine_engine: Engine) -> None:
-    """Replace what storages answer, and `Tensor.set_`."""
-    storages = _Storages(machine_engine)
+def _storages() -> _Storages:
+    return _Storages(current_machine().part(Engine))
 
-    def method(function: Callable[..., Any], name: str) -> Any:
-        @functools.wraps(getattr(Storage, name), updated=())
-        def answer(self: torch.UntypedStorage, *args: Any, **kwargs: Any) -> Any:
-            return function(self, *args, **kwargs)
 
-        return answer
+def _constructor(original: Any, storages: _Storages) -> Any:
+    return staticmethod(storages.new)
 
-    patches.attribute(Storage, "__new__", staticmethod(storages.new))
-    replaced: dict[str, Callable[..., Any]] = {
-        "data_ptr": storages.data_ptr,
-        "resize_": storages.resize,
-        "copy_": storages.copy,
-        "to": storages.to,
-        "cuda": storages.cuda,
-        "cpu": storages.cpu,
-        "clone": storages.clone,
-        "fill_": storages.fill,
-        "__getitem__": storages.getitem,
-        "__setitem__": storages.setitem,
-        "is_shared": storages.is_shared,
-        "share_memory_": storages.share_memory,
-        "_write_file": storages.write_file,
-        "_set_from_file": storages.set_from_file,
-    }
-    for name, function in replaced.items():
-        patches.attribute(Storage, name, method(function, name))
-    for name in ("_share_cuda_", "_share_fd_cpu_", "_share_filename_cpu_"):
-        patches.attribute(Storage, name, storages.sharing(name))
-    patches.attribute(torch.Tensor, "set_", set_storage)
-    patches.attribute(torch.Tensor, "__deepcopy__", _deepcopy)
+
+def _answering(answer: Callable[..., Any]) -> With:
+    @functools.wraps(answer)
+    def make(original: Any, storages: _Storages) -> Callable[..., Any]:
+        @functools.wraps(original, updated=())
+        def method(self: torch.UntypedStorage, *args: Any, **kwargs: Any) -> Any:
+            return answer(storages, self, *args, **kwargs)
+
+        return method
+
+    return With(_storages, make)
+
+
+_BYTES = "C++ knows neither the device nor the bytes of a carrier's storage"
+_SHARED = "memory on a GPU counts as shared, and another process can get only memory that is there"
+_FILES = "a file gets the bytes that are known and holes for the others, and a large one is not read"
+PATCHES = (
+    Patch(
+        "torch.UntypedStorage.__new__", With(_storages, _constructor), "C++ makes no memory on a virtual GPU"
+    ),
+    *(
+        Patch(f"torch.UntypedStorage.{name}", _answering(answer), why)
+        for name, answer, why in (
+            (
+                "data_ptr",
+                _Storages.data_ptr,
+                "libraries find shared memory by address",
+            ),
+            ("resize_", _Storages.resize, "the ledger follows the size of a storage"),
+            ("copy_", _Storages.copy, _BYTES),
+            ("to", _Storages.to, _BYTES),
+            ("cuda", _Storages.cuda, _BYTES),
+            ("cpu", _Storages.cpu, _BYTES),
+            ("clone", _Storages.clone, _BYTES),
+            ("fill_", _Storages.fill, _BYTES),
+            ("__getitem__", _Storages.getitem, _BYTES),
+            ("__setitem__", _Storages.setitem, _BYTES),
+            ("is_shared", _Storages.is_shared, _SHARED),
+            ("share_memory_", _Storages.share_memory, _SHARED),
+            ("_write_file", _Storages.write_file, _FILES),
+            ("_set_from_file", _Storages.set_from_file, _FILES),
+        )
+    ),
+    *(
+        Patch(f"torch.UntypedStorage.{name}", functools.partial(_sharing, name), _SHARED)
+        for name in ("_share_cuda_", "_share_fd_cpu_", "_share_filename_cpu_")
+    ),
+    Patch(
+        "torch.Tensor.set_",
+        Constant(set_storage),
+        "C++ tells neither virtual devices apart, nor a host tensor without values from one on a GPU",
+    ),
+)
