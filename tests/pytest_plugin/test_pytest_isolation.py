@@ -157,17 +157,16 @@ torch.UntypedStorage]
 
 def state():
     found = {(str(owner), name): value for owner in OWNERS for name, value in vars(owner).items()}
-    modes = torch._C._len_torch_dispatch_stack(), torch._C._len_torch_function_stack(),
-    torch.is_autocast_enabled("cuda")
-    return found, modes, torch.get_default_device()
+    modes = torch._C._len_torch_dispatch_stack(), torch._C._len_torch_function_stack()
+    return found, modes, torch.is_autocast_enabled("cuda"), torch.get_default_device()
 
-pytest.main(["-q", "test_it.py", "-p", "no:cacheprovider", "--machine=1x24GB"])  # what torch itself loads at
-its first use
+# what torch itself loads at its first use
+pytest.main(["-q", "test_it.py", "-p", "no:cacheprovider", "--machine=1x24GB"])
 before = state()
 assert pytest.main(sys.argv[1:]) == int(EXPECTED)
 after = state()
-changed = sorted(name for name in before[0].keys() | after[0].keys() if before[0].get(name) is not
-after[0].get(name))
+names = before[0].keys() | after[0].keys()
+changed = sorted(name for name in names if before[0].get(name) is not after[0].get(name))
 assert changed == [], changed
 assert before[1:] == after[1:]
 assert not torch.cuda.is_available()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from samedevice.static.arguments import given_options
-from samedevice.static.documents import Document, read_document, read_documents
+from samedevice.static.documents import Document, line_of, read_document, read_documents
 from samedevice.static.files import read_text
 from samedevice.static.interpreter import facts_of
 from samedevice.static.start import Start
@@ -37,6 +37,7 @@ __all__ = [
     "Text",
     "facts_of",
     "given_options",
+    "line_of",
     "read_document",
     "read_documents",
     "read_text",

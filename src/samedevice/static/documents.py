@@ -1,5 +1,4 @@
-"""Configurations in YAML and JSON as plain data with the line of each key. Nothing in them is ever built or
-run.
+"""Configurations in YAML and JSON as data that knows its places. Nothing in them is ever built or run.
 
 Aliases, deep nesting and large documents are refused: a few lines of YAML can stand for gigabytes.
 """
@@ -7,12 +6,18 @@ Aliases, deep nesting and large documents are refused: a few lines of YAML can s
 from __future__ import annotations
 
 import json
-import re
-from dataclasses import dataclass, field
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap
+from ruamel.yaml.composer import Composer
+from ruamel.yaml.constructor import RoundTripConstructor
+from ruamel.yaml.error import MarkedYAMLError, YAMLError, YAMLWarning
+from ruamel.yaml.events import AliasEvent
 
 from samedevice.errors import UsageError
 from samedevice.messages import Language, say
@@ -21,15 +26,17 @@ from samedevice.static.values import Origin, Text
 
 _DEEPEST = 40
 _MOST_NODES = 50_000
+_LARGEST_WITH_PLACES = 100_000
+"""Characters of JSON; what is larger is data, not settings."""
+_PLAIN_TAGS = ("!", *(f"tag:yaml.org,2002:{kind}" for kind in ("str", "int", "float", "bool", "null")))
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One document: its data, and the line of every key by its dotted path."""
+    """One document: its data, which knows the place of every key."""
 
     file: Path
     data: dict[str, Any]
-    lines: dict[str, int] = field(default_factory=dict)
     source: str = ""
 
     def get(self, dotted: str, otherwise: Any = None) -> Any:
@@ -43,7 +50,8 @@ class Document:
 
     def line(self, dotted: str) -> int:
         """The line of a key; 1 when it has none."""
-        return self.lines.get(dotted, 1)
+        path, _, key = dotted.rpartition(".")
+        return line_of(self.get(path) if path else self.data, key)
 
     def origin(self, dotted: str) -> Origin:
         """Where a key is written."""
@@ -55,106 +63,106 @@ class Document:
         return Text(value, self.origin(dotted)) if isinstance(value, str) else value
 
 
+def line_of(mapping: Any, key: str) -> int:
+    """The line of a key of a mapping that was read from a document; 1 when it has none."""
+    place = mapping.lc.data.get(key) if isinstance(mapping, CommentedMap) and mapping.lc.data else None
+    return place[0] + 1 if place is not None else 1
+
+
 def read_document(path: Path, language: Language = "en") -> Document:
     """The document in a YAML or JSON file; raises `UsageError` when it cannot be read as one mapping."""
     source = read_text(path, language)
-    data, lines = (
-        _json(path, source, language) if path.suffix.lower() == ".json" else _yaml(path, source, language)
-    )
-    if not isinstance(data, dict):
+    documents = _documents(path, source, language)
+    if len(documents) > 1 or not isinstance(documents[0], dict):
         raise UsageError(say("preflight.no-mapping", language, path=path))
-    return Document(path, data, lines, source)
+    return Document(path, documents[0], source)
 
 
-def read_documents(path: Path, language: Language = "en") -> tuple[list[Any], dict[str, int]]:
-    """All documents of a YAML or JSON file, with the lines of their keys."""
-    source = read_text(path, language)
-    if path.suffix.lower() == ".json":
-        data, lines = _json(path, source, language)
-        return [data], lines
-    parts: list[tuple[int, list[str]]] = [(0, [])]
-    for number, line in enumerate(source.splitlines(keepends=True)):
-        if re.match(r"---(?:\s|$)", line):
-            parts.append((number + 1, []))
-        else:
-            parts[-1][1].append(line)
-    documents, lines = [], {}
-    for first, kept in parts:
-        data, own = _yaml(path, "".join(kept), language)
-        documents.append(data)
-        for name, where in own.items():
-            lines.setdefault(name, where + first)
-    return documents, lines
+def read_documents(path: Path, language: Language = "en") -> list[Any]:
+    """All documents of a YAML or JSON file."""
+    return _documents(path, read_text(path, language), language)
 
 
-def _json(path: Path, source: str, language: Language) -> tuple[Any, dict[str, int]]:
+def _documents(path: Path, source: str, language: Language) -> list[Any]:
     try:
-        data = json.loads(source)
+        if path.suffix.lower() == ".json":
+            return [_json(source)]
+        return _yaml(source, "1.1") or [{}]
     except json.JSONDecodeError as error:
-        raise UsageError(
-            say("preflight.broken", language, path=path, line=error.lineno, reason=error.msg)
-        ) from None
+        reason: dict[str, Any] = {"line": error.lineno, "reason": error.msg}
     except RecursionError:
         raise UsageError(say("preflight.too-deep", language, path=path)) from None
-    lines: dict[str, int] = {}
-    _locate(data, "", source, 0, lines, 0)
-    return data, lines
-
-
-def _locate(data: Any, prefix: str, source: str, start: int, lines: dict[str, int], depth: int) -> int:
-    """Lines of the keys of JSON, found in the order in which they stand."""
-    if depth > _DEEPEST or not isinstance(data, dict):
-        return start
-    for key, value in data.items():
-        found = re.compile(re.escape(json.dumps(key)) + r"\s*:").search(source, start)
-        if found is not None:
-            lines[f"{prefix}{key}"] = source.count("\n", 0, found.start()) + 1
-            start = _locate(value, f"{prefix}{key}.", source, found.end(), lines, depth + 1)
-    return start
-
-
-def _yaml(path: Path, source: str, language: Language) -> tuple[Any, dict[str, int]]:
-    lines: dict[str, int] = {}
-    try:
-        count = depth = 0
-        for event in yaml.parse(source, Loader=yaml.SafeLoader):
-            count += 1
-            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-            if depth > _DEEPEST:
-                raise UsageError(say("preflight.too-deep", language, path=path))
-            if isinstance(event, yaml.AliasEvent):
-                raise UsageError(
-                    say("preflight.aliases", language, path=path, line=event.start_mark.line + 1)
-                )
-            if count > _MOST_NODES:
-                raise UsageError(say("preflight.too-large", language, path=path, most=_MOST_NODES))
-        loader = yaml.SafeLoader(source)
-        node = loader.get_single_node()
-        if node is None:
-            return {}, lines
-        _mark(node, "", lines, 0)
-        return loader.construct_document(node), lines
-    except yaml.MarkedYAMLError as error:
+    except _RefusedError as error:
+        raise UsageError(say(error.key, language, path=path, line=error.line, most=_MOST_NODES)) from None
+    except MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise UsageError(
-            say("preflight.broken", language, path=path, line=line, reason=error.problem or error)
-        ) from None
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        if isinstance(error, UsageError):
-            raise
-        raise UsageError(
-            say("preflight.broken", language, path=path, line=1, reason=type(error).__name__)
-        ) from None
+        reason = {"line": line, "reason": error.problem or error}
+    except (YAMLError, ValueError) as error:
+        reason = {"line": 1, "reason": type(error).__name__}
+    raise UsageError(say("preflight.broken", language, path=path, **reason))
 
 
-def _mark(node: Any, prefix: str, lines: dict[str, int], depth: int) -> None:
-    if depth > _DEEPEST:
-        raise RecursionError
-    if isinstance(node, yaml.MappingNode):
-        for key, value in node.value:
-            name = f"{prefix}{getattr(key, 'value', '')}"
-            lines[name] = key.start_mark.line + 1
-            _mark(value, f"{name}.", lines, depth + 1)
-    elif isinstance(node, yaml.SequenceNode):
-        for value in node.value:
-            _mark(value, prefix, lines, depth + 1)
+def _json(source: str) -> Any:
+    data = json.loads(source)
+    if len(source) > _LARGEST_WITH_PLACES:
+        return data
+    try:
+        (placed,) = _yaml(source, "1.2")
+    except (YAMLError, ValueError, RecursionError):  # JSON that YAML does not read alike
+        return data
+    return placed if placed == data else data
+
+
+def _yaml(source: str, version: str) -> list[Any]:
+    """The documents of a text. 1.1 is the version of PyYAML, by which the libraries read their files."""
+    reader = YAML(typ="rt")
+    reader.version = version
+    reader.Composer, reader.Constructor = _Composer, _Constructor
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", YAMLWarning)
+        return [{} if each is None else each for each in reader.load_all(source)]
+
+
+class _RefusedError(YAMLError):
+    """Well written, and not read all the same."""
+
+    def __init__(self, key: str, line: int = 1) -> None:
+        super().__init__(key)
+        self.key, self.line = key, line
+
+
+class _Composer(Composer):
+    """Refuses what could be larger than it looks."""
+
+    nodes = 0
+    depth = 0
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        """One node with all below it."""
+        self.nodes += 1
+        event = self.parser.peek_event()
+        if isinstance(event, AliasEvent):
+            raise _RefusedError("preflight.aliases", event.start_mark.line + 1)
+        if self.nodes > _MOST_NODES:
+            raise _RefusedError("preflight.too-large")
+        if self.depth > _DEEPEST:
+            raise _RefusedError("preflight.too-deep")
+        tag = getattr(event, "tag", None)
+        if tag is not None and tag not in _PLAIN_TAGS:
+            problem = f"could not determine a constructor for the tag {tag!r}"
+            raise MarkedYAMLError(problem=problem, problem_mark=event.start_mark)
+        self.depth += 1
+        try:
+            return super().compose_node(parent, index)
+        finally:
+            self.depth -= 1
+
+
+class _Constructor(RoundTripConstructor):
+    """Of a key that is there twice the last one counts, as for `json` and PyYAML."""
+
+    def check_mapping_key(
+        self, node: Any, key_node: Any, mapping: Mapping[Any, Any], key: Any, value: Any
+    ) -> bool:
+        """Whether a key is taken."""
+        return True

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from samedevice.preflight.launch.shell import Command, Commands, command_of, commands_in
-from samedevice.static import Origin
+from samedevice.static import Origin, line_of
 
 _STARTS = ("entrypoint", "command", "args", "cmd")
 """Parts of one command, in the order in which a container joins them."""
@@ -33,13 +33,11 @@ class _Around:
     gpus: int | None = None
 
 
-def commands_of_document(
-    documents: Sequence[Any], file: Path, lines: Mapping[str, int], gpus: int
-) -> Commands:
+def commands_of_document(documents: Sequence[Any], file: Path, gpus: int) -> Commands:
     """The commands in a document of mappings and lists."""
     whole = Commands([], [])
     for document in documents:
-        for around, origin, command in _walk(document, "", _Around({}), file, lines, 0):
+        for around, origin, command in _walk(document, _Around({}), file, 0):
             there = min(gpus, around.gpus) if around.gpus is not None else gpus
             made = (
                 commands_in(command, file, there, around.environment)
@@ -58,13 +56,13 @@ def _at(command: Command, origin: Origin, gpus: int | None) -> Command:
 
 
 def _walk(
-    value: Any, path: str, around: _Around, file: Path, lines: Mapping[str, int], depth: int
+    value: Any, around: _Around, file: Path, depth: int
 ) -> Iterator[tuple[_Around, Origin, str | list[str]]]:
     if depth > _DEEPEST:
         return
     if isinstance(value, list):
         for part in value:
-            yield from _walk(part, path, around, file, lines, depth + 1)
+            yield from _walk(part, around, file, depth + 1)
     if not isinstance(value, dict):
         return
     for name in _ENVIRONMENTS:
@@ -72,7 +70,7 @@ def _walk(
     around = replace(around, gpus=_gpus(value) or around.gpus)
     parts = [(name, value[name]) for name in _STARTS if isinstance(value.get(name), (str, list))]
     if parts:
-        origin = Origin(file, lines.get(f"{path}{parts[0][0]}", 1), kind="config")
+        origin = Origin(file, line_of(value, parts[0][0]), kind="config")
         words = [
             word
             for _, part in parts
@@ -87,10 +85,10 @@ def _walk(
         if isinstance(text, list) and all(isinstance(each, str) for each in text):
             text = "\n".join(text)
         if isinstance(text, str):
-            yield around, Origin(file, lines.get(f"{path}{name}", 1), kind="config"), text
+            yield around, Origin(file, line_of(value, name), kind="config"), text
     for name, part in value.items():
         if isinstance(part, (dict, list)) and name not in (*_STARTS, *_TEXTS):
-            yield from _walk(part, f"{path}{name}.", around, file, lines, depth + 1)
+            yield from _walk(part, around, file, depth + 1)
 
 
 def _split(text: str) -> list[str]:

@@ -130,8 +130,8 @@ def _of_manifest(request: Request, language: Language) -> list[Launch] | None:
     """The launches in a document that holds commands; None for one that holds settings, which is read as
     such.
     """
-    documents, lines = read_documents(request.target, language)
-    commands = commands_of_document(documents, request.target, lines, len(request.machine.gpus))
+    documents = read_documents(request.target, language)
+    commands = commands_of_document(documents, request.target, len(request.machine.gpus))
     if not commands.unread and not any(start_of(each.words) is not None for each in commands.found):
         return None
     return _of_commands(commands, request, language)
