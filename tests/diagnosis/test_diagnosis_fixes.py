@@ -10,7 +10,7 @@ import pytest
 
 import samedevice as sd
 from samedevice.diagnosis import judge
-from samedevice.diagnosis.fixes._releases import numbers, releases
+from samedevice.diagnosis.fixes._releases import releases
 from samedevice.machines import parse_machine
 from samedevice.runtime import VirtualMachine
 
@@ -317,7 +317,7 @@ def test_known_releases_agree_with_the_zoo():
         assert row.functions
         assert row.source.startswith(("https://", "zoo/", "docs/"))
         assert not row.source.startswith("docs/") or (ROOT / row.source).exists()
-        assert not (numbers(row.bad[0]) <= numbers(row.good) <= numbers(row.bad[1]))
+        assert not row.has(row.good)
     for entry in json.loads((ROOT / "src" / "evidence" / "zoo" / "index.json").read_text("utf-8")):
         package, file = entry["package"], entry["expect"]["file"]
         rows = [
@@ -325,6 +325,4 @@ def test_known_releases_agree_with_the_zoo():
             for row in releases()
             if (row.package, row.file, row.good) == (package, file, entry["good"][package])
         ]
-        assert any(
-            numbers(row.bad[0]) <= numbers(entry["bad"][package]) <= numbers(row.bad[1]) for row in rows
-        ), entry["id"]
+        assert any(row.has(entry["bad"][package]) for row in rows), entry["id"]

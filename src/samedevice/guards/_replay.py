@@ -22,9 +22,10 @@ import traceback
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
+
+import psutil
 
 from samedevice.events import Event
 from samedevice.machines import parse_machine
@@ -40,7 +41,6 @@ MEMORY = 4 << 30
 """Bytes that the replay may hold of its own."""
 _SMALL = 1 << 16
 """Bytes of a tensor up to which its values are taken along."""
-_PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 
 
 class ReplayError(Exception):
@@ -243,8 +243,8 @@ def _read(reader: int, process: int, until: float, memory: int) -> bytes:
 def _resident(process: int) -> int:
     """Bytes that a process holds in memory; 0 where that cannot be asked."""
     try:
-        return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * _PAGE
-    except (OSError, IndexError, ValueError):
+        return int(psutil.Process(process).memory_info().rss)
+    except psutil.Error:
         return 0
 
 

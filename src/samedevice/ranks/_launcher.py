@@ -14,11 +14,12 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib.util import find_spec
-from pathlib import Path
+
+import psutil
 
 from samedevice.errors import UsageError
 from samedevice.launchers import STARTED, launcher_named
-from samedevice.ranks._family import Family
+from samedevice.ranks._family import VARIABLE, Family
 
 _PATIENCE = 10.0
 """Seconds that a launch gets to end by itself once it was asked to."""
@@ -82,12 +83,12 @@ def end_left_over(family: Family, *, among_ranks: bool = False) -> list[int]:
     """
     ended: list[int] = []
     _wait_for_the_end(family, _GRACE_OF_RANKS if among_ranks else _GRACE)
-    for final in (signal.SIGTERM, signal.SIGKILL):
+    for end in (psutil.Process.terminate, psutil.Process.kill):
         left = _left_over(family)
-        for pid in left:
-            with suppress(OSError):
-                os.kill(pid, final)
-        ended += left
+        for process in left:
+            with suppress(psutil.Error):
+                end(process)
+        ended += [process.pid for process in left]
         if left:
             _wait_for_the_end(family, 2.0)
     return ended
@@ -99,28 +100,23 @@ def _wait_for_the_end(family: Family, seconds: float) -> None:
         time.sleep(0.05)
 
 
-def _left_over(family: Family) -> list[int]:
+def _left_over(family: Family) -> list[psutil.Process]:
     """Living processes that inherited from this family, but not this one."""
-    mark = str(family.folder).encode()
+    mark = str(family.folder)
     found = []
-    try:
-        entries = [path.name for path in Path("/proc").iterdir()]
-    except OSError:  # not Linux: the launcher's word is taken that nothing is left
-        return []
-    for entry in entries:
-        if not entry.isdecimal() or int(entry) == os.getpid():
-            continue
-        with suppress(OSError):
-            with open(f"/proc/{entry}/stat", "rb") as file:  # noqa: PTH123  # read for every process
-                if b") Z " in file.read():
-                    continue
-            with open(f"/proc/{entry}/environ", "rb") as file:  # noqa: PTH123  # the same
-                if mark in file.read() and not _helps_python(int(entry)):
-                    found.append(int(entry))
+    for process in psutil.process_iter():
+        with suppress(psutil.Error, OSError):  # of another user, or just ended
+            if (
+                process.pid != os.getpid()
+                and mark in process.environ().get(VARIABLE, "")
+                and process.status() != psutil.STATUS_ZOMBIE
+                and not _helps_python(process)
+            ):
+                found.append(process)
     return found
 
 
-def _helps_python(pid: int) -> bool:
+def _helps_python(process: psutil.Process) -> bool:
     """Whether a process is a helper of multiprocessing's: it lives on a pipe, and ends when the last process
     that holds it has.
 
@@ -128,7 +124,6 @@ def _helps_python(pid: int) -> bool:
     number.
     """
     server = sys.modules.get("multiprocessing.forkserver")
-    if server is not None and pid == server._forkserver._forkserver_pid:
+    if server is not None and process.pid == server._forkserver._forkserver_pid:
         return True
-    with open(f"/proc/{pid}/cmdline", "rb") as file:  # noqa: PTH123  # read for every process of the family
-        return b".resource_tracker import main" in file.read()
+    return any(".resource_tracker import main" in word for word in process.cmdline())

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+from packaging.version import InvalidVersion, Version
 
 from samedevice.diagnosis._scene import Scene
 from samedevice.diagnosis._weigh import Verdict
@@ -29,6 +30,14 @@ class Release:
     cause: str
     source: str
     """Where this is known from."""
+
+    def has(self, release: str) -> bool:
+        """Whether a release has the bug; a build of its source before or after it counts as the release."""
+        first, last = map(Version, self.bad)
+        try:
+            return first <= Version(Version(release).base_version) <= last
+        except InvalidVersion:
+            return False
 
 
 @cache
@@ -78,11 +87,6 @@ def _fixes(file: str, function: str, versions: dict[str, str], verdict: Verdict)
         if installed is None:
             bad = row.bad[0] if row.bad[0] == row.bad[1] else f"{row.bad[0]}-{row.bad[1]}"
             found.append(Fix(Phrase("fix.release-maybe", bad=bad, **values), "check"))
-        elif numbers(row.bad[0]) <= numbers(installed) <= numbers(row.bad[1]):
+        elif row.has(installed):
             found.append(Fix(Phrase("fix.release", version=installed, **values), "check"))
     return found
-
-
-def numbers(version: str) -> tuple[int, ...]:
-    """A version as numbers that can be compared; what is behind them does not count."""
-    return tuple(int(part) for part in re.findall(r"\d{1,9}", version.partition("+")[0])[:4])

@@ -11,6 +11,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from packaging.version import InvalidVersion, Version
+
 from samedevice.preflight.launch import Launch, visible_of
 from samedevice.static import (
     SPREADING,
@@ -157,8 +159,8 @@ def _one_gpu_for_all(launch: Launch, fact: Fact) -> bool:
 
 def _transformers_before_5() -> bool:
     try:
-        return int(version("transformers").partition(".")[0]) < 5
-    except (PackageNotFoundError, ValueError):
+        return Version(version("transformers")).major < 5
+    except (PackageNotFoundError, InvalidVersion):
         return True
 
 
