@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import textwrap
+from dataclasses import replace
 
 import pytest
 
 from samedevice.machines import parse_machine
 from samedevice.preflight import Request, preflight
+from samedevice.report import render, render_finding
 
 
 @pytest.fixture
@@ -21,8 +23,12 @@ def judged(tmp_path):
             path.write_text(textwrap.dedent(text))
         options.setdefault("environment", {})
         request = Request(target=tmp_path / next(iter(files)), machine=parse_machine(machine), **options)
-        (judgement,) = preflight(request, language)
-        return judgement
+        (judgement,) = preflight(request)
+        return replace(
+            judgement,
+            findings=tuple(render_finding(finding, language) for finding in judgement.findings),
+            notes=tuple(render(note, language) for note in judgement.notes),
+        )
 
     return judge
 

@@ -9,6 +9,7 @@ import pytest
 from samedevice.errors import UsageError
 from samedevice.machines import parse_machine
 from samedevice.preflight import Request, preflight
+from samedevice.report import render, worded_errors
 
 MACHINE = parse_machine("8x24GB")
 DDP = """\
@@ -75,7 +76,8 @@ def folder(tmp_path):
 
 def judge(folder, name, content):
     (folder / name).write_text(content)
-    return preflight(Request(folder / name, MACHINE, environment={}))
+    with worded_errors():
+        return preflight(Request(folder / name, MACHINE, environment={}))
 
 
 @pytest.mark.parametrize(
@@ -147,7 +149,7 @@ def test_what_cannot_be_read_is_named(folder):
     (judgement,) = judge(
         folder, "a.sh", "source gone.sh\npython - <<EOF\nEOF\ntorchrun --nproc_per_node=2 ddp.py\n"
     )
-    assert any("gone.sh" in note and "python -" in note for note in judgement.notes)
+    assert any("gone.sh" in note and "python -" in note for note in map(render, judgement.notes))
     with pytest.raises(UsageError, match=r"gone\.sh"):
         judge(folder, "b.sh", "bash gone.sh\n")
 
@@ -175,4 +177,4 @@ def test_a_count_is_changed_in_the_command_that_has_it(folder):
 
 def test_a_script_without_anything_to_judge_says_so(folder):
     (judgement,) = judge(folder, "nothing.py", "print(1)\n")
-    assert any("nothing.py" in note for note in judgement.notes)
+    assert any("nothing.py" in note for note in map(render, judgement.notes))

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from samedevice.errors import UsageError
+from samedevice.report import render
 
 HEAD = """
 import os
@@ -410,7 +411,7 @@ def test_unlike_gpus_are_a_note(judged):
 def test_modes(source, options, mode, judged):
     judgement = judged(HEAD + source, **options)
     assert judgement.mode.name == mode
-    assert judgement.mode.text("en") != judgement.mode.text("zh")
+    assert render(judgement.mode.phrase, "en") != render(judgement.mode.phrase, "zh")
 
 
 def test_gpus_that_are_computed_from_the_rank(judged):
@@ -736,7 +737,7 @@ def test_processes_on_several_machines(judged):
     text = ACCELERATE.format(kind="MULTI_GPU", count=8).replace("num_machines: 1", "num_machines: 2")
     judgement = judged({"config.yaml": text})
     assert judgement.findings == ()
-    assert "8 processes on 2 machines, 4 visible GPUs in each" in judgement.mode.text("en")
+    assert "8 processes on 2 machines, 4 visible GPUs in each" in render(judgement.mode.phrase)
 
 
 def test_a_diff_names_the_file_from_the_working_folder(judged, tmp_path, monkeypatch):

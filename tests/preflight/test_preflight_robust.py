@@ -11,12 +11,14 @@ from hypothesis import strategies as st
 from samedevice.errors import UsageError
 from samedevice.machines import parse_machine
 from samedevice.preflight import Request, preflight
+from samedevice.report import TextRenderer, worded_errors
 
 MACHINE = parse_machine("2x24GB")
 
 
 def judge(path, **options):
-    return preflight(Request(path, MACHINE, environment={}, **options))
+    with worded_errors():
+        return preflight(Request(path, MACHINE, environment={}, **options))
 
 
 @pytest.mark.parametrize(
@@ -99,4 +101,4 @@ def test_any_text_gives_a_verdict_or_a_clear_error(text, suffix, tmp_path):
         found = judge(path)
     except UsageError:
         return
-    json.dumps([judgement.as_json(MACHINE.describe(), "en") for judgement in found])
+    json.dumps([judgement.as_json(MACHINE.describe(), TextRenderer()) for judgement in found])

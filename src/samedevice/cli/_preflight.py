@@ -13,7 +13,7 @@ from pathlib import Path
 from samedevice.errors import UsageError
 from samedevice.launchers import PYTHON, STARTED
 from samedevice.machines import parse_machine
-from samedevice.messages import Language, language_of, say
+from samedevice.messages import Language, Phrase, language_of
 from samedevice.preflight import (
     METHODS,
     SHARDINGS,
@@ -27,7 +27,16 @@ from samedevice.preflight import (
     without_option,
     write_launch,
 )
-from samedevice.report import Needs, open_console, print_preflight, print_written, readable_language
+from samedevice.report import (
+    Needs,
+    TextRenderer,
+    error_text,
+    open_console,
+    print_preflight,
+    print_written,
+    readable_language,
+    render,
+)
 
 PASSED, REFUSED, WRONG_USAGE = 0, 1, 2
 
@@ -65,8 +74,8 @@ def judge_launch(options: Options) -> int:
     """Judge what `options` name, print it, and return the exit status."""
     language = readable_language(sys.stdout, options.language or language_of(os.environ))
     try:
-        request = _request(options, language)
-        judgements = preflight(request, language)
+        request = _request(options)
+        judgements = preflight(request)
         memories = (
             [_memory(options.asked, judgement, request, language) for judgement in judgements]
             if options.memory
@@ -80,7 +89,7 @@ def judge_launch(options: Options) -> int:
             else None
         )
     except UsageError as error:
-        print(f"samedevice: {error}", file=sys.stderr)
+        print(f"samedevice: {error_text(error, language)}", file=sys.stderr)
         return WRONG_USAGE
     with suppress(BrokenPipeError):
         console = open_console(sys.stdout)
@@ -89,9 +98,9 @@ def judge_launch(options: Options) -> int:
                 console.print()
             print_preflight(
                 console,
-                mode=judgement.mode.text(language),
+                mode=render(judgement.mode.phrase, language),
                 findings=judgement.findings,
-                notes=judgement.notes,
+                notes=[render(note, language) for note in judgement.notes],
                 machine=request.machine.spec,
                 needs=_needs(memories[number], language) if memories else None,
                 language=language,
@@ -100,18 +109,21 @@ def judge_launch(options: Options) -> int:
             console.print()
             print_written(
                 console,
-                [*written.why, say("preflight.written", language, files=", ".join(map(str, written.files)))],
+                [
+                    *written.why,
+                    render(Phrase("preflight.written", files=", ".join(map(str, written.files))), language),
+                ],
             )
         sys.stdout.flush()
     return REFUSED if any(judgement.findings for judgement in judgements) else PASSED
 
 
-def _request(options: Options, language: Language) -> Request:
+def _request(options: Options) -> Request:
     known = (PYTHON.name, *STARTED)
     if options.launcher is not None and options.launcher not in known:
-        raise UsageError(say("preflight.launcher", language, given=options.launcher, known=", ".join(known)))
+        raise UsageError(Phrase("preflight.launcher", given=options.launcher, known=", ".join(known)))
     if options.processes is not None and options.processes < 1:
-        raise UsageError(say("preflight.count", language))
+        raise UsageError(Phrase("preflight.count"))
     return Request(
         target=Path(options.target),
         machine=parse_machine(options.machine),
@@ -122,24 +134,24 @@ def _request(options: Options, language: Language) -> Request:
     )
 
 
-def _wanted(asked: Asked, judgement: Judgement, language: Language) -> Wanted | None:
+def _wanted(asked: Asked, judgement: Judgement) -> Wanted | None:
     """What is to be trained; None without a model: it is the one that was named, or the one that the script
     loads from a folder.
     """
     sharding = next((each for each in SHARDINGS if each == asked.sharding), None)
     if sharding is None:
-        raise UsageError(say("preflight.mode", language, given=asked.sharding, known=", ".join(SHARDINGS)))
+        raise UsageError(Phrase("preflight.mode", given=asked.sharding, known=", ".join(SHARDINGS)))
     tuning = METHODS.get(asked.method)
     if tuning is None:
-        raise UsageError(say("preflight.method", language, given=asked.method, known=", ".join(METHODS)))
+        raise UsageError(Phrase("preflight.method", given=asked.method, known=", ".join(METHODS)))
     if min(asked.batch, asked.context) < 1:
-        raise UsageError(say("preflight.samples", language))
+        raise UsageError(Phrase("preflight.samples"))
     model = asked.model or judgement.model
     return None if model is None else Wanted(model, asked.batch, asked.context, asked.mode, sharding, tuning)
 
 
 def _memory(asked: Asked, judgement: Judgement, request: Request, language: Language) -> LaunchMemory:
-    return launch_memory(judgement, request.machine, _wanted(asked, judgement, language), language)
+    return launch_memory(judgement, request.machine, _wanted(asked, judgement), language)
 
 
 def _needs(memory: LaunchMemory, language: Language) -> Needs:
@@ -150,9 +162,9 @@ def _write_launch(
     folder: Path, asked: Asked, judgement: Judgement, request: Request, language: Language
 ) -> WrittenLaunch:
     """The files of a launch that fits."""
-    wanted = _wanted(asked, judgement, language)
+    wanted = _wanted(asked, judgement)
     if wanted is None:
-        raise UsageError(say("preflight.no-model", language))
+        raise UsageError(Phrase("preflight.no-model"))
     return write_launch(
         folder,
         wanted,
@@ -171,7 +183,9 @@ def _write(
     language: Language,
 ) -> None:
     """One launch as it is; of several the first whole, with the others under `launches`."""
-    documents = [judgement.as_json(request.machine.describe(), language) for judgement in judgements]
+    documents = [
+        judgement.as_json(request.machine.describe(), TextRenderer(language)) for judgement in judgements
+    ]
     for document, memory in zip(documents, memories, strict=False):  # none where they were not asked for
         document["memory"] = memory.as_json()
     content = documents[0] if len(documents) == 1 else {**_joined(documents), "launches": documents}
@@ -179,7 +193,7 @@ def _write(
         path.write_text(json.dumps(content, indent=1, ensure_ascii=True) + "\n", "utf-8")
     except OSError as error:
         raise UsageError(
-            say("preflight.unwritable", language, path=path, reason=error.strerror or error)
+            Phrase("preflight.unwritable", path=str(path), reason=error.strerror or str(error))
         ) from None
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError, YAMLWarning
 from ruamel.yaml.events import AliasEvent
 
 from samedevice.errors import UsageError
-from samedevice.messages import Language, say
+from samedevice.messages import Phrase
 from samedevice.static.files import read_text
 from samedevice.static.values import Origin, Text
 
@@ -69,21 +69,21 @@ def line_of(mapping: Any, key: str) -> int:
     return place[0] + 1 if place is not None else 1
 
 
-def read_document(path: Path, language: Language = "en") -> Document:
+def read_document(path: Path) -> Document:
     """The document in a YAML or JSON file; raises `UsageError` when it cannot be read as one mapping."""
-    source = read_text(path, language)
-    documents = _documents(path, source, language)
+    source = read_text(path)
+    documents = _documents(path, source)
     if len(documents) > 1 or not isinstance(documents[0], dict):
-        raise UsageError(say("preflight.no-mapping", language, path=path))
+        raise UsageError(Phrase("preflight.no-mapping", path=str(path)))
     return Document(path, documents[0], source)
 
 
-def read_documents(path: Path, language: Language = "en") -> list[Any]:
+def read_documents(path: Path) -> list[Any]:
     """All documents of a YAML or JSON file."""
-    return _documents(path, read_text(path, language), language)
+    return _documents(path, read_text(path))
 
 
-def _documents(path: Path, source: str, language: Language) -> list[Any]:
+def _documents(path: Path, source: str) -> list[Any]:
     try:
         if path.suffix.lower() == ".json":
             return [_json(source)]
@@ -91,15 +91,15 @@ def _documents(path: Path, source: str, language: Language) -> list[Any]:
     except json.JSONDecodeError as error:
         reason: dict[str, Any] = {"line": error.lineno, "reason": error.msg}
     except RecursionError:
-        raise UsageError(say("preflight.too-deep", language, path=path)) from None
+        raise UsageError(Phrase("preflight.too-deep", path=str(path))) from None
     except _RefusedError as error:
-        raise UsageError(say(error.key, language, path=path, line=error.line, most=_MOST_NODES)) from None
+        raise UsageError(error.phrase(path)) from None
     except MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
-        reason = {"line": line, "reason": error.problem or error}
+        reason = {"line": line, "reason": error.problem or str(error)}
     except (YAMLError, ValueError) as error:
         reason = {"line": 1, "reason": type(error).__name__}
-    raise UsageError(say("preflight.broken", language, path=path, **reason))
+    raise UsageError(Phrase("preflight.broken", path=str(path), **reason))
 
 
 def _json(source: str) -> Any:
@@ -126,9 +126,9 @@ def _yaml(source: str, version: str) -> list[Any]:
 class _RefusedError(YAMLError):
     """Well written, and not read all the same."""
 
-    def __init__(self, key: str, line: int = 1) -> None:
-        super().__init__(key)
-        self.key, self.line = key, line
+    def __init__(self, phrase: Callable[[Path], Phrase]) -> None:
+        super().__init__()
+        self.phrase = phrase
 
 
 class _Composer(Composer):
@@ -142,11 +142,12 @@ class _Composer(Composer):
         self.nodes += 1
         event = self.parser.peek_event()
         if isinstance(event, AliasEvent):
-            raise _RefusedError("preflight.aliases", event.start_mark.line + 1)
+            line = event.start_mark.line + 1
+            raise _RefusedError(lambda path: Phrase("preflight.aliases", path=str(path), line=line))
         if self.nodes > _MOST_NODES:
-            raise _RefusedError("preflight.too-large")
+            raise _RefusedError(lambda path: Phrase("preflight.too-large", path=str(path), most=_MOST_NODES))
         if self.depth > _DEEPEST:
-            raise _RefusedError("preflight.too-deep")
+            raise _RefusedError(lambda path: Phrase("preflight.too-deep", path=str(path)))
         tag = getattr(event, "tag", None)
         if tag is not None and tag not in _PLAIN_TAGS:
             problem = f"could not determine a constructor for the tag {tag!r}"

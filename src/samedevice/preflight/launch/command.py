@@ -20,7 +20,6 @@ from samedevice.launchers import (
     options_of,
     starter_of_tasks,
 )
-from samedevice.messages import Language
 from samedevice.preflight.launch.configuration import (
     beside,
     is_deepspeed,
@@ -43,7 +42,7 @@ _NO_WRAPPERS = frozenset(
 """Commands that start none of the programs they name."""
 
 
-def launch_of_command(command: Command, folder: Path, gpus: int, language: Language) -> Launch | None:
+def launch_of_command(command: Command, folder: Path, gpus: int) -> Launch | None:
     """The launch that a command starts; None when it starts nothing of ours."""
     start = start_of(command.words)
     if start is None:
@@ -70,7 +69,7 @@ def launch_of_command(command: Command, folder: Path, gpus: int, language: Langu
     base = replace(base, hidden=UNTOLD in (shown or ""))
     if _clustered(command):
         base = replace(base, cluster=True)
-    launch = _started(base, words, folder, language)
+    launch = _started(base, words, folder)
     return _in_tasks(launch, before, command.slurm) if launch is not None else None
 
 
@@ -99,7 +98,7 @@ def start_of(words: Sequence[str]) -> int | None:
     return None
 
 
-def _started(base: Launch, words: list[Text], folder: Path, language: Language) -> Launch | None:
+def _started(base: Launch, words: list[Text], folder: Path) -> Launch | None:
     """The launch that a command starts whose first word is the program."""
     if _PYTHON.fullmatch(words[0]):
         rest = words[1:]
@@ -107,28 +106,26 @@ def _started(base: Launch, words: list[Text], folder: Path, language: Language) 
             rest = rest[2:] if rest[0] in ("-W", "-X") else rest[1:]
         if rest[:1] == ["-m"] and len(rest) > 1:
             if (found := launcher_at(rest[1:], module=True)) is not None:
-                return _launched(base, found[0], rest[1 + found[1] :], folder, language)
-            return _program(base, rest[1:], folder, language, module=True)
+                return _launched(base, found[0], rest[1 + found[1] :], folder)
+            return _program(base, rest[1:], folder, module=True)
         if rest[:1] in (["-c"], ["-"]) or not rest:
             return None
-        return _program(base, rest, folder, language)
+        return _program(base, rest, folder)
     if (found := launcher_at(words)) is not None:
-        return _launched(base, found[0], words[found[1] :], folder, language)
+        return _launched(base, found[0], words[found[1] :], folder)
     name = Path(words[0]).name
     if name in TOOLS:
-        return _tool(base, TOOLS[name], words[1:], folder, language)
-    return _program(base, words, folder, language) if name.endswith(".py") else None
+        return _tool(base, TOOLS[name], words[1:], folder)
+    return _program(base, words, folder) if name.endswith(".py") else None
 
 
-def _launched(
-    base: Launch, launcher: Launcher, words: list[Text], folder: Path, language: Language
-) -> Launch | None:
+def _launched(base: Launch, launcher: Launcher, words: list[Text], folder: Path) -> Launch | None:
     """The launch that a launcher makes of the words behind its name."""
     told = options_of(launcher, words)
     if told is None:
         return None
     if launcher.reads_configuration:
-        launch = _configured(replace(base, launcher=launcher), told, folder, language)
+        launch = _configured(replace(base, launcher=launcher), told, folder)
         launch = replace(launch, visible=told.gpus(launch.visible))
     else:
         visible = told.gpus(base.visible)
@@ -144,17 +141,17 @@ def _launched(
             distributed_type=launcher.distributed_type,
         )
     module = told.flag(*launcher.options.module)
-    return _program(launch, told.program, folder, language, module=module)
+    return _program(launch, told.program, folder, module=module)
 
 
-def _configured(base: Launch, told: Told[Text], folder: Path, language: Language) -> Launch:
+def _configured(base: Launch, told: Told[Text], folder: Path) -> Launch:
     """The launch of a launcher that reads accelerate's configuration."""
     asked = told.processes(len(base.visible))
     launch = replace(base, asked=asked)
     file = told.value(told.launcher.options.configuration)
     path = beside(folder, file) if file is not None else None
     if path is not None:
-        launch = with_configuration(launch, read_document(path, language), asked, language)
+        launch = with_configuration(launch, read_document(path), asked)
     elif file is not None:
         launch = replace(launch, missing=str(file))
     else:
@@ -175,7 +172,7 @@ def _configured(base: Launch, told: Told[Text], folder: Path, language: Language
     elif launch.distributed_type == "DEEPSPEED" and launch.zero_stage is None:
         launch = replace(launch, zero_stage=2)
     if (deepspeed := told.value("deepspeed_config_file")) is not None:
-        launch = with_deepspeed_file(launch, deepspeed, folder, language)
+        launch = with_deepspeed_file(launch, deepspeed, folder)
     return launch
 
 
@@ -228,7 +225,6 @@ def launch_of_script(
     gpus: int,
     environment: Mapping[str, str],
     configuration: Path | None,
-    language: Language,
 ) -> Launch:
     """The launch of a Python file by a launcher that the caller names."""
     words = tuple(Text(word, Origin(Path("-"), 1, kind="argument")) for word in arguments)
@@ -236,15 +232,15 @@ def launch_of_script(
     visible = visible_of(kept.get("CUDA_VISIBLE_DEVICES"), gpus)
     launch = Launch(launcher, 1, visible, script, words, environment=kept, asked=processes)
     if not launcher.starts:
-        return with_arguments(replace(launch, processes=1), Path.cwd(), language)
+        return with_arguments(replace(launch, processes=1), Path.cwd())
     launch = replace(launch, processes=processes or len(visible) or 1)
     if configuration is not None:
-        settings = read_document(configuration, language)
-        launch = with_configuration(launch, settings, processes, language)
+        settings = read_document(configuration)
+        launch = with_configuration(launch, settings, processes)
         launch = replace(launch, distributed_type="DEEPSPEED") if is_deepspeed(settings) else launch
     elif launcher.reads_configuration:
         launch = replace(launch, distributed_type="MULTI_GPU" if launch.processes > 1 else "NO")
-    return with_arguments(launch, Path.cwd(), language)
+    return with_arguments(launch, Path.cwd())
 
 
 def _clustered(command: Command) -> bool:
@@ -254,7 +250,7 @@ def _clustered(command: Command) -> bool:
     return any(name in command.used and name not in command.unexported for name in ("RANK", "WORLD_SIZE"))
 
 
-def _tool(base: Launch, tool: Tool, words: list[Text], folder: Path, language: Language) -> Launch | None:
+def _tool(base: Launch, tool: Tool, words: list[Text], folder: Path) -> Launch | None:
     """The launch of an installed program for training."""
     if not words or words[0] not in tool.verbs:
         return None
@@ -272,12 +268,10 @@ def _tool(base: Launch, tool: Tool, words: list[Text], folder: Path, language: L
         arguments=tuple(words[1:]),
         distributed_type=kind,
     )
-    return with_arguments(launch, folder, language)
+    return with_arguments(launch, folder)
 
 
-def _program(
-    base: Launch, words: list[Text], folder: Path, language: Language, *, module: bool = False
-) -> Launch | None:
+def _program(base: Launch, words: list[Text], folder: Path, *, module: bool = False) -> Launch | None:
     if not words:
         return None
     name, arguments = words[0], words[1:]
@@ -290,10 +284,6 @@ def _program(
         if path is None and not name.endswith(".py"):
             tool = TOOLS.get(Path(name).name)
             if tool is not None and arguments:
-                return with_arguments(
-                    replace(base, tool=tool, arguments=tuple(arguments[1:])), folder, language
-                )
+                return with_arguments(replace(base, tool=tool, arguments=tuple(arguments[1:])), folder)
             return None
-    return with_arguments(
-        replace(base, script=path, arguments=tuple(arguments), module=module), folder, language
-    )
+    return with_arguments(replace(base, script=path, arguments=tuple(arguments), module=module), folder)

@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from samedevice.messages import Language
 from samedevice.preflight.launch.launch import Launch
 from samedevice.static import UNTOLD, Document, Text, read_document
 
@@ -24,7 +23,7 @@ _TRAINING = frozenset(
 """Names of training arguments; one of them makes a document more than a heap of settings."""
 
 
-def with_configuration(launch: Launch, settings: Document, asked: int | None, language: Language) -> Launch:
+def with_configuration(launch: Launch, settings: Document, asked: int | None) -> Launch:
     """The launch with accelerate's configuration file read into it, or DeepSpeed's."""
     if is_deepspeed(settings):
         stage = settings.get("zero_optimization.stage", 0)
@@ -50,14 +49,14 @@ def with_configuration(launch: Launch, settings: Document, asked: int | None, la
         visible=visible,
     )
     if kind == "DEEPSPEED":
-        launch = _with_deepspeed(launch, settings, language)
+        launch = _with_deepspeed(launch, settings)
     if kind == "FSDP":
         version = settings.get("fsdp_config.fsdp_version", 1)
         launch = replace(launch, fsdp_version=version if isinstance(version, int) else 1)
     return launch
 
 
-def _with_deepspeed(launch: Launch, settings: Document, language: Language) -> Launch:
+def _with_deepspeed(launch: Launch, settings: Document) -> Launch:
     inline = settings.get("deepspeed_config") or {}
     if not isinstance(inline, dict):
         return launch
@@ -65,7 +64,7 @@ def _with_deepspeed(launch: Launch, settings: Document, language: Language) -> L
     if isinstance(file := inline.get("deepspeed_config_file"), str):
         path = beside(Path.cwd(), file) or beside(settings.file.parent, file)
         if path is not None:
-            found = read_document(path, language)
+            found = read_document(path)
             stage = found.get("zero_optimization.stage", 0)
             launch = replace(launch, deepspeed=found)
         else:
@@ -92,30 +91,30 @@ def is_accelerate(settings: Document) -> bool:
     return bool({"distributed_type", "compute_environment", "num_machines"} & settings.data.keys())
 
 
-def with_arguments(launch: Launch, folder: Path, language: Language) -> Launch:
+def with_arguments(launch: Launch, folder: Path) -> Launch:
     """The launch with what the script's own arguments say of DeepSpeed, FSDP and further files."""
     words = list(launch.arguments)
     if len(words) >= 1 and Path(words[0]).suffix in (".yaml", ".yml", ".json") and launch.training is None:
         path = beside(folder, words[0])
         if path is not None:
-            settings = read_document(path, language)
-            launch = with_training(launch, settings, folder, language)
+            settings = read_document(path)
+            launch = with_training(launch, settings, folder)
     for name in ("deepspeed", "deepspeed_config"):
         value = option(words, name)
         if isinstance(value, str) and launch.deepspeed is None:
-            launch = with_deepspeed_file(launch, value, folder, language)
+            launch = with_deepspeed_file(launch, value, folder)
     fsdp = option(words, "fsdp")
     if isinstance(fsdp, str) and fsdp and fsdp.lower() not in ("false", "none"):
         launch = replace(launch, distributed_type="FSDP", fsdp_version=launch.fsdp_version or 1)
     return launch
 
 
-def with_training(launch: Launch, settings: Document, folder: Path, language: Language) -> Launch:
+def with_training(launch: Launch, settings: Document, folder: Path) -> Launch:
     """The launch with a file of training arguments."""
     launch = replace(launch, training=settings)
     value = settings.get("deepspeed")
     if isinstance(value, str):
-        launch = with_deepspeed_file(launch, value, folder, language, settings.file.parent)
+        launch = with_deepspeed_file(launch, value, folder, settings.file.parent)
     elif isinstance(value, dict):
         stage = settings.get("deepspeed.zero_optimization.stage")
         launch = replace(
@@ -130,9 +129,7 @@ def with_training(launch: Launch, settings: Document, folder: Path, language: La
     return launch
 
 
-def with_deepspeed_file(
-    launch: Launch, value: str, folder: Path, language: Language, other: Path | None = None
-) -> Launch:
+def with_deepspeed_file(launch: Launch, value: str, folder: Path, other: Path | None = None) -> Launch:
     """The launch with the file that DeepSpeed itself gets, by its path or by ms-swift's name for it."""
     named = re.fullmatch(
         r"(?:default-)?zero([0-3])(?:[_-]offload)?", value
@@ -142,7 +139,7 @@ def with_deepspeed_file(
     path = beside(folder, value) or (beside(other, value) if other is not None else None)
     if path is None:
         return replace(launch, distributed_type="DEEPSPEED")
-    found = read_document(path, language)
+    found = read_document(path)
     stage = found.get("zero_optimization.stage", 0)
     return replace(
         launch,

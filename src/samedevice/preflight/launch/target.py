@@ -13,7 +13,7 @@ from pathlib import Path
 from samedevice.errors import UsageError
 from samedevice.launchers import ACCELERATE, DEEPSPEED, PYTHON, TORCHRUN, Launcher, launcher_named
 from samedevice.machines import Machine
-from samedevice.messages import Language, say
+from samedevice.messages import Phrase
 from samedevice.preflight.launch.command import launch_of_command, launch_of_script, start_of
 from samedevice.preflight.launch.configuration import (
     is_accelerate,
@@ -50,23 +50,20 @@ class Request:
     environment: Mapping[str, str] | None = None
 
 
-def launches_of(request: Request, language: Language) -> list[Launch]:
+def launches_of(request: Request) -> list[Launch]:
     """The launches that a request names; raises `UsageError` when the target is not what it claims to be."""
     target, gpus = request.target, len(request.machine.gpus)
     environment = dict(os.environ if request.environment is None else request.environment)
     launcher = PYTHON if request.launcher is None else launcher_named(request.launcher)
     suffix = target.suffix.lower()
     if suffix == ".py":
-        _check_python(target, language)
+        _check_python(target)
         if request.configuration is not None and request.launcher is None:
-            launcher = (
-                DEEPSPEED if is_deepspeed(read_document(request.configuration, language)) else ACCELERATE
-            )
+            launcher = DEEPSPEED if is_deepspeed(read_document(request.configuration)) else ACCELERATE
         elif not launcher.starts and (request.configuration is not None or (request.processes or 1) > 1):
             raise UsageError(
-                say(
+                Phrase(
                     "preflight.needs-launcher",
-                    language,
                     option="--config" if request.configuration is not None else "--nproc",
                 )
             )
@@ -78,34 +75,33 @@ def launches_of(request: Request, language: Language) -> list[Launch]:
             gpus,
             environment,
             request.configuration,
-            language,
         )
         return [made]
     if suffix in (".yaml", ".yml", ".json"):
-        if (manifest := _of_manifest(request, language)) is not None:
+        if (manifest := _of_manifest(request)) is not None:
             return manifest
-        return [_of_settings(request, launcher, gpus, environment, language)]
-    source = read_text(target, language)
+        return [_of_settings(request, launcher, gpus, environment)]
+    source = read_text(target)
     if target.name.lower() in ("makefile", "gnumakefile") or suffix == ".mk":
         source, suffix = shell_of_makefile(source), ".sh"
     elif target.name.lower() in ("dockerfile", "containerfile") or suffix == ".dockerfile":
         source, suffix = shell_of_dockerfile(source), ".sh"
     if request.configuration is not None:
-        raise UsageError(say("preflight.own-configuration", language, path=target))
+        raise UsageError(Phrase("preflight.own-configuration", path=str(target)))
     if suffix in _SHELL or source.startswith("#!") or suffix == "":
         kept = {name: value for name, value in environment.items() if name == "CUDA_VISIBLE_DEVICES"}
-        return _of_commands(commands_in(source, target, gpus, kept), request, language)
-    raise UsageError(say("preflight.unknown-kind", language, path=target))
+        return _of_commands(commands_in(source, target, gpus, kept), request)
+    raise UsageError(Phrase("preflight.unknown-kind", path=str(target)))
 
 
-def _of_commands(commands: Commands, request: Request, language: Language) -> list[Launch]:
+def _of_commands(commands: Commands, request: Request) -> list[Launch]:
     """The launches among commands; what starts something that cannot be read is said with the first."""
     target, found = request.target, []
     unread = [f"{file.name}:{line} {words}" for file, line, words in commands.unread]
     for command in commands.found:
         launch = None
         for folder in (target.resolve().parent, Path.cwd(), *target.resolve().parents[1:3]):
-            launch = launch_of_command(command, folder, len(request.machine.gpus), language)
+            launch = launch_of_command(command, folder, len(request.machine.gpus))
             if (
                 launch is not None
                 and (launch.script is not None or launch.tool is not None)
@@ -113,34 +109,35 @@ def _of_commands(commands: Commands, request: Request, language: Language) -> li
             ):
                 break
         if launch is not None and launch.missing:
-            raise UsageError(say("preflight.no-file", language, path=launch.missing))
+            raise UsageError(Phrase("preflight.no-file", path=launch.missing))
         if launch is not None:
             found.append(
                 replace(launch, asked=launch.asked if launch.asked is not None else request.processes)
             )
         elif start_of(command.words) is not None:
             unread.append(f"{target.name}:{command.line} {' '.join(command.words[:8])}")
+    if not found and unread:
+        raise UsageError(
+            Phrase("preflight.only-unread", path=str(target), commands="; ".join(unread[:SHOWN]))
+        )
     if not found:
-        key = "preflight.only-unread" if unread else "preflight.no-launch"
-        raise UsageError(say(key, language, path=target, commands="; ".join(unread[:SHOWN])))
+        raise UsageError(Phrase("preflight.no-launch", path=str(target)))
     return [replace(found[0], unread=tuple(unread)), *found[1:]]
 
 
-def _of_manifest(request: Request, language: Language) -> list[Launch] | None:
+def _of_manifest(request: Request) -> list[Launch] | None:
     """The launches in a document that holds commands; None for one that holds settings, which is read as
     such.
     """
-    documents = read_documents(request.target, language)
+    documents = read_documents(request.target)
     commands = commands_of_document(documents, request.target, len(request.machine.gpus))
     if not commands.unread and not any(start_of(each.words) is not None for each in commands.found):
         return None
-    return _of_commands(commands, request, language)
+    return _of_commands(commands, request)
 
 
-def _of_settings(
-    request: Request, launcher: Launcher, gpus: int, environment: Mapping[str, str], language: Language
-) -> Launch:
-    settings = read_document(request.target, language)
+def _of_settings(request: Request, launcher: Launcher, gpus: int, environment: Mapping[str, str]) -> Launch:
+    settings = read_document(request.target)
     named = request.launcher
     if named is None and (is_accelerate(settings) or is_deepspeed(settings)):
         launcher = ACCELERATE if is_accelerate(settings) else DEEPSPEED
@@ -152,27 +149,26 @@ def _of_settings(
         gpus,
         environment,
         request.configuration,
-        language,
     )
     if is_accelerate(settings) or is_deepspeed(settings):
-        launch = with_configuration(launch, settings, request.processes, language)
+        launch = with_configuration(launch, settings, request.processes)
         return replace(launch, distributed_type="DEEPSPEED") if is_deepspeed(settings) else launch
     if not is_training(settings):
-        raise UsageError(say("preflight.no-training", language, path=request.target))
+        raise UsageError(Phrase("preflight.no-training", path=str(request.target)))
     if named is None:
         launch = replace(launch, launcher=TORCHRUN, processes=request.processes or max(1, gpus))
-    return with_training(launch, settings, Path.cwd(), language)
+    return with_training(launch, settings, Path.cwd())
 
 
-def _check_python(path: Path, language: Language) -> None:
-    source = read_text(path, language)
+def _check_python(path: Path) -> None:
+    source = read_text(path)
     try:
         ast.parse(source)
     except SyntaxError as error:
         raise UsageError(
-            say("preflight.broken", language, path=path, line=error.lineno or 1, reason=error.msg)
+            Phrase("preflight.broken", path=str(path), line=error.lineno or 1, reason=error.msg)
         ) from None
     except (ValueError, RecursionError, MemoryError) as error:
         raise UsageError(
-            say("preflight.broken", language, path=path, line=1, reason=type(error).__name__)
+            Phrase("preflight.broken", path=str(path), line=1, reason=type(error).__name__)
         ) from None

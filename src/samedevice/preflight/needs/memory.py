@@ -201,6 +201,11 @@ def launch_memory(
     return memory
 
 
+def _title(judgement: Judgement, language: Language) -> str:
+    title = judgement.mode.title
+    return say(title.key, language, **dict(title.values))
+
+
 def _estimated(
     shape: TrainingShape,
     judgement: Judgement,
@@ -217,7 +222,7 @@ def _estimated(
     ways: tuple[Way, ...] = ()
     notes = []
     if mode is None:
-        notes.append(say("needs.no-mode", language, mode=judgement.mode.title(language)))
+        notes.append(say("needs.no-mode", language, mode=_title(judgement, language)))
     elif wanted.mode is None and launch.group > launch.processes and mode not in ("single", "ddp"):
         notes.append(say("needs.nodes", language))
     else:

@@ -12,10 +12,10 @@ from typing import Any
 
 from samedevice.diagnosis import rule_named
 from samedevice.events import Place
-from samedevice.findings import SCHEMA, Finding
+from samedevice.findings import SCHEMA, Finding, Renderer
 from samedevice.launchers import LIGHTNING
 from samedevice.machines import Machine
-from samedevice.messages import Language, say
+from samedevice.messages import Phrase
 from samedevice.preflight.launch import SHOWN, Launch, Request, launches_of
 from samedevice.preflight.verdict.mode import Mode, mode_of
 from samedevice.preflight.verdict.refusals import Refusal, refusals
@@ -29,12 +29,12 @@ class Judgement:
 
     launch: Launch
     mode: Mode
-    findings: tuple[Finding[str], ...]
-    notes: tuple[str, ...]
+    findings: tuple[Finding[Phrase], ...]
+    notes: tuple[Phrase, ...]
     model: Path | None = None
     """The folder that the script loads its first model from, where there is one."""
 
-    def as_json(self, machine: Mapping[str, Any], language: Language) -> dict[str, Any]:
+    def as_json(self, machine: Mapping[str, Any], renderer: Renderer) -> dict[str, Any]:
         """The document that `preflight --json` writes."""
         return {
             "schema": SCHEMA,
@@ -48,31 +48,31 @@ class Judgement:
                 "distributed_type": self.launch.distributed_type,
                 "zero_stage": self.launch.zero_stage,
             },
-            "mode": {"name": self.mode.name, "reason": self.mode.text(language)},
-            "findings": [finding.as_json() for finding in self.findings],
-            "notes": list(self.notes),
+            "mode": {"name": self.mode.name, "reason": renderer.text(self.mode.phrase)},
+            "findings": [renderer.finding(finding).as_json() for finding in self.findings],
+            "notes": [renderer.text(note) for note in self.notes],
         }
 
 
-def preflight(request: Request, language: Language = "en") -> tuple[Judgement, ...]:
+def preflight(request: Request) -> tuple[Judgement, ...]:
     """Every launch that the target names, judged; nothing is run, no weight is read, torch is not imported.
 
     Raises `UsageError` when the target cannot be read as what it claims to be.
     """
-    return tuple(_judge(launch, request.machine, language) for launch in launches_of(request, language))
+    return tuple(_judge(launch, request.machine) for launch in launches_of(request))
 
 
-def _judge(launch: Launch, machine: Machine, language: Language) -> Judgement:
+def _judge(launch: Launch, machine: Machine) -> Judgement:
     ranks = _read_ranks(launch)
     if (again := _launched_by_itself(launch, ranks)) is not None:
         launch, ranks = again, _read_ranks(again)
     found = refusals(launch, ranks)
     facts = ranks[-1] if ranks else []
-    findings = tuple(_finding(each, launch, language) for each in found)
+    findings = tuple(_finding(each, launch) for each in found)
     mode = mode_of(launch, facts)
-    notes = _notes(launch, machine, facts, language)
+    notes = _notes(launch, machine, facts)
     if mode.name == "independent" and any(fact.kind == "optimizer" for fact in facts):
-        notes.append(say("preflight.alone", language))
+        notes.append(Phrase("preflight.alone"))
     return Judgement(launch, mode, findings, tuple(notes), _model(facts))
 
 
@@ -109,23 +109,22 @@ def _model(facts: Sequence[Fact]) -> Path | None:
     return None
 
 
-def _finding(refusal: Refusal, launch: Launch, language: Language) -> Finding[str]:
+def _finding(refusal: Refusal, launch: Launch) -> Finding[Phrase]:
     rule = rule_named(refusal.rule)
-    key, values = refusal.reason
     place = Place(str(refusal.file), refusal.line, _function(refusal), _code(refusal))
     return Finding(
         code=rule.code,
         cause=rule.name,
         confidence="certain",
-        title=rule.title[language].format(),
+        title=rule.phrase("title"),
         message=None,
         op=None,
         at=place,
         user_at=place,
         module=None,
-        fixes=fixes_of(refusal, launch, language),
-        reasons=(say(f"because.{key}", language, **values),),
-        cure=rule.cure[language].format(),
+        fixes=fixes_of(refusal, launch),
+        reasons=(refusal.reason,),
+        cure=rule.phrase("cure"),
     )
 
 
@@ -155,26 +154,29 @@ def _code(refusal: Refusal) -> str:
     return lines[refusal.line - 1].strip() if refusal.line <= len(lines) else ""
 
 
-def _notes(launch: Launch, machine: Machine, facts: Sequence[Fact], language: Language) -> list[str]:
+def _notes(launch: Launch, machine: Machine, facts: Sequence[Fact]) -> list[Phrase]:
     notes = []
     seen = [machine.gpus[index] for index in launch.visible if index < len(machine.gpus)]
     kinds = sorted({gpu.key for gpu in seen})
     if len(kinds) > 1 and launch.group > 1:
         least = min(seen, key=lambda gpu: gpu.total_memory)
-        notes.append(say("preflight.unlike", language, kinds=", ".join(kinds), least=least.key))
+        notes.append(Phrase("preflight.unlike", kinds=", ".join(kinds), least=least.key))
     if launch.hidden:
-        notes.append(say("preflight.visible-untold", language))
+        notes.append(Phrase("preflight.visible-untold"))
     for fact in facts:
         where = f"{fact.file.name}:{getattr(fact.node, 'lineno', 0)}"
         if fact.kind == "load" and fact["map"] is UNKNOWN:
-            notes.append(say("preflight.map-untold", language, where=where))
+            notes.append(Phrase("preflight.map-untold", where=where))
         elif fact.kind == "load" and fact.maybe and fact["placement"].kind == "split" and launch.group > 1:
-            notes.append(say("preflight.maybe-map", language, where=where))
+            notes.append(Phrase("preflight.maybe-map", where=where))
     if launch.script is None and launch.tool is None and launch.words:
-        notes.append(say("preflight.no-script", language, words=" ".join(launch.words[:6])))
+        notes.append(Phrase("preflight.no-script", words=_shown(" ".join(launch.words[:6]))))
     if launch.script is not None and not facts:
-        notes.append(say("preflight.no-facts", language, script=launch.script.name))
+        notes.append(Phrase("preflight.no-facts", script=launch.script.name))
     if launch.unread:
-        notes.append(say("preflight.unread", language, commands="; ".join(launch.unread[:SHOWN])))
-    notes = [note.replace(UNTOLD, "...") for note in notes]
+        notes.append(Phrase("preflight.unread", commands=_shown("; ".join(launch.unread[:SHOWN]))))
     return list(dict.fromkeys(notes))
+
+
+def _shown(text: str) -> str:
+    return text.replace(UNTOLD, "...")

@@ -6,9 +6,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from samedevice.messages import Language, say
+from samedevice.messages import Phrase
 from samedevice.preflight.launch import Launch
 from samedevice.static import Fact, Instance, Model
+
+_TITLES = {
+    "single-gpu": Phrase("parallel.single-gpu"),
+    "naive-model-parallel": Phrase("parallel.naive-model-parallel"),
+    "data-parallel": Phrase("parallel.data-parallel"),
+    "ddp": Phrase("parallel.ddp"),
+    "fsdp": Phrase("parallel.fsdp"),
+    "fsdp2": Phrase("parallel.fsdp2"),
+    "tensor-parallel": Phrase("parallel.tensor-parallel"),
+    "independent": Phrase("parallel.independent"),
+    "unknown": Phrase("parallel.unknown"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,118 +31,135 @@ class Mode:
     """`single-gpu`, `naive-model-parallel`, `data-parallel`, `ddp`, `fsdp`, `fsdp2`, `zero-0` to `zero-3`,
     `tensor-parallel`, `independent`, `unknown`.
     """
-    reason: str
-    values: tuple[tuple[str, str], ...] = ()
+    reason: Phrase
+    processes: int = 1
+    """All processes that train, those that the script itself starts included."""
 
     @property
-    def processes(self) -> int:
-        """All processes that train, those that the script itself starts included."""
-        return int(dict(self.values).get("processes", "1"))
-
-    def title(self, language: Language) -> str:
+    def title(self) -> Phrase:
         """`DDP`."""
-        return say(
-            f"parallel.{'zero' if self.name.startswith('zero-') else self.name}",
-            language,
-            stage=self.name[-1],
-        )
+        if self.name.startswith("zero-"):
+            return Phrase("parallel.zero", stage=self.name.removeprefix("zero-"))
+        return _TITLES[self.name]
 
-    def text(self, language: Language) -> str:
+    @property
+    def phrase(self) -> Phrase:
         """`DDP: torchrun starts 8 processes ...`."""
-        return say(
-            "parallel.line",
-            language,
-            name=self.title(language),
-            reason=say(f"parallel-because.{self.reason}", language, **dict(self.values)),
+        return Phrase("parallel.line", name=self.title, reason=self.reason)
+
+
+class _Telling:
+    """What the launch and the script say together, looked at for one mode after the other."""
+
+    def __init__(self, launch: Launch, facts: Sequence[Fact]) -> None:
+        self.launch = launch
+        self.facts = facts
+        self.told = [fact for fact in facts if not fact.maybe] or list(facts)
+        """Of several loads the first tells."""
+        self.count = max([launch.processes * launch.nodes, *(fact["spawned"] or 0 for fact in self.told)])
+        self.wraps: dict[Any, Fact] = {
+            fact["by"]: fact
+            for fact in self.told
+            if fact.kind in ("wrap", "sharding") or (fact.kind == "lightning" and self.count > 1)
+        }
+        self.trains = (
+            any(fact.kind in ("trainer", "prepare", "lightning") for fact in self.told)
+            or launch.training is not None
+            or launch.tool is not None
         )
+        self.gpus = len(launch.visible)
+
+    def of_kind(self, *kinds: str) -> list[Fact]:
+        return [fact for fact in self.told if fact.kind in kinds]
+
+    def mode(self, name: str, reason: Phrase) -> Mode:
+        return Mode(name, reason, self.count)
+
+    def asks_for(self, distributed_type: str) -> bool:
+        """Whether the launch says so, and what it starts trains, as far as that can be told."""
+        return self.launch.distributed_type == distributed_type and (self.trains or not self.told)
 
 
 def mode_of(launch: Launch, facts: Sequence[Fact]) -> Mode:
-    """What the launch and the script make together; of several loads the first tells."""
-    told = [fact for fact in facts if not fact.maybe] or list(facts)
-    count = max([launch.processes * launch.nodes, *(fact["spawned"] or 0 for fact in told)])
-    values: dict[str, str] = {
-        "processes": str(count),
-        "gpus": str(len(launch.visible)),
-        "launcher": launch.launcher.name,
-    }
-    wraps = {
-        fact["by"]: fact
-        for fact in told
-        if fact.kind in ("wrap", "sharding") or (fact.kind == "lightning" and count > 1)
-    }
-    trains = (
-        any(fact.kind in ("trainer", "prepare", "lightning") for fact in told)
-        or launch.training is not None
-        or launch.tool is not None
-    )
-    if any(fact.kind == "load" and fact["sharded"] for fact in told):
-        return _mode("tensor-parallel", "plan", values)
-    if "DeepSpeed" in wraps or (launch.distributed_type == "DEEPSPEED" and (trains or not told)):
-        stage = wraps["DeepSpeed"]["stage"] if "DeepSpeed" in wraps else launch.zero_stage
+    """What the launch and the script make together."""
+    telling = _Telling(launch, facts)
+    return _sharded(telling) or _several_processes(telling) or _one_process(telling)
+
+
+def _sharded(telling: _Telling) -> Mode | None:
+    """Parameters that are parted over the processes."""
+    launch, wraps, count, gpus = telling.launch, telling.wraps, telling.count, telling.gpus
+    if any(fact["sharded"] for fact in telling.of_kind("load")):
+        return telling.mode("tensor-parallel", Phrase("parallel-because.plan", processes=count))
+    if "DeepSpeed" in wraps or telling.asks_for("DEEPSPEED"):
+        stage = wraps["DeepSpeed"]["stage"] if "DeepSpeed" in wraps else None
         stage = stage if isinstance(stage, int) else launch.zero_stage
-        return (
-            _mode(f"zero-{stage}", "configured", values)
-            if stage is not None
-            else _mode("unknown", "no-stage", values)
+        if stage is None:
+            return telling.mode("unknown", Phrase("parallel-because.no-stage"))
+        return telling.mode(
+            f"zero-{stage}", Phrase("parallel-because.configured", processes=count, gpus=gpus)
         )
-    configured = launch.distributed_type == "FSDP" and (trains or not told)
+    sharded = Phrase("parallel-because.sharded", processes=count)
+    configured = telling.asks_for("FSDP")
     if "FSDP2" in wraps or (configured and launch.fsdp_version == 2):
-        return _mode("fsdp2", "sharded", values)
-    if "FSDP" in wraps or configured:
-        return _mode("fsdp", "sharded", values)
+        return telling.mode("fsdp2", sharded)
+    return telling.mode("fsdp", sharded) if "FSDP" in wraps or configured else None
+
+
+def _several_processes(telling: _Telling) -> Mode | None:
+    launch, count, gpus = telling.launch, telling.count, telling.gpus
     if launch.cluster and count == 1:
-        return _mode("ddp", "from-cluster", values)
-    if count > 1:
-        if not told and not launch.launcher.joins:
-            return _mode("unknown", "tasks", values)
-        if "DDP" in wraps or trains or not told:
-            return _mode(
-                "ddp",
-                "one-each" if launch.nodes == 1 else "one-each-machines",
-                values | {"nodes": str(launch.nodes)},
-            )
-        return _mode("independent", "nothing-joins", values)
-    return _one_process(launch, told, facts, wraps, values)
+        return telling.mode("ddp", Phrase("parallel-because.from-cluster"))
+    if count == 1:
+        return None
+    name = launch.launcher.name
+    if not telling.told and not launch.launcher.joins:
+        return telling.mode("unknown", Phrase("parallel-because.tasks", launcher=name, processes=count))
+    if not ("DDP" in telling.wraps or telling.trains or not telling.told):
+        return telling.mode("independent", Phrase("parallel-because.nothing-joins", processes=count))
+    if launch.nodes == 1:
+        reason = Phrase("parallel-because.one-each", launcher=name, processes=count, gpus=gpus)
+    else:
+        reason = Phrase(
+            "parallel-because.one-each-machines",
+            launcher=name,
+            processes=count,
+            nodes=launch.nodes,
+            gpus=gpus,
+        )
+    return telling.mode("ddp", reason)
 
 
-def _one_process(
-    launch: Launch,
-    told: Sequence[Fact],
-    facts: Sequence[Fact],
-    wraps: dict[Any, Fact],
-    values: dict[str, str],
-) -> Mode:
-    if "DataParallel" in wraps:
-        return _mode("data-parallel", "wrapped", values)
-    placements = [fact["placement"] for fact in told if fact.kind == "load"] or [
-        fact["placement"] for fact in facts if fact.kind == "load"
-    ]
-    holders = [fact for fact in told if fact.kind in ("wrap", "trainer", "optimizer")]
-    placements += [fact["placement"] for fact in holders if isinstance(fact["model"], (Model, Instance))]
-    if any(each.kind == "split" for each in placements) or (
-        launch.tool is not None and launch.tool.maps_alone and len(launch.visible) > 1
-    ):
-        return _mode("naive-model-parallel", "spread", values)
-    if any(each.kind == "unknown" for each in placements) and len(launch.visible) > 1:
-        return _mode("unknown", "untold", values)
-    trainers = [fact for fact in told if fact.kind == "trainer"]
+def _one_process(telling: _Telling) -> Mode:
+    launch, gpus = telling.launch, telling.gpus
+    if "DataParallel" in telling.wraps:
+        return telling.mode("data-parallel", Phrase("parallel-because.wrapped"))
+    kinds = _placements(telling)
+    alone = launch.tool is not None and launch.tool.maps_alone and gpus > 1
+    if "split" in kinds or alone:
+        return telling.mode("naive-model-parallel", Phrase("parallel-because.spread", gpus=gpus))
+    untold = Phrase("parallel-because.untold", gpus=gpus)
+    if "unknown" in kinds and gpus > 1:
+        return telling.mode("unknown", untold)
+    trainers = telling.of_kind("trainer")
     if trainers and launch.hidden:
-        return _mode("unknown", "hidden", values)
+        return telling.mode("unknown", Phrase("parallel-because.hidden"))
     model = trainers[0]["model"] if trainers else None
-    if (
-        isinstance(model, str) and len(launch.visible) > 1
-    ):  # trl loads it, by a map of its own in some releases
-        return _mode("unknown", "untold", values)
-    wrapped = (
-        trainers
-        and (trainers[0]["gpus"] or 0) > 1
-        and not (isinstance(model, Model) and model.bits in (4, 8))
-    )
-    if wrapped and len(launch.visible) > 1 and not launch.launcher.starts:
-        return _mode("data-parallel", "trainer", values)
-    return _mode("single-gpu", "one-process", values)
+    if isinstance(model, str) and gpus > 1:  # trl loads it, by a map of its own in some releases
+        return telling.mode("unknown", untold)
+    quantized = isinstance(model, Model) and model.bits in (4, 8)
+    if trainers and (trainers[0]["gpus"] or 0) > 1 and not quantized and gpus > 1:
+        if not launch.launcher.starts:
+            return telling.mode("data-parallel", Phrase("parallel-because.trainer", gpus=gpus))
+    return telling.mode("single-gpu", Phrase("parallel-because.one-process"))
 
 
-def _mode(name: str, reason: str, values: dict[str, str]) -> Mode:
-    return Mode(name, reason, tuple(values.items()))
+def _placements(telling: _Telling) -> set[str]:
+    """Where models are, in one word each."""
+    loads = telling.of_kind("load") or [fact for fact in telling.facts if fact.kind == "load"]
+    holders = [
+        fact
+        for fact in telling.of_kind("wrap", "trainer", "optimizer")
+        if isinstance(fact["model"], (Model, Instance))
+    ]
+    return {fact["placement"].kind for fact in (*loads, *holders)}

@@ -13,6 +13,7 @@ from typing import Any
 
 from packaging.version import InvalidVersion, Version
 
+from samedevice.messages import Phrase
 from samedevice.preflight.launch import Launch, visible_of
 from samedevice.static import (
     SPREADING,
@@ -26,6 +27,7 @@ from samedevice.static import (
     given_options,
 )
 
+_MAP = "device-map-in-multi-process-launch"
 _STATE_AT_BIRTH = ("Adagrad",)
 """Optimizers of torch that make their state when they are built (`torch/optim/adagrad.py`, `__init__`)."""
 _READ_BY_TOOLS = (
@@ -46,8 +48,7 @@ class Refusal:
     rule: str
     file: Path
     line: int
-    reason: tuple[str, dict[str, str]]
-    """Last part of the key of a sentence, and its values."""
+    reason: Phrase
     node: ast.AST | None = None
     fact: Fact | None = None
     repair: str = ""
@@ -125,22 +126,23 @@ def _maps(launch: Launch, facts: Sequence[Fact]) -> Iterator[Refusal]:
         if fact["gpus"] == 0:
             continue
         if fact["zero3"] and (fact["map"] is not None or fact["implied"]) and fact["map"] is not UNKNOWN:
-            yield _refusal("device-map-in-multi-process-launch", fact, ("map-zero3", where), "no-map")
+            yield _refusal(_MAP, fact, Phrase("because.map-zero3", **where), "no-map")
         elif fact["zero3"] and fact["low_memory"] is True and _transformers_before_5():
             yield _refusal(
-                "device-map-in-multi-process-launch", fact, ("low-memory-zero3", where), "no-low-memory"
+                _MAP,
+                fact,
+                Phrase("because.low-memory-zero3", **where),
+                "no-low-memory",
             )
         elif placement.kind == "split" and several:
-            key = "map-quantized" if fact["bits"] in (4, 8) else "map-fsdp" if fsdp else "map-launched"
-            no_map = (zero3 and not fact["bits"]) or key == "map-fsdp"
-            yield _refusal(
-                "device-map-in-multi-process-launch", fact, (key, where), "no-map" if no_map else "rank-map"
-            )
+            reason = _several_maps(fact["bits"] in (4, 8), fsdp, where)
+            no_map = (zero3 and not fact["bits"]) or (fsdp and fact["bits"] not in (4, 8))
+            yield _refusal(_MAP, fact, reason, "no-map" if no_map else "rank-map")
         elif placement.kind == "split" and deepspeed and id(fact["model"]) in trained:
             yield _refusal(
-                "device-map-in-multi-process-launch",
+                _MAP,
                 fact,
-                ("map-deepspeed", where),
+                Phrase("because.map-deepspeed", **where),
                 "no-map" if zero3 else "rank-map",
             )
         elif (
@@ -149,7 +151,18 @@ def _maps(launch: Launch, facts: Sequence[Fact]) -> Iterator[Refusal]:
             and fact["map"] is not None
             and _one_gpu_for_all(launch, fact)
         ):
-            yield _refusal("device-map-in-multi-process-launch", fact, ("map-same-gpu", where), "rank-map")
+            yield _refusal(
+                _MAP,
+                fact,
+                Phrase("because.map-same-gpu", **where),
+                "rank-map",
+            )
+
+
+def _several_maps(quantized: bool, fsdp: bool, where: dict[str, str]) -> Phrase:
+    if quantized:
+        return Phrase("because.map-quantized", **where)
+    return Phrase("because.map-fsdp" if fsdp else "because.map-launched", **where)
 
 
 def _one_gpu_for_all(launch: Launch, fact: Fact) -> bool:
@@ -172,7 +185,9 @@ def _data_parallel(launch: Launch, facts: Sequence[Fact]) -> Iterator[Refusal]:
                 yield _refusal(
                     "data-parallel-replica-device",
                     fact,
-                    ("wrapped-split", {"devices": devices_text(placement.devices), "by": "DataParallel"}),
+                    Phrase(
+                        "because.wrapped-split", devices=devices_text(placement.devices), by="DataParallel"
+                    ),
                     "unwrap",
                 )
                 continue
@@ -191,7 +206,9 @@ def _data_parallel(launch: Launch, facts: Sequence[Fact]) -> Iterator[Refusal]:
                 and placement.devices[0] != f"cuda:{first}"
             ):
                 values = {"device": placement.devices[0], "first": f"cuda:{first}"}
-                yield _refusal("data-parallel-replica-device", fact, ("wrapped-elsewhere", values), "")
+                yield _refusal(
+                    "data-parallel-replica-device", fact, Phrase("because.wrapped-elsewhere", **values), ""
+                )
 
 
 def _moves(launch: Launch, facts: Sequence[Fact]) -> Iterator[Refusal]:
@@ -201,7 +218,9 @@ def _moves(launch: Launch, facts: Sequence[Fact]) -> Iterator[Refusal]:
             before: Placement = fact["before"]
             if before.kind == "split" and before.spread and fact["model"].map is not None:
                 values = {"map": map_text(fact["model"].map, False), "devices": devices_text(before.devices)}
-                yield _refusal("dispatched-model-moved", fact, ("moved-whole", values), "no-move")
+                yield _refusal(
+                    "dispatched-model-moved", fact, Phrase("because.moved-whole", **values), "no-move"
+                )
 
 
 def _current_device(launch: Launch, facts: Sequence[Fact]) -> Iterator[Refusal]:
@@ -216,12 +235,12 @@ def _current_device(launch: Launch, facts: Sequence[Fact]) -> Iterator[Refusal]:
             and not (fact.kind == "move" and fact["before"].kind == "split")
         ):
             values = {"device": str(fact["device"]), "processes": str(fact["world"])}
-            key = "current-device" if fact["bare"] or fact.kind == "use" else "fixed-device"
+            current = fact["bare"] or fact.kind == "use"
             yield _refusal(
                 "rank-device-not-set",
                 fact,
-                (key, values),
-                "set-device" if key == "current-device" else "rank-device",
+                Phrase("because.current-device" if current else "because.fixed-device", **values),
+                "set-device" if current else "rank-device",
                 started=started,
             )
             return
@@ -241,7 +260,7 @@ def _optimizers(launch: Launch, facts: Sequence[Fact]) -> Iterator[Refusal]:
                     yield _refusal(
                         "optimizer-state-on-other-device",
                         earlier,
-                        ("state-before-move", {"line": str(_line(fact))}),
+                        Phrase("because.state-before-move", line=str(_line(fact))),
                         "move-first",
                         move=fact,
                     )
@@ -255,7 +274,7 @@ def _optimizers(launch: Launch, facts: Sequence[Fact]) -> Iterator[Refusal]:
                     yield _refusal(
                         "optimizer-built-before-move",
                         earlier,
-                        ("state-at-birth", values),
+                        Phrase("because.state-at-birth", **values),
                         "move-first",
                         move=fact,
                     )
@@ -265,7 +284,7 @@ def _optimizers(launch: Launch, facts: Sequence[Fact]) -> Iterator[Refusal]:
                     yield _refusal(
                         "optimizer-built-before-move",
                         earlier,
-                        ("parameters-replaced", {"line": str(_line(fact))}),
+                        Phrase("because.parameters-replaced", line=str(_line(fact))),
                         "move-first",
                         move=fact,
                     )
@@ -280,7 +299,7 @@ def _checkpoints(launch: Launch, facts: Sequence[Fact]) -> Iterator[Refusal]:
                 "checkpoint-map-location",
                 fact["load_file"],
                 getattr(node, "lineno", 1),
-                ("loaded-by-all", values),
+                Phrase("because.loaded-by-all", **values),
                 node,
                 fact,
                 "map-location",
@@ -293,7 +312,7 @@ def _losses(launch: Launch, facts: Sequence[Fact]) -> Iterator[Refusal]:
             yield _refusal(
                 "loss-or-label-on-other-device",
                 fact,
-                ("loss-apart", {"devices": ", ".join(fact["devices"])}),
+                Phrase("because.loss-apart", devices=", ".join(fact["devices"])),
                 "loss",
             )
 
@@ -325,7 +344,10 @@ def _trainers(launch: Launch, facts: Sequence[Fact]) -> Iterator[Refusal]:
         if fact["placement"].kind in ("host", "device") and not model.sharded:
             values = {"gpus": str(fact["gpus"]), "trainer": str(fact["name"])}
             yield _refusal(
-                "trainer-chooses-data-parallel", fact, ("trainer-sees", values), "one-process-each"
+                "trainer-chooses-data-parallel",
+                fact,
+                Phrase("because.trainer-sees", **values),
+                "one-process-each",
             )
 
 
@@ -346,7 +368,7 @@ def _of_launch(launch: Launch) -> Iterator[Refusal]:
             "processes-exceed-gpus",
             file,
             line,
-            ("too-many", values),
+            Phrase("because.too-many", **values),
             repair="fewer-processes",
             detail={"gpus": len(launch.visible)},
         )
@@ -356,7 +378,7 @@ def _of_launch(launch: Launch) -> Iterator[Refusal]:
             "launch-variable-not-exported",
             where[0],
             line,
-            ("not-exported", {"name": ", ".join(lost)}),
+            Phrase("because.not-exported", name=", ".join(lost)),
             repair="export",
             detail={"names": lost},
         )
@@ -390,10 +412,14 @@ def _of_accelerate(launch: Launch) -> Iterator[Refusal]:
     )
     if kind == "NO" and total > 1:
         values = {"kind": "NO", "processes": str(total)}
-        yield _contradiction(settings, "distributed_type", ("kind-and-number", values), value="MULTI_GPU")
+        yield _contradiction(
+            settings, "distributed_type", Phrase("because.kind-and-number", **values), value="MULTI_GPU"
+        )
     if kind == "MULTI_GPU" and total == 1:
         values = {"kind": kind, "processes": "1"}
-        yield _contradiction(settings, "distributed_type", ("kind-and-number", values), value="'NO'")
+        yield _contradiction(
+            settings, "distributed_type", Phrase("because.kind-and-number", **values), value="'NO'"
+        )
     ids = settings.get("gpu_ids")
     if (
         isinstance(ids, (str, int))
@@ -401,7 +427,7 @@ def _of_accelerate(launch: Launch) -> Iterator[Refusal]:
         and kind == "MULTI_GPU"
         and len(str(ids).split(",")) < 2
     ):
-        yield _contradiction(settings, "gpu_ids", ("one-id", {"ids": str(ids)}), value="all")
+        yield _contradiction(settings, "gpu_ids", Phrase("because.one-id", ids=str(ids)), value="all")
     inline = settings.get("deepspeed_config")
     if kind == "DEEPSPEED" and isinstance(inline, dict) and inline.get("deepspeed_config_file"):
         extra = sorted(_OWNED_BY_FILE & inline.keys())
@@ -410,19 +436,19 @@ def _of_accelerate(launch: Launch) -> Iterator[Refusal]:
             yield _contradiction(
                 settings,
                 f"deepspeed_config.{extra[0]}",
-                ("keys-twice", values),
+                Phrase("because.keys-twice", **values),
                 remove=tuple(f"deepspeed_config.{key}" for key in extra),
             )
     if kind not in ("DEEPSPEED",) and isinstance(inline, dict) and inline and kind in ("NO", "MULTI_GPU"):
-        unused = ("section-unused", {"section": "deepspeed_config", "kind": kind})
+        unused = Phrase("because.section-unused", section="deepspeed_config", kind=kind)
         yield _contradiction(settings, "deepspeed_config", unused, set="distributed_type", value="DEEPSPEED")
     fsdp = settings.get("fsdp_config")
     if kind in ("NO", "MULTI_GPU") and isinstance(fsdp, dict) and fsdp:
-        unused = ("section-unused", {"section": "fsdp_config", "kind": kind})
+        unused = Phrase("because.section-unused", section="fsdp_config", kind=kind)
         yield _contradiction(settings, "fsdp_config", unused, set="distributed_type", value="FSDP")
     if launch.launcher.in_front and not launch.launcher.reads_configuration:
         yield _contradiction(
-            settings, "distributed_type", ("not-read", {"launcher": launch.launcher.name}), value=""
+            settings, "distributed_type", Phrase("because.not-read", launcher=launch.launcher.name), value=""
         )
 
 
@@ -453,7 +479,7 @@ def _of_deepspeed(launch: Launch) -> Iterator[Refusal]:
             "steps": str(steps),
             "processes": str(launch.group),
         }
-        reason = ("batch-sizes", {**values, "product": str(micro * steps * launch.group)})
+        reason = Phrase("because.batch-sizes", **values, product=str(micro * steps * launch.group))
         yield _contradiction(settings, "train_batch_size", reason, value=micro * steps * launch.group)
 
 
@@ -472,9 +498,7 @@ _OWNED_BY_FILE = frozenset(
 """
 
 
-def _contradiction(
-    settings: Document, key: str, reason: tuple[str, dict[str, str]], **detail: Any
-) -> Refusal:
+def _contradiction(settings: Document, key: str, reason: Phrase, **detail: Any) -> Refusal:
     return Refusal(
         "launch-config-contradiction",
         settings.file,
@@ -507,10 +531,10 @@ def _of_settings(launch: Launch) -> Iterator[Refusal]:
         if (zero3 or several) and (split or zero3):
             file, line = _written(launch, "device_map")
             yield Refusal(
-                "device-map-in-multi-process-launch",
+                _MAP,
                 file,
                 line,
-                ("map-zero3" if zero3 else "map-launched", values),
+                Phrase("because.map-zero3" if zero3 else "because.map-launched", **values),
                 repair="no-option",
                 detail={"name": "device_map"},
             )
@@ -521,10 +545,10 @@ def _of_settings(launch: Launch) -> Iterator[Refusal]:
         if zero3 and given.get(name) not in (None, False, "false", "False"):
             file, line = _written(launch, name)
             yield Refusal(
-                "device-map-in-multi-process-launch",
+                _MAP,
                 file,
                 line,
-                ("tool-maps", {"tool": tool.name, "option": name}),
+                Phrase("because.tool-maps", tool=tool.name, option=name),
                 repair="no-option",
                 detail={"name": name},
             )
@@ -535,7 +559,11 @@ def _of_settings(launch: Launch) -> Iterator[Refusal]:
         file, line = _command(launch)
         values = {"tool": tool.name, "gpus": str(len(launch.visible))}
         yield Refusal(
-            "device-map-in-multi-process-launch", file, line, ("tool-maps-alone", values), repair=""
+            _MAP,
+            file,
+            line,
+            Phrase("because.tool-maps-alone", **values),
+            repair="",
         )
 
 
@@ -556,9 +584,7 @@ def _command(launch: Launch) -> tuple[Path, int]:
     return file, 0
 
 
-def _refusal(
-    rule: str, fact: Fact, reason: tuple[str, dict[str, str]], repair: str, **detail: Any
-) -> Refusal:
+def _refusal(rule: str, fact: Fact, reason: Phrase, repair: str, **detail: Any) -> Refusal:
     return Refusal(rule, fact.file, _line(fact), reason, fact.node, fact, repair, detail)
 
 

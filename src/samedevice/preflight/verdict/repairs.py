@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from samedevice.diagnosis.fixes import RANK_MAP, Script, diff_name, with_import, with_keyword
-from samedevice.findings import Fix, Safety
+from samedevice.findings import Fix
 from samedevice.launchers import LAUNCHERS
-from samedevice.messages import Language, say
+from samedevice.messages import Phrase
 from samedevice.preflight.launch import Launch
 from samedevice.preflight.verdict.refusals import Refusal
 from samedevice.static import Origin, Table, Text
@@ -30,26 +30,22 @@ _COUNTS = (
 """Where launchers and their files have the number of processes."""
 
 
-def fixes_of(refusal: Refusal, launch: Launch, language: Language) -> tuple[Fix[str], ...]:
+def fixes_of(refusal: Refusal, launch: Launch) -> tuple[Fix[Phrase], ...]:
     """What repairs a refusal; a fix without a diff where the place to change is not at hand."""
     script = Script.read(str(refusal.file)) if refusal.file.suffix == ".py" else None
     repair = _REPAIRS.get(refusal.repair)
-    return tuple(repair(refusal, launch, script, language)) if repair is not None else ()
+    return tuple(repair(refusal, launch, script)) if repair is not None else ()
 
 
-def _fix(key: str, safety: Safety, language: Language, diff: str | None = None, **values: str) -> Fix[str]:
-    return Fix(say(f"fix.{key}", language, **values), safety, diff)
-
-
-def _rank_map(refusal: Refusal, launch: Launch, script: Script | None, language: Language) -> list[Fix[str]]:
-    found = [_fix("rank-map", "check", language, _swap_map(refusal, script, RANK_MAP))]
+def _rank_map(refusal: Refusal, launch: Launch, script: Script | None) -> list[Fix[Phrase]]:
+    found = [Fix(Phrase("fix.rank-map"), "check", _swap_map(refusal, script, RANK_MAP))]
     if launch.launcher.in_front:
-        found.append(_fix("one-process", "check", language))
+        found.append(Fix(Phrase("fix.one-process"), "check"))
     return found
 
 
-def _no_map(refusal: Refusal, launch: Launch, script: Script | None, language: Language) -> list[Fix[str]]:
-    return [_fix("no-map", "safe", language, _swap_map(refusal, script, "None"))]
+def _no_map(refusal: Refusal, launch: Launch, script: Script | None) -> list[Fix[Phrase]]:
+    return [Fix(Phrase("fix.no-map"), "safe", _swap_map(refusal, script, "None"))]
 
 
 def _swap_map(refusal: Refusal, script: Script | None, text: str) -> str | None:
@@ -76,15 +72,13 @@ def _keyword(node: ast.AST | None, name: str) -> ast.expr | None:
     return None
 
 
-def _no_low_memory(
-    refusal: Refusal, launch: Launch, script: Script | None, language: Language
-) -> list[Fix[str]]:
+def _no_low_memory(refusal: Refusal, launch: Launch, script: Script | None) -> list[Fix[Phrase]]:
     node = _keyword(refusal.node, "low_cpu_mem_usage")
     diff = script.diff(script.swapped(node, "False")) if script is not None and node is not None else None
-    return [_fix("no-low-memory", "safe", language, diff)]
+    return [Fix(Phrase("fix.no-low-memory"), "safe", diff)]
 
 
-def _unwrap(refusal: Refusal, launch: Launch, script: Script | None, language: Language) -> list[Fix[str]]:
+def _unwrap(refusal: Refusal, launch: Launch, script: Script | None) -> list[Fix[Phrase]]:
     node, diff = refusal.node, None
     if script is not None and isinstance(node, ast.Call):
         inner = node.args[0] if node.args else _keyword(node, "module")
@@ -97,10 +91,10 @@ def _unwrap(refusal: Refusal, launch: Launch, script: Script | None, language: L
             diff = script.diff(
                 _dropped(script, statement) if whole and statement is not None else script.swapped(node, kept)
             )
-    return [_fix("unwrap", "safe", language, diff)]
+    return [Fix(Phrase("fix.unwrap"), "safe", diff)]
 
 
-def _no_move(refusal: Refusal, launch: Launch, script: Script | None, language: Language) -> list[Fix[str]]:
+def _no_move(refusal: Refusal, launch: Launch, script: Script | None) -> list[Fix[Phrase]]:
     node, diff = refusal.node, None
     if script is not None and isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
         statement = _statement(script, node)
@@ -112,12 +106,10 @@ def _no_move(refusal: Refusal, launch: Launch, script: Script | None, language: 
             diff = script.diff(_dropped(script, statement))
         else:
             diff = script.diff(script.swapped(node, script.text(node.func.value)))
-    return [_fix("no-move", "safe", language, diff, where=f"{refusal.file.name}:{refusal.line}")]
+    return [Fix(Phrase("fix.no-move", where=f"{refusal.file.name}:{refusal.line}"), "safe", diff)]
 
 
-def _set_device(
-    refusal: Refusal, launch: Launch, script: Script | None, language: Language
-) -> list[Fix[str]]:
+def _set_device(refusal: Refusal, launch: Launch, script: Script | None) -> list[Fix[Phrase]]:
     diff = None
     started = refusal.detail.get("started") or ()
     anchors = [fact.node for fact in started if fact.file == refusal.file] or [refusal.node]
@@ -128,12 +120,10 @@ def _set_device(
         added = f'{indent[0] if indent else ""}torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))\n'
         changed = "".join([*lines[: anchor.lineno - 1], added, *lines[anchor.lineno - 1 :]])
         diff = script.diff(with_import(with_import(changed, "os"), "torch"))
-    return [_fix("set-device", "safe", language, diff)]
+    return [Fix(Phrase("fix.set-device"), "safe", diff)]
 
 
-def _rank_device(
-    refusal: Refusal, launch: Launch, script: Script | None, language: Language
-) -> list[Fix[str]]:
+def _rank_device(refusal: Refusal, launch: Launch, script: Script | None) -> list[Fix[Phrase]]:
     node, diff = refusal.node, None
     if (
         script is not None
@@ -143,12 +133,10 @@ def _rank_device(
     ):
         changed = script.swapped(node.args[0], """f"cuda:{os.environ['LOCAL_RANK']}\"""")
         diff = script.diff(with_import(changed, "os"))
-    return [_fix("rank-device", "check", language, diff)]
+    return [Fix(Phrase("fix.rank-device"), "check", diff)]
 
 
-def _move_first(
-    refusal: Refusal, launch: Launch, script: Script | None, language: Language
-) -> list[Fix[str]]:
+def _move_first(refusal: Refusal, launch: Launch, script: Script | None) -> list[Fix[Phrase]]:
     """The later move's line, brought up before the earlier statement."""
     diff = None
     move = refusal.detail.get("move")
@@ -164,21 +152,19 @@ def _move_first(
             moved = lines[late.lineno - 1 : late.end_lineno]
             kept = lines[: late.lineno - 1] + lines[late.end_lineno :]
             diff = script.diff("".join([*kept[: early.lineno - 1], *moved, *kept[early.lineno - 1 :]]))
-    return [_fix("move-first", "safe", language, diff)]
+    return [Fix(Phrase("fix.move-first"), "safe", diff)]
 
 
-def _map_location(
-    refusal: Refusal, launch: Launch, script: Script | None, language: Language
-) -> list[Fix[str]]:
+def _map_location(refusal: Refusal, launch: Launch, script: Script | None) -> list[Fix[Phrase]]:
     diff = None
     if script is not None and isinstance(refusal.node, ast.Call):
         diff = script.diff(
             script.swapped(refusal.node, with_keyword(script, refusal.node, "map_location", '"cpu"'))
         )
-    return [_fix("map-location", "safe", language, diff, device="cpu")]
+    return [Fix(Phrase("fix.map-location", device="cpu"), "safe", diff)]
 
 
-def _loss(refusal: Refusal, launch: Launch, script: Script | None, language: Language) -> list[Fix[str]]:
+def _loss(refusal: Refusal, launch: Launch, script: Script | None) -> list[Fix[Phrase]]:
     node, diff = refusal.node, None
     if (
         script is not None
@@ -188,12 +174,10 @@ def _loss(refusal: Refusal, launch: Launch, script: Script | None, language: Lan
         and isinstance(node.args[0], ast.Name)
     ):
         diff = script.diff(script.swapped(node.args[1], f"{node.args[1].id}.to({node.args[0].id}.device)"))
-    return [_fix("loss-together", "safe", language, diff)]
+    return [Fix(Phrase("fix.loss-together"), "safe", diff)]
 
 
-def _one_process_each(
-    refusal: Refusal, launch: Launch, script: Script | None, language: Language
-) -> list[Fix[str]]:
+def _one_process_each(refusal: Refusal, launch: Launch, script: Script | None) -> list[Fix[Phrase]]:
     count = len(launch.visible)
     diff = None
     if launch.origin is not None and launch.origin.kind == "shell":
@@ -205,30 +189,26 @@ def _one_process_each(
         )
     name = launch.script.name if launch.script is not None else "train.py"
     return [
-        _fix("torchrun", "check", language, diff, count=str(count), script=name),
-        _fix("one-visible", "safe", language),
+        Fix(Phrase("fix.torchrun", count=str(count), script=name), "check", diff),
+        Fix(Phrase("fix.one-visible"), "safe"),
     ]
 
 
-def _fewer_processes(
-    refusal: Refusal, launch: Launch, script: Script | None, language: Language
-) -> list[Fix[str]]:
+def _fewer_processes(refusal: Refusal, launch: Launch, script: Script | None) -> list[Fix[Phrase]]:
     count = str(max(1, refusal.detail["gpus"]))
     whole = launch.origin is None or launch.origin.file != refusal.file
     span = 40 if whole else _continued(refusal.file, refusal.line)
     pattern = "|".join(rf"(?<={name})\d+" for name in _COUNTS)
     return [
-        _fix(
-            "fewer-processes",
+        Fix(
+            Phrase("fix.fewer-processes", count=count),
             "check",
-            language,
             _lines_diff(refusal.file, refusal.line, pattern, count, span),
-            count=count,
         )
     ]
 
 
-def _export(refusal: Refusal, launch: Launch, script: Script | None, language: Language) -> list[Fix[str]]:
+def _export(refusal: Refusal, launch: Launch, script: Script | None) -> list[Fix[Phrase]]:
     names = refusal.detail["names"]
     lines = _text_of(refusal.file).splitlines(keepends=True)
     changed = list(lines)
@@ -236,17 +216,15 @@ def _export(refusal: Refusal, launch: Launch, script: Script | None, language: L
         index = launch.unexported[name][0] - 1
         changed[index] = re.sub(rf"\b{name}=", f"export {name}=", changed[index], count=1)
     return [
-        _fix(
-            "export",
+        Fix(
+            Phrase("fix.export", name=", ".join(names)),
             "safe",
-            language,
             _diff(refusal.file, "".join(lines), "".join(changed)),
-            name=", ".join(names),
         )
     ]
 
 
-def _setting(refusal: Refusal, launch: Launch, script: Script | None, language: Language) -> list[Fix[str]]:
+def _setting(refusal: Refusal, launch: Launch, script: Script | None) -> list[Fix[Phrase]]:
     settings, key, value = (
         refusal.detail["settings"],
         refusal.detail.get("set", refusal.detail["key"]),
@@ -258,7 +236,7 @@ def _setting(refusal: Refusal, launch: Launch, script: Script | None, language: 
         changed = "".join(line for number, line in enumerate(lines, 1) if number not in gone)
         names = ", ".join(each.rpartition(".")[2] for each in remove)
         return [
-            _fix("remove-keys", "safe", language, _diff(settings.file, settings.source, changed), keys=names)
+            Fix(Phrase("fix.remove-keys", keys=names), "safe", _diff(settings.file, settings.source, changed))
         ]
     if not value:
         return []
@@ -273,18 +251,15 @@ def _setting(refusal: Refusal, launch: Launch, script: Script | None, language: 
     else:
         lines[index] = re.sub(r":.*", f": {value}", lines[index].rstrip("\n")) + "\n"
     return [
-        _fix(
-            "setting",
+        Fix(
+            Phrase("fix.setting", name=key, value=str(value).strip("'")),
             "check",
-            language,
             _diff(settings.file, settings.source, "".join(lines)),
-            name=key,
-            value=str(value).strip("'"),
         )
     ]
 
 
-def _no_option(refusal: Refusal, launch: Launch, script: Script | None, language: Language) -> list[Fix[str]]:
+def _no_option(refusal: Refusal, launch: Launch, script: Script | None) -> list[Fix[Phrase]]:
     name = refusal.detail["name"]
     diff = None
     if launch.training is not None and refusal.file == launch.training.file:
@@ -298,7 +273,7 @@ def _no_option(refusal: Refusal, launch: Launch, script: Script | None, language
         diff = _lines_diff(
             refusal.file, refusal.line, rf"\s+--{name.replace('_', '[_-]')}(?:[= ](?!-)\S+)?", "", 60
         )
-    return [_fix("no-option", "safe", language, diff, name=name)]
+    return [Fix(Phrase("fix.no-option", name=name), "safe", diff)]
 
 
 def _statement(script: Script | None, node: ast.AST | None) -> ast.stmt | None:
