@@ -24,9 +24,10 @@ import torch.utils.checkpoint
 
 from samedevice.machines import parse_machine
 from samedevice.runtime import VirtualMachine
-from samedevice.runtime.patching.patches import Patches
+from samedevice.runtime.patching import Change, Patches, PatchTable
 from samedevice.runtime.state.machine_state import entered
 from samedevice.runtime.state.memory import engine
+from samedevice.runtime.table import TABLE
 
 OWNERS: list[Any] = [
     torch,
@@ -279,10 +280,12 @@ def test_leaving_restores_everything(way):
 def test_a_machine_that_cannot_be_entered_leaves_nothing_behind(monkeypatch):
     before = snapshot()
 
-    def fail(patches):
+    def fail():
         raise Stop
 
-    monkeypatch.setattr("samedevice.runtime.machine.install_compile", fail)
+    done = TABLE.rows[: len(TABLE.rows) * 3 // 4]
+    rows = (*done, Change("nothing", fail, lambda: None, "nothing", "it fails"))
+    monkeypatch.setattr("samedevice.runtime.machine.TABLE", PatchTable(rows))
     machine = enter()
     with pytest.raises(Stop):
         machine.__enter__()

@@ -29,15 +29,7 @@ from samedevice.runtime.cuda import (
 )
 from samedevice.runtime.distributed import Collectives
 from samedevice.runtime.engine import Engine, VirtualDeviceMode, tidy
-from samedevice.runtime.host import (
-    install_compile,
-    install_conflicts,
-    install_forks,
-    install_graphs,
-    install_launches,
-    install_threads,
-    install_torchscript,
-)
+from samedevice.runtime.host import install_conflicts
 from samedevice.runtime.isolation import Settings, start_over
 from samedevice.runtime.patching import Patches
 from samedevice.runtime.state import MachineState, pop_state, push_state
@@ -84,9 +76,9 @@ class VirtualMachine:
         self.state = MachineState(machine, assumed_ranks)
         self._recorder = Recorder(FrameFilter(folders, script), on_mismatch, observer)
         self._engine = Engine(self.state, self._recorder)
-        for part in (self._recorder, self._engine, self._engine.books):
-            self.state.add(part)
         self._patches = Patches()
+        for part in (self._recorder, self._engine, self._engine.books, self._patches):
+            self.state.add(part)
         self._stack = contextlib.ExitStack()
         self._entered = False
         self._held: dict[str, int] = {}
@@ -219,15 +211,9 @@ class VirtualMachine:
         patches = self._patches
         TABLE.install(patches)
         self._engine.collectives = Collectives(self._engine.books)
-        install_graphs(patches, self._engine)
-        install_launches(patches, self._engine)
         install_serialization(patches, self._engine)
         install_safe_open(patches, self._engine.books)
         install_safetensors(patches, self._engine)
-        install_threads(patches, self._engine)
-        install_forks(patches, self._engine)
-        install_compile(patches)
-        install_torchscript(patches, self._engine.books)
         self._engine.settling.gradient_back = send_gradient_back
         self._stack.callback(install_ghosts(patches, self._engine).close)
         install_conflicts(patches, self._recorder)

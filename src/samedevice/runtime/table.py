@@ -5,6 +5,7 @@ from __future__ import annotations
 from samedevice.runtime.cuda import ACCELERATOR, DATA_PARALLEL, GENERATORS, NVML, TORCH_CUDA
 from samedevice.runtime.distributed import OWN_RANKS, PROCESS_GROUPS, REDUCER
 from samedevice.runtime.engine import WORDING, WRAPPERS
+from samedevice.runtime.host import COMPILE, FORKS, GRAPHS, LAUNCHES, THREADS, TORCHSCRIPT
 from samedevice.runtime.kernels import (
     ATTENTION,
     AUTOCAST,
@@ -38,10 +39,16 @@ TABLE = PatchTable(
         *FACTORIES,
         *TENSORS,
         *WRAPPERS,
+        *GRAPHS,
         *DEVICE_CHECKS,
+        *LAUNCHES,
         *STORAGES,
         *DLPACK,
         *SHARING,
+        *THREADS,
+        *FORKS,
+        *COMPILE,
+        *TORCHSCRIPT,
         *AUTOCAST,
         *ATTENTION,
         *DROPOUT,

@@ -10,6 +10,7 @@ import contextlib
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
+from weakref import WeakSet
 
 import torch
 import torch.utils._python_dispatch
@@ -17,51 +18,44 @@ from torch._ops import HigherOrderOperator
 
 from samedevice.errors import UnsupportedFeatureError
 from samedevice.runtime.engine import VirtualDeviceMode, has_kernel_on_cuda, kernel_on_cuda, traced
-from samedevice.runtime.patching import Patches, rebind_everywhere, when_imported
+from samedevice.runtime.patching import Constant, Patch
+from samedevice.runtime.state import MachineState, current_machine
+
+_told: WeakSet[MachineState] = WeakSet()
+"""The machines in which the person was told."""
 
 
-def install_compile(patches: Patches) -> None:
-    """Make `torch.compile` hand back code that runs eagerly."""
-    told = False
+def _tell(machine: MachineState, name: str) -> None:
+    if machine not in _told:
+        _told.add(machine)
+        print(f"samedevice: {name} runs eagerly on a virtual machine", file=sys.stderr)
 
-    def tell(name: str) -> None:
-        nonlocal told
-        if not told:
-            told = True
-            print(f"samedevice: {name} runs eagerly on a virtual machine", file=sys.stderr)
+
+def _compile(original: Any) -> Any:
+    machine = current_machine()
 
     def compile(model: Any = None, **options: Any) -> Any:
         if model is None:
             return lambda inner: compile(inner, **options)
         if options.get("disable"):
             return model
-        tell("torch.compile")
+        _tell(machine, "torch.compile")
         if not isinstance(model, torch.nn.Module) or hasattr(model, "_orig_mod"):
             return model
         # The wrapper of a compiled module shows: in its type, and as `_orig_mod.` before each name of its
         # state.
         return torch.compiler.disable(model)  # type: ignore[no-untyped-call]
 
+    return compile
+
+
+def _compile_module(original: Any) -> Any:
+    machine = current_machine()
+
     def compile_module(self: torch.nn.Module, *args: Any, **options: Any) -> None:
-        tell("Module.compile")
+        _tell(machine, "Module.compile")
 
-    patches.attribute(torch, "compile", compile)
-    # Such a wrapper would warn at each call that there are hooks for all modules: the machine's own.
-    patches.attribute(torch.nn.modules.module, "_has_any_global_hook", lambda: False)
-    patches.attribute(torch.nn.Module, "compile", compile_module)
-
-    when_imported(
-        patches,
-        {
-            "torch._dynamo.eval_frame": lambda m: patches.attribute(
-                m.OptimizeContext, "__init__", _refuse_dynamo
-            ),
-            "torch.export._trace": lambda m: patches.attribute(m, "_export_to_torch_ir", _refuse_dynamo),
-        },
-    )
-    patches.attribute(HigherOrderOperator, "__call__", _run_eagerly(HigherOrderOperator.__call__))
-    rebind_everywhere(patches, "_get_current_dispatch_mode", _other_mode, "torch._higher_order_ops.")
-    rebind_everywhere(patches, "_disable_current_modes", _disable_other_modes, "torch.")
+    return compile_module
 
 
 def _refuse_dynamo(*args: Any, **options: Any) -> NoReturn:
@@ -109,3 +103,43 @@ def _disable_other_modes() -> Iterator[Any]:
 
 _current_mode: Any = torch.utils._python_dispatch._get_current_dispatch_mode
 _disable_modes: Any = torch.utils._python_dispatch._disable_current_modes
+_DYNAMO = "Dynamo does not run on a virtual machine, and is refused by name"
+_EAGERLY = "a compiler would make code for a device that is not there; code runs eagerly"
+PATCHES = (
+    Patch("torch.compile", _compile, _EAGERLY),
+    Patch(
+        "torch.nn.modules.module._has_any_global_hook",
+        Constant(lambda: False),
+        "the wrapper of a compiled module would warn at each call of the machine's own hook for all modules",
+    ),
+    Patch("torch.nn.Module.compile", _compile_module, _EAGERLY),
+    Patch(
+        "torch._dynamo.eval_frame.OptimizeContext.__init__",
+        Constant(_refuse_dynamo),
+        _DYNAMO,
+        package="torch._dynamo.eval_frame",
+    ),
+    Patch(
+        "torch.export._trace._export_to_torch_ir",
+        Constant(_refuse_dynamo),
+        _DYNAMO,
+        package="torch.export._trace",
+    ),
+    Patch(
+        "torch._ops.HigherOrderOperator.__call__",
+        _run_eagerly,
+        "torch's own way to operators that take functions is a compiler",
+    ),
+    Patch(
+        "torch._higher_order_ops._get_current_dispatch_mode",
+        Constant(_other_mode),
+        "torch's control flow refuses to run under any dispatch mode, and the machine is one",
+        every="torch._higher_order_ops.",
+    ),
+    Patch(
+        "torch.utils._python_dispatch._disable_current_modes",
+        Constant(_disable_other_modes),
+        "tracers leave all dispatch modes, and with the machine its devices would be gone",
+        every="torch.",
+    ),
+)

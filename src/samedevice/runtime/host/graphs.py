@@ -28,7 +28,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from samedevice.errors import UnsupportedFeatureError
 from samedevice.runtime.cuda import HINT, capturing, current_stream, is_capturing
 from samedevice.runtime.engine import Engine, Order, Proceed
-from samedevice.runtime.patching import Patches, rebind
+from samedevice.runtime.patching import Constant, Patch
 from samedevice.runtime.state import (
     Form,
     Memory,
@@ -36,6 +36,7 @@ from samedevice.runtime.state import (
     all_states,
     aten,
     carrier,
+    current_machine,
     device_of,
     memory_of,
     operator,
@@ -197,13 +198,14 @@ def _waits_for_gpu(
     return bool(ends) and (waits or not all(pinned))
 
 
-class CapturedGraph:
+class CUDAGraph:
     """`torch.cuda.CUDAGraph` of a virtual machine."""
 
-    _engine: Engine
+    __module__ = "torch.cuda.graphs"
 
     def __init__(self, keep_graph: bool = False) -> None:
-        self._capture: _Capture | None = None
+        self._capture: _Capture | None = None  # which `__del__` looks for
+        self._engine = current_machine().part(Engine)
         self._captured: _Capture | None = None
         self._pool = (0, next(_pools))
         self._dropped: list[list[int]] = []
@@ -327,24 +329,44 @@ def _below_autograd() -> Iterator[None]:
         engine_state.raw = before
 
 
-def install_graphs(patches: Patches, machine_engine: Engine) -> None:
-    """Put graphs of virtual GPUs in place of CUDA's; `torch.cuda.graph` and `make_graphed_callables` stay
-    torch's own.
-    """
-    graphs: Any = torch.cuda.graphs
-    original = graphs.CUDAGraph
-    kind = type("CUDAGraph", (CapturedGraph,), {"_engine": machine_engine, "__module__": "torch.cuda.graphs"})
-    rebind(patches, "torch.cuda", "CUDAGraph", kind)
-    # For who imported the class before.
-    patches.attribute(original, "__new__", lambda cls, *args, **kwargs: kind(*args, **kwargs))
-    patches.attribute(graphs, "_graph_pool_handle", lambda: (0, next(_pools)))
-    patches.attribute(graphs, "_cuda_isCurrentStreamCapturing", is_capturing)
-    patches.attribute(torch._C, "_cuda_isCurrentStreamCapturing", is_capturing)
-    patches.attribute(graphs.graph, "default_capture_stream", None)
-    # torch's compiler imports them where CUDA is built in, also for `torch.compiler.reset`; nothing is
-    # compiled that would use them.
-    patches.attribute(
-        torch._C, "_cuda_CUDAAllocator_AllocatorState", type("_cuda_CUDAAllocator_AllocatorState", (), {})
-    )
-    if not hasattr(torch._C, "_set_cached_tensors_enabled"):
-        patches.attribute(torch._C, "_set_cached_tensors_enabled", lambda enabled: None)
+def _instead(cls: type, *args: Any, **kwargs: Any) -> CUDAGraph:
+    return CUDAGraph(*args, **kwargs)
+
+
+_TORCH_GRAPH = torch.cuda.graphs.CUDAGraph
+_CAPTURE = "C++ would ask CUDA, which a build without it cannot"
+_COMPILER = "torch's compiler imports it where CUDA is built in, also for `torch.compiler.reset`"
+PATCHES = (
+    Patch(
+        "torch.cuda.CUDAGraph",
+        Constant(CUDAGraph),
+        "a graph of CUDA records kernels, and none runs here",
+        copies="torch.cuda",
+    ),
+    Patch(
+        "torch.cuda.graphs.CUDAGraph.__new__",
+        Constant(_instead),
+        "for code that imported the class before",
+        owner=lambda: _TORCH_GRAPH,
+    ),
+    Patch("torch.cuda.graphs._graph_pool_handle", Constant(lambda: (0, next(_pools))), _CAPTURE),
+    Patch("torch.cuda.graphs._cuda_isCurrentStreamCapturing", Constant(is_capturing), _CAPTURE),
+    Patch("torch._C._cuda_isCurrentStreamCapturing", Constant(is_capturing), _CAPTURE),
+    Patch(
+        "torch.cuda.graphs.graph.default_capture_stream",
+        Constant(None),
+        "torch keeps the stream of its first capture, which may be of another machine",
+    ),
+    Patch(
+        "torch._C._cuda_CUDAAllocator_AllocatorState",
+        Constant(type("_cuda_CUDAAllocator_AllocatorState", (), {})),
+        _COMPILER,
+    ),
+    Patch(
+        "torch._C._set_cached_tensors_enabled",
+        Constant(lambda enabled: None),
+        _COMPILER,
+        when=lambda: not hasattr(torch._C, "_set_cached_tensors_enabled"),
+    ),
+)
+"""`torch.cuda.graph` and `make_graphed_callables` stay torch's own."""

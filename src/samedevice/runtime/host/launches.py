@@ -10,45 +10,31 @@ on a virtual machine: what it would write is not known.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from types import ModuleType
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
 from samedevice.events import EventKind
 from samedevice.runtime.engine import Engine
-from samedevice.runtime.patching import Patches, when_imported
-from samedevice.runtime.state import caller, memory_of
+from samedevice.runtime.patching import Patch, With
+from samedevice.runtime.state import caller, current_machine, memory_of
 from samedevice.runtime.tensors import seen_device
 
 
-def install_launches(patches: Patches, machine_engine: Engine) -> None:
-    """Look at the tensors of each launch in Triton's place."""
+def _run(original: Callable[..., Any], machine_engine: Engine) -> Callable[..., Any]:
+    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        named = _tensors(self, args, kwargs)
+        if kwargs.get("warmup") or not any(seen_device(tensor).type == "cuda" for _, tensor in named):
+            return original(self, *args, **kwargs)
+        _judge(_name(self), named, machine_engine)
+        for _, tensor in named:
+            record = memory_of(tensor)
+            if record is not None and record.virtual:
+                record.shadow = None  # the kernel may have written there
+        return None
 
-    def replace(owner: Any) -> None:
-        original = owner.run
-
-        def run(self: Any, *args: Any, **kwargs: Any) -> Any:
-            named = _tensors(self, args, kwargs)
-            if kwargs.get("warmup") or not any(seen_device(tensor).type == "cuda" for _, tensor in named):
-                return original(self, *args, **kwargs)
-            _judge(_name(self), named, machine_engine)
-            for _, tensor in named:
-                record = memory_of(tensor)
-                if record is not None and record.virtual:
-                    record.shadow = None  # the kernel may have written there
-            return None
-
-        patches.attribute(owner, "run", run)
-
-    def jit(module: ModuleType) -> None:
-        replace(module.JITFunction)
-
-    def autotuner(module: ModuleType) -> None:
-        replace(module.Autotuner)  # it would time each configuration on a GPU
-
-    when_imported(patches, {"triton.runtime.jit": jit, "triton.runtime.autotuner": autotuner})
+    return run
 
 
 def _judge(name: str, named: Sequence[tuple[str, torch.Tensor]], machine_engine: Engine) -> None:
@@ -96,3 +82,20 @@ def _tensors(kernel: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> list[t
     names += [f"argument {position}" for position in range(len(names), len(args))]
     given = [*zip(names, args, strict=False), *kwargs.items()]
     return [(name, value) for name, value in given if isinstance(value, torch.Tensor)]
+
+
+_LAUNCH = With(lambda: current_machine().part(Engine), _run)
+PATCHES = (
+    Patch(
+        "triton.runtime.jit.JITFunction.run",
+        _LAUNCH,
+        "there is no GPU to launch a kernel on; the devices of its tensors are judged in Triton's place",
+        package="triton.runtime.jit",
+    ),
+    Patch(
+        "triton.runtime.autotuner.Autotuner.run",
+        _LAUNCH,
+        "it would time each configuration on a GPU",
+        package="triton.runtime.autotuner",
+    ),
+)

@@ -8,7 +8,6 @@ ever.
 from __future__ import annotations
 
 import functools
-import multiprocessing.process
 import os
 from typing import Any
 
@@ -18,14 +17,12 @@ from torch._utils import ExceptionWrapper
 
 from samedevice.runtime.cuda import INITIALIZATION_ERROR
 from samedevice.runtime.engine import Engine, Order, Proceed
-from samedevice.runtime.patching import Patches
-from samedevice.runtime.state import Form, device_of, operator, tensors_in
+from samedevice.runtime.patching import Patch
+from samedevice.runtime.state import Form, current_machine, device_of, operator, tensors_in
 
 
-def install_forks(patches: Patches, machine_engine: Engine) -> None:
-    """Replace where a process and a `DataLoader` worker begin."""
-    process: Any = multiprocessing.process.BaseProcess
-    bootstrap = process._bootstrap
+def _start(bootstrap: Any) -> Any:
+    machine_engine = current_machine().part(Engine)
 
     @functools.wraps(bootstrap)
     def start(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -34,11 +31,10 @@ def install_forks(patches: Patches, machine_engine: Engine) -> None:
             _refuse_kernels(machine_engine)
         return bootstrap(self, *args, **kwargs)
 
-    patches.attribute(process, "_bootstrap", start)
+    return start
 
-    worker: Any = torch.utils.data._utils.worker
-    loop = worker._worker_loop
 
+def _loop(loop: Any) -> Any:
     # A worker that is spawned finds torch's own loop under the same name.
     @functools.wraps(loop)
     def worker_loop(
@@ -53,7 +49,7 @@ def install_forks(patches: Patches, machine_engine: Engine) -> None:
         data_queue._on_queue_feeder_error = report
         return loop(dataset_kind, dataset, index_queue, data_queue, *args, **kwargs)
 
-    patches.attribute(worker, "_worker_loop", worker_loop)
+    return worker_loop
 
 
 def _refuse_kernels(machine_engine: Engine) -> None:
@@ -69,3 +65,17 @@ def _refuse_kernels(machine_engine: Engine) -> None:
         return proceed(func, args, kwargs)
 
     machine_engine.intercept(Order.FORKED, refuse)
+
+
+PATCHES = (
+    Patch(
+        "multiprocessing.process.BaseProcess._bootstrap",
+        _start,
+        "a process that is forked after CUDA's start could go on to use GPUs",
+    ),
+    Patch(
+        "torch.utils.data._utils.worker._worker_loop",
+        _loop,
+        "the parent would wait for ever for what a worker cannot send",
+    ),
+)

@@ -7,23 +7,27 @@ replica. A thread starts on device 0, as in CUDA.
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from samedevice.runtime.engine import Engine, VirtualDeviceMode
-from samedevice.runtime.patching import Patches
+from samedevice.runtime.patching import Patch
+from samedevice.runtime.state import current_machine
 
 
-def install_threads(patches: Patches, engine: Engine) -> None:
-    """Threads that start while the machine is entered run on it."""
-    original = threading.Thread.run
+def _run(original: Callable[..., Any]) -> Callable[..., Any]:
+    engine = current_machine().part(Engine)
 
     def run(self: threading.Thread) -> Any:
         with VirtualDeviceMode(engine):
             return original(self)
 
-    patches.attribute(threading.Thread, "run", run)
-    # Subclasses that override `run` do not call the one above.
-    bootstrap = threading.Thread._bootstrap_inner  # type: ignore[attr-defined]
+    return run
+
+
+def _start_inner(bootstrap: Callable[..., Any]) -> Callable[..., Any]:
+    engine = current_machine().part(Engine)
+    run = threading.Thread.run
 
     def start_inner(self: threading.Thread) -> Any:
         if type(self).run is run:
@@ -31,4 +35,18 @@ def install_threads(patches: Patches, engine: Engine) -> None:
         with VirtualDeviceMode(engine):
             return bootstrap(self)
 
-    patches.attribute(threading.Thread, "_bootstrap_inner", start_inner)
+    return start_inner
+
+
+PATCHES = (
+    Patch(
+        "threading.Thread.run",
+        _run,
+        "modes belong to a thread; one that starts here would not run on the machine",
+    ),
+    Patch(
+        "threading.Thread._bootstrap_inner",
+        _start_inner,
+        "subclasses that override `run` do not call the one of `Thread`",
+    ),
+)

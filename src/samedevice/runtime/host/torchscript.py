@@ -24,7 +24,7 @@ import torch.utils._pytree
 
 from samedevice.errors import UnsupportedFeatureError
 from samedevice.runtime.engine import HOST_LIMIT
-from samedevice.runtime.patching import Patches, rebind_everywhere
+from samedevice.runtime.patching import Constant, Patch, Patches
 from samedevice.runtime.state import CPU, current_machine, is_virtual, plain, raw_is_meta
 from samedevice.runtime.tensors import host_copy, move, seen_device
 from samedevice.runtime.tracking import Books, warn_of_unknown
@@ -86,32 +86,37 @@ def _original_of(module: Any) -> Any:
     return _with_state_of(module, type(module).__mro__[2]) if isinstance(module, _ScriptedModule) else module
 
 
-def install_torchscript(patches: Patches, books: Books) -> None:
-    """Replace how TorchScript is made, saved and loaded."""
-    files = _Files(books)
+def _make_script(obj: Any = None, *args: Any, **options: Any) -> Any:
+    if obj is None or sys._getframe(1).f_code.co_filename.startswith(_TORCH):
+        return _script(obj, *args, **options)  # torch compiles what a script calls, or a function of its own
+    if isinstance(obj, torch.nn.Module) and not isinstance(obj, torch.jit.ScriptModule):
+        return _with_state_of(
+            obj, type(obj) if isinstance(obj, _ScriptedModule) else _scripted_class(cast(Any, type(obj)))
+        )
+    if inspect.isfunction(obj):
+        return ScriptedFunction(obj, lambda: _script(obj, *args, **options))  # which torch keeps
+    return obj
 
-    def script(obj: Any = None, *args: Any, **options: Any) -> Any:
-        if obj is None or sys._getframe(1).f_code.co_filename.startswith(_TORCH):
-            return _script(
-                obj, *args, **options
-            )  # torch compiles what a script calls, or a function of its own
-        if isinstance(obj, torch.nn.Module) and not isinstance(obj, torch.jit.ScriptModule):
-            return _with_state_of(
-                obj, type(obj) if isinstance(obj, _ScriptedModule) else _scripted_class(cast(Any, type(obj)))
-            )
-        if inspect.isfunction(obj):
-            return ScriptedFunction(obj, lambda: _script(obj, *args, **options))  # which torch keeps
-        return obj
 
-    find: Any = torch.jit._builtins._find_builtin
-    compile_function: Any = torch.jit._recursive.try_compile_fn
+def _find(find: Any) -> Any:
+    patches = current_machine().part(Patches)
 
     def find_builtin(function: Any) -> Any:
         return find(patches.original(function))
 
+    return find_builtin
+
+
+def _try_compile(compile_function: Any) -> Any:
+    patches = current_machine().part(Patches)
+
     def try_compile(function: Any, place: Any) -> Any:
         return compile_function(patches.original(function), place)
 
+    return try_compile
+
+
+def _resolve(resolve: Any) -> Any:
     def names_of_closure(function: Any) -> Callable[[str], Any]:
         look_up = resolve(function)
 
@@ -121,25 +126,15 @@ def install_torchscript(patches: Patches, books: Books) -> None:
 
         return compiled
 
+    return names_of_closure
+
+
+def _apply(apply_script: Any) -> Any:
     def apply(self: Any, change: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Any:
         _move_owned(self, change)
         return apply_script(self, change, recurse)
 
-    resolve: Any = torch._jit_internal.createResolutionCallbackFromClosure
-    apply_script: Any = torch.jit.ScriptModule._apply
-    patches.attribute(torch.jit, "script", script)
-    patches.attribute(torch._jit_internal, "createResolutionCallbackFromClosure", names_of_closure)
-    patches.attribute(torch.jit.ScriptModule, "_apply", apply)
-    rebind_everywhere(patches, "_find_builtin", find_builtin, "torch.jit.")
-    rebind_everywhere(patches, "try_compile_fn", try_compile, "torch.jit.")
-    for name in ("trace", "trace_module", "_get_trace_graph"):
-        rebind_everywhere(patches, name, _on_host_only(getattr(torch.jit._trace, name)), "torch.jit")
-    for name in ("freeze", "optimize_for_inference"):
-        rebind_everywhere(patches, name, _of_compiled(getattr(torch.jit, name)), "torch.jit")
-    patches.attribute(torch.jit.ScriptModule, "save", files.saving(_Compiled.save))
-    patches.attribute(_Compiled, "save", files.saving(_Compiled.save))
-    patches.attribute(_Compiled, "save_to_buffer", files.saving(_Compiled.save_to_buffer))
-    rebind_everywhere(patches, "load", files.load, "torch.jit")
+    return apply
 
 
 def _on_host_only(trace: Callable[..., Any]) -> Callable[..., Any]:
@@ -181,52 +176,52 @@ def _of_compiled(change: Callable[..., Any]) -> Callable[..., Any]:
     return changed
 
 
-class _Files:
-    """TorchScript's files."""
+# -- TorchScript's files
 
-    def __init__(self, books: Books) -> None:
-        self._books = books
-        self._load: Any = torch.jit.load
 
-    def saving(self, save: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(save)
-        def write(module: Any, *args: Any, **options: Any) -> Any:
-            owned = list(_owned(module))
-            if not any(is_virtual(tensor) for _, _, tensor in owned) and not any(_virtual_constants(module)):
-                return save(module, *args, **options)
-            if any(True for _ in _virtual_constants(module)):
-                raise UnsupportedFeatureError(
-                    "Saving a traced module that holds a GPU tensor as a constant is not supported on a "
-                    "virtual machine; register the tensor as a buffer."
-                )
-            twin = module.__deepcopy__({})
-            devices: dict[str, str] = {}
-            total = unknown = 0
-            for (_, name, tensor), (owner, path, _) in zip(owned, _owned(twin), strict=True):
-                devices[name] = str(seen_device(tensor))
-                host = host_copy(tensor.detach())
-                total += 1
-                if raw_is_meta(host):
-                    unknown += 1
-                    if tensor.numel() * tensor.element_size() > HOST_LIMIT:
-                        raise UnsupportedFeatureError(
-                            f"{name} is too large to be written as zeros on a virtual machine."
-                        )
-                    host = plain.zeros(tensor.size(), dtype=tensor.dtype)
-                _put(owner, path, tensor, host)
-            if unknown:
-                warn_of_unknown(self._books, unknown, total, "the file that torch.jit.save wrote")
-            extra = {**(options.pop("_extra_files", None) or {}), _DEVICES_FILE: json.dumps(devices)}
-            return save(twin, *args, _extra_files=extra, **options)
+def _saving(save: Callable[..., Any]) -> Callable[..., Any]:
+    books = current_machine().part(Books)
 
-        return write
+    @functools.wraps(save)
+    def write(module: Any, *args: Any, **options: Any) -> Any:
+        owned = list(_owned(module))
+        if not any(is_virtual(tensor) for _, _, tensor in owned) and not any(_virtual_constants(module)):
+            return save(module, *args, **options)
+        if any(True for _ in _virtual_constants(module)):
+            raise UnsupportedFeatureError(
+                "Saving a traced module that holds a GPU tensor as a constant is not supported on a "
+                "virtual machine; register the tensor as a buffer."
+            )
+        twin = module.__deepcopy__({})
+        devices: dict[str, str] = {}
+        total = unknown = 0
+        for (_, name, tensor), (owner, path, _) in zip(owned, _owned(twin), strict=True):
+            devices[name] = str(seen_device(tensor))
+            host = host_copy(tensor.detach())
+            total += 1
+            if raw_is_meta(host):
+                unknown += 1
+                if tensor.numel() * tensor.element_size() > HOST_LIMIT:
+                    raise UnsupportedFeatureError(
+                        f"{name} is too large to be written as zeros on a virtual machine."
+                    )
+                host = plain.zeros(tensor.size(), dtype=tensor.dtype)
+            _put(owner, path, tensor, host)
+        if unknown:
+            warn_of_unknown(books, unknown, total, "the file that torch.jit.save wrote")
+        extra = {**(options.pop("_extra_files", None) or {}), _DEVICES_FILE: json.dumps(devices)}
+        return save(twin, *args, _extra_files=extra, **options)
 
-    def load(self, f: Any, map_location: Any = None, _extra_files: Any = None, **options: Any) -> Any:
+    return write
+
+
+def _loading(original: Callable[..., Any]) -> Callable[..., Any]:
+    def load(f: Any, map_location: Any = None, _extra_files: Any = None, **options: Any) -> Any:
         extra = {} if _extra_files is None else _extra_files
         extra[_DEVICES_FILE] = ""
         place = None if map_location is None else current_machine().device(map_location)
         try:
-            module = self._load(f, place if place is None or place.type != "cuda" else CPU, extra, **options)
+            module = original(f, place if place is None or place.type != "cuda" else CPU, extra, **options)
             told = extra[_DEVICES_FILE]
         finally:
             del extra[_DEVICES_FILE]
@@ -236,6 +231,8 @@ class _Files:
             if target.type == "cuda":
                 _put(owner, path, tensor, move(tensor.detach(), target))
         return module
+
+    return load
 
 
 def _owned(module: Any) -> Iterator[tuple[Any, str, torch.Tensor]]:
@@ -272,3 +269,41 @@ def _virtual_constants(module: Any) -> Iterator[torch.Tensor]:
                     tensor = node.t("value")
                     if is_virtual(tensor) and tensor.dim():
                         yield tensor
+
+
+_RUNS = "what is scripted runs as Python, so that each statement is seen"
+_NAMES = "TorchScript knows torch's functions by identity, and would not find those that are replaced"
+_FILE = "a file holds values on the host, so that plain torch reads it, and the devices beside them"
+PATCHES = (
+    Patch("torch.jit.script", Constant(_make_script), _RUNS),
+    Patch("torch._jit_internal.createResolutionCallbackFromClosure", _resolve, _RUNS),
+    Patch(
+        "torch.jit.ScriptModule._apply",
+        _apply,
+        "Python's `x.data = y` does not reach TorchScript's own memory in all cases",
+    ),
+    Patch("torch.jit._builtins._find_builtin", _find, _NAMES, every="torch.jit."),
+    Patch("torch.jit._recursive.try_compile_fn", _try_compile, _NAMES, every="torch.jit."),
+    *(
+        Patch(
+            f"torch.jit._trace.{name}",
+            _on_host_only,
+            "the tracer writes in C++, and what it writes of a machine's tensors is wrong",
+            every="torch.jit",
+        )
+        for name in ("trace", "trace_module", "_get_trace_graph")
+    ),
+    *(
+        Patch(
+            f"torch.jit.{name}",
+            _of_compiled,
+            "they take TorchScript's module, which a module that runs as Python makes when asked",
+            every="torch.jit",
+        )
+        for name in ("freeze", "optimize_for_inference")
+    ),
+    Patch("torch.jit.ScriptModule.save", lambda original: _saving(_Compiled.save), _FILE),
+    Patch("torch.jit._script.RecursiveScriptModule.save", _saving, _FILE),
+    Patch("torch.jit._script.RecursiveScriptModule.save_to_buffer", _saving, _FILE),
+    Patch("torch.jit.load", _loading, _FILE, every="torch.jit"),
+)
