@@ -27,6 +27,7 @@ from samedevice.planner import (
 )
 from samedevice.planner._families import Dimensions
 from samedevice.planner._settings import MODES, OFFLOADS, OPTIMIZERS, PRECISIONS
+from samedevice.report import render
 
 
 def llama(layers=32, hidden=4096, inner=11008, heads=32, kv_heads=32, vocabulary=32000):
@@ -157,7 +158,7 @@ def test_a_plan_that_fits_stays_below_the_limit(machine, batch, deepspeed):
     if plan.fits:
         assert plan.global_batch == -(-batch // len(machine.gpus)) * len(machine.gpus)
     for language in languages():
-        assert all(plan.explain(language))
+        assert all(render(each, language) for each in plan.explain())
 
 
 def test_the_global_batch_is_what_was_asked_for():
@@ -187,7 +188,7 @@ def test_little_machines_get_little_plans():
     assert choose_launch(SEVEN, EIGHT, Training(context=2048), global_batch=8).training.tuning == Full()
     nothing = choose_launch(SEVEN, parse_machine("1x2.5GB"), Training(context=2048))
     assert not nothing.fits
-    assert "does not fit" in nothing.explain()[1]
+    assert "does not fit" in render(nothing.explain()[1])
 
 
 def test_a_host_that_is_too_small_counts(tmp_path):

@@ -11,7 +11,8 @@ from rich.console import Console
 
 from samedevice.events import DeviceMemory, Operand, Place
 from samedevice.findings import Finding, Fix
-from samedevice.report import bytes_text, finding_text, print_run, readable_language
+from samedevice.messages import Bytes
+from samedevice.report import finding_text, print_run, readable_language
 from samedevice.report._words import harmless, short_path, short_type, typed_shape
 
 SITE = "/env/lib/python3.11/site-packages"
@@ -193,7 +194,7 @@ def test_small_words(monkeypatch, tmp_path):
         "float8_e4m3fn",
     ]
     assert typed_shape(Operand("x", "cpu", (2, 3), "torch.uint8")) == "u8[2, 3]"
-    assert [bytes_text(count) for count in (0, 1023, 1024, 5 << 20, 24 << 30, 3 << 40)] == [
+    assert [str(Bytes(count)) for count in (0, 1023, 1024, 5 << 20, 24 << 30, 3 << 40)] == [
         "0 B",
         "1023 B",
         "1.0 KiB",

@@ -20,7 +20,9 @@ from dataclasses import replace
 from evidence.commands import command_parser
 from evidence.memory.deepspeed_estimates import SHAPES
 from samedevice.machines import parse_machine
-from samedevice.planner import Training, TrainingShape, choose_launch, gib, measure_step
+from samedevice.messages import Bytes
+from samedevice.planner import Training, TrainingShape, choose_launch, measure_step
+from samedevice.report import render
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -43,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             global_batch=options.batch,
         )
         print(f"{name} on {machine.spec}")
-        for sentence in plan.explain():
+        for sentence in map(render, plan.explain()):
             print(f"  {sentence}")
         # What a step accumulates is the same from the second micro-batch on.
         began = time.perf_counter()
@@ -52,9 +54,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         took = time.perf_counter() - began
         print(
-            f"  ledger: forward {gib(measured.forward)}, backward {gib(measured.backward)}, step "
-            f"{gib(measured.step)}; formula "
-            f"{gib(plan.estimate.peak)}, {plan.estimate.peak / measured.peak - 1:+.2%}; {took:.0f} s",
+            f"  ledger: forward {Bytes(measured.forward)}, backward {Bytes(measured.backward)}, step "
+            f"{Bytes(measured.step)}; formula "
+            f"{Bytes(plan.estimate.peak)}, {plan.estimate.peak / measured.peak - 1:+.2%}; {took:.0f} s",
             flush=True,
         )
     return 0

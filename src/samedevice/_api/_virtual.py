@@ -12,7 +12,7 @@ from samedevice.findings import Finding
 from samedevice.guards import findings_of
 from samedevice.machines import parse_machine
 from samedevice.messages import SOURCE, Language
-from samedevice.report import finding_text, render_finding
+from samedevice.report import finding_text, render, render_finding
 
 if TYPE_CHECKING:
     from samedevice.machines import Machine
@@ -136,4 +136,4 @@ def monitor(
     """
     from samedevice.planner import Monitor
 
-    return Monitor(predicted, every, write, language)
+    return Monitor(predicted, every, lambda phrase: write(render(phrase, language)))

@@ -19,8 +19,8 @@ from typing import Any, Protocol, TextIO
 from rich.text import Text
 
 from samedevice.events import DeviceMemory
-from samedevice.messages import Language, Phrase
-from samedevice.report import bytes_text, render
+from samedevice.messages import Bytes, Language, Phrase
+from samedevice.report import render
 
 _FIRST_AFTER = 2.0
 _EVERY = 1.0
@@ -100,7 +100,7 @@ class Progress:
             elapsed=f"{minutes}:{seconds:02}",
             operators=f"{self._watched.operators:,}",
             findings=len(self._watched.events),
-            memory=", ".join(f"{device} {bytes_text(peak)}" for device, peak in peaks.items() if peak),
+            memory=", ".join(f"{device} {Bytes(peak)}" for device, peak in peaks.items() if peak),
         )
         return render(line, self._language)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from samedevice.messages._catalogue import SOURCE, Language, catalogue, language_of, languages
 from samedevice.messages._phrase import Bytes, Phrase, Several, Value, short_operator
-from samedevice.messages._say import enumerate_words, say
+from samedevice.messages._say import said, say
 
 __all__ = [
     "SOURCE",
@@ -20,9 +20,9 @@ __all__ = [
     "Several",
     "Value",
     "catalogue",
-    "enumerate_words",
     "language_of",
     "languages",
+    "said",
     "say",
     "short_operator",
 ]

@@ -8,9 +8,24 @@ from typing import Literal, TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class Bytes:
-    """An amount of memory."""
+    """An amount of memory: in `unit`, or in the binary unit that leaves at most four digits before the point.
+    Every language writes it alike, so `str` does.
+    """
 
     count: int
+    unit: Literal["", "GiB"] = ""
+
+    def __str__(self) -> str:
+        if self.unit == "GiB":
+            return f"{self.count / (1 << 30):.1f} GiB"
+        if self.count < 1024:
+            return f"{self.count} B"
+        value = float(self.count)
+        for unit in ("KiB", "MiB", "GiB"):
+            value /= 1024
+            if value < 1024:
+                return f"{value:.1f} {unit}"
+        return f"{value / 1024:.1f} TiB"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,19 +1,26 @@
-"""A sentence at once, for the layers that do not return phrases yet."""
+"""A sentence at once, for `preflight`, which does not return phrases yet."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from samedevice.messages._catalogue import Language, catalogue
+from samedevice.messages._phrase import Phrase, Several, Value
 
 
 def say(key: str, language: Language, **values: object) -> str:
     """The sentence of `key` in `language`, filled with `values`."""
-    return catalogue(language)[key].format_map(values)
+    filled = {
+        name: said(value, language) if isinstance(value, (Phrase, Several)) else value
+        for name, value in values.items()
+    }
+    return catalogue(language)[key].format_map(filled)
 
 
-def enumerate_words(words: Sequence[str], language: Language) -> str:
-    """`a`, `a and b`, `a, b and c`."""
-    sentences = catalogue(language)
-    *most, last = words
-    return f"{sentences['list.comma'].join(most)}{sentences['list.and']}{last}" if most else last
+def said(value: Value, language: Language) -> str:
+    """A value as text."""
+    match value:
+        case Phrase(key, values):
+            return say(key, language, **dict(values))
+        case Several(parts, joint):
+            between = "" if joint == "none" else catalogue(language)[f"list.{joint}"]
+            return between.join(said(part, language) for part in parts)
+    return str(value)

@@ -6,13 +6,13 @@ GPU less the reserve, and below the host's memory where the machine says how muc
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from samedevice.messages import Language, say
-from samedevice.planner._estimate import RESERVE, MemoryEstimate, capacity, training_memory
-from samedevice.planner._settings import ATTENTION, Full, Lora, Mode, Training
+from samedevice.messages import Bytes, Phrase, Several, Value
+from samedevice.planner._estimate import RESERVE, MemoryEstimate, Moment, capacity, training_memory
+from samedevice.planner._settings import ATTENTION, Full, Lora, Mode, Offload, Training
 from samedevice.planner._shape import TrainingShape
 
 if TYPE_CHECKING:
@@ -58,53 +58,84 @@ class LaunchPlan:
     attempts: tuple[Attempt, ...]
     """Everything that was estimated on the way, in order; the last one is the plan."""
 
-    def explain(self, language: Language = "en") -> tuple[str, str, str]:
+    def explain(self) -> tuple[Phrase, Phrase, Phrase]:
         """Why this way, in three sentences: what it is, what it needs, what did not fit before it."""
         training, estimate = self.training, self.estimate
-        what = say(
+        what = Phrase(
             "plan.what",
-            language,
-            way=describe(training, language),
+            way=describe(training),
             micro=training.micro_batch,
             accumulation=training.accumulation,
             ranks=estimate.ranks,
             batch=self.global_batch,
         )
-        key = "plan.needs" if self.fits else "plan.too-much"
-        moment = say(f"moment.{estimate.worst.name}", language)
-        host = say("plan.host", language, host=gib(estimate.host * estimate.ranks)) if estimate.host else ""
-        needs = say(key, language, peak=gib(estimate.peak), limit=gib(self.limit), moment=moment) + host
+        needs = Phrase(
+            "plan.needs" if self.fits else "plan.too-much",
+            peak=Bytes(estimate.peak, "GiB"),
+            limit=Bytes(self.limit, "GiB"),
+            moment=describe_moment(estimate.worst),
+            host=describe_host(estimate),
+        )
         before = [attempt for attempt in self.attempts[:-1] if not attempt.fits]
         if not before:
-            return what, needs, say("plan.first", language)
+            return what, needs, Phrase("plan.first")
         last = before[-1]
-        why = say(
+        why = Phrase(
             "plan.before",
-            language,
             number=len(before),
-            way=describe(last.training, language),
-            peak=gib(last.peak),
+            way=describe(last.training),
+            peak=Bytes(last.peak, "GiB"),
         )
         return what, needs, why
 
 
-def gib(nbytes: int) -> str:
-    """Bytes as people read them."""
-    return f"{nbytes / (1 << 30):.1f} GiB"
+_MODES: Mapping[Mode, str] = {
+    "single": "mode.single",
+    "ddp": "mode.ddp",
+    "fsdp": "mode.fsdp",
+    "hybrid": "mode.hybrid",
+    "zero1": "mode.zero1",
+    "zero2": "mode.zero2",
+    "zero3": "mode.zero3",
+}
+_OFFLOADS: Mapping[Offload, str] = {"optimizer": "offload.optimizer", "parameters": "offload.parameters"}
+_MOMENTS: Mapping[str, str] = {
+    "gather": "moment.gather",
+    "forward": "moment.forward",
+    "loss": "moment.loss",
+    "head": "moment.head",
+    "layer": "moment.layer",
+    "reduce": "moment.reduce",
+    "first": "moment.first",
+    "backward": "moment.backward",
+    "step": "moment.step",
+}
 
 
-def describe(training: Training, language: Language = "en") -> str:
+def describe(training: Training) -> Several:
     """A way of training in a few words."""
-    parts = [say(f"mode.{training.mode}", language)]
+    parts = [Phrase(_MODES[training.mode])]
     if isinstance(training.tuning, Lora):
         key = "plan.qlora" if training.tuning.quantized else "plan.lora"
-        parts.insert(0, say(key, language, rank=training.tuning.rank))
+        parts.insert(0, Phrase(key, rank=training.tuning.rank))
     if training.checkpointing:
-        parts.append(say("plan.checkpointing", language))
+        parts.append(Phrase("plan.checkpointing"))
     if training.offload != "none":
-        parts.append(say(f"offload.{training.offload}", language))
-    parts.append(say("plan.context", language, context=training.context))
-    return ", ".join(parts) if language == "en" else "，".join(parts)  # noqa: RUF001 # Chinese punctuation
+        parts.append(Phrase(_OFFLOADS[training.offload]))
+    parts.append(Phrase("plan.context", context=training.context))
+    return Several(tuple(parts), "clause")
+
+
+def describe_moment(moment: Moment) -> Phrase:
+    """When in a step it is."""
+    return Phrase(_MOMENTS[moment.name])
+
+
+def describe_host(estimate: MemoryEstimate) -> Value:
+    """What all ranks need of the host, where they need anything."""
+    if not estimate.host:
+        return ""
+    return Phrase("plan.host", host=Bytes(estimate.host * estimate.ranks, "GiB"))
 
 
 def largest_micro_batch(

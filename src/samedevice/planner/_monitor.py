@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-from samedevice.messages import Language, say
-from samedevice.planner._choose import gib
+from samedevice.messages import Bytes, Phrase, Value
 from samedevice.planner._estimate import MemoryEstimate
 
 
@@ -30,22 +29,19 @@ class Reading:
         """How far the prediction is from the peak, as a part of the peak; None without a prediction."""
         return None if self.predicted is None or not self.allocated else self.predicted / self.allocated - 1
 
-    def line(self, language: Language = "en") -> str:
+    @property
+    def phrase(self) -> Phrase:
         """The reading in one line."""
-        values = {
+        values: dict[str, Value] = {
             "step": self.step,
             "device": self.device,
-            "peak": _amount(self.allocated),
-            "reserved": _amount(self.reserved),
+            "peak": Bytes(self.allocated),
+            "reserved": Bytes(self.reserved),
         }
         if self.predicted is None or self.error is None:
-            return say("monitor.line", language, **values)
-        return say(
-            "monitor.compared",
-            language,
-            **values,
-            predicted=_amount(self.predicted),
-            error=f"{self.error:+.1%}",
+            return Phrase("monitor.line", **values)
+        return Phrase(
+            "monitor.compared", **values, predicted=Bytes(self.predicted), error=f"{self.error:+.1%}"
         )
 
 
@@ -75,10 +71,9 @@ class Monitor:
 
     def __init__(
         self,
-        predicted: MemoryEstimate | int | None = None,
-        every: int = 1,
-        write: Callable[[str], object] = print,
-        language: Language = "en",
+        predicted: MemoryEstimate | int | None,
+        every: int,
+        write: Callable[[Phrase], object],
     ) -> None:
         if every < 1:
             raise ValueError(f"every is at least 1, not {every}")
@@ -86,7 +81,6 @@ class Monitor:
         self._predicted = predicted.peak if isinstance(predicted, MemoryEstimate) else predicted
         self._every = every
         self._write = write
-        self._language = language
         self._steps = 0
 
     def __enter__(self) -> Self:
@@ -135,13 +129,8 @@ class Monitor:
                 reserved = torch.cuda.max_memory_reserved(index)
                 reading = Reading(self._steps, f"cuda:{index}", allocated, reserved, self._predicted)
                 self.readings.append(reading)
-                self._write(reading.line(self._language))
+                self._write(reading.phrase)
         self._reset()
-
-
-def _amount(count: int) -> str:
-    """GiB, or MiB where one digit behind the point would say nothing."""
-    return gib(count) if count >= 1 << 30 else f"{count / (1 << 20):.1f} MiB"
 
 
 def _devices() -> range:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from samedevice.report._pages import page_text, pages
 from samedevice.report._render import error_text, render, render_finding, worded_errors
-from samedevice.report._words import bytes_text, short_path
+from samedevice.report._words import short_path
 from samedevice.report.terminal import (
     Needs,
     TextRenderer,
@@ -22,7 +22,6 @@ __all__ = [
     "Needs",
     "TextRenderer",
     "assumed_text",
-    "bytes_text",
     "error_text",
     "finding_text",
     "open_console",

@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from samedevice.diagnosis import sentence_of_rule
 from samedevice.errors import SameDeviceError
 from samedevice.findings import Finding, Fix
-from samedevice.messages import SOURCE, Bytes, Language, Phrase, Several, Value, catalogue
-from samedevice.report._words import bytes_text
+from samedevice.messages import SOURCE, Language, Phrase, Several, Value, catalogue
 
 
 def render(value: Value, language: Language = SOURCE) -> str:
@@ -21,8 +20,6 @@ def render(value: Value, language: Language = SOURCE) -> str:
             )
         case Several(parts, joint):
             return _joined([render(part, language) for part in parts], joint, language)
-        case Bytes(count):
-            return bytes_text(count)
     return str(value)
 
 

@@ -1,4 +1,4 @@
-"""Small values as people read them: shapes, types, bytes, paths, and script text made harmless."""
+"""Small values as people read them: shapes, types, paths, and script text made harmless."""
 
 from __future__ import annotations
 
@@ -43,18 +43,6 @@ def typed_shape(operand: Operand) -> str:
     if not operand.dtype:
         return ""
     return f"{short_type(operand.dtype)}[{', '.join(map(str, operand.shape))}]"
-
-
-def bytes_text(count: int) -> str:
-    """Bytes in the binary unit that leaves at most four digits before the point."""
-    if count < 1024:
-        return f"{count} B"
-    value = float(count)
-    for unit in ("KiB", "MiB", "GiB"):
-        value /= 1024
-        if value < 1024:
-            return f"{value:.1f} {unit}"
-    return f"{value / 1024:.1f} TiB"
 
 
 def short_path(file: str) -> str:

@@ -19,9 +19,9 @@ from samedevice.device_rules import of_another_library
 from samedevice.diagnosis import UNDETERMINED, code_of, rule_named
 from samedevice.events import DeviceMemory, EventKind, Operand, Place
 from samedevice.findings import Confidence, Finding, Fix, Safety, Status
-from samedevice.messages import SOURCE, Language, Phrase, Several, Value, catalogue, short_operator
+from samedevice.messages import SOURCE, Bytes, Language, Phrase, Several, Value, catalogue, short_operator
 from samedevice.report._render import render, render_finding
-from samedevice.report._words import bytes_text, harmless, short_path, typed_shape
+from samedevice.report._words import harmless, short_path, typed_shape
 
 _UNLIMITED = 100_000
 _LABEL = 9
@@ -126,7 +126,7 @@ def print_finding(console: Console, finding: Finding[str | Phrase], language: La
     if any(operand.name != "?" for operand in finding.operands):
         _operands(console, finding.operands, language, finding.guilty)
     for device, held in finding.memory.items():
-        amounts = {"allocated": bytes_text(held.allocated), "total": bytes_text(held.total)}
+        amounts = {"allocated": Bytes(held.allocated), "total": Bytes(held.total)}
         _labelled(
             console, "label.held", Text(render(Phrase("held", device=device, **amounts), language)), language
         )
@@ -355,9 +355,9 @@ def _memory(console: Console, memory: Mapping[str, DeviceMemory], language: Lang
     rows = [
         [
             device,
-            bytes_text(ledger.peak_allocated),
-            bytes_text(ledger.peak_reserved),
-            bytes_text(ledger.total),
+            str(Bytes(ledger.peak_allocated)),
+            str(Bytes(ledger.peak_reserved)),
+            str(Bytes(ledger.total)),
         ]
         for device, ledger in memory.items()
     ]

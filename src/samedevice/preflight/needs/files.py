@@ -16,7 +16,7 @@ from typing import Any, get_args
 
 from samedevice.errors import UsageError
 from samedevice.machines import Machine
-from samedevice.messages import Language, say
+from samedevice.messages import Bytes, Language, said, say
 from samedevice.planner import (
     ATTENTION,
     Full,
@@ -29,7 +29,8 @@ from samedevice.planner import (
     capacity,
     choose_launch,
     describe,
-    gib,
+    describe_host,
+    describe_moment,
     largest_micro_batch,
     parted,
     training_memory,
@@ -146,8 +147,8 @@ def _chosen(wanted: Wanted, machine: Machine, language: Language) -> tuple[Train
     if wanted.mode is None:
         plan = choose_launch(shape, machine, basis, global_batch=wanted.batch, sharding=wanted.sharding)
         if not plan.fits:
-            raise UsageError(" ".join(plan.explain(language)))
-        return plan.training, plan.explain(language)
+            raise UsageError(" ".join(said(each, language) for each in plan.explain()))
+        return plan.training, tuple(said(each, language) for each in plan.explain())
     mode = next((each for each in MODES if each == wanted.mode), None)
     if mode is None:
         raise UsageError(say("preflight.mode", language, given=wanted.mode, known=", ".join(MODES)))
@@ -161,23 +162,19 @@ def _chosen(wanted: Wanted, machine: Machine, language: Language) -> tuple[Train
             estimate = training_memory(shape, machine, training)
             batch = micro * steps * ranks
             values = {
-                "way": describe(training, language),
+                "way": describe(training),
                 "micro": training.micro_batch,
                 "accumulation": steps,
                 "ranks": ranks,
                 "batch": batch,
             }
-            host = say("plan.host", language, host=gib(estimate.host * ranks)) if estimate.host else ""
-            moment = say(f"moment.{estimate.worst.name}", language)
-            needs = (
-                say(
-                    "plan.needs",
-                    language,
-                    peak=gib(estimate.peak),
-                    limit=gib(capacity(machine)),
-                    moment=moment,
-                )
-                + host
+            needs = say(
+                "plan.needs",
+                language,
+                peak=Bytes(estimate.peak, "GiB"),
+                limit=Bytes(capacity(machine), "GiB"),
+                moment=describe_moment(estimate.worst),
+                host=describe_host(estimate),
             )
             return training, (
                 say("plan.what", language, **values),

@@ -13,7 +13,7 @@ from typing import Any
 
 from samedevice.errors import UsageError
 from samedevice.machines import Machine
-from samedevice.messages import Language, say
+from samedevice.messages import Bytes, Language, said, say
 from samedevice.planner import (
     Full,
     Lora,
@@ -28,7 +28,6 @@ from samedevice.planner import (
     configuration,
     describe,
     estimated_type,
-    gib,
     largest_micro_batch,
     training_memory,
 )
@@ -134,7 +133,7 @@ class LaunchMemory:
         if self.shape is None or not columns:
             return ""
         training = columns[0].estimate.training
-        way = describe(replace(training, checkpointing=False, offload="none"), language)
+        way = describe(replace(training, checkpointing=False, offload="none"))
         return say(
             "needs.headline",
             language,
@@ -162,10 +161,10 @@ class LaunchMemory:
         )
         for part in PARTS:
             rows.append(
-                [say(f"part.{part}", language), *(gib(getattr(way.estimate.worst, part)) for way in columns)]
+                [say(f"part.{part}", language), *(_gib(getattr(way.estimate.worst, part)) for way in columns)]
             )
-        rows.append([say("needs.peak", language), *(gib(way.estimate.peak) for way in columns)])
-        rows.append([say("needs.total", language), *(gib(self.total) for _ in columns)])
+        rows.append([say("needs.peak", language), *(_gib(way.estimate.peak) for way in columns)])
+        rows.append([say("needs.total", language), *(_gib(self.total) for _ in columns)])
         rows.append([say("needs.largest", language), *(str(way.largest) for way in columns)])
         return rows
 
@@ -232,18 +231,23 @@ def _estimated(
         share = -(-wanted.batch // ranks)
         asked = replace(basis, mode=mode, chosen_ranks=ranks, accumulation=2 if share > 1 else 1)
         ways = tuple(_way(shape, machine, replace(asked, checkpointing=again)) for again in (False, True))
-        plain, again = (gib(way.estimate.peak) for way in ways)
+        plain, again = (_gib(way.estimate.peak) for way in ways)
         if not any(way.largest for way in ways):
-            way = describe(asked, language)
-            notes.append(say("needs.no-fit", language, way=way, peak=plain, again=again, limit=gib(limit)))
+            way = describe(asked)
+            notes.append(say("needs.no-fit", language, way=way, peak=plain, again=again, limit=_gib(limit)))
         elif not ways[0].largest:
-            notes.append(say("needs.only-checkpointing", language, peak=plain, limit=gib(limit)))
+            notes.append(say("needs.only-checkpointing", language, peak=plain, limit=_gib(limit)))
     if any(way.largest for way in ways):
         return LaunchMemory(tuple(notes), shape, ways, total=total, limit=limit)
     sharding = "deepspeed" if mode is not None and mode.startswith("zero") else wanted.sharding
     plan = choose_launch(shape, machine, basis, global_batch=wanted.batch, sharding=sharding)
     chosen = Way(plan.estimate, largest_micro_batch(shape, machine, plan.training))
-    return LaunchMemory(tuple(notes), shape, ways, chosen, plan.explain(language), total, limit)
+    why = tuple(said(each, language) for each in plan.explain())
+    return LaunchMemory(tuple(notes), shape, ways, chosen, why, total, limit)
+
+
+def _gib(count: int) -> str:
+    return str(Bytes(count, "GiB"))
 
 
 def _way(shape: TrainingShape, machine: Machine, training: Training) -> Way:
