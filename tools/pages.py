@@ -1,7 +1,7 @@
-"""Write the pages of the rules into `docs/rules/`, or check that they are up to date.
+"""Write the pages of the rules, which are in their files, as Markdown: for a site, or to read them offline.
 
-python -m tools.pages            # write
-python -m tools.pages --check    # exit status 1 when a page is stale, missing or left over
+python -m tools.pages            # into docs/rules, which is not kept in the repository
+python -m tools.pages FOLDER
 """
 
 from __future__ import annotations
@@ -15,30 +15,15 @@ from samedevice.report import pages
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "rules"
 
 
-def stale(folder: Path = FOLDER) -> list[str]:
-    """Names of pages that differ from what the rules say, are missing, or belong to no rule."""
-    wanted = pages()
-    there = {path.name: path.read_text("utf-8") for path in folder.glob("*.md")} if folder.is_dir() else {}
-    return sorted(name for name in wanted.keys() | there.keys() if wanted.get(name) != there.get(name))
-
-
 def main(arguments: list[str] | None = None) -> int:
-    """Write or check the pages."""
+    """Write the pages."""
     parser = argparse.ArgumentParser(prog="python -m tools.pages", description=main.__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing, tell what is stale")
-    if parser.parse_args(arguments).check:
-        names = stale()
-        print(*[f"stale: docs/rules/{name}" for name in names], sep="\n" if names else "")
-        return 1 if names else 0
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    for name in stale():
-        content = pages().get(name)
-        path = FOLDER / name
-        if content is None:
-            path.unlink()
-        else:
-            path.write_text(content, "utf-8")
-        print(f"docs/rules/{name}")
+    parser.add_argument("folder", nargs="?", type=Path, default=FOLDER)
+    folder: Path = parser.parse_args(arguments).folder
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in pages().items():
+        (folder / name).write_text(content, "utf-8")
+    print(f"{len(pages())} pages in {folder}")
     return 0
 
 

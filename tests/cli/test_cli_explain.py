@@ -105,7 +105,7 @@ def test_wrong_usage(tmp_path):
     done = explain("nowhere.txt", folder=tmp_path)
     assert (done.returncode, done.stdout) == (2, b"")
     assert b"nowhere.txt" in done.stderr
-    assert explain("--lang", "fr", stdin=TEXT).returncode == 2
+    assert explain("--lang", "none", stdin=TEXT).returncode == 2
     assert explain(str(tmp_path)).returncode == 2
 
 

@@ -111,7 +111,7 @@ def test_wrong_usage_is_told_before_the_run(shell, args, text):
 
 
 @pytest.mark.parametrize(
-    "args", [["--no-such-option", "fine.py"], ["--lang", "fr", "fine.py"], ["-m"], ["--machine"]]
+    "args", [["--no-such-option", "fine.py"], ["--lang", "none", "fine.py"], ["-m"], ["--machine"]]
 )
 def test_unknown_options(shell, args):
     shell.write("fine.py", "print('ran')")

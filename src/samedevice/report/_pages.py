@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from samedevice.diagnosis import CAUSES, CODES, REFUSALS, RULES, Rule
-from samedevice.messages import SOURCE, Language, Phrase, languages
+from samedevice.messages import SOURCE, Language, Phrase, catalogue, languages
 from samedevice.report._render import render
 
 
@@ -54,7 +54,7 @@ def _documented(rule: Rule) -> str:
     """A page with its summary in the other languages at its end."""
     others = "".join(
         f"\n## {render(Phrase('language'), language)}\n\n{_summary(rule, language)}\n"
-        for language in languages()
+        for language in _languages_of(rule)
         if language != SOURCE
     )
     return f"{page_text(rule)}{others}"
@@ -65,6 +65,15 @@ def _summary(rule: Rule, language: Language) -> str:
     return render(Phrase("page-summary", **parts), language)
 
 
+def _languages_of(rule: Rule) -> list[Language]:
+    """Those that the rule's file has, or a catalogue has for it."""
+    return [
+        language
+        for language in languages()
+        if language in rule.title or f"rules.{rule.name}.title" in catalogue(language)
+    ]
+
+
 def _row(rule: Rule) -> str:
-    titles = "; ".join(render(rule.phrase("title"), language) for language in languages())
+    titles = "; ".join(render(rule.phrase("title"), language) for language in _languages_of(rule))
     return f"| [{rule.code}]({rule.code}.md) | {rule.name} | {titles} |"

@@ -56,8 +56,10 @@ _TEXTS = ("title", "notes", "reasons", "cure", "fixes")
 
 def _sentence(key: str, language: Language) -> str:
     """A catalogue may have the sentences of a rule, too; else the rule's own file has them."""
-    found = catalogue(language).get(key)
-    return sentence_of_rule(key, language) if found is None and key.startswith("rules.") else found or ""
+    sentences = catalogue(language)
+    if key.startswith("rules.") and key not in sentences:
+        return sentence_of_rule(key, language)
+    return sentences[key]
 
 
 def _joined(parts: list[str], joint: str, language: Language) -> str:
