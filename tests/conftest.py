@@ -4,7 +4,27 @@ from __future__ import annotations
 
 import signal
 
+import pytest
+
+from tests.virtual import machine as machine_of
+
 # Tests interrupt the programs that they start. A suite that a shell started in the background would hand down
 # that Ctrl-C is ignored.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture
+def machine(request):
+    """The virtual machine that a test is in: two GPUs, and what CUDA refuses raises.
+
+    The marker `virtual` asks for another, as `virtual("3x24GB", on_mismatch="record")`; with
+    `finds_nothing=True` it must end without events.
+    """
+    asked = request.node.get_closest_marker("virtual")
+    options = dict(asked.kwargs) if asked else {}
+    finds_nothing = options.pop("finds_nothing", False)
+    with machine_of(*(asked.args if asked else ()), **{"on_mismatch": "raise", **options}) as entered:
+        yield entered
+    if finds_nothing:
+        assert entered.events == []

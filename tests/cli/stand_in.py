@@ -63,12 +63,12 @@ def see(kind=EventKind.MISMATCH, code="y = a + b", message="Expected all tensors
     frame = sys._getframe(1)
     place = Place(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name, code)
     operands = (
-        Operand("self", "cuda:0", (2, 3), "torch.float32", made=place),
+        Operand("self", "cuda:0", (2, 3), "float32", made=place),
         Operand(
             "other",
             "cuda:1",
             (3,),
-            "torch.bfloat16",
+            "bfloat16",
             made=place,
             moved=Place(place.file, 1, "<module>", "b.to(1)"),
         ),

@@ -14,6 +14,7 @@ from samedevice.events import EventKind
 from samedevice.machines import parse_machine
 from samedevice.report import render_finding
 from samedevice.runtime import VirtualMachine
+from tests.virtual import machine
 
 JIT = """
 class JITFunction:
@@ -66,10 +67,6 @@ def triton(tmp_path, monkeypatch):
 
 def add_kernel(x, y, n):
     raise AssertionError("never called")
-
-
-def machine(on_mismatch="record"):
-    return VirtualMachine(parse_machine("2x24GB"), on_mismatch=on_mismatch)
 
 
 def test_a_launch_on_the_current_device_of_tensors_elsewhere(triton):

@@ -26,11 +26,11 @@ def event(
 
 
 def weight(device="cuda:7", name="weight", parameter="model.embed_tokens.weight", **more):
-    return Operand(name, device, (10, 4), "torch.float32", parameter=parameter, role="parameter", **more)
+    return Operand(name, device, (10, 4), "float32", parameter=parameter, role="parameter", **more)
 
 
 def tensor(name="indices", device="cuda:0", **more):
-    return Operand(name, device, (2,), "torch.int64", **more)
+    return Operand(name, device, (2,), "int64", **more)
 
 
 def test_codes_are_unique_and_found():

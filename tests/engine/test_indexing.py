@@ -7,15 +7,7 @@ import warnings
 import pytest
 import torch
 
-from samedevice.machines import parse_machine
-from samedevice.runtime import VirtualMachine
-
-
-@pytest.fixture
-def machine():
-    with VirtualMachine(parse_machine("2xA100-80G"), on_mismatch="raise") as entered:
-        yield entered
-    assert entered.events == []
+pytestmark = pytest.mark.virtual("2xA100-80G", finds_nothing=True)
 
 
 @pytest.mark.parametrize("size", [(1,), (6,), (4, 4), (5, 3)])

@@ -12,12 +12,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from samedevice.machines import parse_machine
-from samedevice.runtime import VirtualMachine
-
-
-def machine(spec: str = "2x24GB", on_mismatch: str = "record") -> VirtualMachine:
-    return VirtualMachine(parse_machine(spec), on_mismatch=on_mismatch)  # type: ignore[arg-type]
+from tests.virtual import machine
 
 
 @pytest.mark.parametrize("which", ["key", "value", "query"])

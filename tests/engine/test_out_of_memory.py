@@ -12,13 +12,9 @@ from samedevice.events import EventKind
 from samedevice.machines import parse_machine
 from samedevice.runtime import VirtualMachine
 
+pytestmark = pytest.mark.virtual(on_mismatch="record")
+
 GiB = 1 << 30
-
-
-@pytest.fixture
-def machine():
-    with VirtualMachine(parse_machine("2x24GB")) as entered:
-        yield entered
 
 
 def total(machine):

@@ -14,15 +14,10 @@ from samedevice.machines import parse_machine
 from samedevice.runtime import VirtualMachine
 from samedevice.runtime.state.memory import ASSUMED_FLOAT, VALUE_LIMIT, memory_of
 
+pytestmark = pytest.mark.virtual("2xA100-80G", on_mismatch="record", finds_nothing=True)
+
 LARGE = VALUE_LIMIT // 4 + 1
 """Elements of four bytes that are too many to hold values."""
-
-
-@pytest.fixture
-def machine():
-    with VirtualMachine(parse_machine("2xA100-80G"), on_mismatch="record") as entered:
-        yield entered
-    assert entered.events == []
 
 
 def known(tensor):

@@ -17,6 +17,8 @@ from samedevice.errors import UsageError
 transformers = pytest.importorskip("transformers")
 accelerate = pytest.importorskip("accelerate")
 
+pytestmark = [pytest.mark.virtual("3x24GB"), pytest.mark.usefixtures("machine")]
+
 
 class Eyes(nn.Module):
     """Ids, pixels and labels belong to three devices."""
@@ -30,12 +32,6 @@ class Eyes(nn.Module):
 
     def get_output_embeddings(self):
         return self.lm_head
-
-
-@pytest.fixture(autouse=True)
-def machine():
-    with sd.machine("3x24GB") as entered:
-        yield entered
 
 
 @pytest.fixture

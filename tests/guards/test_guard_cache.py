@@ -12,6 +12,8 @@ import samedevice as sd
 
 transformers = pytest.importorskip("transformers")
 
+pytestmark = pytest.mark.usefixtures("machine")
+
 
 class Attention(nn.Module):
     """The protocol of an old block: a pair goes in, a longer pair comes out."""
@@ -38,9 +40,9 @@ def llama():
 
 
 @pytest.fixture(autouse=True)
-def machine():
-    with sd.machine("2x24GB") as entered, torch.no_grad():
-        yield entered
+def without_gradients(machine):
+    with torch.no_grad():
+        yield
 
 
 def serve_pair(block, home):

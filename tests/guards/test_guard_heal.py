@@ -16,11 +16,7 @@ from samedevice.guards._heal import QUIET_CALLS
 transformers = pytest.importorskip("transformers")
 accelerate = pytest.importorskip("accelerate")
 
-
-@pytest.fixture(autouse=True)
-def machine():
-    with sd.machine("2x24GB") as entered:
-        yield entered
+pytestmark = pytest.mark.usefixtures("machine")
 
 
 def qwen(tied=True):

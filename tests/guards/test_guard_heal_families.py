@@ -13,13 +13,9 @@ from samedevice.errors import UsageError
 
 transformers = pytest.importorskip("transformers")
 accelerate = pytest.importorskip("accelerate")
+
+pytestmark = pytest.mark.usefixtures("machine")
 GPU, OTHER = "cuda:0", "cuda:1"
-
-
-@pytest.fixture(autouse=True)
-def machine():
-    with sd.machine("2x24GB") as entered:
-        yield entered
 
 
 TINY = {

@@ -16,13 +16,9 @@ from samedevice.guards import _lent
 from samedevice.guards._heal import QUIET_CALLS
 from samedevice.guards._operators import operator_of
 
+pytestmark = pytest.mark.usefixtures("machine")
+
 GPU, OTHER = "cuda:0", "cuda:1"
-
-
-@pytest.fixture(autouse=True)
-def machine():
-    with sd.machine("2x24GB") as entered:
-        yield entered
 
 
 def made(kind, *args):

@@ -16,12 +16,6 @@ from samedevice import integrations
 GPU, OTHER = "cuda:0", "cuda:1"
 
 
-@pytest.fixture
-def machine():
-    with sd.machine("2x24GB") as entered:
-        yield entered
-
-
 class Classifier(nn.Module):
     """Meets a helper on the host."""
 

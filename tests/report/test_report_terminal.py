@@ -40,7 +40,7 @@ def finding(**changes):
                 "weight",
                 "cuda:7",
                 (151936, 1024),
-                "torch.bfloat16",
+                "bfloat16",
                 parameter="model.embed_tokens.weight",
                 made=Place(f"{SITE}/transformers/modeling_utils.py", 5, "f"),
                 role="parameter",
@@ -50,7 +50,7 @@ def finding(**changes):
                 "indices",
                 "cuda:0",
                 (),
-                "torch.int64",
+                "int64",
                 moved=Place("/elsewhere/chat.py", 31, "<module>", "ids.cuda()"),
             ),
         ),
@@ -183,17 +183,14 @@ def test_summary_names_the_machine_of_a_file():
 
 def test_small_words(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    assert [
-        short_type(name)
-        for name in ("torch.float32", "torch.bool", "bfloat16", "torch.int64", "torch.float8_e4m3fn")
-    ] == [
+    assert [short_type(name) for name in ("float32", "bool", "bfloat16", "int64", "float8_e4m3fn")] == [
         "f32",
         "bool",
         "bf16",
         "i64",
         "float8_e4m3fn",
     ]
-    assert typed_shape(Operand("x", "cpu", (2, 3), "torch.uint8")) == "u8[2, 3]"
+    assert typed_shape(Operand("x", "cpu", (2, 3), "uint8")) == "u8[2, 3]"
     assert [str(Bytes(count)) for count in (0, 1023, 1024, 5 << 20, 24 << 30, 3 << 40)] == [
         "0 B",
         "1023 B",

@@ -9,14 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from samedevice.machines import parse_machine
-from samedevice.runtime import VirtualMachine
-
-
-@pytest.fixture(autouse=True)
-def machine():
-    with VirtualMachine(parse_machine("2x24GB"), on_mismatch="raise") as entered:
-        yield entered
+pytestmark = pytest.mark.usefixtures("machine")
 
 
 def test_a_compiled_module_is_wrapped():

@@ -8,12 +8,11 @@ import pytest
 import torch
 from torch import nn
 
-from samedevice.machines import parse_machine
-from samedevice.runtime import VirtualMachine
-
 accelerate = pytest.importorskip("accelerate")
 hooks = pytest.importorskip("accelerate.hooks")
 accelerate_utils = pytest.importorskip("accelerate.utils")
+
+pytestmark = pytest.mark.usefixtures("machine")
 
 HOST, FIRST, SECOND = torch.device("cpu"), torch.device("cuda", 0), torch.device("cuda", 1)
 
@@ -46,10 +45,8 @@ class Tied(nn.Module):
 
 
 @pytest.fixture(autouse=True)
-def machine():
+def seed():
     torch.manual_seed(0)
-    with VirtualMachine(parse_machine("2x24GB"), on_mismatch="raise") as entered:
-        yield entered
 
 
 def blocks() -> tuple[nn.Module, torch.Tensor, torch.Tensor]:

@@ -13,16 +13,9 @@ import pytest
 import torch
 from torch import nn
 
-from samedevice.machines import parse_machine
-from samedevice.runtime import VirtualMachine
+pytestmark = pytest.mark.usefixtures("machine")
 
 FIRST, SECOND = torch.device("cuda", 0), torch.device("cuda", 1)
-
-
-@pytest.fixture(autouse=True)
-def machine():
-    with VirtualMachine(parse_machine("2x24GB"), on_mismatch="raise") as entered:
-        yield entered
 
 
 def test_moves_keep_the_parameter_and_its_ties():

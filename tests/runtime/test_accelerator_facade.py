@@ -5,14 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from samedevice.machines import parse_machine
-from samedevice.runtime import VirtualMachine
-
-
-@pytest.fixture(autouse=True)
-def machine():
-    with VirtualMachine(parse_machine("3x24GB"), on_mismatch="raise") as entered:
-        yield entered
+pytestmark = [pytest.mark.virtual("3x24GB"), pytest.mark.usefixtures("machine")]
 
 
 def test_cuda_is_the_accelerator():

@@ -18,14 +18,10 @@ from samedevice.machines import parse_machine
 from samedevice.runtime import VirtualMachine
 from samedevice.runtime.kernels.attention_choice import Attention, Kernel, choose
 
+pytestmark = pytest.mark.virtual(on_mismatch="record")
+
 HALF, BRAIN, SINGLE, DOUBLE = torch.float16, torch.bfloat16, torch.float32, torch.float64
 AMPERE, ADA, HOPPER, TURING, VOLTA, PASCAL = (8, 0), (8, 9), (9, 0), (7, 5), (7, 0), (6, 1)
-
-
-@pytest.fixture
-def machine():
-    with VirtualMachine(parse_machine("2x24GB")) as entered:
-        yield entered
 
 
 def asked(

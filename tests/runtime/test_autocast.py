@@ -15,14 +15,10 @@ from samedevice.machines import parse_machine
 from samedevice.runtime import VirtualMachine
 from samedevice.runtime.kernels.autocast_table import APPENDED, POLICIES, Policy
 
+pytestmark = pytest.mark.usefixtures("machine")
+
 HEADER = Path(torch.__file__).parent / "include/ATen/autocast_mode.h"
 LOWER = [torch.float16, torch.bfloat16]
-
-
-@pytest.fixture(autouse=True)
-def machine():
-    with VirtualMachine(parse_machine("2x24GB"), on_mismatch="raise") as entered:
-        yield entered
 
 
 def gpu(*size, dtype=torch.float32, grad=False):

@@ -6,14 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from samedevice.machines import parse_machine
-from samedevice.runtime import VirtualMachine
-
-
-@pytest.fixture(autouse=True)
-def machine():
-    with VirtualMachine(parse_machine("1x24GB"), on_mismatch="raise") as entered:
-        yield entered
+pytestmark = [pytest.mark.virtual("1x24GB"), pytest.mark.usefixtures("machine")]
 
 
 @pytest.mark.parametrize("shape", [(6, 4), (6, 4, 5), (6, 4, 3, 2), (2, 4, 3, 2, 2)])

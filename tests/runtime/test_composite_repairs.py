@@ -5,16 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from samedevice.machines import parse_machine
-from samedevice.runtime import VirtualMachine
+pytestmark = pytest.mark.virtual(on_mismatch="record")
 
 GPU = "cuda:0"
-
-
-@pytest.fixture
-def machine():
-    with VirtualMachine(parse_machine("2x24GB")) as entered:
-        yield entered
 
 
 @pytest.mark.parametrize("inference", [False, True])

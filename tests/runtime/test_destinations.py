@@ -7,19 +7,12 @@ from __future__ import annotations
 import pytest
 import torch
 
-from samedevice.machines import parse_machine
-from samedevice.runtime import VirtualMachine
+pytestmark = pytest.mark.virtual(on_mismatch="record")
 
 GPU, OTHER = "cuda:0", "cuda:1"
 PLACES = ("cpu", OTHER)
 LARGE = 600 * 600
 """Elements of a tensor that is too large to have values."""
-
-
-@pytest.fixture
-def machine():
-    with VirtualMachine(parse_machine("2x24GB")) as entered:
-        yield entered
 
 
 def unknown(size=LARGE):

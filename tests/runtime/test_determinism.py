@@ -10,16 +10,13 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from samedevice.machines import parse_machine
-from samedevice.runtime import VirtualMachine
+pytestmark = [pytest.mark.virtual("1x24GB", finds_nothing=True), pytest.mark.usefixtures("machine")]
 
 
 @pytest.fixture(autouse=True)
-def machine():
-    with VirtualMachine(parse_machine("1x24GB"), on_mismatch="raise") as entered:
-        yield entered
-        torch.use_deterministic_algorithms(False)
-    assert entered.events == []
+def as_it_was(machine):
+    yield
+    torch.use_deterministic_algorithms(False)
 
 
 def backward(forward):

@@ -12,11 +12,7 @@ from samedevice.errors import UnsupportedFeatureError
 from samedevice.machines import parse_machine
 from samedevice.runtime import VirtualMachine
 
-
-@pytest.fixture
-def machine():
-    with VirtualMachine(parse_machine("2x24GB")) as entered:
-        yield entered
+pytestmark = pytest.mark.virtual(on_mismatch="record")
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,6 @@ import pytest
 import torch
 
 from samedevice.events import EventKind
-from samedevice.machines import parse_machine
-from samedevice.runtime import VirtualMachine
 
 FACTORIES = {
     "arange": lambda **how: torch.arange(3, **how),
@@ -40,13 +38,14 @@ UNDEFINED = {"empty", "empty_permuted", "empty_strided"}
 
 
 @pytest.fixture(autouse=True)
-def machine():
+def as_it_was(machine):
+    """Only generators are found, and the default type is put back."""
     dtype = torch.get_default_dtype()
-    with VirtualMachine(parse_machine("2x24GB"), on_mismatch="raise") as entered, warnings.catch_warnings():
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # `torch.range` and `torch.set_default_tensor_type` are deprecated
-        yield entered
+        yield
         torch.set_default_dtype(dtype)
-    assert not [event for event in entered.events if event.kind is not EventKind.GENERATOR]
+    assert not [event for event in machine.events if event.kind is not EventKind.GENERATOR]
 
 
 @pytest.mark.parametrize("name", FACTORIES)

@@ -13,14 +13,10 @@ from samedevice.machines import parse_machine
 from samedevice.runtime import VirtualMachine
 from samedevice.runtime.state import generator_device
 
+pytestmark = [pytest.mark.virtual("3x24GB"), pytest.mark.usefixtures("machine")]
+
 RealGenerator = torch.Generator
 EARLY = torch.Generator()
-
-
-@pytest.fixture(autouse=True)
-def machine():
-    with VirtualMachine(parse_machine("3x24GB"), on_mismatch="raise") as entered:
-        yield entered
 
 
 def test_a_generator_is_a_generator():

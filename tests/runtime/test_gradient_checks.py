@@ -13,15 +13,11 @@ from samedevice.machines import parse_machine
 from samedevice.runtime import VirtualMachine
 from samedevice.runtime.engine.crossing import Passing
 
+pytestmark = pytest.mark.virtual(on_mismatch="record")
+
 GPU, OTHER = "cuda:0", "cuda:1"
 LARGE = 600 * 600
 """Elements of a tensor that is too large to have values."""
-
-
-@pytest.fixture
-def machine():
-    with VirtualMachine(parse_machine("2x24GB")) as entered:
-        yield entered
 
 
 def moving(target, back=None):

@@ -8,14 +8,6 @@ import pytest
 import torch
 
 from samedevice.errors import UnsupportedFeatureError
-from samedevice.machines import parse_machine
-from samedevice.runtime import VirtualMachine
-
-
-@pytest.fixture
-def machine():
-    with VirtualMachine(parse_machine("2x24GB"), on_mismatch="raise") as entered:
-        yield entered
 
 
 def captured(function):

@@ -9,19 +9,10 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
-from samedevice.machines import parse_machine
-from samedevice.runtime import VirtualMachine
-
 pytestmark = [
     pytest.mark.usefixtures("machine"),
     pytest.mark.filterwarnings("ignore:.*pin_memory_device:UserWarning"),
 ]
-
-
-@pytest.fixture
-def machine():
-    with VirtualMachine(parse_machine("2x24GB"), on_mismatch="raise") as entered:
-        yield entered
 
 
 class Numbers(Dataset):

@@ -10,14 +10,8 @@ from torch import nn
 from torch.cuda import comm, nccl
 
 from samedevice.errors import UnsupportedFeatureError
-from samedevice.machines import parse_machine
-from samedevice.runtime import VirtualMachine
 
-
-@pytest.fixture(autouse=True)
-def machine():
-    with VirtualMachine(parse_machine("3x24GB"), on_mismatch="raise") as entered:
-        yield entered
+pytestmark = [pytest.mark.virtual("3x24GB"), pytest.mark.usefixtures("machine")]
 
 
 def small_model():

@@ -5,16 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from samedevice.machines import parse_machine
-from samedevice.runtime import VirtualMachine
 from samedevice.runtime.state.memory import VALUE_LIMIT
 
-
-@pytest.fixture(autouse=True)
-def machine():
-    with VirtualMachine(parse_machine("2x24GB"), on_mismatch="raise") as entered:
-        yield entered
-    assert entered.events == []
+pytestmark = [pytest.mark.virtual(finds_nothing=True), pytest.mark.usefixtures("machine")]
 
 
 class Subclass(torch.Tensor):

@@ -12,15 +12,11 @@ from torch.nn.utils.rnn import pack_padded_sequence, pack_sequence, pad_packed_s
 from samedevice.machines import parse_machine
 from samedevice.runtime import VirtualMachine
 
+pytestmark = pytest.mark.virtual(on_mismatch="record")
+
 GPU, OTHER = "cuda:0", "cuda:1"
 TEXT = "Input and {0} tensors are not at the same device, found input tensor at {1} and {0} tensor at {2}"
 NETWORKS = [torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN]
-
-
-@pytest.fixture
-def machine():
-    with VirtualMachine(parse_machine("2x24GB")) as entered:
-        yield entered
 
 
 def states(network, device):

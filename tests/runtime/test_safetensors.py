@@ -22,12 +22,6 @@ pytestmark = pytest.mark.usefixtures("machine")
 
 
 @pytest.fixture
-def machine():
-    with VirtualMachine(parse_machine("2x24GB"), on_mismatch="raise") as entered:
-        yield entered
-
-
-@pytest.fixture
 def file(tmp_path):
     path = tmp_path / "x.safetensors"
     library.save_file(

@@ -27,12 +27,6 @@ MEBIBYTE = 1 << 20
 
 
 @pytest.fixture
-def machine():
-    with VirtualMachine(parse_machine("2x24GB"), on_mismatch="raise") as entered:
-        yield entered
-
-
-@pytest.fixture
 def three_gpu_file(tmp_path):
     path = tmp_path / "three.pt"
     with VirtualMachine(parse_machine("4x24GB")):

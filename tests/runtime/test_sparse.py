@@ -10,17 +10,9 @@ import torch.nn.functional as F
 from torch import nn
 
 from samedevice.errors import UnsupportedFeatureError
-from samedevice.machines import parse_machine
-from samedevice.runtime import VirtualMachine
 
-pytestmark = pytest.mark.filterwarnings("ignore:Sparse")
+pytestmark = [pytest.mark.filterwarnings("ignore:Sparse"), pytest.mark.virtual(on_mismatch="record")]
 GPU = torch.device("cuda:1")
-
-
-@pytest.fixture
-def machine():
-    with VirtualMachine(parse_machine("2x24GB")) as entered:
-        yield entered
 
 
 def adjacency(device, values=(2.0, 3.0, 4.0)):

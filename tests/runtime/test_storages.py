@@ -18,12 +18,6 @@ MEBIBYTE = 1 << 20
 pytestmark = pytest.mark.usefixtures("machine")
 
 
-@pytest.fixture
-def machine():
-    with VirtualMachine(parse_machine("2x24GB"), on_mismatch="raise") as entered:
-        yield entered
-
-
 def gpu(*values):
     return torch.tensor(values, device="cuda:1")
 

@@ -12,14 +12,10 @@ from samedevice.errors import UnsupportedFeatureError
 from samedevice.machines import parse_machine
 from samedevice.runtime import VirtualMachine
 
+pytestmark = pytest.mark.usefixtures("machine")
+
 RealStream = torch.Stream
 EarlyStream, EarlyEvent = torch.cuda.Stream, torch.cuda.Event
-
-
-@pytest.fixture(autouse=True)
-def machine():
-    with VirtualMachine(parse_machine("2x24GB"), on_mismatch="raise") as entered:
-        yield entered
 
 
 def test_a_stream_is_a_torch_stream():

@@ -7,14 +7,7 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
-from samedevice.machines import parse_machine
-from samedevice.runtime import VirtualMachine
-
-
-@pytest.fixture(autouse=True)
-def machine():
-    with VirtualMachine(parse_machine("2x24GB"), on_mismatch="raise") as entered:
-        yield entered
+pytestmark = pytest.mark.usefixtures("machine")
 
 
 class Telling(torch.Tensor):

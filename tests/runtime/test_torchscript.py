@@ -10,14 +10,9 @@ from samedevice.errors import UnsupportedFeatureError
 from samedevice.machines import parse_machine
 from samedevice.runtime import VirtualMachine
 
+pytestmark = pytest.mark.virtual(on_mismatch="record", finds_nothing=True)
+
 GPU = torch.device("cuda:1")
-
-
-@pytest.fixture
-def machine():
-    with VirtualMachine(parse_machine("2x24GB")) as entered:
-        yield entered
-        assert not entered.events
 
 
 class Steps(nn.Module):

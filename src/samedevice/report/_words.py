@@ -33,9 +33,8 @@ _INSTALLED = ("site-packages", "dist-packages")
 
 
 def short_type(dtype: str) -> str:
-    """`torch.float32` is `f32`; a type without a short form keeps its name."""
-    name = dtype.removeprefix("torch.")
-    return _SHORT_TYPES.get(name, name)
+    """`float32` is `f32`; a type without a short form keeps its name."""
+    return _SHORT_TYPES.get(dtype, dtype)
 
 
 def typed_shape(operand: Operand) -> str:
