@@ -70,7 +70,7 @@ def add_kernel(x, y, n):
 
 
 def test_a_launch_on_the_current_device_of_tensors_elsewhere(triton):
-    with machine("raise") as entered:
+    with machine(on_mismatch="raise") as entered:
         from triton.runtime.jit import JITFunction
 
         x = torch.ones(8, device="cuda:1")
@@ -86,7 +86,7 @@ def test_a_launch_on_the_current_device_of_tensors_elsewhere(triton):
 
 
 def test_a_host_tensor_is_refused_as_triton_does(triton):
-    with machine("raise") as entered:
+    with machine(on_mismatch="raise") as entered:
         from triton.runtime.jit import JITFunction
 
         with pytest.raises(
@@ -123,7 +123,7 @@ def test_an_operator_of_another_library():
     library.define("both(Tensor a, Tensor b) -> Tensor")
     library.impl("both", lambda a, b: a + b.sum(), "CPU")
     library.impl("both", lambda a, b: torch.empty_like(a), "Meta")
-    with machine("raise") as entered:
+    with machine(on_mismatch="raise") as entered:
         found = torch.ops.samedevice_test_rules.both(
             torch.ones(3, device="cuda:0"), torch.ones(3, device="cuda:1")
         )
