@@ -53,7 +53,7 @@ def test_names_are_told_apart():
     assert len({launcher.name for launcher in LAUNCHERS}) == len(LAUNCHERS)
     spelled = [words for launcher in LAUNCHERS for words in launcher.commands]
     assert len(set(spelled)) == len(spelled)
-    assert STARTED == ("torchrun", "accelerate", "deepspeed")
+    assert {"torchrun", "accelerate", "deepspeed"} <= set(STARTED)
 
 
 @pytest.mark.parametrize(

@@ -191,9 +191,9 @@ def test_low_memory_is_refused_by_old_releases_only(codes, monkeypatch):
         'kept = HfDeepSpeedConfig({"zero_optimization": {"stage": 3}})\n'
         'AutoModelForCausalLM.from_pretrained("m", low_cpu_mem_usage=True)'
     )
-    monkeypatch.setattr("samedevice.preflight.verdict.refusals.version", lambda name: "4.51.0")
+    monkeypatch.setattr("samedevice.preflight.verdict.program.version", lambda name: "4.51.0")
     assert codes(source, launcher="deepspeed") == ["SD132"]
-    monkeypatch.setattr("samedevice.preflight.verdict.refusals.version", lambda name: "5.0.0")
+    monkeypatch.setattr("samedevice.preflight.verdict.program.version", lambda name: "5.0.0")
     assert codes(source, launcher="deepspeed") == []
 
 

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from samedevice.launchers import PYTHON, STARTED
 from samedevice.messages import Language, Phrase, language_of, languages
 
 _INTERNAL_ERROR = 70
@@ -150,7 +151,7 @@ def run(
     launcher: Annotated[
         str | None,
         typer.Option(
-            metavar="torchrun|accelerate|deepspeed",
+            metavar="|".join(STARTED),
             help="Start the script through this launcher, one process for each rank, all on the same virtual "
             "machine.",
             show_default=False,
@@ -269,8 +270,6 @@ def explain(
 
 
 def _launcher(launcher: str | None, nproc: int | None, words: str | None, ranks: str) -> str | None:
-    from samedevice.launchers import STARTED
-
     if ranks not in ("all", "one"):
         raise typer.BadParameter(f"{ranks!r} is not one of 'all', 'one'.", param_hint="'--ranks'")
     if launcher is None:
@@ -316,7 +315,7 @@ def preflight(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="python, torchrun, accelerate or deepspeed; a shell script says so itself.",
+            help=f"{', '.join((PYTHON.name, *STARTED))}; a shell script says so itself.",
             show_default=False,
         ),
     ] = None,

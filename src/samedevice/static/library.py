@@ -111,62 +111,61 @@ def _as_call(node: ast.AST) -> ast.Call:
 
 
 def _external(reader: Reader, function: External, call: Call) -> Any:
-    positional, keywords, node, frame = call
-    process = reader.process
+    """A function or class of a library: by its whole name, by its last part, by a part of its name."""
     name, last = function.name, function.last
-    first = positional[0] if positional else None
     handler = _HANDLERS.get(name) or _HANDLERS.get(_tail(name, 3)) or _BY_LAST.get(last)
     if handler is not None:
         return handler(reader, call)
-    if last in ("from_pretrained", "from_config", "from_single_file", "from_quantized"):
-        return _load(reader, function, call)
-    if last == "SentenceTransformer":
-        return _load(reader, function, call)
-    if last in ("Trainer", "Fabric") and name.startswith(
-        ("lightning.", "pytorch_lightning.", "lightning_fabric.")
-    ):
-        return _lightning(reader, function, call)
-    if last.endswith("Trainer") and last[:1].isupper():
-        return _trainer(reader, function, call)
-    if last in _OPTIMIZERS:
-        return _optimizer(reader, last, call)
-    if last in _WRAPS_MODEL:
-        return next(
-            (each for each in (*positional, *keywords.values()) if isinstance(each, (Model, Instance))),
-            UNKNOWN,
-        )
-    if last.endswith(("Loss",)) or name.startswith(
-        ("torch.nn.functional.", "torch.nn.Linear", "torch.nn.Embedding", "torch.nn.Conv")
-    ):
-        if name.startswith("torch.nn.functional."):
-            tensors = _tensors(call)
-            reader.meet(
-                tensors, node, frame, "loss" if "loss" in last or "cross_entropy" in last else "operands"
-            )
-            return _like(tensors)
-        return Instance(function)
-    if name.startswith(("torch.nn.", "nn.")) and last[:1].isupper():
-        parts = [each for each in positional if isinstance(each, Instance)]
-        made = Instance(function)
-        for number, part in enumerate(parts):
-            made.attributes[str(number)] = part
-        return made
-    if last in _FACTORIES and name.startswith("torch."):
-        device = process.device(keywords["device"]) if "device" in keywords else Device("cpu")
-        return Tensor(device)
-    if last in ("Accelerator", "PartialState", "AcceleratorState"):
-        return _accelerator(reader, function, call)
-    if last.endswith(("TrainingArguments", "SFTConfig", "DPOConfig")):
-        made = Instance(function, {key: value for key, value in keywords.items() if key != "**"})
-        _arguments_made(reader, made, node, frame)
-        return made
-    if last in ("DDPStrategy", "FSDPStrategy", "DeepSpeedStrategy"):
-        return Instance(function, {key: value for key, value in keywords.items() if key != "**"})
-    if last in ("HfArgumentParser", "TrlParser", "H4ArgumentParser"):
-        return Instance(function, {"kinds": first if isinstance(first, (list, tuple)) else [first]})
-    if last in ("Namespace", "SimpleNamespace", "EasyDict"):
-        return Instance(External("argparse.Namespace"), dict(keywords))
+    for applies, action in _BY_PART:
+        if applies(name, last):
+            return action(reader, function, call)
     return UNKNOWN
+
+
+def _same_model(reader: Reader, function: External, call: Call) -> Any:
+    given = (*call[0], *call[1].values())
+    return next((each for each in given if isinstance(each, (Model, Instance))), UNKNOWN)
+
+
+def _functional(reader: Reader, function: External, call: Call) -> Any:
+    _positional, _keywords, node, frame = call
+    tensors = _tensors(call)
+    loss = "loss" in function.last or "cross_entropy" in function.last
+    reader.meet(tensors, node, frame, "loss" if loss else "operands")
+    return _like(tensors)
+
+
+def _instance(reader: Reader, function: External, call: Call) -> Any:
+    return Instance(function)
+
+
+def _instance_with_options(reader: Reader, function: External, call: Call) -> Any:
+    return Instance(function, {key: value for key, value in call[1].items() if key != "**"})
+
+
+def _container(reader: Reader, function: External, call: Call) -> Any:
+    parts = [each for each in call[0] if isinstance(each, Instance)]
+    return Instance(function, {str(number): part for number, part in enumerate(parts)})
+
+
+def _made_tensor(reader: Reader, function: External, call: Call) -> Any:
+    keywords = call[1]
+    return Tensor(reader.process.device(keywords["device"]) if "device" in keywords else Device("cpu"))
+
+
+def _training_arguments(reader: Reader, function: External, call: Call) -> Any:
+    made: Instance = _instance_with_options(reader, function, call)
+    _arguments_made(reader, made, call[2], call[3])
+    return made
+
+
+def _argument_parser(reader: Reader, function: External, call: Call) -> Any:
+    first = call[0][0] if call[0] else None
+    return Instance(function, {"kinds": first if isinstance(first, (list, tuple)) else [first]})
+
+
+def _namespace(reader: Reader, function: External, call: Call) -> Any:
+    return Instance(External("argparse.Namespace"), dict(call[1]))
 
 
 def _tail(name: str, count: int) -> str:
@@ -745,6 +744,50 @@ _BY_LAST: dict[str, Callable[[Any, Call], Any]] = {
     ),
     "DeepSpeedPlugin": lambda reader, call: Instance(External("accelerate.DeepSpeedPlugin"), dict(call[1])),
 }
+
+
+_LIGHTNING = ("lightning.", "pytorch_lightning.", "lightning_fabric.")
+_BY_PART: tuple[tuple[Callable[[str, str], bool], Callable[[Reader, External, Call], Any]], ...] = (
+    (
+        lambda name, last: (
+            last
+            in (
+                "from_pretrained",
+                "from_config",
+                "from_single_file",
+                "from_quantized",
+                "SentenceTransformer",
+            )
+        ),
+        _load,
+    ),
+    (lambda name, last: last in ("Trainer", "Fabric") and name.startswith(_LIGHTNING), _lightning),
+    (lambda name, last: last.endswith("Trainer") and last[:1].isupper(), _trainer),
+    (
+        lambda name, last: last in _OPTIMIZERS,
+        lambda reader, function, call: _optimizer(reader, function.last, call),
+    ),
+    (lambda name, last: last in _WRAPS_MODEL, _same_model),
+    (lambda name, last: name.startswith("torch.nn.functional."), _functional),
+    (
+        lambda name, last: (
+            last.endswith("Loss")
+            or name.startswith(("torch.nn.Linear", "torch.nn.Embedding", "torch.nn.Conv"))
+        ),
+        _instance,
+    ),
+    (lambda name, last: name.startswith(("torch.nn.", "nn.")) and last[:1].isupper(), _container),
+    (lambda name, last: last in _FACTORIES and name.startswith("torch."), _made_tensor),
+    (lambda name, last: last in ("Accelerator", "PartialState", "AcceleratorState"), _accelerator),
+    (
+        lambda name, last: last.endswith(("TrainingArguments", "SFTConfig", "DPOConfig")),
+        _training_arguments,
+    ),
+    (lambda name, last: last in ("DDPStrategy", "FSDPStrategy", "DeepSpeedStrategy"), _instance_with_options),
+    (lambda name, last: last in ("HfArgumentParser", "TrlParser", "H4ArgumentParser"), _argument_parser),
+    (lambda name, last: last in ("Namespace", "SimpleNamespace", "EasyDict"), _namespace),
+)
+"""What else is known by a part of its name; the first that applies counts."""
 
 
 def _deepspeed_options(call: Call) -> Any:

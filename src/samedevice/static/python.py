@@ -100,40 +100,21 @@ def binary(kind: ast.operator, left: Any, right: Any) -> Any:
 def compare(kind: ast.cmpop, left: Any, right: Any, process: Process) -> Any:
     """`left == right` and the like; `in` also asks the environment."""
     if isinstance(kind, (ast.In, ast.NotIn)):
-        if isinstance(right, External) and right.name == "os.environ" and isinstance(left, str):
-            found = process.variable(left)
-            inside: Any = UNKNOWN if found is UNKNOWN else found is not None
-        elif isinstance(right, (str, list, tuple, dict, set)) and known(left):
-            try:
-                inside = left in right
-            except TypeError:
-                return UNKNOWN
-            if not inside and not known(right):
-                inside = UNKNOWN
-        else:
-            return UNKNOWN
+        inside = _inside(left, right, process)
         return inside if inside is UNKNOWN else inside is isinstance(kind, ast.In)
+    same = isinstance(kind, (ast.Is, ast.Eq))
     if isinstance(kind, (ast.Is, ast.IsNot, ast.Eq, ast.NotEq)) and (left is None or right is None):
         other = right if left is None else left
-        if other is UNKNOWN or isinstance(other, Bound):
-            return UNKNOWN
-        return (other is None) is isinstance(kind, (ast.Is, ast.Eq))
+        untold = other is UNKNOWN or isinstance(other, Bound)
+        return UNKNOWN if untold else (other is None) is same
     if isinstance(left, External) and isinstance(right, External):
-        if left.last.isupper() and right.last.isupper():
-            same = left.last == right.last
-            if isinstance(kind, (ast.Eq, ast.Is)):
-                return same
-            if isinstance(kind, (ast.NotEq, ast.IsNot)):
-                return not same
-        return UNKNOWN
+        told = left.last.isupper() and right.last.isupper()
+        equality = isinstance(kind, (ast.Is, ast.IsNot, ast.Eq, ast.NotEq))
+        return (left.last == right.last) is same if told and equality else UNKNOWN
     if isinstance(kind, (ast.Is, ast.IsNot)):
-        if isinstance(left, bool) and isinstance(right, bool):
-            return (left is right) is isinstance(kind, ast.Is)
-        return UNKNOWN
-    if isinstance(left, External) and isinstance(right, str) and left.last.isupper():
-        left = left.last
-    if isinstance(right, External) and isinstance(left, str) and right.last.isupper():
-        right = right.last
+        told = isinstance(left, bool) and isinstance(right, bool)
+        return (left is right) is same if told else UNKNOWN
+    left, right = _member(left, right), _member(right, left)
     if not known(left) or not known(right):
         return UNKNOWN
     if isinstance(left, Device) or isinstance(right, Device):
@@ -142,6 +123,26 @@ def compare(kind: ast.cmpop, left: Any, right: Any, process: Process) -> Any:
         return bool(_COMPARISONS[type(kind)](left, right))
     except Exception:
         return UNKNOWN
+
+
+def _inside(left: Any, right: Any, process: Process) -> Any:
+    """`left in right`."""
+    if isinstance(right, External) and right.name == "os.environ" and isinstance(left, str):
+        found = process.variable(left)
+        return UNKNOWN if found is UNKNOWN else found is not None
+    if not isinstance(right, (str, list, tuple, dict, set)) or not known(left):
+        return UNKNOWN
+    try:
+        inside = left in right
+    except TypeError:
+        return UNKNOWN
+    return inside if inside or known(right) else UNKNOWN
+
+
+def _member(value: Any, other: Any) -> Any:
+    """A member of a library's enumeration beside text is its name."""
+    named = isinstance(value, External) and isinstance(other, str) and value.last.isupper()
+    return value.last if named else value
 
 
 def subscript(owner: Any, key: Any, process: Process) -> Any:
@@ -179,49 +180,88 @@ def call_builtin(
     frame: Frame,
 ) -> Any:
     """A builtin function."""
-    first = positional[0] if positional else None
     if name in ("exit", "quit"):
         raise Stopped
-    if name in ("getattr", "hasattr", "setattr") and len(positional) >= 2 and isinstance(positional[1], str):
-        return _attribute(reader, name, positional, node, frame)
     if name == "dict":
+        first = positional[0] if positional else None
         return _dict(first, keywords, node, frame) if positional or keywords else Table()
-    if name == "super":
+    if name in ("getattr", "hasattr", "setattr"):
+        named = len(positional) >= 2 and isinstance(positional[1], str)
+        return _attribute(reader, name, positional, node, frame) if named else UNKNOWN
+    action = _BUILTINS.get(name)
+    return UNKNOWN if action is None else action(name, positional)
+
+
+def _conversion(name: str, positional: list[Any]) -> Any:
+    return _convert(name, positional[0]) if len(positional) == 1 else UNKNOWN
+
+
+def _sequence(name: str, positional: list[Any]) -> Any:
+    if not positional:
+        return [] if name in ("list", "tuple", "set") else UNKNOWN
+    first = positional[0]
+    if isinstance(first, (list, tuple, dict, range)):
+        return list(first)
+    return first if isinstance(first, Parameters) else UNKNOWN
+
+
+def _range(name: str, positional: list[Any]) -> Any:
+    if not positional or not all(isinstance(each, int) for each in positional):
         return UNKNOWN
-    if name in ("int", "float", "str", "bool", "len", "abs", "round") and len(positional) == 1:
-        return _convert(name, first)
-    if name in ("list", "tuple", "set", "sorted", "reversed") and positional:
-        return (
-            list(first)
-            if isinstance(first, (list, tuple, dict, range))
-            else first
-            if isinstance(first, Parameters)
-            else UNKNOWN
-        )
-    if name in ("list", "tuple", "set"):
-        return []
-    if name == "range" and all(isinstance(each, int) for each in positional) and positional:
-        items = range(*positional[:3]) if len(positional) < 3 or positional[2] else range(0)
-        return list(items) if len(items) <= 64 else UNKNOWN
-    if name in ("any", "all") and isinstance(first, (list, tuple)):
-        verdicts = [truth(each) for each in first]
-        if name == "any":
-            return True if True in verdicts else UNKNOWN if None in verdicts else False
-        return False if False in verdicts else UNKNOWN if None in verdicts else True
-    if name in ("min", "max") and known(positional) and positional:
-        try:
-            return (min if name == "min" else max)(*positional)
-        except Exception:
-            return UNKNOWN
-    if name in ("filter", "map") and len(positional) == 2:
-        return positional[1] if isinstance(positional[1], Parameters) else UNKNOWN
-    if name == "enumerate" and isinstance(first, (list, tuple)):
-        return list(enumerate(first))
-    if name == "zip" and all(isinstance(each, (list, tuple)) for each in positional):
-        return [tuple(each) for each in zip(*positional, strict=False)]
-    if name == "isinstance" and len(positional) == 2:
-        return _isinstance(first, positional[1])
-    return UNKNOWN
+    items = range(*positional[:3]) if len(positional) < 3 or positional[2] else range(0)
+    return list(items) if len(items) <= 64 else UNKNOWN
+
+
+def _quantified(name: str, positional: list[Any]) -> Any:
+    if not positional or not isinstance(positional[0], (list, tuple)):
+        return UNKNOWN
+    verdicts = [truth(each) for each in positional[0]]
+    decisive = name == "any"
+    if decisive in verdicts:
+        return decisive
+    return UNKNOWN if None in verdicts else not decisive
+
+
+def _extreme(name: str, positional: list[Any]) -> Any:
+    if not positional or not known(positional):
+        return UNKNOWN
+    try:
+        return (min if name == "min" else max)(*positional)
+    except Exception:
+        return UNKNOWN
+
+
+def _picked(name: str, positional: list[Any]) -> Any:
+    """`filter` and `map`: what is picked from parameters are parameters."""
+    return positional[1] if len(positional) == 2 and isinstance(positional[1], Parameters) else UNKNOWN
+
+
+def _numbered(name: str, positional: list[Any]) -> Any:
+    items = positional[0] if positional else None
+    return list(enumerate(items)) if isinstance(items, (list, tuple)) else UNKNOWN
+
+
+def _zipped(name: str, positional: list[Any]) -> Any:
+    if not all(isinstance(each, (list, tuple)) for each in positional):
+        return UNKNOWN
+    return [tuple(each) for each in zip(*positional, strict=False)]
+
+
+def _of_kind(name: str, positional: list[Any]) -> Any:
+    return _isinstance(*positional) if len(positional) == 2 else UNKNOWN
+
+
+_BUILTINS: dict[str, Callable[[str, list[Any]], Any]] = {
+    **dict.fromkeys(("int", "float", "str", "bool", "len", "abs", "round"), _conversion),
+    **dict.fromkeys(("list", "tuple", "set", "sorted", "reversed"), _sequence),
+    **dict.fromkeys(("any", "all"), _quantified),
+    **dict.fromkeys(("min", "max"), _extreme),
+    **dict.fromkeys(("filter", "map"), _picked),
+    "range": _range,
+    "enumerate": _numbered,
+    "zip": _zipped,
+    "isinstance": _of_kind,
+}
 
 
 def method(owner: Any, name: str, positional: list[Any], keywords: dict[str, Any]) -> Any:

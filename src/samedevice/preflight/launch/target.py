@@ -11,7 +11,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from samedevice.errors import UsageError
-from samedevice.launchers import ACCELERATE, DEEPSPEED, PYTHON, TORCHRUN, Launcher, launcher_named
+from samedevice.launchers import (
+    ACCELERATE,
+    DEEPSPEED,
+    PYTHON,
+    STARTED,
+    TORCHRUN,
+    Launcher,
+    launcher_named,
+)
 from samedevice.machines import Machine
 from samedevice.messages import Phrase
 from samedevice.preflight.launch.command import launch_of_command, launch_of_script, start_of
@@ -65,6 +73,7 @@ def launches_of(request: Request) -> list[Launch]:
                 Phrase(
                     "preflight.needs-launcher",
                     option="--config" if request.configuration is not None else "--nproc",
+                    known=", ".join(STARTED),
                 )
             )
         made = launch_of_script(

@@ -18,7 +18,8 @@ from samedevice.machines import Machine
 from samedevice.messages import Phrase
 from samedevice.preflight.launch import SHOWN, Launch, Request, launches_of
 from samedevice.preflight.verdict.mode import Mode, mode_of
-from samedevice.preflight.verdict.refusals import Refusal, refusals
+from samedevice.preflight.verdict.refusal import Refusal
+from samedevice.preflight.verdict.refusals import refusals
 from samedevice.preflight.verdict.repairs import fixes_of
 from samedevice.static import UNKNOWN, UNTOLD, Fact, facts_of
 

@@ -14,7 +14,7 @@ from samedevice.findings import Fix
 from samedevice.launchers import LAUNCHERS
 from samedevice.messages import Phrase
 from samedevice.preflight.launch import Launch
-from samedevice.preflight.verdict.refusals import Refusal
+from samedevice.preflight.verdict.refusal import Refusal
 from samedevice.static import Origin, Table, Text
 
 _COUNTS = (
