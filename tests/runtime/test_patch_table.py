@@ -11,7 +11,10 @@ import pytest
 import torch
 
 import samedevice as sd
+from samedevice.machines import parse_machine
+from samedevice.runtime import VirtualMachine
 from samedevice.runtime.patching import Change, Constant, Entry, Patch, Patches, PatchTable, With
+from samedevice.runtime.state import assumed_ranks
 from samedevice.runtime.table import TABLE
 from tools.patches_page import PAGE, page
 
@@ -100,6 +103,29 @@ def test_what_a_release_lacks(thing):
     assert patches.names() == []
     with pytest.raises(AttributeError, match=r"replaces thing\.gone\.value"):
         Patch("thing.gone.value", Constant(2), "because").install(patches)
+
+
+def test_what_some_machines_do_without(thing):
+    patches = Patches()
+    needed = []
+    row = Patch("thing.part.value", Constant(2), "because", when=lambda: bool(needed))
+    row.install(patches)
+    assert patches.names() == []
+    needed.append(True)
+    row.install(patches)
+    assert thing.part.value == 2
+    patches.undo()
+
+
+def test_ranks_that_are_assumed_are_assumed_in_a_machine_inside():
+    rendezvous = "torch.distributed.distributed_c10d.rendezvous"
+    assert assumed_ranks() is None
+    with VirtualMachine(parse_machine("1x24GB"), assumed_ranks=4) as outer:
+        with VirtualMachine(parse_machine("1x24GB")) as inner:
+            assert assumed_ranks() == 4
+            assert rendezvous not in inner.patched
+        assert rendezvous in outer.patched
+    assert assumed_ranks() is None
 
 
 def test_the_table_is_what_a_machine_replaces():
