@@ -18,12 +18,7 @@ import torch
 from samedevice.events import DeviceMemory, Event, Place
 from samedevice.machines import Machine
 from samedevice.provenance import FrameFilter
-from samedevice.runtime.checkpoints import (
-    install_ghosts,
-    install_safe_open,
-    install_safetensors,
-    install_serialization,
-)
+from samedevice.runtime.checkpoints import GhostLibrary
 from samedevice.runtime.cuda import (
     forget_initialization,
 )
@@ -189,6 +184,7 @@ class VirtualMachine:
                 stack.callback(forget_initialization)
                 stack.callback(self._patches.undo)
                 stack.callback(setattr, self._engine, "left", True)
+                stack.callback(self.state.part(GhostLibrary).close)
                 self._install()
                 # Values are small: threads would only wait for each other. A script may ask for more.
                 threads = torch.get_num_threads()
@@ -211,11 +207,7 @@ class VirtualMachine:
         patches = self._patches
         TABLE.install(patches)
         self._engine.collectives = Collectives(self._engine.books)
-        install_serialization(patches, self._engine)
-        install_safe_open(patches, self._engine.books)
-        install_safetensors(patches, self._engine)
         self._engine.settling.gradient_back = send_gradient_back
-        self._stack.callback(install_ghosts(patches, self._engine).close)
         install_conflicts(patches, self._recorder)
 
     def __exit__(

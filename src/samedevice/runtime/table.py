@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from samedevice.runtime.checkpoints import GHOSTS, SAFE_OPEN, SAFETENSORS, SERIALIZATION
 from samedevice.runtime.cuda import ACCELERATOR, DATA_PARALLEL, GENERATORS, NVML, TORCH_CUDA
 from samedevice.runtime.distributed import OWN_RANKS, PROCESS_GROUPS, REDUCER
 from samedevice.runtime.engine import WORDING, WRAPPERS
@@ -43,6 +44,9 @@ TABLE = PatchTable(
         *DEVICE_CHECKS,
         *LAUNCHES,
         *STORAGES,
+        *SERIALIZATION,
+        *SAFE_OPEN,
+        *SAFETENSORS,
         *DLPACK,
         *SHARING,
         *THREADS,
@@ -57,6 +61,7 @@ TABLE = PatchTable(
         *RECURRENT,
         *GRADIENTS,
         *GRADIENT_CHECKS,
+        *GHOSTS,
         *WORDING,
     )
 )

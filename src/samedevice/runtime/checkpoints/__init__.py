@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from samedevice.runtime.checkpoints.ghost import install_ghosts
-from samedevice.runtime.checkpoints.safe_open import install_safe_open
-from samedevice.runtime.checkpoints.safetensors import install_safetensors
-from samedevice.runtime.checkpoints.serialization import install_serialization
+from samedevice.runtime.checkpoints.ghost import PATCHES as GHOSTS
+from samedevice.runtime.checkpoints.ghost import GhostLibrary
+from samedevice.runtime.checkpoints.safe_open import PATCHES as SAFE_OPEN
+from samedevice.runtime.checkpoints.safetensors import PATCHES as SAFETENSORS
+from samedevice.runtime.checkpoints.serialization import PATCHES as SERIALIZATION
 
 __all__ = [
-    "install_ghosts",
-    "install_safe_open",
-    "install_safetensors",
-    "install_serialization",
+    "GHOSTS",
+    "SAFETENSORS",
+    "SAFE_OPEN",
+    "SERIALIZATION",
+    "GhostLibrary",
 ]

@@ -17,14 +17,15 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import torch
 
 from samedevice.errors import CheckpointError
+from samedevice.runtime.checkpoints.safetensors import holes_of
 from samedevice.runtime.engine import Engine
-from samedevice.runtime.patching import Patches, when_imported
+from samedevice.runtime.patching import Patch, With
+from samedevice.runtime.state import MachineState, current_machine
 from samedevice.runtime.state import engine as engine_state
 
 SHARD_BYTES = 5 << 30
@@ -110,8 +111,7 @@ def has_weights(folder: Path) -> bool:
 class GhostLibrary:
     """The ghosts of one machine."""
 
-    def __init__(self, machine_engine: Engine) -> None:
-        self._engine = machine_engine
+    def __init__(self) -> None:
         self._root: Path | None = None
         self._made: dict[tuple[str, type, str], Path] = {}
 
@@ -181,33 +181,23 @@ def _transformers_shapes(model_class: Any, config: Any, dtype: Any) -> Shapes:
     return shapes
 
 
-def install_ghosts(patches: Patches, machine_engine: Engine) -> GhostLibrary:
-    """Model folders without weights load through the libraries' own loaders."""
-    library = GhostLibrary(machine_engine)
-    when_imported(
-        patches, {"transformers.modeling_utils": lambda module: _patch_transformers(patches, library, module)}
-    )
-    _note_mapped_files(patches, machine_engine, library)
-    return library
-
-
-def _note_mapped_files(patches: Patches, machine_engine: Engine, library: GhostLibrary) -> None:
-    original = torch.UntypedStorage.from_file
+def _mapped(original: Any, machine: MachineState) -> Any:
+    library, ghosts = machine.part(GhostLibrary), machine.part(Engine).transfers.ghosts
 
     def from_file(filename: Any, shared: bool = False, nbytes: int = 0, **kwargs: Any) -> Any:
         nbytes = kwargs.pop("size", nbytes)
         storage: Any = original(filename, shared, nbytes)
+        start = storage.data_ptr()
+        ghosts.extend((start + first, start + last) for first, last in holes_of(str(filename)))
         if library.holds(str(filename)):
-            start = storage.data_ptr()
-            machine_engine.transfers.ghosts.append((start, start + storage.nbytes()))
+            ghosts.append((start, start + storage.nbytes()))
         return storage
 
-    patches.attribute(torch.UntypedStorage, "from_file", staticmethod(from_file))
+    return staticmethod(from_file)
 
 
-def _patch_transformers(patches: Patches, library: GhostLibrary, module: ModuleType) -> None:
-    base = module.PreTrainedModel
-    original = base.from_pretrained.__func__
+def _loading(bound: Any, library: GhostLibrary) -> Any:
+    original = bound.__func__
 
     @functools.wraps(original)  # petals reads the docstring when it is imported
     def from_pretrained(cls: Any, pretrained_model_name_or_path: Any, *args: Any, **kwargs: Any) -> Any:
@@ -228,7 +218,7 @@ def _patch_transformers(patches: Patches, library: GhostLibrary, module: ModuleT
         _restore_name(loaded, str(pretrained_model_name_or_path), str(ghost))
         return loaded
 
-    patches.attribute(base, "from_pretrained", classmethod(from_pretrained))
+    return classmethod(from_pretrained)
 
 
 @contextlib.contextmanager
@@ -279,3 +269,18 @@ def _restore_name(loaded: Any, name: str, ghost: str) -> None:
     for holder, attribute in ((model, "name_or_path"), (getattr(model, "config", None), "_name_or_path")):
         if getattr(holder, attribute, None) == ghost:
             setattr(holder, attribute, name)
+
+
+PATCHES = (
+    Patch(
+        "torch.UntypedStorage.from_file",
+        With(current_machine, _mapped),
+        "of a mapped file that is a ghost, or has holes, the engine would read bytes that mean nothing",
+    ),
+    Patch(
+        "transformers.modeling_utils.PreTrainedModel.from_pretrained",
+        With(lambda: current_machine().part(GhostLibrary), _loading),
+        "a model folder without weights loads through the library's own loader",
+        package="transformers.modeling_utils",
+    ),
+)

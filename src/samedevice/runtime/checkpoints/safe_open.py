@@ -8,13 +8,11 @@ behind it.
 from __future__ import annotations
 
 import re
-import sys
-from types import ModuleType
 from typing import Any
 
 import torch
 
-from samedevice.runtime.patching import Patches, when_imported
+from samedevice.runtime.patching import Patch
 from samedevice.runtime.state import Memory, current_machine, entered, storage_of
 from samedevice.runtime.tracking import Books
 
@@ -84,12 +82,11 @@ class _SafeOpen:
     """`safetensors.safe_open` on a machine."""
 
     original: Any = None
-    books: Books | None = None
 
     def __new__(cls, filename: Any, framework: Any = None, device: Any = "cpu", **kwargs: Any) -> Any:
         given = () if framework is None else (framework,)
         index = _gpu(device)
-        if cls.books is None or not entered() or framework not in _TORCH:
+        if not entered() or framework not in _TORCH:
             return cls.original(filename, *given, device=device, **kwargs)
         if "backend" in kwargs:
             kwargs["backend"] = "mmap"
@@ -98,22 +95,27 @@ class _SafeOpen:
         )  # raises for what the library refuses
         if index is None or index < 0:
             return file
-        return _Opened(cls.original(filename, framework, device="cpu", **kwargs), index, cls.books)
+        return _Opened(
+            cls.original(filename, framework, device="cpu", **kwargs), index, current_machine().part(Books)
+        )
 
 
-def install_safe_open(patches: Patches, books: Books) -> None:
-    """Replace `safe_open` wherever it was imported to."""
-    patches.attribute(_SafeOpen, "books", books)
-    when_imported(patches, {"safetensors": lambda module: _patch(patches, module)})
+_SafeOpen.__name__ = _SafeOpen.__qualname__ = "safe_open"
+_SafeOpen.__module__ = "safetensors"
 
 
-def _patch(patches: Patches, module: ModuleType) -> None:
-    original = module.safe_open
-    if original is _SafeOpen:
-        return
-    _SafeOpen.original = original
-    _SafeOpen.__name__ = _SafeOpen.__qualname__ = "safe_open"
-    _SafeOpen.__module__ = "safetensors"
-    for holder in sys.modules.copy().values():
-        if isinstance(holder, ModuleType) and vars(holder).get("safe_open") is original:
-            patches.attribute(holder, "safe_open", _SafeOpen)
+def _opening(original: Any) -> Any:
+    if original is not _SafeOpen:
+        _SafeOpen.original = original
+    return _SafeOpen
+
+
+PATCHES = (
+    Patch(
+        "safetensors.safe_open",
+        _opening,
+        "the library copies to a GPU by address, and a large virtual tensor's has no memory behind it",
+        package="safetensors",
+        copies="*",
+    ),
+)

@@ -12,19 +12,20 @@ import json
 import math
 import mmap
 import os
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import torch
 
 from samedevice.errors import UnsupportedFeatureError
 from samedevice.runtime.engine import HOST_LIMIT, Engine
-from samedevice.runtime.patching import Patches, when_imported
-from samedevice.runtime.state import VALUE_LIMIT, memory_of, value_of
+from samedevice.runtime.patching import Patch, With
+from samedevice.runtime.state import VALUE_LIMIT, current_machine, memory_of, value_of
 from samedevice.runtime.tracking import warn_of_unknown
 
 _NOTE, _RANGES = "samedevice", "samedevice_holes"
@@ -67,82 +68,6 @@ class _Holes:
         return address in self._sizes
 
 
-def install_safetensors(patches: Patches, machine_engine: Engine) -> None:
-    """Replace how `safetensors.torch` reads a tensor's bytes and writes a file."""
-    when_imported(patches, {"safetensors.torch": lambda module: _patch(patches, machine_engine, module)})
-    original: Any = torch.UntypedStorage.from_file
-    ghosts = machine_engine.transfers.ghosts
-
-    def from_file(filename: Any, *args: Any, **kwargs: Any) -> torch.UntypedStorage:
-        storage: torch.UntypedStorage = original(filename, *args, **kwargs)
-        start = storage.data_ptr()
-        ghosts.extend((start + first, start + last) for first, last in _holes_of(str(filename)))
-        return storage
-
-    patches.attribute(torch.UntypedStorage, "from_file", staticmethod(from_file))
-
-
-def _patch(patches: Patches, machine_engine: Engine, module: ModuleType) -> None:
-    if not hasattr(module, "_to_ndarray") or not hasattr(module, "_flatten_as_ptr"):
-        _patch_older(patches, machine_engine, module)
-        return
-    holes = _Holes()
-    to_ndarray: Any = module._to_ndarray
-    serialize_file: Any = module.serialize_file
-    serialize: Any = module.serialize
-
-    def to_ndarray_here(tensor: Any) -> Any:
-        known = _known(machine_engine, tensor)
-        return (holes.new(_size(tensor)), tensor) if known is None else to_ndarray(known)
-
-    def entry(spec: Any) -> _Entry:
-        if holes.holds(spec.data_ptr):
-            return _Entry(spec.dtype, tuple(spec.shape), spec.data_len, None)
-        data = (ctypes.c_ubyte * spec.data_len).from_address(spec.data_ptr) if spec.data_len else b""
-        return _Entry(spec.dtype, tuple(spec.shape), spec.data_len, memoryview(data))
-
-    def serialize_here(specs: Mapping[str, Any], metadata: Any = None) -> Any:
-        _refuse_large(sum(spec.data_len for spec in specs.values() if holes.holds(spec.data_ptr)))
-        return serialize(specs, metadata=metadata)
-
-    patches.attribute(module, "_to_ndarray", to_ndarray_here)
-    patches.attribute(module, "serialize_file", _file_writer(machine_engine, serialize_file, entry))
-    patches.attribute(module, "serialize", serialize_here)
-
-
-def _patch_older(patches: Patches, machine_engine: Engine, module: ModuleType) -> None:
-    """Releases before 0.8 collect the bytes of all tensors."""
-    tobytes: Any = module._tobytes
-    serialize_file: Any = module.serialize_file
-    serialize: Any = module.serialize
-    codes = {str(dtype).removeprefix("torch."): code for code, dtype in module._TYPES.items()}
-
-    def tobytes_here(tensor: Any, *args: Any) -> Any:
-        known = _known(machine_engine, tensor)
-        return _Absence(_size(tensor)) if known is None else tobytes(known, *args)
-
-    def entry(spec: Any) -> _Entry:
-        data = spec["data"]
-        if isinstance(data, _Absence):
-            return _Entry(codes[spec["dtype"]], tuple(spec["shape"]), data.size, None)
-        return _Entry(codes[spec["dtype"]], tuple(spec["shape"]), len(data), memoryview(data))
-
-    def serialize_here(specs: Mapping[str, Any], metadata: Any = None) -> Any:
-        absent = {
-            name: spec["data"].size for name, spec in specs.items() if isinstance(spec["data"], _Absence)
-        }
-        _refuse_large(sum(absent.values()))
-        filled = {
-            name: {**spec, "data": bytes(absent[name])} if name in absent else spec
-            for name, spec in specs.items()
-        }
-        return serialize(filled, metadata=metadata)
-
-    patches.attribute(module, "_tobytes", tobytes_here)
-    patches.attribute(module, "serialize_file", _file_writer(machine_engine, serialize_file, entry))
-    patches.attribute(module, "serialize", serialize_here)
-
-
 class _Absence:
     """In place of a tensor's bytes, which nobody knows."""
 
@@ -182,10 +107,84 @@ def _refuse_large(size: int) -> None:
         )
 
 
-def _file_writer(
-    machine_engine: Engine, original: Any, entry: Callable[[Any], _Entry]
-) -> Callable[..., None]:
+# -- releases from 0.8 on hand over addresses
+
+
+_holes = _Holes()
+
+
+def _by_address() -> bool:
+    return hasattr(sys.modules["safetensors.torch"], "_to_ndarray")
+
+
+def _array_or_hole(to_ndarray: Any, machine_engine: Engine) -> Any:
+    def to_ndarray_here(tensor: Any) -> Any:
+        known = _known(machine_engine, tensor)
+        return (_holes.new(_size(tensor)), tensor) if known is None else to_ndarray(known)
+
+    return to_ndarray_here
+
+
+def _entry_at_address(spec: Any) -> _Entry:
+    if _holes.holds(spec.data_ptr):
+        return _Entry(spec.dtype, tuple(spec.shape), spec.data_len, None)
+    data = (ctypes.c_ubyte * spec.data_len).from_address(spec.data_ptr) if spec.data_len else b""
+    return _Entry(spec.dtype, tuple(spec.shape), spec.data_len, memoryview(data))
+
+
+def _serialized_from_addresses(serialize: Any) -> Any:
+    def serialize_here(specs: Mapping[str, Any], metadata: Any = None) -> Any:
+        _refuse_large(sum(spec.data_len for spec in specs.values() if _holes.holds(spec.data_ptr)))
+        return serialize(specs, metadata=metadata)
+
+    return serialize_here
+
+
+# -- those before collect the bytes of all tensors
+
+
+def _bytes_or_absence(tobytes: Any, machine_engine: Engine) -> Any:
+    def tobytes_here(tensor: Any, *args: Any) -> Any:
+        known = _known(machine_engine, tensor)
+        return _Absence(_size(tensor)) if known is None else tobytes(known, *args)
+
+    return tobytes_here
+
+
+def _entry_of_bytes(spec: Any) -> _Entry:
+    types = sys.modules["safetensors.torch"]._TYPES
+    codes = {str(dtype).removeprefix("torch."): code for code, dtype in types.items()}
+    data, code = spec["data"], codes[spec["dtype"]]
+    if isinstance(data, _Absence):
+        return _Entry(code, tuple(spec["shape"]), data.size, None)
+    return _Entry(code, tuple(spec["shape"]), len(data), memoryview(data))
+
+
+def _serialized_from_bytes(serialize: Any) -> Any:
+    def serialize_here(specs: Mapping[str, Any], metadata: Any = None) -> Any:
+        absent = {
+            name: spec["data"].size for name, spec in specs.items() if isinstance(spec["data"], _Absence)
+        }
+        _refuse_large(sum(absent.values()))
+        filled = {
+            name: {**spec, "data": bytes(absent[name])} if name in absent else spec
+            for name, spec in specs.items()
+        }
+        return serialize(filled, metadata=metadata)
+
+    return serialize_here
+
+
+# -- both
+
+
+def _serialized(original: Any) -> Any:
+    return (_serialized_from_addresses if _by_address() else _serialized_from_bytes)(original)
+
+
+def _file_writer(original: Any, machine_engine: Engine) -> Callable[..., None]:
     """`serialize_file`, which leaves holes; a file without any is the library's own business."""
+    entry = _entry_at_address if _by_address() else _entry_of_bytes
 
     def serialize_file(
         specs: Mapping[str, Any], filename: Any, metadata: Mapping[str, str] | None = None
@@ -242,7 +241,7 @@ def _width(entry: _Entry) -> float:
     return entry.size / count if count else 0.0
 
 
-def _holes_of(filename: str) -> list[tuple[int, int]]:
+def holes_of(filename: str) -> list[tuple[int, int]]:
     """Where in a file a virtual machine left holes, from the file's start."""
     if not filename.endswith(".safetensors"):
         return []
@@ -254,3 +253,29 @@ def _holes_of(filename: str) -> list[tuple[int, int]]:
         text += file.read(size - len(text))
     metadata = json.loads(text)["__metadata__"]
     return [(8 + size + first, 8 + size + last) for first, last in json.loads(metadata[_RANGES])]
+
+
+def _machine_engine() -> Engine:
+    return current_machine().part(Engine)
+
+
+_UNKNOWN = "the library would read the bytes of carriers by address; what nobody knows becomes a hole"
+_MODULE = "safetensors.torch"
+PATCHES = (
+    Patch(
+        f"{_MODULE}._to_ndarray",
+        With(_machine_engine, _array_or_hole),
+        _UNKNOWN,
+        since="safetensors 0.8",
+        package=_MODULE,
+    ),
+    Patch(
+        f"{_MODULE}._tobytes",
+        With(_machine_engine, _bytes_or_absence),
+        _UNKNOWN,
+        since="before safetensors 0.8",
+        package=_MODULE,
+    ),
+    Patch(f"{_MODULE}.serialize_file", With(_machine_engine, _file_writer), _UNKNOWN, package=_MODULE),
+    Patch(f"{_MODULE}.serialize", _serialized, _UNKNOWN, package=_MODULE),
+)

@@ -22,8 +22,8 @@ import torch.serialization
 
 from samedevice.errors import UnsupportedFeatureError
 from samedevice.runtime.engine import Engine
-from samedevice.runtime.patching import Patches
-from samedevice.runtime.state import CPU, VALUE_LIMIT, Memory, is_virtual
+from samedevice.runtime.patching import Patch, With
+from samedevice.runtime.state import CPU, VALUE_LIMIT, Memory, current_machine, is_virtual
 from samedevice.runtime.tensors import host_bytes, known_bytes, virtual_storage
 from samedevice.runtime.tracking import Books, warn_of_unknown
 
@@ -141,20 +141,16 @@ class _Reader:
         return _Loaded(storage)
 
 
-def install_serialization(patches: Patches, machine_engine: Engine) -> None:
-    """Replace what `torch.save` and `torch.load` write and read with."""
-    module = torch.serialization
-    books = machine_engine.books
-    original_restore: Any = module._get_restore_location
-    original_writer: Any = module._open_zipfile_writer
-    open_reader: Any = module._open_zipfile_reader
-    reduce_ex: Any = torch.Tensor.__reduce_ex__
-
+def _writing(original: Any, machine_engine: Engine) -> Any:
     def open_writer(name_or_buffer: Any) -> Any:
-        opened = original_writer(name_or_buffer)
+        opened = original(name_or_buffer)
         opened.file_like = _Writer(opened.file_like, name_or_buffer, machine_engine)
         return opened
 
+    return open_writer
+
+
+def _reading(open_reader: Any, books: Books) -> Any:
     class OpenReader(open_reader):  # type: ignore[misc]  # a class of torch, known at run time only
         def __init__(self, name_or_buffer: Any) -> None:
             super().__init__(name_or_buffer)
@@ -162,8 +158,12 @@ def install_serialization(patches: Patches, machine_engine: Engine) -> None:
             path = getattr(name_or_buffer, "name", None)
             self.file_like = _Reader(self.file_like, path if isinstance(path, str) else None, books)
 
+    return OpenReader
+
+
+def _restoring(original: Any, books: Books) -> Any:
     def get_restore_location(map_location: Any) -> Any:
-        inner = original_restore(map_location)
+        inner = original(map_location)
 
         def restore(storage: Any, location: Any) -> Any:
             result = inner(storage, location)
@@ -178,16 +178,17 @@ def install_serialization(patches: Patches, machine_engine: Engine) -> None:
 
         return restore
 
+    return get_restore_location
+
+
+def _pickling(reduce_ex: Any) -> Any:
     def reduce_tensor(self: torch.Tensor, protocol: Any) -> Any:
         if is_virtual(self) and self.layout != torch.strided:
             text = f"Pickling a {self.layout} tensor on {self.device} is not supported on a virtual machine."
             raise UnsupportedFeatureError(text)
         return reduce_ex(self, protocol)
 
-    patches.attribute(module, "_open_zipfile_writer", open_writer)
-    patches.attribute(module, "_open_zipfile_reader", OpenReader)
-    patches.attribute(module, "_get_restore_location", get_restore_location)
-    patches.attribute(torch.Tensor, "__reduce_ex__", reduce_tensor)
+    return reduce_tensor
 
 
 def _note_loaded(books: Books, storage: torch.UntypedStorage) -> None:
@@ -198,3 +199,31 @@ def _note_loaded(books: Books, storage: torch.UntypedStorage) -> None:
         record.made, record.moved = site, None
     else:
         storage._sd = Memory(CPU, virtual=False, made=site)  # type: ignore[attr-defined]
+
+
+def _books() -> Books:
+    return current_machine().part(Books)
+
+
+PATCHES = (
+    Patch(
+        "torch.serialization._open_zipfile_writer",
+        With(lambda: current_machine().part(Engine), _writing),
+        "a carrier has no bytes that C++ could write; what nobody knows becomes a hole of the file",
+    ),
+    Patch(
+        "torch.serialization._open_zipfile_reader",
+        With(_books, _reading),
+        "what goes to a virtual GPU and is too large to hold values would be read all the same",
+    ),
+    Patch(
+        "torch.serialization._get_restore_location",
+        With(_books, _restoring),
+        "loaded memory was made where `torch.load` was called, wherever it went on its way",
+    ),
+    Patch(
+        "torch.Tensor.__reduce_ex__",
+        _pickling,
+        "torch would pickle the parts of a sparse tensor, whose values a carrier has not",
+    ),
+)
