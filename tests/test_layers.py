@@ -122,9 +122,9 @@ def modules_in(root):
     }
 
 
-def circles(root, package=""):
+def circles(root):
     """The modules of one circle of imports, wherever in a file they stand; empty when there is none."""
-    modules = {package + name: path for name, path in modules_in(root).items()}
+    modules = modules_in(root)
     imports = {name: set() for name in modules}
     for name, path in modules.items():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -154,10 +154,8 @@ def test_rooms_import_each_other_by_their_faces_and_never_in_a_circle(house):
     assert all(order.index(other) < order.index(room) for room, others in rooms.items() for other in others)
 
 
-@pytest.mark.parametrize("unit", ["runtime", "preflight", "static", "launchers", "ranks"])
-def test_no_modules_import_each_other(unit):
-    """Those of `guards` still do."""
-    assert circles(PACKAGE / unit, f"samedevice.{unit}.") == []
+def test_no_modules_import_each_other():
+    assert circles(PACKAGE.parent) == []
 
 
 @pytest.mark.parametrize(
@@ -181,6 +179,54 @@ def test_the_check_of_circles_can_fail(tmp_path):
     for name, other in (("a", "b"), ("b", "c"), ("c", "a"), ("d", "a")):
         (tmp_path / f"{name}.py").write_text(f"def f():\n    import {other}\n")
     assert circles(tmp_path) == ["a", "b", "c"]
+
+
+LONGEST = 60
+MOST_BRANCHES = 20
+
+
+def long_functions(root):
+    """Functions of more lines or branches than a screen takes, without a comment that begins with `Long:`."""
+    found = []
+    for path in sorted(root.rglob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        lines = text.splitlines()
+        for node in ast.walk(ast.parse(text)):
+            if not isinstance(node, ast.FunctionDef):
+                continue
+            within = lines[node.lineno - 1 : node.end_lineno]
+            branches = sum(
+                isinstance(part, (ast.If, ast.For, ast.While, ast.ExceptHandler)) for part in own(node)
+            )
+            if len(within) <= LONGEST and branches <= MOST_BRANCHES:
+                continue
+            if not any(line.strip().startswith("# Long: ") for line in within):
+                found.append(
+                    f"{path.name}:{node.lineno} {node.name}: {len(within)} lines, {branches} branches"
+                )
+    return found
+
+
+def own(node):
+    """What stands in a function, and not in one inside it."""
+    waiting = list(ast.iter_child_nodes(node))
+    while waiting:
+        part = waiting.pop()
+        if not isinstance(part, (ast.FunctionDef, ast.Lambda, ast.ClassDef)):
+            yield part
+            waiting.extend(ast.iter_child_nodes(part))
+
+
+def test_functions_fit_a_screen_or_say_why_not():
+    assert long_functions(PACKAGE) == []
+
+
+def test_the_check_of_functions_can_fail(tmp_path):
+    body = "\n".join(f"    x = {number}" for number in range(LONGEST))
+    (tmp_path / "a.py").write_text(f"def long():\n{body}\n")
+    (tmp_path / "b.py").write_text(f"def reasoned():\n    # Long: a table.\n{body}\n")
+    (tmp_path / "c.py").write_text("def branchy(x):\n" + "    if x:\n        x = 1\n" * (MOST_BRANCHES + 1))
+    assert [line.split(" ")[1] for line in long_functions(tmp_path)] == ["long:", "branchy:"]
 
 
 def test_every_unit_has_a_row():

@@ -52,6 +52,7 @@ from samedevice.diagnosis._rule import (
 )
 from samedevice.diagnosis._scene import FACTORY, Scene, made_text
 from samedevice.diagnosis.paste import Report
+from samedevice.events import Running
 from samedevice.messages import Phrase
 
 
@@ -72,63 +73,44 @@ def _detect(scene: Scene) -> Hint | None:
         return None
     cut = next((each for each in scene.event.running if len(each.below) > 1), None)
     if not scene.dispatched:
-        # Split by hand: the activation of one part enters another part, and nothing moves it.
-        weights = {each.device for each in scene.weights}
-        if (
-            cut is not None
-            and cut is scene.event.running[0]
-            and not weights
-            and all(each.moved is None and each.made is not None for each in scene.plain)
-        ):
-            first = min(scene.plain, key=lambda each: each.made.line if each.made is not None else 0)
-            if all(each.made is not None and each.made.file == scene.event.at.file for each in scene.plain):
-                return Hint(
-                    4.2,
-                    Phrase(
-                        "rules.block-split-across-devices.cut",
-                        module=f"{cut.name} ({cut.kind})",
-                        devices=", ".join(cut.below),
-                    ),
-                    first.name,
-                )
-        late = next((each for each in scene.plain if each.device not in weights and each.moved is None), None)
-        if (
-            cut is None
-            and scene.by_user(scene.event.at)
-            and weights
-            and late is not None
-            and late.dtype.startswith(("float", "bfloat"))
-        ):
-            if late.made is not None and scene.by_user(late.made) and not FACTORY.search(made_text(late)):
-                met = scene.weights[-1].parameter or scene.weights[-1].name
-                return Hint(
-                    4, Phrase("because.away-from-weight", operand=scene.written(late), weight=met), late.name
-                )
-        if cut is None or len(weights) != 1 or late is None or late.dtype.startswith(("int", "bool")):
-            return None
-        return Hint(
-            4,
-            Phrase(
-                "rules.block-split-across-devices.cut",
-                module=f"{cut.name} ({cut.kind})",
-                devices=", ".join(cut.below),
-            ),
-            late.name,
-        )
+        return _split_by_hand(scene, cut)
     joins = scene.op in ("add", "add_", "mul", "sub", "div", "cat", "bmm", "mm", "addmm", "where")
     if cut is None or not joins:
         return None
     weight = 4.2 if scene.op in ("add", "add_", "mul") and cut is scene.event.running[0] else 2.8
     odd = scene.odd(*scene.event.operands)
-    return Hint(
-        weight,
-        Phrase(
-            "rules.block-split-across-devices.cut",
-            module=f"{cut.name} ({cut.kind})",
-            devices=", ".join(cut.below),
-        ),
-        odd.name if odd else None,
+    return Hint(weight, _cut(cut), odd.name if odd else None)
+
+
+def _cut(module: Running) -> Phrase:
+    return Phrase(
+        "rules.block-split-across-devices.cut",
+        module=f"{module.name} ({module.kind})",
+        devices=", ".join(module.below),
     )
+
+
+def _split_by_hand(scene: Scene, cut: Running | None) -> Hint | None:
+    """The activation of one part enters another part, and nothing moves it."""
+    weights = {each.device for each in scene.weights}
+    unmoved = all(each.moved is None and each.made is not None for each in scene.plain)
+    if cut is not None and cut is scene.event.running[0] and not weights and unmoved:
+        first = min(scene.plain, key=lambda each: each.made.line if each.made is not None else 0)
+        if all(each.made is not None and each.made.file == scene.event.at.file for each in scene.plain):
+            return Hint(4.2, _cut(cut), first.name)
+    late = next((each for each in scene.plain if each.device not in weights and each.moved is None), None)
+    if late is None:
+        return None
+    if cut is None:
+        activation = late.dtype.startswith(("float", "bfloat")) and scene.by_user(late.made)
+        if not (weights and activation and scene.by_user(scene.event.at)) or FACTORY.search(made_text(late)):
+            return None
+        met = scene.weights[-1].parameter or scene.weights[-1].name
+        away = Phrase("because.away-from-weight", operand=scene.written(late), weight=met)
+        return Hint(4, away, late.name)
+    if len(weights) != 1 or late.dtype.startswith(("int", "bool")):
+        return None
+    return Hint(4, _cut(cut), late.name)
 
 
 RULE = Rule(

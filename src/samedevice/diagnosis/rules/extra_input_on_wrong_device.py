@@ -51,70 +51,50 @@ from samedevice.messages import Phrase
 def _detect(scene: Scene) -> Hint | None:
     if not scene.mismatch or scene.op.startswith(("embedding", "nll_loss", "cross_entropy")):
         return None
-    if (
-        scene.two_gpus
-        and scene.weights
-        and re.search(r"\.to\((?:device=)?self\.device", scene.code)
-        and scene.plain
-    ):
+    if scene.two_gpus and scene.weights and scene.plain and _SENT.search(scene.code):
         sent = scene.plain[0]
-        return Hint(
-            5,
-            Phrase(
-                "rules.extra-input-on-wrong-device.sent-to-model-device",
-                operand=sent.argument or sent.name,
-                device=sent.device,
-            ),
-            sent.name,
-        )
+        return _sent(sent, sent.argument or sent.name)
+    if (hint := _handed_in(scene)) is not None:
+        return hint
+    own = scene.event.user_at is not None and re.search(r"self\.device\b", scene.code)
+    if own and scene.hosted and not scene.weights:
+        return None
+    for operand in scene.plain:
+        if scene.two_gpus and _SENT.search(moved_text(operand)):
+            return _sent(operand, operand.local or operand.name)
+    if scene.hosted and scene.weights and all(each.device.startswith("cuda") for each in scene.weights):
+        for operand in scene.plain:
+            if operand.device == "cpu" and _from_input(operand):
+                name = operand.local or operand.name
+                came = Phrase("rules.extra-input-on-wrong-device.from-input", operand=name)
+                return Hint(4, came, operand.name)
+    return None
+
+
+_SENT = re.compile(r"\.to\((?:device=)?self\.device")
+
+
+def _sent(operand: Operand, name: str) -> Hint:
+    key = "rules.extra-input-on-wrong-device.sent-to-model-device"
+    return Hint(5, Phrase(key, operand=name, device=operand.device), operand.name)
+
+
+def _handed_in(scene: Scene) -> Hint | None:
+    """An argument that the script placed, in its own forward or in a library."""
     for operand in scene.plain:
         name = (operand.argument or operand.local or "").partition("[")[0].partition(".")[0]
         away = any(other.device != operand.device for other in scene.event.operands)
         if not away or re.search(r"label|target|loss|hidden|^self$|^x$|num_items", name):
             continue
-        if (
-            scene.by_user(scene.event.at)
-            and scene.handed_in(operand)
-            and scene.event.at.function == "forward"
-        ):
-            return Hint(
-                6.4, Phrase("because.placed-by-user", operand=name, device=operand.device), operand.name
-            )
-        if scene.placed_by_user(operand) and name and not scene.by_user(scene.event.at):
+        by_user = scene.by_user(scene.event.at)
+        placed = Phrase("because.placed-by-user", operand=name, device=operand.device)
+        if by_user and scene.handed_in(operand) and scene.event.at.function == "forward":
+            return Hint(6.4, placed, operand.name)
+        if scene.placed_by_user(operand) and name and not by_user:
             if scene.left_others(operand):
                 left = next(other for other in scene.event.operands if other.device != operand.device)
                 return Hint(5, Phrase("because.on-host", operand=left.local or left.name), left.name)
-            return Hint(
-                5, Phrase("because.placed-by-user", operand=name, device=operand.device), operand.name
-            )
-    if (
-        scene.event.user_at is not None
-        and scene.hosted
-        and not scene.weights
-        and re.search(r"self\.device\b", scene.code)
-    ):
-        return None
-    for operand in scene.plain:
-        if re.search(r"\.to\((?:device=)?self\.device", moved_text(operand)) and scene.two_gpus:
-            return Hint(
-                5,
-                Phrase(
-                    "rules.extra-input-on-wrong-device.sent-to-model-device",
-                    operand=operand.local or operand.name,
-                    device=operand.device,
-                ),
-                operand.name,
-            )
-    if scene.hosted and scene.weights and all(each.device.startswith("cuda") for each in scene.weights):
-        for operand in scene.plain:
-            if operand.device == "cpu" and _from_input(operand):
-                return Hint(
-                    4,
-                    Phrase(
-                        "rules.extra-input-on-wrong-device.from-input", operand=operand.local or operand.name
-                    ),
-                    operand.name,
-                )
+            return Hint(5, placed, operand.name)
     return None
 
 

@@ -50,119 +50,96 @@ from samedevice.messages import Phrase
 
 
 def _detect(scene: Scene) -> Hint | None:
+    hint = _made_on_host(scene)
+    if hint is not None or not scene.mismatch:
+        return hint
+    return next((hint for look in _LOOKS if (hint := look(scene)) is not None), None)
+
+
+def _without_device(weight: float, operand: Operand) -> Hint:
+    made = Phrase(
+        "rules.tensor-created-on-wrong-device.made-without-device",
+        operand=operand.local or operand.name,
+        text=_brief(made_text(operand)),
+    )
+    return Hint(weight, made, operand.name)
+
+
+def _made_elsewhere(weight: float, operand: Operand) -> Hint:
+    made = Phrase(
+        "rules.tensor-created-on-wrong-device.made-elsewhere",
+        operand=operand.local or operand.name,
+        device=operand.device,
+        text=_brief(made_text(operand)),
+    )
+    return Hint(weight, made, operand.name)
+
+
+def _made_on_host(scene: Scene) -> Hint | None:
+    """What an operator of another library, say, met on the host, where a factory made it."""
     for operand in scene.astray:
-        if (
-            operand.device == "cpu"
-            and operand.moved is None
-            and not operand.role
-            and FACTORY.search(made_text(operand))
-        ):
-            made = Phrase(
-                "rules.tensor-created-on-wrong-device.made-without-device",
-                operand=operand.local or operand.name,
-                text=_brief(made_text(operand)),
-            )
-            return Hint(6, made, operand.name)
-    if not scene.mismatch:
-        return None
+        unmoved = operand.device == "cpu" and operand.moved is None and not operand.role
+        if unmoved and FACTORY.search(made_text(operand)):
+            return _without_device(6, operand)
+    return None
+
+
+def _made_by_factory(scene: Scene) -> Hint | None:
+    """What a factory made on the host, or on the GPU that only this operand is on."""
     for operand in sorted(scene.plain, key=lambda each: each.device != "cpu"):
-        others = [other for other in scene.event.operands if other.device != operand.device]
-        if not others or not scene.made_by_factory(operand):
+        meets_others = any(other.device != operand.device for other in scene.event.operands)
+        if not meets_others or not scene.made_by_factory(operand):
             continue
         if operand.device == "cpu" and operand.moved is None:
-            return Hint(
-                6,
-                Phrase(
-                    "rules.tensor-created-on-wrong-device.made-without-device",
-                    operand=operand.local or operand.name,
-                    text=_brief(made_text(operand)),
-                ),
-                operand.name,
-            )
-        if (
-            scene.two_gpus
-            and scene.odd(operand) is operand
-            and operand.moved is None
-            and "_like" not in made_text(operand)
-        ):
-            return Hint(
-                3.5,
-                Phrase(
-                    "rules.tensor-created-on-wrong-device.made-elsewhere",
-                    operand=operand.local or operand.name,
-                    device=operand.device,
-                    text=_brief(made_text(operand)),
-                ),
-                operand.name,
-            )
-    if (left := _left_behind(scene)) is not None:
-        return left
-    for operand in scene.plain:
-        here = (
-            scene.by_user(scene.event.at)
-            and operand.device == "cpu"
-            and operand.moved is None
-            and scene.by_user(operand.made)
-        )
-        if (
-            here
-            and re.search(FACTORY, made_text(operand))
-            and not re.search(r"label|target", spelled(operand))
-        ):
-            return Hint(
-                5,
-                Phrase(
-                    "rules.tensor-created-on-wrong-device.made-without-device",
-                    operand=operand.local or operand.name,
-                    text=_brief(made_text(operand)),
-                ),
-                operand.name,
-            )
-    alone = _unhooked(scene)
-    if alone is not None:
-        return Hint(
-            5.5,
-            Phrase(
-                "rules.tensor-created-on-wrong-device.owned-directly", operand=alone.parameter or alone.name
-            ),
-            alone.name,
-        )
-    for operand in scene.plain:
-        unknown = operand.made is None or scene.placed_by_user(operand)
-        if (
-            operand.device == "cpu"
-            and not unknown
-            and any(other.device != "cpu" for other in scene.event.operands)
-        ):
-            return Hint(3.5, Phrase("because.on-host", operand=operand.local or operand.name), operand.name)
-    if scene.two_gpus and scene.op in (
-        "index",
-        "gather",
-        "index_select",
-        "take_along_dim",
-        "index_copy_",
-        "scatter",
-    ):
-        index = next(
-            (
-                each
-                for each in scene.plain
-                if each.name.startswith("ind") and each.device != scene.event.operands[0].device
-            ),
-            None,
-        )
-        if index is not None:
-            return Hint(
-                4.5,
-                Phrase(
-                    "rules.tensor-created-on-wrong-device.made-elsewhere",
-                    operand=index.local or index.name,
-                    device=index.device,
-                    text=_brief(made_text(index)),
-                ),
-                index.name,
-            )
+            return _without_device(6, operand)
+        odd = scene.two_gpus and scene.odd(operand) is operand
+        if odd and operand.moved is None and "_like" not in made_text(operand):
+            return _made_elsewhere(3.5, operand)
     return None
+
+
+def _made_by_script(scene: Scene) -> Hint | None:
+    """What the script made on the host and uses itself; labels are the loss's."""
+    for operand in scene.plain:
+        here = scene.by_user(scene.event.at) and scene.by_user(operand.made)
+        unmoved = operand.device == "cpu" and operand.moved is None
+        if not (here and unmoved and FACTORY.search(made_text(operand))):
+            continue
+        if not re.search(r"label|target", spelled(operand)):
+            return _without_device(5, operand)
+    return None
+
+
+def _owned_directly(scene: Scene) -> Hint | None:
+    alone = _unhooked(scene)
+    if alone is None:
+        return None
+    owned = Phrase(
+        "rules.tensor-created-on-wrong-device.owned-directly", operand=alone.parameter or alone.name
+    )
+    return Hint(5.5, owned, alone.name)
+
+
+def _on_host(scene: Scene) -> Hint | None:
+    """What is on the host beside a GPU, and neither unknown nor placed by the script."""
+    if all(other.device == "cpu" for other in scene.event.operands):
+        return None
+    for operand in scene.plain:
+        if operand.device == "cpu" and operand.made is not None and not scene.placed_by_user(operand):
+            return Hint(3.5, Phrase("because.on-host", operand=operand.local or operand.name), operand.name)
+    return None
+
+
+def _index_elsewhere(scene: Scene) -> Hint | None:
+    """An index on another GPU than what it indexes."""
+    if not scene.two_gpus or scene.op not in _INDEXES:
+        return None
+    first = scene.event.operands[0]
+    index = (each for each in scene.plain if each.name.startswith("ind") and each.device != first.device)
+    return next((_made_elsewhere(4.5, each) for each in index), None)
+
+
+_INDEXES = ("index", "gather", "index_select", "take_along_dim", "index_copy_", "scatter")
 
 
 def _left_behind(scene: Scene) -> Hint | None:
@@ -229,6 +206,9 @@ def _unhooked(scene: Scene) -> Operand | None:
 def _brief(text: str) -> str:
     return text if len(text) <= 70 else f"{text[:67]}..."
 
+
+_LOOKS = (_made_by_factory, _left_behind, _made_by_script, _owned_directly, _on_host, _index_elsewhere)
+"""The surer ones first."""
 
 RULE = Rule(
     code="SD115",
