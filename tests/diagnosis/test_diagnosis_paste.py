@@ -46,15 +46,14 @@ Cell In[26], line 4
       3
 ----> 4 model.generate(**inputs)
 
-File ~/venv/lib/python3.11/site-packages/transformers/models/llama/modeling_llama.py:651, in
-LlamaModel.forward(self, input_ids)
+File ~/venv/lib/python3.11/site-packages/transformers/models/llama/modeling_llama.py:651, in LlamaModel.forward(self, input_ids)
     649 if inputs_embeds is None:
     650     pass
 --> 651     inputs_embeds = self.embed_tokens(input_ids)
     652
 
 RuntimeError: {MESSAGE}
-"""
+"""  # noqa: E501  # a text, line by line
 OLD_NOTEBOOK = f"""\
 ---------------------------------------------------------------------------
 RuntimeError                              Traceback (most recent call last)

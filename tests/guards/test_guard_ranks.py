@@ -107,12 +107,11 @@ if rank == 1:
         with sd.guard():
             alone()
     except RuntimeError as error:
-        print("ALONE", round(time.monotonic() - begin), error.__notes__[0].count("SD102"), "ranks" in
-        error.__notes__[0], flush=True)
+        print("ALONE", round(time.monotonic() - begin), error.__notes__[0].count("SD102"), "ranks" in error.__notes__[0], flush=True)
 dist.barrier()
 with sd.guard():
     together()
-"""
+"""  # noqa: E501  # a text, line by line
 
 
 def environment():

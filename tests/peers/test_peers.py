@@ -21,13 +21,12 @@ from evidence.peers.peers import PeerError, read_report, source_folder, table, w
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "evidence" / "peers"
 REPORT = """<testsuites><testsuite>
-<testcase classname="tests.test_a.Case" name="test_good"><properties><property name="stand_in"
-value="gpt2"/></properties></testcase>
+<testcase classname="tests.test_a.Case" name="test_good"><properties><property name="stand_in" value="gpt2"/></properties></testcase>
 <testcase classname="tests.test_a.Case" name="test_bad"><failure message="RuntimeError: two
  devices">trace</failure></testcase>
 <testcase classname="tests.test_a.Case" name="test_bad"/>
 <testcase classname="tests.test_a" name="test_away[1]"><skipped message="needs a hub"/></testcase>
-</testsuite></testsuites>"""
+</testsuite></testsuites>"""  # noqa: E501  # a text, line by line
 
 
 def test_the_worst_entry_of_a_test_counts(tmp_path):

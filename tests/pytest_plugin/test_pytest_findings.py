@@ -29,12 +29,11 @@ CHILD = """
 import subprocess, sys
 
 def test_child():
-    subprocess.run([sys.executable, "-c", "import torch; torch.ones(2, device='cuda') * torch.ones(2)"],
-    check=True)
+    subprocess.run([sys.executable, "-c", "import torch; torch.ones(2, device='cuda') * torch.ones(2)"], check=True)
 
 def test_clean():
     pass
-"""
+"""  # noqa: E501  # a text, line by line
 
 
 def test_what_a_child_finds_counts_for_its_test(suite):

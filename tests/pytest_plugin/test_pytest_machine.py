@@ -48,8 +48,7 @@ def test_the_option_wins_over_the_ini_file(suite, pytester):
 
 LIGHT = """
 import sys
-HEAVY = {"torch", "numpy", "rich", "typer", "samedevice.runtime", "samedevice.diagnosis",
-"samedevice.pytest_plugin._machine"}
+HEAVY = {"torch", "numpy", "rich", "typer", "samedevice.runtime", "samedevice.diagnosis", "samedevice.pytest_plugin._machine"}
 
 def test_nothing_came_in(request):
     assert "samedevice.pytest_plugin" in sys.modules
@@ -57,7 +56,7 @@ def test_nothing_came_in(request):
 
 def test_no_fixture_came_in(request):
     assert request.fixturenames == ["request"]
-"""
+"""  # noqa: E501  # a text, line by line
 
 
 def test_without_a_machine_nothing_is_imported(suite):

@@ -379,10 +379,9 @@ import torch
 torch.version.cuda, torch.version.git_version = "13.2", "f00"
 import samedevice
 with samedevice.machine("2x24GB"):
-    print(torch.version.cuda, torch.version.git_version, torch._C._cuda_getCompiledVersion(),
-    torch.backends.cuda.is_built())
+    print(torch.version.cuda, torch.version.git_version, torch._C._cuda_getCompiledVersion(), torch.backends.cuda.is_built())
 print(torch.version.cuda)
-"""
+"""  # noqa: E501  # a text, line by line
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["13.2", "f00", "13020", "True", "13.2"]
 

@@ -46,11 +46,10 @@ def test_scenario(capsys):
     text = SCRIPT.read_text("utf-8")
     if not torch.cuda.is_available():
         text = re.sub(r"\\bcuda(:\\d+)?\\b(?=[\\"'])", "cpu", text)
-        text = re.sub(r"(\\"[\\w.]+\\": )\\d+(?=[,}}])", r'\\1"cpu"', text) if "device_map" in text and "cpu"
-        not in text else text
+        text = re.sub(r"(\\"[\\w.]+\\": )\\d+(?=[,}}])", r'\\1"cpu"', text) if "device_map" in text and "cpu" not in text else text
     exec(compile(text, str(SCRIPT), "exec"), {{"__name__": "__main__", "__file__": str(SCRIPT)}})
     assert capsys.readouterr().out.splitlines()[-1] == "SCENARIO OK"
-"""
+"""  # noqa: E501  # a text, line by line
 _QUIET = {
     "HF_HUB_OFFLINE": "1",
     "OMP_NUM_THREADS": "1",
