@@ -183,6 +183,7 @@ def test_the_check_of_circles_can_fail(tmp_path):
 
 LONGEST = 60
 MOST_BRANCHES = 20
+BRANCHES = (ast.If, ast.For, ast.While, ast.ExceptHandler, ast.match_case)
 
 
 def long_functions(root):

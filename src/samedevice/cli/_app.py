@@ -121,6 +121,7 @@ def _close_options(args: list[str]) -> list[str]:
     "interrupted.",
 )
 def run(
+    # Long: a parameter for each option, with its help.
     *,
     program: Annotated[
         list[str] | None,
@@ -292,6 +293,7 @@ def _launcher(launcher: str | None, nproc: int | None, words: str | None, ranks:
     epilog="Exit status: 0 nothing speaks against it, 1 refused, 2 wrong usage.",
 )
 def preflight(
+    # Long: a parameter for each option, with its help.
     *,
     target: Annotated[
         str,

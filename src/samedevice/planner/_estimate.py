@@ -319,6 +319,7 @@ class _Estimator:
         backward, the next one is being gathered into a buffer and the reduce-scatter of the one before still
         has its input.
         """
+        # Long: one row for each moment of a step, and before them what the rows hold.
         training, sizes, arithmetic, shape = self.training, self.sizes, self.size.arithmetic, self.shape
         layer = layer_memory(sizes, arithmetic, training.tuning, training.context)
         end = end_memory(sizes, arithmetic, training.tuning)

@@ -183,6 +183,7 @@ class Interpreter:
             self._statement(statement, frame)
 
     def _statement(self, node: ast.stmt, frame: Frame) -> None:
+        # Long: a case for each kind of statement.
         self._step()
         match node:
             case ast.Expr():
@@ -456,6 +457,7 @@ class Interpreter:
 
     def value(self, node: ast.expr, frame: Frame) -> Any:
         """What an expression stands for."""
+        # Long: a case for each kind of expression.
         self._step()
         match node:
             case ast.Constant():

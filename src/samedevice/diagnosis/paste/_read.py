@@ -40,22 +40,7 @@ def read_paste(text: str) -> list[Report]:
         for found in _limited(_VERSION, whole[-sum(_AROUND) :])
     }
     if not hits:
-        last = next((line.strip() for line in reversed(lines) if line.strip()), "")
-        name = exception_name(lines, len(lines) - 1)
-        message = last.partition(": ")[2] if name and last.startswith(name) else last
-        return [
-            Report(
-                "unknown-message",
-                message[:500] or None,
-                name,
-                (),
-                None,
-                None,
-                frames_of(lines[-4000:]),
-                versions,
-                words=whole[-sum(_AROUND) :],
-            )
-        ]
+        return [_unrecognised(lines, versions, whole)]
     reports: list[Report] = []
     for position, kind, found in reversed(hits):
         row = bisect_right(starts, position) - 1
@@ -97,6 +82,17 @@ def read_paste(text: str) -> list[Report]:
             )
         )
     return [report for report in reports if not _repeats(report, reports)]
+
+
+def _unrecognised(lines: list[str], versions: dict[str, str], whole: str) -> Report:
+    """A report without a kind: the last line, whatever it says."""
+    last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+    name = exception_name(lines, len(lines) - 1)
+    message = last.partition(": ")[2] if name and last.startswith(name) else last
+    frames, words = frames_of(lines[-4000:]), whole[-sum(_AROUND) :]
+    return Report(
+        "unknown-message", message[:500] or None, name, (), None, None, frames, versions, words=words
+    )
 
 
 def _joined(lines: list[str]) -> tuple[str, list[int]]:

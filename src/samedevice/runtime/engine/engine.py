@@ -165,6 +165,7 @@ class Engine:
         self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, intercepted: bool = False
     ) -> Any:
         """Run one operator as the machine would."""
+        # Long: every operator comes this way, and each function called on it would cost all of them.
         if self._interceptors and not intercepted:
             return self._intercepted(self._interceptors, func, args, kwargs)
         self.operators += 1
