@@ -72,7 +72,7 @@ class VirtualMachine:
         self._recorder = Recorder(FrameFilter(folders, script), on_mismatch, observer)
         self._engine = Engine(self.state, self._recorder)
         self._patches = Patches()
-        for part in (self._recorder, self._engine, self._engine.books, self._patches):
+        for part in (self._recorder, self._engine, self._engine.books, self._patches, GhostLibrary()):
             self.state.add(part)
         self._stack = contextlib.ExitStack()
         self._entered = False
