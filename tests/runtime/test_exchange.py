@@ -39,6 +39,15 @@ def test_a_capsule_is_taken_once(machine):
         torch.from_dlpack(capsule)
 
 
+def test_asarray_takes_a_capsule(machine):
+    x = torch.ones(3, device="cuda")
+    torch.asarray(torch.utils.dlpack.to_dlpack(x), copy=False).fill_(2)
+    assert x.tolist() == [2.0] * 3
+    other = torch.asarray(torch.utils.dlpack.to_dlpack(x), device="cuda:1")
+    assert other.device == torch.device("cuda:1")
+    assert other.tolist() == x.tolist()
+
+
 def test_another_library_is_refused_in_one_error_of_ours(machine):
     with pytest.raises(UnsupportedFeatureError, match=r"Hand over tensor.cpu\(\) instead"):
         np.from_dlpack(torch.ones(2, device="cuda"))

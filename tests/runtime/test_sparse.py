@@ -167,3 +167,11 @@ def test_the_name_of_a_sparse_type_tells_the_device(machine, dtype, name):
     host = torch.eye(2, dtype=dtype).to_sparse()
     assert host.type() == f"torch.sparse.{name}"
     assert host.to(GPU).type() == f"torch.cuda.sparse.{name}"
+
+
+def test_integers_beside_half_precision_make_half_precision(machine):
+    whole = torch.eye(2, dtype=torch.uint8, device=GPU).to_sparse()
+    half = torch.full((2, 2), 0.5, dtype=torch.float16, device=GPU).to_sparse()
+    total = whole + half
+    assert total.dtype == torch.float16
+    assert total.to_dense().tolist() == [[1.5, 0.5], [0.5, 1.5]]

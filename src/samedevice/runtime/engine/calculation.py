@@ -161,7 +161,10 @@ class Calculation:
         """CUDA accepts what this CPU kernel refuses: try it in a type that the CPU has."""
         values = [to_value(value) for value in call.args]
         options = _on_host({name: to_value(value) for name, value in call.kwargs.items()})
-        original = next((tensor.dtype for value in values for tensor in tensors_in(value)), None)
+        types = [tensor.dtype for value in values for tensor in tensors_in(value)]
+        # Integers beside other numbers make a result of the others' type.
+        numbers = [dtype for dtype in types if dtype.is_floating_point or dtype.is_complex]
+        original = next(iter([*numbers, *types]), None)
         for dtype in _wider(original):
             try:
                 result = _drawing(call, tuple([as_dtype(value, dtype) for value in values]), options)

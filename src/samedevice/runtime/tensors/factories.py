@@ -19,6 +19,7 @@ import torch.utils._device
 
 from samedevice.runtime.patching import Constant, Entry, Patch, Row
 from samedevice.runtime.state import CPU, META, TorchDevice, aten, current_machine, engine, is_virtual
+from samedevice.runtime.tensors.dlpack import Capsule
 
 torch.utils._device._device_constructors()  # Note [Real factories first]
 
@@ -224,6 +225,8 @@ def _asarray(original: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(original, updated=())
     def factory(obj: Any, *args: Any, **kwargs: Any) -> Any:
+        if isinstance(obj, Capsule):
+            obj = torch.from_dlpack(obj)
         if args or not isinstance(obj, torch.Tensor):
             return inner(obj, *args, **kwargs)
         device, dtype, copy = (
