@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 import torch.utils._device
+import torch.utils.dlpack
 
 from samedevice.runtime.patching import Constant, Entry, Patch, Row
 from samedevice.runtime.state import CPU, META, TorchDevice, aten, current_machine, engine, is_virtual
@@ -226,7 +227,7 @@ def _asarray(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original, updated=())
     def factory(obj: Any, *args: Any, **kwargs: Any) -> Any:
         if isinstance(obj, Capsule):
-            obj = torch.from_dlpack(obj)
+            obj = torch.utils.dlpack.from_dlpack(obj)
         if args or not isinstance(obj, torch.Tensor):
             return inner(obj, *args, **kwargs)
         device, dtype, copy = (
