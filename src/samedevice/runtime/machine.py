@@ -19,19 +19,14 @@ from samedevice.events import DeviceMemory, Event, Place
 from samedevice.machines import Machine
 from samedevice.provenance import FrameFilter
 from samedevice.runtime.checkpoints import GhostLibrary
-from samedevice.runtime.cuda import (
-    forget_initialization,
-)
+from samedevice.runtime.cuda import forget_initialization
 from samedevice.runtime.distributed import Collectives
 from samedevice.runtime.engine import Engine, VirtualDeviceMode, tidy
-from samedevice.runtime.host import install_conflicts
 from samedevice.runtime.isolation import Settings, start_over
 from samedevice.runtime.patching import Patches
 from samedevice.runtime.state import MachineState, pop_state, push_state
 from samedevice.runtime.table import TABLE
-from samedevice.runtime.tensors import (
-    send_gradient_back,
-)
+from samedevice.runtime.tensors import send_gradient_back
 from samedevice.runtime.tracking import OnMismatch, Recorder
 
 _entering = threading.RLock()
@@ -204,11 +199,9 @@ class VirtualMachine:
         return self
 
     def _install(self) -> None:
-        patches = self._patches
-        TABLE.install(patches)
+        TABLE.install(self._patches)
         self._engine.collectives = Collectives(self._engine.books)
         self._engine.settling.gradient_back = send_gradient_back
-        install_conflicts(patches, self._recorder)
 
     def __exit__(
         self,

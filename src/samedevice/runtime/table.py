@@ -6,7 +6,7 @@ from samedevice.runtime.checkpoints import GHOSTS, SAFE_OPEN, SAFETENSORS, SERIA
 from samedevice.runtime.cuda import ACCELERATOR, DATA_PARALLEL, GENERATORS, NVML, TORCH_CUDA
 from samedevice.runtime.distributed import OWN_RANKS, PROCESS_GROUPS, REDUCER
 from samedevice.runtime.engine import WORDING, WRAPPERS
-from samedevice.runtime.host import COMPILE, FORKS, GRAPHS, LAUNCHES, THREADS, TORCHSCRIPT
+from samedevice.runtime.host import COMPILE, CONFLICTS, FORKS, GRAPHS, LAUNCHES, THREADS, TORCHSCRIPT
 from samedevice.runtime.kernels import (
     ATTENTION,
     AUTOCAST,
@@ -62,6 +62,7 @@ TABLE = PatchTable(
         *GRADIENTS,
         *GRADIENT_CHECKS,
         *GHOSTS,
+        *CONFLICTS,
         *WORDING,
     )
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from samedevice.runtime.host.compile import PATCHES as COMPILE
-from samedevice.runtime.host.conflicts import install_conflicts
+from samedevice.runtime.host.conflicts import PATCHES as CONFLICTS
 from samedevice.runtime.host.graphs import PATCHES as GRAPHS
 from samedevice.runtime.host.launches import PATCHES as LAUNCHES
 from samedevice.runtime.host.loader import PATCHES as FORKS
@@ -12,10 +12,10 @@ from samedevice.runtime.host.torchscript import PATCHES as TORCHSCRIPT
 
 __all__ = [
     "COMPILE",
+    "CONFLICTS",
     "FORKS",
     "GRAPHS",
     "LAUNCHES",
     "THREADS",
     "TORCHSCRIPT",
-    "install_conflicts",
 ]

@@ -11,14 +11,14 @@ import functools
 import os
 import sys
 import threading
-from collections.abc import Mapping
-from types import ModuleType
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 
 from samedevice.provenance.surroundings import processes
-from samedevice.runtime.patching import Patches, when_imported
+from samedevice.runtime.patching import Patch, With
+from samedevice.runtime.state import current_machine
 from samedevice.runtime.tracking import Recorder
 
 SPREADING = frozenset({"auto", "balanced", "balanced_low_0", "sequential"})
@@ -32,18 +32,8 @@ ZERO3 = "DeepSpeed Zero-3 is not compatible with passing a `device_map`."
 _loading = threading.local()
 
 
-def install_conflicts(patches: Patches, recorder: Recorder) -> None:
-    """Look at what transformers and accelerate are asked to place."""
-    hooks = {
-        "transformers.modeling_utils": lambda module: _watch_loads(patches, recorder, module),
-        "accelerate.big_modeling": lambda module: _watch_dispatch(patches, recorder, module),
-    }
-    when_imported(patches, hooks)
-
-
-def _watch_loads(patches: Patches, recorder: Recorder, module: ModuleType) -> None:
-    base = module.PreTrainedModel
-    original = base.from_pretrained.__func__
+def _watch_loads(method: Any, recorder: Recorder) -> Any:
+    original = method.__func__
 
     @functools.wraps(original)
     def from_pretrained(cls: Any, *args: Any, **kwargs: Any) -> Any:
@@ -63,22 +53,17 @@ def _watch_loads(patches: Patches, recorder: Recorder, module: ModuleType) -> No
         finally:
             _loading.inside = before
 
-    patches.attribute(base, "from_pretrained", classmethod(from_pretrained))
+    return classmethod(from_pretrained)
 
 
-def _watch_dispatch(patches: Patches, recorder: Recorder, module: ModuleType) -> None:
-    """`dispatch_model` first checks its map by this function, under whatever name a script holds
-    `dispatch_model` itself.
-    """
-    original = module.check_device_map
-
+def _watch_dispatch(original: Callable[..., Any], recorder: Recorder) -> Callable[..., Any]:
     @functools.wraps(original)
     def check_device_map(model: Any, device_map: Any) -> Any:
         if _grouped() and not getattr(_loading, "inside", False) and _spreads(device_map):
             recorder.launch_conflict("dispatch_model", DISTRIBUTED, sys._getframe(1))
         return original(model, device_map)
 
-    patches.attribute(module, "check_device_map", check_device_map)
+    return check_device_map
 
 
 def _spreads(device_map: Any) -> bool:
@@ -99,3 +84,24 @@ def _grouped() -> bool:
 def _zero3() -> bool:
     deepspeed = sys.modules.get("transformers.integrations.deepspeed")
     return bool(deepspeed is not None and deepspeed.is_deepspeed_zero3_enabled())
+
+
+def _recorder() -> Recorder:
+    return current_machine().part(Recorder)
+
+
+PATCHES = (
+    Patch(
+        "transformers.modeling_utils.PreTrainedModel.from_pretrained",
+        With(_recorder, _watch_loads),
+        "a map that the launch forbids would be noticed only after the weights were read, or on hardware",
+        package="transformers.modeling_utils",
+        over="checkpoints/ghost.py",
+    ),
+    Patch(
+        "accelerate.big_modeling.check_device_map",
+        With(_recorder, _watch_dispatch),
+        "`dispatch_model` first checks its map by it, under whatever name a script holds `dispatch_model`",
+        package="accelerate.big_modeling",
+    ),
+)
