@@ -119,7 +119,7 @@ def test_exit_status(tmp_path, words, status):
 
 def test_tensors_of_collectives_that_are_not_on_the_gpu_of_their_group(tmp_path):
     launch = ("--machine", "2x24GB", "--json", "found.json", "--launcher", "torchrun", "--nproc", 2)
-    code, _, error = run(tmp_path, *launch, SCRIPTS / "astray.py")
+    code, _, error = run(tmp_path, *launch, SCRIPTS / "off_its_gpu.py")
     document = json.loads((tmp_path / "found.json").read_text())
     assert (code, document["status"]) == (1, "completed"), error
     assert (

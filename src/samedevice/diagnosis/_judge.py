@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from samedevice.device_rules import of_another_library
 from samedevice.diagnosis._codes import code_for
-from samedevice.diagnosis._scene import Scene
+from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis._weigh import UNDETERMINED, Verdict, decide, weigh_event
 from samedevice.diagnosis.fixes import fixes_for
 from samedevice.diagnosis.rules import rule_named
@@ -21,13 +21,13 @@ from samedevice.messages import Phrase, Several, Value, short_operator
 def judge(event: Event, count: int = 1, ranks: Sequence[int] = ()) -> Finding[Phrase]:
     """The finding that `event` amounts to, seen `count` times, on `ranks` of a launch."""
     row = code_for(event.kind)
-    scene = Scene(event, launched=bool(ranks))
-    verdict = decide(weigh_event(scene))
+    failure = Failure(event, launched=bool(ranks))
+    verdict = decide(weigh_event(failure))
     foreign = row.kind is EventKind.UNCHECKED and of_another_library(event.op)
     values: dict[str, Value] = {
         "op": short_operator(event.op),
         "devices": Several(_devices(event)),
-        "home": scene.group.device if scene.group is not None else "",
+        "home": failure.group.device if failure.group is not None else "",
         "amount": _amount(event),
         "names": Several(_unmaterialized(event) or (Phrase("unnamed"),)),
     }
@@ -44,7 +44,7 @@ def judge(event: Event, count: int = 1, ranks: Sequence[int] = ()) -> Finding[Ph
         operands=event.operands,
         candidates=tuple(each.rule.name for each in verdict.candidates),
         count=count,
-        fixes=fixes_for(scene, verdict),
+        fixes=fixes_for(failure, verdict),
         memory=event.memory,
         notes=event.notes,
         guilty=verdict.guilty,

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from samedevice.diagnosis._scene import Scene
+from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis.paste import Frame, Report
 from samedevice.events import EventKind
 from samedevice.messages import Language, Phrase, Value
@@ -83,7 +83,7 @@ class Rule:
     common: float = 0.0
     """How often it is the cause, 0 to 1, before anything is known: from the counts of the corpus."""
     signs: tuple[Sign, ...] = ()
-    detect: Callable[[Scene], Hint | None] | None = None
+    detect: Callable[[Failure], Hint | None] | None = None
     sentences: Mapping[str, Texts] = field(default_factory=dict)
     """What else only this rule says: its reasons and, of one that names a kind of event, the `headline` of a
     finding and `why` hardware refuses it.

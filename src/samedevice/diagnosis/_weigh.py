@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis._rule import Hint, Rule, device_pattern
-from samedevice.diagnosis._scene import Scene
 from samedevice.diagnosis.paste import Report
 from samedevice.diagnosis.rules import CAUSES, rule_named
 from samedevice.findings import Confidence
@@ -101,11 +101,11 @@ def weigh_report(report: Report) -> list[Weighed]:
     return [*_ordered(found), *(Weighed(rule_named(name), 0.0, ()) for name in common if name not in named)]
 
 
-def weigh_event(scene: Scene) -> list[Weighed]:
+def weigh_event(failure: Failure) -> list[Weighed]:
     """Every cause that an event points to, the heaviest first."""
     found = []
     for rule in CAUSES:
-        hint: Hint | None = rule.detect(scene) if rule.detect else None
+        hint: Hint | None = rule.detect(failure) if rule.detect else None
         if hint is not None:
             found.append(Weighed(rule, hint.weight, (hint.reason,), hint.certain, hint.guilty, hint.weight))
     return _ordered(found)

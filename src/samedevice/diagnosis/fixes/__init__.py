@@ -4,7 +4,7 @@ library code.
 
 from __future__ import annotations
 
-from samedevice.diagnosis._scene import Scene
+from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis._weigh import Verdict
 from samedevice.diagnosis.fixes._edit import RANK_MAP, Script, diff_name, with_import, with_keyword
 from samedevice.diagnosis.fixes._releases import releases_for, releases_of_event
@@ -24,6 +24,6 @@ __all__ = [
 ]
 
 
-def fixes_for(scene: Scene, verdict: Verdict) -> tuple[Fix[Phrase], ...]:
+def fixes_for(failure: Failure, verdict: Verdict) -> tuple[Fix[Phrase], ...]:
     """What repairs an event's cause, the surest first."""
-    return (*script_fixes(scene, verdict), *releases_of_event(scene, verdict))
+    return (*script_fixes(failure, verdict), *releases_of_event(failure, verdict))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
-from samedevice.diagnosis._scene import Scene
+from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis.fixes._edit import Script
 from samedevice.diagnosis.fixes._target import partners
 from samedevice.events import Operand, Place
@@ -13,26 +13,26 @@ from samedevice.findings import Fix, Safety
 from samedevice.messages import Phrase
 
 
-def buffer_fix(scene: Scene, script: Script | None, guilty: Operand) -> Fix[Phrase] | None:
+def buffer_fix(failure: Failure, script: Script | None, guilty: Operand) -> Fix[Phrase] | None:
     """`register_buffer` in the class that keeps the operand, or what it was computed from; None where that is
     no cure.
     """
-    found = scene.plain_attribute(guilty)
+    found = failure.plain_attribute(guilty)
     if script is None or found is None:
         return None
     name, kept_by, made = found
     diff = _as_buffer(script, name.rpartition(".")[2], kept_by, made)
     if diff is None:
         return None
-    return Fix(Phrase("fix.buffer", operand=name), _safety(scene, guilty, kept_by), diff)
+    return Fix(Phrase("fix.buffer", operand=name), _safety(failure, guilty, kept_by), diff)
 
 
-def _safety(scene: Scene, guilty: Operand, kept_by: str) -> Safety:
+def _safety(failure: Failure, guilty: Operand, kept_by: str) -> Safety:
     """Safe where all parameters of the module are with what the operand meets: `.to()` took them there, and
     takes buffers, too.
     """
-    wanted = {each.device for each in partners(scene, guilty)}
-    module = next((each for each in scene.event.running if each.kind == kept_by), None)
+    wanted = {each.device for each in partners(failure, guilty)}
+    module = next((each for each in failure.event.running if each.kind == kept_by), None)
     together = (
         module is not None
         and bool(module.below)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
 
-from samedevice.diagnosis._scene import Scene
+from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis._weigh import Verdict
 from samedevice.diagnosis.paste import Report
 from samedevice.findings import Fix
@@ -58,9 +58,9 @@ def releases() -> tuple[Release, ...]:
     )
 
 
-def releases_of_event(scene: Scene, verdict: Verdict) -> list[Fix[Phrase]]:
+def releases_of_event(failure: Failure, verdict: Verdict) -> list[Fix[Phrase]]:
     """A release to install when the failing file, function and version are in the table."""
-    event = scene.event
+    event = failure.event
     return _fixes(event.at.file, event.at.function, dict(event.versions), verdict)
 
 

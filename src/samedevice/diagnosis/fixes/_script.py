@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from samedevice.diagnosis._scene import FACTORY, Scene, made_text
+from samedevice.diagnosis._failure import FACTORY, Failure, made_text
 from samedevice.diagnosis._weigh import Verdict
 from samedevice.diagnosis.fixes._buffer import buffer_fix
 from samedevice.diagnosis.fixes._edit import RANK_MAP, Script, called, relocated, with_import, with_keyword
@@ -28,38 +28,38 @@ from samedevice.events import Event, EventKind, Operand, Place
 from samedevice.findings import Fix, Safety
 from samedevice.messages import Phrase
 
-Repair = Callable[[Scene, Script | None, Operand | None], list[Fix[Phrase]]]
+Repair = Callable[[Failure, Script | None, Operand | None], list[Fix[Phrase]]]
 
 
 _CACHE = re.compile(r"\A(?:past_key_values?|layer_past|past|cache|cache_params|kv_cache|\w*Cache\w*)\Z")
 """What holds a cache that `sd.guard_cache` looks after."""
 
 
-def script_fixes(scene: Scene, verdict: Verdict) -> tuple[Fix[Phrase], ...]:
+def script_fixes(failure: Failure, verdict: Verdict) -> tuple[Fix[Phrase], ...]:
     """What can be changed in the script, or in the map, for this cause."""
-    user = scene.event.user_at
+    user = failure.event.user_at
     script = Script.read(user.file) if user is not None else None
-    guilty = next((each for each in scene.event.operands if each.name == verdict.guilty), None)
+    guilty = next((each for each in failure.event.operands if each.name == verdict.guilty), None)
     fixes = []
-    if scene.event.kind is EventKind.NONDETERMINISTIC_DEVICE:
+    if failure.event.kind is EventKind.NONDETERMINISTIC_DEVICE:
         fixes.append(Fix(Phrase("fix.sorted-devices"), "safe"))
-    for repair in (_extra,) if scene.group is not None else _REPAIRS.get(verdict.cause, ()):
-        fixes += repair(scene, script, guilty)
+    for repair in (_extra,) if failure.group is not None else _REPAIRS.get(verdict.cause, ()):
+        fixes += repair(failure, script, guilty)
     if (
         guilty is not None
         and script is not None
-        and scene.placed_by_user(guilty)
+        and failure.placed_by_user(guilty)
         and not any(fix.diff for fix in fixes)
     ):
-        buffer = buffer_fix(scene, script, guilty)
+        buffer = buffer_fix(failure, script, guilty)
         fixes = [buffer, *fixes] if buffer is not None else fixes
-    received = scene.group is not None  # a copy made in the call would receive it, and be lost
+    received = failure.group is not None  # a copy made in the call would receive it, and be lost
     if (
         not received
         and not any(fix.diff for fix in fixes)
         and verdict.cause not in ("dispatched-model-moved", "undetermined")
     ):
-        fixes = [*_at_use(scene, script, guilty), *fixes]
+        fixes = [*_at_use(failure, script, guilty), *fixes]
     unique = {(fix.title, fix.diff): fix for fix in fixes}
     return tuple(unique.values())[:4]
 
@@ -70,38 +70,38 @@ def fix_at_use(event: Event, operand: str) -> Fix[Phrase] | None:
     """
     script = Script.read(event.user_at.file) if event.user_at is not None else None
     stale = next((each for each in event.operands if each.name == operand), None)
-    return next(iter(_at_use(Scene(event), script, stale)), None)
+    return next(iter(_at_use(Failure(event), script, stale)), None)
 
 
-def _inputs(scene: Scene, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
+def _inputs(failure: Failure, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
     """Inputs to the device of the first weight."""
-    if guilty is not None and not scene.op.startswith("embedding"):
+    if guilty is not None and not failure.op.startswith("embedding"):
         return _to_partner(
-            scene, script, guilty, "fix.input-to", guilty.local or guilty.argument or guilty.name
+            failure, script, guilty, "fix.input-to", guilty.local or guilty.argument or guilty.name
         )
-    weight = next((each for each in scene.weights if each.name == "weight"), None)
+    weight = next((each for each in failure.weights if each.name == "weight"), None)
     if weight is None or guilty is None:
         return []
-    transformers = "/transformers/" in scene.event.at.file and not _of_script(scene, script)
+    transformers = "/transformers/" in failure.event.at.file and not _of_script(failure, script)
     key = "fix.inputs-to-embedding" if transformers else "fix.inputs-to-weight"
-    model = model_name(scene, script)
+    model = model_name(failure, script)
     target = None
     if model is not None:
         named = f"{model}.{weight.parameter}.device" if weight.parameter else None
         target = f"{model}.get_input_embeddings().weight.device" if transformers else named
-    ids = next((each for each in scene.event.operands if each.name == "indices"), guilty)
-    diff = _move(scene, script, ids, target, model) or _move_batch(scene, script, target, model)
+    ids = next((each for each in failure.event.operands if each.name == "indices"), guilty)
+    diff = _move(failure, script, ids, target, model) or _move_batch(failure, script, target, model)
     fixes = [Fix(Phrase(key, weight=weight.parameter or "weight"), "safe", diff)]
     if weight.tied and transformers:
         fixes += [_one_device(script), Fix(Phrase("fix.one-visible"), "check")]
     return fixes
 
 
-def _of_script(scene: Scene, script: Script | None) -> bool:
+def _of_script(failure: Failure, script: Script | None) -> bool:
     """Whether the outermost module is of a class of the script, which need not have the methods of a
     library's models.
     """
-    kind = scene.event.running[-1].kind if scene.event.running else ""
+    kind = failure.event.running[-1].kind if failure.event.running else ""
     classes = (
         (node for node in ast.walk(script.tree) if isinstance(node, ast.ClassDef))
         if script is not None
@@ -110,13 +110,13 @@ def _of_script(scene: Scene, script: Script | None) -> bool:
     return any(node.name == kind for node in classes)
 
 
-def _move_batch(scene: Scene, script: Script | None, target: str | None, model: str | None) -> str | None:
+def _move_batch(failure: Failure, script: Script | None, target: str | None, model: str | None) -> str | None:
     """A diff of the line that moves the batch which the model is called with, when a library's own code did
     the move.
     """
     if script is None or target is None or model is None or (made := script.assignment(model)) is None:
         return None
-    for place in calls_of(scene, script):
+    for place in calls_of(failure, script):
         for call in script.find(place):
             for node in [*call.args, *(keyword.value for keyword in call.keywords)]:
                 name = node.value if isinstance(node, ast.Attribute) else node
@@ -138,31 +138,33 @@ def _one_device(script: Script | None) -> Fix[Phrase]:
     return Fix(Phrase("fix.one-device"), "check", diff)
 
 
-def _extra(scene: Scene, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
+def _extra(failure: Failure, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
     """The operand to the device of what it meets."""
     if guilty is None:
         return []
-    if scene.group is not None:
-        return _to_group(scene, script, guilty, scene.group)
-    if not partners(scene, guilty) or not scene.placed_by_user(guilty):
+    if failure.group is not None:
+        return _to_group(failure, script, guilty, failure.group)
+    if not partners(failure, guilty) or not failure.placed_by_user(guilty):
         return []
-    if scene.entry == guilty.device or "self.device" in scene.code:
-        return _in_library(scene, guilty)  # whatever the script does, it would be brought back
-    if (buffer := buffer_fix(scene, script, guilty)) is not None:
+    if failure.entry == guilty.device or "self.device" in failure.code:
+        return _in_library(failure, guilty)  # whatever the script does, it would be brought back
+    if (buffer := buffer_fix(failure, script, guilty)) is not None:
         return [buffer]
     key = "fix.input-to" if guilty.moved is not None or guilty.argument else "fix.made-on"
-    return _to_partner(scene, script, guilty, key, guilty.argument or scene.written(guilty))
+    return _to_partner(failure, script, guilty, key, guilty.argument or failure.written(guilty))
 
 
-def _to_group(scene: Scene, script: Script | None, guilty: Operand, group: Operand) -> list[Fix[Phrase]]:
+def _to_group(failure: Failure, script: Script | None, guilty: Operand, group: Operand) -> list[Fix[Phrase]]:
     """A tensor of a collective to the GPU of its process group."""
-    if not scene.placed_by_user(guilty):
+    if not failure.placed_by_user(guilty):
         return []
-    diff = _move(scene, script, guilty, code_of(group.device, scene, script), None)
+    diff = _move(failure, script, guilty, code_of(group.device, failure, script), None)
     key = "fix.input-to" if guilty.moved is not None or guilty.argument else "fix.made-on"
     return [
         Fix(
-            Phrase(key, operand=guilty.argument or scene.written(guilty), device=named(group.device, scene)),
+            Phrase(
+                key, operand=guilty.argument or failure.written(guilty), device=named(group.device, failure)
+            ),
             "safe",
             diff,
         )
@@ -170,42 +172,42 @@ def _to_group(scene: Scene, script: Script | None, guilty: Operand, group: Opera
 
 
 def _to_partner(
-    scene: Scene, script: Script | None, guilty: Operand, key: str, operand: str
+    failure: Failure, script: Script | None, guilty: Operand, key: str, operand: str
 ) -> list[Fix[Phrase]]:
     """The operand made on, or moved to, the device of what it meets: where it is made if a name there tells,
     else where it is used.
     """
-    source = _source(scene, guilty)
+    source = _source(failure, guilty)
     place = source.moved or source.made
     target = (
-        target_at(scene, script, guilty, place.line) if script is not None and script.holds(place) else None
+        target_at(failure, script, guilty, place.line) if script is not None and script.holds(place) else None
     )
-    diff = _move(scene, script, source, target.text, None) if target is not None else None
+    diff = _move(failure, script, source, target.text, None) if target is not None else None
     if (
         diff is not None
         and target is not None
-        and (target.derived or own(partners(scene, guilty)[0].device, scene))
+        and (target.derived or own(partners(failure, guilty)[0].device, failure))
     ):
         return [
             Fix(
                 Phrase(key, operand=operand, device=target.title),
-                "safe" if unites(scene, guilty) else "check",
+                "safe" if unites(failure, guilty) else "check",
                 diff,
             )
         ]
-    if used := [fix for fix in _at_use(scene, script, guilty) if fix.safety == "safe"]:
+    if used := [fix for fix in _at_use(failure, script, guilty) if fix.safety == "safe"]:
         return used
-    device = target.title if target is not None else partners(scene, guilty)[0].device
+    device = target.title if target is not None else partners(failure, guilty)[0].device
     return [Fix(Phrase(key, operand=operand, device=device), "check", diff)]
 
 
-def _source(scene: Scene, guilty: Operand) -> Operand:
+def _source(failure: Failure, guilty: Operand) -> Operand:
     """What has to be made elsewhere: the operand itself, or what the script computed it from, which other
     statements may read, too.
     """
     if guilty.moved is not None or guilty.local or FACTORY.search(made_text(guilty)):
         return guilty
-    at = scene.event.at
+    at = failure.event.at
     left = [
         part
         for part in guilty.ingredients
@@ -226,29 +228,29 @@ def _source(scene: Scene, guilty: Operand) -> Operand:
     return guilty
 
 
-def _cache(scene: Scene, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
+def _cache(failure: Failure, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
     """The cache itself to the layer that uses it; an index that serves caches on several GPUs stays on the
     host, or is library code.
     """
     if guilty is None or guilty.holder is not None:
-        return [*_extra(scene, script, guilty), *_guarded(scene, guilty)]
-    if scene.op == "index" and scene.placed_by_user(guilty):
-        diff = _move(scene, script, guilty, '"cpu"', None)
+        return [*_extra(failure, script, guilty), *_guarded(failure, guilty)]
+    if failure.op == "index" and failure.placed_by_user(guilty):
+        diff = _move(failure, script, guilty, '"cpu"', None)
         return [
             Fix(
-                Phrase("fix.made-on", operand=guilty.argument or scene.written(guilty), device="cpu"),
+                Phrase("fix.made-on", operand=guilty.argument or failure.written(guilty), device="cpu"),
                 "safe",
                 diff,
             )
         ]
-    return _in_library(scene, guilty)
+    return _in_library(failure, guilty)
 
 
-def _guarded(scene: Scene, guilty: Operand | None) -> list[Fix[Phrase]]:
+def _guarded(failure: Failure, guilty: Operand | None) -> list[Fix[Phrase]]:
     """A block that is called by itself, as a server does, and got the cache as an argument: a guard on the
     block.
     """
-    outermost = scene.event.running[-1].kind if scene.event.running else ""
+    outermost = failure.event.running[-1].kind if failure.event.running else ""
     if (
         guilty is None
         or not re.search(r"Block|Layer|Attention", outermost)
@@ -258,31 +260,31 @@ def _guarded(scene: Scene, guilty: Operand | None) -> list[Fix[Phrase]]:
     return [Fix(Phrase("fix.guard-cache", block=outermost), "safe")]
 
 
-def _labels(scene: Scene, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
+def _labels(failure: Failure, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
     """Labels to the logits."""
     if guilty is None:
         return []
-    logits = next((each for each in scene.event.operands if each.device != guilty.device), None)
+    logits = next((each for each in failure.event.operands if each.device != guilty.device), None)
     if logits is None:
         return []
-    name = guilty.local or guilty.argument or scene.written(guilty)
+    name = guilty.local or guilty.argument or failure.written(guilty)
     if guilty.role:
-        return _whole_model(scene, script, guilty)
-    fixes = _at_use(scene, script, guilty)
+        return _whole_model(failure, script, guilty)
+    fixes = _at_use(failure, script, guilty)
     if not fixes:
-        if scene.entry == guilty.device and not scene.by_user(scene.event.at):
-            return _in_library(scene, guilty)  # the outermost hook would bring it back
-        placed = scene.placed_by_user(guilty)
-        fixes = _to_partner(scene, script, guilty, "fix.labels", name) if placed else []
+        if failure.entry == guilty.device and not failure.by_user(failure.event.at):
+            return _in_library(failure, guilty)  # the outermost hook would bring it back
+        placed = failure.placed_by_user(guilty)
+        fixes = _to_partner(failure, script, guilty, "fix.labels", name) if placed else []
         fixes = fixes or [
-            Fix(Phrase("fix.labels", operand=name, device=named(logits.device, scene)), "check")
+            Fix(Phrase("fix.labels", operand=name, device=named(logits.device, failure)), "check")
         ]
     return fixes
 
 
-def _generator(scene: Scene, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
+def _generator(failure: Failure, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
     """The generator on the tensor's device."""
-    devices = [each.device for each in scene.event.operands if each.name != "generator"]
+    devices = [each.device for each in failure.event.operands if each.name != "generator"]
     if not devices:
         return []
     diff = None
@@ -298,24 +300,24 @@ def _generator(scene: Scene, script: Script | None, guilty: Operand | None) -> l
                 (keyword.value for keyword in old.keywords if keyword.arg == "device"),
                 old.args[0] if old.args else None,
             )
-            text = code_of(devices[0], scene, script)
+            text = code_of(devices[0], failure, script)
             changed = (
                 script.swapped(given, text)
                 if given
                 else script.swapped(old, with_keyword(script, old, "device", text))
             )
             diff = script.diff(changed)
-    return [Fix(Phrase("fix.generator", device=named(devices[0], scene)), "check", diff)]
+    return [Fix(Phrase("fix.generator", device=named(devices[0], failure)), "check", diff)]
 
 
-def _loaded(scene: Scene, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
+def _loaded(failure: Failure, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
     """`map_location` for `torch.load`."""
-    if guilty is None or not partners(scene, guilty):
+    if guilty is None or not partners(failure, guilty):
         return []
     diff, target = None, None
     place = guilty.moved or guilty.made
     if script is not None and script.holds(place):
-        target = target_at(scene, script, guilty, place.line)
+        target = target_at(failure, script, guilty, place.line)
         for call in script.find(place):
             if (
                 target is not None
@@ -328,19 +330,19 @@ def _loaded(scene: Scene, script: Script | None, guilty: Operand | None) -> list
                 break
     safety: Safety = (
         "safe"
-        if diff is not None and target is not None and target.derived and unites(scene, guilty)
+        if diff is not None and target is not None and target.derived and unites(failure, guilty)
         else "check"
     )
-    device = target.text if target is not None else f'"{partners(scene, guilty)[0].device}"'
+    device = target.text if target is not None else f'"{partners(failure, guilty)[0].device}"'
     return [Fix(Phrase("fix.map-location", device=device), safety, diff)]
 
 
-def _moved(scene: Scene, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
+def _moved(failure: Failure, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
     """No move after the dispatch."""
     place = guilty.moved if guilty else None
     diff = None
     if script is not None and not script.holds(place):
-        place = _move_of(script, model_name(scene, script)) or place
+        place = _move_of(script, model_name(failure, script)) or place
     if script is not None and script.holds(place):
         statement = script.statement(place)
         if isinstance(statement, ast.Expr):
@@ -391,26 +393,26 @@ def _move_of(script: Script, model: str | None) -> Place | None:
     return Place(script.file, found[0].lineno, "") if len(found) == 1 else None
 
 
-def _whole_model(scene: Scene, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
+def _whole_model(failure: Failure, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
     """The model to where its inputs are."""
-    weight = guilty or next((each for each in scene.weights if each.device == "cpu"), None)
-    if weight is None or not any(each.device.startswith("cuda") for each in partners(scene, weight)):
+    weight = guilty or next((each for each in failure.weights if each.device == "cpu"), None)
+    if weight is None or not any(each.device.startswith("cuda") for each in partners(failure, weight)):
         return []
-    if (listed := _module_list(scene, script)) is not None:
+    if (listed := _module_list(failure, script)) is not None:
         return [listed]
-    model, diff, target = model_name(scene, script), None, None
+    model, diff, target = model_name(failure, script), None, None
     if script is not None and model is not None and (made := script.assignment(model)) is not None:
-        target = target_at(scene, script, weight, made.lineno)
+        target = target_at(failure, script, weight, made.lineno)
         if target is not None:
             diff = script.diff(script.swapped(made.value, f"{script.text(made.value)}.to({target.text})"))
-    device = target.text if target is not None else f'"{partners(scene, weight)[0].device}"'
+    device = target.text if target is not None else f'"{partners(failure, weight)[0].device}"'
     return [Fix(Phrase("fix.model-to", device=device), "check", diff)]
 
 
-def _module_list(scene: Scene, script: Script | None) -> Fix[Phrase] | None:
+def _module_list(failure: Failure, script: Script | None) -> Fix[Phrase] | None:
     """`nn.ModuleList` around the list in which a module keeps parts that `.to()` does not reach."""
-    parent = next((each for each in scene.event.running if each.registered), None)
-    if script is None or parent is None or not scene.event.running or scene.event.running[0].registered:
+    parent = next((each for each in failure.event.running if each.registered), None)
+    if script is None or parent is None or not failure.event.running or failure.event.running[0].registered:
         return None
     for home in ast.walk(script.tree):
         if isinstance(home, ast.ClassDef) and home.name == parent.kind:
@@ -420,7 +422,7 @@ def _module_list(scene: Scene, script: Script | None) -> Fix[Phrase] | None:
                 if isinstance(node, ast.Assign)
                 and isinstance(node.targets[0], ast.Attribute)
                 and isinstance(node.value, (ast.List, ast.ListComp))
-                and scene.event.running[0].kind in script.text(node.value)
+                and failure.event.running[0].kind in script.text(node.value)
             ]
             if len(lists) == 1:
                 name = "nn" if re.search(r"\bnn\.", script.text(home)) else "torch.nn"
@@ -429,47 +431,51 @@ def _module_list(scene: Scene, script: Script | None) -> Fix[Phrase] | None:
     return None
 
 
-def _together(scene: Scene, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
+def _together(failure: Failure, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
     """A map that keeps the cut block whole."""
-    cut = next((each for each in scene.event.running if len(each.below) > 1), None)
-    if cut is None or not scene.event.device_map or len(scene.event.running) < 1:
+    cut = next((each for each in failure.event.running if len(each.below) > 1), None)
+    if cut is None or not failure.event.device_map or len(failure.event.running) < 1:
         return []
     whole = cut.name == cut.kind
     prefix = "" if whole else cut.name
     inside = [
         name
-        for name in scene.event.device_map
+        for name in failure.event.device_map
         if name == prefix or name.startswith(f"{prefix}.") or not prefix
     ]
     if not inside:
         return []
-    parents = _direct_parts(scene, prefix)
+    parents = _direct_parts(failure, prefix)
     kept = next(
-        (each.device for each in scene.event.operands if guilty is not None and each.device != guilty.device),
+        (
+            each.device
+            for each in failure.event.operands
+            if guilty is not None and each.device != guilty.device
+        ),
         None,
     )
-    met = {each.device for each in scene.event.operands}
+    met = {each.device for each in failure.event.operands}
     # Inputs arrive where the outermost hook sends them, and so does what is made from them.
     device = (
-        scene.entry
-        if scene.entry in met and scene.entry is not None
-        else kept or scene.event.device_map[inside[0]]
+        failure.entry
+        if failure.entry in met and failure.entry is not None
+        else kept or failure.event.device_map[inside[0]]
     )
     repaired = {
-        name: (device if name in parents else where) for name, where in scene.event.device_map.items()
+        name: (device if name in parents else where) for name, where in failure.event.device_map.items()
     }
-    left = {where for name, where in scene.event.device_map.items() if repaired[name] != where}
+    left = {where for name, where in failure.event.device_map.items() if repaired[name] != where}
     for name in _HEADS & repaired.keys():
         if repaired[name] in left:  # a head that is tied to the embedding, as most are, stays with it
             repaired[name] = device
     if (
-        len(set(repaired.values())) == len(set(scene.event.device_map.values()))
-        and repaired == scene.event.device_map
+        len(set(repaired.values())) == len(set(failure.event.device_map.values()))
+        and repaired == failure.event.device_map
     ):
         return []
     text = "{" + ", ".join(f'"{name}": "{where}"' for name, where in repaired.items()) + "}"
     diff = None
-    if script is not None and (found := _map_literal(script, scene)) is not None:
+    if script is not None and (found := _map_literal(script, failure)) is not None:
         diff = script.diff(script.swapped(found, text))
     return [Fix(Phrase("fix.device-map", map=text, module=f"{cut.name} ({cut.kind})"), "check", diff)]
 
@@ -477,27 +483,27 @@ def _together(scene: Scene, script: Script | None, guilty: Operand | None) -> li
 _HEADS = {"lm_head", "embed_out", "output", "model.lm_head", "language_model.lm_head"}
 
 
-def _direct_parts(scene: Scene, prefix: str) -> list[str]:
+def _direct_parts(failure: Failure, prefix: str) -> list[str]:
     """Keys of the map that hold parts of the cut module: all of a small one, what is beside the operands of a
     large one.
     """
     keys = [
         name
-        for name in scene.event.device_map
+        for name in failure.event.device_map
         if not prefix or name == prefix or name.startswith(f"{prefix}.")
     ]
-    touched = {device for operand in scene.event.operands for device in (operand.device,)}
-    return [name for name in keys if scene.event.device_map[name] in touched]
+    touched = {device for operand in failure.event.operands for device in (operand.device,)}
+    return [name for name in keys if failure.event.device_map[name] in touched]
 
 
-def _unmapped(scene: Scene, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
+def _unmapped(failure: Failure, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
     """The missing name in the map."""
     if guilty is None or not guilty.parameter:
         return []
     name = guilty.parameter.rpartition(".")[0] or guilty.parameter
-    device = next((each.device for each in scene.event.operands if each.device != guilty.device), "cuda:0")
+    device = next((each.device for each in failure.event.operands if each.device != guilty.device), "cuda:0")
     diff = None
-    if script is not None and isinstance(found := _map_literal(script, scene), ast.Dict):
+    if script is not None and isinstance(found := _map_literal(script, failure), ast.Dict):
         text = script.text(found)
         diff = script.diff(
             script.swapped(found, f'{text[:-1].rstrip().removesuffix(",")}, "{name}": "{device}"}}')
@@ -505,21 +511,21 @@ def _unmapped(scene: Scene, script: Script | None, guilty: Operand | None) -> li
     return [Fix(Phrase("fix.map-key", name=name, device=device), "safe", diff)]
 
 
-def _at_use(scene: Scene, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
+def _at_use(failure: Failure, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
     """When the failing statement is the script's own: the guilty operand to the device of what it meets,
     there.
     """
-    at = scene.event.at
+    at = failure.event.at
     if (
         script is None
         or guilty is None
         or guilty.role
         or not guilty.local
         or not script.holds(at)
-        or _written(scene, guilty)
+        or _written(failure, guilty)
     ):
         return []
-    statement, target = script.statement(at), target_at(scene, script, guilty, at.line)
+    statement, target = script.statement(at), target_at(failure, script, guilty, at.line)
     if statement is None or target is None:
         return []
     failing = script.expression(at) if at.call else None
@@ -528,7 +534,7 @@ def _at_use(scene: Scene, script: Script | None, guilty: Operand | None) -> list
             if script.text(node) != guilty.local or (node.lineno < at.line and at.call and failing is None):
                 continue
             diff = script.diff(script.swapped(node, f"{guilty.local}.to({target.text})"))
-            sure = target.derived and unites(scene, guilty)
+            sure = target.derived and unites(failure, guilty)
             return (
                 [
                     Fix(
@@ -543,33 +549,37 @@ def _at_use(scene: Scene, script: Script | None, guilty: Operand | None) -> list
     return []
 
 
-def _written(scene: Scene, operand: Operand) -> bool:
+def _written(failure: Failure, operand: Operand) -> bool:
     """Whether the operator writes into the operand: a copy of it would take the result away."""
     return operand.name.startswith("out") or (
-        operand.name.partition("[")[0] == "self" and scene.op.endswith("_")
+        operand.name.partition("[")[0] == "self" and failure.op.endswith("_")
     )
 
 
-def _library(scene: Scene, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
+def _library(failure: Failure, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
     """The fault is in library code: what to do there, or around it."""
-    if script is not None and script.holds(scene.event.at):
+    if script is not None and script.holds(failure.event.at):
         return []
-    if guilty is None or scene.by_user(scene.event.at) or (scene.placed_by_user(guilty) and not guilty.role):
+    if (
+        guilty is None
+        or failure.by_user(failure.event.at)
+        or (failure.placed_by_user(guilty) and not guilty.role)
+    ):
         return []
-    return _in_library(scene, guilty)
+    return _in_library(failure, guilty)
 
 
-def _in_library(scene: Scene, guilty: Operand) -> list[Fix[Phrase]]:
+def _in_library(failure: Failure, guilty: Operand) -> list[Fix[Phrase]]:
     """What has to be changed there, in words."""
-    device = next((each.device for each in scene.event.operands if each.device != guilty.device), None)
+    device = next((each.device for each in failure.event.operands if each.device != guilty.device), None)
     if device is None:
         return []
-    where = f"{short_file(scene.event.at.file)}:{scene.event.at.line}"
-    return [Fix(Phrase("fix.library", operand=scene.written(guilty), device=device, where=where), "check")]
+    where = f"{short_file(failure.event.at.file)}:{failure.event.at.line}"
+    return [Fix(Phrase("fix.library", operand=failure.written(guilty), device=device, where=where), "check")]
 
 
 def _move(
-    scene: Scene, script: Script | None, guilty: Operand, target: str | None, after: str | None
+    failure: Failure, script: Script | None, guilty: Operand, target: str | None, after: str | None
 ) -> str | None:
     """A diff that changes where the script puts the operand, if `after`, a name in `target`, is known there
     already.
@@ -578,19 +588,19 @@ def _move(
     if script is None or target is None or not script.holds(place):
         return None
     if after is not None and (made := script.assignment(after)) is not None and made.lineno > place.line:
-        return _move_at_call(scene, script, guilty, target)
-    at = scene.event.at
+        return _move_at_call(failure, script, guilty, target)
+    at = failure.event.at
     if place.line == at.line and place.file == at.file and (not place.call or place.call == at.call):
         return None  # made inside the very call that failed
     changed = relocated(script, place, target)
     return script.diff(changed) if changed else None
 
 
-def _move_at_call(scene: Scene, script: Script, guilty: Operand, target: str) -> str | None:
+def _move_at_call(failure: Failure, script: Script, guilty: Operand, target: str) -> str | None:
     """The move in the call that takes the operand, since the model does not exist yet where the operand is
     made.
     """
-    for place in calls_of(scene, script):
+    for place in calls_of(failure, script):
         for call in script.find(place):
             for node in [*call.args, *(keyword.value for keyword in call.keywords)]:
                 if isinstance(node, ast.Name) and node.id in (
@@ -619,9 +629,9 @@ def _map_argument(script: Script) -> ast.expr | None:
     return value
 
 
-def _map_literal(script: Script, scene: Scene) -> ast.expr | None:
+def _map_literal(script: Script, failure: Failure) -> ast.expr | None:
     """The dictionary in the script that became the map, or else the value of `device_map=`."""
-    keys = set(scene.event.device_map)
+    keys = set(failure.event.device_map)
     for node in ast.walk(script.tree):
         if (
             isinstance(node, ast.Dict)
@@ -632,11 +642,11 @@ def _map_literal(script: Script, scene: Scene) -> ast.expr | None:
     return _map_argument(script)
 
 
-def _ranked(scene: Scene, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
+def _ranked(failure: Failure, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
     """The rank's own GPU as its map, or none where ZeRO-3 shards."""
-    if scene.event.kind is not EventKind.LAUNCH_CONFLICT:
+    if failure.event.kind is not EventKind.LAUNCH_CONFLICT:
         return []
-    zero3 = "Zero-3" in scene.event.message
+    zero3 = "Zero-3" in failure.event.message
     found = _map_argument(script) if script is not None else None
     diff = None
     if script is not None and found is not None:

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from samedevice.diagnosis._scene import Scene
+from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis.fixes._edit import Script, called
 from samedevice.events import Operand, Place
 
@@ -30,30 +30,30 @@ class Target:
     """As a title calls it."""
 
 
-def target_at(scene: Scene, script: Script | None, guilty: Operand, line: int) -> Target | None:
+def target_at(failure: Failure, script: Script | None, guilty: Operand, line: int) -> Target | None:
     """The device of what `guilty` meets, as an expression for this line of the script; None when no one
     device is right there.
     """
-    others = partners(scene, guilty)
+    others = partners(failure, guilty)
     devices = {each.device for each in others}
     if len(devices) != 1:
         return None
     if script is not None:
-        for text in _derived(scene, script, guilty, others, line):
+        for text in _derived(failure, script, guilty, others, line):
             return Target(text, True, text)
     device = devices.pop()
-    if len(wanted(scene, guilty)) > 1 and not own(device, scene):
+    if len(wanted(failure, guilty)) > 1 and not own(device, failure):
         return None
-    return Target(code_of(device, scene, script), False, named(device, scene))
+    return Target(code_of(device, failure, script), False, named(device, failure))
 
 
-def partners(scene: Scene, guilty: Operand) -> list[Operand]:
+def partners(failure: Failure, guilty: Operand) -> list[Operand]:
     """What the operand meets: the operands on other devices, less scalars of the host, which may stay
     there.
     """
     return [
         each
-        for each in scene.event.operands
+        for each in failure.event.operands
         if each.device != guilty.device and not (each.device == "cpu" and each.shape == () and each.dtype)
     ]
 
@@ -63,30 +63,30 @@ def _stays(operand: Operand) -> bool:
     return operand.device == "cpu" and operand.shape == () and bool(operand.dtype)
 
 
-def wanted(scene: Scene, guilty: Operand) -> set[str]:
+def wanted(failure: Failure, guilty: Operand) -> set[str]:
     """The devices that the operand met over all failures of the statement."""
-    operands = [each for each in scene.event.operands if each.dtype]
-    others = partners(scene, guilty)
+    operands = [each for each in failure.event.operands if each.dtype]
+    others = partners(failure, guilty)
     found = {each.device for each in others}
-    for met in scene.event.met:
+    for met in failure.event.met:
         if len(met) == len(operands):
             found |= {device for device, each in zip(met, operands, strict=True) if each in others}
     return found
 
 
-def unites(scene: Scene, guilty: Operand) -> bool:
+def unites(failure: Failure, guilty: Operand) -> bool:
     """Whether the statement is right as soon as this operand goes where the others are."""
-    rest = [each for each in scene.event.operands if each is not guilty and not _stays(each)]
+    rest = [each for each in failure.event.operands if each is not guilty and not _stays(each)]
     return len({each.device for each in rest}) == 1
 
 
-def model_name(scene: Scene, script: Script | None) -> str | None:
+def model_name(failure: Failure, script: Script | None) -> str | None:
     """The variable that the script's failing call is made on: `model` in `model.generate(...)` or
     `model(...)`.
     """
     if script is None:
         return None
-    for place in calls_of(scene, script):
+    for place in calls_of(failure, script):
         for call in sorted(script.find(place), key=lambda each: -len(script.text(each))):
             function = call.func
             if isinstance(function, ast.Attribute) and function.attr in _CALLED:
@@ -100,27 +100,27 @@ def model_name(scene: Scene, script: Script | None) -> str | None:
     return None
 
 
-def calls_of(scene: Scene, script: Script) -> list[Place]:
+def calls_of(failure: Failure, script: Script) -> list[Place]:
     """Lines of the script on the stack, outermost first."""
-    return [place for place in (*scene.event.stack, scene.event.user_at) if script.holds(place)]
+    return [place for place in (*failure.event.stack, failure.event.user_at) if script.holds(place)]
 
 
-def own(device: str, scene: Scene) -> bool:
+def own(device: str, failure: Failure) -> bool:
     """Whether a device is the only GPU of a rank: on the other ranks it is another one."""
-    if scene.group is not None:
-        return scene.launched and device.startswith("cuda")
-    gpus = {each.device for each in scene.event.operands if each.device.startswith("cuda")}
-    return scene.launched and device.startswith("cuda") and len(gpus) == 1
+    if failure.group is not None:
+        return failure.launched and device.startswith("cuda")
+    gpus = {each.device for each in failure.event.operands if each.device.startswith("cuda")}
+    return failure.launched and device.startswith("cuda") and len(gpus) == 1
 
 
-def named(device: str, scene: Scene) -> str:
+def named(device: str, failure: Failure) -> str:
     """A device as a title calls it."""
-    return "cuda:LOCAL_RANK" if own(device, scene) else device
+    return "cuda:LOCAL_RANK" if own(device, failure) else device
 
 
-def code_of(device: str, scene: Scene, script: Script | None) -> str:
+def code_of(device: str, failure: Failure, script: Script | None) -> str:
     """A device as the script writes it; in a launch the GPU of the rank, whichever it is."""
-    if not own(device, scene):
+    if not own(device, failure):
         return f'"{device}"'
     rank = script.rank_name if script is not None else None
     if rank is not None:
@@ -131,15 +131,15 @@ def code_of(device: str, scene: Scene, script: Script | None) -> str:
 
 
 def _derived(
-    scene: Scene, script: Script, guilty: Operand, others: list[Operand], line: int
+    failure: Failure, script: Script, guilty: Operand, others: list[Operand], line: int
 ) -> Iterator[str]:
     """Expressions for the wanted device that are bound at this line, the nearest first."""
-    at, here = scene.event.at, script.scope(line)
+    at, here = failure.event.at, script.scope(line)
     weights = sorted(others, key=lambda each: "weight" not in (each.parameter or ""))
     together = script.holds(at) and script.scope(at.line) is here
     if together:  # one run of one function: names mean the same here and where it fails
         yield from _names(script, here, [each.local for each in others], line, at.line)
-        yield from filter(None, (_of_self(scene, script, here, each) for each in weights))
+        yield from filter(None, (_of_self(failure, script, here, each) for each in weights))
         inside = [
             part.name
             for each in others
@@ -148,15 +148,15 @@ def _derived(
             if part.device == each.device
         ]
         yield from _names(script, here, inside, line, at.line)
-    if together or len(wanted(scene, guilty)) == 1:
+    if together or len(wanted(failure, guilty)) == 1:
         yield from filter(None, (_placed_by(script, here, each.moved or each.made, line) for each in others))
-    if len(wanted(scene, guilty)) > 1:
+    if len(wanted(failure, guilty)) > 1:
         return
     if together:  # the same device this time; no proof for the next
         parts = [part.name for each in others for part in each.ingredients if part.device == each.device]
         yield from _names(script, here, parts, line, at.line)
     yield from _constants(script, here, others[0].device, line)
-    model = model_name(scene, script)
+    model = model_name(failure, script)
     if (
         model is not None
         and (made := script.assignment(model)) is not None
@@ -231,7 +231,7 @@ def assigned(script: Script, operand: Operand) -> str | None:
     return None
 
 
-def _of_self(scene: Scene, script: Script, here: ast.AST, operand: Operand) -> str | None:
+def _of_self(failure: Failure, script: Script, here: ast.AST, operand: Operand) -> str | None:
     """A weight as a method of a module on the stack reaches it: `self.proj.weight.device`."""
     kind = script.class_of(here)
     if (
@@ -243,10 +243,10 @@ def _of_self(scene: Scene, script: Script, here: ast.AST, operand: Operand) -> s
         return None
     if not here.args.args or here.args.args[0].arg != "self":
         return None
-    module = next((each for each in scene.event.running if each.kind == kind.name), None)
+    module = next((each for each in failure.event.running if each.kind == kind.name), None)
     if module is None:
         return None
-    prefix = "" if module is scene.event.running[-1] else f"{module.name}."
+    prefix = "" if module is failure.event.running[-1] else f"{module.name}."
     return (
         f"self.{_path(operand.parameter.removeprefix(prefix))}.device"
         if operand.parameter.startswith(prefix)

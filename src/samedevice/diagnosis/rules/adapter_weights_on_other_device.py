@@ -44,23 +44,23 @@ from __future__ import annotations
 
 import re
 
+from samedevice.diagnosis._failure import Failure, made_text, spelled
 from samedevice.diagnosis._rule import Hint, Rule, anywhere, at, frameless, inside, line, said, sign
-from samedevice.diagnosis._scene import Scene, made_text, spelled
 from samedevice.messages import Phrase
 
 
-def _detect(scene: Scene) -> Hint | None:
-    if not scene.mismatch:
+def _detect(failure: Failure) -> Hint | None:
+    if not failure.mismatch:
         return None
     adapters = [
         each
-        for each in scene.weights
+        for each in failure.weights
         if re.search(
             r"(?:^|[._])(?:lora|ia3|vera|hada|lokr|oft|boft|adalora|ranknum)(?:_|\.|$)|ranknum",
             each.parameter or "",
         )
     ]
-    if adapters and any(each.device != adapters[0].device for each in scene.event.operands):
+    if adapters and any(each.device != adapters[0].device for each in failure.event.operands):
         return Hint(
             8,
             Phrase(
@@ -69,19 +69,19 @@ def _detect(scene: Scene) -> Hint | None:
             ),
             adapters[0].name,
         )
-    if re.search(r"peft/tuners/(?!prompt_tuning|p_tuning|prefix_tuning|multitask)", scene.where):
+    if re.search(r"peft/tuners/(?!prompt_tuning|p_tuning|prefix_tuning|multitask)", failure.where):
         odd = next(
             (
                 each
-                for each in scene.event.operands
+                for each in failure.event.operands
                 if re.search(r"ranknum|lora_|vera_|ia3_", f"{spelled(each)} {made_text(each)}")
                 and each.device == "cpu"
             ),
             None,
         )
-        odd = odd or scene.odd(*scene.event.operands)
+        odd = odd or failure.odd(*failure.event.operands)
         return Hint(
-            6.8, Phrase("because.in-code", where=scene.where.rpartition("/")[2]), odd.name if odd else None
+            6.8, Phrase("because.in-code", where=failure.where.rpartition("/")[2]), odd.name if odd else None
         )
     return None
 

@@ -40,6 +40,7 @@ A pair of neighbouring GPUs in a message without frames is often this, and no pr
 
 from __future__ import annotations
 
+from samedevice.diagnosis._failure import FACTORY, Failure, made_text
 from samedevice.diagnosis._rule import (
     Hint,
     Rule,
@@ -50,7 +51,6 @@ from samedevice.diagnosis._rule import (
     said,
     sign,
 )
-from samedevice.diagnosis._scene import FACTORY, Scene, made_text
 from samedevice.diagnosis.paste import Report
 from samedevice.events import Running
 from samedevice.messages import Phrase
@@ -68,17 +68,17 @@ def _neighbours(report: Report) -> Phrase | None:
     return None
 
 
-def _detect(scene: Scene) -> Hint | None:
-    if not scene.mismatch or not scene.two_gpus:
+def _detect(failure: Failure) -> Hint | None:
+    if not failure.mismatch or not failure.two_gpus:
         return None
-    cut = next((each for each in scene.event.running if len(each.below) > 1), None)
-    if not scene.dispatched:
-        return _split_by_hand(scene, cut)
-    joins = scene.op in ("add", "add_", "mul", "sub", "div", "cat", "bmm", "mm", "addmm", "where")
+    cut = next((each for each in failure.event.running if len(each.below) > 1), None)
+    if not failure.dispatched:
+        return _split_by_hand(failure, cut)
+    joins = failure.op in ("add", "add_", "mul", "sub", "div", "cat", "bmm", "mm", "addmm", "where")
     if cut is None or not joins:
         return None
-    weight = 4.2 if scene.op in ("add", "add_", "mul") and cut is scene.event.running[0] else 2.8
-    odd = scene.odd(*scene.event.operands)
+    weight = 4.2 if failure.op in ("add", "add_", "mul") and cut is failure.event.running[0] else 2.8
+    odd = failure.odd(*failure.event.operands)
     return Hint(weight, _cut(cut), odd.name if odd else None)
 
 
@@ -90,23 +90,25 @@ def _cut(module: Running) -> Phrase:
     )
 
 
-def _split_by_hand(scene: Scene, cut: Running | None) -> Hint | None:
+def _split_by_hand(failure: Failure, cut: Running | None) -> Hint | None:
     """The activation of one part enters another part, and nothing moves it."""
-    weights = {each.device for each in scene.weights}
-    unmoved = all(each.moved is None and each.made is not None for each in scene.plain)
-    if cut is not None and cut is scene.event.running[0] and not weights and unmoved:
-        first = min(scene.plain, key=lambda each: each.made.line if each.made is not None else 0)
-        if all(each.made is not None and each.made.file == scene.event.at.file for each in scene.plain):
+    weights = {each.device for each in failure.weights}
+    unmoved = all(each.moved is None and each.made is not None for each in failure.plain)
+    if cut is not None and cut is failure.event.running[0] and not weights and unmoved:
+        first = min(failure.plain, key=lambda each: each.made.line if each.made is not None else 0)
+        if all(each.made is not None and each.made.file == failure.event.at.file for each in failure.plain):
             return Hint(4.2, _cut(cut), first.name)
-    late = next((each for each in scene.plain if each.device not in weights and each.moved is None), None)
+    late = next((each for each in failure.plain if each.device not in weights and each.moved is None), None)
     if late is None:
         return None
     if cut is None:
-        activation = late.dtype.startswith(("float", "bfloat")) and scene.by_user(late.made)
-        if not (weights and activation and scene.by_user(scene.event.at)) or FACTORY.search(made_text(late)):
+        activation = late.dtype.startswith(("float", "bfloat")) and failure.by_user(late.made)
+        if not (weights and activation and failure.by_user(failure.event.at)) or FACTORY.search(
+            made_text(late)
+        ):
             return None
-        met = scene.weights[-1].parameter or scene.weights[-1].name
-        away = Phrase("because.away-from-weight", operand=scene.written(late), weight=met)
+        met = failure.weights[-1].parameter or failure.weights[-1].name
+        away = Phrase("because.away-from-weight", operand=failure.written(late), weight=met)
         return Hint(4, away, late.name)
     if len(weights) != 1 or late.dtype.startswith(("int", "bool")):
         return None

@@ -50,6 +50,7 @@ from __future__ import annotations
 
 import re
 
+from samedevice.diagnosis._failure import Failure, made_text, spelled
 from samedevice.diagnosis._rule import (
     Hint,
     Rule,
@@ -61,7 +62,6 @@ from samedevice.diagnosis._rule import (
     said,
     sign,
 )
-from samedevice.diagnosis._scene import Scene, made_text, spelled
 from samedevice.diagnosis.paste import Report
 from samedevice.events import Operand
 from samedevice.messages import Phrase
@@ -74,24 +74,24 @@ def _state_on_gpu(report: Report) -> Phrase | None:
     return None
 
 
-def _detect(scene: Scene) -> Hint | None:
-    if not scene.mismatch:
+def _detect(failure: Failure) -> Hint | None:
+    if not failure.mismatch:
         return None
     held = [
         each
-        for each in scene.event.operands
-        if _kept(each) or re.search(r"self\.(?:rope_deltas|\w*cache)\b", scene.named_by(each))
+        for each in failure.event.operands
+        if _kept(each) or re.search(r"self\.(?:rope_deltas|\w*cache)\b", failure.named_by(each))
     ]
     if held:
         index = next(
             (
                 each
-                for each in scene.event.operands
+                for each in failure.event.operands
                 if re.search(r"beam_idx|hypo_ids|beam_ind", spelled(each))
             ),
             None,
         )
-        guilty = index if index is not None else scene.odd(*held)
+        guilty = index if index is not None else failure.odd(*held)
         assert guilty is not None
         return Hint(
             7.5,
@@ -102,15 +102,15 @@ def _detect(scene: Scene) -> Hint | None:
             ),
             guilty.name,
         )
-    if re.search(r"_reorder_cache|beam", scene.where):
-        odd = scene.odd(*scene.event.operands)
+    if re.search(r"_reorder_cache|beam", failure.where):
+        odd = failure.odd(*failure.event.operands)
         return Hint(
-            6, Phrase("because.in-code", where=scene.where.rpartition("/")[2]), odd.name if odd else None
+            6, Phrase("because.in-code", where=failure.where.rpartition("/")[2]), odd.name if odd else None
         )
-    if re.search(r"cache_utils\.py", scene.where):
-        odd = scene.odd(*scene.event.operands)
+    if re.search(r"cache_utils\.py", failure.where):
+        odd = failure.odd(*failure.event.operands)
         return Hint(
-            6.5, Phrase("because.in-code", where=scene.where.rpartition("/")[2]), odd.name if odd else None
+            6.5, Phrase("because.in-code", where=failure.where.rpartition("/")[2]), odd.name if odd else None
         )
     return None
 

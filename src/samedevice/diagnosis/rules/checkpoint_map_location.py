@@ -41,15 +41,15 @@ from __future__ import annotations
 
 import re
 
+from samedevice.diagnosis._failure import Failure, made_text, moved_text
 from samedevice.diagnosis._rule import Hint, Rule, line, said, sign
-from samedevice.diagnosis._scene import Scene, made_text, moved_text
 from samedevice.messages import Phrase
 
 
-def _detect(scene: Scene) -> Hint | None:
-    if not scene.mismatch:
+def _detect(failure: Failure) -> Hint | None:
+    if not failure.mismatch:
         return None
-    for operand in scene.event.operands:
+    for operand in failure.event.operands:
         text = moved_text(operand) or made_text(operand)
         if re.search(r"\btorch\.load\(", text) and "map_location" not in text:
             return Hint(

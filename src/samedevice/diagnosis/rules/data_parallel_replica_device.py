@@ -40,37 +40,39 @@ The error inside a replica may be a fault of its own; the replica only shows tha
 
 from __future__ import annotations
 
+from samedevice.diagnosis._failure import FACTORY, Failure, made_text
 from samedevice.diagnosis._rule import Hint, Rule, after, anywhere, inside, said, sign
-from samedevice.diagnosis._scene import FACTORY, Scene, made_text
 from samedevice.messages import Phrase
 
 
-def _detect(scene: Scene) -> Hint | None:
-    if scene.mismatch and scene.ran_in(r"parallel_apply|nn/parallel/data_parallel"):
-        odd = scene.odd(*scene.event.operands)
+def _detect(failure: Failure) -> Hint | None:
+    if failure.mismatch and failure.ran_in(r"parallel_apply|nn/parallel/data_parallel"):
+        odd = failure.odd(*failure.event.operands)
         return Hint(7, Phrase("because.in-code", where="parallel_apply"), odd.name if odd else None)
-    if scene.mismatch and scene.two_gpus and len(_lines_of(scene)) == 1:
-        first, *others = scene.event.operands
-        names = ", ".join(scene.written(each) for each in others[:3])
+    if failure.mismatch and failure.two_gpus and len(_lines_of(failure)) == 1:
+        first, *others = failure.event.operands
+        names = ", ".join(failure.written(each) for each in others[:3])
         last = next((each for each in others if each.device != first.device), first)
         return Hint(
             5.2,
             Phrase(
-                "rules.data-parallel-replica-device.not-gathered", operand=scene.written(first), others=names
+                "rules.data-parallel-replica-device.not-gathered",
+                operand=failure.written(first),
+                others=names,
             ),
             last.name,
         )
     return None
 
 
-def _lines_of(scene: Scene) -> set[tuple[str, int] | None]:
+def _lines_of(failure: Failure) -> set[tuple[str, int] | None]:
     """The lines that computed the operands: one, where replicas or shards ran the same code on several GPUs.
 
     A factory computes nothing: two tensors from one line of it are no replicas, but a helper that was called
     twice.
     """
     found: set[tuple[str, int] | None] = set()
-    for operand in scene.event.operands:
+    for operand in failure.event.operands:
         computed = operand.moved is None and not operand.role and not FACTORY.search(made_text(operand))
         found.add((operand.made.file, operand.made.line) if operand.made is not None and computed else None)
     return found if None not in found else set()

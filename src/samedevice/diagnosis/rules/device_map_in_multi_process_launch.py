@@ -39,23 +39,23 @@ A plain device message in a multi-process launch need not come from a map.
 
 from __future__ import annotations
 
+from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis._rule import Hint, Rule, anywhere, inside, said, sign
-from samedevice.diagnosis._scene import Scene
 from samedevice.events import EventKind
 from samedevice.messages import Phrase
 
 
-def _detect(scene: Scene) -> Hint | None:
-    processes = scene.event.processes
-    if scene.event.kind is EventKind.LAUNCH_CONFLICT:
+def _detect(failure: Failure) -> Hint | None:
+    processes = failure.event.processes
+    if failure.event.kind is EventKind.LAUNCH_CONFLICT:
         return Hint(
             9,
             Phrase("rules.device-map-in-multi-process-launch.asked-for-map", processes=str(processes)),
             certain=True,
         )
-    if not scene.mismatch or processes < 2 or not scene.dispatched:
+    if not failure.mismatch or processes < 2 or not failure.dispatched:
         return None
-    odd = scene.odd(*scene.event.operands)
+    odd = failure.odd(*failure.event.operands)
     return Hint(
         8.5,
         Phrase("rules.device-map-in-multi-process-launch.launched", processes=str(processes)),

@@ -39,16 +39,16 @@ A rotary table on the host can also be a fault of the model code on one GPU.
 
 from __future__ import annotations
 
+from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis._rule import Hint, Rule, anywhere, frameless, inside, line, said, sign
-from samedevice.diagnosis._scene import Scene
 from samedevice.messages import Phrase
 
 
-def _detect(scene: Scene) -> Hint | None:
-    if not scene.mismatch or not scene.event.device_map:
+def _detect(failure: Failure) -> Hint | None:
+    if not failure.mismatch or not failure.event.device_map:
         return None
-    for operand in scene.weights:
-        if operand.parameter and operand.device == "cpu" and scene.mapped(operand.parameter) is None:
+    for operand in failure.weights:
+        if operand.parameter and operand.device == "cpu" and failure.mapped(operand.parameter) is None:
             return Hint(
                 6.5,
                 Phrase("rules.device-map-incomplete-or-wrong.unmapped", operand=operand.parameter),

@@ -41,17 +41,17 @@ from __future__ import annotations
 
 import re
 
+from samedevice.diagnosis._failure import Failure, moved_text
 from samedevice.diagnosis._rule import Hint, Rule, anywhere, inside, line, said, sign
-from samedevice.diagnosis._scene import Scene, moved_text
 from samedevice.messages import Phrase
 
 
-def _detect(scene: Scene) -> Hint | None:
-    if not scene.mismatch or not scene.dispatched:
+def _detect(failure: Failure) -> Hint | None:
+    if not failure.mismatch or not failure.dispatched:
         return None
-    for operand in scene.weights:
-        placed = scene.mapped(operand.parameter or "")
-        hook = scene.event.running[0].hook if scene.event.running else None
+    for operand in failure.weights:
+        placed = failure.mapped(operand.parameter or "")
+        hook = failure.event.running[0].hook if failure.event.running else None
         text = moved_text(operand)
         by_whole = re.search(r"\.(?:to|cuda|cpu)\(", text) and "/accelerate/" not in (
             operand.moved.file if operand.moved else ""
@@ -70,9 +70,11 @@ def _detect(scene: Scene) -> Hint | None:
                 ),
                 operand.name,
             )
-    moved = [each for each in scene.event.running if each.hook and each.below and each.hook not in each.below]
+    moved = [
+        each for each in failure.event.running if each.hook and each.below and each.hook not in each.below
+    ]
     if moved:
-        odd = scene.odd(*scene.event.operands)
+        odd = failure.odd(*failure.event.operands)
         return Hint(
             6.5,
             Phrase(

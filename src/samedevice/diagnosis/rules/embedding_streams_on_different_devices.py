@@ -47,52 +47,52 @@ from __future__ import annotations
 
 import re
 
+from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis._rule import Hint, Rule, anywhere, at, frameless, inside, line, said, sign
-from samedevice.diagnosis._scene import Scene
 from samedevice.messages import Phrase
 
 
-def _detect(scene: Scene) -> Hint | None:
-    if not scene.mismatch or not scene.two_gpus or len(scene.weights) == len(scene.event.operands):
+def _detect(failure: Failure) -> Hint | None:
+    if not failure.mismatch or not failure.two_gpus or len(failure.weights) == len(failure.event.operands):
         return None
-    word = scene.multimodal
-    if scene.op in ("masked_scatter", "masked_scatter_"):
+    word = failure.multimodal
+    if failure.op in ("masked_scatter", "masked_scatter_"):
         return Hint(
-            7, Phrase("rules.embedding-streams-on-different-devices.joined", op=scene.op), _late(scene)
+            7, Phrase("rules.embedding-streams-on-different-devices.joined", op=failure.op), _late(failure)
         )
     if (
         word
-        and not scene.weights
-        and scene.op
+        and not failure.weights
+        and failure.op
         in ("where", "index", "index_put_", "cat", "scatter", "mm", "bmm", "stack", "masked_fill", "copy_")
     ):
         return Hint(
             6,
-            Phrase("rules.embedding-streams-on-different-devices.streams", word=word, op=scene.op),
-            _late(scene),
+            Phrase("rules.embedding-streams-on-different-devices.streams", word=word, op=failure.op),
+            _late(failure),
         )
-    if word and scene.op in ("cat", "stack", "index_put_", "where"):
+    if word and failure.op in ("cat", "stack", "index_put_", "where"):
         return Hint(
             4,
-            Phrase("rules.embedding-streams-on-different-devices.streams", word=word, op=scene.op),
-            _late(scene),
+            Phrase("rules.embedding-streams-on-different-devices.streams", word=word, op=failure.op),
+            _late(failure),
         )
     return None
 
 
-def _late(scene: Scene) -> str | None:
+def _late(failure: Failure) -> str | None:
     """The operand that should have come to the embeddings: features, masks, what was made from the ids."""
     base = next(
         (
             each
-            for each in scene.event.operands
+            for each in failure.event.operands
             if re.search(r"embeds|embedding|embeddings", each.local or "")
         ),
         None,
     )
     if base is None:
-        base = scene.event.operands[0]
-    others = [each for each in scene.event.operands if each.device != base.device]
+        base = failure.event.operands[0]
+    others = [each for each in failure.event.operands if each.device != base.device]
     return others[0].name if others else None
 
 

@@ -42,28 +42,28 @@ from __future__ import annotations
 
 import re
 
+from samedevice.diagnosis._failure import Failure, made_text, moved_text
 from samedevice.diagnosis._rule import Hint, Rule, anywhere, at, frameless, line, said, shown, sign
-from samedevice.diagnosis._scene import Scene, made_text, moved_text
 from samedevice.events import Operand
 from samedevice.messages import Phrase
 
 
-def _detect(scene: Scene) -> Hint | None:
-    if not scene.mismatch or scene.op.startswith(("embedding", "nll_loss", "cross_entropy")):
+def _detect(failure: Failure) -> Hint | None:
+    if not failure.mismatch or failure.op.startswith(("embedding", "nll_loss", "cross_entropy")):
         return None
-    if scene.two_gpus and scene.weights and scene.plain and _SENT.search(scene.code):
-        sent = scene.plain[0]
+    if failure.two_gpus and failure.weights and failure.plain and _SENT.search(failure.code):
+        sent = failure.plain[0]
         return _sent(sent, sent.argument or sent.name)
-    if (hint := _handed_in(scene)) is not None:
+    if (hint := _handed_in(failure)) is not None:
         return hint
-    own = scene.event.user_at is not None and re.search(r"self\.device\b", scene.code)
-    if own and scene.hosted and not scene.weights:
+    own = failure.event.user_at is not None and re.search(r"self\.device\b", failure.code)
+    if own and failure.hosted and not failure.weights:
         return None
-    for operand in scene.plain:
-        if scene.two_gpus and _SENT.search(moved_text(operand)):
+    for operand in failure.plain:
+        if failure.two_gpus and _SENT.search(moved_text(operand)):
             return _sent(operand, operand.local or operand.name)
-    if scene.hosted and scene.weights and all(each.device.startswith("cuda") for each in scene.weights):
-        for operand in scene.plain:
+    if failure.hosted and failure.weights and all(each.device.startswith("cuda") for each in failure.weights):
+        for operand in failure.plain:
             if operand.device == "cpu" and _from_input(operand):
                 name = operand.local or operand.name
                 came = Phrase("rules.extra-input-on-wrong-device.from-input", operand=name)
@@ -79,20 +79,20 @@ def _sent(operand: Operand, name: str) -> Hint:
     return Hint(5, Phrase(key, operand=name, device=operand.device), operand.name)
 
 
-def _handed_in(scene: Scene) -> Hint | None:
+def _handed_in(failure: Failure) -> Hint | None:
     """An argument that the script placed, in its own forward or in a library."""
-    for operand in scene.plain:
+    for operand in failure.plain:
         name = (operand.argument or operand.local or "").partition("[")[0].partition(".")[0]
-        away = any(other.device != operand.device for other in scene.event.operands)
+        away = any(other.device != operand.device for other in failure.event.operands)
         if not away or re.search(r"label|target|loss|hidden|^self$|^x$|num_items", name):
             continue
-        by_user = scene.by_user(scene.event.at)
+        by_user = failure.by_user(failure.event.at)
         placed = Phrase("because.placed-by-user", operand=name, device=operand.device)
-        if by_user and scene.handed_in(operand) and scene.event.at.function == "forward":
+        if by_user and failure.handed_in(operand) and failure.event.at.function == "forward":
             return Hint(6.4, placed, operand.name)
-        if scene.placed_by_user(operand) and name and not by_user:
-            if scene.left_others(operand):
-                left = next(other for other in scene.event.operands if other.device != operand.device)
+        if failure.placed_by_user(operand) and name and not by_user:
+            if failure.left_others(operand):
+                left = next(other for other in failure.event.operands if other.device != operand.device)
                 return Hint(5, Phrase("because.on-host", operand=left.local or left.name), left.name)
             return Hint(5, placed, operand.name)
     return None

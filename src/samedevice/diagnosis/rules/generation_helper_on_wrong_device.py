@@ -40,30 +40,31 @@ from __future__ import annotations
 
 import re
 
+from samedevice.diagnosis._failure import Failure, spelled
 from samedevice.diagnosis._rule import Hint, Rule, anywhere, at, frameless, inside, line, said, sign
-from samedevice.diagnosis._scene import Scene, spelled
 from samedevice.messages import Phrase
 
 
-def _detect(scene: Scene) -> Hint | None:
-    if not scene.mismatch:
+def _detect(failure: Failure) -> Hint | None:
+    if not failure.mismatch:
         return None
-    helper = re.search(r"/generation/|logits_process|stopping_criteria|candidate_generator", scene.where)
-    if scene.ran_in(r"_assisted_decoding|candidate_generator|assisted_decoding"):
+    helper = re.search(r"/generation/|logits_process|stopping_criteria|candidate_generator", failure.where)
+    if failure.ran_in(r"_assisted_decoding|candidate_generator|assisted_decoding"):
         ids = next(
-            (each for each in scene.plain if re.search(r"ids|candidate|position|token", spelled(each))), None
+            (each for each in failure.plain if re.search(r"ids|candidate|position|token", spelled(each))),
+            None,
         )
         return Hint(
             8,
             Phrase("because.in-code", where="_assisted_decoding"),
-            (ids or scene.odd(*scene.plain) or scene.event.operands[-1]).name,
+            (ids or failure.odd(*failure.plain) or failure.event.operands[-1]).name,
         )
-    for operand in scene.plain:
+    for operand in failure.plain:
         place = operand.moved or operand.made
         if (
             place is not None
             and re.search(r"/generation/(?!utils\.py)|isin", f"{place.file}")
-            and any(other.device != operand.device for other in scene.event.operands)
+            and any(other.device != operand.device for other in failure.event.operands)
         ):
             if re.search(r"__init__", place.function):
                 return Hint(
@@ -75,15 +76,15 @@ def _detect(scene: Scene) -> Hint | None:
                     ),
                     operand.name,
                 )
-    for operand in scene.plain:
+    for operand in failure.plain:
         if (
             operand.made is not None
             and "/generation/" in operand.made.file
-            and "/generation/" not in scene.where
+            and "/generation/" not in failure.where
             and not operand.parameter
         ):
             if re.search(r"cache_position", spelled(operand)) and any(
-                other.device != operand.device for other in scene.event.operands
+                other.device != operand.device for other in failure.event.operands
             ):
                 return Hint(
                     6,
@@ -95,9 +96,9 @@ def _detect(scene: Scene) -> Hint | None:
                     operand.name,
                 )
     if helper:
-        odd = scene.odd(*scene.event.operands)
+        odd = failure.odd(*failure.event.operands)
         return Hint(
-            4.5, Phrase("because.in-code", where=scene.where.rpartition("/")[2]), odd.name if odd else None
+            4.5, Phrase("because.in-code", where=failure.where.rpartition("/")[2]), odd.name if odd else None
         )
     return None
 

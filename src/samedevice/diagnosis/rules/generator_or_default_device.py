@@ -41,14 +41,14 @@ DataLoader.
 
 from __future__ import annotations
 
+from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis._rule import Hint, Rule, anywhere, line, said, sign
-from samedevice.diagnosis._scene import Scene
 from samedevice.events import EventKind
 from samedevice.messages import Phrase
 
 
-def _detect(scene: Scene) -> Hint | None:
-    if scene.event.kind is not EventKind.GENERATOR:
+def _detect(failure: Failure) -> Hint | None:
+    if failure.event.kind is not EventKind.GENERATOR:
         return None
     return Hint(8, Phrase("rules.generator-or-default-device.generator"), "generator", certain=True)
 

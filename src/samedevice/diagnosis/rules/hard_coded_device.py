@@ -43,6 +43,7 @@ from __future__ import annotations
 
 import re
 
+from samedevice.diagnosis._failure import FACTORY, Failure, made_text, moved_text
 from samedevice.diagnosis._rule import (
     Hint,
     Rule,
@@ -54,14 +55,13 @@ from samedevice.diagnosis._rule import (
     shown,
     sign,
 )
-from samedevice.diagnosis._scene import FACTORY, Scene, made_text, moved_text
 from samedevice.events import EventKind
 from samedevice.messages import Phrase
 
 
-def _detect(scene: Scene) -> Hint | None:
-    shared = scene.event.kind is EventKind.DUPLICATE_GPU
-    for operand in scene.event.operands if shared else scene.astray:
+def _detect(failure: Failure) -> Hint | None:
+    shared = failure.event.kind is EventKind.DUPLICATE_GPU
+    for operand in failure.event.operands if shared else failure.off_its_gpu:
         text = moved_text(operand) or made_text(operand)
         if re.search(r"\.cpu\(\)|\.cuda\(\d*\)|['\"](?:cpu|cuda(?::\d+)?)['\"]", text):
             return Hint(
@@ -73,17 +73,17 @@ def _detect(scene: Scene) -> Hint | None:
             )
     if shared:
         return Hint(5.0, Phrase("rules.hard-coded-device.ranks-share"))
-    if not scene.mismatch:
+    if not failure.mismatch:
         return None
-    for operand in scene.event.operands:
+    for operand in failure.event.operands:
         text = moved_text(operand) or made_text(operand)
         place = operand.moved or operand.made
         if (
-            scene.two_gpus
+            failure.two_gpus
             and not operand.role
             and place is not None
             and place.function != "<module>"
-            and scene.by_user(place)
+            and failure.by_user(place)
         ):
             put = operand.moved is not None or FACTORY.search(text)
             if put and re.search(r"\.cuda\(\d*\)|['\"]cuda(?::\d+)?['\"]", text):
@@ -99,9 +99,9 @@ def _detect(scene: Scene) -> Hint | None:
         if (
             re.search(r"\.cuda\(\)|['\"]cuda(?::0)?['\"]", text)
             and operand.device == "cuda:0"
-            and not scene.by_user(place)
+            and not failure.by_user(place)
         ):
-            if any(other.device != "cuda:0" for other in scene.event.operands) and not scene.left_others(
+            if any(other.device != "cuda:0" for other in failure.event.operands) and not failure.left_others(
                 operand
             ):
                 return Hint(

@@ -44,21 +44,21 @@ not run, a model that was never moved). The ids are blamed when the script place
 
 from __future__ import annotations
 
+from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis._rule import Hint, Rule, frameless, line, said, sign
-from samedevice.diagnosis._scene import Scene
 from samedevice.messages import Phrase
 
 
-def _detect(scene: Scene) -> Hint | None:
-    if not scene.mismatch:
+def _detect(failure: Failure) -> Hint | None:
+    if not failure.mismatch:
         return None
-    if not scene.op.startswith("embedding"):
-        return _main_input(scene)
-    weight = next((each for each in scene.weights if each.name == "weight"), None)
-    ids = next((each for each in scene.event.operands if each.name == "indices"), None)
+    if not failure.op.startswith("embedding"):
+        return _main_input(failure)
+    weight = next((each for each in failure.weights if each.name == "weight"), None)
+    ids = next((each for each in failure.event.operands if each.name == "indices"), None)
     if weight is None or ids is None or weight.device == ids.device or not weight.device.startswith("cuda"):
         return None
-    if scene.placed_by_user(ids):
+    if failure.placed_by_user(ids):
         return Hint(
             7, Phrase("because.placed-by-user", operand=ids.local or ids.name, device=ids.device), ids.name
         )
@@ -71,24 +71,28 @@ def _detect(scene: Scene) -> Hint | None:
     )
 
 
-def _main_input(scene: Scene) -> Hint | None:
+def _main_input(failure: Failure) -> Hint | None:
     """What the script itself hands to a model, away from the first weight that it meets."""
-    inputs = [each for each in scene.plain if each.device == "cpu" or each.moved is not None]
-    weights = [each for each in scene.weights if each.role == "parameter" and each.device.startswith("cuda")]
+    inputs = [each for each in failure.plain if each.device == "cpu" or each.moved is not None]
+    weights = [
+        each for each in failure.weights if each.role == "parameter" and each.device.startswith("cuda")
+    ]
     if (
-        not scene.by_user(scene.event.at)
-        or scene.event.device_map
+        not failure.by_user(failure.event.at)
+        or failure.event.device_map
         or not weights
         or len(inputs) != 1
-        or len(scene.plain) != 1
+        or len(failure.plain) != 1
     ):
         return None
     given = inputs[0]
-    called = bool(scene.event.running) and given.local is not None and scene.event.at.function != "forward"
+    called = (
+        bool(failure.event.running) and given.local is not None and failure.event.at.function != "forward"
+    )
     if (
         weights[0].device == given.device
-        or not scene.placed_by_user(given)
-        or not (called or scene.handed_in(given))
+        or not failure.placed_by_user(given)
+        or not (called or failure.handed_in(given))
     ):
         return None
     return Hint(

@@ -40,19 +40,19 @@ The same Triton message shows for tensors that really are on the host.
 from __future__ import annotations
 
 from samedevice.device_rules import of_another_library
+from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis._rule import Hint, Rule, inside, said, sign
-from samedevice.diagnosis._scene import Scene
 from samedevice.events import EventKind
 from samedevice.messages import Phrase
 
 
-def _detect(scene: Scene) -> Hint | None:
-    if scene.event.kind is not EventKind.UNCHECKED or of_another_library(scene.event.op):
+def _detect(failure: Failure) -> Hint | None:
+    if failure.event.kind is not EventKind.UNCHECKED or of_another_library(failure.event.op):
         return None
-    odd = scene.odd(*scene.event.operands)
+    odd = failure.odd(*failure.event.operands)
     return Hint(
         2.0,
-        Phrase("rules.kernel-launched-on-current-device.unchecked", op=scene.op),
+        Phrase("rules.kernel-launched-on-current-device.unchecked", op=failure.op),
         odd.name if odd else None,
     )
 

@@ -42,24 +42,24 @@ from __future__ import annotations
 
 import re
 
+from samedevice.diagnosis._failure import Failure, spelled
 from samedevice.diagnosis._rule import Hint, Rule, at, framed, frameless, line, said, sign
-from samedevice.diagnosis._scene import Scene, spelled
 from samedevice.messages import Phrase
 
 
-def _detect(scene: Scene) -> Hint | None:
-    if not scene.mismatch:
+def _detect(failure: Failure) -> Hint | None:
+    if not failure.mismatch:
         return None
     tied = next(
         (
             each
-            for each in scene.weights
+            for each in failure.weights
             if each.tied and not re.search(r"lora_|vera_|ia3_", each.parameter or "")
         ),
         None,
     )
-    ids = next((each for each in scene.plain if each.device != (tied.device if tied else "")), None)
-    if tied is not None and ids is not None and scene.op.startswith("embedding"):
+    ids = next((each for each in failure.plain if each.device != (tied.device if tied else "")), None)
+    if tied is not None and ids is not None and failure.op.startswith("embedding"):
         return Hint(
             4.5,
             Phrase(
@@ -69,35 +69,35 @@ def _detect(scene: Scene) -> Hint | None:
             ),
             tied.name,
         )
-    if re.search(r"unfinished_sequences", scene.code):
-        odd = scene.odd(*scene.event.operands)
+    if re.search(r"unfinished_sequences", failure.code):
+        odd = failure.odd(*failure.event.operands)
         return Hint(
-            6, Phrase("because.in-code", where=scene.where.rpartition("/")[2]), odd.name if odd else None
+            6, Phrase("because.in-code", where=failure.where.rpartition("/")[2]), odd.name if odd else None
         )
-    names = " ".join(spelled(each) for each in scene.event.operands)
+    names = " ".join(spelled(each) for each in failure.event.operands)
     if (
-        scene.two_gpus
+        failure.two_gpus
         and re.search(r"\blogits\b", names)
-        and not re.search(r"logits_per|logit_scale|label|loss", f"{names} {scene.code}")
+        and not re.search(r"logits_per|logit_scale|label|loss", f"{names} {failure.code}")
     ):
         odd = next(
             (
                 each
-                for each in scene.event.operands
-                if not re.search(r"logits", spelled(each)) and each.device != _of_logits(scene)
+                for each in failure.event.operands
+                if not re.search(r"logits", spelled(each)) and each.device != _of_logits(failure)
             ),
             None,
         )
         return Hint(
             4.2,
-            Phrase("rules.lm-head-or-tied-weight-split.logits-apart", device=_of_logits(scene)),
+            Phrase("rules.lm-head-or-tied-weight-split.logits-apart", device=_of_logits(failure)),
             odd.name if odd else None,
         )
     return None
 
 
-def _of_logits(scene: Scene) -> str:
-    return next((each.device for each in scene.event.operands if "logits" in spelled(each)), "?")
+def _of_logits(failure: Failure) -> str:
+    return next((each.device for each in failure.event.operands if "logits" in spelled(each)), "?")
 
 
 RULE = Rule(

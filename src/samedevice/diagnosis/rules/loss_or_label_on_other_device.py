@@ -40,53 +40,53 @@ from __future__ import annotations
 
 import re
 
+from samedevice.diagnosis._failure import Failure, made_text, spelled
 from samedevice.diagnosis._rule import Hint, Rule, at, frameless, inside, line, said, shown, sign
-from samedevice.diagnosis._scene import Scene, made_text, spelled
 from samedevice.messages import Phrase
 
 
-def _detect(scene: Scene) -> Hint | None:
-    if not scene.mismatch:
+def _detect(failure: Failure) -> Hint | None:
+    if not failure.mismatch:
         return None
     target = next(
         (
             each
-            for each in scene.plain
+            for each in failure.plain
             if each.name == "target"
             or re.search(r"^labels?$|num_items|^targets?$|shift_labels", each.local or each.argument or "")
         ),
         None,
     )
-    if scene.op.startswith(
+    if failure.op.startswith(
         ("nll_loss", "cross_entropy", "mse_loss", "binary_cross", "kl_div", "smooth_l1", "ctc_loss", "huber")
     ):
-        odd = scene.alone or target or scene.odd(*scene.plain)
-        sure = odd is not None and scene.placed_by_user(odd)
+        odd = failure.alone or target or failure.odd(*failure.plain)
+        sure = odd is not None and failure.placed_by_user(odd)
         return Hint(
             8 if sure else 6.5,
-            Phrase("rules.loss-or-label-on-other-device.loss", op=scene.op),
+            Phrase("rules.loss-or-label-on-other-device.loss", op=failure.op),
             odd.name if odd else None,
         )
-    if target is not None and any(each.device != target.device for each in scene.event.operands):
+    if target is not None and any(each.device != target.device for each in failure.event.operands):
         return Hint(
             6.5,
             Phrase("rules.loss-or-label-on-other-device.label", operand=target.local or target.name),
             target.name,
         )
     if (
-        re.search(r"\bloss\b|_loss|loss_", f"{scene.code} {scene.event.at.function}".lower())
-        or "/loss/" in scene.where
+        re.search(r"\bloss\b|_loss|loss_", f"{failure.code} {failure.event.at.function}".lower())
+        or "/loss/" in failure.where
     ):
         odd = next(
             (
                 each
-                for each in scene.event.operands
+                for each in failure.event.operands
                 if re.search(r"aux|items|weight|count", spelled(each) + made_text(each))
             ),
             None,
-        ) or scene.odd(*scene.event.operands)
+        ) or failure.odd(*failure.event.operands)
         return Hint(
-            5.5, Phrase("rules.loss-or-label-on-other-device.loss", op=scene.op), odd.name if odd else None
+            5.5, Phrase("rules.loss-or-label-on-other-device.loss", op=failure.op), odd.name if odd else None
         )
     return None
 

@@ -41,8 +41,8 @@ offload-hook-bypassed).
 
 from __future__ import annotations
 
+from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis._rule import Hint, Rule, anywhere, inside, said, sign
-from samedevice.diagnosis._scene import Scene
 from samedevice.diagnosis.paste import Report
 from samedevice.events import EventKind
 from samedevice.messages import Phrase
@@ -57,14 +57,14 @@ def _expected_meta(report: Report) -> Phrase | None:
     )
 
 
-def _detect(scene: Scene) -> Hint | None:
-    if scene.event.kind is not EventKind.UNMATERIALIZED:
+def _detect(failure: Failure) -> Hint | None:
+    if failure.event.kind is not EventKind.UNMATERIALIZED:
         return None
-    weight = next((each for each in scene.event.operands if each.device == "meta" and each.parameter), None)
+    weight = next((each for each in failure.event.operands if each.device == "meta" and each.parameter), None)
     if weight is not None:
         return Hint(5.5, Phrase("because.on-meta", operand=weight.parameter or weight.name), weight.name)
     return Hint(
-        1.2, Phrase("because.on-meta", operand=next((each.name for each in scene.event.operands), "?"))
+        1.2, Phrase("because.on-meta", operand=next((each.name for each in failure.event.operands), "?"))
     )
 
 

@@ -39,18 +39,18 @@ from __future__ import annotations
 
 import re
 
+from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis._rule import Hint, Rule, anywhere, inside, line, said, sign
-from samedevice.diagnosis._scene import Scene
 from samedevice.messages import Phrase
 
 
-def _detect(scene: Scene) -> Hint | None:
-    if not (scene.mismatch or scene.astray):
+def _detect(failure: Failure) -> Hint | None:
+    if not (failure.mismatch or failure.off_its_gpu):
         return None
-    if re.search(r"torchmetrics|torcheval|/metrics?/", scene.where):
-        odd = next(iter(scene.astray), None) or scene.odd(*scene.event.operands)
+    if re.search(r"torchmetrics|torcheval|/metrics?/", failure.where):
+        odd = next(iter(failure.off_its_gpu), None) or failure.odd(*failure.event.operands)
         return Hint(
-            7.5, Phrase("because.in-code", where=scene.where.rpartition("/")[2]), odd.name if odd else None
+            7.5, Phrase("because.in-code", where=failure.where.rpartition("/")[2]), odd.name if odd else None
         )
     return None
 

@@ -40,6 +40,7 @@ A weight on the host may also be there on purpose (offload) and miss its hook, o
 
 from __future__ import annotations
 
+from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis._rule import (
     Hint,
     Rule,
@@ -51,35 +52,38 @@ from samedevice.diagnosis._rule import (
     shown,
     sign,
 )
-from samedevice.diagnosis._scene import Scene
 from samedevice.messages import Phrase
 
 
-def _detect(scene: Scene) -> Hint | None:
-    stayed = next((each for each in scene.astray if each.role and each.device == "cpu"), None)
+def _detect(failure: Failure) -> Hint | None:
+    stayed = next((each for each in failure.off_its_gpu if each.role and each.device == "cpu"), None)
     if stayed is not None:
         return Hint(6, Phrase("because.never-moved", operand=stayed.parameter or stayed.name), stayed.name)
-    if not scene.mismatch:
+    if not failure.mismatch:
         return None
-    here = scene.event.running[0] if scene.event.running else None
+    here = failure.event.running[0] if failure.event.running else None
     if (
         here is not None
         and not here.registered
         and set(here.below) == {"cpu"}
-        and len(scene.event.running) > 1
+        and len(failure.event.running) > 1
     ):
-        parent = next(each for each in scene.event.running if each.registered)
-        stale = next((each for each in scene.weights if each.device == "cpu"), None)
+        parent = next(each for each in failure.event.running if each.registered)
+        stale = next((each for each in failure.weights if each.device == "cpu"), None)
         reason = Phrase(
             "rules.module-left-on-other-device.not-registered", module=here.kind, parent=parent.kind
         )
         return Hint(7, reason, stale.name if stale is not None else None) if stale is not None else None
-    left = [each for each in scene.weights if each.device == "cpu"]
-    if not left or not any(each.device.startswith("cuda") for each in scene.plain) or scene.event.device_map:
+    left = [each for each in failure.weights if each.device == "cpu"]
+    if (
+        not left
+        or not any(each.device.startswith("cuda") for each in failure.plain)
+        or failure.event.device_map
+    ):
         return None
-    if scene.op.startswith("embedding"):
-        ids = scene.plain[0]
-        weight = 5.5 if scene.placed_by_user(ids) else 3.0
+    if failure.op.startswith("embedding"):
+        ids = failure.plain[0]
+        weight = 5.5 if failure.placed_by_user(ids) else 3.0
         return Hint(
             weight, Phrase("because.never-moved", operand=left[0].parameter or left[0].name), left[0].name
         )

@@ -41,18 +41,18 @@ from __future__ import annotations
 
 import re
 
+from samedevice.diagnosis._failure import Failure, made_text, spelled
 from samedevice.diagnosis._rule import Hint, Rule, anywhere, frameless, inside, line, said, sign
-from samedevice.diagnosis._scene import Scene, made_text, spelled
 from samedevice.messages import Phrase
 
 
-def _detect(scene: Scene) -> Hint | None:
-    weights = [each for each in scene.event.operands if each.device == "meta" and each.parameter]
+def _detect(failure: Failure) -> Hint | None:
+    weights = [each for each in failure.event.operands if each.device == "meta" and each.parameter]
     offloaded = (
-        any(device in ("cpu", "disk", "meta") for device in scene.event.device_map.values())
-        and len(scene.event.device_map) > 0
+        any(device in ("cpu", "disk", "meta") for device in failure.event.device_map.values())
+        and len(failure.event.device_map) > 0
     )
-    hooked = any(each.hook for each in scene.event.running)
+    hooked = any(each.hook for each in failure.event.running)
     if weights and (offloaded or hooked):
         return Hint(
             6,
@@ -65,12 +65,12 @@ def _detect(scene: Scene) -> Hint | None:
         return Hint(
             2.5, Phrase("because.on-meta", operand=weights[0].parameter or weights[0].name), weights[0].name
         )
-    if scene.mismatch and offloaded:
+    if failure.mismatch and offloaded:
         away = next(
             (
                 each
-                for each in scene.weights
-                if each.device == "cpu" and scene.mapped(each.parameter or "") == "cpu"
+                for each in failure.weights
+                if each.device == "cpu" and failure.mapped(each.parameter or "") == "cpu"
             ),
             None,
         )
@@ -80,8 +80,8 @@ def _detect(scene: Scene) -> Hint | None:
                 Phrase("rules.offload-hook-bypassed.hook-not-run", operand=away.parameter or away.name),
                 away.name,
             )
-    if scene.mismatch and scene.hosted and hooked and not scene.weights:
-        away = next((each for each in scene.plain if each.device == "cpu"), None)
+    if failure.mismatch and failure.hosted and hooked and not failure.weights:
+        away = next((each for each in failure.plain if each.device == "cpu"), None)
         if away is not None and re.search(r"embed|weight|table", f"{spelled(away)} {made_text(away)}"):
             return Hint(3.7, Phrase("because.on-host", operand=away.local or away.name), away.name)
     return None

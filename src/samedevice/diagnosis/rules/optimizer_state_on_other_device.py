@@ -44,6 +44,7 @@ from __future__ import annotations
 
 import re
 
+from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis._rule import (
     Hint,
     Rule,
@@ -56,35 +57,34 @@ from samedevice.diagnosis._rule import (
     shown,
     sign,
 )
-from samedevice.diagnosis._scene import Scene
 from samedevice.messages import Phrase
 
 
-def _detect(scene: Scene) -> Hint | None:
-    if not scene.mismatch:
+def _detect(failure: Failure) -> Hint | None:
+    if not failure.mismatch:
         return None
     copies = [
-        each for each in scene.event.operands if each.made is not None and each.made.function == "deepcopy"
+        each for each in failure.event.operands if each.made is not None and each.made.function == "deepcopy"
     ]
     copied = [
         each
-        for each in scene.plain
+        for each in failure.plain
         if re.search(r"\.clone\(\)|deepcopy\(", each.made.code if each.made is not None else "")
     ]
     whole = [
         each
-        for each in scene.weights
+        for each in failure.weights
         if any(each.shape == copy.shape and each.device != copy.device for copy in copied)
     ]
     if whole and copied[0].moved is None:
         return Hint(
             6.5,
-            Phrase("rules.optimizer-state-on-other-device.kept-copy", operand=scene.written(copied[0])),
+            Phrase("rules.optimizer-state-on-other-device.kept-copy", operand=failure.written(copied[0])),
             copied[0].name,
         )
-    averaging = re.search(r"\bema|_ema|average", f"{scene.where} {scene.event.at.function}".lower())
-    if averaging or (copies and scene.op.startswith(("lerp", "mul_", "add_", "_foreach"))):
-        odd = next(iter(copies), None) or scene.odd(*scene.event.operands)
+    averaging = re.search(r"\bema|_ema|average", f"{failure.where} {failure.event.at.function}".lower())
+    if averaging or (copies and failure.op.startswith(("lerp", "mul_", "add_", "_foreach"))):
+        odd = next(iter(copies), None) or failure.odd(*failure.event.operands)
         return Hint(
             7,
             Phrase(
@@ -93,13 +93,13 @@ def _detect(scene: Scene) -> Hint | None:
             ),
             odd.name if odd else None,
         )
-    if scene.op.startswith(
+    if failure.op.startswith(
         ("_fused_adam", "_fused_sgd", "_foreach", "addcdiv", "addcmul", "lerp")
-    ) or re.search(r"\.step\(", scene.code):
-        odd = scene.odd(*scene.plain) or scene.odd(*scene.event.operands)
+    ) or re.search(r"\.step\(", failure.code):
+        odd = failure.odd(*failure.plain) or failure.odd(*failure.event.operands)
         return Hint(
             6.5,
-            Phrase("rules.optimizer-state-on-other-device.in-optimizer", op=scene.op),
+            Phrase("rules.optimizer-state-on-other-device.in-optimizer", op=failure.op),
             odd.name if odd else None,
         )
     return None

@@ -42,16 +42,16 @@ from __future__ import annotations
 
 import re
 
+from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis._rule import Hint, Rule, anywhere, at, inside, line, said, sign
-from samedevice.diagnosis._scene import Scene
 from samedevice.messages import Phrase
 
 
-def _detect(scene: Scene) -> Hint | None:
-    if scene.mismatch and re.search(r"gptq|awq|quantiz|bitsandbytes|hqq", scene.where):
-        odd = scene.odd(*scene.event.operands)
+def _detect(failure: Failure) -> Hint | None:
+    if failure.mismatch and re.search(r"gptq|awq|quantiz|bitsandbytes|hqq", failure.where):
+        odd = failure.odd(*failure.event.operands)
         return Hint(
-            6.6, Phrase("because.in-code", where=scene.where.rpartition("/")[2]), odd.name if odd else None
+            6.6, Phrase("because.in-code", where=failure.where.rpartition("/")[2]), odd.name if odd else None
         )
     return None
 

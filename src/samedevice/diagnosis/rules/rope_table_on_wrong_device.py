@@ -45,8 +45,8 @@ from __future__ import annotations
 
 import re
 
+from samedevice.diagnosis._failure import Failure, spelled
 from samedevice.diagnosis._rule import Hint, Rule, at, frameless, inside, line, said, sign
-from samedevice.diagnosis._scene import Scene, spelled
 from samedevice.diagnosis.paste import Report
 from samedevice.messages import Phrase
 
@@ -56,12 +56,12 @@ def _table_on_host(report: Report) -> Phrase | None:
     return Phrase("because.devices", devices="cpu") if report.devices == ("cpu",) else None
 
 
-def _detect(scene: Scene) -> Hint | None:
-    if not scene.mismatch:
+def _detect(failure: Failure) -> Hint | None:
+    if not failure.mismatch:
         return None
-    for operand in scene.event.operands:
+    for operand in failure.event.operands:
         if re.search(r"inv_freq|\bcos\b|\bsin\b|rotary|rope|freqs", spelled(operand)):
-            odd = scene.odd(*scene.event.operands) if operand.moved is not None else operand
+            odd = failure.odd(*failure.event.operands) if operand.moved is not None else operand
             return Hint(
                 7,
                 Phrase(
@@ -70,11 +70,11 @@ def _detect(scene: Scene) -> Hint | None:
                 ),
                 (odd or operand).name,
             )
-    kind = scene.event.running[0].kind if scene.event.running else ""
-    if re.search(r"rotary|rope", f"{scene.where} {kind}", re.IGNORECASE):
-        odd = scene.odd(*scene.event.operands)
+    kind = failure.event.running[0].kind if failure.event.running else ""
+    if re.search(r"rotary|rope", f"{failure.where} {kind}", re.IGNORECASE):
+        odd = failure.odd(*failure.event.operands)
         return Hint(
-            5, Phrase("because.in-code", where=scene.where.rpartition("/")[2]), odd.name if odd else None
+            5, Phrase("because.in-code", where=failure.where.rpartition("/")[2]), odd.name if odd else None
         )
     return None
 

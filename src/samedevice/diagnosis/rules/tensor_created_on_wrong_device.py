@@ -43,17 +43,17 @@ from __future__ import annotations
 
 import re
 
+from samedevice.diagnosis._failure import FACTORY, Failure, made_text, spelled
 from samedevice.diagnosis._rule import Hint, Rule, framed, frameless, line, said, sign
-from samedevice.diagnosis._scene import FACTORY, Scene, made_text, spelled
 from samedevice.events import Operand
 from samedevice.messages import Phrase
 
 
-def _detect(scene: Scene) -> Hint | None:
-    hint = _made_on_host(scene)
-    if hint is not None or not scene.mismatch:
+def _detect(failure: Failure) -> Hint | None:
+    hint = _made_on_host(failure)
+    if hint is not None or not failure.mismatch:
         return hint
-    return next((hint for look in _LOOKS if (hint := look(scene)) is not None), None)
+    return next((hint for look in _LOOKS if (hint := look(failure)) is not None), None)
 
 
 def _without_device(weight: float, operand: Operand) -> Hint:
@@ -75,33 +75,33 @@ def _made_elsewhere(weight: float, operand: Operand) -> Hint:
     return Hint(weight, made, operand.name)
 
 
-def _made_on_host(scene: Scene) -> Hint | None:
+def _made_on_host(failure: Failure) -> Hint | None:
     """What an operator of another library, say, met on the host, where a factory made it."""
-    for operand in scene.astray:
+    for operand in failure.off_its_gpu:
         unmoved = operand.device == "cpu" and operand.moved is None and not operand.role
         if unmoved and FACTORY.search(made_text(operand)):
             return _without_device(6, operand)
     return None
 
 
-def _made_by_factory(scene: Scene) -> Hint | None:
+def _made_by_factory(failure: Failure) -> Hint | None:
     """What a factory made on the host, or on the GPU that only this operand is on."""
-    for operand in sorted(scene.plain, key=lambda each: each.device != "cpu"):
-        meets_others = any(other.device != operand.device for other in scene.event.operands)
-        if not meets_others or not scene.made_by_factory(operand):
+    for operand in sorted(failure.plain, key=lambda each: each.device != "cpu"):
+        meets_others = any(other.device != operand.device for other in failure.event.operands)
+        if not meets_others or not failure.made_by_factory(operand):
             continue
         if operand.device == "cpu" and operand.moved is None:
             return _without_device(6, operand)
-        odd = scene.two_gpus and scene.odd(operand) is operand
+        odd = failure.two_gpus and failure.odd(operand) is operand
         if odd and operand.moved is None and "_like" not in made_text(operand):
             return _made_elsewhere(3.5, operand)
     return None
 
 
-def _made_by_script(scene: Scene) -> Hint | None:
+def _made_by_script(failure: Failure) -> Hint | None:
     """What the script made on the host and uses itself; labels are the loss's."""
-    for operand in scene.plain:
-        here = scene.by_user(scene.event.at) and scene.by_user(operand.made)
+    for operand in failure.plain:
+        here = failure.by_user(failure.event.at) and failure.by_user(operand.made)
         unmoved = operand.device == "cpu" and operand.moved is None
         if not (here and unmoved and FACTORY.search(made_text(operand))):
             continue
@@ -110,8 +110,8 @@ def _made_by_script(scene: Scene) -> Hint | None:
     return None
 
 
-def _owned_directly(scene: Scene) -> Hint | None:
-    alone = _unhooked(scene)
+def _owned_directly(failure: Failure) -> Hint | None:
+    alone = _unhooked(failure)
     if alone is None:
         return None
     owned = Phrase(
@@ -120,48 +120,48 @@ def _owned_directly(scene: Scene) -> Hint | None:
     return Hint(5.5, owned, alone.name)
 
 
-def _on_host(scene: Scene) -> Hint | None:
+def _on_host(failure: Failure) -> Hint | None:
     """What is on the host beside a GPU, and neither unknown nor placed by the script."""
-    if all(other.device == "cpu" for other in scene.event.operands):
+    if all(other.device == "cpu" for other in failure.event.operands):
         return None
-    for operand in scene.plain:
-        if operand.device == "cpu" and operand.made is not None and not scene.placed_by_user(operand):
+    for operand in failure.plain:
+        if operand.device == "cpu" and operand.made is not None and not failure.placed_by_user(operand):
             return Hint(3.5, Phrase("because.on-host", operand=operand.local or operand.name), operand.name)
     return None
 
 
-def _index_elsewhere(scene: Scene) -> Hint | None:
+def _index_elsewhere(failure: Failure) -> Hint | None:
     """An index on another GPU than what it indexes."""
-    if not scene.two_gpus or scene.op not in _INDEXES:
+    if not failure.two_gpus or failure.op not in _INDEXES:
         return None
-    first = scene.event.operands[0]
-    index = (each for each in scene.plain if each.name.startswith("ind") and each.device != first.device)
+    first = failure.event.operands[0]
+    index = (each for each in failure.plain if each.name.startswith("ind") and each.device != first.device)
     return next((_made_elsewhere(4.5, each) for each in index), None)
 
 
 _INDEXES = ("index", "gather", "index_select", "take_along_dim", "index_copy_", "scatter")
 
 
-def _left_behind(scene: Scene) -> Hint | None:
+def _left_behind(failure: Failure) -> Hint | None:
     """A plain attribute of a module, or what was made without a device, in the lines that computed an operand
     of the host.
     """
-    for operand in scene.plain:
+    for operand in failure.plain:
         if (
             operand.device != "cpu"
             or operand.moved is not None
-            or not any(each.device != "cpu" for each in scene.event.operands)
+            or not any(each.device != "cpu" for each in failure.event.operands)
         ):
             continue
-        if (kept := scene.plain_attribute(operand)) is not None:
+        if (kept := failure.plain_attribute(operand)) is not None:
             return Hint(
                 6,
                 Phrase("rules.tensor-created-on-wrong-device.kept-plain", operand=kept[0], module=kept[1]),
                 operand.name,
             )
         mine = (
-            scene.by_user(scene.event.at)
-            and scene.placed_by_user(operand)
+            failure.by_user(failure.event.at)
+            and failure.placed_by_user(operand)
             and not re.search(r"label|target", spelled(operand))
         )
         mine = mine and not FACTORY.search(made_text(operand))
@@ -172,23 +172,23 @@ def _left_behind(scene: Scene) -> Hint | None:
             if part.device == "cpu" and part.moved is None and part.role is None and FACTORY.search(text):
                 source = Phrase(
                     "rules.tensor-created-on-wrong-device.computed-from",
-                    operand=scene.written(operand),
+                    operand=failure.written(operand),
                     source=part.name,
                     text=_brief(text),
                 )
                 return Hint(5, source, operand.name)
-        if mine and operand.argument is None and not scene.weights:
-            return Hint(4.0, Phrase("because.never-moved", operand=scene.written(operand)), operand.name)
+        if mine and operand.argument is None and not failure.weights:
+            return Hint(4.0, Phrase("because.never-moved", operand=failure.written(operand)), operand.name)
     return None
 
 
-def _unhooked(scene: Scene) -> Operand | None:
+def _unhooked(failure: Failure) -> Operand | None:
     """A parameter that the running module owns itself while what it meets comes from a submodule
     elsewhere.
     """
-    for operand in scene.weights:
+    for operand in failure.weights:
         owner, _, _ = (operand.parameter or "").rpartition(".")
-        here = scene.event.running[0] if scene.event.running else None
+        here = failure.event.running[0] if failure.event.running else None
         direct = (
             here is not None
             and len(here.below) > 1
@@ -196,7 +196,7 @@ def _unhooked(scene: Scene) -> Operand | None:
         )
         if (
             direct
-            and len(scene.weights) < len(scene.event.operands)
+            and len(failure.weights) < len(failure.event.operands)
             and not re.search(r"\.(?:weight|bias)$", operand.parameter or "")
         ):
             return operand

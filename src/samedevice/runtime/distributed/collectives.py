@@ -489,10 +489,10 @@ class Collectives:
             place = chosen or (current if gpu is None or current in devices else gpu)
             home = getattr(group, "bound_device_id", None) or place
         if chosen is None and any(device != home for device in devices):
-            self._astray(op, call, group, devices, home)
+            self._off_its_gpu(op, call, group, devices, home)
         return exchange_of(group, home), place
 
-    def _astray(
+    def _off_its_gpu(
         self,
         op: Operator,
         call: dict[str, Any],
@@ -505,18 +505,22 @@ class Collectives:
         seen = [device_seen(tensor) for _, tensor, _ in named]
         recorder, gpus = self._books.recorder, {device for device in devices if device.type == "cuda"}
         if (error := _no_backend(group, CUDA if gpus else devices[0])) is not None:
-            recorder.astray(op, error, named, seen, home, caller())
+            recorder.off_its_gpu(op, error, named, seen, home, caller())
         elif dist.get_backend(group) == "gloo":
             message = f"ProcessGroupGloo::{op.short.strip('_')}: tensors should be on the same device"
-            recorder.astray(op, RuntimeError(message), named, seen, home, caller())
+            recorder.off_its_gpu(op, RuntimeError(message), named, seen, home, caller())
         elif len(gpus) < len(set(devices)):
-            recorder.astray(op, ValueError("Tensors must be CUDA and dense"), named, seen, home, caller())
+            recorder.off_its_gpu(
+                op, ValueError("Tensors must be CUDA and dense"), named, seen, home, caller()
+            )
         elif len(gpus) > 1 and "coalesced" in op.short:
-            recorder.astray(
+            recorder.off_its_gpu(
                 op, ValueError("Expected list of tensors on the same device"), named, seen, home, caller()
             )
         elif devices[0] != home:
-            recorder.astray(op, torch.distributed.DistBackendError(_NOT_BOUND), named, seen, home, caller())
+            recorder.off_its_gpu(
+                op, torch.distributed.DistBackendError(_NOT_BOUND), named, seen, home, caller()
+            )
         else:
             message = (
                 f"NCCL reads and writes the tensors of {op.short} through the communicator of {home} and "
@@ -593,7 +597,9 @@ class Collectives:
                 and gpus[rank] != known[0][rank]
                 and (home := self._visible(known[0][rank])) is not None
             ):
-                self._books.recorder.astray(op, None, _one_of_each_device(call), [device], home, caller())
+                self._books.recorder.off_its_gpu(
+                    op, None, _one_of_each_device(call), [device], home, caller()
+                )
             return
         first: dict[int, int] = {}
         for place, gpu in enumerate(gpus):

@@ -170,7 +170,7 @@ class Recorder:
         if self.on_mismatch == "raise":
             raise _as_raised(torch.distributed.DistBackendError(message), event)
 
-    def astray(
+    def off_its_gpu(
         self,
         op: Operator,
         error: Exception | None,

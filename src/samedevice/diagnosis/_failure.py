@@ -25,7 +25,7 @@ _NEAR = 30
 
 
 @dataclass(frozen=True)
-class Scene:
+class Failure:
     """An event with what detectors ask of it."""
 
     event: Event
@@ -49,7 +49,7 @@ class Scene:
         return last if last is not None and last.name == "group" and not last.dtype else None
 
     @cached_property
-    def astray(self) -> tuple[Operand, ...]:
+    def off_its_gpu(self) -> tuple[Operand, ...]:
         """The tensors of a collective that are not on the GPU of its process group."""
         group = self.group
         return (
