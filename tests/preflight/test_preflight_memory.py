@@ -24,7 +24,7 @@ from samedevice.planner import (
     training_memory,
 )
 from samedevice.preflight import METHODS, Wanted, launch_memory
-from samedevice.report import render
+from samedevice.report import TextRenderer, render
 
 SCRIPT = """
     from transformers import AutoModelForCausalLM, Trainer
@@ -92,14 +92,15 @@ def test_what_does_not_fit_is_said_with_the_next_way(judged, model):
         judged(SCRIPT, "8xA100-80G", launcher="torchrun"), machine, Wanted(folder, batch=64)
     )
     (note,) = memory.notes
-    assert note.startswith("does not fit: DDP")
+    assert render(note).startswith("does not fit: DDP")
     plan = choose_launch(TrainingShape.from_folder(folder), machine, Training(), global_batch=64)
     assert memory.plan.estimate.training == plan.training
-    assert memory.why == tuple(map(render, plan.explain()))
-    assert [len(row) for row in memory.table("en")] == [4] * len(memory.table("en"))
-    assert memory.table("zh")[0][1:] == ["原样", "激活检查点", "备选方案"]
-    assert "全参数训练" in memory.headline("zh")
-    assert memory.table("en")[-1][1:] == ["0", "0", str(memory.plan.largest)]
+    assert memory.why == plan.explain()
+    assert [len(row) for row in memory.table] == [4] * len(memory.table)
+    heads = [render(head, "zh") for head in memory.table[0][1:]]
+    assert heads == ["原样", "激活检查点", "备选方案"]
+    assert "全参数训练" in render(memory.headline, "zh")
+    assert memory.table[-1][1:] == [0, 0, memory.plan.largest]
 
 
 def test_checkpointing_alone_may_do(judged, model):
@@ -108,7 +109,7 @@ def test_checkpointing_alone_may_do(judged, model):
         judged(SCRIPT, "1x24GB"), machine, Wanted(folder, context=4096, tuning=Lora(quantized=True))
     )
     assert [bool(way.largest) for way in memory.ways] == [False, True]
-    assert memory.notes[0].startswith("fits with activation checkpointing only")
+    assert render(memory.notes[0]).startswith("fits with activation checkpointing only")
     assert memory.fits
     assert memory.plan is None
 
@@ -133,7 +134,7 @@ def test_a_mode_without_a_formula_gets_another_way(judged, model):
         judged(SCRIPT, "4xA100-80G"), machine, Wanted(folder)
     )  # the Trainer's DataParallel
     assert memory.ways == ()
-    assert "DataParallel" in memory.notes[0]
+    assert "DataParallel" in render(memory.notes[0])
     assert memory.plan.estimate.training.mode == "ddp"
     assert memory.fits
 
@@ -153,10 +154,10 @@ def test_what_cannot_be_known_is_a_note(config, words, judged, model):
     memory = launch_memory(
         judged(SCRIPT, launcher="torchrun"), parse_machine("4xA100-80G"), Wanted(model(config, header=False))
     )
-    assert words in memory.notes[0]
-    assert memory.as_json()["ways"] == []
-    assert memory.table("en") == []
-    assert memory.headline("en") == ""
+    assert words in render(memory.notes[0])
+    assert memory.as_json(TextRenderer())["ways"] == []
+    assert memory.table == []
+    assert memory.headline is None
     assert memory.fits
 
 
@@ -184,9 +185,9 @@ def test_headers_need_no_torch(model, tmp_path):
 
 
 def test_without_a_model(judged):
-    memory = launch_memory(judged(SCRIPT), parse_machine("4xA100-80G"), None, "zh")
-    assert "--model" in memory.notes[0]
-    assert memory.as_json()["model"] is None
+    memory = launch_memory(judged(SCRIPT), parse_machine("4xA100-80G"), None)
+    assert "--model" in render(memory.notes[0], "zh")
+    assert memory.as_json(TextRenderer())["model"] is None
 
 
 def test_adapters_beside_experts_are_on_attention(judged, model):
@@ -212,7 +213,7 @@ def test_a_text_part_is_named(judged, model, tmp_path):
     )
     memory = launch_memory(judged(SCRIPT, launcher="torchrun"), parse_machine("4xA100-80G"), Wanted(folder))
     assert memory.ways
-    assert "gemma3_text" in memory.notes[-1]
+    assert "gemma3_text" in render(memory.notes[-1])
 
 
 def test_only_the_visible_gpus_count(judged, model):

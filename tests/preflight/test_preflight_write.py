@@ -16,6 +16,7 @@ from samedevice.errors import UsageError
 from samedevice.machines import parse_machine
 from samedevice.planner import Training
 from samedevice.preflight import MODES, Request, Wanted, launch_files, preflight, write_launch
+from samedevice.report import TextRenderer, worded_errors
 
 
 @pytest.fixture
@@ -30,13 +31,15 @@ def written(tmp_path, monkeypatch):
     def write(config=TINY, machine="4xA100-80G", **wanted):
         (tmp_path / "model").mkdir(exist_ok=True)
         (tmp_path / "model" / "config.json").write_text(json.dumps(config))
-        return write_launch(
-            Path("out"),
-            Wanted(Path("model"), **wanted),
-            parse_machine(machine),
-            Path("train.py"),
-            ["--epochs", "1"],
-        )
+        with worded_errors():
+            return write_launch(
+                Path("out"),
+                Wanted(Path("model"), **wanted),
+                parse_machine(machine),
+                Path("train.py"),
+                ["--epochs", "1"],
+                TextRenderer(),
+            )
 
     return write
 

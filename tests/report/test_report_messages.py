@@ -31,9 +31,6 @@ RULE_TEXTS = {f"rules.{rule.name}.{part}": texts for rule in RULES for part, tex
 ENGLISH = {**catalogue(SOURCE), **{key: texts[SOURCE] for key, texts in RULE_TEXTS.items()}}
 
 
-_SHORT = ("planner", "preflight")
-
-
 def values_of(sentence):
     """The names in braces; raises ValueError for what `str.format` would not take."""
     names = {name for _, name, _, _ in string.Formatter().parse(sentence) if name is not None}
@@ -129,23 +126,11 @@ def wrong_phrases(tree):
 
 
 def test_every_message_is_used():
-    left = unused(ENGLISH, trees().values())
-    # planner and preflight still put keys together
-    short = tuple(
-        node.values[0].value
-        for path, tree in trees().items()
-        for node in ast.walk(tree)
-        if not {*path.parts}.isdisjoint(_SHORT)
-        and isinstance(node, ast.JoinedStr)
-        and isinstance(node.values[0], ast.Constant)
-        if node.values[0].value.endswith(".")
-    )
-    assert {key for key in left if not key.startswith(short)} == set()
+    assert unused(ENGLISH, trees().values()) == set()
 
 
 def test_every_phrase_has_its_sentence():
     found = {str(path): wrong for path, tree in trees().items() if (wrong := wrong_phrases(tree))}
-    found.pop(str(SOURCES / "diagnosis" / "_rule.py"), None)  # a rule puts its own name into its keys
     assert found == {}
 
 

@@ -35,7 +35,6 @@ from samedevice.report import (
     print_preflight,
     print_written,
     readable_language,
-    render,
 )
 
 PASSED, REFUSED, WRONG_USAGE = 0, 1, 2
@@ -77,12 +76,10 @@ def judge_launch(options: Options) -> int:
         request = _request(options)
         judgements = preflight(request)
         memories = (
-            [_memory(options.asked, judgement, request, language) for judgement in judgements]
-            if options.memory
-            else []
+            [_memory(options.asked, judgement, request) for judgement in judgements] if options.memory else []
         )
         if options.json is not None:
-            _write(options.json, judgements, memories, request, language)
+            _write(options.json, judgements, memories, request)
         written = (
             _write_launch(options.write, options.asked, judgements[0], request, language)
             if options.write is not None
@@ -98,21 +95,19 @@ def judge_launch(options: Options) -> int:
                 console.print()
             print_preflight(
                 console,
-                mode=render(judgement.mode.phrase, language),
+                mode=judgement.mode.phrase,
                 findings=judgement.findings,
-                notes=[render(note, language) for note in judgement.notes],
+                notes=judgement.notes,
                 machine=request.machine.spec,
-                needs=_needs(memories[number], language) if memories else None,
+                needs=_needs(memories[number]) if memories else None,
                 language=language,
             )
         if written is not None:
             console.print()
             print_written(
                 console,
-                [
-                    *written.why,
-                    render(Phrase("preflight.written", files=", ".join(map(str, written.files))), language),
-                ],
+                [*written.why, Phrase("preflight.written", files=", ".join(map(str, written.files)))],
+                language,
             )
         sys.stdout.flush()
     return REFUSED if any(judgement.findings for judgement in judgements) else PASSED
@@ -150,12 +145,12 @@ def _wanted(asked: Asked, judgement: Judgement) -> Wanted | None:
     return None if model is None else Wanted(model, asked.batch, asked.context, asked.mode, sharding, tuning)
 
 
-def _memory(asked: Asked, judgement: Judgement, request: Request, language: Language) -> LaunchMemory:
-    return launch_memory(judgement, request.machine, _wanted(asked, judgement), language)
+def _memory(asked: Asked, judgement: Judgement, request: Request) -> LaunchMemory:
+    return launch_memory(judgement, request.machine, _wanted(asked, judgement))
 
 
-def _needs(memory: LaunchMemory, language: Language) -> Needs:
-    return Needs(memory.headline(language), memory.table(language), memory.notes, memory.why, memory.fits)
+def _needs(memory: LaunchMemory) -> Needs:
+    return Needs(memory.headline, memory.table, memory.notes, memory.why, memory.fits)
 
 
 def _write_launch(
@@ -171,7 +166,7 @@ def _write_launch(
         request.machine,
         judgement.launch.script,
         without_option(judgement.launch.arguments, "device_map"),
-        language,
+        TextRenderer(language),
     )
 
 
@@ -180,14 +175,12 @@ def _write(
     judgements: tuple[Judgement, ...],
     memories: Sequence[LaunchMemory],
     request: Request,
-    language: Language,
 ) -> None:
     """One launch as it is; of several the first whole, with the others under `launches`."""
-    documents = [
-        judgement.as_json(request.machine.describe(), TextRenderer(language)) for judgement in judgements
-    ]
+    english = TextRenderer()
+    documents = [judgement.as_json(request.machine.describe(), english) for judgement in judgements]
     for document, memory in zip(documents, memories, strict=False):  # none where they were not asked for
-        document["memory"] = memory.as_json()
+        document["memory"] = memory.as_json(english)
     content = documents[0] if len(documents) == 1 else {**_joined(documents), "launches": documents}
     try:
         path.write_text(json.dumps(content, indent=1, ensure_ascii=True) + "\n", "utf-8")

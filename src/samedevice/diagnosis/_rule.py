@@ -96,7 +96,8 @@ class Rule:
 
     def phrase(self, name: str, **values: Value) -> Phrase:
         """One of its own sentences, whose whole key is `rules.<name of the rule>.<name>`."""
-        return Phrase(f"rules.{self.name}.{name}", **values)
+        key = f"rules.{self.name}.{name}"
+        return Phrase(key, **values)
 
 
 def sign(weight: float, *looks: Look, certain: bool = False) -> Sign:

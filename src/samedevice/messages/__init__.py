@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from samedevice.messages._catalogue import SOURCE, Language, catalogue, language_of, languages
 from samedevice.messages._phrase import Bytes, Phrase, Several, Value, short_operator
-from samedevice.messages._say import said, say
 
 __all__ = [
     "SOURCE",
@@ -22,7 +21,5 @@ __all__ = [
     "catalogue",
     "language_of",
     "languages",
-    "said",
-    "say",
     "short_operator",
 ]

@@ -197,21 +197,21 @@ class TextRenderer:
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What a launch needs of each GPU, as text. The table's first row and first column are heads."""
+    """What a launch needs of each GPU. The table's first row and first column are heads."""
 
-    headline: str
-    table: Sequence[Sequence[str]]
-    notes: Sequence[str]
-    advice: Sequence[str]
+    headline: Phrase | None
+    table: Sequence[Sequence[Value]]
+    notes: Sequence[Phrase]
+    advice: Sequence[Phrase]
     fits: bool
 
 
 def print_preflight(
     console: Console,
     *,
-    mode: str,
+    mode: Phrase,
     findings: Sequence[Finding[str | Phrase]],
-    notes: Sequence[str],
+    notes: Sequence[Phrase],
     machine: str,
     needs: Needs | None = None,
     language: Language = SOURCE,
@@ -219,9 +219,9 @@ def print_preflight(
     """The parallel mode of a launch, what could not be told, its memory where asked for, and what it is
     refused for.
     """
-    _labelled(console, "label.mode", Text(harmless(mode)), language)
+    _labelled(console, "label.mode", Text(harmless(render(mode, language))), language)
     for note in notes:
-        _labelled(console, "label.note", Text(harmless(note)), language)
+        _labelled(console, "label.note", Text(harmless(render(note, language))), language)
     if needs is not None:
         _needs(console, needs, language)
     for finding in findings:
@@ -242,25 +242,26 @@ def print_preflight(
 
 
 def _needs(console: Console, needs: Needs, language: Language) -> None:
-    if needs.headline:
-        _labelled(console, "label.memory", Text(harmless(needs.headline)), language)
-    widths = [max(Text(cell).cell_len for cell in column) for column in zip(*needs.table, strict=True)]
-    for number, row in enumerate(needs.table):
+    if needs.headline is not None:
+        _labelled(console, "label.memory", Text(harmless(render(needs.headline, language))), language)
+    table = [[render(cell, language) for cell in row] for row in needs.table]
+    widths = [max(Text(cell).cell_len for cell in column) for column in zip(*table, strict=True)]
+    for number, row in enumerate(table):
         cells = [
             _padded(cell, width, right=column > 0)
             for column, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
         _put(console, 2 + _LABEL, Text("  ".join(cells).rstrip(), "dim" if number == 0 else ""))
     for note in needs.notes:
-        _labelled(console, "label.note", Text(harmless(note)), language)
+        _labelled(console, "label.note", Text(harmless(render(note, language))), language)
     for line in needs.advice:
-        _labelled(console, "label.next", Text(harmless(line)), language)
+        _labelled(console, "label.next", Text(harmless(render(line, language))), language)
 
 
-def print_written(console: Console, lines: Sequence[str]) -> None:
+def print_written(console: Console, lines: Sequence[Phrase], language: Language = SOURCE) -> None:
     """Why a written launch is as it is, and where it is."""
     for line in lines:
-        _put(console, 0, Text.assemble(("samedevice", "bold"), f": {harmless(line)}"))
+        _put(console, 0, Text.assemble(("samedevice", "bold"), f": {harmless(render(line, language))}"))
 
 
 def _machine(machine: Mapping[str, Any]) -> str:

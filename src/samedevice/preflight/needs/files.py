@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any, get_args
 
 from samedevice.errors import UsageError
+from samedevice.findings import Renderer
 from samedevice.machines import Machine
-from samedevice.messages import Bytes, Language, said, say
+from samedevice.messages import Bytes, Phrase
 from samedevice.planner import (
     ATTENTION,
     Full,
@@ -66,7 +67,7 @@ class WrittenLaunch:
     """Files that were written, and why this launch."""
 
     files: tuple[Path, ...]
-    why: tuple[str, ...]
+    why: tuple[Phrase, ...]
     training: Training
 
 
@@ -75,29 +76,31 @@ def write_launch(
     wanted: Wanted,
     machine: Machine,
     script: Path | None,
-    arguments: Sequence[str] = (),
-    language: Language = "en",
+    arguments: Sequence[str],
+    renderer: Renderer,
 ) -> WrittenLaunch:
-    """Write the files into `folder`. Raises `UsageError` when nothing fits, or a file of another content is
-    in the way.
+    """Write the files into `folder`, with the reasons as comments. Raises `UsageError` when nothing fits, or
+    a file of another content is in the way.
     """
-    training, why = _chosen(wanted, machine, language)
+    training, why = _chosen(wanted, machine)
     ranks = training.chosen_ranks or len(machine.gpus)
     processes = 1 if training.mode == "single" else ranks
     paths = {
         folder / name: text
-        for name, text in launch_files(training, processes, folder, script, arguments, why).items()
+        for name, text in launch_files(
+            training, processes, folder, script, arguments, [renderer.text(each) for each in why]
+        ).items()
     }
     for path, text in paths.items():
         if path.exists() and (not path.is_file() or path.read_text("utf-8") != text):
-            raise UsageError(say("preflight.in-the-way", language, path=path))
+            raise UsageError(Phrase("preflight.in-the-way", path=str(path)))
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for path, text in paths.items():
             path.write_text(text, "utf-8")
     except OSError as error:
         raise UsageError(
-            say("preflight.unreadable", language, path=folder, reason=error.strerror or error)
+            Phrase("preflight.unreadable", path=str(folder), reason=error.strerror or str(error))
         ) from None
     return WrittenLaunch(tuple(paths), why, training)
 
@@ -141,17 +144,18 @@ def wanted_training(wanted: Wanted, shape: TrainingShape) -> Training:
     return Training(context=wanted.context, tuning=tuning)
 
 
-def _chosen(wanted: Wanted, machine: Machine, language: Language) -> tuple[Training, tuple[str, ...]]:
+def _chosen(wanted: Wanted, machine: Machine) -> tuple[Training, tuple[Phrase, ...]]:
     shape = TrainingShape.from_folder(wanted.model)
     basis = wanted_training(wanted, shape)
     if wanted.mode is None:
         plan = choose_launch(shape, machine, basis, global_batch=wanted.batch, sharding=wanted.sharding)
         if not plan.fits:
-            raise UsageError(" ".join(said(each, language) for each in plan.explain()))
-        return plan.training, tuple(said(each, language) for each in plan.explain())
+            what, needs, why = plan.explain()
+            raise UsageError(Phrase("plan.whole", what=what, needs=needs, why=why))
+        return plan.training, plan.explain()
     mode = next((each for each in MODES if each == wanted.mode), None)
     if mode is None:
-        raise UsageError(say("preflight.mode", language, given=wanted.mode, known=", ".join(MODES)))
+        raise UsageError(Phrase("preflight.mode", given=wanted.mode, known=", ".join(MODES)))
     ranks = len(machine.gpus)
     share = -(-wanted.batch // ranks)
     for way in _ways(replace(basis, mode=mode, accumulation=2 if share > 1 else 1)):
@@ -161,27 +165,23 @@ def _chosen(wanted: Wanted, machine: Machine, language: Language) -> tuple[Train
             training = replace(way, micro_batch=micro, accumulation=steps)
             estimate = training_memory(shape, machine, training)
             batch = micro * steps * ranks
-            values = {
-                "way": describe(training),
-                "micro": training.micro_batch,
-                "accumulation": steps,
-                "ranks": ranks,
-                "batch": batch,
-            }
-            needs = say(
+            what = Phrase(
+                "plan.what",
+                way=describe(training),
+                micro=training.micro_batch,
+                accumulation=steps,
+                ranks=ranks,
+                batch=batch,
+            )
+            needs = Phrase(
                 "plan.needs",
-                language,
                 peak=Bytes(estimate.peak, "GiB"),
                 limit=Bytes(capacity(machine), "GiB"),
                 moment=describe_moment(estimate.worst),
                 host=describe_host(estimate),
             )
-            return training, (
-                say("plan.what", language, **values),
-                needs,
-                say("preflight.asked-mode", language, mode=mode),
-            )
-    raise UsageError(say("preflight.no-fit", language, mode=mode, machine=machine.spec))
+            return training, (what, needs, Phrase("preflight.asked-mode", mode=mode))
+    raise UsageError(Phrase("preflight.no-fit", mode=mode, machine=machine.spec))
 
 
 def _ways(training: Training) -> list[Training]:

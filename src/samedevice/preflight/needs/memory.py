@@ -8,18 +8,18 @@ refuses a launch; what cannot be known is a note.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from samedevice.errors import UsageError
+from samedevice.findings import Renderer
 from samedevice.machines import Machine
-from samedevice.messages import Bytes, Language, said, say
+from samedevice.messages import Bytes, Phrase, Value
 from samedevice.planner import (
     Full,
     Lora,
     MemoryEstimate,
     Mode,
-    Moment,
     Training,
     TrainingShape,
     Tuning,
@@ -36,7 +36,16 @@ from samedevice.preflight.verdict import Judgement
 
 METHODS: dict[str, Tuning] = {"full": Full(), "lora": Lora(), "qlora": Lora(quantized=True)}
 """What is trained: every weight; adapters; adapters beside 4-bit weights."""
-PARTS = tuple(field.name for field in fields(Moment) if field.name != "name")
+PARTS = {
+    "weights": "part.weights",
+    "gradients": "part.gradients",
+    "optimizer": "part.optimizer",
+    "activations": "part.activations",
+    "gathered": "part.gathered",
+    "buckets": "part.buckets",
+    "working": "part.working",
+}
+"""What adds up to the peak of a `Moment`, and what it is called."""
 
 _ESTIMATED: dict[str, Mode] = {
     "single-gpu": "single",
@@ -91,7 +100,7 @@ class Way:
 class LaunchMemory:
     """What a launch needs of each GPU."""
 
-    notes: tuple[str, ...] = ()
+    notes: tuple[Phrase, ...] = ()
     """What could not be told, and that the launch does not fit."""
     shape: TrainingShape | None = None
     ways: tuple[Way, ...] = ()
@@ -100,7 +109,7 @@ class LaunchMemory:
     """
     plan: Way | None = None
     """The first of the planner's ways that fits, where the launch as it is does not, or has no formula."""
-    why: tuple[str, ...] = ()
+    why: tuple[Phrase, ...] = ()
     """The plan in words."""
     total: int = 0
     """Bytes of the smallest GPU that is used."""
@@ -114,7 +123,7 @@ class LaunchMemory:
         """
         return not self.ways or any(way.largest for way in self.ways)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self, renderer: Renderer) -> dict[str, Any]:
         """The value of `memory` in the document of `preflight --json`."""
         return {
             "model": None
@@ -124,85 +133,75 @@ class LaunchMemory:
             "limit": self.limit or None,
             "ways": [way.as_json() for way in self.ways],
             "plan": None if self.plan is None else self.plan.as_json(),
-            "notes": list(self.notes),
+            "notes": [renderer.text(note) for note in self.notes],
         }
 
-    def headline(self, language: Language) -> str:
-        """What the numbers hold for; empty where there are none."""
+    @property
+    def headline(self) -> Phrase | None:
+        """What the numbers hold for; None where there are none."""
         columns = self._columns()
         if self.shape is None or not columns:
-            return ""
+            return None
         training = columns[0].estimate.training
         way = describe(replace(training, checkpointing=False, offload="none"))
-        return say(
+        return Phrase(
             "needs.headline",
-            language,
             model=self.shape.name,
             count=f"{self.shape.count / 1e9:.2f}",
             precision=training.precision,
             optimizer=training.optimizer,
-            way=way if isinstance(training.tuning, Lora) else say("needs.full", language, way=way),
+            way=way if isinstance(training.tuning, Lora) else Phrase("needs.full", way=way),
         )
 
-    def table(self, language: Language) -> list[list[str]]:
-        """Rows of text: heads, micro-batch, every part, peak, what a GPU has, the largest micro-batch. The
+    @property
+    def table(self) -> list[list[Value]]:
+        """Rows: heads, micro-batch, every part, peak, what a GPU has, the largest micro-batch. The
         parts add up to the peak.
         """
         columns = self._columns()
         if not columns:
             return []
         heads = [
-            say("needs.checkpointing" if way.estimate.training.checkpointing else "needs.plain", language)
+            Phrase("needs.checkpointing" if way.estimate.training.checkpointing else "needs.plain")
             for way in self.ways
         ]
-        rows = [["", *heads, *([say("needs.plan", language)] if self.plan is not None else [])]]
-        rows.append(
-            [say("needs.micro-batch", language), *(str(way.estimate.training.micro_batch) for way in columns)]
-        )
-        for part in PARTS:
-            rows.append(
-                [say(f"part.{part}", language), *(_gib(getattr(way.estimate.worst, part)) for way in columns)]
-            )
-        rows.append([say("needs.peak", language), *(_gib(way.estimate.peak) for way in columns)])
-        rows.append([say("needs.total", language), *(_gib(self.total) for _ in columns)])
-        rows.append([say("needs.largest", language), *(str(way.largest) for way in columns)])
+        plan = [Phrase("needs.plan")] if self.plan is not None else []
+        rows: list[list[Value]] = [
+            ["", *heads, *plan],
+            [Phrase("needs.micro-batch"), *(way.estimate.training.micro_batch for way in columns)],
+        ]
+        for part, key in PARTS.items():
+            rows.append([Phrase(key), *(_gib(getattr(way.estimate.worst, part)) for way in columns)])
+        rows.append([Phrase("needs.peak"), *(_gib(way.estimate.peak) for way in columns)])
+        rows.append([Phrase("needs.total"), *(_gib(self.total) for _ in columns)])
+        rows.append([Phrase("needs.largest"), *(way.largest for way in columns)])
         return rows
 
     def _columns(self) -> tuple[Way, ...]:
         return self.ways if self.plan is None else (*self.ways, self.plan)
 
 
-def launch_memory(
-    judgement: Judgement, machine: Machine, wanted: Wanted | None, language: Language = "en"
-) -> LaunchMemory:
+def launch_memory(judgement: Judgement, machine: Machine, wanted: Wanted | None) -> LaunchMemory:
     """What the launch that was judged needs on `machine`; `wanted` is None where no model is known.
 
     A mode in `wanted` stands before the one that was judged. Nothing is raised for a model that cannot be
     read or estimated: a note says so. Raises `UsageError` for a mode in `wanted` that is none of `MODES`.
     """
-    mode = _mode(judgement, wanted, language)
+    mode = _mode(judgement, wanted)
     if wanted is None:
-        return LaunchMemory((say("needs.no-model", language),))
+        return LaunchMemory((Phrase("needs.no-model"),))
     try:
         config = configuration(wanted.model)
         kind, estimated = config.get("model_type"), estimated_type(config)
         if estimated is None:  # told before the model is built
-            return LaunchMemory((say("needs.no-formula", language, path=wanted.model, kind=kind),))
-        memory = _estimated(
-            TrainingShape.from_folder(wanted.model), judgement, mode, machine, wanted, language
-        )
+            return LaunchMemory((Phrase("needs.no-formula", path=str(wanted.model), kind=str(kind)),))
+        memory = _estimated(TrainingShape.from_folder(wanted.model), judgement, mode, machine, wanted)
     except _BROKEN as error:
-        return LaunchMemory((say("needs.unreadable", language, path=wanted.model, reason=_reason(error)),))
+        return LaunchMemory((Phrase("needs.unreadable", path=str(wanted.model), reason=_reason(error)),))
     if kind != estimated:
-        return replace(
-            memory, notes=(*memory.notes, say("needs.text-only", language, kind=kind, text=estimated))
-        )
+        text_only = Phrase("needs.text-only", kind=str(kind), text=estimated)
+        return replace(memory, notes=(*memory.notes, text_only))
     return memory
-
-
-def _title(judgement: Judgement, language: Language) -> str:
-    title = judgement.mode.title
-    return say(title.key, language, **dict(title.values))
 
 
 def _estimated(
@@ -211,7 +210,6 @@ def _estimated(
     mode: Mode | None,
     machine: Machine,
     wanted: Wanted,
-    language: Language,
 ) -> LaunchMemory:
     launch = judgement.launch
     seen = tuple(machine.gpus[index] for index in launch.visible if index < len(machine.gpus))
@@ -221,9 +219,9 @@ def _estimated(
     ways: tuple[Way, ...] = ()
     notes = []
     if mode is None:
-        notes.append(say("needs.no-mode", language, mode=_title(judgement, language)))
+        notes.append(Phrase("needs.no-mode", mode=judgement.mode.title))
     elif wanted.mode is None and launch.group > launch.processes and mode not in ("single", "ddp"):
-        notes.append(say("needs.nodes", language))
+        notes.append(Phrase("needs.nodes"))
     else:
         ranks = (
             len(machine.gpus) if wanted.mode is not None else min(judgement.mode.processes, len(machine.gpus))
@@ -234,32 +232,31 @@ def _estimated(
         plain, again = (_gib(way.estimate.peak) for way in ways)
         if not any(way.largest for way in ways):
             way = describe(asked)
-            notes.append(say("needs.no-fit", language, way=way, peak=plain, again=again, limit=_gib(limit)))
+            notes.append(Phrase("needs.no-fit", way=way, peak=plain, again=again, limit=_gib(limit)))
         elif not ways[0].largest:
-            notes.append(say("needs.only-checkpointing", language, peak=plain, limit=_gib(limit)))
+            notes.append(Phrase("needs.only-checkpointing", peak=plain, limit=_gib(limit)))
     if any(way.largest for way in ways):
         return LaunchMemory(tuple(notes), shape, ways, total=total, limit=limit)
     sharding = "deepspeed" if mode is not None and mode.startswith("zero") else wanted.sharding
     plan = choose_launch(shape, machine, basis, global_batch=wanted.batch, sharding=sharding)
     chosen = Way(plan.estimate, largest_micro_batch(shape, machine, plan.training))
-    why = tuple(said(each, language) for each in plan.explain())
-    return LaunchMemory(tuple(notes), shape, ways, chosen, why, total, limit)
+    return LaunchMemory(tuple(notes), shape, ways, chosen, plan.explain(), total, limit)
 
 
-def _gib(count: int) -> str:
-    return str(Bytes(count, "GiB"))
+def _gib(count: int) -> Bytes:
+    return Bytes(count, "GiB")
 
 
 def _way(shape: TrainingShape, machine: Machine, training: Training) -> Way:
     return Way(training_memory(shape, machine, training), largest_micro_batch(shape, machine, training))
 
 
-def _mode(judgement: Judgement, wanted: Wanted | None, language: Language) -> Mode | None:
+def _mode(judgement: Judgement, wanted: Wanted | None) -> Mode | None:
     if wanted is None or wanted.mode is None:
         return _ESTIMATED.get(judgement.mode.name)
     mode = next((each for each in MODES if each == wanted.mode), None)
     if mode is None:
-        raise UsageError(say("preflight.mode", language, given=wanted.mode, known=", ".join(MODES)))
+        raise UsageError(Phrase("preflight.mode", given=wanted.mode, known=", ".join(MODES)))
     return mode
 
 
