@@ -43,7 +43,7 @@ class Tally:
     wrong_certain: list[str] = field(default_factory=list)
     misses: list[str] = field(default_factory=list)
 
-    def add(self, entry: dict[str, Any], finding: Finding) -> None:
+    def add(self, entry: dict[str, Any], finding: Finding[Any]) -> None:
         """Count one entry."""
         right = {entry["root_cause"], *entry["also_acceptable"]}
         kind = entry["identifiable_from"]

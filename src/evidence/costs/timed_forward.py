@@ -40,7 +40,8 @@ def build(config: Qwen2Config, device: str) -> Qwen2ForCausalLM:
     torch.set_default_dtype(torch.bfloat16)
     try:
         with torch.device(device), no_init_weights():
-            return Qwen2ForCausalLM(config).eval()
+            model: Qwen2ForCausalLM = Qwen2ForCausalLM(config).eval()
+            return model
     finally:
         torch.set_default_dtype(torch.float32)
 
@@ -63,7 +64,7 @@ def run(arguments: argparse.Namespace) -> None:
         fake_model = build(config, "cpu")
         fake_ids = torch.ones(1, arguments.tokens, dtype=torch.long)
     if arguments.forget:
-        Call.key = lambda call: None  # type: ignore[method-assign]
+        Call.key = lambda call: None  # type: ignore[assignment, method-assign]
     machine = VirtualMachine(parse_machine("1x192GB"))
     with machine:
         virtual_model = build(config, "cuda:0")

@@ -86,7 +86,7 @@ def run(arguments: argparse.Namespace) -> None:
         Path(folder, "config.json").write_text(json.dumps(QWEN25_VL_72B), encoding="utf-8")
         start = time.perf_counter()
         with profiled(arguments.profile == "load"):
-            model = Qwen2_5_VLForConditionalGeneration.from_pretrained(
+            model: Any = Qwen2_5_VLForConditionalGeneration.from_pretrained(
                 folder, device_map="auto", dtype="auto"
             )
         loaded = time.perf_counter()

@@ -382,9 +382,9 @@ def run(given: argparse.Namespace) -> int:
                 )
         if given.json:
             given.json.write_text(json.dumps([asdict(each) for each in results], indent=1), encoding="utf-8")
-    for stage in STAGES:
-        counts = Counter(result.stages[stage].status for result in results if stage in result.stages)
-        print(f"{stage:6} {', '.join(f'{count} {status}' for status, count in counts.most_common())}")
+    for each in STAGES:
+        counts = Counter(result.stages[each].status for result in results if each in result.stages)
+        print(f"{each:6} {', '.join(f'{count} {status}' for status, count in counts.most_common())}")
     return int(
         any(
             r.stages[s].status in ("error", "differs", "unknown")

@@ -148,7 +148,7 @@ def s5() -> Situation:
     block = LlamaDecoderLayer(config, 0).eval().to(GPU)
     rotary = LlamaRotaryEmbedding(config).to(GPU)
     hidden, positions = torch.randn(1, 1, 64).to(GPU), torch.tensor([[3]], device=GPU)
-    past = [torch.randn(1, 4, 3, 16) for _ in range(2)]
+    past: Any = [torch.randn(1, 4, 3, 16) for _ in range(2)]
 
     def call() -> torch.Tensor:
         cache = DynamicCache(config=config)
@@ -169,7 +169,7 @@ def s5() -> Situation:
 SITUATIONS: dict[str, Callable[[], Situation]] = {"S1": s1, "S2": s2, "S3": s3, "S5": s5}
 
 
-def diagnosis_of(finding: Finding) -> dict[str, Any]:
+def diagnosis_of(finding: Finding[Any]) -> dict[str, Any]:
     """What must be equal on the hardware and on the virtual machine."""
     return {
         "code": finding.code,

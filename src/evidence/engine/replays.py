@@ -149,7 +149,9 @@ def rows_consulted(names: list[str]) -> Counter[str]:
     default.
     """
     from samedevice.device_rules import row_for, rows_by_hand
-    from samedevice.runtime.engine import settling
+    from samedevice.runtime.engine import settling as engine_settling
+
+    settling: Any = engine_settling  # `row_for` is put back below
 
     seen: set[str] = set()
 
@@ -157,7 +159,7 @@ def rows_consulted(names: list[str]) -> Counter[str]:
         seen.add(op)
         return row_for(op)
 
-    settling.row_for = noting  # type: ignore[assignment]  # the same signature, uncached
+    settling.row_for = noting
     try:
         for name in names:
             replay(name, None)

@@ -108,7 +108,7 @@ def classes() -> dict[str, str]:
     """Name of the class for each model type that transformers has."""
     found: dict[str, str] = {}
     tables = [getattr(modeling_auto, f"MODEL_FOR_{head}_MAPPING_NAMES") for head in _HEADS]
-    for model_type in configuration_auto.CONFIG_MAPPING_NAMES:
+    for model_type in configuration_auto.CONFIG_MAPPING_NAMES:  # type: ignore[attr-defined]  # not in its list
         for table in [*tables, modeling_auto.MODEL_MAPPING_NAMES]:
             name = table.get(model_type)
             if name is not None:

@@ -17,7 +17,11 @@ import subprocess
 from pathlib import Path
 
 import torch
-from torch.utils.backend_registration import _DummyBackendModule
+from torch.utils.backend_registration import (
+    _DummyBackendModule,
+    generate_methods_for_privateuse1_backend,
+    rename_privateuse1_backend,
+)
 
 SOURCE = Path(__file__).with_suffix(".cpp")
 
@@ -38,9 +42,9 @@ def enter() -> None:
     where they cannot be built.
     """
     torch.ops.load_library(str(_built()))
-    torch.utils.rename_privateuse1_backend("twin")
+    rename_privateuse1_backend("twin")
     torch._register_device_module("twin", Twin())
-    torch.utils.generate_methods_for_privateuse1_backend()
+    generate_methods_for_privateuse1_backend()
 
 
 def _built() -> Path:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import nn
@@ -49,7 +49,8 @@ class Helper(Pair):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         scale = torch.arange(4.0) if self.host else torch.arange(4.0).to(x.device)
-        return self.second(self.first(x) * scale)
+        result: torch.Tensor = self.second(self.first(x) * scale)
+        return result
 
 
 def in_place(model: nn.Module, **options: Any) -> nn.Module:
@@ -110,7 +111,7 @@ Numbers = list[list[torch.Tensor]]
 """Results and gradients of each call."""
 
 
-def ran(model: nn.Module, device: str) -> tuple[Numbers, str]:
+def ran(model: Any, device: str) -> tuple[Numbers, str]:
     """The numbers of some calls, and the graphs and breaks that they cost."""
     torch.manual_seed(1)
     x, found, counted = torch.randn(2, 4).to(device), [], []
@@ -118,7 +119,7 @@ def ran(model: nn.Module, device: str) -> tuple[Numbers, str]:
         model.zero_grad()
         result = model(x)
         result.sum().backward()
-        found.append([result.detach().cpu(), *(parameter.grad.cpu() for parameter in model.parameters())])  # type: ignore[union-attr]
+        found.append([result.detach().cpu(), *(parameter.grad.cpu() for parameter in model.parameters())])
         counted.append(counts())
     steady = "" if counted[-1] == counted[-2] else ", and still compiling"
     return found, f"{counted[-1]}{steady}"
@@ -169,7 +170,7 @@ def prove_healing(check: Checks, backend: str) -> None:
     )
     for name, kind, *places in cases:
         for full in (False, True):
-            options = {"backend": backend, "fullgraph": full}
+            options: dict[str, Any] = {"backend": backend, "fullgraph": full}
             *wanted, _ = expected(kind, "twin:0", **options)
             for way in WAYS:
                 if full and way in ("compile(heal(m))", "heal(m).compile()"):
@@ -203,7 +204,7 @@ def prove_refusal(check: Checks) -> None:
 def prove_healthy(check: Checks, backend: str, device: str) -> None:
     """A healthy model has the graphs that it has without us, in one piece where we are around it."""
     for full in (False, True):
-        options = {"backend": backend, "fullgraph": full}
+        options: dict[str, Any] = {"backend": backend, "fullgraph": full}
         *wanted, plain = expected(Pair, device, **options)
         for way in ("heal(compile(m))", "heal(m.compile())"):
             forget()
@@ -214,7 +215,7 @@ def prove_healthy(check: Checks, backend: str, device: str) -> None:
                 equal(found, *wanted) and seen == plain and not healing.repairs,
             )
         forget()
-        with sd.guard(model := torch.compile(made(Pair, device, device), **options)):
+        with sd.guard(model := cast(nn.Module, torch.compile(made(Pair, device, device), **options))):
             found, seen = ran(model, device)
         check(
             f"healthy {backend:9}{' fullgraph' * full} guard              {seen}",
@@ -239,7 +240,7 @@ def prove_guard(check: Checks) -> None:
     """The compiler's error gets the statement that it was tracing."""
     for full in (False, True):
         forget()
-        model = torch.compile(made(Helper, "twin:0", "twin:0"), backend="eager", fullgraph=full)
+        model: Any = torch.compile(made(Helper, "twin:0", "twin:0"), backend="eager", fullgraph=full)
         finding: Any = None
         try:
             with sd.guard(model):

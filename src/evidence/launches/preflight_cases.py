@@ -16,6 +16,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from evidence.commands import command_parser
 from evidence.places import ROOT, SOURCES
@@ -79,6 +80,7 @@ def judge(folder: Path, refused: bool) -> Outcome:
         command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60, check=False
     )
     seconds = time.perf_counter() - started
+    document: Any
     document, _ = (
         json.JSONDecoder().raw_decode(done.stdout)
         if done.stdout.startswith("{")

@@ -60,12 +60,13 @@ def _plain(kind: str, out: Path) -> tuple[list[float], dict[str, Any]]:
     import torch
     import torch.distributed as dist
     from torch import nn
-    from torch.distributed.checkpoint import load, save
     from torch.distributed.checkpoint.state_dict import (
         StateDictOptions,
         get_model_state_dict,
         set_model_state_dict,
     )
+    from torch.distributed.checkpoint.state_dict_loader import load
+    from torch.distributed.checkpoint.state_dict_saver import save
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
 
@@ -196,7 +197,7 @@ def _trainer(kind: str, out: Path) -> tuple[list[float], dict[str, Any]]:
     from transformers import LlamaConfig, LlamaForCausalLM, Trainer, TrainingArguments, set_seed
 
     set_seed(0)
-    sizes = {
+    sizes: dict[str, Any] = {
         "hidden_size": 32,
         "intermediate_size": 64,
         "num_hidden_layers": 2,

@@ -140,7 +140,7 @@ def table(
 
 def median_error(rows: list[dict[str, Any]], key: str) -> float:
     """Median of the differences, without their sign."""
-    return statistics.median(abs(row[key]) for row in rows)
+    return statistics.median(abs(float(row[key])) for row in rows)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

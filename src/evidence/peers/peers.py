@@ -231,7 +231,7 @@ def workplace(name: str, checkout: Path | None = None) -> Iterator[Path]:
             )
         for part in ("tests", *peer.supplies) if checkout else ():
             for file in sorted((checkout / part).rglob("*")):  # type: ignore[operator]
-                place = folder / file.relative_to(checkout)  # type: ignore[arg-type]
+                place = folder / file.relative_to(checkout)
                 if file.is_file() and not place.exists():
                     place.parent.mkdir(parents=True, exist_ok=True)
                     shutil.copyfile(file, place)
@@ -366,7 +366,9 @@ def read_report(report: Path, file: str) -> dict[str, Outcome]:
             if entry.tag in ("failure", "error"):
                 outcome = Outcome(
                     "failed",
-                    entry.text if entry.get("message") == "collection failure" else entry.get("message", ""),
+                    entry.text or ""
+                    if entry.get("message") == "collection failure"
+                    else entry.get("message", ""),
                 )
             elif entry.tag == "skipped" and outcome.outcome == "passed":
                 outcome = Outcome("skipped", entry.get("message", ""))

@@ -228,8 +228,8 @@ def _prove(work: Path, check: Checks) -> None:
     tokens = make_model(work / "model", environment)
     print(f"the model on the CPU: {tokens}\n")
 
-    def run(name: str, *given: str, unguard: bool = False) -> Result:
-        result = observe(name, *given, unguard, work=work, environment=environment)
+    def run(name: str, options: str, serve: str, unguard: bool = False) -> Result:
+        result = observe(name, options, serve, unguard, work=work, environment=environment)
         print(f"{name}: {', '.join(f'{seconds:.1f} s' for seconds in result.seconds)}")
         return result
 

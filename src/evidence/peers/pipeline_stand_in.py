@@ -52,13 +52,13 @@ def main(folder: Path) -> None:
     torch.manual_seed(0)
     with tempfile.TemporaryDirectory() as scratch:
         tokenizer = _tokenizer(Path(scratch))
-    sizes = {
+    sizes: dict[str, Any] = {
         "hidden_size": _WIDTH,
         "intermediate_size": 2 * _WIDTH,
         "num_hidden_layers": 2,
         "num_attention_heads": 4,
     }
-    ids = {"bos_token_id": 0, "pad_token_id": 1, "eos_token_id": 1}
+    ids: dict[str, Any] = {"bos_token_id": 0, "pad_token_id": 1, "eos_token_id": 1}
     StableDiffusionPipeline(
         vae=AutoencoderKL(
             down_block_types=("DownEncoderBlock2D",) * 2,

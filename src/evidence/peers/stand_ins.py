@@ -397,7 +397,7 @@ def _write(stand_in: StandIn, name: str, folder: Path) -> None:
 
         ensure([stand_in.adapter_of])
         base = transformers.AutoModelForCausalLM.from_pretrained(_snapshot(stand_in.adapter_of))
-        peft.get_peft_model(base, peft.LoraConfig(task_type="CAUSAL_LM")).save_pretrained(folder)
+        peft.get_peft_model(base, peft.LoraConfig(task_type="CAUSAL_LM")).save_pretrained(str(folder))
     elif not stand_in.model:
         (folder / "config.json").write_text(json.dumps(dict(stand_in.config)) + "\n", encoding="utf-8")
     else:
@@ -490,7 +490,7 @@ def _train(
         left = losses()
         if all(loss.item() < enough for loss in left):
             break
-        sum(left).backward()  # type: ignore[union-attr]  # there is one at least
+        sum(left).backward()
         optimizer.step()
         optimizer.zero_grad()
     else:

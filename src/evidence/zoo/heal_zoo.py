@@ -112,7 +112,8 @@ def on_one_device(source: str, device: str) -> ast.Module:
             self.generic_visit(node)
             return node
 
-    return ast.fix_missing_locations(Replaced().visit(ast.parse(source)))
+    replaced: ast.Module = Replaced().visit(ast.parse(source))
+    return ast.fix_missing_locations(replaced)
 
 
 class Draws:
@@ -271,7 +272,9 @@ def child(script: Path, machine: str, reports: Path, timeout: float) -> int:
     import samedevice.runtime  # noqa: F401 -- for the forks
 
     source = script.read_text("utf-8")
-    own = [node for node in ast.parse(source).body if isinstance(node, (ast.Import, ast.ImportFrom))]
+    own: list[ast.stmt] = [
+        node for node in ast.parse(source).body if isinstance(node, (ast.Import, ast.ImportFrom))
+    ]
     exec(compile(ast.Module(own, []), str(script), "exec"), {})
     for way in WAYS:
         if way == CPU and pickle.loads((reports / ONE_GPU).read_bytes()).numbers is not None:
