@@ -46,7 +46,7 @@ class Reading:
 
 
 class Monitor:
-    """Prints, every so many steps, each GPU's peak of allocated and reserved memory beside the prediction.
+    """Tells, every so many steps, each GPU's peak of allocated and reserved memory beside the prediction.
 
     ```python
     import torch
@@ -63,7 +63,7 @@ class Monitor:
         predicted: bytes for each GPU, or an estimate of `samedevice.planner`; None shows peaks alone.
         every: steps from one line to the next. The first step is the first line: what does not fit, does not
         fit then.
-        write: gets each line.
+        write: gets each line as a phrase; `samedevice.monitor` renders it first.
 
     Peaks are those of `torch.cuda.max_memory_allocated` and `max_memory_reserved`, and are reset after each
     line. `callback()` is the same for transformers' Trainer.
