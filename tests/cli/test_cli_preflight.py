@@ -97,7 +97,8 @@ def test_the_memory_is_what_the_page_of_s4_shows(tmp_path):
     )
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     (tmp_path / "Qwen1.5-7B-Chat").mkdir()
-    models = json.loads((ROOT / "examples" / "models.json").read_text("utf-8"))
+    published = ROOT / "src" / "evidence" / "environments" / "example_models.json"
+    models = json.loads(published.read_text("utf-8"))
     (tmp_path / "Qwen1.5-7B-Chat" / "config.json").write_text(json.dumps(models["qwen1.5-7b-chat"]["config"]))
     done = preflight(tmp_path, *options.split(), "--json", "found.json", "--", *script.split())
     assert done.stdout == expected
