@@ -1,7 +1,7 @@
 """The example of every situation shows its bug at the expected statement, and its repaired twin shows
 none.
 
-Time: about ten minutes; with `--tiny` five.
+Time: about ten minutes; less with `--tiny`.
 Needs: PyPI the first time, for old releases of transformers; transformers, accelerate.
 
     python -m evidence situations                  # everything, on tiny and on full-size models

@@ -1,6 +1,6 @@
 """Runs every command about cost, each in a process of its own, one after the other.
 
-Time: five minutes.
+Time: some minutes.
 Needs: transformers, accelerate.
 
     python -m evidence benchmarks [NAME ...]

@@ -1,6 +1,6 @@
 """Making and freeing a million small virtual tensors leaves the process no larger and the ledger at zero.
 
-Time: two minutes.
+Time: some minutes.
 Needs: Linux, for the memory of the process.
 
     python -m evidence leaks [--tensors 1000000] [--step 100000]

@@ -1,7 +1,7 @@
 """A virtual machine gives the answers of CPU torch for torch's operator database, and reports operands
 elsewhere.
 
-Time: hours for all; `--only` takes some operators.
+Time: tens of minutes for all; `--only` takes some operators.
 Needs: expecttest, numpy.
 
     python -m evidence op-db-sweep [KIND ...] [--only TEXT] [--samples N]

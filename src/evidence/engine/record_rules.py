@@ -1,6 +1,6 @@
 """Records what a real CUDA GPU does when one argument of an operator is on the CPU, to hold the rules to it.
 
-Time: an hour or so; `--minutes` stops it, and another run goes on.
+Time: not measured on a GPU yet; `--minutes` stops it, and another run goes on.
 Needs: an NVIDIA GPU (none with `--self-check`), torch 2.11 or newer, numpy, expecttest.
 
     python -m evidence record-rules RECORDING.json.gz [--only TEXT] [--minutes N]

@@ -1,6 +1,6 @@
 """Compiled, exported and traced models keep their numbers and graphs under `sd.heal` and `sd.guard`.
 
-Time: about a minute.
+Time: about a minute; another one the first time.
 Needs: g++, which builds the two devices the first time.
 
     python -m evidence compile-proof

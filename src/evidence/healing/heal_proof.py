@@ -1,6 +1,6 @@
 """Healed programs give the numbers of the same programs on one device, bit for bit, or are refused.
 
-Time: half an hour for 10,000 programs; a minute and a half for 1,000.
+Time: a minute and a half for 1,000 programs.
 Needs: nothing more.
 
     python -m evidence heal-proof --programs 10000 --seed 1

@@ -1,7 +1,7 @@
 """Our memory of DeepSpeed's stages stands beside DeepSpeed's own estimators, for models of Qwen2.5-7B's
 and 72B's shape.
 
-Time: a minute.
+Time: some minutes.
 Needs: deepspeed (`DS_BUILD_OPS=0 pip install deepspeed`, in an environment of your own), transformers.
 
     python -m evidence deepspeed-estimates [--machine 8xA100-80G] [--context 4096]

@@ -1,6 +1,6 @@
 """The formula for training memory agrees with the ledger of real steps, for released models at full width.
 
-Time: some twenty minutes; `--quick` and `--only` take less.
+Time: tens of minutes; `--quick` and `--only` take less.
 Needs: transformers, peft; no download.
 
     python -m evidence memory-sweep [--json FILE] [--only NAME] [--quick]

@@ -1,7 +1,7 @@
 """The tests of accelerate, peft and PyTorch, written for real GPUs, do on a virtual machine what they do
 there.
 
-Time: accelerate and peft about an hour; PyTorch as long as one likes.
+Time: half an hour for peft, more for accelerate; PyTorch as long as one likes.
 Needs: PyPI the first time; for PyTorch its sources (`--archive` or `--checkout`).
 
     python -m evidence peers accelerate peft
