@@ -55,7 +55,7 @@ def as_engine() -> Iterator[None]:
         engine.raw = before
 
 
-def record_of(storage: torch.UntypedStorage) -> Memory | None:
+def memory_of_storage(storage: torch.UntypedStorage) -> Memory | None:
     """The record of virtual memory; None for real memory and for a user's meta storages."""
     record: Any = storage._sd  # type: ignore[attr-defined]
     return record if record.__class__ is Memory and record.virtual else None
@@ -63,7 +63,7 @@ def record_of(storage: torch.UntypedStorage) -> Memory | None:
 
 def known_bytes(storage: torch.UntypedStorage) -> torch.UntypedStorage | None:
     """A CPU storage with the bytes; None when nobody knows them."""
-    record = record_of(storage)
+    record = memory_of_storage(storage)
     return storage if record is None else record.shadow
 
 
@@ -107,7 +107,7 @@ def virtual_storage(
 
 def fill_from(target: torch.UntypedStorage, source: torch.UntypedStorage) -> None:
     """Give a virtual storage the values of another storage of the same size, where they are known and few."""
-    record = record_of(target)
+    record = memory_of_storage(target)
     assert record is not None, "the target is virtual"
     origin = source._sd  # type: ignore[attr-defined]
     record.assumed = origin.__class__ is Memory and origin.assumed
@@ -165,13 +165,13 @@ class _Storages:
         if args and not isinstance(args[0], int):
             fill_from(made, host)
         else:
-            record = record_of(made)
+            record = memory_of_storage(made)
             if record is not None and host.nbytes() <= VALUE_LIMIT:
                 record.shadow = zeros(host.nbytes())
         return made
 
     def data_ptr(self, storage: torch.UntypedStorage) -> int:
-        record = None if engine.raw else record_of(storage)
+        record = None if engine.raw else memory_of_storage(storage)
         if record is None:
             return int(_Base.data_ptr(storage))
         if storage.nbytes() == 0:
@@ -181,7 +181,7 @@ class _Storages:
         return record.address
 
     def resize(self, storage: torch.UntypedStorage, size: int) -> torch.UntypedStorage:
-        record = None if engine.raw else record_of(storage)
+        record = None if engine.raw else memory_of_storage(storage)
         before = storage.nbytes()
         if record is None or size == before:
             _Base.resize_(storage, size)
@@ -189,7 +189,7 @@ class _Storages:
         # A record of its own for the new block: the old one's death is the free, after the allocation as in
         # CUDA.
         twin = virtual_storage(self._books, size, record.device, record.made, record.moved)
-        fresh = record_of(twin)
+        fresh = memory_of_storage(twin)
         assert fresh is not None, "the twin is virtual"
         _Base.resize_(storage, size)
         fresh.assumed = record.assumed
@@ -208,7 +208,7 @@ class _Storages:
     ) -> torch.UntypedStorage:
         source = getattr(source, "_untyped_storage", source)
         _check_data(source)
-        target_record, source_record = record_of(storage), record_of(source)
+        target_record, source_record = memory_of_storage(storage), memory_of_storage(source)
         if engine.raw or (target_record is None and source_record is None):
             _Base.copy_(storage, source, bool(non_blocking))
             return storage
@@ -247,7 +247,7 @@ class _Storages:
         return self.to(storage, device=CPU)
 
     def clone(self, storage: torch.UntypedStorage) -> torch.UntypedStorage:
-        record = record_of(storage)
+        record = memory_of_storage(storage)
         if record is None:
             copied: torch.UntypedStorage = _original["clone"](storage)
             return copied
@@ -256,7 +256,7 @@ class _Storages:
         return copied
 
     def fill(self, storage: torch.UntypedStorage, value: Any) -> torch.UntypedStorage:
-        record = record_of(storage)
+        record = memory_of_storage(storage)
         if record is None:
             _Base.fill_(storage, value)
             return storage
@@ -270,7 +270,7 @@ class _Storages:
         return storage
 
     def getitem(self, storage: torch.UntypedStorage, index: Any) -> Any:
-        record = record_of(storage)
+        record = memory_of_storage(storage)
         if record is None:
             # `torch.asarray(storage)` looks at the first byte, which is a page to load for each tensor of a
             # checkpoint.
@@ -306,7 +306,7 @@ class _Storages:
         return any(start <= address < end for start, end in self._ghosts)
 
     def setitem(self, storage: torch.UntypedStorage, index: Any, value: Any) -> None:
-        record = record_of(storage)
+        record = memory_of_storage(storage)
         if record is None:
             _Base.__setitem__(storage, index, value)
         elif record.shadow is not None:
@@ -319,7 +319,7 @@ class _Storages:
         return own is not None and bool(_Base.is_shared(own))
 
     def share_memory(self, storage: torch.UntypedStorage, *args: Any, **kwargs: Any) -> torch.UntypedStorage:
-        record = record_of(storage)
+        record = memory_of_storage(storage)
         if record is None:
             _original["share_memory_"](storage, *args, **kwargs)
         elif record.device.type == "cpu":
@@ -329,7 +329,7 @@ class _Storages:
     def write_file(
         self, storage: torch.UntypedStorage, file: Any, is_real_file: bool, save_size: bool, width: int
     ) -> None:
-        if record_of(storage) is not None and is_real_file and known_bytes(storage) is None:
+        if memory_of_storage(storage) is not None and is_real_file and known_bytes(storage) is None:
             _write_hole(storage.nbytes(), file, save_size, width)
             return
         _Base._write_file(host_bytes(storage), file, is_real_file, save_size, width)
@@ -337,7 +337,7 @@ class _Storages:
     def set_from_file(
         self, storage: torch.UntypedStorage, file: Any, offset: Any, is_real_file: bool, width: int
     ) -> Any:
-        record = record_of(storage)
+        record = memory_of_storage(storage)
         if record is None:
             return _Base._set_from_file(storage, file, offset, is_real_file, width)
         if offset is not None:
@@ -361,7 +361,7 @@ class _Storages:
 def _sharing(name: str, original: Any) -> Callable[..., Any]:
     @functools.wraps(original)
     def share(storage: torch.UntypedStorage, *args: Any, **kwargs: Any) -> Any:
-        record = record_of(storage)
+        record = memory_of_storage(storage)
         if name == "_share_cuda_" and storage.device.type != "cuda":
             raise RuntimeError("_share_cuda_: only available on CUDA")
         if record is None:
@@ -384,7 +384,7 @@ def _real_bytes(storage: torch.UntypedStorage, record: Memory) -> torch.UntypedS
 
 
 def _check_data(storage: torch.UntypedStorage) -> None:
-    if not engine.raw and record_of(storage) is None and _raw_device(storage).type == "meta":
+    if not engine.raw and memory_of_storage(storage) is None and _raw_device(storage).type == "meta":
         raise NotImplementedError("Cannot copy out of meta tensor; no data!")
 
 
