@@ -182,6 +182,7 @@ class Interpreter:
         for statement in statements:
             self._statement(statement, frame)
 
+    # Long, as Python has so many kinds of statements and each needs its line or two.
     def _statement(self, node: ast.stmt, frame: Frame) -> None:
         # Long: a case for each kind of statement.
         self._step()
@@ -455,6 +456,7 @@ class Interpreter:
 
     # Expressions
 
+    # Long, as Python has so many kinds of expressions and each needs its line or two.
     def value(self, node: ast.expr, frame: Frame) -> Any:
         """What an expression stands for."""
         # Long: a case for each kind of expression.
