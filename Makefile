@@ -17,7 +17,7 @@ RUN := $(VENV)/bin/python
 INSTALL = $(RUN) -m pip install --quiet --disable-pip-version-check $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: repro help demo test lint types tests format format-check zoo situations corpus causes heal docs peers mutations bench clean
+.PHONY: repro help demo check test lint types tests format format-check zoo situations corpus causes heal docs peers mutations bench clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1 \2/p' $(firstword $(MAKEFILE_LIST)) | while read -r name text; do printf '  make %-13s %s\n' "$$name" "$$text"; done
@@ -26,6 +26,8 @@ demo: $(VENV)/.installed ## Run a real model's script on eight virtual GPUs
 	@$(RUN) examples/demo.py
 
 test: format-check lint types tests ## Formatting, lint, types and tests
+
+check: test ## The same as `make test`
 
 lint: $(VENV)/.installed-dev
 	$(RUN) -m ruff check
