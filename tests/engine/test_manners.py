@@ -26,7 +26,7 @@ from samedevice.machines import parse_machine
 from samedevice.runtime import VirtualMachine
 from samedevice.runtime.patching import Change, Patches, PatchTable
 from samedevice.runtime.state.machine_state import entered
-from samedevice.runtime.state.memory import engine
+from samedevice.runtime.state.memory import this_thread
 from samedevice.runtime.table import TABLE
 
 OWNERS: list[Any] = [
@@ -273,7 +273,7 @@ def test_leaving_restores_everything(way):
     before = snapshot()
     way()
     assert differing(before, snapshot()) == []
-    assert not engine.raw
+    assert not this_thread.raw
     assert not entered()
 
 
@@ -444,7 +444,7 @@ def test_an_exception_inside_an_operator_does_not_leave_the_engine_raw(wrong):
     with enter() as machine:
         with pytest.raises((RuntimeError, IndexError)):
             wrong()
-        assert not engine.raw
+        assert not this_thread.raw
         assert torch.ones(2, device="cuda:1").device == torch.device("cuda:1")
         assert (torch.ones(2, device="cuda") + 1).tolist() == [2, 2]
     assert machine.events == []
@@ -457,7 +457,7 @@ def test_an_observer_that_raises_does_not_leave_the_engine_raw():
     with enter(observer=observe):
         with pytest.raises(Stop):
             torch.ones(2, device="cuda:0") + torch.ones(2, device="cuda:1")
-        assert not engine.raw
+        assert not this_thread.raw
         assert torch.ones(2, device="cuda").tolist() == [1, 1]
 
 

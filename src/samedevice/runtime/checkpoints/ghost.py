@@ -25,8 +25,7 @@ from samedevice.errors import CheckpointError
 from samedevice.runtime.checkpoints.safetensors import holes_of
 from samedevice.runtime.engine import Engine
 from samedevice.runtime.patching import Patch, With
-from samedevice.runtime.state import MachineState, current_machine
-from samedevice.runtime.state import engine as engine_state
+from samedevice.runtime.state import MachineState, as_torch, current_machine
 
 SHARD_BYTES = 5 << 30
 """Size of one file of a sharded ghost, as `save_pretrained` of transformers 4 splits."""
@@ -146,12 +145,9 @@ def _torch_as_it_is() -> Iterator[None]:
     """Work on the meta device without the machine looking on."""
     from torch.utils._python_dispatch import _disable_current_modes
 
-    before, engine_state.raw = engine_state.raw, True
-    try:
+    with as_torch():
         with _disable_current_modes():
             yield
-    finally:
-        engine_state.raw = before
 
 
 def _transformers_shapes(model_class: Any, config: Any, dtype: Any) -> Shapes:

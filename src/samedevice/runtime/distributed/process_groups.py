@@ -25,7 +25,7 @@ from samedevice.runtime.distributed.exchange import (
     kept_alive,
 )
 from samedevice.runtime.patching import SOME, Constant, Patch
-from samedevice.runtime.state import assumed_ranks, current_machine, engine
+from samedevice.runtime.state import as_torch, assumed_ranks, current_machine
 
 _c10d: Any = torch._C._distributed_c10d
 _Gloo: Any = c10d.ProcessGroupGloo
@@ -119,8 +119,7 @@ def _init_gloo(backend: Any, store: Any, rank: int, size: int, timeout: timedelt
     store = _c10d.PrefixStore(
         f"{_launches[0]}/", store
     )  # or addresses of groups that were destroyed would be found in it
-    before, engine.raw = engine.raw, True
-    try:
+    with as_torch():
         shell = _Gloo._Options()
         shell._devices, shell._timeout = options._devices, timeout
         place = (0, 1)
@@ -128,8 +127,6 @@ def _init_gloo(backend: Any, store: Any, rank: int, size: int, timeout: timedelt
             shell.enable_reconfigure = True
             place = (rank, size)
         _Gloo.__init__(backend, _c10d.HashStore(), *place, shell)
-    finally:
-        engine.raw = before
     exchanges[id(backend)] = (
         GlooExchange(lambda: _Gloo(store, rank, size, options))
         if assumed_ranks() is None

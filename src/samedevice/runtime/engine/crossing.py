@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 import torch
 
-from samedevice.runtime.state import engine, raw_is_meta
+from samedevice.runtime.state import as_torch, raw_is_meta
 
 Tensor = torch.Tensor
 
@@ -48,11 +48,8 @@ def passing(result: Any) -> Any:
     if isinstance(result, Tensor):
         if type(result) is Passing or not raw_is_meta(result):
             return result
-        before, engine.raw = engine.raw, True
-        try:
+        with as_torch():
             made: Passing = torch.Tensor._make_subclass(Passing, result)
-        finally:
-            engine.raw = before
         made.plain = result
         return made
     if isinstance(result, (tuple, list)):

@@ -1,10 +1,9 @@
 """Runs every operator of a virtual machine: decides where results are, computes small values, keeps the
 ledger.
 
-Note [C++ sees one device]
-All virtual tensors, and host tensors too large to hold values, are meta tensors for C++; see Note [A device
-is a property of memory]. While the engine runs a kernel itself, `engine.raw` is set and Python sees torch's
-own answers as well, because decompositions ask tensors for their device.
+Note [C++ sees one device] All virtual tensors, and host tensors too large to hold values, are meta tensors
+for C++; see Note [A device is a property of memory]. While the engine runs a kernel itself, `this_thread.raw`
+is set and Python sees torch's own answers as well, because decompositions ask tensors for their device.
 """
 
 from __future__ import annotations
@@ -53,7 +52,6 @@ from samedevice.runtime.state import (
     Memory,
     Operator,
     aten,
-    engine,
     has_geometry,
     is_virtual,
     memory_of,
@@ -63,6 +61,7 @@ from samedevice.runtime.state import (
     record_of_parts,
     storage_of,
     tensors_in,
+    this_thread,
 )
 from samedevice.runtime.tracking import (
     Books,
@@ -345,11 +344,11 @@ class Engine:
             return self._on_host(op, args, kwargs)
         if (
             target.type == "meta"
-            and engine.device is not None
+            and this_thread.device is not None
             and torch._C._current_autograd_node() is not None
         ):
-            return self._zero_gradient(call, engine.device)
-        if target.type == "meta" and not engine.to_meta:
+            return self._zero_gradient(call, this_thread.device)
+        if target.type == "meta" and not this_thread.to_meta:
             target = asked_device() or target
         if target.type != "cuda":
             result = op.func(*args, **kwargs)
@@ -381,7 +380,7 @@ class Engine:
             call.drawn = engine_for(call, self.state)
         if form is Form.VIEW:
             return op.func(*call.args, **call.kwargs)
-        engine.device = call.home
+        this_thread.device = call.home
         if call.target.type == "cuda" and (terms := cuda_terms(op)) is not None:
             terms(call)
         if not op.returns_tensors:
@@ -541,7 +540,7 @@ class VirtualDeviceMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # 
             TorchDispatchMode.__enter__(mode)  # type: ignore[no-untyped-call]  # torch's own
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if engine.raw or self.engine.left:
+        if this_thread.raw or self.engine.left:
             return func(*args, **(kwargs or {}))
         if types and any(kind.__torch_dispatch__ is not _DISABLED for kind in types):
             if func is ASKS_DEVICE:
@@ -564,7 +563,7 @@ class VirtualDeviceMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # 
         if op.in_parts is not None:
             with self:
                 return op.in_parts(*args, **(kwargs or {}))
-        engine.raw = True
+        this_thread.raw = True
         try:
             result = self.engine.run(func, args, kwargs or {})
         except (RuntimeError, TypeError, AttributeError) as error:
@@ -575,7 +574,7 @@ class VirtualDeviceMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # 
                 raise
             result = self.engine.run(func, whole, kwargs or {})
         finally:
-            engine.raw = False
+            this_thread.raw = False
         if op.uncounted:
             _count_writes(op, args)
         if self.engine.settling.host_moved and op.form in (Form.FRESH, Form.VIEW):

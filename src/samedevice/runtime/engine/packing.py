@@ -12,7 +12,7 @@ import torch
 
 from samedevice.events import EventKind
 from samedevice.runtime.engine.transfers import Transfers
-from samedevice.runtime.state import CPU, Operator, caller, engine, memory_of, value_of
+from samedevice.runtime.state import CPU, Operator, caller, memory_of, this_thread, value_of
 from samedevice.runtime.tracking import Books, device_seen, to_meta, to_value
 
 Tensor = torch.Tensor
@@ -42,7 +42,7 @@ class Packing:
         record = memory_of(sequences)
         if record is None or not record.virtual:
             return op.func(sequences, lengths, *rest)
-        engine.device = record.device
+        this_thread.device = record.device
         known = value_of(sequences, record)
         data, sizes = op.func(to_meta(sequences) if known is None else known, to_value(lengths), *rest)
         site = self._books.site()

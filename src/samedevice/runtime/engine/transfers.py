@@ -19,12 +19,12 @@ from samedevice.runtime.state import (
     assumed_values,
     aten,
     caller,
-    engine,
     memory_of,
     parts_of,
     raw_data_ptr,
     raw_is_meta,
     storage_of,
+    this_thread,
     value_of,
 )
 from samedevice.runtime.tracking import Books, to_meta, to_value
@@ -59,7 +59,7 @@ class Transfers:
             for name, value in kwargs.items()
             if name not in ("device", "non_blocking", "pin_memory")
         }
-        if target.type == "meta" and not engine.to_meta and record is not None:
+        if target.type == "meta" and not this_thread.to_meta and record is not None:
             if not record.virtual:
                 return self._composites.like(op, args, kwargs)
             target = home  # the carrier's options, copied by C++ code: a change of type

@@ -26,7 +26,7 @@ import torch
 from samedevice.errors import UnsupportedFeatureError
 from samedevice.provenance import passed_us, trim, variables_of
 from samedevice.runtime.patching import Change, Patch
-from samedevice.runtime.state import Helper, Memory, engine, raw_is_meta, tensors_in
+from samedevice.runtime.state import Helper, Memory, raw_is_meta, tensors_in, this_thread
 from samedevice.runtime.tracking import record_of
 
 _NO_KERNEL = re.compile(
@@ -237,12 +237,12 @@ def _free_tool() -> int | None:
 
 def _raised(code: CodeType, offset: int, error: BaseException) -> None:
     trace = error.__traceback__
-    if trace is not None and trace.tb_next is not None and not engine.raw and passed_us(trace.tb_next):
+    if trace is not None and trace.tb_next is not None and not this_thread.raw and passed_us(trace.tb_next):
         if not passed_us(TracebackType(None, trace.tb_frame, trace.tb_lasti, trace.tb_lineno)):
             trim(error)
     if (
         type(error) in _WRITTEN_IN_C
-        and not engine.raw
+        and not this_thread.raw
         and _speaks_of_meta(error)
         and code.co_code[offset] not in _RAISING
     ):

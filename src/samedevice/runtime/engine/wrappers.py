@@ -29,7 +29,7 @@ import torch.fx.experimental.proxy_tensor
 from torch._subclasses.fake_tensor import FakeTensor
 
 from samedevice.runtime.patching import Constant, Patch
-from samedevice.runtime.state import META, TorchDevice, caller, engine, storage_of
+from samedevice.runtime.state import META, TorchDevice, caller, storage_of, this_thread
 
 ASKS_DEVICE = torch.ops.prim.device.default
 _is_transformed: Any = torch._C._functorch.is_functorch_wrapped_tensor
@@ -96,7 +96,7 @@ def overheard(func: Any, args: Any) -> torch.device:
 def meant(func: Any, args: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
     """Options of an operator among fake tensors, with the device that was meant where C++ said meta."""
     device = kwargs.get("device")
-    if not isinstance(device, TorchDevice) or device.type != "meta" or engine.to_meta:
+    if not isinstance(device, TorchDevice) or device.type != "meta" or this_thread.to_meta:
         return kwargs
     first = args[0] if args else None
     if func is torch.ops.aten._to_copy.default and isinstance(first, FakeTensor):

@@ -34,6 +34,7 @@ from samedevice.runtime.state import (
     Memory,
     Operator,
     all_states,
+    as_torch,
     aten,
     carrier,
     current_machine,
@@ -43,7 +44,6 @@ from samedevice.runtime.state import (
     storage_of,
     tensors_in,
 )
-from samedevice.runtime.state import engine as engine_state
 
 _NOT_PERMITTED = f"CUDA error: operation not permitted when stream is capturing{HINT}"
 _INVALIDATED = f"CUDA error: operation failed due to a previous error during capture{HINT}"
@@ -321,12 +321,9 @@ def _filled(value: Any, storages: dict[int, torch.UntypedStorage]) -> Any:
 @contextmanager
 def _below_autograd() -> Iterator[None]:
     """As in a dispatch mode: no graph is built, torch's own answers show."""
-    before, engine_state.raw = engine_state.raw, True
-    try:
+    with as_torch():
         with torch._C._AutoDispatchBelowAutograd(), _disable_current_modes():
             yield
-    finally:
-        engine_state.raw = before
 
 
 def _instead(cls: type, *args: Any, **kwargs: Any) -> CUDAGraph:

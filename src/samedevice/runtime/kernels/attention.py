@@ -27,7 +27,15 @@ from samedevice.runtime.kernels.attention_math import KERNELS
 from samedevice.runtime.kernels.registrations import Registration
 from samedevice.runtime.kernels.replacements import composite, replaced
 from samedevice.runtime.patching import Change, Constant, Patch
-from samedevice.runtime.state import META, caller, current_machine, engine, is_virtual, memory_of, operator
+from samedevice.runtime.state import (
+    META,
+    caller,
+    current_machine,
+    is_virtual,
+    memory_of,
+    operator,
+    this_thread,
+)
 from samedevice.runtime.tensors import move, seen_device
 from samedevice.runtime.tracking import Recorder
 
@@ -239,7 +247,7 @@ _ROUTES: dict[Kernel, Callable[..., torch.Tensor]] = {
 def _in_parts(tensors: tuple[Any, ...]) -> bool:
     """Whether to run the parts of a fused layer: all on one GPU, and too large to have values."""
     given = [tensor for tensor in tensors if isinstance(tensor, Tensor)]
-    if engine.raw or any(tensor.is_nested for tensor in given):
+    if this_thread.raw or any(tensor.is_nested for tensor in given):
         return False
     devices = {seen_device(tensor) for tensor in given}
     if len(devices) != 1 or next(iter(devices)).type != "cuda":

@@ -29,7 +29,7 @@ from torch.library import Library, fallthrough_kernel
 from samedevice.runtime.kernels.autocast_table import APPENDED, BANNED_TEXT, POLICIES, RECURRENT, Policy
 from samedevice.runtime.kernels.registrations import Registration
 from samedevice.runtime.patching import Change, Patch
-from samedevice.runtime.state import Memory, engine, memory_of
+from samedevice.runtime.state import Memory, memory_of, this_thread
 
 Tensor = torch.Tensor
 _KEY = "AutocastIPU"
@@ -305,7 +305,7 @@ def _clear(original: Callable[[], None]) -> Callable[[], None]:
 def _decompose(original: Callable[..., Any]) -> Callable[..., Any]:
     def decompose_with_autocast(self: Any, *args: Any, **kwargs: Any) -> Any:
         # Under inference mode composite operators reach the engine whole.
-        if engine.raw or _thread.inside or not _thread.enabled:
+        if this_thread.raw or _thread.inside or not _thread.enabled:
             return original(self, *args, **kwargs)
         with _again():
             return original(self, *args, **kwargs)

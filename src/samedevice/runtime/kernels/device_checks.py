@@ -15,8 +15,7 @@ import torch
 
 from samedevice.events import EventKind
 from samedevice.runtime.patching import Patch
-from samedevice.runtime.state import CPU, caller, current_machine
-from samedevice.runtime.state import engine as engine_state
+from samedevice.runtime.state import CPU, caller, current_machine, this_thread
 from samedevice.runtime.tensors import move, seen_device
 from samedevice.runtime.tracking import Recorder
 
@@ -103,7 +102,7 @@ def _checked(
 
     @functools.wraps(original)
     def function(*args: Any, **kwargs: Any) -> Any:
-        if engine_state.raw:
+        if this_thread.raw:
             return original(*args, **kwargs)
         tensors = list(_tensors((*args, *kwargs.values())))
         devices = [seen_device(tensor) for tensor in tensors]

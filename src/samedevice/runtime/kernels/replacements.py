@@ -17,7 +17,7 @@ from torch.library import Library
 
 from samedevice.runtime.kernels.registrations import Registration
 from samedevice.runtime.patching import Change, Constant, Entry
-from samedevice.runtime.state import engine
+from samedevice.runtime.state import this_thread
 
 _COMPOSITE: Any = _parse_dispatch_key("CompositeImplicitAutograd")
 
@@ -60,6 +60,6 @@ def composite(op: Any, *args: Any, **kwargs: Any) -> Any:
 def _unless_raw(op: Any, function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def run(*args: Any, **kwargs: Any) -> Any:
-        return composite(op, *args, **kwargs) if engine.raw else function(*args, **kwargs)
+        return composite(op, *args, **kwargs) if this_thread.raw else function(*args, **kwargs)
 
     return run

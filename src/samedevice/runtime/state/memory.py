@@ -55,7 +55,7 @@ _empty_strided = torch.empty_strided
 _empty = plain.empty
 
 
-class _Engine(threading.local):
+class _ThisThread(threading.local):
     """True while the engine itself runs a kernel in this thread: then torch's own answers must show."""
 
     raw = False
@@ -67,7 +67,20 @@ class _Engine(threading.local):
     """
 
 
-engine = _Engine()
+this_thread = _ThisThread()
+
+
+class as_torch:  # reads as the statement that it is: `with as_torch():`
+    """Inside this block torch's own answers show in this thread, as while the engine runs a kernel."""
+
+    __slots__ = ("_before",)
+
+    def __enter__(self) -> None:
+        self._before = this_thread.raw
+        this_thread.raw = True
+
+    def __exit__(self, *error: object) -> None:
+        this_thread.raw = self._before
 
 
 class Memory:
@@ -231,10 +244,10 @@ __all__ = [
     "VALUE_LIMIT",
     "Helper",
     "Memory",
+    "as_torch",
     "assumed_values",
     "carrier",
     "device_of",
-    "engine",
     "is_virtual",
     "memory_of",
     "over",
@@ -244,5 +257,6 @@ __all__ = [
     "record_of_parts",
     "storage_of",
     "tensors_in",
+    "this_thread",
     "value_of",
 ]

@@ -15,7 +15,7 @@ import torch.utils.dlpack
 
 from samedevice.errors import UnsupportedFeatureError
 from samedevice.runtime.patching import Patch
-from samedevice.runtime.state import engine, is_virtual
+from samedevice.runtime.state import is_virtual, this_thread
 from samedevice.runtime.tensors.tensor import host_copy, seen_device
 
 
@@ -38,7 +38,7 @@ class Capsule:
 
 def _exporting(export: Any) -> Any:
     def dlpack(self: torch.Tensor, **kwargs: Any) -> Any:
-        if engine.raw or not is_virtual(self):
+        if this_thread.raw or not is_virtual(self):
             return export(self, **kwargs)
         if seen_device(self).type == "cpu":
             return export(host_copy(self), **kwargs)

@@ -19,7 +19,7 @@ import torch.utils._device
 import torch.utils.dlpack
 
 from samedevice.runtime.patching import Constant, Entry, Patch, Row
-from samedevice.runtime.state import CPU, META, TorchDevice, aten, current_machine, engine, is_virtual
+from samedevice.runtime.state import CPU, META, TorchDevice, aten, current_machine, is_virtual, this_thread
 from samedevice.runtime.tensors.dlpack import Capsule
 
 torch.utils._device._device_constructors()  # Note [Real factories first]
@@ -260,7 +260,7 @@ def _default_device() -> torch.device | None:
     """Where a factory makes a tensor when nobody says; None is the host. A context counts more than the
     default tensor type.
     """
-    if engine.raw:
+    if this_thread.raw:
         return None
     found = _device_of_context()
     return current_machine().device(None) if found is None and current_machine().type_on_gpu else found

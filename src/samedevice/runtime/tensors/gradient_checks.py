@@ -19,7 +19,7 @@ from samedevice.errors import UnsupportedFeatureError
 from samedevice.events import EventKind
 from samedevice.runtime.engine import Passing, passing
 from samedevice.runtime.patching import Patch, With
-from samedevice.runtime.state import CPU, caller, current_machine, engine, raw_is_meta
+from samedevice.runtime.state import CPU, caller, current_machine, raw_is_meta, this_thread
 from samedevice.runtime.tensors.gradients import host_carrier
 from samedevice.runtime.tensors.tensor import host_copy, move, seen_device
 from samedevice.runtime.tracking import Recorder
@@ -49,7 +49,7 @@ class _Given:
 def _remembering(original: Callable[..., Any], recorder: Recorder) -> Callable[..., Any]:
     @functools.wraps(original)
     def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
-        if engine.raw or kwargs or not torch.is_grad_enabled():
+        if this_thread.raw or kwargs or not torch.is_grad_enabled():
             return original(cls, *args, **kwargs)
         tensors = [
             (position, seen_device(value)) for position, value in enumerate(args) if isinstance(value, Tensor)
@@ -71,7 +71,7 @@ def _validated(original: Callable[..., Any], recorder: Recorder) -> Callable[...
     def apply(self: Any, *incoming: Any) -> Any:
         result = original(self, *incoming)
         given = getattr(self, "_samedevice_given", None)
-        if given is None or engine.raw:
+        if given is None or this_thread.raw:
             return result
         gradients = list(result) if isinstance(result, tuple) else [result]
         for edge, (position, device) in enumerate(given.tensors):
@@ -144,7 +144,7 @@ def _started(original: Callable[..., Any], recorder: Recorder) -> Callable[..., 
 
     @functools.wraps(original)
     def run_backward(outputs: Any, gradients: Any, *args: Any, **kwargs: Any) -> Any:
-        if not engine.raw:
+        if not this_thread.raw:
             gradients = tuple(
                 [
                     _first(place, output, given, recorder)
@@ -197,7 +197,7 @@ def _set_gradient(recorder: Recorder, self: torch.Tensor, gradient: Any) -> None
     """`x.grad = y`. A wrong type is refused before a wrong device, and that by torch itself."""
     if (
         isinstance(gradient, Tensor)
-        and not engine.raw
+        and not this_thread.raw
         and gradient is not self
         and gradient.dtype == self.dtype
     ):

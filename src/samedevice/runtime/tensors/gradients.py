@@ -23,18 +23,19 @@ from samedevice.runtime.patching import Change
 from samedevice.runtime.state import (
     CPU,
     Memory,
+    as_torch,
     carrier,
-    engine,
     memory_of,
     raw_is_meta,
     storage_of,
+    this_thread,
     value_of,
 )
 from samedevice.runtime.tensors.tensor import move, seen_device
 
 
 def _before_forward(module: torch.nn.Module, args: tuple[Any, ...]) -> None:
-    if not torch.is_grad_enabled() or engine.raw:
+    if not torch.is_grad_enabled() or this_thread.raw:
         return
     with (
         torch._C.DisableTorchFunction()
@@ -104,8 +105,7 @@ def _arrive(gradient: torch.Tensor, device: torch.device) -> torch.Tensor:
     if device != CPU:
         return move(gradient, device)
     # A real host tensor would be refused: the gradient of a carrier is a carrier.
-    before, engine.raw = engine.raw, True
-    try:
+    with as_torch():
         whole = gradient.contiguous()
         made = carrier(whole.size(), whole.stride(), whole.dtype)
         value = value_of(gradient, record)
@@ -116,8 +116,6 @@ def _arrive(gradient: torch.Tensor, device: torch.device) -> torch.Tensor:
         )
         storage_of(made)._sd = arrived
         return made
-    finally:
-        engine.raw = before
 
 
 _handles: list[Any] = []

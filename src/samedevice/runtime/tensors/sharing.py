@@ -16,7 +16,15 @@ from torch.multiprocessing import reductions
 from samedevice.errors import UnsupportedFeatureError
 from samedevice.runtime.cuda import INITIALIZATION_ERROR, is_in_bad_fork
 from samedevice.runtime.patching import Constant, Entry, Patch, Row
-from samedevice.runtime.state import Memory, carrier, current_machine, engine, entered, memory_of, storage_of
+from samedevice.runtime.state import (
+    Memory,
+    as_torch,
+    carrier,
+    current_machine,
+    entered,
+    memory_of,
+    storage_of,
+)
 from samedevice.runtime.tracking import Books
 
 _Storage: Any = torch._C.StorageBase
@@ -60,8 +68,7 @@ def _rebuild(
         )
     books = current_machine().part(Books)
     size, stride, offset, dtype = geometry
-    before, engine.raw = engine.raw, True
-    try:
+    with as_torch():
         whole = carrier((nbytes,), (1,), torch.uint8)
         record = Memory(
             books.state.device(device), virtual=True, made=books.site()
@@ -70,8 +77,6 @@ def _rebuild(
         record.shadow, record.assumed = shared, assumed
         storage_of(whole)._sd = record
         made = torch.empty(0, dtype=dtype, device="meta").set_(storage_of(whole), offset, size, stride)
-    finally:
-        engine.raw = before
     return (
         torch.nn.Parameter(made, requires_grad)
         if issubclass(kind, torch.nn.Parameter)

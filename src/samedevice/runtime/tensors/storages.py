@@ -24,12 +24,13 @@ from samedevice.runtime.state import (
     META,
     VALUE_LIMIT,
     Memory,
+    as_torch,
     carrier,
     current_machine,
-    engine,
     plain,
     raw_is_meta,
     storage_of,
+    this_thread,
 )
 from samedevice.runtime.tensors.tensor import seen_device
 from samedevice.runtime.tracking import Books
@@ -48,11 +49,8 @@ _NO_IPC = (
 @contextlib.contextmanager
 def as_engine() -> Iterator[None]:
     """Run torch as it is: no mode and no patched answer looks on."""
-    before, engine.raw = engine.raw, True
-    try:
+    with as_torch():
         yield
-    finally:
-        engine.raw = before
 
 
 def memory_of_storage(storage: torch.UntypedStorage) -> Memory | None:
@@ -154,7 +152,7 @@ class _Storages:
 
     def new(self, cls: type[torch.UntypedStorage], *args: Any, **kwargs: Any) -> Any:
         device = kwargs.get("device")
-        if engine.raw or device is None:
+        if this_thread.raw or device is None:
             return _Base.__new__(cls, *args, **kwargs)
         place = current_machine().device(device)
         if place.type != "cuda":
@@ -171,7 +169,7 @@ class _Storages:
         return made
 
     def data_ptr(self, storage: torch.UntypedStorage) -> int:
-        record = None if engine.raw else memory_of_storage(storage)
+        record = None if this_thread.raw else memory_of_storage(storage)
         if record is None:
             return int(_Base.data_ptr(storage))
         if storage.nbytes() == 0:
@@ -181,7 +179,7 @@ class _Storages:
         return record.address
 
     def resize(self, storage: torch.UntypedStorage, size: int) -> torch.UntypedStorage:
-        record = None if engine.raw else memory_of_storage(storage)
+        record = None if this_thread.raw else memory_of_storage(storage)
         before = storage.nbytes()
         if record is None or size == before:
             _Base.resize_(storage, size)
@@ -209,7 +207,7 @@ class _Storages:
         source = getattr(source, "_untyped_storage", source)
         _check_data(source)
         target_record, source_record = memory_of_storage(storage), memory_of_storage(source)
-        if engine.raw or (target_record is None and source_record is None):
+        if this_thread.raw or (target_record is None and source_record is None):
             _Base.copy_(storage, source, bool(non_blocking))
             return storage
         if storage.nbytes() != source.nbytes():
@@ -384,7 +382,7 @@ def _real_bytes(storage: torch.UntypedStorage, record: Memory) -> torch.UntypedS
 
 
 def _check_data(storage: torch.UntypedStorage) -> None:
-    if not engine.raw and memory_of_storage(storage) is None and _raw_device(storage).type == "meta":
+    if not this_thread.raw and memory_of_storage(storage) is None and _raw_device(storage).type == "meta":
         raise NotImplementedError("Cannot copy out of meta tensor; no data!")
 
 
@@ -410,7 +408,7 @@ def set_storage(self: torch.Tensor, source: Any = None, *args: Any, **kwargs: An
     if source is None and "source" in kwargs:
         source = kwargs.pop("source")
     given = () if source is None else (source,)
-    if engine.raw or source is None:
+    if this_thread.raw or source is None:
         changed: torch.Tensor = _base_set(self, *given, *args, **kwargs)
         return changed
     if isinstance(source, torch.Tensor):

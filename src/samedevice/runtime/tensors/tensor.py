@@ -25,10 +25,10 @@ from samedevice.runtime.state import (
     CPU,
     META,
     Memory,
+    as_torch,
     assumed_values,
     aten,
     current_machine,
-    engine,
     is_virtual,
     memory_of,
     over,
@@ -38,6 +38,7 @@ from samedevice.runtime.state import (
     raw_is_meta,
     record_of_parts,
     storage_of,
+    this_thread,
     value_of,
 )
 from samedevice.runtime.tracking import Recorder, to_value
@@ -52,7 +53,7 @@ _parse_to: Any = torch._C._nn._parse_to
 
 def seen_device(tensor: torch.Tensor) -> torch.device:
     """Where the tensor is: torch's truth while the engine works, the machine's otherwise."""
-    if not engine.raw:
+    if not this_thread.raw:
         try:
             record = storage_of(tensor)._sd
         except NotImplementedError:
@@ -117,7 +118,7 @@ def _copied(
     *,
     non_blocking: bool = False,
 ) -> torch.Tensor:
-    outer, engine.to_meta = engine.to_meta, device.type == "meta"
+    outer, this_thread.to_meta = this_thread.to_meta, device.type == "meta"
     try:
         options = {
             "dtype": dtype,
@@ -128,7 +129,7 @@ def _copied(
         made: torch.Tensor = aten._to_copy.default(source, **options)
         return made
     finally:
-        engine.to_meta = outer
+        this_thread.to_meta = outer
 
 
 def move(
@@ -155,13 +156,14 @@ def move(
     ):
         return tensor
     if target != home and tensor.requires_grad and torch.is_grad_enabled():
-        moved: torch.Tensor = _Transfer.apply(tensor, target, dtype, memory_format, non_blocking)  # type: ignore[no-untyped-call]
+        apply: Any = _Transfer.apply  # untyped in torch
+        moved: torch.Tensor = apply(tensor, target, dtype, memory_format, non_blocking)
         return moved
     return _copied(tensor, target, dtype, memory_format, non_blocking=non_blocking)
 
 
 def _to(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
-    if engine.raw:
+    if this_thread.raw:
         answer: torch.Tensor = _Base.to(self, *args, **kwargs)
         return answer
     copy = kwargs.pop("copy", False)
@@ -233,7 +235,7 @@ def _type_as(self: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
 
 
 def _copy_(self: torch.Tensor, src: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
-    if not engine.raw and isinstance(src, Tensor) and src.requires_grad and torch.is_grad_enabled():
+    if not this_thread.raw and isinstance(src, Tensor) and src.requires_grad and torch.is_grad_enabled():
         home = seen_device(self)
         if home != seen_device(src) and home != META:
             src = move(src, home)
@@ -249,7 +251,7 @@ def _get_device(self: torch.Tensor) -> int:
 def _data_ptr(self: torch.Tensor) -> int:
     # accelerate finds tied weights and safetensors finds shared memory by address: each virtual storage has
     # its own.
-    if engine.raw:
+    if this_thread.raw:
         return int(raw_data_ptr(self))
     record = memory_of(self)
     if record is None or not record.virtual:
@@ -266,19 +268,16 @@ def host_copy(tensor: torch.Tensor) -> torch.Tensor:
     record = memory_of(tensor)
     if record is None or not record.virtual:
         return tensor
-    before, engine.raw = engine.raw, True  # or what is assumed would be a carrier again, when it is large
-    try:
+    with as_torch():  # or what is assumed would be a carrier again, when it is large
         if tensor.layout is not torch.strided:
             whole: torch.Tensor = to_value(tensor)
             return whole
         value = value_of(tensor, record)
         return assumed_values(tensor) if value is None else value
-    finally:
-        engine.raw = before
 
 
 def _numpy(self: torch.Tensor, *, force: bool = False) -> Any:
-    if engine.raw:
+    if this_thread.raw:
         return _Base.numpy(self, force=force)
     if force:
         return _Base.numpy(host_copy(self.detach()).resolve_conj().resolve_neg())
@@ -303,7 +302,7 @@ def _noted(read: Callable[..., Any], recorder: Recorder) -> Callable[..., Any]:
     """`read`, and a note where what it reads was computed by nobody."""
 
     def noted(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-        record = None if engine.raw else memory_of(self)
+        record = None if this_thread.raw else memory_of(self)
         if record is not None and record.uncomputed:
             number = self.dtype.is_floating_point or self.dtype.is_complex
             recorder.read_assumed(sys._getframe(1), number=number)
@@ -317,7 +316,7 @@ def _shown(read: Callable[..., Any], recorder: Recorder) -> Callable[..., Any]:
     noted = _noted(read, recorder)
 
     def shown(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-        record = None if engine.raw else memory_of(self)
+        record = None if this_thread.raw else memory_of(self)
         return (noted if record is not None and record.assumed else read)(self, *args, **kwargs)
 
     return shown
@@ -331,7 +330,7 @@ def _repr(self: torch.Tensor, *, tensor_contents: Any = None) -> str:
     """torch writes the text, and is given the numbers, or dots for those that nobody knows."""
     if (
         tensor_contents is None
-        and not engine.raw
+        and not this_thread.raw
         and is_virtual(self)
         and not has_torch_function_unary(self)
         and _is_dense(self)
@@ -349,12 +348,8 @@ def _contents(tensor: torch.Tensor) -> str:
     if record is None or record.shadow is None:
         return f"..., size={tuple(tensor.shape)}"
     head = "tensor(" if type(tensor) in (Tensor, torch.nn.Parameter) else f"{type(tensor).__name__}("
-    outer, engine.raw = engine.raw, True
-    try:
-        with torch.no_grad():
-            return str(_numbers_as_text(over(record.shadow, tensor), len(head)))
-    finally:
-        engine.raw = outer
+    with as_torch(), torch.no_grad():
+        return str(_numbers_as_text(over(record.shadow, tensor), len(head)))
 
 
 def _new(self: torch.Tensor, *args: Any, device: Any = None, **kwargs: Any) -> torch.Tensor:
@@ -441,13 +436,13 @@ _SHORT = 32
 
 
 def _getitem(self: torch.Tensor, index: Any) -> Any:
-    if not engine.raw and raw_is_meta(self) and index.__class__ not in _PLAIN_INDICES:
+    if not this_thread.raw and raw_is_meta(self) and index.__class__ not in _PLAIN_INDICES:
         index = _index(index)
     return _base_getitem(self, index)
 
 
 def _setitem(self: torch.Tensor, index: Any, value: Any) -> None:
-    if not engine.raw and raw_is_meta(self) and index.__class__ not in _PLAIN_INDICES:
+    if not this_thread.raw and raw_is_meta(self) and index.__class__ not in _PLAIN_INDICES:
         index = _index(index)
     _base_setitem(self, index, value)
 
@@ -482,7 +477,7 @@ def _set_data(self: torch.Tensor, new: torch.Tensor) -> None:
     For dense CPU and CUDA memory it is all the same whether inference mode made one of the two; for meta C++
     refuses the mixture.
     """
-    if has_torch_function_unary(self) and not engine.raw:
+    if has_torch_function_unary(self) and not this_thread.raw:
         handle_torch_function(Tensor.data.__set__, (self,), self, new)  # type: ignore[attr-defined]
         # the property below
         return
@@ -526,7 +521,7 @@ def _of_shadow(original: Callable[[torch.Tensor], Any]) -> Callable[[torch.Tenso
     """
 
     def answer(tensor: torch.Tensor) -> Any:
-        record = None if engine.raw else memory_of(tensor)
+        record = None if this_thread.raw else memory_of(tensor)
         return original(tensor if record is None or record.shadow is None else over(record.shadow, tensor))
 
     return answer
@@ -550,7 +545,7 @@ def _overridable(method: Any) -> Any:
 
     @functools.wraps(method)
     def asking(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-        if has_torch_function_unary(self) and not engine.raw:
+        if has_torch_function_unary(self) and not this_thread.raw:
             return handle_torch_function(asking, (self,), self, *args, **kwargs)
         return method(self, *args, **kwargs)
 
@@ -561,7 +556,7 @@ _storage_raw_device: Any = torch._C.StorageBase.device.__get__  # type: ignore[a
 
 
 def _storage_device(self: torch.UntypedStorage) -> torch.device:
-    record = None if engine.raw else self._sd  # type: ignore[attr-defined]
+    record = None if this_thread.raw else self._sd  # type: ignore[attr-defined]
     if record.__class__ is Memory:
         device: torch.device = record.device
         return device

@@ -28,7 +28,15 @@ from samedevice.provenance.surroundings import (
     running,
     versions,
 )
-from samedevice.runtime.state import Helper, MachineState, Memory, Operator, device_of, engine, storage_of
+from samedevice.runtime.state import (
+    Helper,
+    MachineState,
+    Memory,
+    Operator,
+    as_torch,
+    device_of,
+    storage_of,
+)
 from samedevice.runtime.tracking.ingredients import ingredients, keeper
 
 OnMismatch = Literal["record", "raise"]
@@ -290,8 +298,7 @@ class Recorder:
         memory: Any,
     ) -> Event:
         frames = list(self.filter.frames(frame))[:_STACK_LIMIT]
-        engine_was_raw, engine.raw = engine.raw, True
-        try:
+        with as_torch():
             modules = modules_in(_outwards(frame))
             names = parameter_names(modules or modules_held(frames))
             spoken = Names(frames)
@@ -301,8 +308,6 @@ class Recorder:
             )
             module = name_of(modules)
             around = _surroundings(modules)
-        finally:
-            engine.raw = engine_was_raw
         places = [_place(each) for each in frames]
         user = next((_place(each) for each in frames if self.filter.of_user(each.f_code.co_filename)), None)
         outside = places[0] if places else Place("<unknown>", 0, "<unknown>")
