@@ -167,7 +167,9 @@ def _findings(machine: VirtualMachine) -> list[str]:
 @contextlib.contextmanager
 def _machine(specification: str) -> Iterator[VirtualMachine]:
     machine = VirtualMachine(parse_machine(specification))
-    machine._engine.books.value_limit = _VALUES  # tiny models still have a table of a few MiB here and there
+    machine._engine.tracker.value_limit = (
+        _VALUES  # tiny models still have a table of a few MiB here and there
+    )
     with machine:
         yield machine
 

@@ -287,7 +287,7 @@ def run(chosen: argparse.Namespace) -> int:
     """Run everything, print and write what was shown."""
     os.environ["HF_HUB_OFFLINE"] = "1"
     if chosen.diagnose:
-        no_gpus.settle()
+        no_gpus.resolve()
         diagnoses = {}
         for name in SITUATIONS:  # each on a machine of its own, since a machine lists a statement once
             try:
@@ -301,7 +301,7 @@ def run(chosen: argparse.Namespace) -> int:
         print("hardware-proof: torch sees no GPU; --self-check runs without one", file=sys.stderr)
         return NO_GPU
     if chosen.self_check:
-        no_gpus.settle()
+        no_gpus.resolve()
     path = chosen.json or (None if chosen.self_check else Path("hardware_proof.json"))
     hardware = "a virtual GPU" if chosen.self_check else torch.cuda.get_device_name(0)
     results: dict[str, Any] = {

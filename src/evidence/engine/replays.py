@@ -149,9 +149,9 @@ def rows_consulted(names: list[str]) -> Counter[str]:
     default.
     """
     from samedevice.device_rules import row_for, rows_by_hand
-    from samedevice.runtime.engine import settling as engine_settling
+    from samedevice.runtime.engine import mismatches as engine_mismatches
 
-    settling: Any = engine_settling  # `row_for` is put back below
+    mismatches: Any = engine_mismatches  # `row_for` is put back below
 
     seen: set[str] = set()
 
@@ -159,12 +159,12 @@ def rows_consulted(names: list[str]) -> Counter[str]:
         seen.add(op)
         return row_for(op)
 
-    settling.row_for = noting
+    mismatches.row_for = noting
     try:
         for name in names:
             replay(name, None)
     finally:
-        settling.row_for = row_for
+        mismatches.row_for = row_for
     counts: Counter[str] = Counter()
     for op in seen:
         row = row_for(op)

@@ -1,7 +1,7 @@
 """A process for virtual machines alone, on a computer that has GPUs.
 
     done = subprocess.run([sys.executable, ..., "--predict"], env=no_gpus.environment())      # the parent
-    no_gpus.settle()                                                                          # the child,
+    no_gpus.resolve()                                                                          # the child,
     before any machine is entered
 
 The driver is asked once while `CUDA_VISIBLE_DEVICES` hides every GPU, so the process never touches one; then
@@ -18,7 +18,7 @@ def environment() -> dict[str, str]:
     return {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
 
 
-def settle() -> None:
+def resolve() -> None:
     """See no GPU from now on, whatever `CUDA_VISIBLE_DEVICES` says."""
     import torch
 

@@ -155,11 +155,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     import torch
 
     if options.predict:
-        no_gpus.settle()
+        no_gpus.resolve()
         print(json.dumps(predictions(parse_machine("1x80GB"), options.context)))
         return 0
     if options.self_check:
-        no_gpus.settle()
+        no_gpus.resolve()
         return self_check(options.context)
     if not torch.cuda.is_available():
         sys.exit("no GPU is here; --self-check runs the same on a virtual one")

@@ -15,7 +15,7 @@ _MODE_MAX = 2
 """Of `EmbeddingBag`."""
 
 
-def _always(_told: Mapping[str, Any]) -> bool:
+def _always(_arguments: Mapping[str, Any]) -> bool:
     return True
 
 
@@ -46,23 +46,23 @@ _ROWS: dict[str, tuple[str, Condition]] = {
     "_ctc_loss_backward": ("ctc_loss_backward_gpu", _always),
     "_embedding_bag_backward": (
         "embedding_bag_backward_cuda_max",
-        lambda told: told["mode"] == _MODE_MAX and not told["sparse"],
+        lambda arguments: arguments["mode"] == _MODE_MAX and not arguments["sparse"],
     ),
     "_embedding_bag_dense_backward": (
         "embedding_bag_backward_cuda_max",
-        lambda told: told["mode"] == _MODE_MAX,
+        lambda arguments: arguments["mode"] == _MODE_MAX,
     ),
-    "put": ("put_", lambda told: bool(told.get("accumulate"))),
-    "put_": ("put_", lambda told: bool(told.get("accumulate"))),
+    "put": ("put_", lambda arguments: bool(arguments.get("accumulate"))),
+    "put_": ("put_", lambda arguments: bool(arguments.get("accumulate"))),
     "histc": (
         "_histc_cuda with floating point input",
-        lambda told: bool(told["self"].dtype.is_floating_point),
+        lambda arguments: bool(arguments["self"].dtype.is_floating_point),
     ),
-    "bincount": ("_bincount_cuda", lambda told: told.get("weights") is not None),
-    "median": ("median CUDA with indices output", lambda told: "dim" in told),
-    "nanmedian": ("median CUDA with indices output", lambda told: "dim" in told),
-    "scatter_reduce": ("scatter_reduce_cuda_prod_", lambda told: told["reduce"] == "prod"),
-    "scatter_reduce_": ("scatter_reduce_cuda_prod_", lambda told: told["reduce"] == "prod"),
+    "bincount": ("_bincount_cuda", lambda arguments: arguments.get("weights") is not None),
+    "median": ("median CUDA with indices output", lambda arguments: "dim" in arguments),
+    "nanmedian": ("median CUDA with indices output", lambda arguments: "dim" in arguments),
+    "scatter_reduce": ("scatter_reduce_cuda_prod_", lambda arguments: arguments["reduce"] == "prod"),
+    "scatter_reduce_": ("scatter_reduce_cuda_prod_", lambda arguments: arguments["reduce"] == "prod"),
 }
 """By operator: how CUDA's kernel names itself, and when it complains. `put_` without accumulation complains
 on the CPU, too.

@@ -67,7 +67,7 @@ class VirtualMachine:
         self._recorder = Recorder(FrameFilter(folders, script), on_mismatch, observer)
         self._engine = Engine(self.state, self._recorder)
         self._patches = Patches()
-        for part in (self._recorder, self._engine, self._engine.books, self._patches, GhostLibrary()):
+        for part in (self._recorder, self._engine, self._engine.tracker, self._patches, GhostLibrary()):
             self.state.add(part)
         self._stack = contextlib.ExitStack()
         self._entered = False
@@ -109,7 +109,7 @@ class VirtualMachine:
         """Operators that met tensors on several devices and were judged by the default, for want of a row;
         with how often.
         """
-        return dict(self._engine.settling.unlisted)
+        return dict(self._engine.mismatches.unlisted)
 
     @property
     def patched(self) -> list[str]:
@@ -200,8 +200,8 @@ class VirtualMachine:
 
     def _install(self) -> None:
         TABLE.install(self._patches)
-        self._engine.collectives = Collectives(self._engine.books)
-        self._engine.settling.gradient_back = send_gradient_back
+        self._engine.collectives = Collectives(self._engine.tracker)
+        self._engine.mismatches.gradient_back = send_gradient_back
 
     def __exit__(
         self,

@@ -14,7 +14,7 @@ import torch
 
 from samedevice.runtime.patching import Patch
 from samedevice.runtime.state import Memory, current_machine, entered, storage_of
-from samedevice.runtime.tracking import Books
+from samedevice.runtime.tracking import Tracker
 
 _TORCH = ("pt", "torch", "pytorch")
 _GPU = re.compile(r"cuda(?::(\d+))?")
@@ -46,10 +46,10 @@ class _Slice:
 class _Opened:
     """A file whose tensors go to a virtual GPU."""
 
-    def __init__(self, file: Any, index: int, books: Books) -> None:
+    def __init__(self, file: Any, index: int, tracker: Tracker) -> None:
         self._file = file
         self._index = index
-        self._books = books
+        self._tracker = tracker
 
     def __enter__(self) -> _Opened:
         self._file.__enter__()
@@ -65,7 +65,7 @@ class _Opened:
         moved = tensor.to(current_machine().device(self._index))
         record = storage_of(moved)._sd
         if record.__class__ is Memory:
-            record.made, record.moved = self._books.site(), None
+            record.made, record.moved = self._tracker.site(), None
         return moved
 
     def get_tensor(self, name: str) -> torch.Tensor:
@@ -96,7 +96,7 @@ class _SafeOpen:
         if index is None or index < 0:
             return file
         return _Opened(
-            cls.original(filename, framework, device="cpu", **kwargs), index, current_machine().part(Books)
+            cls.original(filename, framework, device="cpu", **kwargs), index, current_machine().part(Tracker)
         )
 
 

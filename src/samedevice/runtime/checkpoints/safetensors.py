@@ -194,7 +194,7 @@ def _file_writer(original: Any, machine_engine: Engine) -> Callable[..., None]:
         if not unknown:
             original(specs, filename, metadata=metadata)
             return
-        warn_of_unknown(machine_engine.books, unknown, len(entries), str(filename))
+        warn_of_unknown(machine_engine.tracker, unknown, len(entries), str(filename))
         note = (
             f"a virtual machine wrote zeros for {unknown} of {len(entries)} tensors, whose values it does "
             "not know"

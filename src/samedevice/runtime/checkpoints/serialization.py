@@ -25,7 +25,7 @@ from samedevice.runtime.engine import Engine
 from samedevice.runtime.patching import Patch, With
 from samedevice.runtime.state import CPU, VALUE_LIMIT, Memory, current_machine, is_virtual
 from samedevice.runtime.tensors import host_bytes, known_bytes, virtual_storage
-from samedevice.runtime.tracking import Books, warn_of_unknown
+from samedevice.runtime.tracking import Tracker, warn_of_unknown
 
 Storage: Any = torch.UntypedStorage
 _UNKNOWN_RECORD = "samedevice_unknown"
@@ -71,7 +71,7 @@ class _Writer:
             text = json.dumps(self._unknown)
             self._writer.write_record(_UNKNOWN_RECORD, text, len(text))
             warn_of_unknown(
-                self._engine.books, len(self._unknown), self._storages, "the file that torch.save wrote"
+                self._engine.tracker, len(self._unknown), self._storages, "the file that torch.save wrote"
             )
         self._writer.write_end_of_file()
 
@@ -104,10 +104,10 @@ class _Loaded:
 class _Reader:
     """A zip reader that reads large storages only when they stay on the host."""
 
-    def __init__(self, reader: Any, path: str | None, books: Books) -> None:
+    def __init__(self, reader: Any, path: str | None, tracker: Tracker) -> None:
         self._reader = reader
         self._path = path
-        self._books = books
+        self._tracker = tracker
         self._whole: Any = None
         self._unknown: frozenset[str] = frozenset()
         if reader.has_record(_UNKNOWN_RECORD):
@@ -126,9 +126,9 @@ class _Reader:
     def get_storage_from_record(self, name: str, size: int, kind: Any) -> Any:
         if name in self._unknown:
             if size > VALUE_LIMIT:
-                return _Loaded(virtual_storage(self._books, size, CPU, self._books.site()))
+                return _Loaded(virtual_storage(self._tracker, size, CPU, self._tracker.site()))
             storage = self.read(name, size)
-            storage._sd = Memory(CPU, virtual=False, made=self._books.site())  # type: ignore[attr-defined]
+            storage._sd = Memory(CPU, virtual=False, made=self._tracker.site())  # type: ignore[attr-defined]
             storage._sd.assumed = True  # type: ignore[attr-defined]
             return _Loaded(storage)
         if size <= VALUE_LIMIT or self._path is None:
@@ -150,18 +150,18 @@ def _writing(original: Any, machine_engine: Engine) -> Any:
     return open_writer
 
 
-def _reading(open_reader: Any, books: Books) -> Any:
+def _reading(open_reader: Any, tracker: Tracker) -> Any:
     class OpenReader(open_reader):  # type: ignore[misc]  # a class of torch, known at run time only
         def __init__(self, name_or_buffer: Any) -> None:
             super().__init__(name_or_buffer)
             self.file_like: Any
             path = getattr(name_or_buffer, "name", None)
-            self.file_like = _Reader(self.file_like, path if isinstance(path, str) else None, books)
+            self.file_like = _Reader(self.file_like, path if isinstance(path, str) else None, tracker)
 
     return OpenReader
 
 
-def _restoring(original: Any, books: Books) -> Any:
+def _restoring(original: Any, tracker: Tracker) -> Any:
     def get_restore_location(map_location: Any) -> Any:
         inner = original(map_location)
 
@@ -173,7 +173,7 @@ def _restoring(original: Any, books: Books) -> Any:
                 result = reader.read(name, size)
             memory = getattr(result, "_untyped_storage", result)
             if isinstance(memory, Storage) and memory.device.type != "meta":
-                _note_loaded(books, memory)
+                _note_loaded(tracker, memory)
             return result
 
         return restore
@@ -191,9 +191,9 @@ def _pickling(reduce_ex: Any) -> Any:
     return reduce_tensor
 
 
-def _note_loaded(books: Books, storage: torch.UntypedStorage) -> None:
+def _note_loaded(tracker: Tracker, storage: torch.UntypedStorage) -> None:
     """Loaded memory was made where `torch.load` was called, wherever it went on its way."""
-    site = books.site()
+    site = tracker.site()
     record = storage._sd  # type: ignore[attr-defined]
     if record.__class__ is Memory:
         record.made, record.moved = site, None
@@ -201,8 +201,8 @@ def _note_loaded(books: Books, storage: torch.UntypedStorage) -> None:
         storage._sd = Memory(CPU, virtual=False, made=site)  # type: ignore[attr-defined]
 
 
-def _books() -> Books:
-    return current_machine().part(Books)
+def _tracker() -> Tracker:
+    return current_machine().part(Tracker)
 
 
 PATCHES = (
@@ -213,12 +213,12 @@ PATCHES = (
     ),
     Patch(
         "torch.serialization._open_zipfile_reader",
-        With(_books, _reading),
+        With(_tracker, _reading),
         "what goes to a virtual GPU and is too large to hold values would be read all the same",
     ),
     Patch(
         "torch.serialization._get_restore_location",
-        With(_books, _restoring),
+        With(_tracker, _restoring),
         "loaded memory was made where `torch.load` was called, wherever it went on its way",
     ),
     Patch(

@@ -111,21 +111,21 @@ def wait_until(moment: float) -> None:
         time.sleep(left)
 
 
-_books: WeakKeyDictionary[MachineState, StreamBook] = WeakKeyDictionary()
+_tracker: WeakKeyDictionary[MachineState, StreamBook] = WeakKeyDictionary()
 _books_lock = threading.Lock()
 
 
 def stream_book() -> StreamBook:
     """The streams of the machine that is entered now."""
     with _books_lock:
-        return _books.setdefault(current_machine(), StreamBook())
+        return _tracker.setdefault(current_machine(), StreamBook())
 
 
 def forget_current_streams(state: MachineState) -> None:
     """Back to the default stream of each device, in this thread."""
     with _books_lock:
-        if state in _books:
-            _books[state].forget_current()
+        if state in _tracker:
+            _tracker[state].forget_current()
 
 
 def current_stream(device: Any = None) -> Stream:

@@ -45,7 +45,7 @@ from samedevice.runtime.state import (
     tensors_in,
     value_of,
 )
-from samedevice.runtime.tracking import Books, device_seen, forget, give_shadow, stand_in
+from samedevice.runtime.tracking import Tracker, device_seen, forget, give_shadow, stand_in
 
 Tensor = torch.Tensor
 _c10d: Any = torch._C._distributed_c10d
@@ -86,8 +86,8 @@ class Piece:
 class Collectives:
     """Runs the operators of `c10d` and `_c10d_functional` for one machine."""
 
-    def __init__(self, books: Books) -> None:
-        self._books = books
+    def __init__(self, tracker: Tracker) -> None:
+        self._tracker = tracker
         self._communicators: dict[str, list[tuple[int, ...]]] = {}
         """For each group the physical GPUs of its ranks for which NCCL would have made a communicator, the
         first ones first.
@@ -266,7 +266,9 @@ class Collectives:
         pieces = self._everyone(op, call, [given], [given, output], lengths=[row * width for row in rows])
         wanted = list(into) or [output.size(0) // size] * size
         flat = (
-            plain.empty(output.size(), dtype=output.dtype) if _sent(output, self._books.value_limit) else None
+            plain.empty(output.size(), dtype=output.dtype)
+            if _sent(output, self._tracker.value_limit)
+            else None
         )
         known = list(pieces)
         for source, part in enumerate(torch.split(flat, wanted) if flat is not None else ()):
@@ -324,7 +326,7 @@ class Collectives:
         """The GPU on which NCCL waits, unless the group has used one: not the current one. Source: the note
         in `dist.barrier`.
         """
-        state = self._books.state
+        state = self._tracker.state
         if call.get("device_ids"):
             return state.cuda(call["device_ids"][0])
         bound: torch.device | None = getattr(_group(op, call), "bound_device_id", None)
@@ -347,7 +349,7 @@ class Collectives:
         exchange, _ = self._joined(op, call, tensors)
         waits = []
         for tensor in tensors:
-            length = _nbytes(tensor) if _sent(tensor, self._books.value_limit) else 0
+            length = _nbytes(tensor) if _sent(tensor, self._tracker.value_limit) else 0
             data = plain.zeros(length + 2, dtype=torch.uint8)
             waits.append((tensor, data, exchange.receive(data, call["src"], call["tag"])))
 
@@ -485,7 +487,7 @@ class Collectives:
         if _no_backend(group, CUDA) is not None:
             home = place = CPU
         else:
-            current = self._books.state.cuda(None)
+            current = self._tracker.state.cuda(None)
             place = chosen or (current if gpu is None or current in devices else gpu)
             home = getattr(group, "bound_device_id", None) or place
         if chosen is None and any(device != home for device in devices):
@@ -503,7 +505,7 @@ class Collectives:
         """Record tensors that are not all on `home`, with what c10d says of them."""
         named = sorted(_one_of_each_device(call), key=lambda each: device_seen(each[1]) == home)
         seen = [device_seen(tensor) for _, tensor, _ in named]
-        recorder, gpus = self._books.recorder, {device for device in devices if device.type == "cuda"}
+        recorder, gpus = self._tracker.recorder, {device for device in devices if device.type == "cuda"}
         if (error := _no_backend(group, CUDA if gpus else devices[0])) is not None:
             recorder.off_its_gpu(op, error, named, seen, home, caller())
         elif dist.get_backend(group) == "gloo":
@@ -550,13 +552,15 @@ class Collectives:
         if any(not tensor.is_contiguous() for tensor in given):
             if device.type == "cuda" and any(not _dense(tensor) for tensor in given):
                 raise ValueError("Tensors must be contiguous")
-        small = all(_sent(tensor, self._books.value_limit) for tensor in (given if sized is None else sized))
+        small = all(
+            _sent(tensor, self._tracker.value_limit) for tensor in (given if sized is None else sized)
+        )
         data, known, assumed = (
             self._bytes(given) if small and give else (None, _all_known(given), _any_assumed(given))
         )
         if data is not None and lengths is not None:
             data = torch.cat([plain.tensor(list(lengths), dtype=torch.int64).view(torch.uint8), data])
-        place = _physical(self._books, device)
+        place = _physical(self._tracker, device)
         header = [-1 if data is None else data.numel(), int(known), int(assumed), place]
         answers = exchange.everyone(header, data)
         pieces = [
@@ -597,7 +601,7 @@ class Collectives:
                 and gpus[rank] != known[0][rank]
                 and (home := self._visible(known[0][rank])) is not None
             ):
-                self._books.recorder.off_its_gpu(
+                self._tracker.recorder.off_its_gpu(
                     op, None, _one_of_each_device(call), [device], home, caller()
                 )
             return
@@ -606,13 +610,15 @@ class Collectives:
             other = first.setdefault(gpu, place)
             if other != place and rank in (place, other):
                 message = _DUPLICATE.format(one=place, other=other, bus=pci_bus(gpu % _NODE) << 12)
-                self._books.recorder.duplicate_gpu(op, message, _one_of_each_device(call), [device], caller())
+                self._tracker.recorder.duplicate_gpu(
+                    op, message, _one_of_each_device(call), [device], caller()
+                )
                 return
 
     def _visible(self, physical: int) -> torch.device | None:
         """The device of this process that is a physical GPU."""
-        devices = map(self._books.state.cuda, range(len(self._books.state.ledgers())))
-        return next((device for device in devices if _physical(self._books, device) == physical), None)
+        devices = map(self._tracker.state.cuda, range(len(self._tracker.state.ledgers())))
+        return next((device for device in devices if _physical(self._tracker, device) == physical), None)
 
     def _bytes(self, tensors: Sequence[torch.Tensor]) -> tuple[torch.Tensor | None, bool, bool]:
         """The bytes of tensors one behind the other, whether they are known, and whether they were
@@ -621,7 +627,7 @@ class Collectives:
         parts = []
         known, assumed = _all_known(tensors), _any_assumed(tensors)
         for tensor in tensors:
-            if not _sent(tensor, self._books.value_limit):
+            if not _sent(tensor, self._tracker.value_limit):
                 return None, False, True
             parts.append(
                 _flat(_values(tensor)).view(torch.uint8)
@@ -672,7 +678,7 @@ class Collectives:
             whole = (
                 tensor.numel() * tensor.element_size()
                 == storage_of(tensor).nbytes()
-                <= self._books.value_limit
+                <= self._tracker.value_limit
             )
             if value is None or not known or (record.shadow is None and not whole and not record.blank):
                 forget(tensor)
@@ -687,7 +693,9 @@ class Collectives:
     def _fresh(self, like: torch.Tensor, size: Sequence[int]) -> torch.Tensor:
         shape = tuple(size)
         strides = plain.empty(shape, device="meta").stride()
-        return self._books.adopt(carrier(shape, strides, like.dtype), device_seen(like), self._books.site())
+        return self._tracker.adopt(
+            carrier(shape, strides, like.dtype), device_seen(like), self._tracker.site()
+        )
 
 
 # -- groups
@@ -734,11 +742,11 @@ def _one_of_each_device(call: dict[str, Any]) -> list[tuple[str, torch.Tensor, b
     return list(found.values())
 
 
-def _physical(books: Books, device: torch.device) -> int:
+def _physical(tracker: Tracker, device: torch.device) -> int:
     if device.type != "cuda":
         return -1
     node = os.environ.get("GROUP_RANK", "0")
-    return books.state.physical_index(device.index) + (int(node) * _NODE if node.isdecimal() else 0)
+    return tracker.state.physical_index(device.index) + (int(node) * _NODE if node.isdecimal() else 0)
 
 
 def _unboxed(group: Any) -> Any:

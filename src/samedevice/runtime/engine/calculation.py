@@ -22,7 +22,7 @@ from samedevice.runtime.state import (
     tensors_in,
     value_of,
 )
-from samedevice.runtime.tracking import ONLY_ON_CUDA, Books, as_dtype, pass_on_assumptions, to_value
+from samedevice.runtime.tracking import ONLY_ON_CUDA, Tracker, as_dtype, pass_on_assumptions, to_value
 
 Tensor = torch.Tensor
 
@@ -74,8 +74,8 @@ _JUDGE_VALUES = ("allclose", "equal")
 class Calculation:
     """Runs operators on values."""
 
-    def __init__(self, books: Books) -> None:
-        self._books = books
+    def __init__(self, tracker: Tracker) -> None:
+        self._tracker = tracker
 
     def results(self, call: Call, *, force: bool) -> Any:
         """Results with values. With `force`, unknown arguments stand in by their shape and floats in the
@@ -101,13 +101,13 @@ class Calculation:
                 return NotImplemented
         if not op.returns_tensors:
             if assumed and op.short in _JUDGE_VALUES:
-                self._books.recorder.read_assumed(sys._getframe(1), number=False)
+                self._tracker.recorder.read_assumed(sys._getframe(1), number=False)
                 # An unknown boolean is false, also that of `isclose(...).all()`; the stand-ins would be
                 # close.
                 return result if op.short == "equal" else call.args[0] is call.args[1]
             return result
         forget = force and op.short not in SHAPE_ONLY
-        return self._wrap(result, call.target, self._books.site(), assumed=assumed, forget_floats=forget)
+        return self._wrap(result, call.target, self._tracker.site(), assumed=assumed, forget_floats=forget)
 
     def in_place(self, call: Call, written: Sequence[torch.Tensor]) -> bool:
         """Change the values of `written`; False when the CPU cannot."""
@@ -141,7 +141,7 @@ class Calculation:
         tensor = args[0]
         record = memory_of(tensor)
         if record is not None and record.uncomputed:
-            self._books.recorder.read_assumed(sys._getframe(1), number=_is_float(tensor))
+            self._tracker.recorder.read_assumed(sys._getframe(1), number=_is_float(tensor))
         if record is None or not record.virtual:
             return op.func(tensor)
         wait_for_copy(record.device)
@@ -182,7 +182,7 @@ class Calculation:
     ) -> Any:
         if isinstance(result, Tensor):
             # On the host too the result is a carrier: what descends from a carrier must be one for autograd.
-            made = self._books.with_value(result, target, site, assumed=assumed)
+            made = self._tracker.with_value(result, target, site, assumed=assumed)
             if forget_floats and (result.dtype.is_floating_point or result.dtype.is_complex):
                 record = memory_of(made)
                 assert record is not None

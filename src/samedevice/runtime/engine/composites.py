@@ -21,7 +21,7 @@ from samedevice.runtime.state import (
     storage_of,
     tensors_in,
 )
-from samedevice.runtime.tracking import Books, abstract, device_seen, record_of, replace_tensors, to_value
+from samedevice.runtime.tracking import Tracker, abstract, device_seen, record_of, replace_tensors, to_value
 
 Tensor = torch.Tensor
 
@@ -29,13 +29,13 @@ Tensor = torch.Tensor
 class Composites:
     """Marks helpers, keeps their values, and gives them to the device that they are used with."""
 
-    def __init__(self, books: Books) -> None:
-        self._books = books
+    def __init__(self, tracker: Tracker) -> None:
+        self._tracker = tracker
 
     def mark(self, result: Any) -> None:
         """Remember which call made these meta tensors."""
         frame = caller()
-        mark = Helper(id(frame), frame.f_lasti, self._books.recorder.filter.site(frame))
+        mark = Helper(id(frame), frame.f_lasti, self._tracker.recorder.filter.site(frame))
         for tensor in tensors_in(result):
             storage = storage_of(tensor)
             if storage._sd is None:
@@ -77,7 +77,7 @@ class Composites:
         shadows = [_kept(tensor) for tensor in tensors]
         results = list(tensors_in(result))
         if any(shadow is None for shadow in shadows) or any(
-            t.numel() * t.element_size() > self._books.value_limit for t in results
+            t.numel() * t.element_size() > self._tracker.value_limit for t in results
         ):
             for position in op.written:
                 for tensor in tensors_in(args[position] if position < len(args) else None):
@@ -102,7 +102,10 @@ class Composites:
         """
         result = abstract(op, args, kwargs)
         self.mark(result)
-        if not isinstance(result, Tensor) or result.numel() * result.element_size() > self._books.value_limit:
+        if (
+            not isinstance(result, Tensor)
+            or result.numel() * result.element_size() > self._tracker.value_limit
+        ):
             return result
         if op.short in SHAPE_ONLY or op.short == "_to_copy":
             stand_ins = tuple([to_value(value) for value in args])
@@ -113,7 +116,7 @@ class Composites:
         """Keep what a factory would have filled in."""
         # `where(c, x, 1.0)` and friends wrap their scalar in a helper; its value must not be lost.
         if not op.random and isinstance(result, Tensor):
-            if result.numel() * result.element_size() <= self._books.value_limit:
+            if result.numel() * result.element_size() <= self._tracker.value_limit:
                 _keep(result, op.func(*args, **{**kwargs, "device": CPU}))
 
     def claim(self, named: Sequence[tuple[str, torch.Tensor, bool]], frame: Any) -> None:
@@ -131,23 +134,23 @@ class Composites:
             if _is_loose(tensor) and device_seen(tensor) != home:
                 self._rehome(tensor, home)
             elif mark.__class__ is Helper and mark.frame == id(frame) and mark.instruction == frame.f_lasti:
-                self.settle(tensor, home)
+                self.resolve(tensor, home)
 
     def _rehome(self, tensor: torch.Tensor, home: torch.device) -> None:
         storage = storage_of(tensor)
         record = storage._sd
         storage._sd = None
-        self._books.adopt(tensor, home, record.made)
+        self._tracker.adopt(tensor, home, record.made)
         storage._sd.shadow = record.shadow
         storage._sd.loose = True
 
-    def settle(self, tensor: torch.Tensor, home: torch.device) -> None:
+    def resolve(self, tensor: torch.Tensor, home: torch.device) -> None:
         """Make a helper a virtual tensor on `home`."""
         storage = storage_of(tensor)
         mark = storage._sd
         value = getattr(storage, "_helper_value", None)
         storage._sd = None
-        self._books.adopt(tensor, home, mark.made)
+        self._tracker.adopt(tensor, home, mark.made)
         storage._sd.shadow = value
 
 

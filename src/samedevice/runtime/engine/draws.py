@@ -47,16 +47,16 @@ def engine_for(call: Call, state: MachineState) -> Any:
 def offset_used(call: Call, device: DeviceProperties) -> int:
     """By how much one call moves the offset; 0 where it draws nothing."""
     op = call.op
-    told = _defaults(op) | dict(zip(op.argument_names, call.args, strict=False)) | call.kwargs
+    arguments = _defaults(op) | dict(zip(op.argument_names, call.args, strict=False)) | call.kwargs
     if "attention" in op.short:
-        return _of_attention(told) if told.get("dropout_p") and "backward" not in op.short else 0
+        return _of_attention(arguments) if arguments.get("dropout_p") and "backward" not in op.short else 0
     if (
-        told.get("train") is False
-        or told.get("training") is False
-        or (op.short == "native_dropout" and told.get("p") == 1)
+        arguments.get("train") is False
+        or arguments.get("training") is False
+        or (op.short == "native_dropout" and arguments.get("p") == 1)
     ):
         return 0
-    elements = _elements(call, told)
+    elements = _elements(call, arguments)
     if elements == 0:
         return 0
     if (per_thread := _PER_THREAD.get(op.name.removeprefix("aten."), _PER_THREAD.get(op.short))) is not None:
@@ -65,7 +65,7 @@ def offset_used(call: Call, device: DeviceProperties) -> int:
         device.multi_processor_count * (device.max_threads_per_multi_processor // _BLOCK),
         -(-elements // _BLOCK),
     )
-    return ((elements - 1) // (_BLOCK * grid * _drawn_at_once(call, told)) + 1) * _ENGINE_CALL
+    return ((elements - 1) // (_BLOCK * grid * _drawn_at_once(call, arguments)) + 1) * _ENGINE_CALL
 
 
 def draws_nothing(
@@ -74,11 +74,11 @@ def draws_nothing(
     """Whether a random operator fills no element: then no generator is asked. Source:
     DistributionTemplates.h.
     """
-    told = dict(zip(op.argument_names, args, strict=False)) | kwargs
-    if "n" in told:  # randperm
-        return bool(told["n"] == 0)
-    if "size" in told:
-        return 0 in told["size"]
+    arguments = dict(zip(op.argument_names, args, strict=False)) | kwargs
+    if "n" in arguments:  # randperm
+        return bool(arguments["n"] == 0)
+    if "size" in arguments:
+        return 0 in arguments["size"]
     return bool(tensors) and tensors[0].numel() == 0
 
 
@@ -90,36 +90,39 @@ def _defaults(op: Operator) -> dict[str, Any]:
     }
 
 
-def _of_attention(told: dict[str, Any]) -> int:
-    batch, heads, queries = told["query"].shape[:3]
-    if "max_q" in told or "return_debug_mask" in told:  # flash attention
+def _of_attention(arguments: dict[str, Any]) -> int:
+    batch, heads, queries = arguments["query"].shape[:3]
+    if "max_q" in arguments or "return_debug_mask" in arguments:  # flash attention
         return _rounded(batch * heads * 32)
-    return _rounded(batch * heads * queries * told["key"].shape[-2])
+    return _rounded(batch * heads * queries * arguments["key"].shape[-2])
 
 
-def _elements(call: Call, told: dict[str, Any]) -> int:
+def _elements(call: Call, arguments: dict[str, Any]) -> int:
     if call.tensors:
         return max(tensor.numel() for tensor in call.tensors)
-    if "n" in told:  # randperm
-        return int(told["n"])
-    size = told.get("size")
+    if "n" in arguments:  # randperm
+        return int(arguments["n"])
+    size = arguments.get("size")
     return math.prod(size) if size is not None else 1
 
 
-def _drawn_at_once(call: Call, told: dict[str, Any]) -> int:
+def _drawn_at_once(call: Call, arguments: dict[str, Any]) -> int:
     """Elements that a thread gets of one call of the engine."""
-    if "high" in told or "to" in told or "from" in told or call.op.short == "random_":
-        low, high = told.get("low", told.get("from", 0)) or 0, told.get("high", told.get("to"))
-        wide = high - low >= _WIDE_RANGE if high is not None else _dtype(call, told).itemsize == 8
+    if "high" in arguments or "to" in arguments or "from" in arguments or call.op.short == "random_":
+        low, high = (
+            arguments.get("low", arguments.get("from", 0)) or 0,
+            arguments.get("high", arguments.get("to")),
+        )
+        wide = high - low >= _WIDE_RANGE if high is not None else _dtype(call, arguments).itemsize == 8
         return 2 if wide else 4
-    return 2 if _dtype(call, told).itemsize == 8 else 4
+    return 2 if _dtype(call, arguments).itemsize == 8 else 4
 
 
-def _dtype(call: Call, told: dict[str, Any]) -> torch.dtype:
-    dtype = told.get("dtype")
+def _dtype(call: Call, arguments: dict[str, Any]) -> torch.dtype:
+    dtype = arguments.get("dtype")
     if isinstance(dtype, torch.dtype):
         return dtype
-    if dtype is not None:  # a default is told as a number, and the only one is `long`
+    if dtype is not None:  # a default is given as a number, and the only one is `long`
         return torch.int64
     first = next(tensors_in(call.tensors), None)
     return torch.get_default_dtype() if first is None else first.dtype

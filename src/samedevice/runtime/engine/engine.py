@@ -29,10 +29,10 @@ from samedevice.runtime.engine.draws import engine_for
 from samedevice.runtime.engine.higher_order import kernel_on_cuda
 from samedevice.runtime.engine.interceptors import Collective, Interceptor, Order
 from samedevice.runtime.engine.masks import masks_to_indices
+from samedevice.runtime.engine.mismatches import Mismatches
 from samedevice.runtime.engine.packing import Packing
 from samedevice.runtime.engine.refusals import QUANTIZES, nested, refuse_quantized
 from samedevice.runtime.engine.scalar_lists import WITH_LIST, scalars_in
-from samedevice.runtime.engine.settling import Settling
 from samedevice.runtime.engine.sparse import Sparse
 from samedevice.runtime.engine.transfers import HOST_LIMIT, Transfers
 from samedevice.runtime.engine.wording import in_own_words
@@ -64,8 +64,8 @@ from samedevice.runtime.state import (
     this_thread,
 )
 from samedevice.runtime.tracking import (
-    Books,
     Recorder,
+    Tracker,
     abstract,
     device_seen,
     name_devices,
@@ -105,16 +105,16 @@ class Engine:
         self.operators = 0
         self.left = False
         """True after the machine was left; a thread may outlive it."""
-        self.books = Books(state, recorder, value_limit)
-        self.composites = Composites(self.books)
-        self.transfers = Transfers(self.books, self.composites)
-        self.settling = Settling(self.books, self.transfers, self.composites)
+        self.tracker = Tracker(state, recorder, value_limit)
+        self.composites = Composites(self.tracker)
+        self.transfers = Transfers(self.tracker, self.composites)
+        self.mismatches = Mismatches(self.tracker, self.transfers, self.composites)
         self.collectives: Collective | None = None
         """Runs what reaches other processes; without it, torch does."""
         self._interceptors: tuple[tuple[Order, Interceptor], ...] = ()
-        self._calculation = Calculation(self.books)
-        self._writing = Writing(self.books, self._calculation)
-        self._sparse = Sparse(self.books, self._calculation, self.settling)
+        self._calculation = Calculation(self.tracker)
+        self._writing = Writing(self.tracker, self._calculation)
+        self._sparse = Sparse(self.tracker, self._calculation, self.mismatches)
         self._geometries: dict[Any, Geometry] = {}
         alone()  # learnt before any script's backward runs
         self._special: dict[Any, Callable[[Operator, Any, dict[str, Any]], Any]] = {
@@ -124,7 +124,7 @@ class Engine:
             aten.is_pinned.default: lambda op, args, kwargs: self.transfers.is_pinned(args[0]),
             aten._pin_memory.default: lambda op, args, kwargs: self.transfers.pin(args[0]),
             aten.record_stream.default: lambda op, args, kwargs: None,
-            aten._pack_padded_sequence.default: Packing(self.books, self.transfers).pack,
+            aten._pack_padded_sequence.default: Packing(self.tracker, self.transfers).pack,
             aten.add.Tensor: self._sum,
             **dict.fromkeys(WITH_LIST, self._with_scalar_list),
             **dict.fromkeys(MAKES_OF_PARTS, self._sparse.make),
@@ -230,7 +230,7 @@ class Engine:
         on_host = home.type == "cpu" and not virtual and not mixed
         if on_host and (target is None or target.type == "cpu"):
             if generator is not None:
-                self.settling.check_generator(Call(op, args, kwargs, tensors, records), generator, CPU)
+                self.mismatches.check_generator(Call(op, args, kwargs, tensors, records), generator, CPU)
             return self._on_assumed(op, args, kwargs, tensors) if assumed else self._on_host(op, args, kwargs)
         call = Call(op, args, kwargs, tensors, records)
         call.generator = generator
@@ -253,14 +253,14 @@ class Engine:
             home.type == "meta"
             and target == CPU
             and op.form is Form.FRESH
-            and _small(call, self.books.value_limit)
+            and _small(call, self.tracker.value_limit)
         ):
             return self._on_host(
                 op, args, kwargs
             )  # as small copies to the host: scripts hand them to code that is not torch
         call.home, call.target = home, target or home
         if generator is not None:
-            self.settling.check_generator(call, generator, call.target)
+            self.mismatches.check_generator(call, generator, call.target)
         return self.on_virtual(call)
 
     def _over_devices(self, call: Call, target: torch.device | None = None) -> Any:
@@ -269,7 +269,7 @@ class Engine:
             device_seen(tensor).type == "cuda" for tensor in call.tensors
         ):
             refuse(call)
-        call = self.settling.settle(call)
+        call = self.mismatches.resolve(call)
         if call.home.type == "cpu" and not any(
             record.__class__ is Memory and record.virtual for record in call.records
         ):
@@ -279,7 +279,7 @@ class Engine:
         else:
             call.target = target or call.home
             if call.generator is not None:
-                self.settling.check_generator(call, call.generator, call.target)
+                self.mismatches.check_generator(call, call.generator, call.target)
             result = self.on_virtual(call)
         for own, stand_in in call.away:
             if own.size() != stand_in.size():
@@ -298,7 +298,7 @@ class Engine:
     def _with_scalar_list(self, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if len(args) < len(op.argument_names) or not any(map(is_virtual, tensors_in([*args]))):
             return NotImplemented
-        return self.run(WITH_LIST[op.func], (*args[:-1], scalars_in(self.books, op, args)), {})
+        return self.run(WITH_LIST[op.func], (*args[:-1], scalars_in(self.tracker, op, args)), {})
 
     def _on_host(self, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """All tensors are real host memory."""
@@ -309,7 +309,7 @@ class Engine:
             return self._large_host(op, args, kwargs)
         result = op.func(*args, **kwargs)
         if op.form is not Form.INPLACE:
-            self.books.note_host(result, self.books.site())
+            self.tracker.note_host(result, self.tracker.site())
             if pinned:
                 for tensor in tensors_in(result):
                     storage_of(tensor)._sd.pinned = True
@@ -329,17 +329,17 @@ class Engine:
         return result
 
     def _large_host(self, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        site = self.books.site()
+        site = self.tracker.site()
         result = abstract(op, args, kwargs)
         for tensor in tensors_in(result):
-            self.books.adopt(tensor, CPU, site)
+            self.tracker.adopt(tensor, CPU, site)
         return result
 
     def _make(self, call: Call, target: torch.device | None, generator: Any) -> Any:
         """An operator without tensor arguments."""
         op, args, kwargs = call.op, call.args, call.kwargs
         if generator is not None and op.random:
-            self.settling.check_generator(call, generator, target or CPU)
+            self.mismatches.check_generator(call, generator, target or CPU)
         if target is None or target.type == "cpu":
             return self._on_host(op, args, kwargs)
         if (
@@ -386,21 +386,21 @@ class Engine:
         if not op.returns_tensors:
             return self._calculation.results(call, force=True)
         if op.name in INDEX_OPERATORS:
-            masks_to_indices(self.books, call)
-        known = _known(call, self.books.value_limit)
+            masks_to_indices(self.tracker, call)
+        known = _known(call, self.tracker.value_limit)
         if form is Form.INPLACE:
             return self._writing.in_place(call, known=known)
         if form is Form.MIXED:
             return self._writing.mixed(call, known=known)
         if known and call.target.type == "cuda" and not op.dynamic and self._grows(call):
             return self._fresh(call)
-        if known or op.dynamic_shape or (op.short in SHAPE_ONLY and _small(call, self.books.value_limit)):
+        if known or op.dynamic_shape or (op.short in SHAPE_ONLY and _small(call, self.tracker.value_limit)):
             result = self._calculation.results(call, force=not known)
             if result is not NotImplemented:
                 return result
-        if _asks_if_finite(call, self.books.value_limit):
+        if _asks_if_finite(call, self.tracker.value_limit):
             answer = plain.ones(call.tensors[0].size(), dtype=torch.bool)
-            return self.books.with_value(answer, call.target, self.books.site(), assumed=True)
+            return self.tracker.with_value(answer, call.target, self.tracker.site(), assumed=True)
         result = self._fresh(call)
         if op.short in _MAKES_BLANK and call.target.type == "cuda":
             for tensor in tensors_in(result):
@@ -417,7 +417,7 @@ class Engine:
             elements = 1
             for tensor in call.tensors:
                 elements *= tensor.numel() or 1
-            if elements * _WIDEST <= self.books.value_limit:
+            if elements * _WIDEST <= self.tracker.value_limit:
                 return False
         key = call.key()
         geometry = self._geometries.get(key)
@@ -431,13 +431,13 @@ class Engine:
             geometry = Geometry(result)
             if key is not None:
                 self._geometries[key] = geometry
-        return sum(geometry.nbytes) > self.books.value_limit
+        return sum(geometry.nbytes) > self.tracker.value_limit
 
     def _fresh(self, call: Call) -> Any:
         """New results whose values nobody knows; their geometry is remembered, so that equal layers cost
         little.
         """
-        site = self.books.site()
+        site = self.tracker.site()
         target = call.target
         key = call.key()
         geometry = self._geometries.get(key)
@@ -446,7 +446,7 @@ class Engine:
             if key is not None and not call.op.dynamic and has_geometry(result):
                 self._geometries[key] = Geometry(result)
             for tensor in tensors_in(result):
-                self.books.adopt(tensor, target, site)
+                self.tracker.adopt(tensor, target, site)
             return result
         made: list[Any] = []
         for part, nbytes in zip(geometry.parts, geometry.nbytes, strict=True):
@@ -456,9 +456,9 @@ class Engine:
             tensor = torch.empty_strided(part[0], part[1], dtype=part[2], device=META)
             record = Memory(target, virtual=True, made=site)
             if target.type == "cuda":
-                self.books.book(record, target.index, nbytes)
+                self.tracker.book(record, target.index, nbytes)
             else:
-                record.address = self.books.address(nbytes)
+                record.address = self.tracker.address(nbytes)
             storage_of(tensor)._sd = record
             made.append(tensor)
         return made[0] if geometry.single else tuple(made)
@@ -577,7 +577,7 @@ class VirtualDeviceMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # 
             this_thread.raw = False
         if op.uncounted:
             _count_writes(op, args)
-        if self.engine.settling.host_moved and op.form in (Form.FRESH, Form.VIEW):
+        if self.engine.mismatches.host_moved and op.form in (Form.FRESH, Form.VIEW):
             node = torch._C._current_autograd_node()
             if node is not None and leads_to_host(node):
                 return passing(result)

@@ -13,14 +13,14 @@ from typing import Any
 import torch
 
 from samedevice.runtime.state import Call, caller, memory_of, tensors_in
-from samedevice.runtime.tracking import Books, record_of, to_value
+from samedevice.runtime.tracking import Tracker, record_of, to_value
 
 _BYTES_ARE_DEPRECATED = (
     "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead."
 )
 
 
-def masks_to_indices(books: Books, call: Call) -> None:
+def masks_to_indices(tracker: Tracker, call: Call) -> None:
     """Boolean masks decide the shape of `x[mask]`: put the indices that they stand for in their place."""
     indices = call.args[1]
     if not any(index is not None and index.dtype in (torch.bool, torch.uint8) for index in indices):
@@ -41,7 +41,7 @@ def masks_to_indices(books: Books, call: Call) -> None:
         record = memory_of(index)
         assumed = record is not None and record.uncomputed
         expanded.extend(
-            books.with_value(position, call.home, None, assumed=assumed) for position in positions
+            tracker.with_value(position, call.home, None, assumed=assumed) for position in positions
         )
     call.args = (call.args[0], expanded, *call.args[2:])
     call.tensors = [tensor for value in call.args for tensor in tensors_in(value)]

@@ -13,7 +13,7 @@ import torch
 from samedevice.events import EventKind
 from samedevice.runtime.engine.transfers import Transfers
 from samedevice.runtime.state import CPU, Operator, caller, memory_of, this_thread, value_of
-from samedevice.runtime.tracking import Books, device_seen, to_meta, to_value
+from samedevice.runtime.tracking import Tracker, device_seen, to_meta, to_value
 
 Tensor = torch.Tensor
 
@@ -21,8 +21,8 @@ Tensor = torch.Tensor
 class Packing:
     """Packs the sequences of one machine."""
 
-    def __init__(self, books: Books, transfers: Transfers) -> None:
-        self._books = books
+    def __init__(self, tracker: Tracker, transfers: Transfers) -> None:
+        self._tracker = tracker
         self._transfers = transfers
 
     def pack(self, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -37,7 +37,7 @@ class Packing:
                 "Long tensor"
             )
             named = [("input", sequences, False), ("lengths", lengths, False)]
-            self._books.recorder.refused(EventKind.MISMATCH, op.name, text, named, devices, caller())
+            self._tracker.recorder.refused(EventKind.MISMATCH, op.name, text, named, devices, caller())
             lengths = self._transfers.transfer(lengths, CPU, {}, None)
         record = memory_of(sequences)
         if record is None or not record.virtual:
@@ -45,12 +45,12 @@ class Packing:
         this_thread.device = record.device
         known = value_of(sequences, record)
         data, sizes = op.func(to_meta(sequences) if known is None else known, to_value(lengths), *rest)
-        site = self._books.site()
+        site = self._tracker.site()
         if known is None:
-            data = self._books.adopt(data, record.device, site)
+            data = self._tracker.adopt(data, record.device, site)
         else:
-            data = self._books.with_value(data, record.device, site, assumed=record.assumed)
-        self._books.note_host(sizes, site)
+            data = self._tracker.with_value(data, record.device, site, assumed=record.assumed)
+        self._tracker.note_host(sizes, site)
         own, source = memory_of(sizes), memory_of(lengths)
         if own is not None and source is not None and source.uncomputed:
             own.assumed = True

@@ -11,7 +11,7 @@ import torch
 
 from samedevice.events import EventKind
 from samedevice.runtime.state import CPU, Operator, caller
-from samedevice.runtime.tracking import Books, device_seen, to_value
+from samedevice.runtime.tracking import Tracker, device_seen, to_value
 
 _aten = torch.ops.aten
 WITH_LIST: dict[Any, Any] = {
@@ -23,12 +23,12 @@ WITH_LIST: dict[Any, Any] = {
 """The overload that each of them calls with the numbers."""
 
 
-def scalars_in(books: Books, op: Operator, args: tuple[Any, ...]) -> list[Any]:
+def scalars_in(tracker: Tracker, op: Operator, args: tuple[Any, ...]) -> list[Any]:
     """The numbers in the last argument, checked as C++ checks them."""
     first, *_, scalars = args
     where = device_seen(scalars)
     if where != CPU:
-        books.recorder.refused(
+        tracker.recorder.refused(
             EventKind.MISMATCH,
             str(op.func),
             f"Expected scalars to be on CPU, got {where} instead.",

@@ -12,7 +12,7 @@ import torch
 
 from samedevice.errors import UnsupportedFeatureError
 from samedevice.runtime.engine.calculation import Calculation
-from samedevice.runtime.engine.settling import Settling
+from samedevice.runtime.engine.mismatches import Mismatches
 from samedevice.runtime.state import (
     CPU,
     MAKES_OF_PARTS,
@@ -26,7 +26,7 @@ from samedevice.runtime.state import (
     of_parts,
     tensors_in,
 )
-from samedevice.runtime.tracking import Books, forget, record_of, to_value
+from samedevice.runtime.tracking import Tracker, forget, record_of, to_value
 
 _set_data: Any = torch._C.TensorBase.data.__set__  # type: ignore[attr-defined]  # a C setter
 
@@ -34,10 +34,10 @@ _set_data: Any = torch._C.TensorBase.data.__set__  # type: ignore[attr-defined] 
 class Sparse:
     """Runs operators that take or make sparse tensors."""
 
-    def __init__(self, books: Books, calculation: Calculation, settling: Settling) -> None:
-        self._books = books
+    def __init__(self, tracker: Tracker, calculation: Calculation, mismatches: Mismatches) -> None:
+        self._tracker = tracker
         self._calculation = calculation
-        self._settling = settling
+        self._mismatches = mismatches
 
     def make(self, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A sparse tensor over the very parts that were given."""
@@ -50,7 +50,7 @@ class Sparse:
             len({str(record.device) for record in records if record.__class__ is Memory}) > 1
             or None in records
         ):
-            call = self._settling.settle(call)
+            call = self._mismatches.resolve(call)
         if op.func is MAKES_OF_PARTS[-1]:  # the size follows from the indices
             host = op.func(*[to_value(value) for value in call.args], **{**call.kwargs, "device": CPU})
             return of_parts(call.args, host)
@@ -63,7 +63,7 @@ class Sparse:
             return op.func(*call.args, **call.kwargs)
         if mixed:
             target = call.target
-            call = self._settling.settle(call)
+            call = self._mismatches.resolve(call)
             call.target = target if target.type == "cuda" else call.home
         if op.form is Form.INPLACE:
             return self._in_place(call)
@@ -97,6 +97,6 @@ class Sparse:
             if isinstance(tensor, torch.Tensor) and tensor.layout is not torch.strided:
                 assumed = any(record.__class__ is Memory and record.uncomputed for record in call.records)
                 _set_data(
-                    tensor, self._books.with_value(value, call.home, self._books.site(), assumed=assumed)
+                    tensor, self._tracker.with_value(value, call.home, self._tracker.site(), assumed=assumed)
                 )
         return args[op.returned[0]] if op.returned else None

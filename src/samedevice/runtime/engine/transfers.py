@@ -27,7 +27,7 @@ from samedevice.runtime.state import (
     this_thread,
     value_of,
 )
-from samedevice.runtime.tracking import Books, to_meta, to_value
+from samedevice.runtime.tracking import Tracker, to_meta, to_value
 
 HOST_LIMIT = 1 << 30
 """Bytes from which a new host tensor is kept without values, so that a large model fits beside a person's
@@ -38,8 +38,8 @@ browser.
 class Transfers:
     """Moves tensors of one machine."""
 
-    def __init__(self, books: Books, composites: Composites) -> None:
-        self._books = books
+    def __init__(self, tracker: Tracker, composites: Composites) -> None:
+        self._tracker = tracker
         self._composites = composites
         self.ghosts: list[tuple[int, int]] = []
         """Address ranges of mapped ghost checkpoints, whose bytes mean nothing."""
@@ -53,7 +53,7 @@ class Transfers:
         device = kwargs.get("device")
         record = memory_of(source)
         home = record.device if record is not None else (META if raw_is_meta(source) else CPU)
-        target = home if device is None else self._books.state.device(device)
+        target = home if device is None else self._tracker.state.device(device)
         options = {
             name: value
             for name, value in kwargs.items()
@@ -65,7 +65,7 @@ class Transfers:
             target = home  # the carrier's options, copied by C++ code: a change of type
         elif "cpu" in (home.type, target.type) and not kwargs.get("non_blocking"):
             wait_for_copy(home, target)
-        moved = self.transfer(source, target, options, self._books.site())
+        moved = self.transfer(source, target, options, self._tracker.site())
         if (
             target.type == "cpu"
             and home.type == "cuda"
@@ -100,21 +100,21 @@ class Transfers:
         if not (record is not None and record.virtual):
             return self._from_host(source, target, options, made_at, moved, site)
         dtype = options.get("dtype") or source.dtype
-        small = source.numel() * dtype.itemsize <= self._books.value_limit
+        small = source.numel() * dtype.itemsize <= self._tracker.value_limit
         value = value_of(source, record) if small or not record.blank else None
         if value is None and target.type == "cpu" and small:
             # Small host tensors are always real: scripts hand them to code that is not torch.
             result: torch.Tensor = func(assumed_values(source), **options)
-            storage_of(result)._sd = self._books.host_record(made_at, moved, assumed=True)
+            storage_of(result)._sd = self._tracker.host_record(made_at, moved, assumed=True)
             return result
         if value is None:
             result = func(source, **options)
-            return self._books.adopt(result, target, made_at or site, moved=moved)
+            return self._tracker.adopt(result, target, made_at or site, moved=moved)
         result = func(value, **options)
         if target.type == "cpu" and home.type != "cpu":
-            storage_of(result)._sd = self._books.host_record(made_at, moved, assumed=record.assumed)
+            storage_of(result)._sd = self._tracker.host_record(made_at, moved, assumed=record.assumed)
             return result
-        return self._books.with_value(result, target, made_at or site, moved=moved, assumed=record.assumed)
+        return self._tracker.with_value(result, target, made_at or site, moved=moved, assumed=record.assumed)
 
     def _parts(
         self, source: torch.Tensor, target: torch.device, options: dict[str, Any], site: Site | None
@@ -133,7 +133,7 @@ class Transfers:
         value: torch.Tensor = func(to_value(source), **options)
         if target.type == "cpu":
             return value
-        return self._books.with_value(
+        return self._tracker.with_value(
             value, target, site, moved=site, assumed=record is not None and record.uncomputed
         )
 
@@ -150,15 +150,15 @@ class Transfers:
         dtype = options.get("dtype") or source.dtype
         nbytes = source.numel() * dtype.itemsize
         ghost = self.is_ghost(source)
-        if target.type == "cpu" and nbytes <= (self._books.value_limit if ghost else HOST_LIMIT):
+        if target.type == "cpu" and nbytes <= (self._tracker.value_limit if ghost else HOST_LIMIT):
             result: torch.Tensor = func(source, **options)
-            storage_of(result)._sd = self._books.host_record(made_at or site, moved, assumed=ghost)
+            storage_of(result)._sd = self._tracker.host_record(made_at or site, moved, assumed=ghost)
             return result
-        if target.type == "cpu" or nbytes > self._books.value_limit or ghost:
+        if target.type == "cpu" or nbytes > self._tracker.value_limit or ghost:
             result = func(to_meta(source), **options)
-            return self._books.adopt(result, target, made_at or site, moved=moved)
+            return self._tracker.adopt(result, target, made_at or site, moved=moved)
         record = memory_of(source)
-        return self._books.with_value(
+        return self._tracker.with_value(
             func(source, **options),
             target,
             made_at or site,
@@ -175,11 +175,11 @@ class Transfers:
             return result
         mark = storage_of(source)._sd
         if mark.__class__ is Helper:
-            self._composites.settle(source, target)
+            self._composites.resolve(source, target)
             return self.transfer(source, target, options, site)
-        self._books.recorder.meta_copy(source, target, caller())
+        self._tracker.recorder.meta_copy(source, target, caller())
         result = func(source, **options)
-        return self._books.adopt(result, target, site, moved=site)
+        return self._tracker.adopt(result, target, site, moved=site)
 
     def is_ghost(self, tensor: torch.Tensor) -> bool:
         """Whether a host tensor lies in a mapped ghost checkpoint, or was assumed when it was copied out of
@@ -198,7 +198,7 @@ class Transfers:
         record = memory_of(tensor)
         if record is not None and (record.pinned or record.virtual):
             return record.pinned
-        registered = self._books.state.registered
+        registered = self._tracker.state.registered
         return bool(registered) and any(
             start <= raw_data_ptr(tensor) < start + size for start, size in registered.items()
         )
@@ -212,7 +212,7 @@ class Transfers:
             record.pinned = True
             return tensor
         pinned = tensor.clone()
-        own = self._books.host_record(
+        own = self._tracker.host_record(
             None if record is None else record.made, None if record is None else record.moved, assumed=False
         )
         own.assumed = record is not None and record.assumed

@@ -9,7 +9,15 @@ import torch.utils.deterministic
 
 from samedevice.runtime.engine.calculation import Calculation
 from samedevice.runtime.state import META, Call, Memory, Operator, memory_of, plain, storage_of, tensors_in
-from samedevice.runtime.tracking import Books, abstract, blank, forget, give_shadow, replace_tensors, to_meta
+from samedevice.runtime.tracking import (
+    Tracker,
+    abstract,
+    blank,
+    forget,
+    give_shadow,
+    replace_tensors,
+    to_meta,
+)
 
 Tensor = torch.Tensor
 
@@ -17,8 +25,8 @@ Tensor = torch.Tensor
 class Writing:
     """In-place operators, `out=` variants and kernels that keep running statistics."""
 
-    def __init__(self, books: Books, calculation: Calculation) -> None:
-        self._books = books
+    def __init__(self, tracker: Tracker, calculation: Calculation) -> None:
+        self._tracker = tracker
         self._calculation = calculation
         self._checked: set[Any] = set()
         """Calls whose shapes are known to fit."""
@@ -30,7 +38,7 @@ class Writing:
             return self._change_geometry(op, args, call.kwargs)
         written = _written(op, args)
         if not known and op.overwrites and len(written) == 1:
-            known = _revives(written[0], call, self._books.value_limit)
+            known = _revives(written[0], call, self._tracker.value_limit)
         if known:
             for tensor in written:
                 give_shadow(tensor)
@@ -61,9 +69,9 @@ class Writing:
         result = abstract(op, args, kwargs)
         for tensor in written:
             forget(tensor)
-        site = self._books.site()
+        site = self._tracker.site()
         for tensor in tensors_in(result):
-            self._books.adopt(tensor, call.target, site)
+            self._tracker.adopt(tensor, call.target, site)
         return result
 
     def _change_geometry(self, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -74,8 +82,8 @@ class Writing:
         storage = storage_of(args[0])
         record = storage._sd
         if storage is before and storage.nbytes() != size and record.__class__ is Memory:
-            self._books.rebook(record, storage, size)
-            if record.shadow is not None and storage.nbytes() <= self._books.value_limit:
+            self._tracker.rebook(record, storage, size)
+            if record.shadow is not None and storage.nbytes() <= self._tracker.value_limit:
                 record.shadow.resize_(storage.nbytes())
                 if op.short.startswith("resize") and torch.are_deterministic_algorithms_enabled():
                     _fill_new_part(record.shadow, size, args[0].dtype)
@@ -93,7 +101,7 @@ class Writing:
             for t in tensors_in(value)
         ]
         if all(_has_values(tensor) for tensor in inputs) and all(
-            _has_values(tensor) or _whole(tensor, self._books.value_limit) for tensor in written
+            _has_values(tensor) or _whole(tensor, self._tracker.value_limit) for tensor in written
         ):
             for tensor in written:
                 give_shadow(tensor)
@@ -120,7 +128,7 @@ class Writing:
             if tensor is stand_in:
                 record = memory_of(tensor)
                 if record is not None and storage_of(tensor).nbytes() != size:
-                    self._books.rebook(record, storage_of(tensor), size)
+                    self._tracker.rebook(record, storage_of(tensor), size)
             elif tensor.size() != stand_in.size():  # host memory
                 tensor.resize_(stand_in.size())
             own[id(stand_in)] = tensor
@@ -136,10 +144,10 @@ class Writing:
         nbytes = value.untyped_storage().nbytes()
         if nbytes != size:
             storage.resize_(nbytes)
-            self._books.rebook(record, storage, size)
+            self._tracker.rebook(record, storage, size)
         if value.size() != tensor.size() or value.stride() != tensor.stride():
             tensor.set_(storage, value.storage_offset(), value.size(), value.stride())
-        if nbytes > self._books.value_limit:
+        if nbytes > self._tracker.value_limit:
             record.shadow = None
 
 

@@ -38,7 +38,7 @@ def _run(original: Callable[..., Any], machine_engine: Engine) -> Callable[..., 
 
 
 def _judge(name: str, named: Sequence[tuple[str, torch.Tensor]], machine_engine: Engine) -> None:
-    state, recorder = machine_engine.state, machine_engine.books.recorder
+    state, recorder = machine_engine.state, machine_engine.tracker.recorder
     current = state.cuda(None)
     operands = [(argument, tensor, False) for argument, tensor in named]
     devices = [seen_device(tensor) for _, tensor in named]

@@ -27,7 +27,7 @@ from samedevice.runtime.engine import HOST_LIMIT
 from samedevice.runtime.patching import Constant, Patch, Patches
 from samedevice.runtime.state import CPU, current_machine, is_virtual, plain, raw_is_meta
 from samedevice.runtime.tensors import host_copy, move, seen_device
-from samedevice.runtime.tracking import Books, warn_of_unknown
+from samedevice.runtime.tracking import Tracker, warn_of_unknown
 
 _TORCH = str(Path(torch.__file__).parent) + "/"
 _DEVICES_FILE = "samedevice_devices.json"
@@ -180,7 +180,7 @@ def _of_compiled(change: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _saving(save: Callable[..., Any]) -> Callable[..., Any]:
-    books = current_machine().part(Books)
+    tracker = current_machine().part(Tracker)
 
     @functools.wraps(save)
     def write(module: Any, *args: Any, **options: Any) -> Any:
@@ -208,7 +208,7 @@ def _saving(save: Callable[..., Any]) -> Callable[..., Any]:
                 host = plain.zeros(tensor.size(), dtype=tensor.dtype)
             _put(owner, path, tensor, host)
         if unknown:
-            warn_of_unknown(books, unknown, total, "the file that torch.jit.save wrote")
+            warn_of_unknown(tracker, unknown, total, "the file that torch.jit.save wrote")
         extra = {**(options.pop("_extra_files", None) or {}), _DEVICES_FILE: json.dumps(devices)}
         return save(twin, *args, _extra_files=extra, **options)
 

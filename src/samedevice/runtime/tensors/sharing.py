@@ -25,7 +25,7 @@ from samedevice.runtime.state import (
     memory_of,
     storage_of,
 )
-from samedevice.runtime.tracking import Books
+from samedevice.runtime.tracking import Tracker
 
 _Storage: Any = torch._C.StorageBase
 _reduce: Any = reductions.reduce_tensor
@@ -66,14 +66,14 @@ def _rebuild(
         raise UnsupportedFeatureError(
             f"This process got a tensor on {device} of a virtual machine, and is on none. Send tensor.cpu()."
         )
-    books = current_machine().part(Books)
+    tracker = current_machine().part(Tracker)
     size, stride, offset, dtype = geometry
     with as_torch():
         whole = carrier((nbytes,), (1,), torch.uint8)
         record = Memory(
-            books.state.device(device), virtual=True, made=books.site()
+            tracker.state.device(device), virtual=True, made=tracker.site()
         )  # booked where it was allocated
-        record.address = books.address(nbytes)
+        record.address = tracker.address(nbytes)
         record.shadow, record.assumed = shared, assumed
         storage_of(whole)._sd = record
         made = torch.empty(0, dtype=dtype, device="meta").set_(storage_of(whole), offset, size, stride)

@@ -33,7 +33,7 @@ from samedevice.runtime.state import (
     this_thread,
 )
 from samedevice.runtime.tensors.tensor import seen_device
-from samedevice.runtime.tracking import Books
+from samedevice.runtime.tracking import Tracker
 
 Storage: Any = torch.UntypedStorage
 _Base: Any = torch._C.StorageBase  # torch's stub lacks most of its methods
@@ -88,7 +88,7 @@ def zeros(size: int) -> torch.UntypedStorage:
 
 
 def virtual_storage(
-    books: Books,
+    tracker: Tracker,
     size: int,
     device: torch.device,
     made: Site | None,
@@ -99,7 +99,7 @@ def virtual_storage(
         tensor = carrier((size,), (1,), torch.uint8)
         storage: torch.UntypedStorage = storage_of(tensor)
         storage._sd = None  # type: ignore[attr-defined]
-        books.adopt(tensor, device, made, moved=moved)
+        tracker.adopt(tensor, device, made, moved=moved)
     return storage
 
 
@@ -118,20 +118,20 @@ def fill_from(target: torch.UntypedStorage, source: torch.UntypedStorage) -> Non
     _Base.copy_(record.shadow, known)  # into the bytes that are there: slices share them
 
 
-def to_device(books: Books, storage: torch.UntypedStorage, device: torch.device) -> torch.UntypedStorage:
+def to_device(tracker: Tracker, storage: torch.UntypedStorage, device: torch.device) -> torch.UntypedStorage:
     """A copy of a storage on another device of the machine."""
-    site = books.site()
+    site = tracker.site()
     origin = storage._sd  # type: ignore[attr-defined]
     origin = origin if origin.__class__ is Memory else None
     made = origin.made if origin is not None and origin.made is not None else site
     moved = site if storage.device != device else (origin.moved if origin is not None else None)
     if device.type != "cpu":
-        copied = virtual_storage(books, storage.nbytes(), device, made, moved)
+        copied = virtual_storage(tracker, storage.nbytes(), device, made, moved)
         fill_from(copied, storage)
         return copied
     known = known_bytes(storage)
     if known is None and storage.nbytes() > VALUE_LIMIT:
-        return virtual_storage(books, storage.nbytes(), CPU, made, moved)
+        return virtual_storage(tracker, storage.nbytes(), CPU, made, moved)
     if known is None:
         real = zeros(storage.nbytes())
     else:
@@ -147,7 +147,7 @@ class _Storages:
     """What `torch.UntypedStorage` answers on one machine."""
 
     def __init__(self, machine_engine: Engine) -> None:
-        self._books = machine_engine.books
+        self._tracker = machine_engine.tracker
         self._ghosts = machine_engine.transfers.ghosts
 
     def new(self, cls: type[torch.UntypedStorage], *args: Any, **kwargs: Any) -> Any:
@@ -159,7 +159,7 @@ class _Storages:
             return _Base.__new__(cls, *args, **{**kwargs, "device": place})
         options = {name: value for name, value in kwargs.items() if name != "device"}
         host = _Base.__new__(cls, *args, **options)
-        made = virtual_storage(self._books, host.nbytes(), place, self._books.site())
+        made = virtual_storage(self._tracker, host.nbytes(), place, self._tracker.site())
         if args and not isinstance(args[0], int):
             fill_from(made, host)
         else:
@@ -186,7 +186,7 @@ class _Storages:
             return storage
         # A record of its own for the new block: the old one's death is the free, after the allocation as in
         # CUDA.
-        twin = virtual_storage(self._books, size, record.device, record.made, record.moved)
+        twin = virtual_storage(self._tracker, size, record.device, record.made, record.moved)
         fresh = memory_of_storage(twin)
         assert fresh is not None, "the twin is virtual"
         _Base.resize_(storage, size)
@@ -231,7 +231,7 @@ class _Storages:
             return moved
         if storage.device == place:
             return storage
-        moved = to_device(self._books, storage, place)
+        moved = to_device(self._tracker, storage, place)
         if place.type == "cpu" and non_blocking:
             moved._sd.pinned = True  # type: ignore[attr-defined]
         return moved
@@ -249,7 +249,7 @@ class _Storages:
         if record is None:
             copied: torch.UntypedStorage = _original["clone"](storage)
             return copied
-        copied = virtual_storage(self._books, storage.nbytes(), record.device, self._books.site())
+        copied = virtual_storage(self._tracker, storage.nbytes(), record.device, self._tracker.site())
         fill_from(copied, storage)
         return copied
 

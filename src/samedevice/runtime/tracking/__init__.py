@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from samedevice.runtime.tracking.books import Books, warn_of_unknown
 from samedevice.runtime.tracking.recorder import OnMismatch, Recorder
 from samedevice.runtime.tracking.sync_batch_norm import ONLY_ON_CUDA
 from samedevice.runtime.tracking.traces import name_devices
+from samedevice.runtime.tracking.tracker import Tracker, warn_of_unknown
 from samedevice.runtime.tracking.values import (
     abstract,
     as_dtype,
@@ -23,9 +23,9 @@ from samedevice.runtime.tracking.values import (
 
 __all__ = [
     "ONLY_ON_CUDA",
-    "Books",
     "OnMismatch",
     "Recorder",
+    "Tracker",
     "abstract",
     "as_dtype",
     "blank",

@@ -27,8 +27,8 @@ from samedevice.runtime.tracking.recorder import Recorder
 _ADDRESS_OF_FIRST = 1 << 44
 
 
-class Books:
-    """The records of one machine."""
+class Tracker:
+    """Keeps track of the tensors of one machine: whose memory they are, and what they hold."""
 
     def __init__(self, state: MachineState, recorder: Recorder, value_limit: int) -> None:
         self.state = state
@@ -142,9 +142,9 @@ class Books:
         return record
 
 
-def warn_of_unknown(books: Books, count: int, total: int, what: str) -> None:
+def warn_of_unknown(tracker: Tracker, count: int, total: int, what: str) -> None:
     """Say that a file lacks values, at the line that writes it."""
-    place = resolve(books.site())
+    place = resolve(tracker.site())
     text = (
         f"samedevice: {what} holds zeros in place of {count} of its {total} tensors: a virtual machine does "
         "not know the values "

@@ -27,7 +27,7 @@ from samedevice.runtime.state import (
     raw_is_meta,
     tensors_in,
 )
-from samedevice.runtime.tracking import Books, device_seen, record_of, replace_tensors
+from samedevice.runtime.tracking import Tracker, device_seen, record_of, replace_tensors
 
 Tensor = torch.Tensor
 
@@ -39,11 +39,11 @@ _MAJOR, _MINOR = torch.__version__.split(".")[:2]
 _TORCH_VERSION = (int(_MAJOR), int(_MINOR))
 
 
-class Settling:
+class Mismatches:
     """Brings the tensors of one operator together."""
 
-    def __init__(self, books: Books, transfers: Transfers, composites: Composites) -> None:
-        self._books = books
+    def __init__(self, tracker: Tracker, transfers: Transfers, composites: Composites) -> None:
+        self._tracker = tracker
         self._transfers = transfers
         self._composites = composites
         self.unlisted: dict[str, int] = {}
@@ -55,7 +55,7 @@ class Settling:
         self.gradient_back: Callable[[torch.Tensor], None] | None = None
         """Told of tensors that were moved for an operator and want their gradient back."""
 
-    def settle(self, call: Call) -> Call:
+    def resolve(self, call: Call) -> Call:
         """The same call with all its tensors on one device. Raises as CUDA does when the machine was asked
         to.
         """
@@ -68,9 +68,9 @@ class Settling:
         row = row_for(op.name)
         if any(device.type == "meta" for device in devices):
             if row.check is not Check.FREE:
-                self._books.recorder.unmaterialized(op, named, devices, home, frame)
+                self._tracker.recorder.unmaterialized(op, named, devices, home, frame)
             elif op.short == "copy_" and devices[0].type != "meta":
-                self._books.recorder.meta_copy(named[1][1], devices[0], frame)
+                self._tracker.recorder.meta_copy(named[1][1], devices[0], frame)
         elif any(device.type == "cuda" for device in devices):
             if row.by_default:
                 if op.name not in self.unlisted:
@@ -90,7 +90,7 @@ class Settling:
             refusal = judge_devices(row, arguments, _TORCH_VERSION)
             if refusal is not None:
                 kind = EventKind.UNCHECKED if refusal.silent else EventKind.MISMATCH
-                self._books.recorder.refused(kind, op.name, refusal.message, named, devices, frame)
+                self._tracker.recorder.refused(kind, op.name, refusal.message, named, devices, frame)
                 self._send_gradients_back(named)
         return self._gather(call, named, devices, home)
 
@@ -101,7 +101,7 @@ class Settling:
         own, op = generator_device(generator), call.op
         if own.type != target.type and not draws_nothing(op, call.args, call.kwargs, call.tensors):
             text = f"Expected a '{target.type}' device type for generator but found '{own.type}'"
-            self._books.recorder.generator(op, text, own, target, caller())
+            self._tracker.recorder.generator(op, text, own, target, caller())
 
     def _gather(self, call: Call, named: Named, devices: Sequence[torch.device], home: torch.device) -> Call:
         moved: dict[int, torch.Tensor] = {}
@@ -136,7 +136,7 @@ class Settling:
     def _bring(self, tensor: torch.Tensor, device: torch.device, home: torch.device) -> torch.Tensor:
         if device.type == "meta":
             made = carrier(tensor.size(), tensor.stride(), tensor.dtype)
-            return self._books.adopt(made, home, None)
+            return self._tracker.adopt(made, home, None)
         record = record_of(tensor)
         site = record.made if record.__class__ is Memory else None
         moved = self._transfers.transfer(tensor, home, {}, site)
