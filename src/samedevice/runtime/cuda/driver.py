@@ -31,7 +31,7 @@ INITIALIZATION_ERROR = (
 _BUILT_FOR = ((7, 5), (8, 0), (8, 6), (9, 0), (10, 0), (12, 0))
 
 
-class _Settings:
+class _Switches:
     """Switches that scripts set and read back; nothing else depends on them."""
 
     def __init__(self) -> None:
@@ -46,13 +46,13 @@ class _Settings:
         """What scripts prefer of CUDA's libraries; a CPU build knows only its own answers."""
 
 
-_settings_of: WeakKeyDictionary[MachineState, _Settings] = WeakKeyDictionary()
-_settings_lock = threading.Lock()
+_switches_of: WeakKeyDictionary[MachineState, _Switches] = WeakKeyDictionary()
+_switches_lock = threading.Lock()
 
 
-def _settings() -> _Settings:
-    with _settings_lock:
-        return _settings_of.setdefault(current_machine(), _Settings())
+def _switches() -> _Switches:
+    with _switches_lock:
+        return _switches_of.setdefault(current_machine(), _Switches())
 
 
 # -- devices
@@ -173,23 +173,23 @@ _SYNC_DEBUG = {"default": 0, "warn": 1, "error": 2}
 
 
 def _prefer(kind: str, library: Any) -> None:
-    _settings().libraries[kind] = library
+    _switches().libraries[kind] = library
 
 
 def _set_sync_debug(mode: int | str) -> None:
-    _settings().sync_debug = _SYNC_DEBUG[mode] if isinstance(mode, str) else mode
+    _switches().sync_debug = _SYNC_DEBUG[mode] if isinstance(mode, str) else mode
 
 
 def _set_benchmark_limit(limit: int) -> None:
-    _settings().cudnn_benchmark_limit = limit
+    _switches().cudnn_benchmark_limit = limit
 
 
 def _set_memory_metadata(text: str) -> None:
-    _settings().memory_metadata = text
+    _switches().memory_metadata = text
 
 
 def _set_caching(value: bool) -> None:
-    _settings().caching = value
+    _switches().caching = value
 
 
 def _nothing(*args: Any, **kwargs: Any) -> None:
@@ -237,25 +237,25 @@ EMULATED: Mapping[str, Callable[..., Any]] = {
     "_cuda_getMemoryFraction": _get_memory_fraction,
     "_cuda_getAllocatorBackend": lambda: "native",
     "_cuda_setMemoryMetadata": _set_memory_metadata,
-    "_cuda_getMemoryMetadata": lambda: _settings().memory_metadata,
+    "_cuda_getMemoryMetadata": lambda: _switches().memory_metadata,
     "_cuda_cudaCachingAllocator_enable": _set_caching,
-    "_cuda_cudaCachingAllocator_is_enabled": lambda: _settings().caching,
+    "_cuda_cudaCachingAllocator_is_enabled": lambda: _switches().caching,
     "_cuda_record_memory_history": _nothing,
     "_cuda_record_memory_history_legacy": _nothing,
     "_cuda_isHistoryEnabled": lambda: False,
     "_cuda_attach_out_of_memory_observer": _attach_memory_observer,
     "_cuda_set_sync_debug_mode": _set_sync_debug,
-    "_cuda_get_sync_debug_mode": lambda: _settings().sync_debug,
+    "_cuda_get_sync_debug_mode": lambda: _switches().sync_debug,
     "_cuda_set_cudnn_benchmark_limit": _set_benchmark_limit,
-    "_cuda_get_cudnn_benchmark_limit": lambda: _settings().cudnn_benchmark_limit,
+    "_cuda_get_cudnn_benchmark_limit": lambda: _switches().cudnn_benchmark_limit,
     "_cuda_get_conv_benchmark_empty_cache": lambda: False,
     "_cuda_clearCublasWorkspaces": _nothing,
     "_cuda_resetCublasWorkspaceSize": _nothing,
     "_cuda_resetCublasLtWorkspaceSize": _nothing,
     "_set_linalg_preferred_backend": lambda library: _prefer("linalg", library),
-    "_get_linalg_preferred_backend": lambda: _settings().libraries["linalg"],
+    "_get_linalg_preferred_backend": lambda: _switches().libraries["linalg"],
     "_set_blas_preferred_backend": lambda library: _prefer("blas", library),
-    "_get_blas_preferred_backend": lambda: _settings().libraries["blas"],
+    "_get_blas_preferred_backend": lambda: _switches().libraries["blas"],
     "_cuda_tunableop_is_enabled": lambda: False,
     "_cuda_tunableop_tuning_is_enabled": lambda: False,
     "_cuda_record_untuned_is_enabled": lambda: False,
