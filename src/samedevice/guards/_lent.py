@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 _ALIGNED = 64
 """Bytes at which allocators begin memory."""
-_PARTS = ("_indices", "_values", "crow_indices", "col_indices", "ccol_indices", "row_indices", "values")
 
 
 def is_plain(tensor: torch.Tensor) -> bool:
@@ -126,30 +125,15 @@ def memories(tensor: torch.Tensor) -> Iterator[int]:
     """Stands for each piece of memory of a tensor; raises RuntimeError where torch does not tell."""
     import torch
 
+    from samedevice.provenance.layouts import PARTS
+
     if tensor.layout == torch.strided:
         yield tensor.untyped_storage()._cdata
         return
-    parts = [
-        part() for name in _PARTS if callable(part := getattr(tensor, name, None)) and _has(tensor, name)
-    ]
-    if not parts:
+    if tensor.layout not in PARTS:
         raise RuntimeError(f"memory of {tensor.layout}")
-    for part in parts:
-        yield from memories(part)
-
-
-def _has(tensor: torch.Tensor, name: str) -> bool:
-    import torch
-
-    if tensor.layout == torch.sparse_coo:
-        return name in ("_indices", "_values")
-    if tensor.layout in (torch.sparse_csr, torch.sparse_bsr):
-        return name in ("crow_indices", "col_indices", "values")
-    return tensor.layout in (torch.sparse_csc, torch.sparse_bsc) and name in (
-        "ccol_indices",
-        "row_indices",
-        "values",
-    )
+    for name in PARTS[tensor.layout]:
+        yield from memories(getattr(tensor, name)())
 
 
 class Reached(Exception):

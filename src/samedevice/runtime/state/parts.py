@@ -11,19 +11,12 @@ from typing import Any
 
 import torch
 
-_ROWS = ("crow_indices", "col_indices", "values")
-_COLUMNS = ("ccol_indices", "row_indices", "values")
-_NAMES: dict[Any, tuple[str, ...]] = {
-    torch.sparse_coo: ("_indices", "_values"),
-    torch.sparse_csr: _ROWS,
-    torch.sparse_bsr: _ROWS,
-    torch.sparse_csc: _COLUMNS,
-    torch.sparse_bsc: _COLUMNS,
-}
+from samedevice.provenance.layouts import COLUMNS, PARTS, ROWS
+
 READS_PARTS = frozenset(
     (
-        *_ROWS,
-        *_COLUMNS,
+        *ROWS,
+        *COLUMNS,
         "_indices",
         "_values",
         "indices",
@@ -47,7 +40,7 @@ MAKES_OF_PARTS = (
 
 def parts_of(tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
     """Indices and, last, values; nothing for a tensor that is not sparse."""
-    names = _NAMES.get(tensor.layout, ())
+    names = PARTS.get(tensor.layout, ())
     if not names:
         return ()
     with torch._C._DisableTorchDispatch(), torch.no_grad():
