@@ -88,14 +88,14 @@ def _size(tensor: torch.Tensor) -> int:
     return tensor.numel() * tensor.element_size()
 
 
-def _known(machine_engine: Engine, tensor: torch.Tensor) -> torch.Tensor | None:
+def _known(engine: Engine, tensor: torch.Tensor) -> torch.Tensor | None:
     """The tensor on the host, with its values; None when nobody knows them."""
     record = memory_of(tensor)
     if _size(tensor) == 0:
         return torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu")
     if record is not None and record.virtual:
         return value_of(tensor, record)
-    return None if _size(tensor) > VALUE_LIMIT and machine_engine.transfers.is_ghost(tensor) else tensor
+    return None if _size(tensor) > VALUE_LIMIT and engine.transfers.is_ghost(tensor) else tensor
 
 
 def _refuse_large(size: int) -> None:
@@ -117,9 +117,9 @@ def _by_address() -> bool:
     return hasattr(sys.modules["safetensors.torch"], "_to_ndarray")
 
 
-def _array_or_hole(to_ndarray: Any, machine_engine: Engine) -> Any:
+def _array_or_hole(to_ndarray: Any, engine: Engine) -> Any:
     def to_ndarray_here(tensor: Any) -> Any:
-        known = _known(machine_engine, tensor)
+        known = _known(engine, tensor)
         return (_holes.new(_size(tensor)), tensor) if known is None else to_ndarray(known)
 
     return to_ndarray_here
@@ -143,9 +143,9 @@ def _serialized_from_addresses(serialize: Any) -> Any:
 # -- those before collect the bytes of all tensors
 
 
-def _bytes_or_absence(tobytes: Any, machine_engine: Engine) -> Any:
+def _bytes_or_absence(tobytes: Any, engine: Engine) -> Any:
     def tobytes_here(tensor: Any, *args: Any) -> Any:
-        known = _known(machine_engine, tensor)
+        known = _known(engine, tensor)
         return _Absence(_size(tensor)) if known is None else tobytes(known, *args)
 
     return tobytes_here
@@ -182,7 +182,7 @@ def _serialized(original: Any) -> Any:
     return (_serialized_from_addresses if _by_address() else _serialized_from_bytes)(original)
 
 
-def _file_writer(original: Any, machine_engine: Engine) -> Callable[..., None]:
+def _file_writer(original: Any, engine: Engine) -> Callable[..., None]:
     """`serialize_file`, which leaves holes; a file without any is the library's own business."""
     entry = _entry_at_address if _by_address() else _entry_of_bytes
 
@@ -194,7 +194,7 @@ def _file_writer(original: Any, machine_engine: Engine) -> Callable[..., None]:
         if not unknown:
             original(specs, filename, metadata=metadata)
             return
-        warn_of_unknown(machine_engine.tracker, unknown, len(entries), str(filename))
+        warn_of_unknown(engine.tracker, unknown, len(entries), str(filename))
         note = (
             f"a virtual machine wrote zeros for {unknown} of {len(entries)} tensors, whose values it does "
             "not know"

@@ -36,9 +36,9 @@ class _Writer:
     to.
     """
 
-    def __init__(self, writer: Any, target: Any, machine_engine: Engine) -> None:
+    def __init__(self, writer: Any, target: Any, engine: Engine) -> None:
         self._writer = writer
-        self._engine = machine_engine
+        self._engine = engine
         self._target = target
         self._unknown: list[str] = []
         self._storages = 0
@@ -141,10 +141,10 @@ class _Reader:
         return _Loaded(storage)
 
 
-def _writing(original: Any, machine_engine: Engine) -> Any:
+def _writing(original: Any, engine: Engine) -> Any:
     def open_writer(name_or_buffer: Any) -> Any:
         opened = original(name_or_buffer)
-        opened.file_like = _Writer(opened.file_like, name_or_buffer, machine_engine)
+        opened.file_like = _Writer(opened.file_like, name_or_buffer, engine)
         return opened
 
     return open_writer

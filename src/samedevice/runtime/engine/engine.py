@@ -517,9 +517,9 @@ class VirtualDeviceMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # 
         # every call.
         return False
 
-    def __init__(self, machine_engine: Engine) -> None:
+    def __init__(self, engine: Engine) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.engine = machine_engine
+        self.engine = engine
 
     def leave(self) -> None:
         """End this mode, whatever became of it. Modes that a script entered on top of it and never left stay

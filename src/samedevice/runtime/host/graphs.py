@@ -79,7 +79,7 @@ class _Step:
 class _Capture:
     """What one thread does between `capture_begin` and `capture_end`."""
 
-    def __init__(self, machine_engine: Engine) -> None:
+    def __init__(self, engine: Engine) -> None:
         self._thread = threading.get_ident()
         self._inside = False
         self._written: dict[Memory, tuple[torch.UntypedStorage | None, bool]] = {}
@@ -88,7 +88,7 @@ class _Capture:
         self.made: WeakKeyDictionary[Memory, int] = WeakKeyDictionary()
         self._numbers = itertools.count()
         self._offsets = [(state, state.offset) for state in all_states()]
-        self._stop = machine_engine.intercept(Order.CAPTURED, self._see)
+        self._stop = engine.intercept(Order.CAPTURED, self._see)
 
     def end(self) -> None:
         """Put back the engine, the generators and what the capture wrote to memory that it did not make."""

@@ -22,12 +22,12 @@ from samedevice.runtime.state import caller, current_machine, memory_of
 from samedevice.runtime.tensors import seen_device
 
 
-def _run(original: Callable[..., Any], machine_engine: Engine) -> Callable[..., Any]:
+def _run(original: Callable[..., Any], engine: Engine) -> Callable[..., Any]:
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
         named = _tensors(self, args, kwargs)
         if kwargs.get("warmup") or not any(seen_device(tensor).type == "cuda" for _, tensor in named):
             return original(self, *args, **kwargs)
-        _judge(_name(self), named, machine_engine)
+        _judge(_name(self), named, engine)
         for _, tensor in named:
             record = memory_of(tensor)
             if record is not None and record.virtual:
@@ -37,8 +37,8 @@ def _run(original: Callable[..., Any], machine_engine: Engine) -> Callable[..., 
     return run
 
 
-def _judge(name: str, named: Sequence[tuple[str, torch.Tensor]], machine_engine: Engine) -> None:
-    state, recorder = machine_engine.state, machine_engine.tracker.recorder
+def _judge(name: str, named: Sequence[tuple[str, torch.Tensor]], engine: Engine) -> None:
+    state, recorder = engine.state, engine.tracker.recorder
     current = state.cuda(None)
     operands = [(argument, tensor, False) for argument, tensor in named]
     devices = [seen_device(tensor) for _, tensor in named]

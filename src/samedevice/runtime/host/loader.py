@@ -22,13 +22,13 @@ from samedevice.runtime.state import Form, current_machine, device_of, operator,
 
 
 def _start(bootstrap: Any) -> Any:
-    machine_engine = current_machine().part(Engine)
+    engine = current_machine().part(Engine)
 
     @functools.wraps(bootstrap)
     def start(self: Any, *args: Any, **kwargs: Any) -> Any:
-        state = machine_engine.state
+        state = engine.state
         if state.initialized and state.pid != os.getpid():
-            _refuse_kernels(machine_engine)
+            _refuse_kernels(engine)
         return bootstrap(self, *args, **kwargs)
 
     return start
@@ -52,7 +52,7 @@ def _loop(loop: Any) -> Any:
     return worker_loop
 
 
-def _refuse_kernels(machine_engine: Engine) -> None:
+def _refuse_kernels(engine: Engine) -> None:
     """This process is a fork of one that initialized CUDA: views of its tensors may be taken, kernels and
     copies fail.
     """
@@ -64,7 +64,7 @@ def _refuse_kernels(machine_engine: Engine) -> None:
                 raise torch.AcceleratorError(INITIALIZATION_ERROR)
         return proceed(func, args, kwargs)
 
-    machine_engine.intercept(Order.FORKED, refuse)
+    engine.intercept(Order.FORKED, refuse)
 
 
 PATCHES = (

@@ -146,9 +146,9 @@ def to_device(tracker: Tracker, storage: torch.UntypedStorage, device: torch.dev
 class _Storages:
     """What `torch.UntypedStorage` answers on one machine."""
 
-    def __init__(self, machine_engine: Engine) -> None:
-        self._tracker = machine_engine.tracker
-        self._ghosts = machine_engine.transfers.ghosts
+    def __init__(self, engine: Engine) -> None:
+        self._tracker = engine.tracker
+        self._ghosts = engine.transfers.ghosts
 
     def new(self, cls: type[torch.UntypedStorage], *args: Any, **kwargs: Any) -> Any:
         device = kwargs.get("device")
