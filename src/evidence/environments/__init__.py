@@ -1,1 +1,1 @@
-"""What the commands above build: package versions and models."""
+"""What the other commands build first: package versions and models."""

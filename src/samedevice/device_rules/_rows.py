@@ -1,4 +1,4 @@
-"""The words of the device-rule table."""
+"""The types of the device-rule table: `Check`, `Demand`, `Argument` and `Row`."""
 
 from __future__ import annotations
 

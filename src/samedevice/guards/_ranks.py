@@ -1,4 +1,4 @@
-"""The ranks of a job agree on one that tells a finding whole.
+"""The one rank of a job that prints a finding in full.
 
 Must guarantee: a bounded wait, whichever ranks have died and wherever the store is; when they cannot agree,
 each tells it itself.

@@ -1,5 +1,7 @@
-"""Healing one call of torch: diagnosed, its stale operands lent copies for this one operator, the call made,
-and said once.
+"""Healing one refused call of torch, or the reason why it is not healed.
+
+The call is diagnosed, its stale operands are lent copies for this one operator, the call is made, and it is
+said once. Numbers of the host are tried as they are first.
 
 Must guarantee: a call that may have done anything before it was refused is not made again; what writes, or
 draws random numbers, is tried on copies first, so that nothing was done when it is made; see Note [One

@@ -1,4 +1,4 @@
-"""Which tensors of a refused call are to be moved, and where.
+"""The device on which a refused call is made again.
 
 Must guarantee: a tensor that the call writes to is never moved, since the write would be lost; weights stay
 where they are unless two of them meet; the host computes only where a weight is there or is written to; where

@@ -1,5 +1,7 @@
-"""What people read, as data: a `Phrase` is a key with its values, and a catalogue has the sentence of each
-key in one language.
+"""What people read, as data: phrases, and one catalogue for each language.
+
+A `Phrase` is a key with its values, and a catalogue has the sentence of each key in one language; the
+sentences of a cause stand in its file in `diagnosis/rules`.
 
 Every layer may make phrases; `report` alone turns them into text. A language is a file of this folder:
 `en.toml` is the one that the others are compared with (`tests/report/test_report_messages.py`), and a further

@@ -1,5 +1,6 @@
-"""What a configuration may say before anything is built from it: a mistaken or hostile one must end in an
-error, not in hours.
+"""Limits for a configuration before anything is built from it.
+
+A mistaken or hostile one must end in an error at once.
 
 What takes time is the number of modules, so counts are bounded by their names before the configuration is
 parsed, and modules while they are made; widths are bounded because no model has such. The bounds are far

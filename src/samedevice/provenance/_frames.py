@@ -1,4 +1,4 @@
-"""Sites and frames.
+"""Where in a program something was called: sites, taken from frames.
 
 Must guarantee: taking a site keeps no frame and no local variable alive, only the code object.
 """

@@ -41,8 +41,11 @@ def launch_command(
         raise UsageError(
             f"the launcher {launcher} needs the package {known.package}, which is not installed here"
         )
-    flag = known.options.module[0]
-    says_module = [f"-{flag}" if len(flag) == 1 else f"--{flag}"] if module else []
+    says_module = [
+        f"-{flag}" if len(flag) == 1 else f"--{flag}" for flag in known.options.module[:1] if module
+    ]
+    if module and not says_module:
+        raise UsageError(f"the launcher {launcher} starts scripts and no modules")
     return [sys.executable, "-m", *known.start(processes, options), *options, *says_module, *program]
 
 

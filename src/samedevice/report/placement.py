@@ -1,4 +1,4 @@
-"""What `sd.placement` and `sd.check` return: the data of `guards`, which print well."""
+"""How what `sd.placement` and `sd.check` return is printed."""
 
 from __future__ import annotations
 

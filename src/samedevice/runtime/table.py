@@ -1,4 +1,4 @@
-"""Everything that is replaced while a machine is entered, in the order in which it is put in place."""
+"""The table of everything that a machine replaces: the rows of all modules, in their order."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""A launch from a command line, read as its launcher reads it; options that do not bear on placement are
-passed over.
+"""A launch from a command line, read as its launcher reads it.
+
+That is also how many tasks `srun` and `mpirun` make of it. Options that do not bear on placement are passed
+over.
 """
 
 from __future__ import annotations

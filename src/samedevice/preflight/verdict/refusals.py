@@ -1,4 +1,4 @@
-"""What a launch is refused for."""
+"""All refusals of a launch, from its settings and its program, once each."""
 
 from __future__ import annotations
 

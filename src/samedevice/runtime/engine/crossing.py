@@ -1,4 +1,4 @@
-"""Gradients of carriers on their way to real host memory, after an operator took both.
+"""Gradients from a virtual GPU for real host memory, where one operator had taken tensors of both.
 
 Real hardware refuses such an operator; the machine notes it, moves the operand and goes on. Backward then
 computes a gradient on the GPU for a tensor of the host, and autograd, which compares C++'s devices after each

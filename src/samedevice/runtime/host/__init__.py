@@ -1,4 +1,4 @@
-"""Threads, forks, graphs, compilers and launches of kernels."""
+"""Threads, forks, CUDA graphs, compilers, launches of Triton kernels, and loads that a launch forbids."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Composite operators that C++ takes apart before any mode sees them, and that do for carriers what they do
-not do on CUDA.
+"""Replacements of composite operators, which C++ takes apart otherwise for virtual tensors than on CUDA.
+
+No mode sees such an operator before it is taken apart.
 
 Must guarantee: real CPU tensors never reach a replacement. See Note [Attention below autograd's composite]
 for the two ways in which such an operator is reached.

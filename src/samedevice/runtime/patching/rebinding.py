@@ -1,4 +1,4 @@
-"""One name, every module that re-exports it.
+"""Replacing a name in every module that re-exports it.
 
 torch's packages copy names from each other (`from .memory import *`, `from . import is_initialized`); a
 replacement that reached only one of the copies would make `torch.cuda.x` and `torch.cuda.memory.x` disagree.

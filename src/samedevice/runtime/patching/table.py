@@ -1,4 +1,4 @@
-"""Everything that is replaced while a machine is entered, as rows.
+"""The kinds of rows for what a machine replaces, and how a table of them is put in place.
 
 Must guarantee: no target stands in two rows, unless the later one names the row that it goes over; what a
 supported version of torch must have and the installed one lacks is told with the target's name.

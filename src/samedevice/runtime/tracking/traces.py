@@ -1,4 +1,4 @@
-"""Graphs that torch records of a script's operators, as `make_fx` does."""
+"""The right device for factories in graphs that `make_fx` and its like record."""
 
 from __future__ import annotations
 

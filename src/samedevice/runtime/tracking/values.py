@@ -1,6 +1,4 @@
-"""Arguments of operators in other clothes: as meta tensors for their shapes, as CPU tensors for their
-values.
-"""
+"""Arguments of operators, made meta tensors for their shapes, or CPU tensors for their values."""
 
 from __future__ import annotations
 
