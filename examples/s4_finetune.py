@@ -19,9 +19,7 @@ tokenizer = AutoTokenizer.from_pretrained(arguments.model)
 model = AutoModelForCausalLM.from_pretrained(
     arguments.model, torch_dtype="auto", device_map=arguments.device_map
 )
-model.to(
-    device
-)  # what DistributedDataParallel and DeepSpeed ask for: the replica of this process on its own GPU
+model.to(device)  # DistributedDataParallel and DeepSpeed ask for this process's replica on its own GPU
 model.train()
 optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import textwrap
 from collections.abc import Sequence
@@ -15,7 +16,7 @@ _WIDTH = 108
 def main(arguments: Sequence[str]) -> int:
     """The exit status of the named command; 2 for wrong usage."""
     if not arguments or arguments[0] in ("-h", "--help"):
-        print(listing())
+        _print_listing()
         return 0
     name, *rest = arguments
     for command in commands():
@@ -23,6 +24,13 @@ def main(arguments: Sequence[str]) -> int:
             return command.main(rest)
     print(f"no command {name!r}\n{USAGE}", file=sys.stderr)
     return 2
+
+
+def _print_listing() -> None:
+    try:
+        print(listing(), flush=True)
+    except BrokenPipeError:  # `| head` has read enough; Python writes what is left when it ends
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def listing() -> str:

@@ -53,6 +53,17 @@ def test_a_command_says_its_claim_time_and_needs(command):
     assert f"  {command.name} " in listing()
 
 
+def test_a_reader_of_the_listing_may_stop_early():
+    process = subprocess.Popen(
+        [sys.executable, "-m", "evidence", "--help"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None and process.stderr is not None
+    process.stdout.close()
+    with process.stderr as stderr:
+        assert stderr.read() == b""
+    assert process.wait() == 0
+
+
 def test_help_of_each_command_imports_nothing_heavy():
     """In one process: each command's help, and the heavy modules that were imported after it."""
     code = (

@@ -15,6 +15,7 @@ import samedevice as sd
 from samedevice.guards import _lent
 from samedevice.guards._heal import QUIET_CALLS
 from samedevice.guards._operators import operator_of
+from samedevice.report import TextRenderer
 
 pytestmark = pytest.mark.usefixtures("machine")
 
@@ -459,7 +460,7 @@ def test_random_numbers_are_drawn_once():
 @torch.no_grad()
 @pytest.mark.parametrize("reach", ["itself", "view", "part", "write", "nothing"])
 def test_a_copy_that_gets_out_of_its_operator_is_refused(reach):
-    lending = _lent.Lending(lambda _: torch.device(GPU))
+    lending = _lent.Lending(lambda _: torch.device(GPU), TextRenderer("en"))
     copy = lending.place("", "", torch.arange(4.0))
     result = {"itself": copy, "view": copy[1:].view(3, 1), "part": [1, (copy[:2],)]}.get(reach, copy + 1)
     if reach == "write":

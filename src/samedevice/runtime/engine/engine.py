@@ -567,7 +567,7 @@ class VirtualDeviceMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # 
         try:
             result = self.engine.run(func, args, kwargs or {})
         except (RuntimeError, TypeError, AttributeError) as error:
-            whole = _without_bare_numbers(op, args)
+            whole = None if hasattr(error, "samedevice_event") else _without_bare_numbers(op, args)
             if whole is None:
                 if isinstance(error, RuntimeError):
                     in_own_words(op.name, error, tensors_in([*args, *(kwargs or {}).values()]))
@@ -607,8 +607,10 @@ def _without_bare_numbers(op: Operator, args: tuple[Any, ...]) -> tuple[Any, ...
     """The arguments with tensors where the operator takes nothing else; None where they are so already.
 
     A constant of TorchScript is a tensor in C++, which hands it to a dispatch mode as a number of Python.
-    Most operators take that.
+    Arithmetic takes that.
     """
+    if torch._C._should_allow_numbers_as_tensors(op.short):
+        return None
     changed = [
         plain.tensor(value, dtype=torch.float64 if isinstance(value, float) else None, device="cpu")
         if isinstance(value, (int, float, complex)) and str(argument.type) == "Tensor"
