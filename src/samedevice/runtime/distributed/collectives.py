@@ -39,13 +39,14 @@ from samedevice.runtime.state import (
     Operator,
     caller,
     carrier,
+    device_of,
     memory_of,
     plain,
     storage_of,
     tensors_in,
     value_of,
 )
-from samedevice.runtime.tracking import Tracker, device_seen, forget, give_shadow, stand_in
+from samedevice.runtime.tracking import Tracker, forget, give_shadow, stand_in
 
 Tensor = torch.Tensor
 _c10d: Any = torch._C._distributed_c10d
@@ -97,7 +98,7 @@ class Collectives:
         """Whether this call concerns the machine: some tensor of it is virtual, the group takes no host
         tensors, or its other ranks are assumed.
         """
-        if any(_virtual(tensor) for value in (*args, *kwargs.values()) for tensor in _all_tensors(value)):
+        if any(_virtual(tensor) for value in (*args, *kwargs.values()) for tensor in tensors_in(value)):
             return True
         bound = dict(zip(op.argument_names, args, strict=False)) | kwargs
         if bound.keys().isdisjoint(("process_group", "group_name")):
@@ -149,18 +150,18 @@ class Collectives:
     def _c10d_allgather(self, op: Operator, call: dict[str, Any]) -> Any:
         outputs, inputs = call["output_tensors"], call["input_tensors"]
         self._gathered(op, call, outputs, inputs)
-        return outputs, done(list(_all_tensors(outputs)))
+        return outputs, done(list(tensors_in(outputs)))
 
     def _c10d_allgather_coalesced(self, op: Operator, call: dict[str, Any]) -> Any:
         # One list per rank there; one list per input here.
         outputs = [list(each) for each in zip(*call["output_lists"], strict=True)]
         self._gathered(op, call, outputs, call["input_list"])
-        return done(list(_all_tensors(outputs)))
+        return done(list(tensors_in(outputs)))
 
     def _gathered(
         self, op: Operator, call: dict[str, Any], outputs: Any, inputs: Sequence[torch.Tensor]
     ) -> None:
-        pieces = self._everyone(op, call, inputs, [*inputs, *_all_tensors(outputs)])
+        pieces = self._everyone(op, call, inputs, [*inputs, *tensors_in(outputs)])
         for rank, piece in enumerate(pieces):
             row = [output[rank] for output in outputs]
             self._write(row, _split(piece.data, row), [piece])
@@ -285,12 +286,12 @@ class Collectives:
             call["input_tensors"],
             _unboxed(call["process_group"]),
         )
-        pieces = self._everyone(op, call, inputs, [*inputs, *_all_tensors(outputs)])
+        pieces = self._everyone(op, call, inputs, [*inputs, *tensors_in(outputs)])
         if group.rank() == call["root_rank"]:
             for rank, piece in enumerate(pieces):
                 row = [output[rank] for output in outputs]
                 self._write(row, _split(piece.data, row), [piece])
-        return done(list(_all_tensors(outputs)))
+        return done(list(tensors_in(outputs)))
 
     def _c10d_gather_into_tensor(self, op: Operator, call: dict[str, Any]) -> Any:
         output, given, group = call["output_tensor"], call["input_tensor"], _unboxed(call["process_group"])
@@ -306,7 +307,7 @@ class Collectives:
     def _c10d_scatter(self, op: Operator, call: dict[str, Any]) -> Any:
         outputs, inputs = call["output_tensors"], call["input_tensors"]
         group, root = _unboxed(call["process_group"]), call["root_rank"]
-        given = list(_all_tensors(inputs)) if group.rank() == root else []
+        given = list(tensors_in(inputs)) if group.rank() == root else []
         pieces = self._everyone(op, call, given, [*outputs, *given], sized=[outputs[0]] * group.size())
         source = pieces[root]
         length = _nbytes(outputs[0])
@@ -465,7 +466,7 @@ class Collectives:
     # -- the exchange
 
     def _assumes(self, op: Operator, call: dict[str, Any], tensors: Sequence[torch.Tensor]) -> bool:
-        group, device = _group(op, call), device_seen(tensors[0])
+        group, device = _group(op, call), device_of(tensors[0])
         return exchange_of(group, device if _no_backend(group, device) is None else CUDA).assumes
 
     def _joined(
@@ -480,7 +481,7 @@ class Collectives:
         recorded.
         """
         group = _group(op, call)
-        devices = [device_seen(tensor) for tensor in tensors]
+        devices = [device_of(tensor) for tensor in tensors]
         gpu = next((device for device in devices if device.type == "cuda"), None)
         if gpu is None and _no_backend(group, devices[0]) is None:
             return exchange_of(group, devices[0]), devices[0]
@@ -503,8 +504,8 @@ class Collectives:
         home: torch.device,
     ) -> None:
         """Record tensors that are not all on `home`, with what c10d says of them."""
-        named = sorted(_one_of_each_device(call), key=lambda each: device_seen(each[1]) == home)
-        seen = [device_seen(tensor) for _, tensor, _ in named]
+        named = sorted(_one_of_each_device(call), key=lambda each: device_of(each[1]) == home)
+        seen = [device_of(tensor) for _, tensor, _ in named]
         recorder, gpus = self._tracker.recorder, {device for device in devices if device.type == "cuda"}
         if (error := _no_backend(group, CUDA if gpus else devices[0])) is not None:
             recorder.off_its_gpu(op, error, named, seen, home, caller())
@@ -572,7 +573,7 @@ class Collectives:
             and not exchange.assumes
             and not (chosen and group.group_name in self._communicators)
         ):
-            recorded = any(device_seen(tensor) != device for tensor in concerned)
+            recorded = any(device_of(tensor) != device for tensor in concerned)
             self._make_communicator(op, call, group, device, tuple(piece.gpu for piece in pieces), recorded)
         return pieces
 
@@ -693,9 +694,7 @@ class Collectives:
     def _fresh(self, like: torch.Tensor, size: Sequence[int]) -> torch.Tensor:
         shape = tuple(size)
         strides = plain.empty(shape, device="meta").stride()
-        return self._tracker.adopt(
-            carrier(shape, strides, like.dtype), device_seen(like), self._tracker.site()
-        )
+        return self._tracker.adopt(carrier(shape, strides, like.dtype), device_of(like), self._tracker.site())
 
 
 # -- groups
@@ -735,10 +734,10 @@ def _one_of_each_device(call: dict[str, Any]) -> list[tuple[str, torch.Tensor, b
     """The tensors of a call by the names of their arguments, the first one of each device."""
     found: dict[torch.device, tuple[str, torch.Tensor, bool]] = {}
     for name, value in sorted(call.items(), key=lambda argument: argument[0].startswith("output")):
-        tensors = _all_tensors(value)
+        tensors = list(tensors_in(value))
         for place, tensor in enumerate(tensors):
             spelled = f"{name}[{place}]" if len(tensors) > 1 else name.removesuffix("s")
-            found.setdefault(device_seen(tensor), (spelled, tensor, False))
+            found.setdefault(device_of(tensor), (spelled, tensor, False))
     return list(found.values())
 
 
@@ -786,10 +785,6 @@ def _callback(wait: Callable[..., bool]) -> Any:
 
 
 # -- bytes
-
-
-def _all_tensors(value: Any) -> list[torch.Tensor]:
-    return list(tensors_in(value))
 
 
 def _virtual(tensor: torch.Tensor) -> bool:

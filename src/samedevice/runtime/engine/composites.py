@@ -17,11 +17,12 @@ from samedevice.runtime.state import (
     Memory,
     Operator,
     caller,
+    device_of,
     over,
     storage_of,
     tensors_in,
 )
-from samedevice.runtime.tracking import Tracker, abstract, device_seen, record_of, replace_tensors, to_value
+from samedevice.runtime.tracking import Tracker, abstract, record_of, replace_tensors, to_value
 
 Tensor = torch.Tensor
 
@@ -123,7 +124,7 @@ class Composites:
         """Helpers among the tensors of one operator, made by the same call, go to the device of the
         others.
         """
-        settled = [device_seen(tensor) for _, tensor, _ in named if not _is_loose(tensor)]
+        settled = [device_of(tensor) for _, tensor, _ in named if not _is_loose(tensor)]
         home = next((device for device in settled if device.type == "cuda"), None)
         if home is None:
             home = next((device for device in settled if device.type == "cpu"), None)
@@ -131,7 +132,7 @@ class Composites:
             return
         for _, tensor, _ in named:
             mark = record_of(tensor)
-            if _is_loose(tensor) and device_seen(tensor) != home:
+            if _is_loose(tensor) and device_of(tensor) != home:
                 self._rehome(tensor, home)
             elif mark.__class__ is Helper and mark.frame == id(frame) and mark.instruction == frame.f_lasti:
                 self.resolve(tensor, home)

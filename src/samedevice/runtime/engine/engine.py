@@ -52,6 +52,7 @@ from samedevice.runtime.state import (
     Memory,
     Operator,
     aten,
+    device_of,
     has_geometry,
     is_virtual,
     memory_of,
@@ -67,7 +68,6 @@ from samedevice.runtime.tracking import (
     Recorder,
     Tracker,
     abstract,
-    device_seen,
     name_devices,
     pass_on_assumptions,
     record_of,
@@ -265,9 +265,7 @@ class Engine:
 
     def _over_devices(self, call: Call, target: torch.device | None = None) -> Any:
         """The tensors are on several devices; afterwards each that is written holds what it would hold."""
-        if cuda_terms(call.op) is refuse and any(
-            device_seen(tensor).type == "cuda" for tensor in call.tensors
-        ):
+        if cuda_terms(call.op) is refuse and any(device_of(tensor).type == "cuda" for tensor in call.tensors):
             refuse(call)
         call = self.mismatches.resolve(call)
         if call.home.type == "cpu" and not any(
@@ -484,7 +482,7 @@ class Engine:
 
     def _one_element(self, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         tensors = [tensor for value in (*args, *kwargs.values()) for tensor in tensors_in(value)]
-        if len({str(device_seen(tensor)) for tensor in tensors}) == 1:
+        if len({str(device_of(tensor)) for tensor in tensors}) == 1:
             return self.run(op.func, args, kwargs)
         return self._over_devices(Call(op, args, kwargs, tensors, [record_of(tensor) for tensor in tensors]))
 

@@ -23,11 +23,12 @@ from samedevice.runtime.state import (
     Operator,
     caller,
     carrier,
+    device_of,
     generator_device,
     raw_is_meta,
     tensors_in,
 )
-from samedevice.runtime.tracking import Tracker, device_seen, record_of, replace_tensors
+from samedevice.runtime.tracking import Tracker, record_of, replace_tensors
 
 Tensor = torch.Tensor
 
@@ -63,7 +64,7 @@ class Mismatches:
         frame = caller()
         named = _named_tensors(op, call.args, call.kwargs)
         self._composites.claim(named, frame)
-        devices = [device_seen(tensor) for _, tensor, _ in named]
+        devices = [device_of(tensor) for _, tensor, _ in named]
         home = _home(op, named, devices)
         row = row_for(op.name)
         if any(device.type == "meta" for device in devices):

@@ -12,8 +12,8 @@ import torch
 
 from samedevice.events import EventKind
 from samedevice.runtime.engine.transfers import Transfers
-from samedevice.runtime.state import CPU, Operator, caller, memory_of, this_thread, value_of
-from samedevice.runtime.tracking import Tracker, device_seen, to_meta, to_value
+from samedevice.runtime.state import CPU, Operator, caller, device_of, memory_of, this_thread, value_of
+from samedevice.runtime.tracking import Tracker, to_meta, to_value
 
 Tensor = torch.Tensor
 
@@ -28,7 +28,7 @@ class Packing:
     def pack(self, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The operator, with its second result on the host; NotImplemented where no GPU has a part in it."""
         sequences, lengths, *rest = args
-        devices = [device_seen(sequences), device_seen(lengths)]
+        devices = [device_of(sequences), device_of(lengths)]
         if all(device.type != "cuda" for device in devices):
             return NotImplemented
         if devices[1].type == "cuda":

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 
 from samedevice.events import EventKind
-from samedevice.runtime.state import CPU, Operator, caller
-from samedevice.runtime.tracking import Tracker, device_seen, to_value
+from samedevice.runtime.state import CPU, Operator, caller, device_of
+from samedevice.runtime.tracking import Tracker, to_value
 
 _aten = torch.ops.aten
 WITH_LIST: dict[Any, Any] = {
@@ -26,14 +26,14 @@ WITH_LIST: dict[Any, Any] = {
 def scalars_in(tracker: Tracker, op: Operator, args: tuple[Any, ...]) -> list[Any]:
     """The numbers in the last argument, checked as C++ checks them."""
     first, *_, scalars = args
-    where = device_seen(scalars)
+    where = device_of(scalars)
     if where != CPU:
         tracker.recorder.refused(
             EventKind.MISMATCH,
             str(op.func),
             f"Expected scalars to be on CPU, got {where} instead.",
             [("self", first[0], False), ("scalars", scalars, False)],
-            [device_seen(first[0]), where],
+            [device_of(first[0]), where],
             caller(),
         )
     if not scalars.is_contiguous():

@@ -8,14 +8,14 @@ script sees.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from samedevice.events import EventKind
 from samedevice.runtime.patching import Patch
-from samedevice.runtime.state import CPU, caller, current_machine, this_thread
+from samedevice.runtime.state import CPU, caller, current_machine, tensors_in, this_thread
 from samedevice.runtime.tensors import move, seen_device
 from samedevice.runtime.tracking import Recorder
 
@@ -104,7 +104,7 @@ def _checked(
     def function(*args: Any, **kwargs: Any) -> Any:
         if this_thread.raw:
             return original(*args, **kwargs)
-        tensors = list(_tensors((*args, *kwargs.values())))
+        tensors = list(tensors_in((*args, *kwargs.values())))
         devices = [seen_device(tensor) for tensor in tensors]
         other = next((i for i, device in enumerate(devices) if device != devices[0]), None)
         if other is None or (text in _BY_TYPE_ONLY and len({device.type for device in devices}) == 1):
@@ -118,14 +118,6 @@ def _checked(
         )
 
     return function
-
-
-def _tensors(values: Any) -> Iterator[torch.Tensor]:
-    for value in values:
-        if isinstance(value, Tensor):
-            yield value
-        elif isinstance(value, (list, tuple)):
-            yield from _tensors(value)
 
 
 def _moved(value: Any, home: torch.device) -> Any:

@@ -7,8 +7,7 @@ from typing import Any
 
 import torch
 
-from samedevice.runtime.state import META, tensors_in
-from samedevice.runtime.tracking.values import device_seen
+from samedevice.runtime.state import META, device_of, tensors_in
 
 
 def name_devices(tracer: Any, args: Sequence[Any]) -> None:
@@ -21,7 +20,7 @@ def name_devices(tracer: Any, args: Sequence[Any]) -> None:
     from torch.fx.experimental.proxy_tensor import get_proxy_slot  # imports much
 
     for tensor in tensors_in(args):
-        device = device_seen(tensor)
+        device = device_of(tensor)
         if device != META:
             recorded = get_proxy_slot(tensor, tracer, None)
             if recorded is not None:

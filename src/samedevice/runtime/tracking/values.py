@@ -168,15 +168,6 @@ def record_of(tensor: torch.Tensor) -> Any:
         return record_of_parts(tensor)
 
 
-def device_seen(tensor: torch.Tensor) -> torch.device:
-    """Where the tensor is for the machine, whatever torch says."""
-    record = record_of(tensor)
-    if record.__class__ is Memory:
-        device: torch.device = record.device
-        return device
-    return META if raw_is_meta(tensor) else CPU
-
-
 def abstract(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run the operator for its shapes only."""
     args = tuple([to_meta(value) for value in args])
