@@ -1,9 +1,10 @@
 """Runs every operator of a virtual machine: decides where results are, computes small values, keeps the
 ledger.
 
-Note [C++ sees one device] All virtual tensors, and host tensors too large to hold values, are meta tensors
-for C++; see Note [A device is a property of memory]. While the engine runs a kernel itself, `this_thread.raw`
-is set and Python sees torch's own answers as well, because decompositions ask tensors for their device.
+Note [C++ sees one device]
+All virtual tensors, and host tensors too large to hold values, are meta tensors for C++; see Note [A device
+is a property of memory]. While the engine runs a kernel itself, `this_thread.raw` is set and Python sees
+torch's own answers as well, because decompositions ask tensors for their device.
 """
 
 from __future__ import annotations
