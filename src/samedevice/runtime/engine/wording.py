@@ -1,6 +1,6 @@
 """What torch's C++ says of tensors on a virtual GPU, in the words that it has for a real one.
 
-C++ sees the meta device (Note [C++ sees one device] in `_engine.py`) and says so in its errors. Must
+C++ sees the meta device (Note [C++ sees one device] in `engine.py`) and says so in its errors. Must
 guarantee: no text that a person reads speaks of meta for a tensor that is on a virtual GPU; an error about
 the program's own meta tensors keeps its text. Frames of ours leave a traceback at the same doors.
 
