@@ -1,4 +1,4 @@
-"""`samedevice explain` names the right cause of what people paste and tell, or says that it is no device error.
+"""`samedevice explain` names the right cause of what people paste, or says that it is no device error.
 
 Time: seconds.
 Needs: nothing beside samedevice.
