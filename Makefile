@@ -17,7 +17,7 @@ RUN := $(VENV)/bin/python
 INSTALL = $(RUN) -m pip install --quiet --disable-pip-version-check $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: repro help demo check test lint types tests format format-check zoo situations corpus causes heal docs peers mutations bench clean
+.PHONY: site pictures repro help demo check test lint types tests format format-check zoo situations corpus causes heal docs peers mutations bench clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1 \2/p' $(firstword $(MAKEFILE_LIST)) | while read -r name text; do printf '  make %-13s %s\n' "$$name" "$$text"; done
@@ -65,6 +65,14 @@ heal: $(VENV)/.installed-dev ## Heal every released bug and compare its numbers 
 docs: $(VENV)/.installed-dev ## Write the pages that are made from the code
 	$(RUN) -m tools.pages
 	$(RUN) -m tools.patches_page
+	$(RUN) -m tools.cli_page
+
+site: $(VENV)/.installed-docs ## Build the documentation as a site into build/site, and check it
+	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --quiet
+	$(RUN) -m tools.site_check build/site
+
+pictures: $(VENV)/.installed-dev ## Run the examples of the pictures and draw their terminals into docs/pictures
+	$(RUN) -m tools.pictures
 
 peers: $(VENV)/.installed-dev ## Run the tests of accelerate and peft on virtual GPUs (downloads them once), and PyTorch's own with TORCH_ARCHIVE=FILE or TORCH_CHECKOUT=FOLDER
 	$(RUN) -m evidence peers accelerate peft
@@ -92,6 +100,10 @@ $(RUN):
 $(VENV)/.installed: pyproject.toml constraints.txt | $(RUN)
 	@echo "Installing torch, transformers and samedevice into $(VENV); the first time this takes minutes."
 	$(INSTALL) --editable . --group models
+	@touch $@
+
+$(VENV)/.installed-docs: pyproject.toml constraints.txt $(VENV)/.installed | $(RUN)
+	$(INSTALL) --group docs
 	@touch $@
 
 $(VENV)/.installed-dev: pyproject.toml constraints.txt $(VENV)/.installed | $(RUN)

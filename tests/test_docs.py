@@ -14,6 +14,7 @@ import pytest
 import typer
 
 from samedevice.cli._app import app
+from tools import cli_page
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(
@@ -104,11 +105,20 @@ def test_commands_and_options_exist(page):
             assert not word.startswith("-") or word in known, words
 
 
-def test_every_option_is_documented():
-    table = text_of(ROOT / "docs" / "cli.md")
-    for parameter in COMMANDS["run"].params:
-        for option in parameter.opts:
-            assert not option.startswith("-") or f"`{option}" in table, option
+@pytest.mark.parametrize(("language", "page"), cli_page.PAGES.items())
+def test_every_command_is_documented_by_its_own_help(language, page):
+    told = text_of(page)
+    for name, command in cli_page.commands().items():
+        assert f"## `samedevice {name}`" in told, name
+        for parameter in command.params:
+            for option in parameter.opts:
+                assert not option.startswith("-") or f"`{option}" in told, option
+    assert told == cli_page.filled(told, language), "stale: run python -m tools.cli_page"
+
+
+def test_a_stale_page_is_noticed():
+    stale = text_of(cli_page.PAGES["en"]).replace("--fail-fast", "--fail")
+    assert cli_page.filled(stale, "en") != stale
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -1,4 +1,4 @@
-"""Write the pages of the rules, which are in their files, as Markdown: for a site, or to read them offline.
+"""Write the pages of the rules, which are in their files, as Markdown: to read them without the site.
 
 python -m tools.pages            # into docs/rules, which is not kept in the repository
 python -m tools.pages FOLDER
@@ -10,9 +10,15 @@ import argparse
 import sys
 from pathlib import Path
 
+from samedevice.messages import SOURCE, Language, languages
 from samedevice.report import pages
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "rules"
+
+
+def page_name(name: str, language: Language) -> str:
+    """`SD101.md` in a language: `SD101.zh.md`."""
+    return name if language == SOURCE else f"{name.removesuffix('.md')}.{language}.md"
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -21,9 +27,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("folder", nargs="?", type=Path, default=FOLDER)
     folder: Path = parser.parse_args(arguments).folder
     folder.mkdir(parents=True, exist_ok=True)
-    for name, content in pages().items():
+    written = {
+        page_name(name, language): content
+        for language in languages()
+        for name, content in pages(language).items()
+    }
+    for name, content in written.items():
         (folder / name).write_text(content, "utf-8")
-    print(f"{len(pages())} pages in {folder}")
+    print(f"{len(written)} pages in {folder}")
     return 0
 
 

@@ -11,8 +11,9 @@ import pytest
 
 from samedevice.diagnosis import CAUSES, CODES, HEADINGS, REFUSALS, RULES, find_rule
 from samedevice.diagnosis.rules import in_order
+from samedevice.messages import languages
 from samedevice.report import page_text
-from tools.pages import main
+from tools.pages import main, page_name
 
 ROOT = Path(__file__).parents[2]
 TAXONOMY = [entry["slug"] for entry in json.loads((ROOT / "corpus" / "taxonomy.json").read_text("utf-8"))]
@@ -47,19 +48,29 @@ def test_one_file_a_rule():
     }
 
 
-def complaints(page):
+def complaints(page, language="en"):
     """What a page lacks."""
     found = re.findall(r"^## (.+)$", page, re.MULTILINE)
     parts = re.split(r"^## .+$", page, flags=re.MULTILINE)
-    if tuple(found) != HEADINGS:
+    if tuple(found) != HEADINGS[language]:
         return [f"headings are {found}"]
     return [f"{heading} is empty" for heading, part in zip(found, parts[1:], strict=True) if not part.strip()]
 
 
+def code_of(page):
+    """What a page's examples do, without their comments."""
+    lines = re.findall(r"^```(?!text).*?^```$", page, re.MULTILINE | re.DOTALL)
+    return [re.sub(r"\s*#.*", "", line) for block in lines for line in block.splitlines()]
+
+
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
 def test_page(rule):
-    assert complaints(rule.page) == []
-    assert rule.page.strip().splitlines()[0].rstrip().isascii()
+    assert rule.page.keys() == set(languages())
+    for language, page in rule.page.items():
+        assert complaints(page, language) == []
+        assert code_of(page) == code_of(rule.page["en"])
+    assert rule.page["en"].strip().splitlines()[0].rstrip().isascii()
+    assert not rule.page["zh"].strip().splitlines()[0].isascii()
     assert len(rule.title["en"]) <= 60
     assert re.fullmatch(r"SD[1-9]\d\d", rule.code)
     assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", rule.name)
@@ -69,7 +80,7 @@ def test_page(rule):
 
 
 def test_the_check_of_pages_can_fail():
-    page = RULES[0].page
+    page = RULES[0].page["en"]
     assert complaints(page.replace("## Known limits", "## Known problems"))
     assert complaints(re.sub(r"(## Fix safety\n).*?(?=## )", r"\1\n", page, flags=re.DOTALL))
 
@@ -77,7 +88,8 @@ def test_the_check_of_pages_can_fail():
 def test_pages_can_be_written_and_their_links_lead_somewhere(tmp_path):
     assert main([str(tmp_path)]) == 0
     written = {path.name: path.read_text("utf-8") for path in tmp_path.iterdir()}
-    assert written.keys() == {"README.md", *(f"{rule.code}.md" for rule in RULES)}
+    names = {"README.md", *(f"{rule.code}.md" for rule in RULES)}
+    assert written.keys() == {page_name(name, language) for name in names for language in languages()}
     for content in written.values():
         prose = re.sub(r"^```.*?^```$", "", content, flags=re.MULTILINE | re.DOTALL)
         for link in re.findall(r"\]\(([^)#\s]+)", prose):

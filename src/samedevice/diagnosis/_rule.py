@@ -1,8 +1,8 @@
 """What a rule is: a code, a page, and what points to it in a paste and in an event.
 
-A rule lives in one file of `rules/`. Its module docstring is its page; `signs` weigh what a pasted text
-shows, `detect` what the runtime saw. Weights of both are on one scale: 2 is a hint, 4 a good reason, 6 a
-strong one, 8 leaves nothing to guess.
+A rule lives in one file of `rules/`. Its module docstring is its page in English; `signs` weigh what a
+pasted text shows, `detect` what the runtime saw. Weights of both are on one scale: 2 is a hint, 4 a good
+reason, 6 a strong one, 8 leaves nothing to guess.
 """
 
 from __future__ import annotations
@@ -16,16 +16,19 @@ from samedevice.diagnosis.paste import Frame, Report
 from samedevice.events import EventKind
 from samedevice.messages import Language, Phrase, Value
 
-HEADINGS = (
-    "What happens",
-    "Why it fails",
-    "Example",
-    "Use instead",
-    "Fix safety",
-    "Known limits",
-    "References",
-)
-"""What each page has, in this order."""
+HEADINGS: Mapping[Language, tuple[str, ...]] = {
+    "en": (
+        "What happens",
+        "Why it fails",
+        "Example",
+        "Use instead",
+        "Fix safety",
+        "Known limits",
+        "References",
+    ),
+    "zh": ("发生了什么", "为什么会失败", "示例", "应当这样写", "修复是否安全", "已知局限", "参考"),
+}
+"""What each page has, in this order, by its language."""
 
 
 Look = Callable[[Report], Phrase | None]
@@ -76,8 +79,8 @@ class Rule:
     meaning: Texts
     """What it is, in a sentence or two."""
     cure: Texts
-    page: str
-    """English, in Markdown, with `HEADINGS`; the first line says what is wrong."""
+    page: Texts
+    """In Markdown, with `HEADINGS`; the first line says what is wrong."""
     kind: EventKind | None = None
     """The kind of event that the rule names; None for a cause."""
     common: float = 0.0

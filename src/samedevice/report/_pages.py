@@ -1,63 +1,47 @@
-"""A rule's page as Markdown: its heading, a summary in the reader's language, and the rule's own text."""
+"""A rule's page as Markdown: its heading, a summary, and the rule's own text, all in one language."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from samedevice.diagnosis import CAUSES, CODES, REFUSALS, RULES, Rule
-from samedevice.messages import SOURCE, Language, Phrase, catalogue, languages
+from samedevice.messages import SOURCE, Language, Phrase
 from samedevice.report._render import render
 
 
 def page_text(rule: Rule, language: Language = SOURCE) -> str:
-    """The whole page. The summary is in `language`; the text below it is English."""
-    first, _, rest = rule.page.strip().partition("\n\n")
-    head = [f"# {rule.code} {rule.name}", *([first] if language == SOURCE else []), _summary(rule, language)]
+    """The whole page; the text below the summary is English where the rule's file has no other."""
+    first, _, rest = rule.page.get(language, rule.page[SOURCE]).strip().partition("\n\n")
+    head = [
+        f"# {rule.code} {rule.name}",
+        *([first] if language in rule.page else []),
+        _summary(rule, language),
+    ]
     return "\n\n".join([*head, rest.strip()]) + "\n"
 
 
-def pages() -> dict[str, str]:
-    """File name and content of every page that `python -m tools.pages` writes, the index among them."""
-    found = {f"{rule.code}.md": _documented(rule) for rule in RULES}
-    found["README.md"] = _index()
+def pages(language: Language = SOURCE) -> dict[str, str]:
+    """File name and content of every page in a language, the index (`README.md`) among them."""
+    found = {f"{rule.code}.md": page_text(rule, language) for rule in RULES}
+    found["README.md"] = _index(language)
     return found
 
 
-def _index() -> str:
-    lines = [
-        "# Rules",
-        "",
-        "Made from `src/samedevice/diagnosis/rules/` by `python -m tools.pages`.",
-        "",
-        "## What happened",
-        "",
-    ]
-    lines += ["| code | name | |", "|---|---|---|", *(_row(rule) for rule in CODES)]
-    lines += [
-        "",
-        "## Why: the causes",
-        "",
-        "| code | cause | |",
-        "|---|---|---|",
-        *(_row(rule) for rule in CAUSES),
-    ]
-    lines += [
-        "",
-        "## Before it starts: refused launches",
-        "",
-        "A launch is refused for these, and for some of the causes above.",
-        "",
-    ]
-    lines += ["| code | name | |", "|---|---|---|", *(_row(rule) for rule in REFUSALS)]
-    return "\n".join(lines) + "\n"
+def _index(language: Language) -> str:
+    def table(rules: Iterable[Rule]) -> str:
+        head = render(Phrase("rule-index.columns"), language)
+        return "\n".join([head, "|---|---|---|", *(_row(rule, language) for rule in rules)])
 
-
-def _documented(rule: Rule) -> str:
-    """A page with its summary in the other languages at its end."""
-    others = "".join(
-        f"\n## {render(Phrase('language'), language)}\n\n{_summary(rule, language)}\n"
-        for language in _languages_of(rule)
-        if language != SOURCE
-    )
-    return f"{page_text(rule)}{others}"
+    parts = [
+        render(Phrase("rule-index.head"), language),
+        render(Phrase("rule-index.what"), language),
+        table(CODES),
+        render(Phrase("rule-index.why"), language),
+        table(CAUSES),
+        render(Phrase("rule-index.launches"), language),
+        table(REFUSALS),
+    ]
+    return "\n\n".join(parts) + "\n"
 
 
 def _summary(rule: Rule, language: Language) -> str:
@@ -65,15 +49,5 @@ def _summary(rule: Rule, language: Language) -> str:
     return render(Phrase("page-summary", **parts), language)
 
 
-def _languages_of(rule: Rule) -> list[Language]:
-    """Those that the rule's file has, or a catalogue has for it."""
-    return [
-        language
-        for language in languages()
-        if language in rule.title or f"rules.{rule.name}.title" in catalogue(language)
-    ]
-
-
-def _row(rule: Rule) -> str:
-    titles = "; ".join(render(rule.phrase("title"), language) for language in _languages_of(rule))
-    return f"| [{rule.code}]({rule.code}.md) | {rule.name} | {titles} |"
+def _row(rule: Rule, language: Language) -> str:
+    return f"| [{rule.code}]({rule.code}.md) | {rule.name} | {render(rule.phrase('title'), language)} |"

@@ -86,6 +86,46 @@ def _detect(failure: Failure) -> Hint | None:
     return None
 
 
+_CHINESE = """适配器的权重和它所依附的基座层不在同一设备上。
+
+## 发生了什么
+
+LoRA、IA3、VeRA、AdaLora 的权重创建或加载在 CPU 上，或者全部落在一块 GPU 上，而基座层在别处。
+
+## 为什么会失败
+
+适配器是在模型放好之后才挂上去的，库必须把每个适配器放到对应基座层的设备上。有些版本会漏掉某个 buffer、
+共享的投影矩阵或计数器；直接调用 `load_state_dict` 则会把它们全部放到同一个设备。
+
+## 示例
+
+```python
+model = base.to("cuda:0")
+model.add_adapter(config)               # 适配器在 CPU 上
+model(**inputs)
+```
+
+## 应当这样写
+
+```python
+model.add_adapter(config)
+model.to("cuda:0")                       # 适配器和基座层一起移动
+# 模型被切分时，对每一层：adapter.to(layer.weight.device)
+```
+
+## 修复是否安全
+
+在创建优化器之前这样做是安全的；之后再改，优化器必须重新创建。
+
+## 已知局限
+
+适配器所在的基座层本身被切开时，报错信息完全一样。
+
+## 参考
+
+- peft 的 [Troubleshooting](https://huggingface.co/docs/peft/developer_guides/troubleshooting)
+"""
+
 RULE = Rule(
     code="SD127",
     name="adapter-weights-on-other-device",
@@ -107,7 +147,7 @@ RULE = Rule(
     sentences={
         "adapter": {"en": "{operand} is an adapter's weight", "zh": "{operand} 是适配器的权重"},
     },
-    page=__doc__ or "",
+    page={"en": __doc__ or "", "zh": _CHINESE},
     common=0.35,
     signs=(
         sign(

@@ -115,6 +115,46 @@ def _split_by_hand(failure: Failure, cut: Running | None) -> Hint | None:
     return Hint(4, _cut(cut), late.name)
 
 
+_CHINESE = """必须保持完整的模块被放置方案切开了。
+
+## 发生了什么
+
+残差连接、交叉注意力、几个嵌入相加、模块直接持有的参数，都会把同一个模块里的张量合在一起；而
+`device_map` 把这个模块的各部分放到了不同的 GPU 上。
+
+## 为什么会失败
+
+accelerate 会把进入模块的张量移到该模块的设备。模块被切开后，两条支路的结果落在不同的 GPU 上，由一个普通
+的 `+` 合并，那里没有任何东西负责移动。原因通常是类里“必须保持完整的模块”清单（`_no_split_modules`）缺失、
+为空，或者写了别的类名。
+
+## 示例
+
+```python
+device_map = {"layers.0.attn": 0, "layers.0.mlp": 1, ...}    # 第 0 层的残差被切断
+```
+
+## 应当这样写
+
+```python
+device_map = {"layers.0": 0, "layers.1": 1, ...}              # 只按完整的层来分
+```
+
+## 修复是否安全
+
+安全：改变的只是在哪里计算，数值不变。一块 GPU 要放得下一个完整的模块。
+
+## 已知局限
+
+只有报错信息、没有调用栈时，出现一对相邻的 GPU 往往是这个原因，但不能证明。
+
+## 参考
+
+- accelerate 的
+  [Big model inference](https://huggingface.co/docs/accelerate/concept_guides/big_model_inference)，见
+  `no_split_module_classes`
+"""
+
 RULE = Rule(
     code="SD120",
     name="block-split-across-devices",
@@ -139,7 +179,7 @@ RULE = Rule(
         },
         "cut": {"en": "{module} is spread over {devices}", "zh": "{module} 分布在 {devices} 上"},
     },
-    page=__doc__ or "",
+    page={"en": __doc__ or "", "zh": _CHINESE},
     common=0.7,
     signs=(
         sign(6, said("device-map-class-unsupported")),

@@ -123,6 +123,52 @@ def _kept(operand: Operand) -> bool:
     return bool(re.search(kept, f"{names} {made_text(operand)}"))
 
 
+_CHINESE = """跨步保存的状态与使用它的层不在同一设备上。
+
+## 发生了什么
+
+KV 缓存、静态或混合缓存、循环或卷积状态、束搜索（beam）索引停留在某一个设备上（模型的第一个设备，或 CPU），
+而其他 GPU 上的层要写它、读它或重排它。
+
+## 为什么会失败
+
+一份缓存服务于多块 GPU 上的层。如果它的各部分都创建在 `model.device` 上，就只有那块 GPU 上的层能用；如果
+用 beam 索引去取每一层的缓存，索引也必须移到每一层的设备上。
+
+## 示例
+
+```python
+states = torch.zeros(layers, batch, size, device=model.device)     # 全在 cuda:0
+state = states[self.layer_idx] * self.conv1d.weight                # 这一层在 cuda:1
+```
+
+## 应当这样写
+
+```python
+states = [torch.zeros(batch, size, device=device_of_layer[i]) for i in range(layers)]
+past.index_select(0, beam_idx.to(past.device))
+```
+
+如果缓存由服务端分配、而分配的代码改不了：
+
+```python
+guard = sd.guard_cache(block)  # 每一步都让缓存跟随 block 的设备；guard.remove() 取消
+```
+
+## 修复是否安全
+
+安全：状态放在哪里不影响它的值。`use_cache=False` 也能绕开问题，代价是变慢。
+
+## 已知局限
+
+没有调用栈时，注意力里的 `cat` 也可能是模块被切开造成的。
+
+## 参考
+
+- transformers 的 [Cache classes](https://huggingface.co/docs/transformers/kv_cache)
+- [Petals](https://github.com/bigscience-workshop/petals)
+"""
+
 RULE = Rule(
     code="SD118",
     name="cache-or-beam-state-on-wrong-device",
@@ -147,7 +193,7 @@ RULE = Rule(
             "zh": "{operand} 由 {holder} 在各步之间保存",
         },
     },
-    page=__doc__ or "",
+    page={"en": __doc__ or "", "zh": _CHINESE},
     common=0.35,
     signs=(
         sign(

@@ -64,6 +64,42 @@ def _detect(failure: Failure) -> Hint | None:
     return None
 
 
+_CHINESE = """加载 checkpoint 时没有重新指定设备。
+
+## 发生了什么
+
+`torch.load` 会把每个张量放回保存时所在的设备。那块 GPU 在这台机器上可能不存在，或者不是脚本想要的那一块。
+
+## 为什么会失败
+
+设备信息写在文件里。不写 `map_location` 时，超出本机范围的 GPU 编号会被拒绝；编号存在时，则会不声不响地
+用上那块 GPU。
+
+## 示例
+
+```python
+state = torch.load("model.pt")
+```
+
+## 应当这样写
+
+```python
+state = torch.load("model.pt", map_location="cpu")
+```
+
+## 修复是否安全
+
+安全：`load_state_dict` 会把值复制到参数当前所在的位置。
+
+## 已知局限
+
+如果是库自己调用 `torch.load`，需要该库提供相应的选项，或者换用会传递设备的版本。
+
+## 参考
+
+- [torch.load](https://docs.pytorch.org/docs/stable/generated/torch.load.html)
+"""
+
 RULE = Rule(
     code="SD136",
     name="checkpoint-map-location",
@@ -85,7 +121,7 @@ RULE = Rule(
             "zh": "加载 {operand} 时没有 map_location：{text}",
         },
     },
-    page=__doc__ or "",
+    page={"en": __doc__ or "", "zh": _CHINESE},
     common=0.1,
     signs=(
         sign(8, said("deserialize"), certain=True),

@@ -48,6 +48,50 @@ from __future__ import annotations
 from samedevice.diagnosis._rule import Rule
 from samedevice.events import EventKind
 
+_CHINESE = """集合通信收到的张量不在进程组所用的 GPU 上。
+
+## 发生了什么
+
+`all_reduce`、`broadcast` 等 `torch.distributed` 调用收到了 CPU 上的张量、进程组之外的 GPU 上的张量，或
+者一次合并调用里的张量分布在多块 GPU 上。
+
+## 为什么会失败
+
+NCCL 对每个 rank 只读一块 GPU 的显存，不会移动任何数据。c10d 会报 “No backend type associated with
+device type cpu”“Tensors must be CUDA and dense”“Expected list of tensors on the same device”；如果建组
+时用 `device_id=` 绑定了设备，则报 “Attempt to perform collective on tensor not on device passed to
+init_process_group”。如果某个 rank 这次换了一块 GPU 而其他 rank 没有换，则什么错都不报：所有 rank 一直等
+到超时。
+
+## 示例
+
+```python
+dist.init_process_group("nccl")
+loss = torch.tensor(total)                            # 在 CPU 上
+dist.all_reduce(loss)
+```
+
+## 应当这样写
+
+```python
+loss = torch.tensor(total, device="cuda")             # 之前已经 torch.cuda.set_device(local_rank)
+dist.all_reduce(loss)
+```
+
+## 修复是否安全
+
+在创建张量的地方改是安全的。在调用处移动则不行：`dist.all_reduce(x.to("cuda"))` 改的是一份没人保存的副本。
+
+## 已知局限
+
+不属于合并调用的张量列表，c10d 不比较设备；这种调用记为 [SD105](SD105.md)。
+
+## 参考
+
+- [torch.distributed 的后端](https://docs.pytorch.org/docs/stable/distributed.html#backends)
+- torch 源码 `torch/csrc/distributed/c10d/ProcessGroup.cpp` 和 `ProcessGroupNCCL.cpp`
+"""
+
 RULE = Rule(
     code="SD109",
     name="collective-off-its-gpu",
@@ -74,6 +118,6 @@ RULE = Rule(
             "zh": "进程组的每个 rank 只用一块 GPU 参与通信，调用不会把张量移过去",
         },
     },
-    page=__doc__ or "",
+    page={"en": __doc__ or "", "zh": _CHINESE},
     kind=EventKind.COLLECTIVE,
 )

@@ -78,6 +78,45 @@ def _lines_of(failure: Failure) -> set[tuple[str, int] | None]:
     return found if None not in found else set()
 
 
+_CHINESE = """`nn.DataParallel` 包装的模型已被切分、无法复制，或者只为一块 GPU 而写。
+
+## 发生了什么
+
+训练器在一个进程里看到多块 GPU，就用 DataParallel 包装模型，把它复制到每一块 GPU。权重分布在多块 GPU 上
+的模型无法复制；把设备存在属性里的代码，除第一个副本外全都不对。各个副本的结果要先收集到同一块 GPU，才能
+合并（`torch.cat`、`torch.stack`、`+`）。
+
+## 为什么会失败
+
+DataParallel 要求一切都在 `device_ids[0]` 上，各个副本在线程里运行。
+
+## 示例
+
+```python
+model = AutoModelForCausalLM.from_pretrained(name, device_map="auto")
+model = torch.nn.DataParallel(model)
+```
+
+## 应当这样写
+
+```bash
+torchrun --nproc_per_node 2 train.py          # 每块 GPU 一个进程
+CUDA_VISIBLE_DEVICES=0 python train.py        # 或者只用一块 GPU
+```
+
+## 修复是否安全
+
+安全；改为多进程后，每一步的 batch 会乘以进程数。
+
+## 已知局限
+
+副本里的错误可能另有原因；看到副本，只说明 DataParallel 起了作用。
+
+## 参考
+
+- [torch.nn.DataParallel](https://docs.pytorch.org/docs/stable/generated/torch.nn.DataParallel.html)
+"""
+
 RULE = Rule(
     code="SD131",
     name="data-parallel-replica-device",
@@ -104,7 +143,7 @@ RULE = Rule(
             "GPU 上",
         },
     },
-    page=__doc__ or "",
+    page={"en": __doc__ or "", "zh": _CHINESE},
     common=0.4,
     signs=(
         sign(8, said("data-parallel-module"), certain=True),

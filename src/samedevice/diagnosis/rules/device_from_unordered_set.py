@@ -39,6 +39,42 @@ from __future__ import annotations
 from samedevice.diagnosis._rule import Rule
 from samedevice.events import EventKind
 
+_CHINESE = """库从无序集合里选出了一个设备。
+
+## 发生了什么
+
+字符串集合的顺序每次运行都可能不同，选出的设备也跟着变。
+
+## 为什么会失败
+
+Python 在每个进程里都会给字符串哈希换一个种子。
+
+## 示例
+
+```python
+main_device = list({"cuda:0", "cuda:1"})[0]
+```
+
+## 应当这样写
+
+```bash
+PYTHONHASHSEED=0 python script.py
+dispatch_model(model, device_map, main_device="cuda:0")
+```
+
+## 修复是否安全
+
+安全。
+
+## 已知局限
+
+设备写成整数时，顺序碰巧是稳定的。
+
+## 参考
+
+- accelerate 的 `dispatch_model`
+"""
+
 RULE = Rule(
     code="SD106",
     name="device-from-unordered-set",
@@ -64,6 +100,6 @@ RULE = Rule(
             "zh": "字符串集合的顺序每次运行都可能不同，选出的设备也随之改变",
         },
     },
-    page=__doc__ or "",
+    page={"en": __doc__ or "", "zh": _CHINESE},
     kind=EventKind.NONDETERMINISTIC_DEVICE,
 )

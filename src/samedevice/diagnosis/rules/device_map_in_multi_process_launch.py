@@ -63,6 +63,44 @@ def _detect(failure: Failure) -> Hint | None:
     )
 
 
+_CHINESE = """多进程启动，或者使用 ZeRO-3、FSDP 时，又写了 `device_map`。
+
+## 发生了什么
+
+`device_map="auto"` 会在启动的每一个进程里都把模型铺到所有 GPU 上；于是每个进程训练的模型都有一部分在别
+的进程的 GPU 上。
+
+## 为什么会失败
+
+DDP、ZeRO、FSDP 自己决定放置：每个进程一块 GPU。库发现冲突时会拒绝；没有发现时，两个进程挤在同一块 GPU
+上，张量分散在多块 GPU 上。
+
+## 示例
+
+```bash
+torchrun --nproc_per_node 8 train.py      # train.py 里有 from_pretrained(..., device_map="auto")
+```
+
+## 应当这样写
+
+```python
+device_map = {"": int(os.environ.get("LOCAL_RANK", 0))}     # 每个进程一块 GPU
+# ZeRO-3 和 FSDP：完全不写 device_map；或者直接 `python train.py`
+```
+
+## 修复是否安全
+
+安全，但每个进程都要在自己的 GPU 上放下整个模型；放不下时，不写 `device_map`，改用 ZeRO-3 或 FSDP。
+
+## 已知局限
+
+多进程启动中出现的普通设备报错，不一定来自 `device_map`。
+
+## 参考
+
+- [DeepSpeed integration](https://huggingface.co/docs/transformers/deepspeed)
+"""
+
 RULE = Rule(
     code="SD132",
     name="device-map-in-multi-process-launch",
@@ -88,7 +126,7 @@ RULE = Rule(
             "zh": "{processes} 个进程的启动中要求使用 device_map",
         },
     },
-    page=__doc__ or "",
+    page={"en": __doc__ or "", "zh": _CHINESE},
     common=0.35,
     signs=(
         sign(

@@ -20,8 +20,9 @@ device_map = {"model.embed_tokens": 0, "model.layers": 0, "model.norm": 0, "lm_h
 ## Use instead
 
 ```python
-device_map = {"model.embed_tokens": 0, "model.rotary_emb": 0, "model.layers": 0, "model.norm": 0, "lm_head":
-0}
+device_map = {
+    "model.embed_tokens": 0, "model.rotary_emb": 0, "model.layers": 0, "model.norm": 0, "lm_head": 0,
+}
 ```
 
 ## Fix safety
@@ -57,6 +58,46 @@ def _detect(failure: Failure) -> Hint | None:
     return None
 
 
+_CHINESE = """`device_map` 本身有错。
+
+## 发生了什么
+
+它漏掉了某个模块（常见的是模型级的 rotary 模块），用了别的版本的名字，按单个权重切分，或者给某块 GPU 分
+了放不下的层。没有写到的部分留在 CPU 上。
+
+## 为什么会失败
+
+手写的 `device_map` 只适合某个版本的模块结构。对于没写到的名字，`dispatch_model` 和 `from_pretrained` 的
+处理不同：前者留在原处，后者拒绝。
+
+## 示例
+
+```python
+device_map = {"model.embed_tokens": 0, "model.layers": 0, "model.norm": 0, "lm_head": 0}
+# transformers 4.48 起还有 model.rotary_emb
+```
+
+## 应当这样写
+
+```python
+device_map = {
+    "model.embed_tokens": 0, "model.rotary_emb": 0, "model.layers": 0, "model.norm": 0, "lm_head": 0,
+}
+```
+
+## 修复是否安全
+
+安全：缺的名字补到相邻模块所在的设备上。
+
+## 已知局限
+
+只有一块 GPU 时，旋转位置编码表留在 CPU 上也可能是模型代码的错误。
+
+## 参考
+
+- accelerate 的 `check_device_map`
+"""
+
 RULE = Rule(
     code="SD122",
     name="device-map-incomplete-or-wrong",
@@ -77,7 +118,7 @@ RULE = Rule(
     sentences={
         "unmapped": {"en": "the device_map does not reach {operand}", "zh": "device_map 没有覆盖 {operand}"},
     },
-    page=__doc__ or "",
+    page={"en": __doc__ or "", "zh": _CHINESE},
     common=0.4,
     signs=(
         sign(8, said("device-map-incomplete"), certain=True),

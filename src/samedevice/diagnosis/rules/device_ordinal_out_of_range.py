@@ -41,6 +41,42 @@ from __future__ import annotations
 
 from samedevice.diagnosis._rule import Rule, said, sign
 
+_CHINESE = """rank 或 GPU 编号超出了可见的 GPU。
+
+## 发生了什么
+
+机器只露出两块 GPU，代码却要 `cuda:7`。通常是启动的进程比 GPU 多，或者有环境变量隐藏了一部分 GPU。
+
+## 为什么会失败
+
+可见的 GPU 从 0 开始编号。`CUDA_VISIBLE_DEVICES=6,7` 使它们变成 `cuda:0` 和 `cuda:1`；再用整机的编号就越
+界了。
+
+## 示例
+
+```bash
+CUDA_VISIBLE_DEVICES=6,7 torchrun --nproc_per_node 8 train.py
+```
+
+## 应当这样写
+
+```bash
+CUDA_VISIBLE_DEVICES=6,7 torchrun --nproc_per_node 2 train.py
+```
+
+## 修复是否安全
+
+安全。
+
+## 已知局限
+
+报错里没有 GPU 的数量：请对照 `nvidia-smi -L` 和环境变量。
+
+## 参考
+
+- [CUDA_VISIBLE_DEVICES](https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#env-vars)
+"""
+
 RULE = Rule(
     code="SD137",
     name="device-ordinal-out-of-range",
@@ -56,7 +92,7 @@ RULE = Rule(
         "en": "match the number of processes and all indices to the visible GPUs",
         "zh": "让进程数和所有设备编号与可见 GPU 数一致",
     },
-    page=__doc__ or "",
+    page={"en": __doc__ or "", "zh": _CHINESE},
     common=0.2,
     signs=(sign(8, said("invalid-ordinal"), certain=True),),
 )

@@ -88,6 +88,44 @@ def _detect(failure: Failure) -> Hint | None:
     return None
 
 
+_CHINESE = """已经按 `device_map` 分配的模型又被整体移动。
+
+## 发生了什么
+
+脚本、训练器、DeepSpeed、图形界面或包装代码对模型调用了 `.to()` 或 `.cuda()`，而这个模型已按
+`device_map` 放好，或部分 offload。
+
+## 为什么会失败
+
+权重跟着移动了，hook 却没有：它们仍然把输入送到原来的位置。offload 的部分在 meta 上只有占位，没有数据可
+移；accelerate 和 transformers 会因此拒绝。
+
+## 示例
+
+```python
+model = AutoModelForCausalLM.from_pretrained(name, device_map="auto")
+model.to("cuda:0")
+```
+
+## 应当这样写
+
+```python
+model = AutoModelForCausalLM.from_pretrained(name, device_map={"": "cuda:0"})
+```
+
+## 修复是否安全
+
+安全：不移动，模型就留在 `device_map` 放好的位置。去掉 `device_map` 则需要一块 GPU 放得下整个模型。
+
+## 已知局限
+
+在 `.to()` 里出现的 meta 拷贝错误，也可能是 checkpoint 没有填满权重。
+
+## 参考
+
+- accelerate 的 `dispatch_model`
+"""
+
 RULE = Rule(
     code="SD123",
     name="dispatched-model-moved",
@@ -113,7 +151,7 @@ RULE = Rule(
             "zh": "模型分配之后 {operand} 又被移动：{text}",
         },
     },
-    page=__doc__ or "",
+    page={"en": __doc__ or "", "zh": _CHINESE},
     common=0.3,
     signs=(
         sign(8, said("move-dispatched"), certain=True),

@@ -96,6 +96,49 @@ def _late(failure: Failure) -> str | None:
     return others[0].name if others else None
 
 
+_CHINESE = """要合并的两路特征出现在不同的 GPU 上。
+
+## 发生了什么
+
+文本嵌入在一块 GPU 上，图像、音频或视频特征在另一块，由 `cat`、`masked_scatter`、`where` 或掩码赋值合并。
+由 token id 得到的掩码也是这种情况：它跟 id 在一起，而嵌入跟嵌入权重在一起。
+
+## 为什么会失败
+
+`device_map` 把编码器、投影层和语言模型分到多块 GPU 上，hook 只移动进入模块的张量。合并写在父模块自己的
+代码里，处在模块之间，没有 hook 去移动。
+
+## 示例
+
+```python
+inputs_embeds = self.embed_tokens(input_ids)            # cuda:1
+image_embeds = self.visual(pixel_values)                 # cuda:0
+inputs_embeds = inputs_embeds.masked_scatter(mask, image_embeds)
+```
+
+## 应当这样写
+
+```python
+image_embeds = image_embeds.to(inputs_embeds.device)
+mask = mask.to(inputs_embeds.device)
+inputs_embeds = inputs_embeds.masked_scatter(mask, image_embeds)
+```
+
+## 修复是否安全
+
+安全：复制到另一块 GPU 不改变数值，梯度也能传回。用 `device_map` 把编码器、投影层和嵌入放在同一块 GPU 上，
+则连代码都不用改。
+
+## 已知局限
+
+看不到出错的那一行时，多模态模型里出现两块 GPU，也可能是某个模块被切开了。
+
+## 参考
+
+- accelerate 的
+  [Big model inference](https://huggingface.co/docs/accelerate/concept_guides/big_model_inference)
+"""
+
 RULE = Rule(
     code="SD112",
     name="embedding-streams-on-different-devices",
@@ -121,7 +164,7 @@ RULE = Rule(
             "zh": "{op} 合并来自两块 GPU 的特征（{word}）",
         },
     },
-    page=__doc__ or "",
+    page={"en": __doc__ or "", "zh": _CHINESE},
     common=0.3,
     signs=(
         sign(6, said("same-device argument-device", op="masked_scatter")),

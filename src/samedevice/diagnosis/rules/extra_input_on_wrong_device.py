@@ -8,7 +8,7 @@ moved. The code that reads the extra input combines it with something on a GPU.
 ## Why it fails
 
 A processor returns several tensors. `inputs.input_ids.to(...)` moves one of them; keyword arguments that the
-caller makes by hand move not at all, and hooks move only what enters a hooked module.
+caller makes by hand are not moved at all, and hooks move only what enters a hooked module.
 
 ## Example
 
@@ -106,6 +106,46 @@ def _from_input(operand: Operand) -> bool:
     )
 
 
+_CHINESE = """主输入移过去了，附加输入却留在 CPU 或另一块 GPU 上。
+
+## 发生了什么
+
+视频秒数、网格尺寸、位置、prompt id、像素值与 token id 一起返回，但只有 token id 被移动了。读取附加输入
+的代码把它和 GPU 上的张量放到一起计算。
+
+## 为什么会失败
+
+processor 会返回好几个张量，`inputs.input_ids.to(...)` 只移动其中一个；调用者自己构造的关键字参数根本没
+有移动；hook 只移动进入带 hook 模块的张量。
+
+## 示例
+
+```python
+ids = inputs["input_ids"].to("cuda:0")
+model(input_ids=ids, second_per_grid_ts=inputs["second_per_grid_ts"])
+```
+
+## 应当这样写
+
+```python
+inputs = inputs.to(model.device)      # processor 输出里的每个张量
+model(**inputs)
+```
+
+## 修复是否安全
+
+安全：改变的只是输入所在的位置。
+
+## 已知局限
+
+库代码在附加输入旁边自己创建的张量也会在同一条语句出错；那时输入没有错，错的是那个张量（见
+tensor-created-on-wrong-device）。
+
+## 参考
+
+- transformers 的 `BatchFeature.to`
+"""
+
 RULE = Rule(
     code="SD113",
     name="extra-input-on-wrong-device",
@@ -134,7 +174,7 @@ RULE = Rule(
             "zh": "{operand} 由 CPU 上的输入计算而来",
         },
     },
-    page=__doc__ or "",
+    page={"en": __doc__ or "", "zh": _CHINESE},
     common=0.3,
     signs=(
         sign(

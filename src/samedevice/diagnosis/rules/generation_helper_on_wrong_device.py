@@ -103,6 +103,45 @@ def _detect(failure: Failure) -> Hint | None:
     return None
 
 
+_CHINESE = """生成循环里的辅助张量与 id 或 scores 不在同一设备上。
+
+## 发生了什么
+
+停止条件、logits 处理器、草稿模型的候选、语法约束或 prompt 工具，用自己持有的张量去和循环中的 id 或
+scores 运算：`isin`、`cat`、`==`。
+
+## 为什么会失败
+
+这个张量只创建一次，创建在指定的设备或 CPU 上。scores 来自输出头，切分模型时输出头可能在另一块 GPU 上；
+草稿模型更可能整个在别的 GPU 上。
+
+## 示例
+
+```python
+processor = SuppressTokensLogitsProcessor([1, 2], device="cuda:0")
+processor(input_ids, scores)                             # scores 在 cuda:1
+```
+
+## 应当这样写
+
+```python
+processor = SuppressTokensLogitsProcessor([1, 2], device=scores.device)
+```
+
+## 修复是否安全
+
+安全：张量的值不变。
+
+## 已知局限
+
+如果 id 和输出头在两块 GPU 上，出错的就是采样这一步本身，那属于 lm-head-or-tied-weight-split。
+
+## 参考
+
+- transformers 的
+  [Generation utilities](https://huggingface.co/docs/transformers/internal/generation_utils)
+"""
+
 RULE = Rule(
     code="SD119",
     name="generation-helper-on-wrong-device",
@@ -126,7 +165,7 @@ RULE = Rule(
     sentences={
         "made-in": {"en": "{operand} was made in {where}", "zh": "{operand} 创建于 {where}"},
     },
-    page=__doc__ or "",
+    page={"en": __doc__ or "", "zh": _CHINESE},
     common=0.25,
     signs=(
         sign(

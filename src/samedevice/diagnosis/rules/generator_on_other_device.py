@@ -40,6 +40,41 @@ from __future__ import annotations
 from samedevice.diagnosis._rule import Rule
 from samedevice.events import EventKind
 
+_CHINESE = """随机算子收到了另一种设备的随机数生成器。
+
+## 发生了什么
+
+用 CPU 生成器去填充 CUDA 张量，或者反过来。
+
+## 为什么会失败
+
+一个生成器只属于一种设备。
+
+## 示例
+
+```python
+torch.randn(2, device="cuda", generator=torch.Generator())
+```
+
+## 应当这样写
+
+```python
+torch.randn(2, device="cuda", generator=torch.Generator(device="cuda"))
+```
+
+## 修复是否安全
+
+安全，但换了生成器，得到的随机数也不同。
+
+## 已知局限
+
+不比较两块 GPU 之间的编号与生成器。
+
+## 参考
+
+- [torch.Generator](https://docs.pytorch.org/docs/stable/generated/torch.Generator.html)
+"""
+
 RULE = Rule(
     code="SD103",
     name="generator-on-other-device",
@@ -65,6 +100,6 @@ RULE = Rule(
             "zh": "随机数生成器属于一种设备，只能为这种设备上的张量取数",
         },
     },
-    page=__doc__ or "",
+    page={"en": __doc__ or "", "zh": _CHINESE},
     kind=EventKind.GENERATOR,
 )

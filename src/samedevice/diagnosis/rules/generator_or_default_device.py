@@ -53,6 +53,44 @@ def _detect(failure: Failure) -> Hint | None:
     return Hint(8, Phrase("rules.generator-or-default-device.generator"), "generator", certain=True)
 
 
+_CHINESE = """随机数生成器与它要填充的张量设备类型不同。
+
+## 发生了什么
+
+CPU 生成器用在 CUDA 张量上，或者反过来。常见的情形是全局默认设备（`torch.set_default_device("cuda")`）把
+采样器或打乱操作的张量放到了 GPU，而它的生成器在 CPU 上。
+
+## 为什么会失败
+
+一个生成器属于一种设备，只能为那种设备上的张量取数。
+
+## 示例
+
+```python
+generator = torch.Generator().manual_seed(0)
+latents = torch.randn(shape, generator=generator, device="cuda")
+```
+
+## 应当这样写
+
+```python
+generator = torch.Generator(device="cuda").manual_seed(0)
+latents = torch.randn(shape, generator=generator, device="cuda")
+```
+
+## 修复是否安全
+
+安全，但种子相同时，CUDA 生成器与 CPU 生成器取出的数不同。要保持原来的数，就在 CPU 上取，再把结果移过去。
+
+## 已知局限
+
+设置了全局默认设备时，采样器不在脚本的代码里；不要在 DataLoader 外层把默认设备设为 CUDA。
+
+## 参考
+
+- [torch.Generator](https://docs.pytorch.org/docs/stable/generated/torch.Generator.html)
+"""
+
 RULE = Rule(
     code="SD134",
     name="generator-or-default-device",
@@ -73,7 +111,7 @@ RULE = Rule(
     sentences={
         "generator": {"en": "the generator belongs to another type of device", "zh": "生成器属于另一种设备"},
     },
-    page=__doc__ or "",
+    page={"en": __doc__ or "", "zh": _CHINESE},
     common=0.3,
     signs=(
         sign(8, said("generator-device"), certain=True),

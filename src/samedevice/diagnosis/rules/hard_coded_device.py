@@ -3,7 +3,7 @@
 ## What happens
 
 `.cuda()`, `"cuda:0"`, `device="cuda"` or the index 0 stands in the code. The user chose another GPU, the
-host, an Apple or another accelerator, and the two meet.
+host, an Apple or another accelerator, so one operator gets tensors of both.
 
 ## Why it fails
 
@@ -116,6 +116,47 @@ def _detect(failure: Failure) -> Hint | None:
     return None
 
 
+_CHINESE = """代码里写死了设备，而模型运行在别处。
+
+## 发生了什么
+
+代码里有 `.cuda()`、`"cuda:0"`、`device="cuda"` 或编号 0。使用者选了另一块 GPU、CPU、Apple 或其他加速器，
+两边的张量就碰到了一起。
+
+## 为什么会失败
+
+`.cuda()` 和 `"cuda"` 指的是*当前*设备，没有改过就是 0 号 GPU。模型在 `cuda:1` 上，便遇到 `cuda:0` 上的
+张量；在没有 CUDA 的机器上，这个调用本身就失败。
+
+## 示例
+
+```python
+model = model.to("cuda:1")
+mask = torch.ones(n).cuda()            # cuda:0
+model(x) * mask
+```
+
+## 应当这样写
+
+```python
+model = model.to("cuda:1")
+mask = torch.ones(n, device=x.device)
+model(x) * mask
+```
+
+## 修复是否安全
+
+安全。临时的办法：在导入 torch 之前设置 `CUDA_VISIBLE_DEVICES=1`，选中的 GPU 就成了 `cuda:0`。
+
+## 已知局限
+
+只凭报错信息，`cuda:0` 与另一个编号不能证明什么：自动 `device_map` 也从那里开始。
+
+## 参考
+
+- [CUDA semantics](https://docs.pytorch.org/docs/stable/notes/cuda.html)
+"""
+
 RULE = Rule(
     code="SD116",
     name="hard-coded-device",
@@ -142,7 +183,7 @@ RULE = Rule(
             "zh": "{operand} 的设备是写死的：{text}",
         },
     },
-    page=__doc__ or "",
+    page={"en": __doc__ or "", "zh": _CHINESE},
     common=0.35,
     signs=(
         sign(7, said("cuda-not-compiled")),

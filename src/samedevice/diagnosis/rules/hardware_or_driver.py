@@ -45,6 +45,47 @@ from __future__ import annotations
 
 from samedevice.diagnosis._rule import Rule, anywhere, said, sign
 
+_CHINESE = """问题出在机器或所安装的软件：GPU 之间的拷贝被破坏、GPU 型号不一致、没有驱动、torch 不带 CUDA。
+
+## 发生了什么
+
+没有异常，但第二块 GPU 上是乱码、全零或 NaN；或者索引全都合法，却触发 device-side assert，而且换几块 GPU
+就不一样。也可能第一次使用 GPU 就失败：`Torch not compiled with CUDA enabled`、
+`Found no NVIDIA driver`、`No CUDA GPUs are available`。
+
+## 为什么会失败
+
+GPU 之间的直接拷贝要经过 PCIe 交换机、IOMMU 和访问控制（ACS）。设置不对时，拷贝结束了却没有数据，也不报
+错。CPU 版的 torch 里没有 CUDA；CUDA 版需要驱动。
+
+## 示例
+
+```python
+x = torch.arange(4., device="cuda:0")
+x.to("cuda:1").cpu()                   # tensor([0., 0., 0., 0.])
+```
+
+## 应当这样写
+
+```bash
+NCCL_P2P_DISABLE=1 python train.py     # 只对 NCCL 有效
+# 在 BIOS 或内核里关闭 ACS 和 IOMMU，或更新驱动
+python -c "import torch; print(torch.version.cuda, torch.cuda.is_available())"; nvidia-smi
+```
+
+## 修复是否安全
+
+需要核对：先比较 `x.to('cuda:1').cpu()` 和 `x.cpu()`。
+
+## 已知局限
+
+device-side assert 的原因很多，最常见的是索引真的越界。请加上 `CUDA_LAUNCH_BLOCKING=1` 再运行。
+
+## 参考
+
+- [NCCL troubleshooting](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html)
+"""
+
 RULE = Rule(
     code="SD139",
     name="hardware-or-driver",
@@ -64,7 +105,7 @@ RULE = Rule(
         "zh": "核对 torch.version.cuda 与 nvidia-smi；测试 GPU 到 GPU 再到 CPU 的拷贝；修正 BIOS 或驱动设"
         "置；在此之前只用一块 GPU",
     },
-    page=__doc__ or "",
+    page={"en": __doc__ or "", "zh": _CHINESE},
     common=0.35,
     signs=(
         sign(5.5, said("cuda-not-compiled")),

@@ -106,6 +106,49 @@ def _main_input(failure: Failure) -> Hint | None:
     )
 
 
+_CHINESE = """token id 等主输入与最先读取它的权重不在同一设备上。
+
+## 发生了什么
+
+`embed_tokens(input_ids)` 用一个设备上的 id 去查另一个设备上的权重。id 要么从没离开 CPU，要么被送到了固
+定的 GPU，而 `device_map` 把嵌入层放在了别处。
+
+## 为什么会失败
+
+`index_select` 要求权重和索引在同一设备上。accelerate 的 hook 只为分布在多个设备上的模型移动输入：整个落
+在一块 GPU 上的模型没有 hook，于是 id 留在 `cuda:0`，模型却在 `cuda:7`。
+
+## 示例
+
+```python
+model = AutoModelForCausalLM.from_pretrained(name, device_map="auto")
+inputs = tokenizer(text, return_tensors="pt").to("cuda:0")
+model.generate(**inputs)
+```
+
+## 应当这样写
+
+```python
+inputs = tokenizer(text, return_tensors="pt").to(model.get_input_embeddings().weight.device)
+model.generate(**inputs)
+```
+
+## 修复是否安全
+
+安全：只改变 id 所在的位置，而且 id 很小。
+
+## 已知局限
+
+*权重*放错了位置时，这一步查表同样会失败（低显存管理器、没有执行的 offload hook、从没移动过的模型）。只
+有 id 的位置由脚本决定时，才判定是 id 的问题。
+
+## 参考
+
+- transformers 的 `Module.get_input_embeddings`
+- accelerate 的
+  [Big model inference](https://huggingface.co/docs/accelerate/concept_guides/big_model_inference)
+"""
+
 RULE = Rule(
     code="SD111",
     name="input-not-on-embedding-device",
@@ -122,7 +165,7 @@ RULE = Rule(
         "en": "send the inputs to model.get_input_embeddings().weight.device, not to a fixed device",
         "zh": "把输入移到 model.get_input_embeddings().weight.device，而不是写死的设备",
     },
-    page=__doc__ or "",
+    page={"en": __doc__ or "", "zh": _CHINESE},
     common=0.6,
     signs=(
         sign(

@@ -57,6 +57,44 @@ def _detect(failure: Failure) -> Hint | None:
     )
 
 
+_CHINESE = """Triton 或 CUDA 扩展的内核在当前设备上运行，而不是在张量所在的设备上。
+
+## 发生了什么
+
+启动内核时当前设备是 `cuda:0`，张量却在 `cuda:1`：Triton 会说 “cannot be accessed from Triton (cpu
+tensor?)”，扩展则非法访问或算出乱码。
+
+## 为什么会失败
+
+torch 自己的算子会切换设备。扩展的内核在当前设备上运行，除非作者加了设备保护（device guard）。
+
+## 示例
+
+```python
+model.to("cuda:1")
+fused_kernel[grid](x, y)               # 当前设备：cuda:0
+```
+
+## 应当这样写
+
+```python
+with torch.cuda.device(x.device):
+    fused_kernel[grid](x, y)
+```
+
+## 修复是否安全
+
+安全。临时的办法是只露出一块 GPU（`CUDA_VISIBLE_DEVICES=1`）。
+
+## 已知局限
+
+张量真的在 CPU 上时，Triton 的报错一模一样。
+
+## 参考
+
+- [torch.cuda.device](https://docs.pytorch.org/docs/stable/generated/torch.cuda.device.html)
+"""
+
 RULE = Rule(
     code="SD133",
     name="kernel-launched-on-current-device",
@@ -75,7 +113,7 @@ RULE = Rule(
     sentences={
         "unchecked": {"en": "{op} does not check its tensors' devices", "zh": "{op} 不检查张量所在的设备"},
     },
-    page=__doc__ or "",
+    page={"en": __doc__ or "", "zh": _CHINESE},
     common=0.3,
     signs=(
         sign(5.5, said("triton-pointer")),

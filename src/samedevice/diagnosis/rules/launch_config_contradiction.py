@@ -41,6 +41,44 @@ from __future__ import annotations
 
 from samedevice.diagnosis._rule import Rule
 
+_CHINESE = """配置文件与使用它的启动命令互相矛盾。
+
+## 发生了什么
+
+`distributed_type: "NO"` 却有多个进程；`MULTI_GPU` 却只有一个进程；DeepSpeed 自己的配置文件里已有的键又
+写了一遍；把只有 `accelerate launch` 才读的文件交给 torchrun。
+
+## 为什么会失败
+
+启动器会拒绝，或者悄悄以其中一方为准：本该一起训练的进程互不知道对方。
+
+## 示例
+
+```yaml
+distributed_type: "NO"
+num_processes: 8
+```
+
+## 应当这样写
+
+```yaml
+distributed_type: MULTI_GPU
+num_processes: 8
+```
+
+## 修复是否安全
+
+请先读一遍：对的也可能是文件，错的是命令。
+
+## 已知局限
+
+只看与进程和设备有关的键。
+
+## 参考
+
+- [accelerate launch](https://huggingface.co/docs/accelerate/package_reference/cli)
+"""
+
 RULE = Rule(
     code="SD403",
     name="launch-config-contradiction",
@@ -56,5 +94,5 @@ RULE = Rule(
         "en": "let one place say how many processes there are and what kind of parallelism is wanted",
         "zh": "只在一个地方说明进程数和并行方式，并保持一致",
     },
-    page=__doc__ or "",
+    page={"en": __doc__ or "", "zh": _CHINESE},
 )

@@ -39,6 +39,42 @@ from __future__ import annotations
 
 from samedevice.diagnosis._rule import Rule, anywhere, at, frameless, inside, line, said, shown, sign
 
+_CHINESE = """某个库的某个版本弄坏了设备处理。
+
+## 发生了什么
+
+同一个脚本换一个版本就正常，而这里的其他类别都不能说明原因。最有名的一例：ZeRO-3 优化器 offload 时，用
+CPU 上的梯度去乘 GPU 上的缩放系数。
+
+## 为什么会失败
+
+测试设备处理需要多块 GPU，库很少测；改动就这样混进版本，直到使用者发现。
+
+## 示例
+
+```bash
+pip install deepspeed==0.14.1        # 开启 offload 时，优化器的 step 会出错
+```
+
+## 应当这样写
+
+```bash
+pip install deepspeed==0.14.0        # 或已经修复的版本
+```
+
+## 修复是否安全
+
+需要核对：换一个版本，变的不只是这个缺陷。
+
+## 已知局限
+
+只有调用栈或版本号指向已知的版本时，才会选这个根源。
+
+## 参考
+
+- 已知的版本：`samedevice/diagnosis/releases.json`
+"""
+
 RULE = Rule(
     code="SD138",
     name="library-version-regression",
@@ -54,7 +90,7 @@ RULE = Rule(
         "en": "use the release that works, and report both versions",
         "zh": "换用正常的版本，并在反馈时给出两个版本号",
     },
-    page=__doc__ or "",
+    page={"en": __doc__ or "", "zh": _CHINESE},
     common=0.4,
     signs=(
         sign(

@@ -13,8 +13,8 @@ the last GPU, or leave embedding and head on two GPUs, in which case the tie is 
 ## Example
 
 ```python
-device_map = {"model.embed_tokens": 0, "model.layers": 0, "model.norm": 1, "lm_head": 1}   # lm_head is
-embed_tokens
+# lm_head and embed_tokens are one weight
+device_map = {"model.embed_tokens": 0, "model.layers": 0, "model.norm": 1, "lm_head": 1}
 ```
 
 ## Use instead
@@ -100,6 +100,45 @@ def _of_logits(failure: Failure) -> str:
     return next((each.device for each in failure.event.operands if "logits" in spelled(each)), "?")
 
 
+_CHINESE = """最后一层、最终 norm、输出头或共享权重被分开放置。
+
+## 发生了什么
+
+输出头与嵌入共享权重（一份权重，两个名字），或者 norm、输出头与最后一层在不同的 GPU 上；于是 logits 与采
+样时要用到的 id 不在同一设备。
+
+## 为什么会失败
+
+共享的权重只能在一个设备上。`device_map` 把它当成一大块来计算时，可能把整个模型拖到最后一块 GPU；也可能
+把嵌入和输出头留在两块 GPU 上，共享关系就断了。
+
+## 示例
+
+```python
+# lm_head 和 embed_tokens 是同一份权重
+device_map = {"model.embed_tokens": 0, "model.layers": 0, "model.norm": 1, "lm_head": 1}
+```
+
+## 应当这样写
+
+```python
+device_map = {"model.embed_tokens": 0, "model.layers": 0, "model.norm": 0, "lm_head": 0}
+# 一块 GPU 放得下时：device_map={"": "cuda:0"}
+```
+
+## 修复是否安全
+
+安全：只改变放置。嵌入所在的 GPU 要有放输出头的空间。
+
+## 已知局限
+
+共享权重的模型查嵌入时失败，有两种读法：输入在别处，或者权重被拖走了。
+
+## 参考
+
+- accelerate 的 `find_tied_parameters`
+"""
+
 RULE = Rule(
     code="SD121",
     name="lm-head-or-tied-weight-split",
@@ -125,7 +164,7 @@ RULE = Rule(
         },
         "logits-apart": {"en": "the logits are on {device}", "zh": "logits 在 {device} 上"},
     },
-    page=__doc__ or "",
+    page={"en": __doc__ or "", "zh": _CHINESE},
     common=0.3,
     signs=(
         sign(5.5, line(r"next_tokens?\b.*unfinished|unfinished_sequences|pad_token_id \* \(1 - unfinished")),

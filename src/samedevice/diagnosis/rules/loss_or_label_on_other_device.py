@@ -91,6 +91,44 @@ def _detect(failure: Failure) -> Hint | None:
     return None
 
 
+_CHINESE = """标签、类别权重、计数或某一项 loss 与 logits 或累计的 loss 不在同一设备上。
+
+## 发生了什么
+
+标签留在 CPU 或输入所在的 GPU，而 logits 出现在最后一块 GPU；或者 loss 的两项分别在两块 GPU 上算出。
+
+## 为什么会失败
+
+输入会经过 hook；标签也经过，但要到模型末尾才被读取，那里是输出头所在的设备。两块 *GPU* 上的 0 维张量同
+样不允许混用，例外只有 CPU 上的 0 维标量。
+
+## 示例
+
+```python
+logits = model(input_ids).logits                        # cuda:1
+loss = criterion(logits, labels)                         # labels 在 cuda:0
+```
+
+## 应当这样写
+
+```python
+loss = criterion(logits, labels.to(logits.device))
+```
+
+## 修复是否安全
+
+安全：标签没有梯度；loss 的一项移动后，梯度照样传回。
+
+## 已知局限
+
+如果出在库自己的 loss 函数里，只能换用修复过的版本。
+
+## 参考
+
+-
+  [torch.nn.functional.cross_entropy](https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.cross_entropy.html)
+"""
+
 RULE = Rule(
     code="SD130",
     name="loss-or-label-on-other-device",
@@ -110,7 +148,7 @@ RULE = Rule(
         "loss": {"en": "{op} computes a loss", "zh": "{op} 在计算损失"},
         "label": {"en": "{operand} belongs to the loss", "zh": "{operand} 属于损失计算"},
     },
-    page=__doc__ or "",
+    page={"en": __doc__ or "", "zh": _CHINESE},
     common=0.45,
     signs=(
         sign(

@@ -68,6 +68,46 @@ def _detect(failure: Failure) -> Hint | None:
     )
 
 
+_CHINESE = """参数或 buffer 还是空的占位，就被移动或使用。
+
+## 发生了什么
+
+加载时模块创建在 meta 设备上，只有形状、没有值，之后却没有填上：checkpoint 里缺这个键，包装代码跳过了加
+载，或者 remote code 在 init_empty_weights 里又创建了子模块。
+
+## 为什么会失败
+
+meta 张量没有可复制的数据。`.to(device)` 会拒绝，遇到它的算子也会拒绝。
+
+## 示例
+
+```python
+with init_empty_weights():
+    model = Model(config)
+model.to("cuda")                 # Cannot copy out of meta tensor; no data!
+```
+
+## 应当这样写
+
+```python
+model = load_checkpoint_and_dispatch(model, checkpoint, device_map="auto")
+# 或者先 model.to_empty(device="cuda")，再 load_state_dict
+```
+
+## 修复是否安全
+
+需要核对：`to_empty` 之后，没有加载到的部分是随机内存。
+
+## 已知局限
+
+offload 的权重本来就在 meta 上；移动它或绕过 hook 去用它是另外的问题
+（dispatched-model-moved、offload-hook-bypassed）。
+
+## 参考
+
+- [Meta device](https://docs.pytorch.org/docs/stable/meta.html)
+"""
+
 RULE = Rule(
     code="SD126",
     name="meta-tensor-not-materialized",
@@ -84,7 +124,7 @@ RULE = Rule(
         "with the module's",
         "zh": "不用低内存方式加载，或补上缺失的权重；核对 checkpoint 与模型的键",
     },
-    page=__doc__ or "",
+    page={"en": __doc__ or "", "zh": _CHINESE},
     common=0.35,
     signs=(
         sign(3.3, said("meta-copy")),

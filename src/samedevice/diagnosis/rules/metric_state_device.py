@@ -55,6 +55,42 @@ def _detect(failure: Failure) -> Hint | None:
     return None
 
 
+_CHINESE = """指标（metric）的状态与它的输入不在同一设备上。
+
+## 发生了什么
+
+指标对象不在模块树里，它的状态留在 CPU，而预测值和目标值在 GPU 上，或者反过来。
+
+## 为什么会失败
+
+`model.to(device)` 只移动子模块。由脚本持有、或放在普通列表里的指标不是子模块。
+
+## 示例
+
+```python
+metric = torchmetrics.Accuracy(task="binary")          # 状态在 CPU 上
+metric.update(predictions, targets)                     # 输入在 GPU 上
+```
+
+## 应当这样写
+
+```python
+metric = torchmetrics.Accuracy(task="binary").to(predictions.device)
+```
+
+## 修复是否安全
+
+安全。
+
+## 已知局限
+
+其他库的指标抛出的是 torch 的普通报错。
+
+## 参考
+
+- [Metrics and devices](https://lightning.ai/docs/torchmetrics/stable/pages/overview.html)
+"""
+
 RULE = Rule(
     code="SD135",
     name="metric-state-device",
@@ -70,7 +106,7 @@ RULE = Rule(
         "en": "move the metric to the device of its inputs, or register it in the module",
         "zh": "把指标移到输入所在的设备，或注册为模块的子模块",
     },
-    page=__doc__ or "",
+    page={"en": __doc__ or "", "zh": _CHINESE},
     common=0.1,
     signs=(
         sign(8, said("metric-device"), certain=True),

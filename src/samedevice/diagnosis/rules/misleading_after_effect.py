@@ -41,6 +41,44 @@ from __future__ import annotations
 
 from samedevice.diagnosis._rule import Rule, after, anywhere, said, sign
 
+_CHINESE = """这条设备报错是前一个错误的后果，或者其实是类型错误。
+
+## 发生了什么
+
+更早的一次失败（加载失败、显存不足、移动被打断）使模型只放好了一半；或者报错说的是类型，两个类型只差
+`cuda` 这一部分。
+
+## 为什么会失败
+
+图形界面或服务程序捕获了第一个错误后继续运行，下一个请求就遇到了没有就位的权重。
+
+## 示例
+
+```text
+torch.OutOfMemoryError: CUDA out of memory ...
+...
+RuntimeError: Expected all tensors to be on the same device ...
+```
+
+## 应当这样写
+
+```text
+# 先解决第一个错误，重启进程，再试一次
+```
+
+## 修复是否安全
+
+安全。
+
+## 已知局限
+
+没有日志前面的内容就看不出来。
+
+## 参考
+
+- `python -X faulthandler`、`CUDA_LAUNCH_BLOCKING=1`
+"""
+
 RULE = Rule(
     code="SD140",
     name="misleading-after-effect",
@@ -57,7 +95,7 @@ RULE = Rule(
         "en": "cure the first error in the log and start afresh",
         "zh": "先解决日志中的第一个错误，然后重新启动",
     },
-    page=__doc__ or "",
+    page={"en": __doc__ or "", "zh": _CHINESE},
     common=0.1,
     signs=(
         sign(5.5, after("out-of-memory")),

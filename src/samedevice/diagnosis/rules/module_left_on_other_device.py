@@ -94,6 +94,45 @@ def _detect(failure: Failure) -> Hint | None:
     )
 
 
+_CHINESE = """某个模块或整个模型从没移动到输入所在的设备。
+
+## 发生了什么
+
+卷积、线性层或嵌入收到 GPU 张量，权重却在 CPU 上，或者反过来。常见的是：remote code 把视觉或音频编码器放
+在列表里，或很晚才加载；或者模型一直在 CPU，只有输入去了 GPU。
+
+## 为什么会失败
+
+`model.to(device)` 移动的是当时已注册为子模块的部分。放在普通列表里的、后来才创建的编码器不会跟着走。
+
+## 示例
+
+```python
+model = AutoModel.from_pretrained(name)           # 在 CPU 上
+model(pixel_values.to("cuda"))
+```
+
+## 应当这样写
+
+```python
+model = AutoModel.from_pretrained(name).to("cuda")
+model(pixel_values.to(model.device))
+```
+
+## 修复是否安全
+
+在创建优化器之前这样做是安全的；目标设备上要有放权重的空间。
+
+## 已知局限
+
+权重在 CPU 上也可能是有意的（offload），只是缺了 hook；或者是 `device_map` 漏掉了它。
+
+## 参考
+
+-
+  [torch.nn.Module.to](https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html#torch.nn.Module.to)
+"""
+
 RULE = Rule(
     code="SD114",
     name="module-left-on-other-device",
@@ -117,7 +156,7 @@ RULE = Rule(
             "zh": "{module} 保存在普通列表或属性中，不是 {parent} 的子模块：.to() 不会移动它",
         },
     },
-    page=__doc__ or "",
+    page={"en": __doc__ or "", "zh": _CHINESE},
     common=0.25,
     signs=(
         sign(4.5, said("collective-device"), shown(r"DistributedDataParallel\(|DDP\(")),

@@ -2,12 +2,13 @@
 
 ## What happens
 
-The weight waits on the host, on disk or as a placeholder on meta. Code reads `module.weight` directly, calls
-a submodule of a pipeline by itself, or shares components between pipelines, and the hook does not run.
+The weight is kept on the host, on disk or as a placeholder on meta. Code reads `module.weight` directly,
+calls a submodule of a pipeline by itself, or shares components between pipelines, and the hook does not run.
 
 ## Why it fails
 
-Offloading works by hooks on `forward`. Whoever reaches past `forward` meets the weight where it waits.
+Offloading works by hooks on `forward`. Code that reads the weight without calling `forward` finds it where it
+is stored.
 
 ## Example
 
@@ -87,6 +88,45 @@ def _detect(failure: Failure) -> Hint | None:
     return None
 
 
+_CHINESE = """offload 的权重被直接使用，绕过了负责取回它的 hook。
+
+## 发生了什么
+
+权重存放在 CPU、磁盘，或者只是 meta 上的占位。代码直接读取 `module.weight`，单独调用 pipeline 的某个子模
+块，或在几个 pipeline 之间共用组件，hook 就没有执行。
+
+## 为什么会失败
+
+offload 依靠 `forward` 上的 hook。不经过 `forward` 的代码读到的，是权重在存放处的样子。
+
+## 示例
+
+```bash
+pipe.enable_model_cpu_offload()
+embeds = compel(prompt)          # 调用的是 pipe.text_encoder 的嵌入层，不是 pipeline
+```
+
+## 应当这样写
+
+```bash
+pipe.text_encoder.to(pipe._execution_device)
+embeds = compel(prompt)
+# 或者使用那个库自己的 device 参数
+```
+
+## 修复是否安全
+
+需要核对：手动取回的模块会占用显存，并一直留在那里。
+
+## 已知局限
+
+加载时没有填上的权重看起来一样；那种情况 hook 也帮不上忙（meta-tensor-not-materialized）。
+
+## 参考
+
+- diffusers 的 [Reduce memory usage](https://huggingface.co/docs/diffusers/optimization/memory)
+"""
+
 RULE = Rule(
     code="SD124",
     name="offload-hook-bypassed",
@@ -110,7 +150,7 @@ RULE = Rule(
             "zh": "{operand} 已被 offload，而它的 hook 没有运行",
         },
     },
-    page=__doc__ or "",
+    page={"en": __doc__ or "", "zh": _CHINESE},
     common=0.65,
     signs=(
         sign(

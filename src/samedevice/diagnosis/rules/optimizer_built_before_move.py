@@ -43,6 +43,45 @@ from __future__ import annotations
 
 from samedevice.diagnosis._rule import Rule
 
+_CHINESE = """模型还没就位，优化器就创建好了。
+
+## 发生了什么
+
+`module.to(device)` 保留每个 `Parameter` 对象，所以多数优化器不受影响。少数会：Adagrad 在创建时就建立状
+态，状态在当时的设备上；FSDP 会替换参数，优化器却还拿着旧的。
+
+## 为什么会失败
+
+CPU 上的状态遇到 GPU 上的梯度；或者优化器更新的是已经没有层在用的张量，什么也学不到。
+
+## 示例
+
+```python
+optimizer = torch.optim.Adagrad(model.parameters())
+model.to("cuda")
+```
+
+## 应当这样写
+
+```python
+model.to("cuda")
+optimizer = torch.optim.Adagrad(model.parameters())
+```
+
+## 修复是否安全
+
+安全。
+
+## 已知局限
+
+torch 之外、在创建时就建立状态的优化器不在已知之列。
+
+## 参考
+
+- [torch.optim](https://docs.pytorch.org/docs/stable/optim.html)
+- [fully_shard](https://docs.pytorch.org/docs/stable/distributed.fsdp.fully_shard.html)
+"""
+
 RULE = Rule(
     code="SD405",
     name="optimizer-built-before-move",
@@ -58,5 +97,5 @@ RULE = Rule(
         "en": "move or shard the model first, then build the optimizer",
         "zh": "先移动或切分模型，再创建优化器",
     },
-    page=__doc__ or "",
+    page={"en": __doc__ or "", "zh": _CHINESE},
 )

@@ -105,6 +105,48 @@ def _detect(failure: Failure) -> Hint | None:
     return None
 
 
+_CHINESE = """优化器一侧的张量与参数不在同一设备上。
+
+## 发生了什么
+
+动量、步数计数器，或保留的参数副本（指数滑动平均）在 CPU 或另一块 GPU 上，而参数在 GPU 上；多发生在恢复
+训练之后。
+
+## 为什么会失败
+
+优化器按参数保存状态。在模型移动之前创建或加载的优化器，手里是已经不存在的张量的状态；权重的滑动平均常常
+有意放在 CPU，后来又和 GPU 上的权重一起运算。
+
+## 示例
+
+```python
+optimizer.load_state_dict(torch.load(path, map_location="cpu"))
+optimizer.step()
+```
+
+## 应当这样写
+
+```python
+model.to("cuda")
+optimizer = AdamW(model.parameters())
+optimizer.load_state_dict(torch.load(path, map_location="cuda"))
+```
+
+## 修复是否安全
+
+安全：换一个设备，值不变。fused 优化器要求步数计数器也在 GPU 上。
+
+## 已知局限
+
+ZeRO offload 中 CPU 梯度与 GPU 缩放系数相乘看起来一样；那是 DeepSpeed 某个版本的缺陷
+（library-version-regression）。
+
+## 参考
+
+-
+  [torch.optim.Optimizer.load_state_dict](https://docs.pytorch.org/docs/stable/generated/torch.optim.Optimizer.load_state_dict.html)
+"""
+
 RULE = Rule(
     code="SD129",
     name="optimizer-state-on-other-device",
@@ -126,7 +168,7 @@ RULE = Rule(
         "kept-copy": {"en": "{operand} is a kept copy of a parameter", "zh": "{operand} 是参数的副本"},
         "in-optimizer": {"en": "{op} is an optimizer's operator", "zh": "{op} 是优化器的算子"},
     },
-    page=__doc__ or "",
+    page={"en": __doc__ or "", "zh": _CHINESE},
     common=0.3,
     signs=(
         sign(

@@ -39,6 +39,41 @@ from __future__ import annotations
 from samedevice.diagnosis._rule import Rule
 from samedevice.events import EventKind
 
+_CHINESE = """申请的显存在该设备上放不下。
+
+## 发生了什么
+
+虚拟设备账本上剩余的显存少于申请的数量。
+
+## 为什么会失败
+
+权重、激活、梯度和优化器状态加起来超过了这块 GPU；报告会列出每个设备上当时占用了多少。
+
+## 示例
+
+```python
+torch.empty(100 << 30, dtype=torch.uint8, device="cuda:0")
+```
+
+## 应当这样写
+
+```bash
+samedevice run --machine 4x24GB script.py     # 看看峰值需要多少
+```
+
+## 修复是否安全
+
+没有改动任何东西。
+
+## 已知局限
+
+碎片和 CUDA 各库自己的显存只是估计，见[局限](../limits.md)。
+
+## 参考
+
+- [机器](../machines.md)
+"""
+
 RULE = Rule(
     code="SD104",
     name="out-of-memory",
@@ -64,6 +99,6 @@ RULE = Rule(
             "zh": "申请的显存多于该设备当时的空闲显存",
         },
     },
-    page=__doc__ or "",
+    page={"en": __doc__ or "", "zh": _CHINESE},
     kind=EventKind.OUT_OF_MEMORY,
 )

@@ -37,6 +37,41 @@ from __future__ import annotations
 
 from samedevice.diagnosis._rule import Rule
 
+_CHINESE = """一台机器上启动的进程比可见的 GPU 多。
+
+## 发生了什么
+
+`CUDA_VISIBLE_DEVICES=0,1` 却写了 `--nproc_per_node 8`；四块 GPU 的机器上写了 `num_processes: 8`。
+
+## 为什么会失败
+
+第一个超出范围的 rank 要用一块不存在的 GPU：“invalid device ordinal”。
+
+## 示例
+
+```bash
+CUDA_VISIBLE_DEVICES=0,1 torchrun --nproc_per_node 4 train.py
+```
+
+## 应当这样写
+
+```bash
+CUDA_VISIBLE_DEVICES=0,1 torchrun --nproc_per_node 2 train.py
+```
+
+## 修复是否安全
+
+进程数变了，有效 batch 也随之改变。
+
+## 已知局限
+
+有意共用一块 GPU 的进程（gloo 后端、测试）也会被拒绝。
+
+## 参考
+
+- [torchrun](https://docs.pytorch.org/docs/stable/elastic/run.html)
+"""
+
 RULE = Rule(
     code="SD404",
     name="processes-exceed-gpus",
@@ -52,5 +87,5 @@ RULE = Rule(
         "en": "start as many processes as GPUs are visible, or show more GPUs",
         "zh": "进程数与可见 GPU 数保持一致，或暴露更多 GPU",
     },
-    page=__doc__ or "",
+    page={"en": __doc__ or "", "zh": _CHINESE},
 )

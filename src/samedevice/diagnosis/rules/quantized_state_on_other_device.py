@@ -56,6 +56,45 @@ def _detect(failure: Failure) -> Hint | None:
     return None
 
 
+_CHINESE = """量化层的状态，或量化校准过程，混用了设备。
+
+## 发生了什么
+
+量化层的 scale、zero point、查找表与权重不在一起；或者逐层校准时把一层移到 GPU，而列表里的参数、掩
+码、rotary 模块留在 CPU。
+
+## 为什么会失败
+
+量化器把状态放在普通属性里，`.to()` 不会移动；校准又是在模型之外逐层进行的，没有 hook 移动它们的参数。
+
+## 示例
+
+```python
+for layer in layers:
+    layer.cuda()
+    layer(hidden.cuda(), attention_mask=mask, position_embeddings=embeddings)   # 这两个在 CPU 上
+```
+
+## 应当这样写
+
+```python
+import os
+os.environ["CUDA_VISIBLE_DEVICES"] = "0"      # 在一块 GPU 上校准，并使用会移动全部参数的版本
+```
+
+## 修复是否安全
+
+安全：只露出一块 GPU 来校准，不改变数值。
+
+## 已知局限
+
+与量化无关的错误，调用栈里也会出现量化线性层。
+
+## 参考
+
+- transformers 的量化指南
+"""
+
 RULE = Rule(
     code="SD128",
     name="quantized-state-on-other-device",
@@ -71,7 +110,7 @@ RULE = Rule(
         "en": "calibrate with one visible GPU, and use a release that moves all arguments of a layer",
         "zh": "校准时只暴露一块 GPU，并使用会移动层的全部参数的版本",
     },
-    page=__doc__ or "",
+    page={"en": __doc__ or "", "zh": _CHINESE},
     common=0.25,
     signs=(
         sign(

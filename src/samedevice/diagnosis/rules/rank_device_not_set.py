@@ -45,6 +45,50 @@ from __future__ import annotations
 
 from samedevice.diagnosis._rule import Rule
 
+_CHINESE = """几个进程把模型放到了同一块 GPU 上。
+
+## 发生了什么
+
+`.cuda()` 和 `.to("cuda")` 指的是当前设备；没有调用 `torch.cuda.set_device` 之前，每个进程的当前设备都是
+`cuda:0`。`"cuda:0"` 则永远是它。
+
+## 为什么会失败
+
+NCCL 拒绝一块 GPU 上有两个 rank（“Duplicate GPU detected”）；DDP 拒绝不在 `device_ids` 上的模型；或者所
+有副本挤在一块 GPU 上，直到显存用尽。
+
+## 示例
+
+```python
+dist.init_process_group("nccl")
+model = DDP(model.cuda())
+```
+
+## 应当这样写
+
+```python
+local_rank = int(os.environ["LOCAL_RANK"])
+torch.cuda.set_device(local_rank)
+dist.init_process_group("nccl")
+model = DDP(model.cuda(), device_ids=[local_rank])
+```
+
+## 修复是否安全
+
+安全。
+
+## 已知局限
+
+如果启动器只给每个进程露出一块 GPU，`cuda:0` 就是对的。脚本自己用 `CUDA_VISIBLE_DEVICES` 这样做，能看出
+来；外面再套一层脚本这样做，看不出来。
+
+## 参考
+
+-
+  [DistributedDataParallel](https://docs.pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html)
+- [torchrun](https://docs.pytorch.org/docs/stable/elastic/run.html)
+"""
+
 RULE = Rule(
     code="SD402",
     name="rank-device-not-set",
@@ -60,5 +104,5 @@ RULE = Rule(
         "en": "call torch.cuda.set_device(local_rank) before anything is put on cuda",
         "zh": "在使用 cuda 之前调用 torch.cuda.set_device(local_rank)",
     },
-    page=__doc__ or "",
+    page={"en": __doc__ or "", "zh": _CHINESE},
 )

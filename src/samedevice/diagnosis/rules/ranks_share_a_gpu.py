@@ -48,6 +48,48 @@ from __future__ import annotations
 from samedevice.diagnosis._rule import Rule
 from samedevice.events import EventKind
 
+_CHINESE = """同一个进程组里的两个 rank 用了同一块 GPU。
+
+## 发生了什么
+
+进程组的第一次集合通信发现，两个 rank 的张量在同一块物理 GPU 上，多半是 `cuda:0`。
+
+## 为什么会失败
+
+NCCL 建立通信组时每块 GPU 只允许一个 rank，否则拒绝：`Duplicate GPU detected`。启动器为每块 GPU 启动一个
+进程，但每个进程都看得到全部 GPU，并且都从 `cuda:0` 开始；选择自己的那一块是脚本的责任。
+
+## 示例
+
+```python
+dist.init_process_group("nccl")
+model = model.cuda()                                  # 每个 rank 都在 cuda:0
+model = DistributedDataParallel(model)
+```
+
+## 应当这样写
+
+```python
+local_rank = int(os.environ["LOCAL_RANK"])
+torch.cuda.set_device(local_rank)                     # 在创建第一个张量之前
+dist.init_process_group("nccl", device_id=torch.device("cuda", local_rank))
+model = model.cuda()
+```
+
+## 修复是否安全
+
+安全。
+
+## 已知局限
+
+与 NCCL 一样，在进程组第一次集合通信时比较各个 rank。它们合起来需要多少显存，由 [SD110](SD110.md) 说明。
+
+## 参考
+
+- [torchrun](https://docs.pytorch.org/docs/stable/elastic/run.html)
+- NCCL 源码 `src/init.cc`：“Duplicate GPU detected”
+"""
+
 RULE = Rule(
     code="SD107",
     name="ranks-share-a-gpu",
@@ -76,6 +118,6 @@ RULE = Rule(
             "zh": "NCCL 的通信组要求每块 GPU 只有一个 rank；进程若不自行选择，都从 cuda:0 开始",
         },
     },
-    page=__doc__ or "",
+    page={"en": __doc__ or "", "zh": _CHINESE},
     kind=EventKind.DUPLICATE_GPU,
 )

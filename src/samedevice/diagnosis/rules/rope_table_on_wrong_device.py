@@ -31,7 +31,7 @@ library.
 
 ## Known limits
 
-A model-level rotary module that a hand-written map left out looks alike; then the map is to be completed
+A hand-written map that leaves out the model-level rotary module gives the same error; then complete the map
 (device-map-incomplete-or-wrong).
 
 ## References
@@ -79,6 +79,45 @@ def _detect(failure: Failure) -> Hint | None:
     return None
 
 
+_CHINESE = """旋转位置编码表与位置、query 或 key 不在同一设备上。
+
+## 发生了什么
+
+`cos`、`sin` 或 `inv_freq` 留在创建时的位置（常常是 CPU，或第一层所在的 GPU），而位置、query、key 在别处。
+
+## 为什么会失败
+
+这些表缓存在普通属性或非持久 buffer 里。属性不随 `.to()` 移动；运行时扩大的表创建在第一个调用者的设备上；
+所有层共用的表又只能在一块 GPU 上。
+
+## 示例
+
+```python
+self.original_inv_freq = inv_freq                       # 普通属性：留在 CPU 上
+freqs = inv_freq_expanded @ position_ids_expanded
+```
+
+## 应当这样写
+
+```python
+self.register_buffer("inv_freq", inv_freq, persistent=False)
+freqs = inv_freq_expanded.to(x.device) @ position_ids_expanded
+```
+
+## 修复是否安全
+
+安全：表只是重建或移动，值不变。这是模型代码：请更新模型文件或库。
+
+## 已知局限
+
+手写的 `device_map` 漏掉了模型级的 rotary 模块时，现象相同；那时应补全
+`device_map`（device-map-incomplete-or-wrong）。
+
+## 参考
+
+- torch 的 `Module.register_buffer`
+"""
+
 RULE = Rule(
     code="SD117",
     name="rope-table-on-wrong-device",
@@ -98,7 +137,7 @@ RULE = Rule(
     sentences={
         "rotary": {"en": "{operand} is a rotary table", "zh": "{operand} 是旋转位置编码表"},
     },
-    page=__doc__ or "",
+    page={"en": __doc__ or "", "zh": _CHINESE},
     common=0.35,
     signs=(
         sign(

@@ -210,6 +210,45 @@ def _brief(text: str) -> str:
 _LOOKS = (_made_by_factory, _left_behind, _made_by_script, _owned_directly, _on_host, _index_elsewhere)
 """The surer ones first."""
 
+_CHINESE = """库或模型代码把自己用的张量创建在了错误的设备上。
+
+## 发生了什么
+
+序列、掩码、索引、位置表或统计量创建时没有写 `device=`（于是在 CPU 上），或者跟了错误的张量的设备，随后
+与激活一起计算。父模块直接持有的参数，如果没有 hook 把激活移过去，也是同样的情况。
+
+## 为什么会失败
+
+`torch.arange(n)` 在默认设备上创建张量，也就是 CPU。只用一块 GPU 测试时，可能碰巧通过：CPU 上的 0 维标量
+是例外；只有一个设备时 `self.device` 也总是对的。
+
+## 示例
+
+```python
+scale = torch.stack([w, h, w, h], dim=1)                # 在 CPU 上
+boxes = boxes * scale[:, None, :]
+```
+
+## 应当这样写
+
+```python
+scale = torch.stack([w, h, w, h], dim=1).to(boxes.device)
+boxes = boxes * scale[:, None, :]
+```
+
+## 修复是否安全
+
+安全：张量的值不变。如果要改的是库代码，最好换用已修复的版本，或者向该库报告。
+
+## 已知局限
+
+创建张量的那一行不一定打印得出来；那时就只有出错那一行的位置。
+
+## 参考
+
+- [torch.arange](https://docs.pytorch.org/docs/stable/generated/torch.arange.html)：`device` 的默认值
+"""
+
 RULE = Rule(
     code="SD115",
     name="tensor-created-on-wrong-device",
@@ -251,7 +290,7 @@ RULE = Rule(
             "zh": "{operand} 由 {source} 计算而来，而创建 {source} 时没有指定设备：{text}",
         },
     },
-    page=__doc__ or "",
+    page={"en": __doc__ or "", "zh": _CHINESE},
     common=0.5,
     signs=(
         sign(

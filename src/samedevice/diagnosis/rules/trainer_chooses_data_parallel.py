@@ -42,6 +42,45 @@ from __future__ import annotations
 
 from samedevice.diagnosis._rule import Rule
 
+_CHINESE = """Trainer 会不声不响地用 `nn.DataParallel` 包装模型。
+
+## 发生了什么
+
+用普通的 `python` 启动，而可见的 GPU 不止一块时，`Trainer` 把 `n_gpu` 设为 GPU 的数量，并用
+`nn.DataParallel` 包装模型；除非模型已经分布在多块 GPU 上。
+
+## 为什么会失败
+
+每一步都在线程里创建副本：存在属性里的张量、量化权重、适配器和 hook 都留在第一块 GPU 上。即使能跑，也比
+每块 GPU 一个进程慢，而且每一步的 batch 在不知不觉中变大。
+
+## 示例
+
+```bash
+python train.py            # 机器有 8 块 GPU；train.py 里使用 Trainer
+```
+
+## 应当这样写
+
+```bash
+torchrun --nproc_per_node 8 train.py          # 每块 GPU 一个进程
+CUDA_VISIBLE_DEVICES=0 python train.py        # 或者只用一块 GPU
+```
+
+## 修复是否安全
+
+安全；每个设备的 batch 不变时，多进程的有效 batch 与 DataParallel 相同。
+
+## 已知局限
+
+确实想用 DataParallel 的脚本也会被拒绝。
+
+## 参考
+
+- [transformers 的 Trainer 与 `n_gpu`](https://huggingface.co/docs/transformers/main_classes/trainer)
+- [torch.nn.DataParallel](https://docs.pytorch.org/docs/stable/generated/torch.nn.DataParallel.html)
+"""
+
 RULE = Rule(
     code="SD401",
     name="trainer-chooses-data-parallel",
@@ -58,5 +97,5 @@ RULE = Rule(
         "en": "start one process per GPU with torchrun, or make one GPU visible",
         "zh": "用 torchrun 每块 GPU 启动一个进程，或只暴露一块 GPU",
     },
-    page=__doc__ or "",
+    page={"en": __doc__ or "", "zh": _CHINESE},
 )

@@ -42,6 +42,43 @@ from __future__ import annotations
 from samedevice.diagnosis._rule import Rule
 from samedevice.events import EventKind
 
+_CHINESE = """算子遇到了 meta 设备上从没填过值的张量。
+
+## 发生了什么
+
+meta 上的张量只有形状，没有值。
+
+## 为什么会失败
+
+加载时创建了占位却没有填上，或者绕过 hook 使用了 offload 的权重。
+
+## 示例
+
+```python
+layer = torch.nn.Linear(4, 4, device="meta")
+layer(torch.ones(1, 4))
+```
+
+## 应当这样写
+
+```python
+layer = layer.to_empty(device="cpu")
+layer.load_state_dict(state)
+```
+
+## 修复是否安全
+
+需要核对：`to_empty` 之后没有加载到的部分是随机内存。
+
+## 已知局限
+
+脚本为了推算形状而有意创建的 meta 张量没有问题，只要不与真实张量一起计算。
+
+## 参考
+
+- [Meta device](https://docs.pytorch.org/docs/stable/meta.html)
+"""
+
 RULE = Rule(
     code="SD102",
     name="unmaterialized-weights",
@@ -67,6 +104,6 @@ RULE = Rule(
             "zh": "meta 上的张量只有形状、没有数值；使用之前没有任何代码填充它",
         },
     },
-    page=__doc__ or "",
+    page={"en": __doc__ or "", "zh": _CHINESE},
     kind=EventKind.UNMATERIALIZED,
 )

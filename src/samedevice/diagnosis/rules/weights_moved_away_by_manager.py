@@ -7,7 +7,7 @@ weights to the host, or left a part of them behind.
 
 ## Why it fails
 
-The manager knows which models are in use only when it is asked. Code that calls a model past it meets the
+The manager knows only of the models that are used through it. Code that calls a model directly finds the
 weights where the manager put them.
 
 ## Example
@@ -42,6 +42,43 @@ from __future__ import annotations
 
 from samedevice.diagnosis._rule import Rule, anywhere, frameless, inside, line, said, sign
 
+_CHINESE = """显存管理器把权重移走了，代码却还在用。
+
+## 发生了什么
+
+带低显存模式的图形界面、会休眠的推理或强化学习引擎，或者 FSDP，把权重移到了 CPU，或者漏下了一部分。
+
+## 为什么会失败
+
+管理器只知道通过它使用的模型。绕过它直接调用模型的代码，遇到的是权重被管理器放到的位置。
+
+## 示例
+
+```python
+encoder = clip.cond_stage_model            # 从管理器里直接取出，随后被它卸载
+encoder(tokens.cuda())
+```
+
+## 应当这样写
+
+```python
+model_management.load_models_gpu([clip.patcher])    # 先通知管理器
+encoder(tokens.cuda())
+```
+
+## 修复是否安全
+
+需要核对：管理器可能会为了腾出空间移走另一个模型。
+
+## 已知局限
+
+只看报错，像是输入放错了设备；要靠调用栈里的管理器或它的设置来区分。
+
+## 参考
+
+- ComfyUI 的显存选项（`--highvram`、`--gpu-only`）
+"""
+
 RULE = Rule(
     code="SD125",
     name="weights-moved-away-by-manager",
@@ -60,7 +97,7 @@ RULE = Rule(
         "change the order of the steps",
         "zh": "使用前让管理器加载模型，或关闭其低显存/offload 模式；调整步骤顺序",
     },
-    page=__doc__ or "",
+    page={"en": __doc__ or "", "zh": _CHINESE},
     common=0.3,
     signs=(
         sign(
