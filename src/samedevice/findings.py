@@ -20,6 +20,7 @@ SCHEMA = 1
 
 Confidence = Literal["certain", "likely", "guess"]
 Safety = Literal["safe", "check", "unsafe"]
+Verdict = Literal["device-error", "not-a-device-error", "cannot-tell"]
 Status = Literal["completed", "script-error", "out-of-memory", "interrupted"]
 
 Text_co = TypeVar("Text_co", bound=str | Phrase, covariant=True)
@@ -76,12 +77,21 @@ class Finding(Generic[Text_co]):
     """Frames that a text shows, oldest first."""
     versions: Mapping[str, str] = field(default_factory=dict)
     """Versions of libraries that a text names, or that were loaded."""
+    verdict: Verdict = "device-error"
+    """Whether it is about devices at all; what a run finds is."""
+    topic: str | None = None
+    """What an error is about that is not about devices, such as `shape` or `out-of-memory`."""
+    amounts: Mapping[str, int] = field(default_factory=dict)
+    """Bytes that an error about memory names: `asked`, `total`, `free`, `allocated`, `reserved`, `others`."""
+    ask: Text_co | None = None
+    """The one command that would decide what could not be told; None where nothing is open."""
 
     def as_json(self: Finding[str]) -> dict[str, Any]:
         """The finding as the contract's JSON object; what is not known is null."""
         document = asdict(self)
         document["memory"] = {device: asdict(memory) for device, memory in self.memory.items()}
         document["versions"] = dict(self.versions)
+        document["amounts"] = dict(self.amounts)
         for place in (document["at"], document["user_at"], *document["stack"]):
             _null_unknown(place)
         for operand in document["operands"]:

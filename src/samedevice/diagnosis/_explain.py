@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from samedevice.diagnosis._ask import ask_of
+from samedevice.diagnosis._elsewhere import (
+    cure_elsewhere,
+    memory_notes,
+    title_elsewhere,
+    verdict_elsewhere,
+    with_topic_of_prose,
+)
 from samedevice.diagnosis._judge import cure_of
-from samedevice.diagnosis._rule import device_pattern
-from samedevice.diagnosis._weigh import UNDETERMINED, decide, weigh_report
+from samedevice.diagnosis._rule import Rule, device_pattern
+from samedevice.diagnosis._story import read_story
+from samedevice.diagnosis._weigh import UNDETERMINED, Verdict, Weighed, decide, weigh_report
 from samedevice.diagnosis.fixes import releases_for
 from samedevice.diagnosis.paste import Frame, Report, read_paste
 from samedevice.diagnosis.rules import rule_named
 from samedevice.events import Operand, Place
 from samedevice.findings import Finding
+from samedevice.findings import Verdict as VerdictName
 from samedevice.messages import Phrase, Several
 
 _HAPPENED = {
@@ -28,7 +38,11 @@ _HAPPENED = {
     "generator-device": "SD103",
     "out-of-memory": "SD104",
     "illegal-access": "SD105",
+    "duplicate-gpu": "SD107",
     "collective-device": "SD109",
+    "graph-device": "SD101",
+    "needs-gpu": "SD101",
+    "pin-device": "SD101",
 }
 """What happened, where the message says so; else the code of a finding is that of its cause."""
 _APP_FOLDERS = ("/", "~", "<", "script.py", ".")
@@ -41,21 +55,20 @@ def explain_text(text: str) -> list[Finding[Phrase]]:
 
 def explain_report(report: Report) -> Finding[Phrase]:
     """The finding that one report amounts to."""
-    verdict = decide(weigh_report(report))
+    report = with_topic_of_prose(report)
+    verdict, advice = _judged(report)
     rule = rule_named(verdict.cause)
-    title = rule.phrase("title")
-    if verdict.cause == UNDETERMINED and device_pattern(report.devices):
-        title = Phrase("title.devices-met", devices=Several(report.devices))
     notes = []
     if report.ranks:
         notes.append(Phrase("note.ranks", ranks=", ".join(map(str, report.ranks))))
     notes += [Phrase("note.earlier", kind=kind) for kind in report.earlier[:3]]
     user = next((frame for frame in reversed(report.frames) if _by_user(frame)), None)
+    amounts = report.memory.amounts if report.memory is not None else {}
     return Finding(
-        code=_HAPPENED.get(report.kind, rule.code),
+        code=_code(report, rule),
         cause=verdict.cause,
         confidence=verdict.confidence,
-        title=title,
+        title=_title(report, verdict),
         message=report.message,
         op=report.op,
         at=_place(report.at),
@@ -63,22 +76,69 @@ def explain_report(report: Report) -> Finding[Phrase]:
         module=None,
         operands=_operands(report),
         candidates=tuple(each.rule.name for each in verdict.candidates),
-        fixes=releases_for(report, verdict),
-        notes=tuple(notes),
+        fixes=releases_for(report, verdict) if report.topic is None else (),
+        notes=(*notes, *memory_notes(amounts)),
         guilty=report.argument if verdict.cause != UNDETERMINED and len(report.devices) > 1 else None,
         reasons=verdict.reasons[:3],
-        cure=cure_of(verdict, None),
+        cure=advice or (cure_of(verdict, None) if report.topic is None else cure_elsewhere(report)),
         exception=report.exception,
         kind=report.kind,
         stack=tuple(place for frame in report.frames if (place := _place(frame)) is not None),
         versions=dict(report.versions),
+        verdict=_about(report),
+        topic=None if report.topic == "something" else report.topic,
+        amounts=amounts,
+        ask=ask_of(report, verdict),
     )
+
+
+def _judged(report: Report) -> tuple[Verdict, Phrase | None]:
+    """The verdict, and the advice of a situation that the text tells. What is stated outranks what printed
+    lines look like; a message that has one cause outranks both.
+    """
+    if report.topic is not None:
+        return verdict_elsewhere(report), None
+    weighed = weigh_report(report)
+    verdict = decide(weighed)
+    story = read_story(report) if verdict.confidence != "certain" else None
+    if story is None:
+        return verdict, None
+    named = [*story.candidates, *(each.rule.name for each in weighed)]
+    others = tuple(Weighed(rule_named(name), 0.0, ()) for name in dict.fromkeys(named) if name != story.cause)
+    advice = Phrase(story.situation) if story.situation else None
+    return Verdict(story.cause, "likely", others[:3], story.reasons), advice
+
+
+def _about(report: Report) -> VerdictName:
+    """Whether a text is about devices at all."""
+    if report.topic is not None:
+        return "not-a-device-error"
+    return "cannot-tell" if report.kind == "unknown-message" else "device-error"
+
+
+def _code(report: Report, rule: Rule) -> str:
+    """What happened, where the message says so; else the code of the cause."""
+    if report.topic is not None and report.kind != "out-of-memory":
+        return rule.code
+    return _HAPPENED.get(report.kind, rule.code)
+
+
+def _title(report: Report, verdict: Verdict) -> Phrase:
+    if report.topic is not None:
+        return title_elsewhere(report)
+    if verdict.cause == UNDETERMINED and device_pattern(report.devices):
+        return Phrase("title.devices-met", devices=Several(report.devices))
+    return rule_named(verdict.cause).phrase("title")
 
 
 def _operands(report: Report) -> tuple[Operand, ...]:
     """What the message says of the tensors. The named argument is on the second device, or on the first in
     the newer wording.
     """
+    if report.topic is not None:
+        return ()
+    if report.operands:
+        return tuple(Operand(name, device, (), "") for name, device in report.operands)
     if not report.devices:
         return ()
     names = ["?", report.argument or "?"]

@@ -31,6 +31,7 @@ def render_finding(finding: Finding[str | Phrase], language: Language = SOURCE) 
         notes=tuple(render(note, language) for note in finding.notes),
         reasons=tuple(render(reason, language) for reason in finding.reasons),
         cure=None if finding.cure is None else render(finding.cure, language),
+        ask=None if finding.ask is None else render(finding.ask, language),
         fixes=tuple(Fix(render(fix.title, language), fix.safety, fix.diff) for fix in finding.fixes),
     )
 
@@ -51,7 +52,7 @@ def error_text(error: BaseException, language: Language = SOURCE) -> str:
     return render(said, language) if isinstance(said, Phrase) else str(error)
 
 
-_TEXTS = ("title", "notes", "reasons", "cure", "fixes")
+_TEXTS = ("title", "notes", "reasons", "cure", "ask", "fixes")
 
 
 def _sentence(key: str, language: Language) -> str:

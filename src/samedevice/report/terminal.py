@@ -146,6 +146,8 @@ def print_finding(console: Console, finding: Finding[str | Phrase], language: La
         _labelled(console, "label.do", Text(harmless(render(finding.cure, language))), language)
     for fix in finding.fixes:
         _fix(console, fix, language)
+    if finding.ask is not None:
+        _labelled(console, "label.ask", Text(harmless(render(finding.ask, language))), language)
     page = finding.code if finding.cause == UNDETERMINED else rule_named(finding.cause).code
     _labelled(console, "label.more", Text(f"samedevice explain {page}"), language)
 

@@ -9,5 +9,6 @@ from __future__ import annotations
 from samedevice.diagnosis.paste._frames import short_file
 from samedevice.diagnosis.paste._read import read_paste
 from samedevice.diagnosis.paste._report import Frame, Report
+from samedevice.diagnosis.paste._told import Told
 
-__all__ = ["Frame", "Report", "read_paste", "short_file"]
+__all__ = ["Frame", "Report", "Told", "read_paste", "short_file"]

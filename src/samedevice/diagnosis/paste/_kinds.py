@@ -12,6 +12,7 @@ import re
 from dataclasses import dataclass
 
 _DEVICE = r"(?:cuda|cpu|meta|mps|xpu|npu|hpu|xla|musa|mlu|privateuseone)(?::\d{1,3})?"
+_TYPE = r"(?:Variable\[)?[\w.:]{1,40}\]?"
 _WHERE = r"(?:\s{0,3}\(when checking argument (?:for argument (?P<argument>\w{1,60}) )?in method (?P<op>[\w:]{1,80}))?"
 
 
@@ -29,7 +30,10 @@ class Kind:
 
 def _row(name: str, words: str, pattern: str, weak: bool = False) -> Kind:
     return Kind(
-        name, re.compile(pattern.replace("DEVICE", _DEVICE), re.IGNORECASE), tuple(words.split("|")), weak
+        name,
+        re.compile(pattern.replace("DEVICE", _DEVICE).replace("TYPE", _TYPE), re.IGNORECASE),
+        tuple(words.split("|")),
+        weak,
     )
 
 
@@ -81,7 +85,8 @@ KINDS: tuple[Kind, ...] = (
     _row(
         "type-combination",
         "expected object of",
-        r"Expected object of (?:device type|backend|type) [\w.]{1,40} but got (?:device type |backend |type )?[\w.]{1,40} for argument #?\d{1,2} '(?P<argument>\w{1,40})'",
+        r"Expected object of (?:device type|backend|type) (?P<t1>TYPE) but (?:got|found) (?:device type |backend |type )?(?P<t2>TYPE) for argument #?\d{1,2} '(?P<argument>\w{1,40})'"
+        r"(?: in call to (?P<op>\w{1,60}))?",
     ),
     _row(
         "type-combination",
@@ -92,6 +97,31 @@ KINDS: tuple[Kind, ...] = (
         "type-combination",
         "tensor for argument",
         r"Tensor for argument #?\d{1,2} '(?P<argument>\w{1,40})' is on CPU",
+    ),
+    _row(
+        "type-combination",
+        "expected a tensor of type|expected type",
+        r"expected (?:a tensor of )?type (?P<t1>TYPE) but (?:got|found) (?:a )?(?:type )?(?P<t2>TYPE)(?: for sequence element \d{1,3}(?: in sequence argument at position #?\d{1,2} '(?P<argument>\w{1,40})')?)?",
+    ),
+    _row(
+        "type-combination",
+        "but expected them to be on|but expected it to be on",
+        r"Tensor for (?:argument )?(?:#\d{1,2} )?'(?P<argument>\w{1,40})' is on (?P<d1>CPU|GPU)[^.\n]{0,160}? but expected (?:it|them) to be on (?P<d2>CPU|GPU)(?: \(while checking arguments for (?P<op>\w{1,60}))?",
+    ),
+    _row(
+        "type-combination",
+        "invalid combination of arguments",
+        r"invalid combination of arguments - got \([^)]{0,200}torch\.cuda\.\w{1,20}Tensor",
+    ),
+    _row(
+        "type-combination",
+        "does not equal",
+        r"Expected tensor for argument #\d{1,2} '\w{1,40}' to have the same device as tensor for argument #\d{1,2} '(?P<argument>\w{1,40})'; but device \d{1,3} does not equal \d{1,3}(?: \(while checking arguments for (?P<op>\w{1,60}))?",
+    ),
+    _row(
+        "type-combination",
+        "different gpus",
+        r"(?:arguments are located|tensors are|tensors to be) on different GPUs",
     ),
     _row(
         "type-combination",
@@ -117,7 +147,7 @@ KINDS: tuple[Kind, ...] = (
     _row(
         "input-weight-type",
         "should be the same",
-        r"Input type \((?P<t1>[\w.]{1,40})\) and (?P<argument>weight|bias) type \((?P<t2>[\w.]{1,40})\) should be the same",
+        r"Input type \((?P<t1>TYPE)\) and (?P<argument>weight|bias) type \((?P<t2>TYPE)\) should be the same",
     ),
     _row(
         "input-weight-type",
@@ -183,7 +213,7 @@ KINDS: tuple[Kind, ...] = (
     _row(
         "device-map-class-unsupported",
         "does not support",
-        r"(?P<argument>\w{1,80}) does not support `?device_map=?\W{0,3}\w{0,12}\W{0,3}`? ?yet",
+        r"(?P<argument>\w{1,80}) does not support `?device_map=?\W{0,3}\w{0,12}\W{0,3}`?(?: ?yet)?",
     ),
     _row(
         "device-map-class-unsupported",
@@ -196,12 +226,24 @@ KINDS: tuple[Kind, ...] = (
         r"'(?P<argument>\w{1,80})' object has no attribute '_no_split_modules'",
     ),
     _row(
+        "device-map-incomplete",
+        "dispatched on the cpu or the disk",
+        r"Some modules are dispatched on the CPU or the disk",
+    ),
+    _row(
+        "device-map-incomplete",
+        "offload_folder|whole model to the disk",
+        r"The current `?device_map`? had weights offloaded to the disk|You are trying to offload the whole model to the disk",
+    ),
+    _row(
         "move-dispatched",
         "modules offloaded",
         r"You can'?t move a model that has some modules offloaded to cpu or disk",
     ),
     _row(
-        "move-dispatched", "is not supported for", r"`?\.to`? is not supported for `?(?:4-bit|8-bit|\d-bit)`?"
+        "move-dispatched",
+        "is not supported for",
+        r"(?:Calling )?`?\.?(?:to|cuda|cpu)(?:\(\))?`? is not supported for `?(?:4-bit|8-bit|\d-bit)`?",
     ),
     _row(
         "move-dispatched",
@@ -229,13 +271,18 @@ KINDS: tuple[Kind, ...] = (
     _row("device-assert", "device-side assert", r"device-side assert triggered"),
     _row(
         "invalid-ordinal",
-        "ordinal|invalid device id|device_id|duplicate gpu",
-        r"invalid device ordinal|Invalid device id|device_id \W?\d{0,3}\W? ?(?:is )?out of range|Duplicate GPU detected",
+        "ordinal|invalid device id|device_id",
+        r"invalid device ordinal|Invalid device id|device_id \W?\d{0,3}\W? ?(?:is )?out of range",
+    ),
+    _row(
+        "duplicate-gpu",
+        "duplicate gpu|multiple ranks detected",
+        r"Duplicate GPU detected(?: ?: rank \d{1,5} and rank \d{1,5} both on CUDA device \w{1,16})?|Multiple ranks detected using the same GPU",
     ),
     _row(
         "deserialize",
         "deserialize object",
-        r"Attempting to deserialize object on (?:a )?(?:CUDA device|\w{2,8} device)",
+        r"Attempt(?:ing|s|ed)? to deserialize object on (?:a )?(?:CUDA device|\w{2,8} device)",
     ),
     _row(
         "cuda-not-compiled",
@@ -251,6 +298,33 @@ KINDS: tuple[Kind, ...] = (
         "no backend type associated|must be cuda and dense|list of tensors on the same|attempt to perform collective",
         r"No backend type associated with device type (?P<d1>DEVICE)|Tensors must be CUDA and dense|Expected list of tensors on the same device|"
         r"Attempt to perform collective on tensor not on device passed to init_process_group",
+    ),
+    _row(
+        "graph-device",
+        "to a graph on device",
+        r"Cannot assign (?:node|edge) feature \W?(?P<argument>\w{1,60})\W? on device (?P<d1>DEVICE) to a graph on device (?P<d2>DEVICE)",
+    ),
+    _row(
+        "argument-device",
+        "to have device",
+        r"Expect(?:ed)? (?:argument )?\W?(?P<argument>\w{1,60})\W? to have device (?P<d2>DEVICE),? but got (?P<d1>DEVICE)",
+    ),
+    _row(
+        "same-device",
+        "same device|same type of device|same gpu",
+        r"(?:expected|expects|must|need|needs|should|required?)[\w ,:*()']{0,60} (?:in|on|at|have|be) (?:the )?same (?:type of )?(?:device|gpu)\b",
+        weak=True,
+    ),
+    _row(
+        "pin-device",
+        "dense cpu tensors can be pinned",
+        r"cannot pin '?(?P<t1>TYPE)'? only dense CPU tensors can be pinned",
+    ),
+    _row(
+        "needs-gpu",
+        "cuda tensor|cudatensor",
+        r"(?P<argument>\w{1,60}) (?:must be|should be|is not|expected to be) (?:a |on )?CUDA ?tensor",
+        weak=True,
     ),
     _row("metric-device", "metric calculation", r"Encountered different devices in metric calculation"),
     _row(

@@ -6,17 +6,24 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from dataclasses import dataclass, replace
 
 from samedevice.diagnosis.paste._clean import lines_of
+from samedevice.diagnosis.paste._elsewhere import ROWS as ELSEWHERE
+from samedevice.diagnosis.paste._elsewhere import memory_in
 from samedevice.diagnosis.paste._frames import exception_name, frames_of
 from samedevice.diagnosis.paste._kinds import KINDS
 from samedevice.diagnosis.paste._notebook import notebook_text
+from samedevice.diagnosis.paste._operands import operands_in, tensor_type
 from samedevice.diagnosis.paste._report import Report
+from samedevice.diagnosis.paste._told import Told, told_in
 
 _AROUND = (15_000, 3_000)
 """Characters before and behind a message in which words may speak of it."""
 _HITS = 50
 """Matches of one pattern that are kept."""
+_LONGEST_STORY = 600
+"""Lines of a text that may be prose."""
 _SPACES = re.compile(r"\s+")
 _VERSION = re.compile(
     r"\b(torch|pytorch|transformers|accelerate|peft|deepspeed|diffusers|trl|bitsandbytes|vllm|petals|timm|auto[-_]gptq|optimum|lightning|"
@@ -26,73 +33,180 @@ _VERSION = re.compile(
 )
 _START = re.compile(r"Traceback \(most recent call last\)|^-{20,}$")
 _CHAIN = re.compile(r"(?:During handling of the above exception|The above exception was the direct cause)")
-_TYPE_DEVICE = re.compile(r"torch\.cuda\.")
+_TAIL = 160
+"""Characters behind a message in which it names its operands."""
+_PLACING = frozenset("same-device mask-device input-weight-type graph-device".split())
+"""Kinds whose sentences may place operands by name."""
+_ECHOES = frozenset("out-of-memory data-parallel-replica move-dispatched-warning no-exception".split())
+"""Weak kinds that are no error by themselves where an error about something else stands beside them."""
+_TELLING = frozenset("data-parallel-replica out-of-memory".split())
+"""Weak kinds that tell what came before a strong one."""
+_AFTERWARDS = frozenset("launcher-exit collective-failure".split())
+"""What follows when something else went wrong first."""
+_RAISED = re.compile(r"(?:[\w.]{0,120}\.)?(?P<name>[A-Z]\w{0,60}(?:Error|Exception)): \S")
+_DEVICE_WORD = re.compile(
+    r"\b(?:devices?|cuda|gpus?|cpu|meta|mps|npu|xpu|ordinal|offload\w*|nccl|memory|hook)\b|device_map",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A message that was recognised."""
+
+    start: int
+    end: int
+    kind: str
+    found: re.Match[str]
+    weak: bool = False
+    topic: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A paste as its lines, and as one line."""
+
+    tagged: list[tuple[str, int | None]]
+    """Each line, and the rank it was tagged with."""
+    lines: list[str]
+    whole: str
+    starts: list[int]
+    """Where each line begins in `whole`."""
+    versions: dict[str, str]
+    told: Told | None
+    """What its prose states."""
+
+    def row(self, position: int) -> int:
+        """The line at a position of `whole`."""
+        return bisect_right(self.starts, position) - 1
 
 
 def read_paste(text: str) -> list[Report]:
-    """The errors of a paste, the last one first; one report without a kind when nothing is recognised."""
+    """The errors of a paste, the last one first, and of errors that follow each other the first; one report
+    without a kind when nothing is recognised.
+    """
     tagged = lines_of(notebook_text(text) or text)
     lines = [line for line, _ in tagged]
     whole, starts = _joined(lines)
-    hits = _hits(whole)
     versions = {
         found[1].lower().replace("_", "-").replace("pytorch", "torch"): found[2]
         for found in _limited(_VERSION, whole[-sum(_AROUND) :])
     }
+    paste = Text(tagged, lines, whole, starts, versions, _prose(lines))
+    hits = _hits(whole)
     if not hits:
-        return [_unrecognised(lines, versions, whole)]
+        return [_unrecognised(paste)]
     reports: list[Report] = []
-    for position, kind, found in reversed(hits):
-        row = bisect_right(starts, position) - 1
-        rank = tagged[row][1]
-        groups = found.groupdict()
-        devices = tuple(value.lower() for name in ("d1", "d2") if (value := groups.get(name)))
-        known = next((r for r in reports if _same(r, kind, groups.get("op"), groups.get("argument"))), None)
-        if known is not None:
-            if rank is not None and rank not in known.ranks:
-                reports[reports.index(known)] = _with_rank(known, rank)
-            continue
-        first = _beginning(lines, row)
-        picked = [line for line, own in tagged[first : row + 1] if own is None or rank is None or own == rank]
-        frames = frames_of(picked[-4000:])
-        if not any(
-            frame.file for frame in frames
-        ):  # some reports name the error first and show the frames below
-            below = frames_of([line for line, _ in tagged[row + 1 : row + 400]])
-            frames = below if any(frame.file for frame in below) else frames
-        if kind == "input-weight-type" and not devices:
-            devices = tuple(
-                "cuda" if _TYPE_DEVICE.match(groups.get(name) or "") else "cpu" for name in ("t1", "t2")
-            )
-        reports.append(
-            Report(
-                kind=kind,
-                message=_message(whole, found),
-                exception=exception_name(lines, row),
-                devices=devices,
-                op=groups.get("op"),
-                argument=groups.get("argument"),
-                frames=frames,
-                versions=versions,
-                ranks=(rank,) if rank is not None else (),
-                earlier=tuple(
-                    dict.fromkeys(other for place, other, _ in hits if place < position and other != kind)
-                ),
-                words=whole[max(0, position - _AROUND[0]) : found.end() + _AROUND[1]],
-            )
+    for hit in _first_causes(hits, paste):
+        rank = tagged[paste.row(hit.start)][1]
+        groups = hit.found.groupdict()
+        known = next(
+            (r for r in reports if _same(r, hit.kind, groups.get("op"), groups.get("argument"))), None
         )
+        if known is None:
+            reports.append(_report(hit, hits, paste))
+        elif rank is not None and rank not in known.ranks:
+            reports[reports.index(known)] = _with_rank(known, rank)
     return [report for report in reports if not _repeats(report, reports)]
 
 
-def _unrecognised(lines: list[str], versions: dict[str, str], whole: str) -> Report:
-    """A report without a kind: the last line, whatever it says."""
-    last = next((line.strip() for line in reversed(lines) if line.strip()), "")
-    name = exception_name(lines, len(lines) - 1)
-    message = last.partition(": ")[2] if name and last.startswith(name) else last
-    frames, words = frames_of(lines[-4000:]), whole[-sum(_AROUND) :]
+def _report(hit: Hit, hits: list[Hit], paste: Text) -> Report:
+    """What one message says, with the frames that lead to it."""
+    row, groups = paste.row(hit.start), hit.found.groupdict()
+    rank = paste.tagged[row][1]
+    first = _beginning(paste.lines, row)
+    picked = [
+        line for line, own in paste.tagged[first : row + 1] if own is None or rank is None or own == rank
+    ]
+    frames = frames_of(picked[-4000:])
+    if not any(frame.file for frame in frames):  # some name the error first and show the frames below
+        below = frames_of([line for line, _ in paste.tagged[row + 1 : row + 400]])
+        frames = below if any(frame.file for frame in below) else frames
+    sentence = paste.whole[hit.start : hit.end + _TAIL]
+    operands = operands_in(sentence) if hit.kind in _PLACING else ()
+    earlier = (each.kind for each in hits if each.start < hit.start and each.kind != hit.kind)
     return Report(
-        "unknown-message", message[:500] or None, name, (), None, None, frames, versions, words=words
+        kind=hit.kind,
+        message=_message(paste.whole, hit.found),
+        exception=exception_name(paste.lines, row),
+        devices=_devices(groups) or tuple(dict.fromkeys(device for _, device in operands))[:2],
+        op=groups.get("op"),
+        argument=groups.get("argument"),
+        frames=frames,
+        versions=paste.versions,
+        ranks=(rank,) if rank is not None else (),
+        earlier=tuple(dict.fromkeys(earlier)),
+        words=paste.whole[max(0, hit.start - _AROUND[0]) : hit.end + _AROUND[1]],
+        topic=hit.topic,
+        operands=operands,
+        told=paste.told,
+        memory=memory_in(paste.whole[hit.start : hit.end + 4 * _TAIL])
+        if hit.topic == "out-of-memory"
+        else None,
     )
+
+
+def _devices(groups: dict[str, str | None]) -> tuple[str, ...]:
+    """The devices that a message names, or those of the types that it names, in printed order."""
+    named = [value.lower().replace("gpu", "cuda") for key in ("d1", "d2") if (value := groups.get(key))]
+    types = [tensor_type(groups.get(key)).device for key in ("t1", "t2")]
+    return tuple(named) or (tuple(each for each in types if each) if all(types) else ())
+
+
+def _unrecognised(paste: Text) -> Report:
+    """A report without a kind: the last line, whatever it says. An exception whose own words name no device
+    is taken for one about something else.
+    """
+    shown = [line.strip() for line in paste.lines[-400:] if line.strip()]
+    last = next((line for line in reversed(shown) if _RAISED.match(line)), shown[-1] if shown else "")
+    name = exception_name(paste.lines, len(paste.lines) - 1)
+    raised = _RAISED.match(last)
+    message = last[raised.end("name") + 2 :] if raised else last
+    plain = raised is not None and not _DEVICE_WORD.search(message)
+    return Report(
+        "unknown-message",
+        message[:500] or None,
+        name or (raised["name"] if raised else None),
+        (),
+        None,
+        None,
+        frames_of(paste.lines[-4000:]),
+        paste.versions,
+        words=paste.whole[-sum(_AROUND) :],
+        topic="python" if plain else None,
+        whole=False,
+        told=paste.told,
+    )
+
+
+def _first_causes(hits: list[Hit], paste: Text) -> list[Hit]:
+    """The last error first; of errors that were raised while another was handled, and of those of several
+    ranks, the first one.
+    """
+    groups: list[list[Hit]] = []
+    for hit in hits:
+        before = groups[-1][-1] if groups else None
+        if before is not None and _follows(before, hit, paste):
+            groups[-1].append(hit)
+        else:
+            groups.append([hit])
+    return [hit for group in reversed(groups) for hit in group]
+
+
+def _follows(before: Hit, hit: Hit, paste: Text) -> bool:
+    ranks = [paste.tagged[paste.row(each.start)][1] for each in (before, hit)]
+    if None not in ranks and ranks[0] != ranks[1]:
+        return True
+    return _CHAIN.search(paste.whole, before.end, min(hit.start, before.end + 200_000)) is not None
+
+
+def _prose(lines: list[str]) -> Told | None:
+    """What the lines of a text without a traceback state; None for a traceback."""
+    if len(lines) > _LONGEST_STORY or sum(map(len, lines)) > _LONGEST_STORY * 40:
+        return None
+    if any(frame.file for frame in frames_of(lines)):
+        return None
+    return told_in("\n".join(lines))
 
 
 def _joined(lines: list[str]) -> tuple[str, list[int]]:
@@ -106,26 +220,65 @@ def _joined(lines: list[str]) -> tuple[str, list[int]]:
     return " ".join(parts), starts
 
 
-def _hits(whole: str) -> list[tuple[int, str, re.Match[str]]]:
-    """Every match of every kind by position; where two overlap, the earlier row of the table stays."""
-    taken: list[tuple[int, int, str, re.Match[str], bool]] = []
+def _hits(whole: str) -> list[Hit]:
+    """Every message by position: those about devices, and where none is, those about something else."""
     small = whole.lower()
+    taken: list[Hit] = []
     for kind in KINDS:
-        if not any(word in small for word in kind.words):
-            continue
-        for found in _limited(kind.pattern, whole):
-            if not any(start < found.end() and found.start() < end for start, end, *_ in taken):
-                taken.append((found.start(), found.end(), kind.name, found, kind.weak))
-    strong = [each for each in taken if not each[4]]
-    kept = strong or taken
-    weak_beside = [
-        each for each in taken if each[4] and strong and each[2] in ("data-parallel-replica", "out-of-memory")
-    ]
-    # A weak message before a strong one is part of the story ("earlier"); behind it, it is an echo.
-    kept = sorted(
-        [*kept, *(each for each in weak_beside if each[0] < strong[-1][0])], key=lambda each: each[0]
-    )
-    return [(start, name, found) for start, _, name, found, _ in kept]
+        if any(word in small for word in kind.words):
+            for found in _limited(kind.pattern, whole):
+                if not any(each.start < found.end() and found.start() < each.end for each in taken):
+                    topic = _topic_of(kind.name, found)
+                    taken.append(Hit(found.start(), found.end(), kind.name, found, kind.weak, topic))
+    strong = [each for each in taken if not each.weak and each.topic is None]
+    kept = strong or [each for each in taken if each.topic is None and each.kind not in _ECHOES]
+    if kept:
+        # A weak message before a strong one is part of the story ("earlier"); behind it, it is an echo.
+        beside = [each for each in taken if each.weak and each.kind in _TELLING]
+        last = max(each.start for each in kept)
+        return sorted(
+            [*kept, *(each for each in beside if each.start < last and each not in kept)], key=_start
+        )
+    about = sorted([*(each for each in taken if each.topic), *_elsewhere(whole, small)], key=_start)
+    first = [each for each in about if each.topic not in _AFTERWARDS]
+    echoes = sorted((each for each in taken if each.topic is None), key=_start)
+    return _one_each(first) or echoes or _one_each(about)
+
+
+def _start(hit: Hit) -> int:
+    return hit.start
+
+
+def _topic_of(kind: str, found: re.Match[str]) -> str | None:
+    """What a message is about that reads like one about devices: memory, or two types that differ in the kind
+    of number alone.
+    """
+    if kind == "out-of-memory":
+        return kind
+    groups = found.groupdict()
+    if kind in ("input-weight-type", "type-combination") and groups.get("t1") and groups.get("t2"):
+        first, second = tensor_type(groups["t1"]), tensor_type(groups["t2"])
+        if first.number != second.number and (
+            first.device == second.device or None in (first.device, second.device)
+        ):
+            return "dtype"
+    return None
+
+
+def _elsewhere(whole: str, small: str) -> list[Hit]:
+    """Messages that are about something else."""
+    found: list[Hit] = []
+    for row in ELSEWHERE:
+        if any(word in small for word in row.words):
+            for each in _limited(row.pattern, whole)[:_HITS]:
+                if not any(hit.start < each.end() and each.start() < hit.end for hit in found):
+                    found.append(Hit(each.start(), each.end(), row.topic, each, topic=row.topic))
+    return found
+
+
+def _one_each(hits: list[Hit]) -> list[Hit]:
+    """The first message of all: what comes behind it is its effect, or the same again."""
+    return hits[:1]
 
 
 def _limited(pattern: re.Pattern[str], whole: str) -> list[re.Match[str]]:
@@ -154,8 +307,6 @@ def _repeats(report: Report, reports: list[Report]) -> bool:
 
 
 def _with_rank(report: Report, rank: int) -> Report:
-    from dataclasses import replace
-
     return replace(report, ranks=tuple(sorted({*report.ranks, rank})))
 
 

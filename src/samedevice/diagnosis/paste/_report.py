@@ -6,6 +6,9 @@ import re
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from samedevice.diagnosis.paste._elsewhere import Memory
+from samedevice.diagnosis.paste._told import Told
+
 _PLUMBING = re.compile(
     r"^(torch/(?!optim/|distributed/(?:fsdp|algorithms)|nn/parallel|_inductor|utils/data)|accelerate/hooks\.py|accelerate/utils/operations\.py"
     r"|(?:starlette|fastapi|uvicorn|flask|werkzeug|gradio|anyio|asyncio|aiohttp|tornado|gunicorn|click|ray/_private|multiprocessing)/"
@@ -55,6 +58,16 @@ class Report:
     """Kinds of other errors that stand before this one in the paste."""
     words: str = ""
     """The whole paste, cleaned."""
+    topic: str | None = None
+    """What an error is about that is not about devices, such as `shape`; None for one that is, or may be."""
+    whole: bool = True
+    """Whether a wording says what it is about; False where only its words speak of no device."""
+    operands: tuple[tuple[str, str], ...] = ()
+    """Names and devices of the operands that the message places, in printed order."""
+    told: Told | None = None
+    """What the prose around the error states; None where the paste is a traceback alone."""
+    memory: Memory | None = None
+    """The amounts that an error about memory names."""
 
     @cached_property
     def own_frames(self) -> tuple[Frame, ...]:

@@ -1,0 +1,122 @@
+"""Errors about something else than devices: how sure that is, what they are about, and what to do.
+
+For memory that goes by the amounts that the error names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from samedevice.diagnosis._story import about_something_else, read_story
+from samedevice.diagnosis._weigh import Verdict
+from samedevice.diagnosis.paste import Report
+from samedevice.findings import Confidence
+from samedevice.messages import Bytes, Phrase, Several
+
+ELSEWHERE = "not-a-device-error"
+_TOPICS = {
+    "shape": ("rules.not-a-device-error.topic-shape", "rules.not-a-device-error.cure-shape"),
+    "dtype": ("rules.not-a-device-error.topic-dtype", "rules.not-a-device-error.cure-dtype"),
+    "state-dict": ("rules.not-a-device-error.topic-state-dict", "rules.not-a-device-error.cure-state-dict"),
+    "out-of-memory": (
+        "rules.not-a-device-error.topic-out-of-memory",
+        "rules.not-a-device-error.cure-out-of-memory",
+    ),
+    "collective-timeout": (
+        "rules.not-a-device-error.topic-collective-timeout",
+        "rules.not-a-device-error.cure-collective-timeout",
+    ),
+    "collective-failure": (
+        "rules.not-a-device-error.topic-collective-failure",
+        "rules.not-a-device-error.cure-collective-failure",
+    ),
+    "launcher-exit": (
+        "rules.not-a-device-error.topic-launcher-exit",
+        "rules.not-a-device-error.cure-launcher-exit",
+    ),
+    "autograd": ("rules.not-a-device-error.topic-autograd", "rules.not-a-device-error.cure-autograd"),
+    "index": ("rules.not-a-device-error.topic-index", "rules.not-a-device-error.cure-index"),
+    "import": ("rules.not-a-device-error.topic-import", "rules.not-a-device-error.cure-import"),
+    "network": ("rules.not-a-device-error.topic-network", "rules.not-a-device-error.cure-network"),
+    "files": ("rules.not-a-device-error.topic-files", "rules.not-a-device-error.cure-files"),
+    "process": ("rules.not-a-device-error.topic-process", "rules.not-a-device-error.cure-process"),
+    "numbers": ("rules.not-a-device-error.topic-numbers", "rules.not-a-device-error.cure-numbers"),
+    "python": ("rules.not-a-device-error.topic-python", "rules.not-a-device-error.cure-python"),
+    "speed": ("rules.not-a-device-error.topic-speed", "rules.not-a-device-error.cure-speed"),
+    "quality": ("rules.not-a-device-error.topic-quality", "rules.not-a-device-error.cure-quality"),
+}
+"""For each topic its name and what to do."""
+_AFTER_EFFECTS = frozenset(
+    {
+        "launcher-exit",
+        "collective-timeout",
+        "collective-failure",
+        "out-of-memory",
+        "numbers",
+        "process",
+        "python",
+    }
+)
+"""What may also follow from tensors in the wrong place, in this process or in another one."""
+_OTHERS_SHARE = 5
+"""Another process matters when it holds more than one part in so many."""
+_NOTES = {
+    "total": "note.memory-total",
+    "free": "note.memory-free",
+    "allocated": "note.memory-allocated",
+    "reserved": "note.memory-reserved",
+    "others": "note.memory-others",
+}
+
+
+def with_topic_of_prose(report: Report) -> Report:
+    """The report; of prose that tells of no device error, with what it is about."""
+    topic = about_something_else(report) if report.topic is None else None
+    if topic is None or read_story(report) is not None:
+        return report
+    return replace(report, topic=topic, whole=False)
+
+
+def verdict_elsewhere(report: Report) -> Verdict:
+    """The verdict on an error that is about something else: certain where its own wording says so."""
+    if report.whole and report.topic is not None:
+        about = Phrase("rules.not-a-device-error.about", topic=_name(report.topic))
+        return Verdict(ELSEWHERE, "likely" if report.topic in _AFTER_EFFECTS else "certain", reasons=(about,))
+    confidence: Confidence = "likely" if report.exception is not None else "guess"
+    return Verdict(ELSEWHERE, confidence, reasons=(Phrase("rules.not-a-device-error.no-device-named"),))
+
+
+def title_elsewhere(report: Report) -> Phrase:
+    """One line: what did not fit, or what the error is about."""
+    if report.memory is not None and "asked" in report.memory.amounts:
+        amount, device = Bytes(report.memory.amounts["asked"]), report.memory.device or "cuda"
+        return Phrase("rules.out-of-memory.headline", amount=amount, devices=device)
+    if report.topic not in _TOPICS:
+        return Phrase("rules.not-a-device-error.title")
+    return Phrase("rules.not-a-device-error.title-topic", topic=_name(report.topic))
+
+
+def cure_elsewhere(report: Report) -> Phrase:
+    """What to do, by what the error is about; for memory by its amounts."""
+    amounts = report.memory.amounts if report.memory is not None else {}
+    asked, total, others = (amounts.get(name, 0) for name in ("asked", "total", "others"))
+    reserved = amounts.get("reserved") or amounts.get("held", 0) - amounts.get("allocated", 0)
+    if asked and total and asked > total:
+        key = "rules.not-a-device-error.cure-memory-too-large"
+        return Phrase(key, asked=Bytes(asked), total=Bytes(total))
+    if others * _OTHERS_SHARE > total > 0:
+        return Phrase("rules.not-a-device-error.cure-memory-others", others=Bytes(others))
+    if asked and reserved > 2 * asked:
+        return Phrase("rules.not-a-device-error.cure-memory-fragmented", reserved=Bytes(reserved))
+    return Phrase(_TOPICS[report.topic][1] if report.topic in _TOPICS else "rules.not-a-device-error.cure")
+
+
+def memory_notes(amounts: Mapping[str, int]) -> list[Phrase]:
+    """What a GPU held when memory did not suffice."""
+    parts = tuple(Phrase(key, amount=Bytes(amounts[name])) for name, key in _NOTES.items() if name in amounts)
+    return [Phrase("note.memory", parts=Several(parts, "comma"))] if parts else []
+
+
+def _name(topic: str) -> Phrase:
+    return Phrase(_TOPICS[topic][0])

@@ -1,0 +1,255 @@
+"""What prose states, in English or Chinese: which things are on which devices, how the program was started, how
+the model was placed, what works and what fails. Facts, without judgement.
+"""
+
+# ruff: noqa: E501, RUF001 # patterns of whole phrases; Chinese has its own punctuation
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from samedevice.launchers import LAUNCHERS
+
+_CLAUSE = re.compile(
+    r"[,;，；：。！？、!?\n]|[.:](?=\s|$)|\s(?:but|while|although|however|when|whenever)\s|但是?|不过|然而"
+)
+_NEW_SENTENCE = re.compile(r"[。！？!?\n]|\.(?=\s|$)")
+_DEVICE = re.compile(
+    r"\b(?P<gpu>cuda:\d{1,3})\b|\b(?:GPU|card)\s?#?(?P<number>\d{1,2})\b|(?P<card>\d{1,2})\s?号(?:卡|GPU)|第(?P<nth>[一二三四五六七八\d])(?:张卡|块GPU)"
+    r"|(?P<host>\bCPU\b|\bthe host\b|主机内存|内存)|(?P<any>\bcuda\b(?!:)|\bthe GPU\b|\bGPU\b(?!\s?\d)|显卡)",
+    re.IGNORECASE,
+)
+_NUMERALS = {"一": 0, "二": 1, "三": 2, "四": 3, "五": 4, "六": 5, "七": 6, "八": 7}
+_ROLES: tuple[tuple[str, str], ...] = (
+    ("cache", r"past_key_values?(?:\[\d\])?|past_kv|layer_past|key_cache|kv[ _-]?cache|\bcache\b|缓存"),
+    ("keys", r"key_states|value_states|new keys?\b"),
+    (
+        "extra",
+        r"second_per_grid_ts?|\w{2,20}_grid_thw|pixel_values\w*|image_sizes|audio_features|position_ids|cu_seqlens",
+    ),
+    ("optimizer", r"exp_avg\w*|momentum_buffer|optimi[sz]er states?|优化器(?:的)?状态"),
+    ("adapter", r"\blora_\w+|\badapter(?: weights)?\b|适配器"),
+    ("labels", r"\blabels?\b|\btargets?\b|标签"),
+    ("mask", r"\b(?:causal |attention )?mask\b(?!_)|掩码"),
+    (
+        "embedding",
+        r"\w*embed_tokens|\bwte\b|word_?embeddings?|\bembedding(?:s| layer| table| weight)?\b|词?嵌入(?:层|表|查表)?|embedding\s?层",
+    ),
+    (
+        "ids",
+        r"\binput_ids\b|\battention_mask\b|\bmodel_inputs\b|\bids\b|\binputs?\b|(?:tokeni[sz]ed )?\bprompts?\b|输入",
+    ),
+    ("outputs", r"\blogits\b|\boutputs?\b|\bloss\b"),
+    ("weights", r"\bweights?\b|\bparameters?\b|\bmat2\b|权重|参数"),
+    ("model", r"\bmodel\b|模型|\bhead\b|\bencoder\b"),
+)
+_THING = re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in _ROLES), re.IGNORECASE)
+_SPREAD = re.compile(
+    r"device_map\W{0,12}(?:auto|balanced\w{0,12}|sequential)|\b(?:automatic|auto)[- ](?:device[_ ])?(?:map|placement)|自动(?:的)?(?:设备)?(?:映射|分配|切分)",
+    re.IGNORECASE,
+)
+_PROCESSES = re.compile(
+    r"(?:nproc[_-]per[_-]node|num_processes|num_gpus)[ =]{1,2}(?P<option>\d{1,4})|\b(?P<said>\d{1,4}) (?:processes|ranks)\b|(?P<zh>\d{1,4})\s?个进程|nprocs=(?P<spawn>\d{1,4})",
+    re.IGNORECASE,
+)
+_PARALLEL = re.compile(
+    r"\b(?:DDP|FSDP2?|DistributedDataParallel|ZeRO[- ]?[123]|each process|every process|each rank)\b|每个进程|数据并行",
+    re.IGNORECASE,
+)
+_SIZE = re.compile(r"(?<![\w.])(?P<size>\d{1,3}(?:\.\d{1,2})?)\s?[Bb]\b(?!\s?(?:/s|ytes))")
+_FAILS = re.compile(
+    r"\bfail(?:s|ed|ing)?\b|\bdies\b|\bdied\b|\bstops?\b|\berrors?\b|\bcrash\w*|\bbreaks?\b|\bonly\b|complains|报错|不行|失败|只有|唯独|出错|挂了",
+    re.IGNORECASE,
+)
+_WORKS = re.compile(
+    r"\bwork(?:s|ed|ing)?\b|\bruns?\b|\bfine\b|\bok(?:ay)?\b|without (?:a |any )?(?:problem|error)|\banswers?\b|no (?:problem|error)|\btrains\b|没事|正常|能跑|可以(?:跑|运行)?|没问题|没有(?:任何)?问题",
+    re.IGNORECASE,
+)
+_SAYS = re.compile(
+    r"complain\w*|\berrors?\b|\bfail\w*|\bfound\b|\bexpect\w*|mismatch|\bsay(?:s|ing)?\b|\btells?\b|\brais\w+|报错|提示|不一致|说",
+    re.IGNORECASE,
+)
+_GPUS = re.compile(
+    r"\b(?P<digits>\d{1,3})\s?(?:x|×|\*)\s?(?:[A-Z]{0,3}\s?\d{2,4}\w{0,4}|NVIDIA|RTX|GPUs?\b)|\b(?P<plain>\d{1,3}) (?:GPUs?|cards)\b|(?P<zh>\d{1,3}|两|四|八)\s?(?:张|块)"
+    r"|\b(?P<word>two|three|four|eight) (?:GPUs?|cards|\w{1,10} ?\d{4}s?)",
+    re.IGNORECASE,
+)
+_COUNTS = {"two": 2, "three": 3, "four": 4, "eight": 8, "两": 2, "四": 4, "八": 8}
+_ALL_ON_ONE = re.compile(r"\{\s*['\"]{2}\s*:\s*(\d{1,3})\s*\}")
+_COMMANDS = re.compile(
+    "|".join(
+        sorted(
+            {
+                re.escape(" ".join(words))
+                for each in LAUNCHERS
+                if each.starts
+                for words in (*each.commands, *each.modules)
+                if words
+            },
+            key=len,
+            reverse=True,
+        )
+    )
+    or r"(?!)",
+    re.IGNORECASE,
+)
+_WORDS = re.compile(r"[A-Za-z]{2,}|[\u4e00-\u9fff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """The facts that prose states."""
+
+    words: int = 0
+    """How long it is; a Chinese character counts for one."""
+    places: tuple[tuple[str, str, str], ...] = ()
+    """Role, words and device of each thing whose device is stated: `("embedding", "embed_tokens", "cuda:1")`."""
+    spread: bool = False
+    """Whether an automatic device map places the model."""
+    on_one: str | None = None
+    """The GPU that such a map puts the whole model on, where it is stated."""
+    launched: bool = False
+    """Whether several processes are started."""
+    gpus: int = 0
+    fails: tuple[float, ...] = ()
+    """Sizes of the models that fail, in billions."""
+    works: tuple[float, ...] = ()
+    met: tuple[str, ...] = ()
+    """Two devices that one clause names where it tells of an error."""
+    roles: frozenset[str] = frozenset()
+    """Every role that is named, with a device or without."""
+    text: str = ""
+
+    def devices_of(self, *roles: str) -> tuple[str, ...]:
+        """The devices of the things in one of these roles, as stated."""
+        return tuple(dict.fromkeys(device for role, _, device in self.places if role in roles))
+
+    def named(self, *roles: str) -> str:
+        """How the first thing in one of these roles is called; its role when it is only implied."""
+        return next((word for role, word, _ in self.places if role in roles), roles[0])
+
+    def apart(self, one: tuple[str, ...], other: tuple[str, ...]) -> bool:
+        """Whether things of one kind are stated to be elsewhere than those of the other."""
+        first, second = self.devices_of(*one), self.devices_of(*other)
+        return bool(first and second) and not any(_same(a, b) for a in first for b in second)
+
+    def says(self, pattern: str) -> bool:
+        """Whether the prose says this."""
+        return re.search(pattern, self.text, re.IGNORECASE) is not None
+
+
+def told_in(text: str) -> Told:
+    """The facts of a prose text."""
+    fails, works = _outcomes(text)
+    counts = [_count(each) for each in _PROCESSES.finditer(text)]
+    all_on = _ALL_ON_ONE.search(text)
+    return Told(
+        words=len(_WORDS.findall(text)),
+        places=tuple(_places(text)),
+        spread=_SPREAD.search(text) is not None,
+        on_one=f"cuda:{all_on[1]}" if all_on else None,
+        launched=any(count > 1 for count in counts)
+        or (not counts and bool(_COMMANDS.search(text) or _PARALLEL.search(text))),
+        gpus=max((_count(each) for each in _GPUS.finditer(text)), default=0),
+        fails=fails,
+        works=works,
+        met=_met(text),
+        roles=frozenset(each.lastgroup for each in _THING.finditer(text) if each.lastgroup),
+        text=text,
+    )
+
+
+def _count(found: re.Match[str]) -> int:
+    text = next(group for group in found.groups() if group)
+    return _COUNTS.get(text.lower()) or (int(text) if text.isdecimal() else 0)
+
+
+def _clauses(text: str) -> Iterator[tuple[str, bool]]:
+    """The clauses of a text, and whether each begins a sentence."""
+    start, fresh = 0, True
+    for found in _CLAUSE.finditer(text):
+        if text[start : found.start()].strip():
+            yield text[start : found.start()], fresh
+            fresh = False
+        fresh = fresh or _NEW_SENTENCE.match(found[0]) is not None
+        start = found.end()
+    if text[start:].strip():
+        yield text[start:], fresh
+
+
+def _places(text: str) -> Iterator[tuple[str, str, str]]:
+    """Each device that is stated belongs to the things before it, back to the device before; else to the next
+    thing behind it.
+    """
+    waiting: list[tuple[str, str]] = []
+    for clause, fresh in _clauses(text):
+        if fresh:
+            waiting = []
+        position = 0
+        devices = list(_DEVICE.finditer(clause))
+        for number, device in enumerate(devices):
+            waiting += _things(clause, position, device.start())
+            name = _device(device)
+            position = device.end()
+            if not waiting:
+                end = devices[number + 1].start() if number + 1 < len(devices) else len(clause)
+                behind = _things(clause, position, end)
+                waiting, position = behind[:1], end if behind else position
+            for role, word in waiting[-2:]:
+                yield role, word, name
+            waiting = []
+        waiting += _things(clause, position, len(clause))
+
+
+def _met(text: str) -> tuple[str, ...]:
+    """The devices of the first clause that names two and tells of an error."""
+    for clause, _ in _clauses(text):
+        named = tuple(dict.fromkeys(_device(each) for each in _DEVICE.finditer(clause) if not each["any"]))
+        if len(named) > 1 and _SAYS.search(clause):
+            return named
+    return ()
+
+
+def _things(clause: str, start: int, end: int) -> list[tuple[str, str]]:
+    return [
+        (each.lastgroup, each[0])
+        for each in _THING.finditer(clause, start, max(start, end))
+        if each.lastgroup
+    ]
+
+
+def _device(found: re.Match[str]) -> str:
+    if found["gpu"]:
+        return found["gpu"].lower()
+    if found["host"]:
+        return "cpu"
+    if found["any"]:
+        return "cuda"
+    number = found["number"] or found["card"]
+    return f"cuda:{number if number else _NUMERALS.get(found['nth'], found['nth'])}"
+
+
+def _same(one: str, other: str) -> bool:
+    """Whether two stated devices may be the same: `cuda` may be any GPU."""
+    return one == other or ("cuda" in (one, other) and one.startswith("cuda") and other.startswith("cuda"))
+
+
+def _outcomes(text: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Sizes of models in clauses that tell of a failure, and of success; a clause that tells neither goes with
+    the next one of its sentence.
+    """
+    fails: list[float] = []
+    works: list[float] = []
+    waiting: list[float] = []
+    for clause, fresh in _clauses(text):
+        waiting = [] if fresh else waiting
+        waiting += [float(each["size"]) for each in _SIZE.finditer(clause)]
+        if _FAILS.search(clause):
+            fails += waiting
+            waiting = []
+        elif _WORKS.search(clause):
+            works += waiting
+            waiting = []
+    return tuple(dict.fromkeys(fails)), tuple(each for each in dict.fromkeys(works) if each not in fails)
