@@ -39,6 +39,39 @@ from __future__ import annotations
 
 from samedevice.diagnosis._rule import Rule
 
+_CHINESE = """这个错误与设备无关。
+
+## 发生了什么
+
+形状、数值类型、缺少的键、启动器报告子进程退出、集合通信超时、显存不足：报错本身说明了问题是什么，而问题不在张量的位置。
+
+## 为什么会失败
+
+各有各的原因。旁边出现的 `cuda:0`、`device_map` 之类的字样说明不了什么。
+
+## 示例
+
+```text
+RuntimeError: mat1 and mat2 shapes cannot be multiplied (77x768 and 4096x5120)
+```
+
+## 应当这样写
+
+看结果里“建议”一行，它按问题的种类给出该查什么。
+
+## 修复是否安全
+
+没有改动任何东西。
+
+## 已知局限
+
+另一个进程里的设备错误可能在这里表现为别的错误：启动器退出或通信超时，要看最先出错的那个 rank 的输出。
+
+## 参考
+
+- [explain 能读什么](../explain.md)
+"""
+
 RULE = Rule(
     code="SD142",
     name="not-a-device-error",
@@ -162,5 +195,5 @@ RULE = Rule(
             "zh": "先在单卡上检查对话模板、标签和采样参数",
         },
     },
-    page=__doc__ or "",
+    page={"en": __doc__ or "", "zh": _CHINESE},
 )
