@@ -25,6 +25,8 @@ def environment(**more):
 class Shell:
     """A folder with scripts, and commands run in it."""
 
+    real = REAL
+
     def __init__(self, folder):
         self.folder = folder
         self.started = []

@@ -193,13 +193,55 @@ def test_the_command_ends_as_python_would(tmp_path, text, status):
     assert "SD1" not in done.stderr
 
 
+def call_guard(folder, *words):
+    return subprocess.run(
+        [sys.executable, "-m", "samedevice", "guard", *words],
+        cwd=folder,
+        env={"PYTHONPATH": SOURCES, "PATH": "", "LANG": "en_US.UTF-8"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("words", [["-m", "pkg.mod"], ["A=1", "python", "-Om", "pkg.mod"]])
+def test_the_command_takes_a_module(tmp_path, words):
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "pkg" / "mod.py").write_text(SCRIPT)
+    done = call_guard(tmp_path, *words, "--flag", "-m")
+    assert done.stdout == f"['{tmp_path}/pkg/mod.py', '--flag', '-m'] __main__\n"
+    assert done.returncode == 1
+    assert "SD102 unmaterialized-weights" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "launcher", [["torch.distributed.run"], ["torch.distributed.launch"], ["accelerate.commands.launch"]]
+)
+def test_each_process_of_a_launcher_is_guarded(tmp_path, launcher):
+    (tmp_path / "script.py").write_text(SCRIPT)
+    done = call_guard(tmp_path, "python", "-m", *launcher, "script.py", "--flag")
+    added = "'--local-rank=0', " if launcher == ["torch.distributed.launch"] else ""
+    assert f"['script.py', {added}'--flag'] __main__\n" in done.stdout
+    assert done.returncode == 1
+    assert "SD102 unmaterialized-weights" in done.stderr
+
+
+@pytest.mark.parametrize("words", [[], ["torchrun", "--no_python", "ls"], ["torchrun", "missing.py"]])
+def test_the_command_refuses(tmp_path, words):
+    done = call_guard(tmp_path, *words)
+    assert done.returncode == 2
+    assert done.stderr.startswith("samedevice: ")
+    assert not done.stdout
+
+
 ON_A_MACHINE = """
 import sys
 import samedevice as sd
-from samedevice.cli._guard import guard_script
+from samedevice.cli._guard import guard_program
 
 with sd.machine("2x24GB"):
-    sys.exit(guard_script(("script.py",), {language!r}, heal={heal}))
+    sys.exit(guard_program(("script.py",), None, {language!r}, heal={heal}))
 """
 BROKEN = """
 import torch

@@ -246,6 +246,43 @@ def test_groups_bound_to_a_device_split(tmp_path, backend, assumed):
     ), error
 
 
+def test_a_launch_as_it_is_typed(tmp_path):
+    """Options stay the launcher's own; `gpu` counts the virtual ones that an assignment leaves."""
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "pkg" / "train.py").write_text(
+        "import os, sys, torch\n"
+        "torch.ones(2, device='cuda', requires_grad=True) + torch.ones(2)\n"
+        "told = ' '.join([os.environ['WORLD_SIZE'], *sys.argv[1:]])\n"
+        "open(f'rank{os.environ[\"RANK\"]}', 'w').write(told)\n"
+    )
+    typed = (
+        "CUDA_VISIBLE_DEVICES=0,2",
+        "torchrun",
+        "--nproc_per_node",
+        "gpu",
+        "-m",
+        "pkg.train",
+        "--lr",
+        "1",
+    )
+    status, _, error = run(tmp_path, "--machine", "3x24GB", "--json", "found.json", *typed)
+    assert status == 1, error
+    assert [(tmp_path / f"rank{rank}").read_text() for rank in (0, 1)] == ["2 --lr 1"] * 2
+    (finding,) = json.loads((tmp_path / "found.json").read_text())["findings"]
+    assert finding["ranks"] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    "typed", [("torchrun", "--no-such-option", "1"), ("accelerate", "launch", "--num_processes", "many")]
+)
+def test_a_launcher_that_refuses_its_options_is_wrong_usage(tmp_path, typed):
+    (tmp_path / "train.py").write_text("print('ran')")
+    status, out, error = run(tmp_path, *typed, "train.py")
+    assert status == 2
+    assert f"samedevice: {typed[0]} did not accept its command line" in error
+    assert not out
+
+
 @pytest.mark.parametrize(
     "words", [("--nproc", "2"), ("--launcher", "mpirun"), ("--launcher", "torchrun", "--ranks", "two")]
 )

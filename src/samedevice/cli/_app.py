@@ -7,18 +7,18 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand
 
-from samedevice.launchers import PYTHON, STARTED
+from samedevice.launchers import PYTHON, STARTED, begins_command
 from samedevice.messages import Language, Phrase, language_of, languages
 
 _INTERNAL_ERROR = 70
 DEFAULT_MACHINE = "2x24GB"
-_TAKES_VALUE = ("--machine", "--json", "--lang", "--launcher", "--launcher-args", "--nproc", "--ranks")
 
 app = typer.Typer(
     name="samedevice",
@@ -90,28 +90,68 @@ def samedevice(
     """Run your real multi-GPU PyTorch program on a machine without a GPU and see every device bug."""
 
 
+_Program = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="SCRIPT|COMMAND [ARGS]",
+        help="The program and its own arguments, - for standard input, or the command as you type it: "
+        "torchrun --nproc_per_node 2 train.py, python -m pkg.",
+        show_default=False,
+    ),
+]
+_Module = Annotated[
+    str | None,
+    typer.Option("-m", metavar="MODULE", help="Run a module, as `python -m` does.", show_default=False),
+]
+
+
 class _StopsAtProgram(TyperCommand):
-    """`-m MODULE` ends our options just as SCRIPT does; click knows only the second."""
+    """`-m MODULE` and `-` end our options just as SCRIPT does; click knows only the last."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, _close_options(args))
+        return super().parse_args(ctx, _close_options(args, _taking_values(self)))
 
     def collect_usage_pieces(self, _: Any) -> list[str]:
-        return ["[OPTIONS]", "SCRIPT|-m MODULE", "[ARGS]..."]
+        return ["[OPTIONS]", "SCRIPT|-m MODULE|COMMAND", "[ARGS]..."]
 
 
-def _close_options(args: list[str]) -> list[str]:
+class _StopsAtCommand(TyperCommand):
+    """A command ends our options: `preflight --machine 8x24GB torchrun --nproc_per_node 8 train.py`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        at = next(_positions(args, _taking_values(self)), len(args))
+        if args[at : at + 1] != ["--"] and begins_command(args[at:]):
+            args = [*args[:at], "--", *args[at:]]
+        return super().parse_args(ctx, args)
+
+
+def _positions(args: list[str], taking_values: set[str]) -> Iterator[int]:
+    """Where words stand that are neither options nor values of options, and `--`."""
     index = 0
     while index < len(args):
         word = args[index]
-        if word == "-m":
-            return [*args[: index + 2], "--", *args[index + 2 :]]
-        if word.startswith("-m"):  # -mMODULE, as Python allows
-            return [*args[: index + 1], "--", *args[index + 1 :]]
-        if word == "--" or not word.startswith("-"):
-            return args
-        index += 2 if word in _TAKES_VALUE else 1
-    return args
+        if word in ("-", "--") or not word.startswith("-"):
+            yield index
+        index += 2 if word in taking_values else 1
+
+
+def _taking_values(command: TyperCommand) -> set[str]:
+    """Options of a command that take a value."""
+    return {
+        spelled
+        for each in command.params
+        if not getattr(each, "is_flag", True) and each.name != "module"
+        for spelled in each.opts
+    }
+
+
+def _close_options(args: list[str], taking_values: set[str]) -> list[str]:
+    end = next(_positions(args, taking_values), len(args))
+    for index, word in enumerate(args[:end]):
+        if word.startswith("-m") and args[index - 1] not in taking_values:  # also -mMODULE, as Python allows
+            behind = index + (2 if word == "-m" else 1)
+            return [*args[:behind], "--", *args[behind:]]
+    return [*args[:end], "--", *args[end:]] if args[end : end + 1] == ["-"] else args
 
 
 @app.command(
@@ -123,16 +163,8 @@ def _close_options(args: list[str]) -> list[str]:
 def run(
     # Long: a parameter for each option, with its help.
     *,
-    program: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="SCRIPT [ARGS]", help="The program and its own arguments.", show_default=False
-        ),
-    ] = None,
-    module: Annotated[
-        str | None,
-        typer.Option("-m", metavar="MODULE", help="Run a module, as `python -m` does.", show_default=False),
-    ] = None,
+    program: _Program = None,
+    module: _Module = None,
     machine: Annotated[
         str,
         typer.Option(
@@ -208,15 +240,14 @@ def run(
 
 
 @app.command(
+    cls=_StopsAtProgram,
     context_settings={"allow_interspersed_args": False},
-    epilog="Exit status: the script's own; 2 for wrong usage.",
+    epilog="Exit status: the program's own; 2 for wrong usage.",
 )
 def guard(
     *,
-    program: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="SCRIPT [ARGS]", help="The script and its own arguments.", show_default=False),
-    ] = None,
+    program: _Program = None,
+    module: _Module = None,
     replay: Annotated[
         bool,
         typer.Option(
@@ -234,14 +265,16 @@ def guard(
     ] = False,
     lang: Lang = None,
 ) -> None:
-    """Run a script on the real machine; a device error that it does not catch is explained below its
+    """Run a program on the real machine; a device error that it does not catch is explained below its
     traceback.
 
-    Until then nothing is watched and nothing costs time, unless it is to be healed.
+    Until then nothing is watched and nothing costs time, unless it is to be healed. Behind a launcher
+    (`samedevice guard torchrun train.py`) each of its processes is guarded.
     """
-    from samedevice.cli._guard import guard_script
+    from samedevice.cli._guard import guard_program
 
-    raise typer.Exit(guard_script(tuple(program or ()), _language(lang), heal=heal, replay=replay))
+    status = guard_program(tuple(program or ()), module, _language(lang), heal=heal, replay=replay)
+    raise typer.Exit(status)
 
 
 @app.command(epilog="Exit status: 0 explained, 2 wrong usage.")
@@ -274,11 +307,7 @@ def _launcher(launcher: str | None, nproc: int | None, words: str | None, ranks:
     if ranks not in ("all", "one"):
         raise typer.BadParameter(f"{ranks!r} is not one of 'all', 'one'.", param_hint="'--ranks'")
     if launcher is None:
-        given = {
-            "--nproc": nproc is not None,
-            "--launcher-args": words is not None,
-            "--ranks": ranks != "all",
-        }
+        given = {"--nproc": nproc is not None, "--launcher-args": words is not None}
         for option in (name for name, there in given.items() if there):
             raise typer.BadParameter("needs --launcher.", param_hint=f"'{option}'")
     elif launcher not in STARTED:
@@ -289,6 +318,7 @@ def _launcher(launcher: str | None, nproc: int | None, words: str | None, ranks:
 
 
 @app.command(
+    cls=_StopsAtCommand,
     context_settings={"allow_interspersed_args": True},
     epilog="Exit status: 0 nothing speaks against it, 1 refused, 2 wrong usage.",
 )
@@ -298,8 +328,9 @@ def preflight(
     target: Annotated[
         str,
         typer.Argument(
-            metavar="SCRIPT|CONFIG",
-            help="A Python or shell script, or a configuration in YAML or JSON.",
+            metavar="SCRIPT|CONFIG|COMMAND",
+            help="A Python or shell script, a configuration in YAML or JSON, or a command as you type it: "
+            "torchrun --nproc_per_node 2 train.py.",
             show_default=False,
         ),
     ],

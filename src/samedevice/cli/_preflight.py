@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from samedevice.errors import UsageError
-from samedevice.launchers import PYTHON, STARTED
+from samedevice.launchers import PYTHON, STARTED, begins_command
 from samedevice.machines import parse_machine
 from samedevice.messages import Language, Phrase, language_of
 from samedevice.preflight import (
@@ -119,8 +119,13 @@ def _request(options: Options) -> Request:
         raise UsageError(Phrase("preflight.launcher", given=options.launcher, known=", ".join(known)))
     if options.processes is not None and options.processes < 1:
         raise UsageError(Phrase("preflight.count"))
+    words = (options.target, *options.arguments)
+    command = words if begins_command(words) else ()
+    if command and options.launcher is not None:
+        raise UsageError(Phrase("command.two-launchers", option="--launcher", command=options.target))
     return Request(
         target=Path(options.target),
+        command=command,
         machine=parse_machine(options.machine),
         launcher=options.launcher,
         processes=options.processes,

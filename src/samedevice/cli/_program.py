@@ -8,12 +8,20 @@ told before anything runs.
 from __future__ import annotations
 
 import builtins
+import linecache
 import os
 import pkgutil
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.machinery import ExtensionFileLoader, ModuleSpec, SourceFileLoader, SourcelessFileLoader
+from importlib.machinery import (
+    BuiltinImporter,
+    ExtensionFileLoader,
+    ModuleSpec,
+    SourceFileLoader,
+    SourcelessFileLoader,
+)
+from importlib.util import decode_source
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
@@ -104,6 +112,39 @@ def find_module(name: str, args: tuple[str, ...]) -> Program:
     if spec is None or not hasattr(spec.loader, "get_code") or _has_no_code(spec):
         raise UsageError(Phrase("usage.module-not-runnable", module=name))
     return _from_spec(spec, (spec.origin or name, *args), here, spec.parent or "")
+
+
+def find_code(code: str, args: tuple[str, ...]) -> Program:
+    """The program that `python -c code` runs."""
+    return _of_text(code, "<string>", ("-c", *args))
+
+
+def find_stdin(args: tuple[str, ...]) -> Program:
+    """The program that `python -` reads from standard input."""
+    if sys.stdin is None:
+        raise UsageError(Phrase("usage.no-stdin"))
+    try:
+        source = sys.stdin.buffer.read()
+    except OSError as error:
+        raise UsageError(
+            Phrase("usage.script-unreadable", path="-", reason=str(error.strerror or error))
+        ) from None
+    return _of_text(source, "<stdin>", ("-", *args))
+
+
+def _of_text(source: str | bytes, name: str, argv: tuple[str, ...]) -> Program:
+    """A program that has no file; its lines are kept for findings and tracebacks."""
+
+    def load() -> CodeType:
+        code = compile(source, name, "exec", dont_inherit=True)
+        text = source if isinstance(source, str) else decode_source(source)
+        linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+        return code
+
+    names = _names(name, BuiltinImporter)
+    if name == "<string>":
+        del names["__file__"], names["__cached__"]
+    return Program(None, argv, "", names, load)
 
 
 def enter_path(entry: str) -> None:

@@ -22,13 +22,16 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Protocol, TextIO
 
-from samedevice.cli._program import Program, enter_path, find_module, find_script
+from samedevice.cli._command import launch_typed, notes_of, program_of, read_command
+from samedevice.cli._program import Program, enter_path
 from samedevice.cli._progress import Progress
+from samedevice.cli._restart import start_with
 from samedevice.cli._traceback import show_exception
 from samedevice.diagnosis import judge
 from samedevice.errors import UnsupportedFeatureError, UsageError
 from samedevice.events import DeviceMemory, Event, Place
 from samedevice.findings import Finding, Status, run_document
+from samedevice.launchers import Typed
 from samedevice.messages import Language, Phrase, language_of
 from samedevice.provenance import raised_by_us
 from samedevice.ranks import (
@@ -99,6 +102,15 @@ class Watcher(AbstractContextManager[Any], Protocol):
     def physical(self) -> dict[str, int]: ...
 
 
+@dataclass(frozen=True, slots=True)
+class _Launched:
+    """A launcher's command line."""
+
+    launcher: str
+    command: tuple[str, ...]
+    processes: int
+
+
 @dataclass(slots=True)
 class _Ending:
     """How the script ended, and the status of `run` if nothing was found."""
@@ -126,21 +138,26 @@ def run_program(request: Request) -> int:
 
 
 def _run(request: Request, stream: TextIO, language: Language) -> int:
-    _fix_hash_seed()
-    program = _find(request)
+    typed = _read(request)
+    start_with(typed.environment, typed.python_options, fixed_seed=True)
+    program = program_of(typed)
     machine = _machine(request.machine)
+    launched = _launch(request, typed, machine)
+    for note in notes_of(typed):
+        _tell(stream, render(note, language))
     document = _open_json(request.json)
     owner = os.getpid()
     family = Family(
         request.machine,
         "raise" if request.fail_fast else "record",
-        program.file,
-        _processes(request, machine) if request.one_rank else None,
+        None if program is None else program.file,
+        launched.processes if launched is not None and request.one_rank else None,
     )
     try:
-        if request.launcher is None:
-            return _run_here(request, program, machine, family, document, stream, language)
-        return _run_launch(request, machine, family, document, stream, language)
+        if launched is not None:
+            return _run_launch(launched, machine, family, document, stream, language)
+        assert program is not None, "only a launcher starts what is no Python program"
+        return _run_here(request, program, machine, family, document, stream, language)
     finally:
         if os.getpid() == owner:  # a child that the script forked comes back through here, too
             family.close()
@@ -186,7 +203,7 @@ def _run_here(
 
 
 def _run_launch(
-    request: Request,
+    launched: _Launched,
     machine: Any,
     family: Family,
     document: TextIO | None,
@@ -194,19 +211,10 @@ def _run_launch(
     language: Language,
 ) -> int:
     """A launcher runs the script, in one process for each rank; this process only waits."""
-    assert request.launcher is not None
-    words = (*((request.module,) if request.module is not None else ()), *request.program)
-    command = launch_command(
-        request.launcher,
-        _processes(request, machine),
-        request.launcher_options,
-        words,
-        module=request.module is not None,
-    )
     ending = _Ending("interrupted", INTERRUPTED, INTERRUPTED)
     with suppress(KeyboardInterrupt):
         _take_sigterm()
-        code = launch(command, family)
+        code = launch(launched.command, family)
         ending = (
             _Ending("completed", NOTHING_FOUND, 0)
             if code == 0
@@ -214,6 +222,8 @@ def _run_launch(
         )
     with suppress(ValueError):  # not the main thread
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if ending.python_code == WRONG_USAGE and not any(member.concerned for member in family.members()):
+        raise UsageError(Phrase("command.refused", command=launched.launcher))
     if ending.status == "script-error" and any(
         member.status == "out-of-memory" for member in family.members()
     ):
@@ -282,35 +292,40 @@ def _member(watcher: Watcher, status: str) -> Member:
     )
 
 
-def _processes(request: Request, machine: Any) -> int:
-    return request.processes or len(machine.gpus)
-
-
-def _fix_hash_seed() -> None:
-    """Start once more with PYTHONHASHSEED=0 unless the user chose a seed.
-
-    accelerate 1.15 picks a model's main device with `list(set(devices))[0]`; with devices given as strings
-    that depends on the hash seed, so the same script would have other findings from run to run. The seed is
-    read only when Python starts. This comes before torch is imported, so it costs one bare start of Python
-    (about 0.1 s). The same process goes on: standard input, descriptors and arguments are untouched.
-    """
-    if (
-        "PYTHONHASHSEED" in os.environ
-        or sys.flags.ignore_environment
-        or os.name != "posix"
-        or not sys.executable
-    ):
-        return
-    environment = {**os.environ, "PYTHONHASHSEED": "0"}
-    os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environment)
-
-
-def _find(request: Request) -> Program:
-    if request.module is not None:
-        return find_module(request.module, request.program)
-    if not request.program:
+def _read(request: Request) -> Typed:
+    if request.module is None and not request.program:
         raise UsageError(Phrase("usage.no-script"))
-    return find_script(request.program[0], request.program[1:])
+    typed = read_command(request.program, request.module)
+    if typed.told is None and request.launcher is None:
+        if request.one_rank:
+            raise UsageError(Phrase("command.needs-launcher", option="--ranks"))
+        return typed
+    if typed.told is None:
+        if typed.kind not in ("script", "module"):
+            raise UsageError(Phrase("command.launches-files", launcher=request.launcher or ""))
+        return typed
+    if request.launcher is not None:
+        raise UsageError(
+            Phrase("command.two-launchers", option="--launcher", command=typed.told.launcher.name)
+        )
+    return typed
+
+
+def _launch(request: Request, typed: Typed, machine: Any) -> _Launched | None:
+    """The launch that a command comes to; None for a program that runs in this process."""
+    if typed.told is not None:
+        return _Launched(typed.told.launcher.name, *launch_typed(typed, machine))
+    if request.launcher is None:
+        return None
+    processes = request.processes or len(machine.gpus)
+    command = launch_command(
+        request.launcher,
+        processes,
+        request.launcher_options,
+        (typed.program, *typed.arguments),
+        module=typed.kind == "module",
+    )
+    return _Launched(request.launcher, tuple(command), processes)
 
 
 def _machine(spec: str) -> Described:

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from samedevice.launchers.launcher import Job, Launcher, Options, Tasks
-from samedevice.launchers.options import Told, options_of
+from samedevice.launchers.options import Told, flag_of, options_of
 from samedevice.launchers.table import (
     ACCELERATE,
     DEEPSPEED,
@@ -18,6 +18,7 @@ from samedevice.launchers.table import (
     launcher_named,
     starter_of_tasks,
 )
+from samedevice.launchers.typed import Typed, assigned, begins_command, is_python, read_typed
 
 __all__ = [
     "ACCELERATE",
@@ -32,8 +33,14 @@ __all__ = [
     "Options",
     "Tasks",
     "Told",
+    "Typed",
+    "assigned",
+    "begins_command",
+    "flag_of",
+    "is_python",
     "launcher_at",
     "launcher_named",
     "options_of",
+    "read_typed",
     "starter_of_tasks",
 ]

@@ -46,6 +46,8 @@ class Options:
     """A file of accelerate's configuration."""
     module: tuple[str, ...] = ()
     """Flags that say that the program is a module."""
+    any_program: tuple[str, ...] = ()
+    """Flags that say that the program is started without Python."""
     types: tuple[tuple[str, str], ...] = ()
     """Flags and the distributed type that they ask for; a later one wins."""
 

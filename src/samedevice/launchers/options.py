@@ -85,6 +85,11 @@ def options_of(launcher: Launcher, words: Sequence[Word]) -> Told[Word] | None:
     return Told(launcher, found, program)
 
 
+def flag_of(names: Sequence[str]) -> str:
+    """The first of some options that take no value, as it is typed."""
+    return _spellings(names[0])[0]
+
+
 def _spellings(name: str) -> tuple[str, ...]:
     dash = "-" if len(name) == 1 else "--"
     return f"{dash}{name}", f"{dash}{name.replace('_', '-')}"

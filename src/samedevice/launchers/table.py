@@ -78,6 +78,7 @@ TORCHRUN = Launcher(
         processes=("nproc_per_node",),
         nodes=("nnodes",),
         module=("m", "module"),
+        any_program=("no_python",),
     ),
     distributed_type="MULTI_GPU",
     variables=_of_torch,
@@ -88,7 +89,7 @@ TORCHRUN = Launcher(
 ACCELERATE = Launcher(
     "accelerate",
     source="accelerate/commands/launch.py, accelerate/utils/launch.py",
-    commands=(("accelerate", "launch"),),
+    commands=(("accelerate", "launch"), ("accelerate-launch",)),
     modules=(("accelerate.commands.launch",), ("accelerate", "launch")),
     options=Options(
         flags=(
@@ -99,9 +100,11 @@ ACCELERATE = Launcher(
             *("fp8_use_autocast_during_eval", "use_xpu", "use_mps_device", "use_env"),
         ),
         all_processes=("num_processes",),
+        nodes=("num_machines",),
         gpus=("gpu_ids",),
         configuration="config_file",
         module=("m", "module"),
+        any_program=("no_python",),
         types=(("multi_gpu", "MULTI_GPU"), ("use_fsdp", "FSDP"), ("use_deepspeed", "DEEPSPEED")),
     ),
     each_gpu=True,
@@ -123,6 +126,7 @@ DEEPSPEED = Launcher(
         nodes=("num_nodes",),
         gpus=("include", "i"),
         module=("module",),
+        any_program=("no_python",),
     ),
     each_gpu=True,
     distributed_type="DEEPSPEED",

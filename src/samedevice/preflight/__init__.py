@@ -4,7 +4,7 @@ imported.
 
 from __future__ import annotations
 
-from samedevice.preflight.launch import Launch, Request, without_option
+from samedevice.preflight.launch import Launch, Request, launches_of, starts_in, without_option
 from samedevice.preflight.needs import (
     METHODS,
     MODES,
@@ -31,7 +31,9 @@ __all__ = [
     "WrittenLaunch",
     "launch_files",
     "launch_memory",
+    "launches_of",
     "preflight",
+    "starts_in",
     "without_option",
     "write_launch",
 ]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from samedevice.ranks._child import Reporter
 from samedevice.ranks._family import Family, Member, Seen, crowded, memory_by_gpu, memory_by_rank, together
-from samedevice.ranks._launcher import end_left_over, launch, launch_command
+from samedevice.ranks._launcher import end_left_over, launch, launch_command, needs_package
 
 __all__ = [
     "Family",
@@ -20,5 +20,6 @@ __all__ = [
     "launch_command",
     "memory_by_gpu",
     "memory_by_rank",
+    "needs_package",
     "together",
 ]

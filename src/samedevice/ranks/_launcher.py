@@ -18,7 +18,7 @@ from importlib.util import find_spec
 import psutil
 
 from samedevice.errors import UsageError
-from samedevice.launchers import STARTED, launcher_named
+from samedevice.launchers import STARTED, Launcher, flag_of, launcher_named
 from samedevice.ranks._family import VARIABLE, Family
 
 _PATIENCE = 10.0
@@ -37,16 +37,19 @@ def launch_command(
         raise UsageError(f"a launcher is one of {', '.join(STARTED)}, not {launcher!r}")
     known = launcher_named(launcher)
     assert known.start is not None, "a run can start it"
-    if find_spec(known.package) is None:
-        raise UsageError(
-            f"the launcher {launcher} needs the package {known.package}, which is not installed here"
-        )
-    says_module = [
-        f"-{flag}" if len(flag) == 1 else f"--{flag}" for flag in known.options.module[:1] if module
-    ]
+    needs_package(known)
+    says_module = [flag_of(known.options.module)] if module and known.options.module else []
     if module and not says_module:
         raise UsageError(f"the launcher {launcher} starts scripts and no modules")
     return [sys.executable, "-m", *known.start(processes, options), *options, *says_module, *program]
+
+
+def needs_package(launcher: Launcher) -> None:
+    """Raise UsageError unless the package of a launcher is installed."""
+    if find_spec(launcher.package) is None:
+        raise UsageError(
+            f"the launcher {launcher.name} needs the package {launcher.package}, which is not installed here"
+        )
 
 
 def launch(command: Sequence[str], family: Family) -> int:

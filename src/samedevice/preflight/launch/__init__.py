@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from samedevice.preflight.launch.configuration import without_option
 from samedevice.preflight.launch.launch import Launch, visible_of
-from samedevice.preflight.launch.target import SHOWN, Request, launches_of
+from samedevice.preflight.launch.target import SHOWN, Request, launches_of, starts_in
 
-__all__ = ["SHOWN", "Launch", "Request", "launches_of", "visible_of", "without_option"]
+__all__ = ["SHOWN", "Launch", "Request", "launches_of", "starts_in", "visible_of", "without_option"]

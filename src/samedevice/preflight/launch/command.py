@@ -18,6 +18,7 @@ from samedevice.launchers import (
     TORCHRUN,
     Launcher,
     Told,
+    is_python,
     launcher_at,
     options_of,
     starter_of_tasks,
@@ -34,7 +35,6 @@ from samedevice.preflight.launch.shell import Command
 from samedevice.preflight.launch.tools import TOOLS, Tool
 from samedevice.static import UNTOLD, Origin, Text, read_document
 
-_PYTHON = re.compile(r"(?:.*/)?python[\d.]*")
 _TAKES_VARIABLE = ("env", "-e", "--env", "-x", "")
 _NO_WRAPPERS = frozenset(
     "echo printf pip pip3 cat cp mv rm ls cd mkdir which type grep sed awk touch chmod git wget curl tar "
@@ -84,7 +84,7 @@ def start_of(words: Sequence[str]) -> int | None:
         if launcher_at(words[position:]) is not None or (name in TOOLS and behind):
             return position
         if (
-            _PYTHON.fullmatch(word)
+            is_python(word)
             and behind
             and (not position or behind[0].startswith("-") or behind[0].endswith(".py"))
         ):
@@ -102,7 +102,7 @@ def start_of(words: Sequence[str]) -> int | None:
 
 def _started(base: Launch, words: list[Text], folder: Path) -> Launch | None:
     """The launch that a command starts whose first word is the program."""
-    if _PYTHON.fullmatch(words[0]):
+    if is_python(words[0]):
         rest = words[1:]
         while rest and rest[0].startswith("-") and rest[0] not in ("-m", "-c", "-"):
             rest = rest[2:] if rest[0] in ("-W", "-X") else rest[1:]

@@ -51,7 +51,7 @@ _COUNTS_GPUS = re.compile(
     r"device_count\(\)|nvidia-smi[^|]*(?:-L|--list-gpus|--query-gpu)[^|]*\|\s*wc|nvidia-smi --list-gpus"
 )
 _VARIABLE = re.compile(
-    r"\$(?:\{(?P<braced>[A-Za-z_]\w*)(?::?[-=](?P<default>[^}]*))?(?P<rest>[^}]*)\}|(?P<plain>[A-Za-z_]\w*)|(?P<special>[@*#?0-9]))"
+    r"\$(?:\{(?P<braced>[A-Za-z_]\w*|\d+)(?::?[-=](?P<default>[^}]*))?(?P<rest>[^}]*)\}|(?P<plain>[A-Za-z_]\w*)|(?P<special>[@*#?0-9]))"
 )
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ast
 import os
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from samedevice.launchers import (
     STARTED,
     TORCHRUN,
     Launcher,
+    assigned,
     launcher_named,
 )
 from samedevice.machines import Machine
@@ -32,8 +34,8 @@ from samedevice.preflight.launch.configuration import (
 )
 from samedevice.preflight.launch.launch import Launch
 from samedevice.preflight.launch.manifest import commands_of_document, shell_of_dockerfile, shell_of_makefile
-from samedevice.preflight.launch.shell import Commands, commands_in
-from samedevice.static import read_document, read_documents, read_text
+from samedevice.preflight.launch.shell import Commands, command_of, commands_in
+from samedevice.static import UNTOLD, Origin, read_document, read_documents, read_text
 
 SHOWN = 6
 """Commands that one note lists."""
@@ -56,12 +58,16 @@ class Request:
     configuration: Path | None = None
     arguments: tuple[str, ...] = ()
     environment: Mapping[str, str] | None = None
+    command: tuple[str, ...] = ()
+    """A command as it was typed, in place of `target`."""
 
 
 def launches_of(request: Request) -> list[Launch]:
     """The launches that a request names; raises `UsageError` when the target is not what it claims to be."""
     target, gpus = request.target, len(request.machine.gpus)
     environment = dict(os.environ if request.environment is None else request.environment)
+    if request.command:
+        return _of_typed(request, environment)
     launcher = PYTHON if request.launcher is None else launcher_named(request.launcher)
     suffix = target.suffix.lower()
     if suffix == ".py":
@@ -132,6 +138,41 @@ def _of_commands(commands: Commands, request: Request) -> list[Launch]:
     if not found:
         raise UsageError(Phrase("preflight.no-launch", path=str(target)))
     return [replace(found[0], unread=tuple(unread)), *found[1:]]
+
+
+def _of_typed(request: Request, environment: Mapping[str, str]) -> list[Launch]:
+    """The launch that a typed command names, with what stands in front of it."""
+    if request.configuration is not None:
+        raise UsageError(Phrase("preflight.own-configuration", path=shlex.join(request.command)))
+    words = list(request.command)
+    kept = {name: value for name, value in environment.items() if name == "CUDA_VISIBLE_DEVICES"}
+    while words and (assignment := assigned(words[0])) is not None:
+        kept[assignment[0]] = assignment[1]
+        words = words[1:]
+    if not words:
+        raise UsageError(Phrase("command.no-program", command=" ".join(request.command)))
+    origin = Origin(Path("-"), 1, kind="argument")
+    launches = _of_commands(command_of(words, kept, origin, len(request.machine.gpus)), request)
+    if all(launch.script is None and launch.tool is None and not launch.module for launch in launches):
+        raise UsageError(Phrase("preflight.no-launch", path=shlex.join(request.command)))
+    return launches
+
+
+def starts_in(script: Path) -> list[tuple[str, ...]]:
+    """The commands of a shell script that start a Python program, as they would be typed; `...` stands for
+    what only a run would tell.
+    """
+    try:
+        source = read_text(script)
+    except UsageError:
+        return []
+    found = []
+    for command in commands_in(source, script, 1, {}).found:
+        if (start := start_of(command.words)) is not None:
+            own = {name: value for name, value in command.environment.items() if name not in command.slurm}
+            words = (*(f"{name}={value}" for name, value in own.items()), *command.words[start:])
+            found.append(tuple(word.replace(UNTOLD, "...") for word in words))
+    return found
 
 
 def _of_manifest(request: Request) -> list[Launch] | None:
