@@ -101,7 +101,7 @@ def test_commands_and_options_exist(page):
             "-h",
         }
         for position, word in enumerate(words[2:], 2):
-            if word.endswith(".py") or begins_command(words[position:]):
+            if word == "-" or word.endswith(".py") or begins_command(words[position:]):
                 break  # the program's own options come behind it
             assert not word.startswith("-") or word in known, words
 
