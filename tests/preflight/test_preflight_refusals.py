@@ -487,7 +487,7 @@ def test_statements_that_a_repair_leaves_without_use_go(judged):
     ]
     source = head + 'model.to("cuda"); model.eval()\n'
     (beside,) = judged(source).findings
-    assert "pass; model.eval()" in patched(source, beside.fixes[0].diff)
+    assert patched(source, beside.fixes[0].diff) == head + "model.eval()\n"
 
 
 def test_a_section_that_nothing_reads_is_put_to_use(judged):

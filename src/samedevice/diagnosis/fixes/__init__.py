@@ -6,21 +6,40 @@ from __future__ import annotations
 
 from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis._weigh import Verdict
-from samedevice.diagnosis.fixes._edit import RANK_MAP, Script, diff_name, with_import, with_keyword
+from samedevice.diagnosis.fixes._edit import (
+    RANK_MAP,
+    file_diff,
+    lifted,
+    moved,
+    reduced,
+    script_diff,
+    swapped,
+    with_import,
+    with_keyword,
+    with_line_before,
+)
 from samedevice.diagnosis.fixes._releases import releases_for, releases_of_event
 from samedevice.diagnosis.fixes._script import fix_at_use, script_fixes
+from samedevice.diagnosis.fixes._source import Script, lines_of
 from samedevice.findings import Fix
 from samedevice.messages import Phrase
 
 __all__ = [
     "RANK_MAP",
     "Script",
-    "diff_name",
+    "file_diff",
     "fix_at_use",
     "fixes_for",
+    "lifted",
+    "lines_of",
+    "moved",
+    "reduced",
     "releases_for",
+    "script_diff",
+    "swapped",
     "with_import",
     "with_keyword",
+    "with_line_before",
 ]
 
 

@@ -6,7 +6,8 @@ import ast
 import re
 
 from samedevice.diagnosis._failure import Failure
-from samedevice.diagnosis.fixes._edit import Script
+from samedevice.diagnosis.fixes._edit import script_diff, swapped
+from samedevice.diagnosis.fixes._source import Script
 from samedevice.diagnosis.fixes._target import partners
 from samedevice.events import Operand, Place
 from samedevice.findings import Fix, Safety
@@ -65,7 +66,7 @@ def _as_buffer(script: Script, attribute: str, kept_by: str, made: Place | None)
             assert isinstance(target, ast.Attribute)
             owner = script.text(target.value)
             kept = f'{owner}.register_buffer("{attribute}", {script.text(given[0].value)}, persistent=False)'
-            return script.diff(script.swapped(given[0], kept))
+            return script_diff(script, swapped(script, given[0], kept))
     return None
 
 

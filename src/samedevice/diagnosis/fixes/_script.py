@@ -11,7 +11,19 @@ from pathlib import Path
 from samedevice.diagnosis._failure import FACTORY, Failure, made_text
 from samedevice.diagnosis._weigh import Verdict
 from samedevice.diagnosis.fixes._buffer import buffer_fix
-from samedevice.diagnosis.fixes._edit import RANK_MAP, Script, called, relocated, with_import, with_keyword
+from samedevice.diagnosis.fixes._edit import (
+    RANK_MAP,
+    moved,
+    redirected,
+    reduced,
+    script_diff,
+    swapped,
+    with_entry,
+    with_import,
+    with_keyword,
+)
+from samedevice.diagnosis.fixes._relocate import relocated
+from samedevice.diagnosis.fixes._source import Script, called
 from samedevice.diagnosis.fixes._target import (
     assigned,
     calls_of,
@@ -124,9 +136,7 @@ def _move_batch(failure: Failure, script: Script | None, target: str | None, mod
                 if given is None or given.lineno < made.lineno or not isinstance(given.value, ast.Call):
                     continue
                 if called(given.value) in ("to", "cuda") and isinstance(given.value.func, ast.Attribute):
-                    return script.diff(
-                        script.swapped(given.value, f"{script.text(given.value.func.value)}.to({target})")
-                    )
+                    return script_diff(script, redirected(script, given.value, target))
     return None
 
 
@@ -134,7 +144,7 @@ def _one_device(script: Script | None) -> Fix[Phrase]:
     """The whole model on one device."""
     diff = None
     if script is not None and (found := _map_argument(script)) is not None:
-        diff = script.diff(script.swapped(found, '{"": "cuda:0"}'))
+        diff = script_diff(script, swapped(script, found, '{"": "cuda:0"}'))
     return Fix(Phrase("fix.one-device"), "check", diff)
 
 
@@ -301,12 +311,8 @@ def _generator(failure: Failure, script: Script | None, guilty: Operand | None) 
                 old.args[0] if old.args else None,
             )
             text = code_of(devices[0], failure, script)
-            changed = (
-                script.swapped(given, text)
-                if given
-                else script.swapped(old, with_keyword(script, old, "device", text))
-            )
-            diff = script.diff(changed)
+            changed = swapped(script, given, text) if given else with_keyword(script, old, "device", text)
+            diff = script_diff(script, changed)
     return [Fix(Phrase("fix.generator", device=named(devices[0], failure)), "check", diff)]
 
 
@@ -324,9 +330,7 @@ def _loaded(failure: Failure, script: Script | None, guilty: Operand | None) -> 
                 and called(call) == "load"
                 and not any(keyword.arg == "map_location" for keyword in call.keywords)
             ):
-                diff = script.diff(
-                    script.swapped(call, with_keyword(script, call, "map_location", target.text))
-                )
+                diff = script_diff(script, with_keyword(script, call, "map_location", target.text))
                 break
     safety: Safety = (
         "safe"
@@ -344,23 +348,9 @@ def _moved(failure: Failure, script: Script | None, guilty: Operand | None) -> l
     if script is not None and not script.holds(place):
         place = _move_of(script, model_name(failure, script)) or place
     if script is not None and script.holds(place):
-        statement = script.statement(place)
-        if isinstance(statement, ast.Expr):
-            diff = script.diff(script.without(statement))
-        elif (
-            isinstance(statement, ast.Assign)
-            and isinstance(statement.value, ast.Call)
-            and called(statement.value) in ("to", "cuda")
-        ):
-            function = statement.value.func
-            if isinstance(function, ast.Attribute):
-                same = [script.text(target) for target in statement.targets] == [script.text(function.value)]
-                kept = (
-                    script.without(statement)
-                    if same
-                    else script.swapped(statement.value, script.text(function.value))
-                )
-                diff = script.diff(kept)
+        call = next((each for each in script.find(place) if called(each) in ("to", "cuda", "cpu")), None)
+        if call is not None and isinstance(call.func, ast.Attribute):
+            diff = script_diff(script, reduced(script, call, call.func.value))
     if place is None:
         return []
     return [
@@ -404,7 +394,7 @@ def _whole_model(failure: Failure, script: Script | None, guilty: Operand | None
     if script is not None and model is not None and (made := script.assignment(model)) is not None:
         target = target_at(failure, script, weight, made.lineno)
         if target is not None:
-            diff = script.diff(script.swapped(made.value, f"{script.text(made.value)}.to({target.text})"))
+            diff = script_diff(script, moved(script, made.value, target.text))
     device = target.text if target is not None else f'"{partners(failure, weight)[0].device}"'
     return [Fix(Phrase("fix.model-to", device=device), "check", diff)]
 
@@ -426,7 +416,9 @@ def _module_list(failure: Failure, script: Script | None) -> Fix[Phrase] | None:
             ]
             if len(lists) == 1:
                 name = "nn" if re.search(r"\bnn\.", script.text(home)) else "torch.nn"
-                diff = script.diff(script.swapped(lists[0], f"{name}.ModuleList({script.text(lists[0])})"))
+                diff = script_diff(
+                    script, swapped(script, lists[0], f"{name}.ModuleList({script.text(lists[0])})")
+                )
                 return Fix(Phrase("fix.module-list", module=parent.kind), "safe", diff)
     return None
 
@@ -476,7 +468,7 @@ def _together(failure: Failure, script: Script | None, guilty: Operand | None) -
     text = "{" + ", ".join(f'"{name}": "{where}"' for name, where in repaired.items()) + "}"
     diff = None
     if script is not None and (found := _map_literal(script, failure)) is not None:
-        diff = script.diff(script.swapped(found, text))
+        diff = script_diff(script, swapped(script, found, text))
     return [Fix(Phrase("fix.device-map", map=text, module=f"{cut.name} ({cut.kind})"), "check", diff)]
 
 
@@ -504,10 +496,7 @@ def _unmapped(failure: Failure, script: Script | None, guilty: Operand | None) -
     device = next((each.device for each in failure.event.operands if each.device != guilty.device), "cuda:0")
     diff = None
     if script is not None and isinstance(found := _map_literal(script, failure), ast.Dict):
-        text = script.text(found)
-        diff = script.diff(
-            script.swapped(found, f'{text[:-1].rstrip().removesuffix(",")}, "{name}": "{device}"}}')
-        )
+        diff = script_diff(script, with_entry(script, found, f'"{name}"', f'"{device}"'))
     return [Fix(Phrase("fix.map-key", name=name, device=device), "safe", diff)]
 
 
@@ -533,7 +522,7 @@ def _at_use(failure: Failure, script: Script | None, guilty: Operand | None) -> 
         if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)) and isinstance(node.ctx, ast.Load):
             if script.text(node) != guilty.local or (node.lineno < at.line and at.call and failing is None):
                 continue
-            diff = script.diff(script.swapped(node, f"{guilty.local}.to({target.text})"))
+            diff = script_diff(script, moved(script, node, target.text))
             sure = target.derived and unites(failure, guilty)
             return (
                 [
@@ -593,7 +582,7 @@ def _move(
     if place.line == at.line and place.file == at.file and (not place.call or place.call == at.call):
         return None  # made inside the very call that failed
     changed = relocated(script, place, target)
-    return script.diff(changed) if changed else None
+    return script_diff(script, changed) if changed else None
 
 
 def _move_at_call(failure: Failure, script: Script, guilty: Operand, target: str) -> str | None:
@@ -608,7 +597,7 @@ def _move_at_call(failure: Failure, script: Script, guilty: Operand, target: str
                     guilty.local,
                     assigned(script, guilty),
                 ):
-                    return script.diff(script.swapped(node, f"{node.id}.to({target})"))
+                    return script_diff(script, moved(script, node, target))
     return None
 
 
@@ -650,8 +639,9 @@ def _ranked(failure: Failure, script: Script | None, guilty: Operand | None) -> 
     found = _map_argument(script) if script is not None else None
     diff = None
     if script is not None and found is not None:
-        diff = script.diff(
-            script.swapped(found, "None") if zero3 else with_import(script.swapped(found, RANK_MAP), "os")
+        diff = script_diff(
+            script,
+            swapped(script, found, "None") if zero3 else with_import(swapped(script, found, RANK_MAP), "os"),
         )
     return [Fix(Phrase("fix.no-map"), "safe", diff) if zero3 else Fix(Phrase("fix.rank-map"), "check", diff)]
 

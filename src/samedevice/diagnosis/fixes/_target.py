@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from samedevice.diagnosis._failure import Failure
-from samedevice.diagnosis.fixes._edit import Script, called
+from samedevice.diagnosis.fixes._source import Script, called
 from samedevice.events import Operand, Place
 
 _CALLED = ("generate", "forward", "chat", "__call__", "encode")

@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import ast
-import difflib
 import json
 import re
 from pathlib import Path
 from typing import Any
 
-from samedevice.diagnosis.fixes import RANK_MAP, Script, diff_name, with_import, with_keyword
+from samedevice.diagnosis.fixes import (
+    RANK_MAP,
+    Script,
+    file_diff,
+    lifted,
+    lines_of,
+    moved,
+    reduced,
+    script_diff,
+    swapped,
+    with_import,
+    with_keyword,
+    with_line_before,
+)
 from samedevice.findings import Fix
 from samedevice.launchers import LAUNCHERS
 from samedevice.messages import Phrase
@@ -62,8 +74,8 @@ def _swap_map(refusal: Refusal, script: Script | None, text: str) -> str | None:
         return None
     if script is None or node is None:
         return None
-    changed = script.swapped(node, text)
-    return script.diff(with_import(changed, "os") if text == RANK_MAP else changed)
+    changed = swapped(script, node, text)
+    return script_diff(script, with_import(changed, "os") if text == RANK_MAP else changed)
 
 
 def _keyword(node: ast.AST | None, name: str) -> ast.expr | None:
@@ -74,7 +86,11 @@ def _keyword(node: ast.AST | None, name: str) -> ast.expr | None:
 
 def _no_low_memory(refusal: Refusal, launch: Launch, script: Script | None) -> list[Fix[Phrase]]:
     node = _keyword(refusal.node, "low_cpu_mem_usage")
-    diff = script.diff(script.swapped(node, "False")) if script is not None and node is not None else None
+    diff = (
+        script_diff(script, swapped(script, node, "False"))
+        if script is not None and node is not None
+        else None
+    )
     return [Fix(Phrase("fix.no-low-memory"), "safe", diff)]
 
 
@@ -83,29 +99,14 @@ def _unwrap(refusal: Refusal, launch: Launch, script: Script | None) -> list[Fix
     if script is not None and isinstance(node, ast.Call):
         inner = node.args[0] if node.args else _keyword(node, "module")
         if inner is not None:
-            statement, kept = _statement(script, node), script.text(inner)
-            again = isinstance(statement, ast.Assign) and [
-                script.text(each) for each in statement.targets
-            ] == [kept]
-            whole = again and isinstance(statement, ast.Assign) and _span(statement.value) == _span(node)
-            diff = script.diff(
-                _dropped(script, statement) if whole and statement is not None else script.swapped(node, kept)
-            )
+            diff = script_diff(script, reduced(script, node, inner))
     return [Fix(Phrase("fix.unwrap"), "safe", diff)]
 
 
 def _no_move(refusal: Refusal, launch: Launch, script: Script | None) -> list[Fix[Phrase]]:
     node, diff = refusal.node, None
     if script is not None and isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        statement = _statement(script, node)
-        if (
-            isinstance(statement, ast.Expr)
-            and _span(statement.value) == _span(node)
-            and isinstance(node.func.value, ast.Name)
-        ):
-            diff = script.diff(_dropped(script, statement))
-        else:
-            diff = script.diff(script.swapped(node, script.text(node.func.value)))
+        diff = script_diff(script, reduced(script, node, node.func.value))
     return [Fix(Phrase("fix.no-move", where=f"{refusal.file.name}:{refusal.line}"), "safe", diff)]
 
 
@@ -113,13 +114,11 @@ def _set_device(refusal: Refusal, launch: Launch, script: Script | None) -> list
     diff = None
     started = refusal.detail.get("started") or ()
     anchors = [fact.node for fact in started if fact.file == refusal.file] or [refusal.node]
-    anchor = _statement(script, anchors[0]) if script is not None else None
+    anchor = script.around(anchors[0]) if script is not None and anchors[0] is not None else None
     if script is not None and anchor is not None:
-        lines = script.source.splitlines(keepends=True)
-        indent = re.match(r"\s*", lines[anchor.lineno - 1])
-        added = f'{indent[0] if indent else ""}torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))\n'
-        changed = "".join([*lines[: anchor.lineno - 1], added, *lines[anchor.lineno - 1 :]])
-        diff = script.diff(with_import(with_import(changed, "os"), "torch"))
+        added = 'torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))'
+        changed = with_line_before(script, anchor, added)
+        diff = script_diff(script, with_import(with_import(changed, "os"), "torch"))
     return [Fix(Phrase("fix.set-device"), "safe", diff)]
 
 
@@ -131,8 +130,8 @@ def _rank_device(refusal: Refusal, launch: Launch, script: Script | None) -> lis
         and node.args
         and isinstance(node.args[0], ast.Constant)
     ):
-        changed = script.swapped(node.args[0], """f"cuda:{os.environ['LOCAL_RANK']}\"""")
-        diff = script.diff(with_import(changed, "os"))
+        changed = swapped(script, node.args[0], """f"cuda:{os.environ['LOCAL_RANK']}\"""")
+        diff = script_diff(script, with_import(changed, "os"))
     return [Fix(Phrase("fix.rank-device"), "check", diff)]
 
 
@@ -141,26 +140,18 @@ def _move_first(refusal: Refusal, launch: Launch, script: Script | None) -> list
     diff = None
     move = refusal.detail.get("move")
     if script is not None and move is not None and move.file == refusal.file:
-        early, late = _statement(script, refusal.node), _statement(script, move.node)
-        if (
-            early is not None
-            and late is not None
-            and early.lineno < late.lineno
-            and early.col_offset == late.col_offset
-        ):
-            lines = script.source.splitlines(keepends=True)
-            moved = lines[late.lineno - 1 : late.end_lineno]
-            kept = lines[: late.lineno - 1] + lines[late.end_lineno :]
-            diff = script.diff("".join([*kept[: early.lineno - 1], *moved, *kept[early.lineno - 1 :]]))
+        early, late = (
+            script.around(each) if each is not None else None for each in (refusal.node, move.node)
+        )
+        if early is not None and late is not None and script.beside(early, late):
+            diff = script_diff(script, lifted(script, late, early))
     return [Fix(Phrase("fix.move-first"), "safe", diff)]
 
 
 def _map_location(refusal: Refusal, launch: Launch, script: Script | None) -> list[Fix[Phrase]]:
     diff = None
     if script is not None and isinstance(refusal.node, ast.Call):
-        diff = script.diff(
-            script.swapped(refusal.node, with_keyword(script, refusal.node, "map_location", '"cpu"'))
-        )
+        diff = script_diff(script, with_keyword(script, refusal.node, "map_location", '"cpu"'))
     return [Fix(Phrase("fix.map-location", device="cpu"), "safe", diff)]
 
 
@@ -173,7 +164,7 @@ def _loss(refusal: Refusal, launch: Launch, script: Script | None) -> list[Fix[P
         and isinstance(node.args[1], ast.Name)
         and isinstance(node.args[0], ast.Name)
     ):
-        diff = script.diff(script.swapped(node.args[1], f"{node.args[1].id}.to({node.args[0].id}.device)"))
+        diff = script_diff(script, moved(script, node.args[1], f"{node.args[0].id}.device"))
     return [Fix(Phrase("fix.loss-together"), "safe", diff)]
 
 
@@ -210,7 +201,7 @@ def _fewer_processes(refusal: Refusal, launch: Launch, script: Script | None) ->
 
 def _export(refusal: Refusal, launch: Launch, script: Script | None) -> list[Fix[Phrase]]:
     names = refusal.detail["names"]
-    lines = _text_of(refusal.file).splitlines(keepends=True)
+    lines = lines_of(_text_of(refusal.file))
     changed = list(lines)
     for name in names:
         index = launch.unexported[name][0] - 1
@@ -219,7 +210,7 @@ def _export(refusal: Refusal, launch: Launch, script: Script | None) -> list[Fix
         Fix(
             Phrase("fix.export", name=", ".join(names)),
             "safe",
-            _diff(refusal.file, "".join(lines), "".join(changed)),
+            file_diff(refusal.file, "".join(lines), "".join(changed)),
         )
     ]
 
@@ -230,13 +221,17 @@ def _setting(refusal: Refusal, launch: Launch, script: Script | None) -> list[Fi
         refusal.detail.get("set", refusal.detail["key"]),
         refusal.detail.get("value"),
     )
-    lines = settings.source.splitlines(keepends=True)
+    lines = lines_of(settings.source)
     if remove := refusal.detail.get("remove"):
         gone = {settings.line(each) for each in remove}
         changed = "".join(line for number, line in enumerate(lines, 1) if number not in gone)
         names = ", ".join(each.rpartition(".")[2] for each in remove)
         return [
-            Fix(Phrase("fix.remove-keys", keys=names), "safe", _diff(settings.file, settings.source, changed))
+            Fix(
+                Phrase("fix.remove-keys", keys=names),
+                "safe",
+                file_diff(settings.file, settings.source, changed),
+            )
         ]
     if not value:
         return []
@@ -254,7 +249,7 @@ def _setting(refusal: Refusal, launch: Launch, script: Script | None) -> list[Fi
         Fix(
             Phrase("fix.setting", name=key, value=str(value).strip("'")),
             "check",
-            _diff(settings.file, settings.source, "".join(lines)),
+            file_diff(settings.file, settings.source, "".join(lines)),
         )
     ]
 
@@ -264,11 +259,9 @@ def _no_option(refusal: Refusal, launch: Launch, script: Script | None) -> list[
     diff = None
     if launch.training is not None and refusal.file == launch.training.file:
         kept = [
-            line
-            for number, line in enumerate(launch.training.source.splitlines(keepends=True), 1)
-            if number != refusal.line
+            line for number, line in enumerate(lines_of(launch.training.source), 1) if number != refusal.line
         ]
-        diff = _diff(refusal.file, launch.training.source, "".join(kept))
+        diff = file_diff(refusal.file, launch.training.source, "".join(kept))
     elif launch.origin is not None and launch.origin.kind == "shell":
         diff = _lines_diff(
             refusal.file, refusal.line, rf"\s+--{name.replace('_', '[_-]')}(?:[= ](?!-)\S+)?", "", 60
@@ -276,53 +269,15 @@ def _no_option(refusal: Refusal, launch: Launch, script: Script | None) -> list[
     return [Fix(Phrase("fix.no-option", name=name), "safe", diff)]
 
 
-def _statement(script: Script | None, node: ast.AST | None) -> ast.stmt | None:
-    """The innermost statement around a node."""
-    if script is None or node is None:
-        return None
-    span = _span(node)
-    found: ast.stmt | None = None
-    for each in ast.walk(script.tree):
-        if isinstance(each, ast.stmt) and _span(each)[0] <= span[0] and _span(each)[1] >= span[1]:
-            if found is None or (each.lineno, -(each.end_lineno or 0)) >= (
-                found.lineno,
-                -(found.end_lineno or 0),
-            ):
-                found = each
-    return found
-
-
-def _span(node: ast.AST) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Line and column of a node's start and end."""
-    line, column = getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
-    return (line, column), (
-        getattr(node, "end_lineno", None) or line,
-        getattr(node, "end_col_offset", None) or column,
-    )
-
-
-def _dropped(script: Script, statement: ast.stmt) -> str:
-    """The source without a statement, or with `pass` for it where a block has nothing else."""
-    blocks = (
-        getattr(each, name, []) for each in ast.walk(script.tree) for name in ("body", "orelse", "finalbody")
-    )
-    alone = any(isinstance(block, list) and len(block) == 1 and block[0] is statement for block in blocks)
-    lines = script.source.splitlines()[statement.lineno - 1 : statement.end_lineno]
-    shared = (
-        "\n".join(lines).partition("#")[0].strip() != script.text(statement).partition("#")[0].strip()
-    )  # `a(); b()` in one line
-    return script.swapped(statement, "pass") if alone or shared else script.without(statement)
-
-
 def _lines_diff(file: Path, line: int, pattern: str, text: str, span: int = 1) -> str | None:
     """A file with the first match at or below a line replaced."""
     source = _text_of(file)
-    lines = source.splitlines(keepends=True)
+    lines = lines_of(source)
     for index in range(max(0, line - 1), min(len(lines), line - 1 + span)):
         changed = re.sub(pattern, text, lines[index], count=1)
         if changed != lines[index]:
             lines[index] = changed
-            return _diff(file, source, "".join(lines))
+            return file_diff(file, source, "".join(lines))
     return None
 
 
@@ -333,22 +288,11 @@ def _continued(file: Path, line: int) -> int:
 
 
 def _text_of(file: Path) -> str:
-    """A file's text; empty when it cannot be read."""
+    """A file's text with its line ends; empty when it cannot be read."""
     try:
-        return file.read_text("utf-8")
+        return file.read_bytes().decode("utf-8")
     except (OSError, ValueError):
         return ""
-
-
-def _diff(file: Path, old: str, new: str) -> str | None:
-    name = diff_name(file)
-    found = difflib.unified_diff(
-        old.splitlines(keepends=True), new.splitlines(keepends=True), f"a/{name}", f"b/{name}", n=1
-    )
-    return (
-        "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in found)
-        or None
-    )
 
 
 _REPAIRS: dict[str, Any] = {

@@ -1,0 +1,66 @@
+"""The expression that made a tensor, changed so that it makes it on another device."""
+
+from __future__ import annotations
+
+import ast
+
+from samedevice.diagnosis.fixes._edit import moved, redirected, swapped, with_keyword
+from samedevice.diagnosis.fixes._source import Script, called
+from samedevice.events import Place
+
+FACTORIES = frozenset(
+    "arange as_tensor empty eye full linspace logspace ones rand randint randn randperm tensor zeros "
+    "Generator".split()
+)
+"""Functions of torch that take `device=`."""
+
+
+def relocated(script: Script, place: Place, target: str) -> str | None:
+    """The source in which the tensor of `place` is made on, or moved to, the device that the expression
+    `target` names.
+
+    Only the expression that made the tensor is changed, and what is inside it; None when that is not to be
+    found.
+    """
+    node = script.expression(place)
+    if node is None:
+        return None
+    if not isinstance(node, ast.Call):
+        return moved(script, node, target)
+    if (changed := _on_device(script, node, target)) is not None:
+        return changed
+    inner = [each for each in ast.walk(node) if isinstance(each, ast.Call) and called(each) in FACTORIES]
+    if len(inner) == 1 and script.text(node).startswith("torch."):  # `torch.tril(torch.ones(4, 4))`
+        return _on_device(script, inner[0], target)
+    return moved(script, node, target)
+
+
+def _on_device(script: Script, call: ast.Call, target: str) -> str | None:
+    """The source in which a call that chooses a device chooses this one; None when it chooses none."""
+    name = called(call)
+    device = next((keyword for keyword in call.keywords if keyword.arg == "device"), None)
+    if device is not None and name != "load":
+        return swapped(script, device.value, target)
+    if isinstance(call.func, ast.Attribute) and name in ("cuda", "cpu"):
+        return redirected(script, call, target)
+    if isinstance(call.func, ast.Attribute) and name == "to" and call.args and not _is_type(call.args[0]):
+        return swapped(script, call.args[0], target)
+    if name in FACTORIES:
+        return with_keyword(script, call, "device", target)
+    return None
+
+
+def _is_type(node: ast.expr) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr in (
+        "float16",
+        "bfloat16",
+        "float32",
+        "float64",
+        "half",
+        "float",
+        "long",
+        "int",
+        "int64",
+        "bool",
+        "dtype",
+    )

@@ -1,0 +1,248 @@
+"""Reading a script: its source, its syntax tree, and where in it something ran.
+
+The script is parsed, never run.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TypeGuard
+
+from samedevice.events import Place
+
+_LARGEST = 1_000_000
+
+
+@dataclass(frozen=True)
+class Script:
+    """A script's source."""
+
+    file: str
+    source: str
+
+    @classmethod
+    def read(cls, file: str) -> Script | None:
+        """The script of that name, if it can be read and parsed."""
+        path = Path(file)
+        try:
+            if not path.is_file() or path.stat().st_size > _LARGEST:
+                return None
+            script = cls(file, path.read_bytes().decode("utf-8"))  # line ends as they are
+            ast.parse(script.source)
+        except (OSError, ValueError, SyntaxError, RecursionError, MemoryError):
+            return None
+        return script
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        """The syntax tree."""
+        return ast.parse(self.source)
+
+    def imports(self, module: str) -> bool:
+        """Whether the script binds a module's own name at its top."""
+        return any(
+            isinstance(node, ast.Import)
+            and any(each.name == module and not each.asname for each in node.names)
+            for node in self.tree.body
+        )
+
+    @cached_property
+    def rank_name(self) -> str | None:
+        """The name to which the script, at its top, gives the launcher's `LOCAL_RANK`."""
+        for node in self.tree.body:
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                if any(
+                    isinstance(part, ast.Constant) and part.value == "LOCAL_RANK"
+                    for part in ast.walk(node.value)
+                ):
+                    return node.targets[0].id
+        return None
+
+    def holds(self, place: Place | None) -> TypeGuard[Place]:
+        """Whether a place is a line of this script as it stands now."""
+        if place is None or place.file != self.file:
+            return False
+        lines = lines_of(self.source)
+        return 0 < place.line <= len(lines) and (
+            not place.code or lines[place.line - 1].strip() == place.code
+        )
+
+    def text(self, node: ast.AST) -> str:
+        """The source of a node."""
+        return ast.get_source_segment(self.source, node) or ""
+
+    def find(self, place: Place) -> Iterator[ast.Call]:
+        """Calls that cover a place's line, the one that ran first, then inner before outer."""
+        calls = [
+            node
+            for node in ast.walk(self.tree)
+            if isinstance(node, ast.Call) and node.lineno <= place.line <= (node.end_lineno or node.lineno)
+        ]
+        ran = " ".join((place.call or place.code).split())
+        yield from sorted(
+            calls, key=lambda call: (" ".join(self.text(call).split()) != ran, len(self.text(call)))
+        )
+
+    def expression(self, place: Place) -> ast.expr | None:
+        """The very expression that ran at a place; the value of the statement where that is all that is
+        known.
+        """
+        ran = " ".join((place.call or place.code).split())
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.expr) and node.lineno <= place.line <= (node.end_lineno or node.lineno):
+                if " ".join(self.text(node).split()) == ran:
+                    return node
+        statement = self.statement(place)
+        if place.call or not isinstance(statement, (ast.Assign, ast.AnnAssign, ast.Expr, ast.Return)):
+            return None
+        return statement.value if isinstance(statement.value, ast.Call) else None
+
+    def statement(self, place: Place) -> ast.stmt | None:
+        """The innermost simple statement that covers a place."""
+        found = None
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.stmt) and node.lineno <= place.line <= (node.end_lineno or node.lineno):
+                if found is None or node.lineno >= found.lineno:
+                    found = node
+        return found
+
+    def around(self, node: ast.AST) -> ast.stmt | None:
+        """The innermost statement around a node, which may be of another tree of the same source."""
+        start, end = _ends(node)
+        found: ast.stmt | None = None
+        for each in ast.walk(self.tree):  # outer before inner
+            if isinstance(each, ast.stmt) and _ends(each)[0] <= start and _ends(each)[1] >= end:
+                found = each
+        return found
+
+    def blocks(self) -> Iterator[list[ast.stmt]]:
+        """All lists of statements."""
+        for node in ast.walk(self.tree):
+            for name in ("body", "orelse", "finalbody"):
+                if isinstance(block := getattr(node, name, None), list):
+                    yield block
+
+    def beside(self, early: ast.stmt, late: ast.stmt) -> bool:
+        """Whether one statement stands below the other in the same block."""
+        return any(early in block and late in block for block in self.blocks()) and early.lineno < late.lineno
+
+    def scope(self, line: int) -> ast.AST:
+        """The innermost function around a line, or the module."""
+        found: ast.AST = self.tree
+        first = 0
+        for node in ast.walk(self.tree):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.body[0].lineno <= line <= (
+                node.end_lineno or 0
+            ):
+                if node.lineno >= first:
+                    found, first = node, node.lineno
+        return found
+
+    def class_of(self, function: ast.AST) -> ast.ClassDef | None:
+        """The class whose own method this is."""
+        return next(
+            (
+                node
+                for node in ast.walk(self.tree)
+                if isinstance(node, ast.ClassDef) and function in node.body
+            ),
+            None,
+        )
+
+    def bound(self, expression: str, scope: ast.AST, line: int, until: int) -> bool:
+        """Whether a name, or the name that a chain begins with, is bound in `scope` before `line` and not
+        again up to `until`.
+        """
+        name = re.match(r"[A-Za-z_]\w*", expression)
+        if name is None:
+            return False
+        given = [number for node in _of_scope(scope) for number in _binds(node, name[0])]
+        if expression != name[0] and any(
+            line <= number < until for node in _of_scope(scope) for number in _writes(node, expression)
+        ):
+            return False
+        if any(line <= number < until for number in given):
+            return False
+        if any(number < line for number in given) or name[0] in _arguments(scope):
+            return True
+        if scope is self.tree:
+            return False
+        return not given and any(number for node in _of_scope(self.tree) for number in _binds(node, name[0]))
+
+    def assignment(self, name: str) -> ast.Assign | None:
+        """The only assignment to a name; None when there are several or none."""
+        found = [
+            node
+            for node in ast.walk(self.tree)
+            if isinstance(node, ast.Assign)
+            and any(isinstance(target, ast.Name) and target.id == name for target in node.targets)
+        ]
+        return found[0] if len(found) == 1 else None
+
+
+def _of_scope(scope: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of a scope, without those of functions and classes in it."""
+    waiting = list(getattr(scope, "body", []))
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
+            waiting += ast.iter_child_nodes(node)
+
+
+def _binds(node: ast.AST, name: str) -> Iterator[int]:
+    """The lines at whose end a node gives a name its value."""
+    if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, (ast.Store, ast.Del)):
+        yield node.lineno
+    elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) and node.name == name:
+        yield node.lineno
+    elif isinstance(node, (ast.Import, ast.ImportFrom)) and any(
+        (each.asname or each.name.partition(".")[0]) == name for each in node.names
+    ):
+        yield node.lineno
+
+
+def _writes(node: ast.AST, expression: str) -> Iterator[int]:
+    if (
+        isinstance(node, (ast.Attribute, ast.Subscript))
+        and isinstance(node.ctx, (ast.Store, ast.Del))
+        and ast.unparse(node) == expression
+    ):
+        yield node.lineno
+
+
+def _arguments(scope: ast.AST) -> set[str]:
+    if not isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return set()
+    given = scope.args
+    names = [*given.posonlyargs, *given.args, *given.kwonlyargs, *filter(None, (given.vararg, given.kwarg))]
+    return {each.arg for each in names}
+
+
+def same_span(one: ast.AST, other: ast.AST) -> bool:
+    """Whether two nodes are of the same piece of source."""
+    return _ends(one) == _ends(other)
+
+
+def _ends(node: ast.AST) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Line and column of a node's start and end."""
+    line, column = getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
+    return (line, column), (getattr(node, "end_lineno", line), getattr(node, "end_col_offset", column))
+
+
+def lines_of(source: str) -> list[str]:
+    """The lines of a source as Python counts them, with their ends."""
+    return list(io.StringIO(source, newline=""))
+
+
+def called(call: ast.Call) -> str:
+    """The last name of what is called."""
+    if isinstance(call.func, ast.Attribute):
+        return call.func.attr
+    return call.func.id if isinstance(call.func, ast.Name) else ""
