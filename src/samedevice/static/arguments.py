@@ -36,28 +36,28 @@ class Parser:
         if not names:
             return
         option = names[0].startswith("-")
-        told: dict[str, Any] = {}
+        options: dict[str, Any] = {}
         action = keywords.get("action", "store")
         if isinstance(action, External) and action.last == "BooleanOptionalAction":
-            told["action"] = argparse.BooleanOptionalAction
+            options["action"] = argparse.BooleanOptionalAction
         else:
-            told["action"] = action if action in _ACTIONS else "store"
+            options["action"] = action if action in _ACTIONS else "store"
         nargs = keywords.get("nargs")
-        if told["action"] in ("store", "append", "extend"):
+        if options["action"] in ("store", "append", "extend"):
             several = isinstance(nargs, int) or nargs in ("*", "+", argparse.REMAINDER)
-            told["nargs"] = ("*" if nargs == "+" else nargs) if several else "?"
-            told["type"] = _converter(keywords.get("type"))
+            options["nargs"] = ("*" if nargs == "+" else nargs) if several else "?"
+            options["type"] = _converter(keywords.get("type"))
             if not several and option:
-                told["const"] = UNKNOWN
+                options["const"] = UNKNOWN
         if option and isinstance(keywords.get("dest"), str):
-            told["dest"] = str(keywords["dest"])
+            options["dest"] = str(keywords["dest"])
         required = keywords.get("required") is True or (not option and nargs not in ("?", "*"))
         if required:
-            told["default"] = UNKNOWN
+            options["default"] = UNKNOWN
         elif "default" in keywords:
-            told["default"] = as_default(keywords["default"])
+            options["default"] = as_default(keywords["default"])
         try:
-            made = self._parser.add_argument(*names, **told)
+            made = self._parser.add_argument(*names, **options)
         except (ValueError, TypeError, argparse.ArgumentError):  # the script itself fails here
             return
         self._names |= dict.fromkeys(names, made)

@@ -72,8 +72,8 @@ class Process:
         self.environment[name] = str(value) if isinstance(value, (str, int)) else value
         if name == "CUDA_VISIBLE_DEVICES":
             everything = max(self.start.gpus, default=-1) + 1
-            told = isinstance(value, (str, int)) and UNTOLD not in str(value)
-            self.visible = visible_gpus(str(value), everything) if told else None
+            readable = isinstance(value, (str, int)) and UNTOLD not in str(value)
+            self.visible = visible_gpus(str(value), everything) if readable else None
 
     def given(self) -> dict[str, Any]:
         """The options that the program gets, by name."""

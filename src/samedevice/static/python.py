@@ -108,12 +108,12 @@ def compare(kind: ast.cmpop, left: Any, right: Any, process: Process) -> Any:
         untold = other is UNKNOWN or isinstance(other, Bound)
         return UNKNOWN if untold else (other is None) is same
     if isinstance(left, External) and isinstance(right, External):
-        told = left.last.isupper() and right.last.isupper()
+        constants = left.last.isupper() and right.last.isupper()
         equality = isinstance(kind, (ast.Is, ast.IsNot, ast.Eq, ast.NotEq))
-        return (left.last == right.last) is same if told and equality else UNKNOWN
+        return (left.last == right.last) is same if constants and equality else UNKNOWN
     if isinstance(kind, (ast.Is, ast.IsNot)):
-        told = isinstance(left, bool) and isinstance(right, bool)
-        return (left is right) is same if told else UNKNOWN
+        comparable = isinstance(left, bool) and isinstance(right, bool)
+        return (left is right) is same if comparable else UNKNOWN
     left, right = _member(left, right), _member(right, left)
     if not known(left) or not known(right):
         return UNKNOWN

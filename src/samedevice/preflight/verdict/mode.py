@@ -54,30 +54,30 @@ class _Telling:
     def __init__(self, launch: Launch, facts: Sequence[Fact]) -> None:
         self.launch = launch
         self.facts = facts
-        self.told = [fact for fact in facts if not fact.maybe] or list(facts)
-        """Of several loads the first tells."""
-        self.count = max([launch.processes * launch.nodes, *(fact["spawned"] or 0 for fact in self.told)])
+        self.certain = [fact for fact in facts if not fact.maybe] or list(facts)
+        """What happens in any case, or everything where nothing does; of several loads the first counts."""
+        self.count = max([launch.processes * launch.nodes, *(fact["spawned"] or 0 for fact in self.certain)])
         self.wraps: dict[Any, Fact] = {
             fact["by"]: fact
-            for fact in self.told
+            for fact in self.certain
             if fact.kind in ("wrap", "sharding") or (fact.kind == "lightning" and self.count > 1)
         }
         self.trains = (
-            any(fact.kind in ("trainer", "prepare", "lightning") for fact in self.told)
+            any(fact.kind in ("trainer", "prepare", "lightning") for fact in self.certain)
             or launch.training is not None
             or launch.tool is not None
         )
         self.gpus = len(launch.visible)
 
     def of_kind(self, *kinds: str) -> list[Fact]:
-        return [fact for fact in self.told if fact.kind in kinds]
+        return [fact for fact in self.certain if fact.kind in kinds]
 
     def mode(self, name: str, reason: Phrase) -> Mode:
         return Mode(name, reason, self.count)
 
     def asks_for(self, distributed_type: str) -> bool:
         """Whether the launch says so, and what it starts trains, as far as that can be told."""
-        return self.launch.distributed_type == distributed_type and (self.trains or not self.told)
+        return self.launch.distributed_type == distributed_type and (self.trains or not self.certain)
 
 
 def mode_of(launch: Launch, facts: Sequence[Fact]) -> Mode:
@@ -113,9 +113,9 @@ def _several_processes(telling: _Telling) -> Mode | None:
     if count == 1:
         return None
     name = launch.launcher.name
-    if not telling.told and not launch.launcher.joins:
+    if not telling.certain and not launch.launcher.joins:
         return telling.mode("unknown", Phrase("parallel-because.tasks", launcher=name, processes=count))
-    if not ("DDP" in telling.wraps or telling.trains or not telling.told):
+    if not ("DDP" in telling.wraps or telling.trains or not telling.certain):
         return telling.mode("independent", Phrase("parallel-because.nothing-joins", processes=count))
     if launch.nodes == 1:
         reason = Phrase("parallel-because.one-each", launcher=name, processes=count, gpus=gpus)

@@ -23,9 +23,9 @@ def of_program(launch: Launch, ranks: Sequence[Sequence[Fact]]) -> Iterator[Refu
     """From the facts of every rank; what stands under a condition that could not be told is left out."""
     shared = _shared(ranks)
     for facts in ranks:
-        told = [_with_sharing(fact, shared) for fact in facts if not fact.maybe]
+        certain = [_with_sharing(fact, shared) for fact in facts if not fact.maybe]
         for check in _CHECKS:
-            yield from check(launch, told)
+            yield from check(launch, certain)
 
 
 def _shared(ranks: Sequence[Sequence[Fact]]) -> set[tuple[int, int | None]]:
@@ -94,8 +94,8 @@ def _several_maps(quantized: bool, fsdp: bool, where: dict[str, str]) -> Phrase:
 
 def _one_gpu_for_all(launch: Launch, fact: Fact) -> bool:
     """The map of each of several processes names a GPU that is not the one of its rank."""
-    told = fact["placement"].kind == "device" and fact["map"] is not None
-    return told and _several(launch, fact) and fact["own"] is False
+    one_gpu = fact["placement"].kind == "device" and fact["map"] is not None
+    return one_gpu and _several(launch, fact) and fact["own"] is False
 
 
 def _transformers_before_5() -> bool:

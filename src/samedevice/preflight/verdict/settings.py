@@ -86,8 +86,8 @@ def _of_accelerate(launch: Launch) -> Iterator[Refusal]:
     kind = launch.distributed_type
     yield from _kind_and_number(launch, settings)
     ids = settings.get("gpu_ids")
-    told = isinstance(ids, (str, int)) and str(ids) != "all"
-    if told and kind == "MULTI_GPU" and len(str(ids).split(",")) < 2:
+    listed = isinstance(ids, (str, int)) and str(ids) != "all"
+    if listed and kind == "MULTI_GPU" and len(str(ids).split(",")) < 2:
         yield _contradiction(settings, "gpu_ids", Phrase("because.one-id", ids=str(ids)), value="all")
     inline = settings.get("deepspeed_config")
     if kind == "DEEPSPEED" and isinstance(inline, dict) and inline.get("deepspeed_config_file"):
@@ -178,8 +178,8 @@ def _contradiction(settings: Document, key: str, reason: Phrase, **detail: Any) 
 def _map_of_arguments(launch: Launch, given: Mapping[str, Any]) -> Iterator[Refusal]:
     """A map among the arguments of a program that is not at hand."""
     device_map = given.get("device_map")
-    told = isinstance(device_map, (str, dict)) and device_map not in ("none", "None", "")
-    if launch.script is not None or not told:
+    named = isinstance(device_map, (str, dict)) and device_map not in ("none", "None", "")
+    if launch.script is not None or not named:
         return
     zero3, several = launch.zero_stage == 3, launch.distributed or shards(launch)
     if isinstance(device_map, dict):

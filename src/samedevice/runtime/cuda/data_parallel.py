@@ -133,15 +133,15 @@ def _without(tensor: torch.Tensor, dim: int) -> list[int]:
     return [size for position, size in enumerate(tensor.shape) if position != dim]
 
 
-def _gathered_shape(tensors: Sequence[torch.Tensor], dim: int, told: str) -> list[int]:
-    """The shape of what is gathered, after C++'s checks; `told` are the words with which the caller speaks of
+def _gathered_shape(tensors: Sequence[torch.Tensor], dim: int, spelling: str) -> list[int]:
+    """The shape of what is gathered, after C++'s checks; `spelling` is how the caller writes
     a device.
     """
     first = tensors[0]
     shape = list(first.shape)
     for position, tensor in enumerate(tensors):
         if not tensor.is_cuda:
-            where = told.format(tensor.device)
+            where = spelling.format(tensor.device)
             raise RuntimeError(
                 f"Expected all input tensors to be CUDA tensors, but tensor at index {position} has device "
                 f"{where}"

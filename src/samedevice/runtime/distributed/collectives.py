@@ -565,8 +565,8 @@ class Collectives:
         header = [-1 if data is None else data.numel(), int(known), int(assumed), place]
         answers = exchange.everyone(header, data)
         pieces = [
-            Piece(told_data, bool(told[1]), bool(told[2]) or exchange.assumes, int(told[3]))
-            for told, told_data in answers
+            Piece(sent, bool(header[1]), bool(header[2]) or exchange.assumes, int(header[3]))
+            for header, sent in answers
         ]
         if (
             device.type == "cuda"

@@ -56,13 +56,13 @@ class GlooExchange:
     ) -> list[tuple[list[int], torch.Tensor | None]]:
         """Header and bytes of each rank."""
         headers = self._gather(plain.tensor(header, dtype=torch.int64))
-        lengths = [int(told[0]) for told in headers]
+        lengths = [int(header[0]) for header in headers]
         longest = max(lengths)
         if longest <= 0:
             empty = plain.empty(0, dtype=torch.uint8)
             return [
-                (told.tolist(), None if length < 0 else empty)
-                for told, length in zip(headers, lengths, strict=True)
+                (header.tolist(), None if length < 0 else empty)
+                for header, length in zip(headers, lengths, strict=True)
             ]
         givers = [rank for rank, length in enumerate(lengths) if length > 0]
         own = plain.zeros(longest, dtype=torch.uint8)
@@ -70,8 +70,8 @@ class GlooExchange:
             own[: data.numel()] = data
         parts = self._gather(own) if len(givers) > 1 else self._spread(own, givers[0])
         return [
-            (told.tolist(), None if length < 0 else part[:length])
-            for told, length, part in zip(headers, lengths, parts, strict=True)
+            (header.tolist(), None if length < 0 else part[:length])
+            for header, length, part in zip(headers, lengths, parts, strict=True)
         ]
 
     def _gather(self, given: torch.Tensor) -> list[torch.Tensor]:

@@ -329,9 +329,9 @@ class Reducer:
         everything = set(range(len(self._parameters)))
         if not (self._find_unused and not self._static):
             return everything
-        told = self._get_local_used_map()
-        self.group.allreduce([told], dist.AllreduceOptions()).wait()
-        counts = told.tolist()
+        used = self._get_local_used_map()
+        self.group.allreduce([used], dist.AllreduceOptions()).wait()
+        counts = used.tolist()
         return {index for index in everything if counts[index] > 0}
 
     def _get_local_used_map(self) -> torch.Tensor:
@@ -488,9 +488,9 @@ def _verify(group: Any, params: Sequence[torch.Tensor], place: torch.device) -> 
         ("sizes", [list(each.size()) for each in params]),
         ("strides", [list(each.stride()) for each in params]),
     ):
-        told = torch.tensor([number for each in own for number in each], dtype=torch.int64, device=place)
-        dist.broadcast(told, group=group, group_src=0)
-        first = iter(told.tolist())
+        expected = torch.tensor([number for each in own for number in each], dtype=torch.int64, device=place)
+        dist.broadcast(expected, group=group, group_src=0)
+        first = iter(expected.tolist())
         for index, mine in enumerate(own):
             if mine != [next(first) for _ in mine]:
                 shown = list(params[index].stride() if what == "strides" else params[index].size())

@@ -257,13 +257,13 @@ def _lacks_kernel_on_cpu(error: Exception, op: Operator) -> bool:
     text = str(error)
     if not any(mark in text for mark in _VERDICT_ON_CUDA_ONLY):
         return False
-    told = _NOT_IMPLEMENTED.search(text)
-    if told is not None and told["type"] == "ComplexHalf":
+    missing = _NOT_IMPLEMENTED.search(text)
+    if missing is not None and missing["type"] == "ComplexHalf":
         return _base_name(op) in _COMPLEX_HALF_TOO
     if (
-        told is None
-        or told["type"] not in _TYPES_OF_BOTH
-        or told["type"] in _CUDA_ALSO.get(_base_name(op), ())
+        missing is None
+        or missing["type"] not in _TYPES_OF_BOTH
+        or missing["type"] in _CUDA_ALSO.get(_base_name(op), ())
     ):
         return True
     error.args = (_NAMES_THE_CPU.sub("_cuda", text),)

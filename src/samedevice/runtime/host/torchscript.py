@@ -222,10 +222,10 @@ def _loading(original: Callable[..., Any]) -> Callable[..., Any]:
         place = None if map_location is None else current_machine().device(map_location)
         try:
             module = original(f, place if place is None or place.type != "cuda" else CPU, extra, **options)
-            told = extra[_DEVICES_FILE]
+            saved = extra[_DEVICES_FILE]
         finally:
             del extra[_DEVICES_FILE]
-        devices = json.loads(told) if told else {}
+        devices = json.loads(saved) if saved else {}
         for owner, path, tensor in list(_owned(module)):
             target = current_machine().device(devices.get(path, "cpu")) if place is None else place
             if target.type == "cuda":

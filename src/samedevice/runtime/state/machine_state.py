@@ -232,8 +232,8 @@ def assumed_ranks() -> int | None:
     """Number of ranks of the launch that this process stands for, also in a machine inside of the one that
     was told.
     """
-    told = (machine.assumed_ranks for machine in reversed(_stack))
-    return next((ranks for ranks in told if ranks is not None), None)
+    numbers = (machine.assumed_ranks for machine in reversed(_stack))
+    return next((ranks for ranks in numbers if ranks is not None), None)
 
 
 def entered() -> bool:

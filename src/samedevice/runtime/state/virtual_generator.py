@@ -110,10 +110,10 @@ class VirtualGenerator(TorchGenerator):
             raise RuntimeError("RNG state must be contiguous")
         if new_state.numel() not in (_SEED_BYTES, _STATE_BYTES):
             raise RuntimeError("RNG state is wrong size")
-        told = bytes(new_state.flatten().tolist())
-        offset = int.from_bytes(told[_SEED_BYTES:], "little")
+        state = bytes(new_state.flatten().tolist())
+        offset = int.from_bytes(state[_SEED_BYTES:], "little")
         _check_offset(offset)
-        self._philox.seed, self._philox.offset = int.from_bytes(told[:_SEED_BYTES], "little"), offset
+        self._philox.seed, self._philox.offset = int.from_bytes(state[:_SEED_BYTES], "little"), offset
         return self
 
     def clone_state(self) -> VirtualGenerator:

@@ -43,8 +43,8 @@ def _reduce_tensor(tensor: torch.Tensor) -> Any:
     if shared is not None and not _Storage.is_shared(shared):
         _share(shared)
     geometry = tensor.size(), tensor.stride(), tensor.storage_offset(), tensor.dtype
-    told = str(record.device), storage_of(tensor).nbytes(), record.assumed
-    return _rebuild, (type(tensor), shared, told, geometry, tensor.requires_grad)
+    memory = str(record.device), storage_of(tensor).nbytes(), record.assumed
+    return _rebuild, (type(tensor), shared, memory, geometry, tensor.requires_grad)
 
 
 def _registered(original: Any) -> Any:
@@ -59,9 +59,9 @@ def _share(storage: torch.UntypedStorage) -> None:
 
 
 def _rebuild(
-    kind: type, shared: Any, told: tuple[str, int, bool], geometry: Any, requires_grad: bool
+    kind: type, shared: Any, memory: tuple[str, int, bool], geometry: Any, requires_grad: bool
 ) -> torch.Tensor:
-    device, nbytes, assumed = told
+    device, nbytes, assumed = memory
     if not entered():
         raise UnsupportedFeatureError(
             f"This process got a tensor on {device} of a virtual machine, and is on none. Send tensor.cpu()."
