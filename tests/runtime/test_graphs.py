@@ -7,7 +7,8 @@ import threading
 import pytest
 import torch
 
-from samedevice.errors import UnsupportedFeatureError
+import samedevice as sd
+from samedevice.errors import UnsupportedFeatureError, UsageError
 
 
 def captured(function):
@@ -208,6 +209,18 @@ def test_wrong_use_is_refused_as_by_torch(machine):
         graph.capture_begin()
     with pytest.raises(UnsupportedFeatureError, match="CUDAGraph"):
         graph.debug_dump("graph.dot")
+
+
+def test_what_outlives_its_machine_says_so():
+    with sd.machine("1x24GB"):
+        kind, stream = torch.cuda.CUDAGraph, torch.cuda.Stream()
+        x = torch.ones(2, device="cuda")
+        graph, _ = captured(lambda: x + 1)
+    for use in (kind, stream.synchronize, kind.capture_begin.__get__(graph)):
+        with pytest.raises(UsageError, match="a virtual machine that was left"):
+            use()
+    with sd.machine("1x24GB"), pytest.raises(UsageError, match="captured was left"):
+        graph.replay()
 
 
 def test_a_mismatch_in_a_capture_is_the_error_of_the_kernel(machine):

@@ -242,6 +242,7 @@ def _move(path: str, tensor: torch.Tensor, target: str | None, entry: str) -> Mo
 
 
 # -- structures
+# Not `tensors_reached`: a batch is rebuilt from these parts, which leaves plain objects alone.
 
 
 def tensors_of(

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
 from samedevice.findings import Renderer
@@ -20,6 +20,7 @@ from samedevice.guards._compiled import breaking, eagerly, untraced
 from samedevice.guards._layers import Layer, add_layer
 from samedevice.guards._repairs import Repairs
 from samedevice.messages import Bytes, Phrase
+from samedevice.provenance import tensors_reached
 from samedevice.provenance.dispatch import hook_device
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ def _elsewhere(guard: CacheGuard, on_parted: str, device: str, name: str, value:
         return 0
     found = [
         (path, tensor)
-        for path, tensor in _tensors(value, name, _DEPTH)
+        for path, tensor in tensors_reached(value, name, _DEPTH)
         if str(tensor.device) not in (device, "meta")
     ]
     for path, tensor in found:
@@ -116,23 +117,6 @@ def _elsewhere(guard: CacheGuard, on_parted: str, device: str, name: str, value:
             raise CacheParted(guard.renderer.text(parted))
         _tell(guard, path, tensor, device)
     return len(found)
-
-
-def _tensors(value: Any, path: str, depth: int) -> Iterator[tuple[str, torch.Tensor]]:
-    """The tensors of a cache: in tuples, lists, dictionaries and what objects hold."""
-    import torch
-
-    if isinstance(value, torch.Tensor):
-        yield path, value
-    elif depth and not isinstance(value, (torch.nn.Module, type)):
-        if isinstance(value, (list, tuple)):
-            parts = [(f"{path}[{key}]", part) for key, part in enumerate(value)]
-        elif isinstance(value, dict):
-            parts = [(f"{path}[{key!r}]", part) for key, part in value.items()]
-        else:
-            parts = [(f"{path}.{key}", part) for key, part in getattr(value, "__dict__", {}).items()]
-        for where, part in parts:
-            yield from _tensors(part, where, depth - 1)
 
 
 def _tell(guard: CacheGuard, path: str, value: torch.Tensor, device: str) -> None:

@@ -5,6 +5,7 @@ person asks.
 from __future__ import annotations
 
 from samedevice.provenance._frames import FrameFilter, Site, call_at, resolve, site_of
+from samedevice.provenance._reach import tensors_reached
 from samedevice.provenance._traceback import passed_us, raised_by_us, trim, without_ours
 from samedevice.provenance._variables import variables_of
 
@@ -16,6 +17,7 @@ __all__ = [
     "raised_by_us",
     "resolve",
     "site_of",
+    "tensors_reached",
     "trim",
     "variables_of",
     "without_ours",

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import FrameType
 from typing import Any
 
 import torch
 
 from samedevice.events import Running
+from samedevice.provenance._reach import tensors_reached
 from samedevice.provenance._variables import variables_of
 from samedevice.provenance.dispatch import device_map_of, hook_device
 
@@ -168,13 +169,13 @@ class Names:
                     self._argument[key] = name
             elif keeps_state(name, value):
                 holder = type(value).__name__ if not isinstance(value, (tuple, list, dict)) else name
-                for path, tensor in _tensors_in(value, name, _DEPTH):
+                for path, tensor in tensors_reached(value, name, _DEPTH, _ITEMS_LIMIT):
                     self._holder.setdefault(identity(tensor), holder)
                     if innermost:
                         self._local.setdefault(identity(tensor), path)
             elif name in parameters or innermost:
                 if name != "self" and isinstance(value, (tuple, list, dict)):
-                    for path, tensor in _tensors_in(value, name, 2):
+                    for path, tensor in tensors_reached(value, name, 2, _ITEMS_LIMIT):
                         if innermost:
                             self._local.setdefault(identity(tensor), path)
                         self._argument.setdefault(identity(tensor), path)
@@ -183,8 +184,9 @@ class Names:
                 if isinstance(value := frame.f_globals.get(name), torch.Tensor):
                     self._local.setdefault(identity(value), name)
             owner = variables.get("self")
-            for path, tensor in _tensors_in(vars(owner) if hasattr(owner, "__dict__") else {}, "self", 2):
-                self._local.setdefault(identity(tensor), path)
+            for name, value in _attributes(owner):
+                for path, tensor in tensors_reached(value, f"self.{name}", 1, _ITEMS_LIMIT):
+                    self._local.setdefault(identity(tensor), path)
 
 
 def keeps_state(name: str, value: Any) -> bool:
@@ -205,30 +207,13 @@ def identity(tensor: torch.Tensor) -> int:
         return 0
 
 
-def _tensors_in(value: Any, path: str, depth: int) -> Iterator[tuple[str, torch.Tensor]]:
-    """Tensors in containers and plain objects with the expression that reaches each, breadth kept small."""
-    if isinstance(value, torch.Tensor):
-        yield path, value
-        return
-    if depth == 0:
-        return
-    parts: list[tuple[str, Any]] = []
-    if isinstance(value, Mapping):
-        own = path == "self"
-        for key, part in list(value.items())[:_ITEMS_LIMIT]:
-            if own and key in ("_parameters", "_buffers"):
-                parts += [(f"{path}.{name}", tensor) for name, tensor in part.items()]
-            elif own and isinstance(key, str) and key.startswith("_"):
-                continue
-            else:
-                parts.append((f"{path}.{key}" if own else f"{path}[{key!r}]", part))
-    elif isinstance(value, (tuple, list)):
-        parts = [(f"{path}[{index}]", part) for index, part in enumerate(value[:_ITEMS_LIMIT])]
-    elif hasattr(value, "__dict__") and not isinstance(value, (torch.nn.Module, type)):
-        parts = [(f"{path}.{name}", part) for name, part in list(vars(value).items())[:_ITEMS_LIMIT]]
-    for where, part in parts:
-        if isinstance(part, torch.Tensor) or (not isinstance(part, torch.nn.Module) and depth > 1):
-            yield from _tensors_in(part, where, depth - 1)
+def _attributes(owner: Any) -> Iterator[tuple[str, Any]]:
+    """What a method's object keeps under public names, and a module's own parameters and buffers."""
+    for name, value in list(getattr(owner, "__dict__", {}).items())[:_ITEMS_LIMIT]:
+        if name in ("_parameters", "_buffers"):
+            yield from value.items()
+        elif not name.startswith("_"):
+            yield name, value
 
 
 def _record(

@@ -25,7 +25,7 @@ import torch
 import torch.cuda.graphs
 from torch.utils._python_dispatch import _disable_current_modes
 
-from samedevice.errors import UnsupportedFeatureError
+from samedevice.errors import UnsupportedFeatureError, UsageError
 from samedevice.runtime.cuda import HINT, capturing, current_stream, is_capturing
 from samedevice.runtime.engine import Engine, Order, Proceed
 from samedevice.runtime.patching import Constant, Patch
@@ -260,6 +260,10 @@ class CUDAGraph:
         capture = self._captured
         if capture is None:
             raise RuntimeError("Called CUDAGraph::replay without a preceding successful capture.")
+        if self._engine.left:
+            raise UsageError(
+                "The virtual machine on which this graph was captured was left; replay it there."
+            )
         held = set(capture.made.values())
         storages: dict[int, torch.UntypedStorage] = {}
         with _below_autograd():

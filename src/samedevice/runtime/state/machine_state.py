@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import torch
 
+from samedevice.errors import UsageError
 from samedevice.machines import Gpu, Machine, visible_gpus
 from samedevice.runtime.state.ledger import DeviceLedger
 from samedevice.runtime.state.virtual_generator import VirtualGenerator
@@ -32,6 +33,10 @@ _INVALID_ORDINAL = (
 _FORKED = (
     "Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must use the "
     "'spawn' start method"
+)
+_LEFT = (
+    "What was used here belongs to a virtual machine that was left, and none is entered. Use it inside of "
+    "`with samedevice.machine(...)`."
 )
 
 
@@ -223,8 +228,9 @@ def pop_state(state: MachineState) -> None:
 
 
 def current_machine() -> MachineState:
-    """The innermost machine; an AssertionError outside of any is our bug."""
-    assert _stack, "no virtual machine is entered"
+    """The innermost machine; outside of any, a script kept what belongs to one that was left."""
+    if not _stack:
+        raise UsageError(_LEFT)
     return _stack[-1]
 
 
