@@ -176,8 +176,11 @@ def _import_line(tree: ast.Module) -> int:
             return node.lineno - 1
     if head or not statements:
         return head
-    decorators: list[ast.expr] = getattr(statements[0], "decorator_list", [])
-    return min(each.lineno for each in (statements[0], *decorators)) - 1
+    begins: list[int] = [
+        statements[0].lineno,
+        *(each.lineno for each in getattr(statements[0], "decorator_list", [])),
+    ]
+    return min(begins) - 1
 
 
 def _is_text(node: ast.stmt) -> bool:
