@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Literal
 
 from samedevice.messages import Phrase
 
@@ -180,3 +181,25 @@ class Event:
     """Devices of the operands each time that the statement failed, each combination once, the first one
     first.
     """
+
+
+Origin = Literal["argument", "parameter", "buffer", "attribute", "made", "literal", "like", "host", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """Where a name of a statement has its tensor from, as the source says."""
+
+    name: str
+    """As the statement writes it: `mask`, `self.inv_freq`."""
+    origin: Literal[
+        "argument", "parameter", "buffer", "attribute", "made", "literal", "like", "host", "unknown"
+    ]
+    """An argument of the function; a parameter, a buffer or a plain attribute of its class; made without a
+    device; on a device that is written; on the device of another tensor; from NumPy; not to be told.
+    """
+    text: str = ""
+    """The expression that says so."""
+    line: int | None = None
+    device: str | None = None
+    """The device that is written, or the tensor whose device it takes."""

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
-from samedevice.events import DeviceMemory, Operand, Place
+from samedevice.events import DeviceMemory, Operand, Place, Written
 from samedevice.messages import Phrase
 
 SCHEMA = 1
@@ -83,6 +83,8 @@ class Finding(Generic[Text_co]):
     """What an error is about that is not about devices, such as `shape` or `out-of-memory`."""
     amounts: Mapping[str, int] = field(default_factory=dict)
     """Bytes that an error about memory names: `asked`, `total`, `free`, `allocated`, `reserved`, `others`."""
+    written: tuple[Written, ...] = ()
+    """Where the operands of the failing statement come from, as its source says, where that is at hand."""
     ask: Text_co | None = None
     """The one command that would decide what could not be told; None where nothing is open."""
 

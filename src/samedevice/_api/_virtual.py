@@ -13,6 +13,7 @@ from samedevice.guards import findings_of
 from samedevice.machines import parse_machine
 from samedevice.messages import SOURCE, Language
 from samedevice.report import finding_text, render, render_finding
+from samedevice.static import written_origins
 
 if TYPE_CHECKING:
     from samedevice.machines import Machine
@@ -110,7 +111,7 @@ def explain(error: BaseException | str, language: Language = SOURCE) -> list[Fin
     Several errors in one text give several findings, the last one first. An exception that has nothing to do
     with devices gives an `undetermined` one.
     """
-    found = explain_text(error) if isinstance(error, str) else findings_of(error)
+    found = explain_text(error, written_origins) if isinstance(error, str) else findings_of(error)
     return [render_finding(finding, language) for finding in found]
 
 

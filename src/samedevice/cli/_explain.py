@@ -21,6 +21,7 @@ from samedevice.report import (
     readable_language,
     render_finding,
 )
+from samedevice.static import written_origins
 
 EXPLAINED, WRONG_USAGE = 0, 2
 _MOST_MARKS = 10
@@ -41,7 +42,7 @@ def explain(source: str | None, as_json: bool, chosen: Language | None) -> int:
     except UsageError as error:
         print(f"samedevice: {error_text(error, language)}", file=sys.stderr)
         return WRONG_USAGE
-    findings = explain_text(text)
+    findings = explain_text(text, written_origins)
     if as_json:
         sys.stdout.write(
             json.dumps(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from samedevice.diagnosis._ask import ask_of
 from samedevice.diagnosis._elsewhere import (
     cure_elsewhere,
@@ -12,12 +14,13 @@ from samedevice.diagnosis._elsewhere import (
 )
 from samedevice.diagnosis._judge import cure_of
 from samedevice.diagnosis._rule import Rule, device_pattern
+from samedevice.diagnosis._source import Source, origins_of, read_source
 from samedevice.diagnosis._story import read_story
 from samedevice.diagnosis._weigh import UNDETERMINED, Verdict, Weighed, decide, weigh_report
 from samedevice.diagnosis.fixes import releases_for
 from samedevice.diagnosis.paste import Frame, Report, read_paste
 from samedevice.diagnosis.rules import rule_named
-from samedevice.events import Operand, Place
+from samedevice.events import Operand, Place, Written
 from samedevice.findings import Finding
 from samedevice.findings import Verdict as VerdictName
 from samedevice.messages import Phrase, Several
@@ -48,15 +51,18 @@ _HAPPENED = {
 _APP_FOLDERS = ("/", "~", "<", "script.py", ".")
 
 
-def explain_text(text: str) -> list[Finding[Phrase]]:
-    """The findings of a pasted text; a single `undetermined` one when no error is recognised in it."""
-    return [explain_report(report) for report in read_paste(text)]
+def explain_text(text: str, source: Source | None = None) -> list[Finding[Phrase]]:
+    """The findings of a pasted text; a single `undetermined` one when no error is recognised in it. With
+    `source`, the source of the failing function is evidence where it is at hand.
+    """
+    return [explain_report(report, source) for report in read_paste(text)]
 
 
-def explain_report(report: Report) -> Finding[Phrase]:
+def explain_report(report: Report, source: Source | None = None) -> Finding[Phrase]:
     """The finding that one report amounts to."""
     report = with_topic_of_prose(report)
-    verdict, advice = _judged(report)
+    origins = origins_of(report, source)
+    verdict, advice = _judged(report, origins)
     rule = rule_named(verdict.cause)
     notes = []
     if report.ranks:
@@ -78,7 +84,7 @@ def explain_report(report: Report) -> Finding[Phrase]:
         candidates=tuple(each.rule.name for each in verdict.candidates),
         fixes=releases_for(report, verdict) if report.topic is None else (),
         notes=(*notes, *memory_notes(amounts)),
-        guilty=report.argument if verdict.cause != UNDETERMINED and len(report.devices) > 1 else None,
+        guilty=verdict.guilty or _named(report, verdict),
         reasons=verdict.reasons[:3],
         cure=advice or (cure_of(verdict, None) if report.topic is None else cure_elsewhere(report)),
         exception=report.exception,
@@ -89,24 +95,34 @@ def explain_report(report: Report) -> Finding[Phrase]:
         topic=None if report.topic == "something" else report.topic,
         amounts=amounts,
         ask=ask_of(report, verdict),
+        written=origins,
     )
 
 
-def _judged(report: Report) -> tuple[Verdict, Phrase | None]:
-    """The verdict, and the advice of a situation that the text tells. What is stated outranks what printed
-    lines look like; a message that has one cause outranks both.
+def _named(report: Report, verdict: Verdict) -> str | None:
+    """The operand that the message names, where a cause is told."""
+    return report.argument if verdict.cause != UNDETERMINED and len(report.devices) > 1 else None
+
+
+def _judged(report: Report, origins: Sequence[Written]) -> tuple[Verdict, Phrase | None]:
+    """The verdict, and the advice of a situation that the text tells. What the source says, and what prose
+    states, outranks what printed lines look like; a message that has one cause outranks all.
     """
     if report.topic is not None:
         return verdict_elsewhere(report), None
     weighed = weigh_report(report)
     verdict = decide(weighed)
-    story = read_story(report) if verdict.confidence != "certain" else None
-    if story is None:
+    if verdict.confidence == "certain":
         return verdict, None
-    named = [*story.candidates, *(each.rule.name for each in weighed)]
-    others = tuple(Weighed(rule_named(name), 0.0, ()) for name in dict.fromkeys(named) if name != story.cause)
-    advice = Phrase(story.situation) if story.situation else None
-    return Verdict(story.cause, "likely", others[:3], story.reasons), advice
+    reading = read_source(report, origins) or read_story(report)
+    if reading is None:
+        return verdict, None
+    named = [*reading.candidates, *(each.rule.name for each in weighed)]
+    others = tuple(
+        Weighed(rule_named(name), 0.0, ()) for name in dict.fromkeys(named) if name != reading.cause
+    )
+    advice = Phrase(reading.situation) if reading.situation else None
+    return Verdict(reading.cause, "likely", others[:3], reading.reasons, reading.guilty), advice
 
 
 def _about(report: Report) -> VerdictName:

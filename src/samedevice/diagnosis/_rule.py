@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from samedevice.diagnosis._failure import Failure
-from samedevice.diagnosis.paste import Frame, Report
+from samedevice.diagnosis.paste import REMOTE_CODE, Frame, Pattern, Report, launch_in
 from samedevice.events import EventKind
 from samedevice.messages import Language, Phrase, Value
 
@@ -49,6 +49,8 @@ class Sign:
 
     def read(self, report: Report) -> Phrase | None:
         """The first reason, when every look finds one."""
+        if not all(look.may(report) for look in self.looks if isinstance(look, Said)):
+            return None
         reasons = []
         for look in self.looks:
             reason = look(report)
@@ -115,13 +117,17 @@ class Said:
     """
 
     kinds: frozenset[str]
-    op: re.Pattern[str] | None
-    argument: re.Pattern[str] | None
+    op: Pattern | None
+    argument: Pattern | None
     devices: str
+
+    def may(self, report: Report) -> bool:
+        """Whether it can hold, by what costs nothing to see."""
+        return report.kind in self.kinds and self.devices in ("", device_pattern(report.devices))
 
     def __call__(self, report: Report) -> Phrase | None:
         """What the message names."""
-        if report.kind not in self.kinds or (self.devices and device_pattern(report.devices) != self.devices):
+        if not self.may(report):
             return None
         if self.op is not None and not (report.op and self.op.search(report.op)):
             return None
@@ -136,13 +142,52 @@ class Said:
 
 def said(kinds: str, *, op: str = "", argument: str = "", devices: str = "") -> Look:
     """A look at the message. `devices` is `host` (cpu and a GPU), `gpus` (two GPUs), `meta`, or nothing."""
-    patterns = [re.compile(pattern, re.IGNORECASE) if pattern else None for pattern in (op, argument)]
+    patterns = [Pattern(pattern, re.IGNORECASE) if pattern else None for pattern in (op, argument)]
     return Said(frozenset(kinds.split()), patterns[0], patterns[1], devices)
+
+
+def named(place: str) -> Look:
+    """The argument that the message names is on the `host`, on a `gpu` while the others are on the host, or
+    on `another` GPU than the others.
+    """
+
+    def look(report: Report) -> Phrase | None:
+        if report.argument is None or len(report.devices) < 2:
+            return None
+        own, others = report.devices[:2] if report.kind == "argument-device" else report.devices[1::-1]
+        where = "host" if own == "cpu" else "gpu" if others == "cpu" else "another"
+        because = Phrase("because.argument", argument=report.argument, op=report.op or "?")
+        return because if where == place and own != others else None
+
+    return look
+
+
+def input_beside_weight(place: str) -> Look:
+    """Of a message that prints first the input and then the weight: the input is on the `host`, or not."""
+
+    def look(report: Report) -> Phrase | None:
+        where = "host" if report.devices[:1] == ("cpu",) else "gpu"
+        operand = "input" if where == "host" else report.argument or "weight"
+        return Phrase("because.away", operand=operand) if where == place else None
+
+    return look
+
+
+def names_no(pattern: str) -> Look:
+    """The message names no argument of such a name."""
+    compiled = Pattern(pattern)
+
+    def look(report: Report) -> Phrase | None:
+        if report.argument is not None and compiled.search(report.argument):
+            return None
+        return Phrase("because.message", kind=report.kind)
+
+    return look
 
 
 def line(pattern: str) -> Look:
     """The failing statement, or what it called, shows this."""
-    compiled = re.compile(pattern)
+    compiled = Pattern(pattern)
 
     def look(report: Report) -> Phrase | None:
         found = compiled.search(report.statement)
@@ -153,7 +198,7 @@ def line(pattern: str) -> Look:
 
 def shown(pattern: str) -> Look:
     """Any printed source line shows this."""
-    compiled = re.compile(pattern)
+    compiled = Pattern(pattern)
 
     def look(report: Report) -> Phrase | None:
         found = compiled.search(report.code)
@@ -163,8 +208,8 @@ def shown(pattern: str) -> Look:
 
 
 def at(pattern: str) -> Look:
-    """The failing frame is in such a file or function, written `file:function`."""
-    compiled = re.compile(pattern)
+    """The failing frame is in a function of such a name."""
+    compiled = Pattern(pattern)
 
     def look(report: Report) -> Phrase | None:
         return None if report.at is None else _in_frame(compiled, report.at)
@@ -173,8 +218,8 @@ def at(pattern: str) -> Look:
 
 
 def inside(pattern: str, last: int = 0) -> Look:
-    """Any frame, or one of the `last` ones, is in such a file or function, written `file:function`."""
-    compiled = re.compile(pattern)
+    """Any frame, or one of the `last` ones, is in a function of such a name."""
+    compiled = Pattern(pattern)
 
     def look(report: Report) -> Phrase | None:
         for frame in reversed(report.frames[-last:]):
@@ -185,13 +230,35 @@ def inside(pattern: str, last: int = 0) -> Look:
     return look
 
 
+def remote() -> Look:
+    """A frame is in code that came with a checkpoint, which no release of a library holds."""
+
+    def look(report: Report) -> Phrase | None:
+        for frame in reversed(report.frames):
+            if frame.file is not None and frame.file.startswith(REMOTE_CODE):
+                return Phrase("because.frame", file=frame.file, function=frame.function or "?")
+        return None
+
+    return look
+
+
 def anywhere(pattern: str) -> Look:
     """The paste says this somewhere."""
-    compiled = re.compile(pattern, re.IGNORECASE)
+    compiled = Pattern(pattern, re.IGNORECASE)
 
     def look(report: Report) -> Phrase | None:
         found = compiled.search(report.words)
         return Phrase("because.words", text=_shown(found[0])) if found and found[0] else None
+
+    return look
+
+
+def launched() -> Look:
+    """The paste shows how several processes were started."""
+
+    def look(report: Report) -> Phrase | None:
+        command = launch_in(report.words)
+        return Phrase("because.words", text=_shown(command)) if command else None
 
     return look
 
@@ -238,9 +305,9 @@ def device_pattern(devices: tuple[str, ...]) -> str:
     return "gpus" if kinds and "cpu" not in kinds and len(set(devices)) > 1 else ""
 
 
-def _in_frame(pattern: re.Pattern[str], frame: Frame) -> Phrase | None:
-    where = f"{frame.file or ''}:{frame.function or ''}"
-    if not pattern.search(where):
+def _in_frame(pattern: Pattern, frame: Frame) -> Phrase | None:
+    name = (frame.function or "").rpartition(".")[2]
+    if not pattern.search(name):
         return None
     return Phrase("because.frame", file=frame.file or "?", function=frame.function or "?")
 

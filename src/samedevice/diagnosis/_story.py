@@ -26,7 +26,9 @@ class Reading:
     reasons: tuple[Phrase, ...]
     candidates: tuple[str, ...] = ()
     situation: str | None = None
-    """The situation whose advice belongs to it."""
+    """The sentence with the advice of the situation that it is."""
+    guilty: str | None = None
+    """The operand that is in the wrong place."""
 
 
 Condition = Callable[[Told, Report], Reading | None]

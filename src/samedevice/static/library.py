@@ -69,9 +69,10 @@ _OPTIMIZERS = frozenset(
     "FusedAdam DeepSpeedCPUAdam Lion"
     " AdamW8bit Adam8bit PagedAdamW PagedAdamW8bit PagedAdamW32bit Lion8bit SGD8bit Lamb FusedLAMB".split()
 )
-_FACTORIES = frozenset(
+FACTORIES = frozenset(
     "zeros ones rand randn randint empty full tensor arange eye linspace as_tensor randperm".split()
 )
+"""Functions that make a tensor from nothing, or from Python values."""
 
 
 def library_attribute(reader: Reader, owner: External, name: str) -> Any:
@@ -777,7 +778,7 @@ _BY_PART: tuple[tuple[Callable[[str, str], bool], Callable[[Reader, External, Ca
         _instance,
     ),
     (lambda name, last: name.startswith(("torch.nn.", "nn.")) and last[:1].isupper(), _container),
-    (lambda name, last: last in _FACTORIES and name.startswith("torch."), _made_tensor),
+    (lambda name, last: last in FACTORIES and name.startswith("torch."), _made_tensor),
     (lambda name, last: last in ("Accelerator", "PartialState", "AcceleratorState"), _accelerator),
     (
         lambda name, last: last.endswith(("TrainingArguments", "SFTConfig", "DPOConfig")),

@@ -6,9 +6,10 @@ Must guarantee: any text is read in time linear in its length, and none makes it
 
 from __future__ import annotations
 
-from samedevice.diagnosis.paste._frames import short_file
+from samedevice.diagnosis.paste._frames import REMOTE_CODE, short_file
+from samedevice.diagnosis.paste._pattern import Pattern
 from samedevice.diagnosis.paste._read import read_paste
 from samedevice.diagnosis.paste._report import Frame, Report
-from samedevice.diagnosis.paste._told import Told
+from samedevice.diagnosis.paste._told import Told, launch_in
 
-__all__ = ["Frame", "Report", "Told", "read_paste", "short_file"]
+__all__ = ["REMOTE_CODE", "Frame", "Pattern", "Report", "Told", "launch_in", "read_paste", "short_file"]

@@ -12,6 +12,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from samedevice.diagnosis.paste._pattern import Pattern
+
 _SHAPE = r"torch\.Size\(\[[\d, ]{0,80}\]\)"
 _AMOUNT = r"[\d.]{1,12} ?(?:[KMGT]i?B|bytes)"
 _UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
@@ -22,14 +24,14 @@ class Elsewhere:
     """One wording."""
 
     topic: str
-    pattern: re.Pattern[str]
+    pattern: Pattern
     words: tuple[str, ...]
     """One of these, in small letters, is in each text that the pattern matches."""
 
 
 def _row(topic: str, words: str, pattern: str) -> Elsewhere:
     whole = pattern.replace("SHAPE", _SHAPE).replace("AMOUNT", _AMOUNT)
-    return Elsewhere(topic, re.compile(whole, re.IGNORECASE), tuple(words.split("|")))
+    return Elsewhere(topic, Pattern(whole, re.IGNORECASE), tuple(words.split("|")))
 
 
 ROWS: tuple[Elsewhere, ...] = (
@@ -240,7 +242,7 @@ _AMOUNTS = {
     "others": r"Process \d+ has (?P<a>AMOUNT) memory in use",
 }
 _READ = {
-    name: re.compile(pattern.replace("AMOUNT", _AMOUNT), re.IGNORECASE) for name, pattern in _AMOUNTS.items()
+    name: Pattern(pattern.replace("AMOUNT", _AMOUNT), re.IGNORECASE) for name, pattern in _AMOUNTS.items()
 }
 _GPU = re.compile(r"\bGPU (\d{1,3})\b")
 

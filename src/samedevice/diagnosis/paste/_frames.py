@@ -36,6 +36,8 @@ _ERROR = re.compile(
     r"(?:[\w.]{0,120}\.)?(?P<name>[A-Z]\w{0,60}(?:Error|Exception|Warning|Interrupt|Exit))(?::|\s|$)"
 )
 _MARKS = re.compile(r"\s{0,60}[~^]{1,400}\s{0,20}$")
+REMOTE_CODE = "transformers_modules/"
+"""The folder of code that comes with a checkpoint."""
 _INSTALLED = re.compile(r"^.*?(?:site-packages|dist-packages|transformers_modules)[/\\]")
 _STANDARD = re.compile(r"^.*/lib/python3\.\d{1,2}/")
 
@@ -60,8 +62,8 @@ def frames_of(lines: list[str]) -> tuple[Frame, ...]:
 def short_file(file: str) -> str:
     """A path from the installed package, the standard library, or as pasted."""
     path = file.replace("\\", "/")
-    if "transformers_modules/" in path:
-        return "transformers_modules/" + path.partition("transformers_modules/")[2]
+    if REMOTE_CODE in path:
+        return REMOTE_CODE + path.partition(REMOTE_CODE)[2]
     for cut in (_INSTALLED, _STANDARD):
         if found := cut.match(path):
             return path[found.end() :]

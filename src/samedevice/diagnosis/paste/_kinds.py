@@ -11,6 +11,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from samedevice.diagnosis.paste._pattern import Pattern
+
 _DEVICE = r"(?:cuda|cpu|meta|mps|xpu|npu|hpu|xla|musa|mlu|privateuseone)(?::\d{1,3})?"
 _TYPE = r"(?:Variable\[)?[\w.:]{1,40}\]?"
 _WHERE = r"(?:\s{0,3}\(when checking argument (?:for argument (?P<argument>\w{1,60}) )?in method (?P<op>[\w:]{1,80}))?"
@@ -21,7 +23,7 @@ class Kind:
     """One kind of message."""
 
     name: str
-    pattern: re.Pattern[str]
+    pattern: Pattern
     words: tuple[str, ...]
     """One of these, in small letters, is in each text that the pattern matches; looking for them is cheap."""
     weak: bool = False
@@ -31,7 +33,7 @@ class Kind:
 def _row(name: str, words: str, pattern: str, weak: bool = False) -> Kind:
     return Kind(
         name,
-        re.compile(pattern.replace("DEVICE", _DEVICE).replace("TYPE", _TYPE), re.IGNORECASE),
+        Pattern(pattern.replace("DEVICE", _DEVICE).replace("TYPE", _TYPE), re.IGNORECASE),
         tuple(words.split("|")),
         weak,
     )

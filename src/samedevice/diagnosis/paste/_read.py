@@ -15,6 +15,7 @@ from samedevice.diagnosis.paste._frames import exception_name, frames_of
 from samedevice.diagnosis.paste._kinds import KINDS
 from samedevice.diagnosis.paste._notebook import notebook_text
 from samedevice.diagnosis.paste._operands import operands_in, tensor_type
+from samedevice.diagnosis.paste._pattern import Pattern
 from samedevice.diagnosis.paste._report import Report
 from samedevice.diagnosis.paste._told import Told, told_in
 
@@ -281,7 +282,7 @@ def _one_each(hits: list[Hit]) -> list[Hit]:
     return hits[:1]
 
 
-def _limited(pattern: re.Pattern[str], whole: str) -> list[re.Match[str]]:
+def _limited(pattern: Pattern | re.Pattern[str], whole: str) -> list[re.Match[str]]:
     """The last matches of a pattern, so that a log that repeats one line forever stays cheap."""
     found: list[re.Match[str]] = []
     for each in pattern.finditer(whole):

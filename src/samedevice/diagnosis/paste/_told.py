@@ -95,6 +95,7 @@ _COMMANDS = re.compile(
     or r"(?!)",
     re.IGNORECASE,
 )
+_RANK_OPTION = re.compile(r"--nproc[_-]per[_-]node|--local[_-]rank|\blocal_rank\b")
 _WORDS = re.compile(r"[A-Za-z]{2,}|[\u4e00-\u9fff]")
 
 
@@ -138,6 +139,12 @@ class Told:
     def says(self, pattern: str) -> bool:
         """Whether the prose says this."""
         return re.search(pattern, self.text, re.IGNORECASE) is not None
+
+
+def launch_in(text: str) -> str | None:
+    """The command, or the variable of one, by which a text shows that several processes were started."""
+    found = _COMMANDS.search(text) or _RANK_OPTION.search(text)
+    return found[0] if found else None
 
 
 def told_in(text: str) -> Told:

@@ -41,16 +41,7 @@ A pair of neighbouring GPUs in a message without frames is often this, and no pr
 from __future__ import annotations
 
 from samedevice.diagnosis._failure import FACTORY, Failure, made_text
-from samedevice.diagnosis._rule import (
-    Hint,
-    Rule,
-    anywhere,
-    frameless,
-    inside,
-    line,
-    said,
-    sign,
-)
+from samedevice.diagnosis._rule import Hint, Rule, frameless, inside, line, names_no, remote, said, sign
 from samedevice.diagnosis.paste import Report
 from samedevice.events import Running
 from samedevice.messages import Phrase
@@ -191,12 +182,17 @@ RULE = Rule(
         ),
         sign(
             3.8,
-            anywhere(
-                r"test_model_parallelism|test_sharded|test_cpu_offload|test_disk_offload|test_layerwise|model_parallel(?!_beam)"
-            ),
+            inside(r"model_parallelism|sharded|_offload|layerwise|model_parallel(?!_beam)"),
         ),
-        sign(2.2, said("same-device argument-device", devices="gpus"), inside(r"transformers_modules/")),
-        sign(1.2, said("same-device argument-device", devices="gpus"), line(r"hidden_states")),
+        sign(
+            2.2, said("same-device argument-device", devices="gpus"), names_no("index|src|source"), remote()
+        ),
+        sign(
+            1.2,
+            said("same-device argument-device", devices="gpus"),
+            names_no("index|src|source"),
+            line(r"hidden_states"),
+        ),
         sign(1.6, said("same-device argument-device", devices="gpus"), _neighbours),
         sign(1.4, said("same-device argument-device", devices="gpus"), frameless()),
         sign(1.4, said("same-device argument-device", op="mm|layer_norm|convolution", devices="gpus")),

@@ -54,7 +54,6 @@ from samedevice.diagnosis._failure import Failure, made_text, spelled
 from samedevice.diagnosis._rule import (
     Hint,
     Rule,
-    anywhere,
     at,
     frameless,
     inside,
@@ -202,17 +201,15 @@ RULE = Rule(
                 r"\b(?:past_key_values?|key_cache|value_cache|k_out|v_out|k_cache|v_cache|cache_position|layer_past|past_key|conv_states?|ssm_states?|recurrent_states?|kv_cache|cache_k|cache_v|rope_deltas|past_state|key_states)\b"
             ),
         ),
-        sign(5, at(r"cache_utils|_reorder_cache|reorder_cache|static_cache|_update_cache|hybrid_cache")),
+        sign(5, at(r"reorder_cache|update_cache|(?:static|hybrid)_cache")),
         sign(5, line(r"\bbeam_idx\b|_reorder_cache|reorder_cache|beam_scores|beam_indices|next_beam")),
-        sign(4.5, inside(r"beam_search|_reorder_cache|cache_utils|constrained_beam")),
-        sign(4, anywhere(r"model_parallel_beam_search|beam_search|num_beams")),
+        sign(4.5, inside(r"beam_search|_reorder_cache|constrained_beam")),
         sign(
             3.5,
             said("same-device cat-device-old", op="cat", argument="tensors"),
             line(r"\b(?:step|past|cache|attn|attention|kv)\w*\b"),
         ),
         sign(2.2, said("same-device cat-device-old", op="cat", argument="tensors"), frameless()),
-        sign(4, inside(r"petals/server"), said("same-device argument-device cat-device-old")),
         sign(3.0, said("index-device"), _state_on_gpu),
         sign(0.95, said("same-device argument-device", devices="gpus"), frameless()),
     ),

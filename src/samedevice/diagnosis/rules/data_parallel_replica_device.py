@@ -149,9 +149,8 @@ RULE = Rule(
         sign(8, said("data-parallel-module"), certain=True),
         sign(7, said("data-parallel-replica")),
         sign(7, after("data-parallel-replica")),
-        sign(6.5, inside(r"parallel_apply|nn/parallel/data_parallel|DataParallel|replicate")),
+        sign(6.5, inside(r"^(?:parallel_apply|replicate)$|DataParallel")),
         sign(5, anywhere(r"Caught \w{3,40} in replica|nn\.DataParallel|parallel_apply")),
-        sign(1.0, said("same-device argument-device", devices="gpus"), inside(r"trainer\.py:")),
     ),
     detect=_detect,
 )

@@ -40,7 +40,7 @@ A plain device message in a multi-process launch need not come from a map.
 from __future__ import annotations
 
 from samedevice.diagnosis._failure import Failure
-from samedevice.diagnosis._rule import Hint, Rule, anywhere, inside, said, sign
+from samedevice.diagnosis._rule import Hint, Rule, anywhere, launched, said, sign
 from samedevice.events import EventKind
 from samedevice.messages import Phrase
 
@@ -134,13 +134,10 @@ RULE = Rule(
         ),
         sign(
             2.6,
-            anywhere(r"torchrun|torch\.distributed|accelerate launch|deepspeed --|--nproc_per_node"),
+            launched(),
             anywhere(r"device_map"),
         ),
-        sign(
-            0.8, anywhere(r"local_rank|--nproc|torchrun"), said("same-device argument-device", devices="gpus")
-        ),
-        sign(0.6, inside(r"rlhf|ppo|swift|llmtuner"), said("same-device argument-device", devices="gpus")),
+        sign(0.8, launched(), said("same-device argument-device", devices="gpus")),
     ),
     detect=_detect,
 )

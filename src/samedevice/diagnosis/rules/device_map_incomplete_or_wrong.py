@@ -41,7 +41,7 @@ A rotary table on the host can also be a fault of the model code on one GPU.
 from __future__ import annotations
 
 from samedevice.diagnosis._failure import Failure
-from samedevice.diagnosis._rule import Hint, Rule, anywhere, frameless, inside, line, said, sign
+from samedevice.diagnosis._rule import Hint, Rule, anywhere, frameless, line, said, sign
 from samedevice.messages import Phrase
 
 
@@ -126,7 +126,6 @@ RULE = Rule(
             5.2,
             line(r"rotary_emb|inv_freq"),
             said("same-device argument-device", devices="host"),
-            inside(r"modeling_|language_model"),
         ),
         sign(3.9, said("same-device argument-device", op="bmm", argument="mat2", devices="host")),
         sign(

@@ -157,7 +157,7 @@ RULE = Rule(
         sign(8, said("move-dispatched"), certain=True),
         sign(7, said("move-dispatched-warning"), certain=True),
         sign(3.8, said("meta-copy"), line(r"\bto\(|\.to\b|\.cuda\b|\bcuda\(")),
-        sign(2.8, said("meta-copy"), inside(r"trainer\.py:|_move_model_to_device|deepspeed|accelerator\.py")),
+        sign(2.8, said("meta-copy"), inside(r"_move_model_to_device|^prepare(?:_model)?$|^_prepare_\w+$")),
         sign(2.4, said("meta-copy")),
         sign(
             3.2,

@@ -171,31 +171,31 @@ RULE = Rule(
         sign(
             5,
             line(
-                r"masked_scatter|merge_\w*(?:image|multimodal|input_ids_with)|image_features|inputs_merger|new_input_embeds|image_newline|multi_?modal|speech_token|vision_embeds?|image_embeds|audio_features|vit_embeds|vision_feature"
+                r"masked_scatter|merge_\w*(?:image|multimodal|input_ids_with)|image_features|inputs_merger|new_input_embeds|image_newline|multi_?modal|speech_token|vision_embeds?|image_embeds|audio_features|vit_embeds|vision_feature|\b(?:image|video|visual|audio)_\w*masks?\b"
             ),
         ),
         sign(
             5,
             said("same-device argument-device index-device mask-device cat-device-old"),
             at(
-                r"prepare_inputs_labels_for_multimodal|_merge_input_ids_with|inputs_merger|get_placeholder_mask|get_vllm_embedding|merge_input"
+                r"prepare_inputs_labels_for_multimodal|_merge_input_ids_with|inputs_merger|get_placeholder_mask|get_\w{0,12}embedding|merge_input"
             ),
         ),
         sign(
             3.5,
             line(r"\b(?:embedder|inputs_embeds)\b"),
-            inside(r"audio|video|vision|image|llava|vl|ocr|omni|multimodal|mllama|gemma3n?", 5),
+            inside(r"audio|video|vision|visual|image|multimodal", 5),
         ),
         sign(
             1.5,
             said("same-device cat-device-old", op="cat"),
             said("same-device cat-device-old", devices="gpus"),
-            inside(r"llava|vl|vision|image|audio|video|omni|ovis|internvl|minicpmv"),
+            inside(r"vision|visual|image|audio|video|multimodal"),
         ),
         sign(
             1.2,
             said("same-device argument-device mask-device", devices="gpus"),
-            inside(r"llava|_vl|vl_|vision|image|audio|video|omni|ovis|internvl|minicpmv|pixtral|gemma3"),
+            inside(r"vision|visual|image|audio|video|multimodal"),
         ),
         sign(
             1.0,

@@ -176,11 +176,9 @@ RULE = Rule(
         ),
         sign(
             5,
-            at(
-                r"stopping_criteria|logits_process|candidate_generator|_assisted_decoding|assisted_decoding|speculative|isin|guided|grammar|outlines|lmformatenforcer"
-            ),
+            at(r"stopping|logits_process|candidate|assisted_decoding|speculative|isin|guided|grammar"),
         ),
-        sign(4, inside(r"stopping_criteria|logits_process|candidate_generator|assisted_decoding|isin_mps")),
+        sign(4, inside(r"stopping|logits_process|candidate|assisted_decoding|isin_mps")),
         sign(3.5, said("same-device argument-device", op="isin")),
         sign(2.0, anywhere(r"assistant_model|prompt_lookup|speculative|assisted")),
         sign(0.5, said("same-device argument-device", devices="gpus"), frameless()),

@@ -199,7 +199,7 @@ RULE = Rule(
         ),
         sign(1.2, said("mask-device", devices="gpus")),
         sign(0.9, said("same-device argument-device", devices="gpus"), frameless()),
-        sign(1.8, inside(r"liger|fused_linear_cross|cut_cross")),
+        sign(1.8, inside(r"fused_linear_cross|cut_cross")),
         sign(1.2, said("generator-device"), anywhere(r"\bmps\b|\bxpu\b|\bnpu\b")),
     ),
     detect=_detect,

@@ -45,7 +45,7 @@ not run, a model that was never moved). The ids are blamed when the script place
 from __future__ import annotations
 
 from samedevice.diagnosis._failure import Failure
-from samedevice.diagnosis._rule import Hint, Rule, frameless, line, said, sign
+from samedevice.diagnosis._rule import Hint, Rule, frameless, input_beside_weight, line, named, said, sign
 from samedevice.messages import Phrase
 
 
@@ -149,6 +149,9 @@ model.generate(**inputs)
   [Big model inference](https://huggingface.co/docs/accelerate/concept_guides/big_model_inference)
 """
 
+_LOOKUP = r"index_select|embedding"
+_IDS = r"^(?:index|indices)$"
+
 RULE = Rule(
     code="SD111",
     name="input-not-on-embedding-device",
@@ -168,9 +171,9 @@ RULE = Rule(
     page={"en": __doc__ or "", "zh": _CHINESE},
     common=0.6,
     signs=(
-        sign(
-            5, said("same-device argument-device", op="index_select|embedding", argument="^(index|indices)$")
-        ),
+        sign(5, said("same-device argument-device", op=_LOOKUP, argument=_IDS), named("host")),
+        sign(5, said("same-device argument-device", op=_LOOKUP, argument=_IDS), named("another")),
+        sign(6, said("input-weight-type"), input_beside_weight("host")),
         sign(6, said("embedding-device-old")),
         sign(
             4.5,

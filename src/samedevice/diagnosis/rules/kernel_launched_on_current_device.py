@@ -121,15 +121,13 @@ RULE = Rule(
         sign(
             2.0,
             said("illegal-access triton-pointer"),
-            inside(
-                r"triton|fla/|causal_conv1d|flash|gptq|exllama|awq|bitsandbytes|mamba|liger|xformers|marlin|kernels"
-            ),
+            inside(r"triton|kernel|_fwd$|_bwd$|_cuda$|selective_scan|causal_conv"),
         ),
-        sign(2.0, said("device-assert no-exception"), inside(r"triton|exllama|gptq|awq|bitsandbytes|flash")),
+        sign(2.0, said("device-assert no-exception"), inside(r"triton|kernel|_fwd$|_bwd$|_cuda$")),
         sign(3.0, said("cublaslt")),
         sign(
             2.5,
-            inside(r"triton/|causal_conv1d|mamba_ssm|fla/ops|flash_attn"),
+            inside(r"triton|causal_conv|selective_scan|kernel"),
             said("same-device argument-device"),
         ),
     ),

@@ -178,7 +178,12 @@ RULE = Rule(
             3.6,
             said("same-device argument-device", op="layer_norm|rms_norm", argument="weight", devices="gpus"),
         ),
-        sign(1.5, at(r"generation/utils"), said("same-device argument-device", devices="gpus"), framed()),
+        sign(
+            1.5,
+            at(r"^_?(?:sample|greedy_search|beam_search|contrastive_search)$"),
+            said("same-device argument-device", devices="gpus"),
+            framed(),
+        ),
         sign(0.3, said("same-device argument-device", devices="gpus"), frameless()),
     ),
     detect=_detect,

@@ -174,8 +174,11 @@ RULE = Rule(
             ),
         ),
         sign(2.8, shown(r"compute_loss|CrossEntropyLoss|loss_fct|labels\b|logps")),
-        sign(2.0, inside(r"trl/|compute_loss|\bppo|rlhf|dpo_trainer"), said("same-device argument-device")),
-        sign(1.0, inside(r"trainer\.py:"), said("same-device argument-device")),
+        sign(
+            2.0,
+            inside(r"compute_loss|(?<![a-z])(?:dpo|ppo|grpo)(?![a-z])"),
+            said("same-device argument-device"),
+        ),
         sign(1.6, said("mask-device")),
         sign(0.6, said("same-device argument-device", devices="gpus"), frameless()),
     ),

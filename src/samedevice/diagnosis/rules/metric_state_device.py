@@ -40,7 +40,7 @@ from __future__ import annotations
 import re
 
 from samedevice.diagnosis._failure import Failure
-from samedevice.diagnosis._rule import Hint, Rule, anywhere, inside, line, said, sign
+from samedevice.diagnosis._rule import Hint, Rule, anywhere, inside, line, said, shown, sign
 from samedevice.messages import Phrase
 
 
@@ -111,8 +111,11 @@ RULE = Rule(
     signs=(
         sign(8, said("metric-device"), certain=True),
         sign(
-            6, inside(r"torchmetrics|torcheval|ignite/metrics|metrics?/.*:(?:update|compute|_wrapped_func)")
+            6,
+            inside(r"^(?:update|compute|_wrapped_func)$"),
+            shown(r"\bpred\w*\b.*\b(?:targets?|labels?)\b|\bmetrics?\b"),
         ),
+        sign(6, line(r"\bupdate\("), shown(r"\bpred\w*\b.*\b(?:targets?|labels?)\b")),
         sign(4, line(r"\bmetrics?\b.*(?:update|\()|\bupdate\(.*\b(?:preds?|metric|target)\b")),
         sign(4, said("no-exception unknown-message"), anywhere(r"\bmetrics?\b")),
         sign(2.2, said("numpy-conversion"), inside(r"metric|evaluate|compute_metrics")),

@@ -46,8 +46,9 @@ from samedevice.diagnosis._rule import (
     Rule,
     anywhere,
     frameless,
-    inside,
+    input_beside_weight,
     line,
+    named,
     said,
     shown,
     sign,
@@ -160,8 +161,12 @@ RULE = Rule(
     common=0.25,
     signs=(
         sign(4.5, said("collective-device"), shown(r"DistributedDataParallel\(|DDP\(")),
-        sign(2.0, said("collective-device"), inside(r"nn/parallel/distributed\.py")),
-        sign(6, said("input-weight-type")),
+        sign(6, said("input-weight-type"), input_beside_weight("gpu")),
+        sign(
+            5,
+            said("same-device argument-device", op="index_select|embedding", argument="^(?:index|indices)$"),
+            named("gpu"),
+        ),
         sign(
             2.2, said("same-device argument-device", op="convolution|conv", argument="weight", devices="host")
         ),

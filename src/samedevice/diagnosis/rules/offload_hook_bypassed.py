@@ -43,7 +43,7 @@ from __future__ import annotations
 import re
 
 from samedevice.diagnosis._failure import Failure, made_text, spelled
-from samedevice.diagnosis._rule import Hint, Rule, anywhere, frameless, inside, line, said, sign
+from samedevice.diagnosis._rule import Hint, Rule, anywhere, frameless, inside, line, said, shown, sign
 from samedevice.messages import Phrase
 
 
@@ -153,16 +153,7 @@ RULE = Rule(
     page={"en": __doc__ or "", "zh": _CHINESE},
     common=0.65,
     signs=(
-        sign(
-            5.5,
-            inside(r"compel|sd_embed|prompt_helper|lpw_stable|weighted_prompt"),
-            said("same-device argument-device meta-device meta-copy"),
-        ),
-        sign(
-            4.4,
-            inside(r"diffusers/pipelines|diffusers/models|pipeline_"),
-            said("same-device argument-device meta-device"),
-        ),
+        sign(4.4, said("same-device argument-device meta-device"), inside(r"prompt|text_embed|conditioning")),
         sign(3.2, said("meta-device")),
         sign(3.4, said("no-exception"), anywhere(r"on meta")),
         sign(2.7, said("meta-copy")),
@@ -172,9 +163,7 @@ RULE = Rule(
             anywhere(r"cpu_offload|enable_sequential|enable_model_cpu|offload_folder|offloaded|disk_offload"),
         ),
         sign(3.0, said("same-device argument-device", op="index_select", devices="host")),
-        sign(
-            1.6, said("same-device argument-device", devices="host"), inside(r"diffusers|text_encoder|clip")
-        ),
+        sign(1.6, said("same-device argument-device", devices="host"), shown(r"text_encoder|encode_prompt")),
         sign(2.0, line(r"latents_(?:mean|std)|vae\b")),
         sign(
             2.0,

@@ -43,7 +43,7 @@ from __future__ import annotations
 import re
 
 from samedevice.diagnosis._failure import Failure
-from samedevice.diagnosis._rule import Hint, Rule, anywhere, at, inside, line, said, sign
+from samedevice.diagnosis._rule import Hint, Rule, anywhere, inside, line, said, sign
 from samedevice.messages import Phrase
 
 
@@ -113,22 +113,20 @@ RULE = Rule(
     page={"en": __doc__ or "", "zh": _CHINESE},
     common=0.25,
     signs=(
-        sign(
-            5.5,
-            inside(
-                r"auto_?gptq|gptqmodel|gptq|awq|quantizer|quantiz|llmcompressor|hqq|quanto|exllama|ammo|modelopt|smoothquant|optimum/(?:gptq|nvidia|intel)|marlin"
-            ),
-        ),
+        sign(5.5, inside(r"quant|calibrat")),
         sign(
             5,
             line(
                 r"matmul_4bit|quant_state|dequantize\w*|qweight|qzeros|\bscales\b|g_idx|absmax|MatMul4Bit|matmul_8bit|SCB|CB\b|state\.\w*CB"
             ),
         ),
-        sign(4, at(r"bitsandbytes")),
         sign(3.4, said("cublaslt")),
-        sign(2.5, anywhere(r"\bgptq|\bawq\b|calibration|quantize_config|QuantizationConfig")),
-        sign(1.3, anywhere(r"bitsandbytes|load_in_[48]bit|4-?bit|8-?bit")),
+        sign(
+            2.5,
+            said("same-device argument-device"),
+            anywhere(r"calibration|quantize_config|QuantizationConfig|\bquantiz\w+"),
+        ),
+        sign(1.3, anywhere(r"load_in_[48]bit|4-?bit|8-?bit")),
     ),
     detect=_detect,
 )

@@ -146,9 +146,9 @@ RULE = Rule(
                 r"\b(?:cos|sin)\b.*\bposition_ids\b|\binv_freq\w*|rotary_emb\b|apply_rotary\w*|rotate_half|\bfreqs_cis\b|\bfreqs?\b.*\b(?:cos|sin|t)\b|\brotary\w*"
             ),
         ),
-        sign(5, at(r"apply_rotary|rotary|_rope|rope_|RotaryEmbedding|freqs_cis")),
+        sign(5, at(r"rotary|_rope|rope_|freqs_cis")),
         sign(4, line(r"\bcos\b|\bsin\b|\bk_embed\b|\bq_embed\b")),
-        sign(3.2, inside(r"apply_rotary|rotary|RotaryEmbedding|freqs_cis")),
+        sign(3.2, inside(r"rotary|freqs_cis")),
         sign(3.6, said("same-device argument-device", op="bmm", argument="mat2")),
         sign(3.4, said("index-device"), said("index-device", devices=""), _table_on_host),
         sign(0.2, said("same-device argument-device", devices="host"), frameless()),

@@ -44,7 +44,7 @@ from __future__ import annotations
 import re
 
 from samedevice.diagnosis._failure import FACTORY, Failure, made_text, spelled
-from samedevice.diagnosis._rule import Hint, Rule, framed, frameless, line, said, sign
+from samedevice.diagnosis._rule import Hint, Rule, framed, frameless, line, named, said, sign
 from samedevice.events import Operand
 from samedevice.messages import Phrase
 
@@ -249,6 +249,9 @@ boxes = boxes * scale[:, None, :]
 - [torch.arange](https://docs.pytorch.org/docs/stable/generated/torch.arange.html)：`device` 的默认值
 """
 
+_INDEXING = r"gather|index_copy|scatter|index_add|index_fill|repeat_interleave|bucketize|searchsorted"
+_INDEX = r"index|src|source|repeats"
+
 RULE = Rule(
     code="SD115",
     name="tensor-created-on-wrong-device",
@@ -305,14 +308,8 @@ RULE = Rule(
                 r"latents_(?:mean|std)|pos_embed|position_embeddings?\b|scale_fct|freq_bands|\bpositions?\b|row_ids|mean|std|bias_mask|causal_mask|rel_pos|relative_position|shift_factor"
             ),
         ),
-        sign(
-            3.0,
-            said(
-                "same-device argument-device",
-                op="gather|index_copy|scatter|index_add|index_fill|repeat_interleave|bucketize|searchsorted",
-                argument="index|src|source|repeats",
-            ),
-        ),
+        sign(4.2, said("same-device argument-device", op=_INDEXING, argument=_INDEX), named("host")),
+        sign(4.2, said("same-device argument-device", op=_INDEXING, argument=_INDEX), named("another")),
         sign(2.2, said("mask-device")),
         sign(2.2, said("collective-device")),
         sign(2.2, said("index-device")),

@@ -100,28 +100,19 @@ RULE = Rule(
     page={"en": __doc__ or "", "zh": _CHINESE},
     common=0.3,
     signs=(
-        sign(
-            6,
-            inside(
-                r"comfy|custom_nodes|model_management|lowvram|modules/(?:processing|sd_|call_queue|txt2img|devices)|webui|stable-diffusion|forge|sd_hijack|ldm_patched|backend/"
-            ),
-        ),
-        sign(5, anywhere(r"comfyui|comfy[./]|webui|a1111|low_?vram|med_?vram")),
-        sign(2.5, said("triton-pointer"), inside(r"verl|vllm/|sglang|rollout")),
+        sign(6, inside(r"low_?vram|load_models?_gpu|unload_model|model_unload|wake_up|^sleep$|free_memory")),
         sign(
             4.5,
-            inside(r"verl|vllm/|sglang|openrlhf|sleep|wake_up|fsdp|FullyShardedDataParallel|rollout|cumem"),
-        ),
-        sign(
-            3.5,
-            anywhere(r"wake_up|sleep_mode|engine\.sleep|\bverl\b|\bfsdp\b|fully.?sharded|summon_full_params"),
+            said("same-device argument-device meta-device triton-pointer illegal-access no-exception"),
+            anywhere(
+                r"wake_up|sleep_mode|engine\.sleep|summon_full_params|fully.?sharded|\bfsdp\b|(?:low|med)[-_]?vram"
+            ),
         ),
         sign(2.6, said("argument-device", op="index_select", devices="host")),
         sign(
             2.2,
             said("same-device argument-device", devices="host"),
-            inside(r"gemma3/modeling|clip/modeling|t5/modeling"),
-            line(r"embed_scale|weight"),
+            line(r"embed_scale"),
         ),
         sign(
             2.3,

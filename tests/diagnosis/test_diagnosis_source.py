@@ -1,0 +1,144 @@
+"""The source of the failing function as evidence, read from an installed package without importing it."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from samedevice.diagnosis import explain_text
+from samedevice.report import render
+from samedevice.static import written_origins
+
+MODULE = """
+raise RuntimeError("this file is read and never run")
+import numpy as np
+import torch
+from torch import nn
+
+
+def attend(scores, n):
+    mask = torch.triu(torch.ones(n, n), diagonal=1)
+    mask = mask.bool()
+    return scores.masked_fill(mask, -1.0)
+
+
+def attend_well(scores, n):
+    mask = torch.ones(n, n, device=scores.device)
+    return scores + mask
+
+
+def fixed(x, n):
+    offset = torch.zeros(n).to("cuda:0")
+    return x + offset
+
+
+def scaled(x):
+    factor = torch.tensor(2.0)
+    return x * factor
+
+
+def counted(x, sizes):
+    table = torch.from_numpy(np.asarray(sizes))
+    return x.index_select(0, table)
+
+
+class Net(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(n))
+        self.register_buffer("steps", torch.arange(n))
+        self.table = torch.arange(n)
+
+    def forward(self, x):
+        x = x * self.weight
+        x = x + self.steps
+        return x + self.table[: x.shape[0]]
+"""
+HOST = (
+    "RuntimeError: Expected all tensors to be on the same device, but found at least two devices, "
+    "cuda:0 and cpu!"
+)
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    folder = tmp_path / "somebody"
+    folder.mkdir()
+    (folder / "__init__.py").write_text('raise RuntimeError("not to be imported")')
+    (folder / "layers.py").write_text(MODULE)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return folder
+
+
+def origins(function, code, line=None):
+    found = written_origins("somebody/layers.py", function, line, code)
+    return {each.name: each.origin for each in found}
+
+
+def test_origins(package):
+    assert origins("attend", "return scores.masked_fill(mask, -1.0)") == {
+        "scores": "argument",
+        "mask": "made",
+    }
+    assert origins("attend_well", "scores + mask") == {"scores": "argument", "mask": "like"}
+    assert origins("fixed", "return x + offset") == {"x": "argument", "offset": "literal"}
+    assert origins("scaled", "x * factor")["factor"] == "unknown"  # a number on the host may meet a GPU
+    assert origins("counted", "x.index_select(0, table)")["table"] == "host"
+    assert origins("forward", "x * self.weight") == {"x": "argument", "self.weight": "parameter"}
+    assert origins("forward", "x + self.steps")["self.steps"] == "buffer"
+    assert origins("forward", "x + self.table[: x.shape[0]]")["self.table"] == "attribute"
+    assert "somebody" not in sys.modules
+
+
+@pytest.mark.parametrize(
+    ("file", "function", "code"),
+    [
+        ("somebody/layers.py", "attend", "something_else(mask, other)"),
+        ("somebody/layers.py", "nobody", "scores + mask"),
+        ("somebody/absent.py", "attend", "scores + mask"),
+        ("nowhere/layers.py", "attend", "scores + mask"),
+        ("/etc/passwd.py", "attend", "scores + mask"),
+        ("somebody/../somebody/layers.py", "attend", "scores + mask"),
+        ("somebody/layers.py", None, "scores + mask"),
+        ("somebody/layers.py", "attend", ""),
+    ],
+)
+def test_no_source_no_origins(package, file, function, code):
+    assert written_origins(file, function, None, code) == ()
+
+
+def test_a_file_that_is_no_python(package):
+    (package / "broken.py").write_text("def f(:\n" + "(" * 5000)
+    assert written_origins("somebody/broken.py", "f", 1, "a + b") == ()
+
+
+def paste(function, code, line=3):
+    path = "/home/user/venv/lib/python3.11/site-packages/somebody/layers.py"
+    return f'Traceback:\n  File "{path}", line {line}, in {function}\n    {code}\n{HOST}\n'
+
+
+@pytest.mark.parametrize(
+    ("function", "code", "cause", "guilty"),
+    [
+        ("forward", "return x + self.table[: x.shape[0]]", "tensor-created-on-wrong-device", "self.table"),
+        ("counted", "return x.index_select(0, table)", "tensor-created-on-wrong-device", "table"),
+        ("fixed", "return x + offset", "hard-coded-device", "offset"),
+    ],
+)
+def test_the_source_decides(package, function, code, cause, guilty):
+    (finding,) = explain_text(paste(function, code), written_origins)
+    assert (finding.cause, finding.confidence, finding.guilty) == (cause, "likely", guilty)
+    assert guilty in render(finding.reasons[0])
+    assert [each.name for each in finding.written if each.name == guilty]
+    (without,) = explain_text(paste(function, code))
+    assert without.confidence == "guess"
+    assert without.written == ()
+
+
+def test_a_source_that_says_nothing_changes_nothing(package):
+    for code, function in (("x * self.weight", "forward"), ("return scores + mask", "attend_well")):
+        with_source, without = (
+            explain_text(paste(function, code), reader)[0] for reader in (written_origins, None)
+        )
+        assert (with_source.cause, with_source.confidence) == (without.cause, without.confidence)

@@ -1,0 +1,96 @@
+"""Prose: what it states, and the causes that follow."""
+
+# ruff: noqa: RUF001 # Chinese has its own punctuation
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from evidence.bugs.corpus import COLLECTIONS
+from samedevice.diagnosis import explain_text
+from samedevice.diagnosis.paste._told import told_in
+from samedevice.report import render
+
+STORIES = COLLECTIONS[-1]
+SITUATIONS = [entry for entry in STORIES.entries() if entry["situation"] is not None]
+SOURCES = Path(__file__).parents[2] / "src" / "samedevice" / "diagnosis"
+
+
+@pytest.mark.parametrize(
+    ("text", "places"),
+    [
+        ("embed_tokens is on cuda:1 and input_ids on cuda:0", [("embedding", "cuda:1"), ("ids", "cuda:0")]),
+        ("past_key_value 在 cpu，key_states 在 cuda:0", [("cache", "cpu"), ("keys", "cuda:0")]),
+        ("the labels go to GPU 2", [("labels", "cuda:2")]),
+        ("embed_tokens 在 1 号卡", [("embedding", "cuda:1")]),
+        ("nothing is anywhere", []),
+    ],
+)
+def test_things_and_their_devices(text, places):
+    assert [(role, device) for role, _, device in told_in(text).places] == places
+
+
+def test_what_works_and_what_fails():
+    told = told_in("1.8B, 4B and 7B all answer. The 0.5B one dies in the embedding.")
+    assert (told.fails, told.works) == ((0.5,), (1.8, 4.0, 7.0))
+    told = told_in("1.8B、4B 都能正常跑，只有 0.5B 不行")
+    assert (told.fails, told.works) == ((0.5,), (1.8, 4.0))
+
+
+@pytest.mark.parametrize(
+    ("text", "launched"),
+    [
+        ("torchrun --nproc_per_node 8 train.py", True),
+        ("torchrun --nproc_per_node=1 train.py", False),
+        ("accelerate launch train.py", True),
+        ("起 8 个进程", True),
+        ("python train.py", False),
+    ],
+)
+def test_launches(text, launched):
+    assert told_in(text).launched is launched
+
+
+@pytest.mark.parametrize("entry", SITUATIONS, ids=lambda entry: entry["id"])
+def test_situations_get_their_advice(entry):
+    finding = explain_text(STORIES.paste_of(entry))[0]
+    advice = {
+        "S1": "get_input_embeddings",
+        "S2": "samedevice.align",
+        "S3": "samedevice.align",
+        "S4": "preflight",
+        "S5": "guard_cache",
+    }[entry["situation"]]
+    assert finding.cause in {entry["root_cause"], *entry["also_acceptable"]}
+    assert advice in render(finding.cure)
+    assert advice in render(finding.cure, "zh")
+
+
+def test_a_launch_alone_is_no_cause():
+    text = "We start torchrun with 8 processes and device_map='auto' and everything works well since months."
+    assert explain_text(text)[0].cause == "not-a-device-error"
+
+
+NAMES = (
+    "transformers|accelerate|diffusers|deepspeed|peft|trl|bitsandbytes|petals|torchmetrics|torcheval|ignite|"
+    "liger|exllama|comfy|webui|a1111|verl|vllm|sglang|openrlhf|llava|minicpm|internvl|ovis|gptq|awq|compel|"
+    "sd_embed|megatron|lightning|qwen|llama|mamba|fla/"
+)
+
+
+def test_no_sign_and_no_condition_knows_a_name():
+    """Conditions are about messages, statements and functions, never about whose library or file it is."""
+    found = []
+    for path in [*(SOURCES / "rules").glob("*.py"), SOURCES / "_story.py", SOURCES / "_source.py"]:
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") in _LOOKS:
+                texts = [each.value for each in ast.walk(node) if isinstance(each, ast.Constant)]
+                found += [(path.name, text) for text in texts if re.search(NAMES, str(text), re.IGNORECASE)]
+    assert found == []
+
+
+_LOOKS = {"line", "shown", "at", "inside", "anywhere", "said"}
