@@ -438,6 +438,31 @@ def preflight(
     raise typer.Exit(judge_launch(options))
 
 
+@app.command(epilog="Exit status: 0 listed, 2 no GPU of that name.")
+def machines(
+    *,
+    pattern: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="PATTERN",
+            help="A part of a name (h100, rtx 40), a pattern with * and ?, or a machine (2x24GB).",
+            show_default=False,
+        ),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the GPUs as JSON.")] = False,
+    lang: Lang = None,
+) -> None:
+    """List the GPUs that --machine knows by name, with their memory and compute capability.
+
+    The memory is what torch reports on a real GPU. Where it is from is shown when a PATTERN leaves ten GPUs
+    or fewer, and in the JSON.
+    """
+    from samedevice.cli._machines import list_machines
+
+    _open_closed_output()
+    raise typer.Exit(list_machines(pattern, json, _language(lang)))
+
+
 def _language(lang: str | None) -> Language | None:
     if lang is None or lang in languages():
         return lang

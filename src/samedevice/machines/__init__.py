@@ -4,8 +4,18 @@ from __future__ import annotations
 
 from samedevice.machines._gpu import Gpu, gpu_table
 from samedevice.machines._link import Link
+from samedevice.machines._lookup import gpus_like, nearest_keys
 from samedevice.machines._machine import Machine
 from samedevice.machines._spec import parse_machine
 from samedevice.machines._visible import visible_gpus
 
-__all__ = ["Gpu", "Link", "Machine", "gpu_table", "parse_machine", "visible_gpus"]
+__all__ = [
+    "Gpu",
+    "Link",
+    "Machine",
+    "gpu_table",
+    "gpus_like",
+    "nearest_keys",
+    "parse_machine",
+    "visible_gpus",
+]

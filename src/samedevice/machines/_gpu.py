@@ -43,6 +43,21 @@ class Gpu:
         """
         return self.memory_mib * MIB if self.torch_total_bytes is None else self.torch_total_bytes
 
+    def describe(self) -> dict[str, Any]:
+        """The product as JSON-able data."""
+        return {
+            "key": self.key,
+            "aliases": list(self.aliases),
+            "name": self.name,
+            "total_memory": self.total_memory,
+            "memory_mib": self.memory_mib,
+            "capability": list(self.capability),
+            "sm_count": self.sm_count,
+            "bandwidth_gbps": self.bandwidth_gbps,
+            "link": str(self.link),
+            "source": self.source,
+        }
+
 
 @cache
 def gpu_table() -> tuple[Gpu, ...]:

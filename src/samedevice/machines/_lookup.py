@@ -5,6 +5,7 @@ apart.
 from __future__ import annotations
 
 import re
+from fnmatch import fnmatchcase
 from functools import cache
 
 from samedevice.machines._gpu import Gpu, gpu_table
@@ -23,6 +24,18 @@ def squash(text: str) -> str:
 def find_gpus(text: str) -> tuple[Gpu, ...]:
     """The rows that `text` names."""
     return _rows_by_name().get(squash(text), ())
+
+
+def gpus_like(pattern: str) -> tuple[Gpu, ...]:
+    """The rows with a name that has `pattern` in it, or is as a pattern with `*`, `?` or `[...]` says."""
+    wanted = squash(pattern)
+    if not re.search(r"[*?\[]", wanted):
+        wanted = f"*{wanted}*"
+    return tuple(
+        gpu
+        for gpu in gpu_table()
+        if any(fnmatchcase(squash(name), wanted) for name in (gpu.key, gpu.name, *gpu.aliases))
+    )
 
 
 def nearest_keys(text: str, limit: int = 3) -> tuple[str, ...]:

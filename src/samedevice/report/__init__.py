@@ -5,6 +5,7 @@ from __future__ import annotations
 from samedevice.report._pages import page_text, pages
 from samedevice.report._render import error_text, render, render_finding, worded_errors
 from samedevice.report._words import short_path
+from samedevice.report.gpus import print_gpus
 from samedevice.report.terminal import (
     Needs,
     TextRenderer,
@@ -28,6 +29,7 @@ __all__ = [
     "page_text",
     "pages",
     "print_finding",
+    "print_gpus",
     "print_preflight",
     "print_run",
     "print_written",
