@@ -22,7 +22,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "peers": ("peers", "cuda-builds", "petals-proof", "stand-ins"),
     "memory": ("memory-sweep", "memory-plans", "deepspeed-estimates", "memory-proof"),
     "launches": ("preflight-cases", "preflight-runs", "launch-proof"),
-    "costs": ("forward-cost", "generate-cost", "guard-cost", "leaks", "benchmarks"),
+    "costs": ("start-cost", "forward-cost", "generate-cost", "guard-cost", "leaks", "benchmarks"),
     "environments": ("overlays", "example-models"),
 }
 """The names of the commands, by the package that they are in; a group's title is that package's docstring."""

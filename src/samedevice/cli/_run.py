@@ -22,12 +22,13 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Protocol, TextIO
 
+from samedevice import diagnosis
+from samedevice.cli._collector import uncollected
 from samedevice.cli._command import launch_typed, notes_of, program_of, read_command
 from samedevice.cli._program import Program, enter_path
 from samedevice.cli._progress import Progress
 from samedevice.cli._restart import start_with
 from samedevice.cli._traceback import show_exception
-from samedevice.diagnosis import judge
 from samedevice.errors import UnsupportedFeatureError, UsageError
 from samedevice.events import DeviceMemory, Event, Place
 from samedevice.findings import Finding, Status, run_document
@@ -242,8 +243,8 @@ def _conclude(
 ) -> int:
     """Tell what all processes saw, and return the exit status."""
     members = [*own, *(member for member in family.members() if member.concerned)]
-    findings = [judge(seen.event, seen.count, seen.ranks) for seen in together(members)]
-    findings += [judge(event) for event in crowded(members)]
+    findings = [diagnosis.judge(seen.event, seen.count, seen.ranks) for seen in together(members)]
+    findings += [diagnosis.judge(event) for event in crowded(members)]
     alone = len(members) == len(own)
     memory = own[0].memory if own and alone else memory_by_gpu(members)
     description = machine.describe()
@@ -336,7 +337,8 @@ def _machine(spec: str) -> Described:
 
 
 def _virtual_machine(machine: Any, fail_fast: bool, script: str | None, reporter: Reporter) -> Watcher:
-    from samedevice.runtime import VirtualMachine
+    with uncollected():
+        from samedevice.runtime import VirtualMachine
 
     watcher: Watcher = VirtualMachine(
         machine,

@@ -1,16 +1,23 @@
 """Judging: from what the runtime saw, or a person pasted, to findings that people can act on. Plain records
 in and out; torch is never imported.
+
+The rules come in with the first name that is asked for: a run in which nothing is found starts and ends
+without them. Who must start quickly imports this package, not names from it.
 """
 
 from __future__ import annotations
 
-from samedevice.diagnosis._codes import CODES, code_of
-from samedevice.diagnosis._explain import explain_text
-from samedevice.diagnosis._judge import judge
-from samedevice.diagnosis._rule import HEADINGS, Rule
-from samedevice.diagnosis._weigh import UNDETERMINED
-from samedevice.diagnosis.fixes import fix_at_use
-from samedevice.diagnosis.rules import CAUSES, REFUSALS, RULES, find_rule, rule_named, sentence_of_rule
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from samedevice.diagnosis._codes import CODES, code_of
+    from samedevice.diagnosis._explain import explain_text
+    from samedevice.diagnosis._judge import judge
+    from samedevice.diagnosis._rule import HEADINGS, Rule
+    from samedevice.diagnosis._weigh import UNDETERMINED
+    from samedevice.diagnosis.fixes import fix_at_use
+    from samedevice.diagnosis.rules import CAUSES, REFUSALS, RULES, find_rule, rule_named, sentence_of_rule
 
 __all__ = [
     "CAUSES",
@@ -28,3 +35,25 @@ __all__ = [
     "rule_named",
     "sentence_of_rule",
 ]
+
+_HOMES = {
+    "_codes": ("CODES", "code_of"),
+    "_explain": ("explain_text",),
+    "_judge": ("judge",),
+    "_rule": ("HEADINGS", "Rule"),
+    "_weigh": ("UNDETERMINED",),
+    "fixes": ("fix_at_use",),
+    "rules": ("CAUSES", "REFUSALS", "RULES", "find_rule", "rule_named", "sentence_of_rule"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = found = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

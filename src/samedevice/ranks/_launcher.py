@@ -88,22 +88,25 @@ def end_left_over(family: Family, *, among_ranks: bool = False) -> list[int]:
     leave them.
     """
     ended: list[int] = []
-    _wait_for_the_end(family, _GRACE_OF_RANKS if among_ranks else _GRACE)
+    left = _left_after(family, _GRACE_OF_RANKS if among_ranks else _GRACE)
     for end in (psutil.Process.terminate, psutil.Process.kill):
-        left = _left_over(family)
         for process in left:
             with suppress(psutil.Error):
                 end(process)
         ended += [process.pid for process in left]
         if left:
-            _wait_for_the_end(family, 2.0)
+            left = _left_after(family, 2.0)
     return ended
 
 
-def _wait_for_the_end(family: Family, seconds: float) -> None:
+def _left_after(family: Family, seconds: float) -> list[psutil.Process]:
+    """What is left when all have ended or the time is over. A look at all processes costs, so it is one where
+    nothing is left.
+    """
     deadline = time.monotonic() + seconds
-    while _left_over(family) and time.monotonic() < deadline:
+    while (left := _left_over(family)) and time.monotonic() < deadline:
         time.sleep(0.05)
+    return left
 
 
 def _left_over(family: Family) -> list[psutil.Process]:

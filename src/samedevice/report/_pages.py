@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from samedevice.diagnosis import CAUSES, CODES, REFUSALS, RULES, Rule
+from samedevice import diagnosis
 from samedevice.messages import SOURCE, Language, Phrase
 from samedevice.report._render import render
 
 
-def page_text(rule: Rule, language: Language = SOURCE) -> str:
+def page_text(rule: diagnosis.Rule, language: Language = SOURCE) -> str:
     """The whole page; the text below the summary is English where the rule's file has no other."""
     first, _, rest = rule.page.get(language, rule.page[SOURCE]).strip().partition("\n\n")
     head = [
@@ -22,32 +22,32 @@ def page_text(rule: Rule, language: Language = SOURCE) -> str:
 
 def pages(language: Language = SOURCE) -> dict[str, str]:
     """File name and content of every page in a language, the index (`README.md`) among them."""
-    found = {f"{rule.code}.md": page_text(rule, language) for rule in RULES}
+    found = {f"{rule.code}.md": page_text(rule, language) for rule in diagnosis.RULES}
     found["README.md"] = _index(language)
     return found
 
 
 def _index(language: Language) -> str:
-    def table(rules: Iterable[Rule]) -> str:
+    def table(rules: Iterable[diagnosis.Rule]) -> str:
         head = render(Phrase("rule-index.columns"), language)
         return "\n".join([head, "|---|---|---|", *(_row(rule, language) for rule in rules)])
 
     parts = [
         render(Phrase("rule-index.head"), language),
         render(Phrase("rule-index.what"), language),
-        table(CODES),
+        table(diagnosis.CODES),
         render(Phrase("rule-index.why"), language),
-        table(CAUSES),
+        table(diagnosis.CAUSES),
         render(Phrase("rule-index.launches"), language),
-        table(REFUSALS),
+        table(diagnosis.REFUSALS),
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def _summary(rule: Rule, language: Language) -> str:
+def _summary(rule: diagnosis.Rule, language: Language) -> str:
     parts = {name: rule.phrase(name) for name in ("title", "meaning", "cure")}
     return render(Phrase("page-summary", **parts), language)
 
 
-def _row(rule: Rule, language: Language) -> str:
+def _row(rule: diagnosis.Rule, language: Language) -> str:
     return f"| [{rule.code}]({rule.code}.md) | {rule.name} | {render(rule.phrase('title'), language)} |"

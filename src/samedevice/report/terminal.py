@@ -15,8 +15,8 @@ from typing import Any, TextIO
 from rich.console import Console
 from rich.text import Text
 
+from samedevice import diagnosis
 from samedevice.device_rules import of_another_library
-from samedevice.diagnosis import UNDETERMINED, code_of, rule_named
 from samedevice.events import DeviceMemory, EventKind, Operand, Place
 from samedevice.findings import Confidence, Finding, Fix, Safety, Status
 from samedevice.messages import SOURCE, Bytes, Language, Phrase, Several, Value, catalogue, short_operator
@@ -101,7 +101,7 @@ def _asked(places: Sequence[Place], language: Language) -> str:
 
 def print_finding(console: Console, finding: Finding[str | Phrase], language: Language = SOURCE) -> None:
     """The block of one finding."""
-    name = code_of(finding.code).name
+    name = diagnosis.code_of(finding.code).name
     _put(
         console,
         0,
@@ -131,7 +131,7 @@ def print_finding(console: Console, finding: Finding[str | Phrase], language: La
             console, "label.held", Text(render(Phrase("held", device=device, **amounts), language)), language
         )
     _labelled(console, "label.why", Text(_why(finding, language)), language)
-    if finding.cause != UNDETERMINED:
+    if finding.cause != diagnosis.UNDETERMINED:
         confidence = render(Phrase(_CONFIDENCE[finding.confidence]), language)
         _labelled(
             console, "label.cause", Text.assemble((finding.cause, "bold"), f" ({confidence})"), language
@@ -148,7 +148,8 @@ def print_finding(console: Console, finding: Finding[str | Phrase], language: La
         _fix(console, fix, language)
     if finding.ask is not None:
         _labelled(console, "label.ask", Text(harmless(render(finding.ask, language))), language)
-    page = finding.code if finding.cause == UNDETERMINED else rule_named(finding.cause).code
+    told = finding.cause != diagnosis.UNDETERMINED
+    page = diagnosis.rule_named(finding.cause).code if told else finding.code
     _labelled(console, "label.more", Text(f"samedevice explain {page}"), language)
 
 
@@ -272,7 +273,7 @@ def _machine(machine: Mapping[str, Any]) -> str:
 
 
 def _why(finding: Finding[str | Phrase], language: Language) -> str:
-    rule = code_of(finding.code)
+    rule = diagnosis.code_of(finding.code)
     if rule.kind is None:
         return render(rule.phrase("meaning"), language)
     if rule.kind is EventKind.MISMATCH and (finding.message or "").startswith("indices should be"):
