@@ -9,13 +9,16 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 import typer
+from rich.cells import cell_len
 
 from samedevice.cli._app import app
 from samedevice.launchers import begins_command
-from tools import cli_page
+from samedevice.messages import languages
+from tools import cli_page, pictures
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(
@@ -160,18 +163,70 @@ def test_snippets_run(page, code, tmp_path):
 
 
 @pytest.mark.parametrize("page", READMES, ids=lambda page: page.name)
-def test_quick_start_prints_what_the_page_says(page, tmp_path):
+def test_the_run_of_the_readme_prints_what_the_page_says(page):
     blocks = fences(page)
-    script = next(body for info, body in blocks if "file=two_halves.py" in info)
-    info, expected = next((info, body) for info, body in blocks if "output=two_halves.py" in info)
-    (tmp_path / "two_halves.py").write_text(script, "utf-8")
+    script = next(body for info, body in blocks if "file=two_gpus.py" in info)
+    info, expected = next((info, body) for info, body in blocks if "output=two_gpus.py" in info)
+    assert script == (ROOT / "examples" / "two_gpus.py").read_text("utf-8")
+    assert len(expected.splitlines()) <= 20
+    assert max(map(cell_len, expected.splitlines())) <= 100
     language = "zh" if "lang=zh" in info else "en"
-    done = run(
-        tmp_path, "-m", "samedevice", "run", "--machine", "2x24GB", "--lang", language, "two_halves.py"
-    )
-    assert done.stdout == "torch.Size([2, 8])\n"
+    command = ["run", "--machine", "2x24GB", "--lang", language, "examples/two_gpus.py"]
+    done = run(ROOT, "-m", "samedevice", *command)
+    assert done.stdout == ""
     assert done.stderr == expected
     assert done.returncode == 1
+
+
+def without_comments(code):
+    return re.sub(r"\s*#.*", "", code)
+
+
+@pytest.mark.parametrize("page", sorted(ROOT.glob("docs/**/*.zh.md")), ids=lambda page: page.name)
+def test_code_of_a_chinese_page_stands_in_the_english_one(page):
+    english = without_comments(text_of(page.with_name(page.name.replace(".zh.md", ".md"))))
+    for info, body in fences(page):
+        for line in without_comments(body).splitlines() if info[:1] == ["python"] else ():
+            assert line.replace(', "zh"', "").strip() in english, line
+
+
+PICTURES = sorted(ROOT.glob("docs/pictures/*.svg"))
+
+
+def test_each_picture_is_drawn_by_the_command_and_shown():
+    drawn = {pictures.path_of(each, language) for each in pictures.PICTURES for language in languages()}
+    shown = {
+        (page.parent / link).resolve()
+        for page in PAGES
+        for link in _LINK.findall(text_of(page))
+        if "svg" in link
+    }
+    assert set(PICTURES) == drawn == shown
+
+
+@pytest.mark.parametrize("path", PICTURES, ids=lambda path: path.name)
+def test_a_picture_is_small_and_loads_nothing(path):
+    text = text_of(path)
+    ElementTree.fromstring(text)
+    assert len(text.encode()) < 40_000
+    assert not re.search(r"url\([^#]|href|<image|<script", text)
+
+
+def test_a_picture_shows_what_the_command_prints_now():
+    picture = next(each for each in pictures.PICTURES if each.name == "two-gpus")
+    for language in languages():
+        now = pictures.drawn(picture, language, pictures.run(picture, language))
+        assert now == text_of(pictures.path_of(picture, language)), "stale: run make pictures"
+
+
+def test_every_page_is_in_the_navigation_of_the_site():
+    site = text_of(ROOT / "mkdocs.yml")
+    for page in ROOT.glob("docs/**/*.md"):
+        name = page.relative_to(ROOT / "docs").as_posix()
+        if not name.startswith(("rules/", "decisions/0")) and not name.endswith(".zh.md"):
+            assert re.search(rf": {re.escape(name)}$", site, re.MULTILINE), name
+    for title in re.findall(r'^ +- "?([^\n":]+(?:: [^\n":]+)?)"?: [a-zA-Z0-9/-]+\.md$', site, re.MULTILINE):
+        assert re.search(rf'^ +"?{re.escape(title)}"?: .*[\u4e00-\u9fff]', site, re.MULTILINE), title
 
 
 def test_both_readmes_have_the_same_parts():

@@ -29,6 +29,8 @@ TRANSLATED = re.compile(r"\.([a-z]{2})\.md$")
 
 _FENCE = re.compile(r"^( *)(```+)([^\n]*)\n(.*?)^\1\2$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(!?\[[^\]\n]*\]\()([^)\s]+)(\))")
+_CELL_CODE = re.compile(r"`[^`\n]*\\\|[^`\n]*`")
+"""Code in a table: the hosting site wants `|` escaped there, and Python's Markdown does not."""
 _WIDE = r"[\u3000-\u303f\u3400-\u9fff\uff00-\uffef]"
 _BROKEN_LINE = re.compile(rf"(?<={_WIDE})\n(?={_WIDE})")
 _NOTES = {"zh": '!!! note ""\n    本页只有英文。\n\n'}
@@ -103,6 +105,7 @@ def _prose(text: str, source: str, name: str, waiting: list[str]) -> str:
     def led(link: re.Match[str]) -> str:
         return f"{link[1]}{_target(link[2], source, name, waiting)}{link[3]}"
 
+    text = _CELL_CODE.sub(lambda code: code[0].replace("\\|", "|"), text)
     return _BROKEN_LINE.sub("", _LINK.sub(led, text))
 
 
