@@ -61,6 +61,42 @@ class Place:
         return f"{self.file}:{self.line} in {self.function}"
 
 
+DecisionKind = Literal["created", "moved", "placed", "hook", "loaded", "received", "outside"]
+DeviceSource = Literal[
+    "literal", "default", "current-gpu", "context", "tensor", "argument", "launcher", "computed"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One step of the answer to: why is this tensor on its device?"""
+
+    kind: DecisionKind
+    """`created`: a factory made it there. `moved`: a statement sent it there. `placed`: a module's `.to`, a
+    device map or a dispatch put the parameter there. `hook`: a hook at a module's boundary sent it. `loaded`:
+    it came out of a checkpoint. `received`: it came from another process. `outside`: host memory that the
+    machine first met as an operand.
+    """
+    device: str
+    at: Place | None = None
+    """The innermost line outside torch and hooks where this was decided."""
+    user_at: Place | None = None
+    """The innermost line of the user's script, where that is another one."""
+    source: DeviceSource | None = None
+    """What names the device in that line: a literal; nothing (`default`, or `context` where a default device
+    was set); the current GPU (`.cuda()`); the `.device` of another tensor or module; an argument of the
+    function; the launcher's rank; `computed` for everything else. None where no line names one.
+    """
+    said: str | None = None
+    """The expression that names the device, or the tensor from which it is taken."""
+    name: str | None = None
+    """Qualified name of the parameter or buffer that was placed, or of the module whose hook moved."""
+    entry: str | None = None
+    """The key of the device map that covers it; `""` stands for the whole model."""
+    inherited: bool = False
+    """True where the tensor was computed from the one that this decision put there."""
+
+
 @dataclass(frozen=True, slots=True)
 class Ingredient:
     """A tensor that an operand was computed from, in the frame that fails."""
@@ -114,6 +150,8 @@ class Operand:
     """Class of the module that keeps it as a plain attribute, which `Module.to` leaves where it is."""
     ingredients: tuple[Ingredient, ...] = ()
     """What it was computed from, nearest first, as far as the failing frame itself did that."""
+    lineage: tuple[Decision, ...] = ()
+    """Why it is on its device: the decision that put it there, then the one before it, and so on."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,8 +51,14 @@ def mapped(device_map: Mapping[str, str], name: str) -> str | None:
     """Where a map puts a parameter: the entry with the longest matching name; None when the map does not
     reach it.
     """
+    entry = entry_of(device_map, name)
+    return None if entry is None else device_map[entry]
+
+
+def entry_of(device_map: Mapping[str, str], name: str) -> str | None:
+    """The key of a map that decides where a parameter is: the longest one that covers its name."""
     fitting = [key for key in device_map if not key or name == key or name.startswith(f"{key}.")]
-    return device_map[max(fitting, key=len)] if fitting else None
+    return max(fitting, key=len) if fitting else None
 
 
 def device_name(device: Any) -> str:

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from samedevice import diagnosis
 from samedevice.device_rules import of_another_library
-from samedevice.events import DeviceMemory, EventKind, Operand, Place
+from samedevice.events import Decision, DeviceMemory, EventKind, Operand, Place
 from samedevice.findings import Confidence, Finding, Fix, Safety, Status
 from samedevice.messages import SOURCE, Bytes, Language, Phrase, Several, Value, catalogue, short_operator
 from samedevice.report._render import render, render_finding
@@ -320,7 +320,9 @@ def _origin(operand: Operand, language: Language) -> str:
     facts: list[Value] = [operand.parameter] if operand.parameter else []
     if operand.tied:
         facts.append(Phrase("tied", names=Several(operand.tied)))
-    if operand.moved is not None:
+    if operand.lineage:
+        facts += _lineage(operand)
+    elif operand.moved is not None:
         call = next(
             (f".{name}()" for name in ("to", "cuda", "cpu") if f".{name}(" in operand.moved.code), None
         )
@@ -335,6 +337,53 @@ def _origin(operand: Operand, language: Language) -> str:
     if not facts and operand.dtype:
         facts.append(Phrase("origin-unknown"))
     return harmless(render(Several(tuple(facts), "clause"), language))
+
+
+def _lineage(operand: Operand) -> list[Value]:
+    """Why the operand is on its device: the newest decision, and where a moved one was made."""
+    newest = operand.lineage[0]
+    if newest.inherited and operand.made is not None:
+        place, origin = _line(operand.made), _decision(newest)
+        if newest.kind == "placed" and newest.name is not None:
+            return [Phrase("follows", place=place, name=newest.name, origin=origin)]
+        return [Phrase("follows-unnamed", place=place, origin=origin)]
+    facts: list[Value] = [_decision(newest)]
+    if (
+        newest.kind in ("moved", "hook")
+        and operand.made is not None
+        and not _same_line(operand.made, newest.at)
+    ):
+        facts.append(Phrase("made", place=_line(operand.made)))
+    return facts
+
+
+def _decision(step: Decision) -> Phrase:
+    """One decision as a clause."""
+    if step.kind == "placed" and step.entry is not None:
+        return Phrase("placed-by-map", entry=step.entry) if step.entry else Phrase("placed-whole")
+    if step.kind == "hook" and step.name is not None:
+        return Phrase("sent-by-hook", module=step.name)
+    place = _line(step.at) if step.at is not None else "?"
+    if step.kind in ("moved", "hook"):
+        code = step.at.code if step.at is not None else ""
+        call = next((f".{name}()" for name in ("to", "cuda", "cpu") if f".{name}(" in code), None)
+        return Phrase("moved-by", call=call, place=place) if call else Phrase("moved", place=place)
+    if step.kind == "created":
+        key = _MADE.get(step.source or "", "made-never-moved")
+        return Phrase(key, place=place, **({"said": step.said} if step.said and key in _MADE_SAYS else {}))
+    return Phrase(_DECIDED[step.kind], place=place)
+
+
+_MADE = {
+    "default": "made-no-device",
+    "context": "made-context",
+    "tensor": "made-like",
+    "launcher": "made-rank",
+    "literal": "made-literal",
+    "argument": "made-argument",
+}
+_MADE_SAYS = frozenset(("made-like", "made-rank", "made-literal", "made-argument"))
+_DECIDED = {"placed": "placed", "loaded": "loaded", "received": "received", "outside": "met-first"}
 
 
 def _fix(console: Console, fix: Fix[str | Phrase], language: Language) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from samedevice.runtime.patching import Patch
-from samedevice.runtime.state import Memory, current_machine, entered, storage_of
+from samedevice.runtime.state import Decision, Memory, current_machine, entered, storage_of
 from samedevice.runtime.tracking import Tracker
 
 _TORCH = ("pt", "torch", "pytorch")
@@ -66,6 +66,7 @@ class _Opened:
         record = storage_of(moved)._sd
         if record.__class__ is Memory:
             record.made, record.moved = self._tracker.site(), None
+            record.decision = Decision("loaded", record.device, record.made)
         return moved
 
     def get_tensor(self, name: str) -> torch.Tensor:

@@ -23,7 +23,7 @@ import torch.serialization
 from samedevice.errors import UnsupportedFeatureError
 from samedevice.runtime.engine import Engine
 from samedevice.runtime.patching import Patch, With
-from samedevice.runtime.state import CPU, VALUE_LIMIT, Memory, current_machine, is_virtual
+from samedevice.runtime.state import CPU, VALUE_LIMIT, Decision, Memory, current_machine, is_virtual
 from samedevice.runtime.tensors import host_bytes, known_bytes, virtual_storage
 from samedevice.runtime.tracking import Tracker, warn_of_unknown
 
@@ -198,7 +198,8 @@ def _note_loaded(tracker: Tracker, storage: torch.UntypedStorage) -> None:
     if record.__class__ is Memory:
         record.made, record.moved = site, None
     else:
-        storage._sd = Memory(CPU, virtual=False, made=site)  # type: ignore[attr-defined]
+        record = storage._sd = Memory(CPU, virtual=False, made=site)  # type: ignore[attr-defined]
+    record.decision = Decision("loaded", record.device, site)
 
 
 def _tracker() -> Tracker:

@@ -44,6 +44,7 @@ from samedevice.runtime.state import (
     plain,
     storage_of,
     tensors_in,
+    this_thread,
     value_of,
 )
 from samedevice.runtime.tracking import Tracker, forget, give_shadow, stand_in
@@ -694,6 +695,8 @@ class Collectives:
     def _fresh(self, like: torch.Tensor, size: Sequence[int]) -> torch.Tensor:
         shape = tuple(size)
         strides = plain.empty(shape, device="meta").stride()
+        own = memory_of(like)
+        this_thread.decision = None if own is None else own.decision
         return self._tracker.adopt(carrier(shape, strides, like.dtype), device_of(like), self._tracker.site())
 
 

@@ -47,8 +47,10 @@ from samedevice.runtime.state import (
     SHAPE_ONLY,
     VALUE_LIMIT,
     Call,
+    Decision,
     Form,
     Geometry,
+    How,
     MachineState,
     Memory,
     Operator,
@@ -96,6 +98,8 @@ _MAKES_BLANK = frozenset(
     )
 )
 """Operators that reserve memory; see Note [Large buffers]."""
+_WRAPS = frozenset(("alias", "detach", "lift", "lift_fresh"))
+"""Operators by which torch hands out memory that it made below the dispatcher: `torch.tensor`."""
 
 
 class Engine:
@@ -228,6 +232,8 @@ class Engine:
             elif device is not home and device != home:
                 mixed = True
         assert home is not None
+        first = records[0]
+        this_thread.decision = first.decision if first.__class__ is Memory else None
         on_host = home.type == "cpu" and not virtual and not mixed
         if on_host and (target is None or target.type == "cpu"):
             if generator is not None:
@@ -260,6 +266,8 @@ class Engine:
                 op, args, kwargs
             )  # as small copies to the host: scripts hand them to code that is not torch
         call.home, call.target = home, target or home
+        if call.target != home:
+            this_thread.decision = Decision("created", call.target, self.tracker.site())
         if generator is not None:
             self.mismatches.check_generator(call, generator, call.target)
         return self.on_virtual(call)
@@ -269,6 +277,7 @@ class Engine:
         if cuda_terms(call.op) is refuse and any(device_of(tensor).type == "cuda" for tensor in call.tensors):
             refuse(call)
         call = self.mismatches.resolve(call)
+        this_thread.decision = call.decision()
         if call.home.type == "cpu" and not any(
             record.__class__ is Memory and record.virtual for record in call.records
         ):
@@ -308,7 +317,11 @@ class Engine:
             return self._large_host(op, args, kwargs)
         result = op.func(*args, **kwargs)
         if op.form is not Form.INPLACE:
-            self.tracker.note_host(result, self.tracker.site())
+            site = self.tracker.site()
+            if this_thread.decision is None:
+                how: How = "created" if op.short in _WRAPS else "outside"
+                this_thread.decision = Decision(how, CPU, site)
+            self.tracker.note_host(result, site)
             if pinned:
                 for tensor in tensors_in(result):
                     storage_of(tensor)._sd.pinned = True
@@ -337,6 +350,7 @@ class Engine:
     def _make(self, call: Call, target: torch.device | None, generator: Any) -> Any:
         """An operator without tensor arguments."""
         op, args, kwargs = call.op, call.args, call.kwargs
+        this_thread.decision = Decision("created", target or CPU, self.tracker.site())
         if generator is not None and op.random:
             self.mismatches.check_generator(call, generator, target or CPU)
         if target is None or target.type == "cpu":
@@ -574,6 +588,7 @@ class VirtualDeviceMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # 
             result = self.engine.run(func, whole, kwargs or {})
         finally:
             this_thread.raw = False
+            this_thread.decision = None
         if op.uncounted:
             _count_writes(op, args)
         if self.engine.mismatches.host_moved and op.form in (Form.FRESH, Form.VIEW):

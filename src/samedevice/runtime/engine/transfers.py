@@ -14,7 +14,9 @@ from samedevice.runtime.engine.refusals import refuse_nested, refuse_quantized
 from samedevice.runtime.state import (
     CPU,
     META,
+    Decision,
     Helper,
+    Memory,
     Operator,
     assumed_values,
     aten,
@@ -86,6 +88,7 @@ class Transfers:
         if (source.is_nested or source.is_quantized) and target.type == "cuda":
             refuse_nested() if source.is_nested else refuse_quantized()
         record = memory_of(source)
+        self._decide(source, record, target, site)
         func = aten._to_copy.default
         if record is None and raw_is_meta(source):
             return self._from_meta(source, target, options, site)
@@ -115,6 +118,16 @@ class Transfers:
             storage_of(result)._sd = self._tracker.host_record(made_at, moved, assumed=record.assumed)
             return result
         return self._tracker.with_value(result, target, made_at or site, moved=moved, assumed=record.assumed)
+
+    def _decide(
+        self, source: torch.Tensor, record: Memory | None, target: torch.device, site: Site | None
+    ) -> None:
+        """Set the decision that the copy inherits: a change of type alone keeps that of its source."""
+        home = (META if raw_is_meta(source) else CPU) if record is None else record.device
+        decision = None if record is None else record.decision
+        if decision is None and home == CPU:
+            decision = Decision("outside", CPU, site)
+        this_thread.decision = decision if home == target else self._tracker.moved(target, site, decision)
 
     def _parts(
         self, source: torch.Tensor, target: torch.device, options: dict[str, Any], site: Site | None

@@ -6,6 +6,7 @@ from samedevice.runtime.state import plain
 from samedevice.runtime.state.allocator_statistics import allocator_stats
 from samedevice.runtime.state.call import Call, Geometry, has_geometry
 from samedevice.runtime.state.calling_code import caller
+from samedevice.runtime.state.decision import Decision, How
 from samedevice.runtime.state.ledger import DeviceLedger, OutOfDeviceMemoryError
 from samedevice.runtime.state.machine_state import (
     CPU,
@@ -61,10 +62,12 @@ __all__ = [
     "SHAPE_ONLY",
     "VALUE_LIMIT",
     "Call",
+    "Decision",
     "DeviceLedger",
     "Form",
     "Geometry",
     "Helper",
+    "How",
     "MachineState",
     "Memory",
     "Operator",

@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 
-from samedevice.runtime.state.memory import storage_of
+from samedevice.runtime.state.decision import Decision
+from samedevice.runtime.state.memory import Memory, storage_of
 from samedevice.runtime.state.operators import Operator
 
 Tensor = torch.Tensor
@@ -43,6 +44,13 @@ class Call:
         """What is written on another device: the script's own tensor, and the one that this call has in its
         place.
         """
+
+    def decision(self) -> Decision | None:
+        """Why the first operand that is on `home` is there."""
+        for record in self.records:
+            if record.__class__ is Memory and record.device == self.home:
+                return record.decision
+        return None
 
     def key(self) -> Any:
         """Equal for calls whose results have equal geometry; None when an argument cannot be compared."""

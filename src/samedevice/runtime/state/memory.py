@@ -25,6 +25,7 @@ import torch
 from samedevice.errors import UsageError
 from samedevice.provenance import Site
 from samedevice.runtime.state import plain
+from samedevice.runtime.state.decision import Decision
 from samedevice.runtime.state.ledger import DeviceLedger
 from samedevice.runtime.state.machine_state import CPU, META
 from samedevice.runtime.state.parts import parts_of
@@ -61,6 +62,8 @@ class _ThisThread(threading.local):
     raw = False
     device: torch.device | None = None
     """Where the last operator of this thread ran."""
+    decision: Decision | None = None
+    """What results of the running operator inherit; see Note [Decisions]."""
     to_meta = False
     """True while a script's own `.to("meta")` runs: C++ code that copies a carrier's options says
     `device=meta` too.
@@ -93,6 +96,7 @@ class Memory:
         "address",
         "assumed",
         "blank",
+        "decision",
         "device",
         "gradient_returns",
         "loose",
@@ -108,6 +112,8 @@ class Memory:
         self, device: torch.device, *, virtual: bool, made: Site | None = None, moved: Site | None = None
     ) -> None:
         self.device = device
+        self.decision = this_thread.decision
+        """Why it is on that device; None when nobody saw that."""
         self.virtual = virtual
         """False for real host memory, which is recorded for its provenance only."""
         self.shadow: torch.UntypedStorage | None = None

@@ -74,6 +74,7 @@ def host_carrier(source: torch.Tensor) -> torch.Tensor:
     record.shadow = source.untyped_storage()
     record.address = record.shadow.data_ptr()
     record.assumed = known is not None and known.assumed
+    record.decision = None if known is None else known.decision
     storage._sd = record
     return twin
 
@@ -111,6 +112,7 @@ def _arrive(gradient: torch.Tensor, device: torch.device) -> torch.Tensor:
         value = value_of(gradient, record)
         arrived = Memory(CPU, virtual=True, made=record.made, moved=record.moved)
         arrived.assumed = record.assumed
+        arrived.decision = record.decision
         arrived.shadow = (
             None if value is None else value.clone(memory_format=torch.contiguous_format).untyped_storage()
         )

@@ -17,6 +17,7 @@ from samedevice.errors import UnsupportedFeatureError
 from samedevice.runtime.cuda import INITIALIZATION_ERROR, is_in_bad_fork
 from samedevice.runtime.patching import Constant, Entry, Patch, Row
 from samedevice.runtime.state import (
+    Decision,
     Memory,
     as_torch,
     carrier,
@@ -75,6 +76,7 @@ def _rebuild(
         )  # booked where it was allocated
         record.address = tracker.address(nbytes)
         record.shadow, record.assumed = shared, assumed
+        record.decision = Decision("received", record.device, tracker.site())
         storage_of(whole)._sd = record
         made = torch.empty(0, dtype=dtype, device="meta").set_(storage_of(whole), offset, size, stride)
     return (

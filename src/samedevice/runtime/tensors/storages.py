@@ -23,6 +23,7 @@ from samedevice.runtime.state import (
     CPU,
     META,
     VALUE_LIMIT,
+    Decision,
     Memory,
     as_torch,
     carrier,
@@ -93,6 +94,7 @@ def virtual_storage(
     device: torch.device,
     made: Site | None,
     moved: Site | None = None,
+    decision: Decision | None = None,
 ) -> torch.UntypedStorage:
     """A new storage of `size` bytes on a device of the machine, without values yet."""
     with as_engine():
@@ -100,6 +102,7 @@ def virtual_storage(
         storage: torch.UntypedStorage = storage_of(tensor)
         storage._sd = None  # type: ignore[attr-defined]
         tracker.adopt(tensor, device, made, moved=moved)
+        storage._sd.decision = decision or Decision("created", device, made)  # type: ignore[attr-defined]
     return storage
 
 
@@ -123,21 +126,25 @@ def to_device(tracker: Tracker, storage: torch.UntypedStorage, device: torch.dev
     site = tracker.site()
     origin = storage._sd  # type: ignore[attr-defined]
     origin = origin if origin.__class__ is Memory else None
+    decision = None if origin is None else origin.decision
+    if storage.device != device:
+        decision = tracker.moved(device, site, decision)
     made = origin.made if origin is not None and origin.made is not None else site
     moved = site if storage.device != device else (origin.moved if origin is not None else None)
     if device.type != "cpu":
-        copied = virtual_storage(tracker, storage.nbytes(), device, made, moved)
+        copied = virtual_storage(tracker, storage.nbytes(), device, made, moved, decision)
         fill_from(copied, storage)
         return copied
     known = known_bytes(storage)
     if known is None and storage.nbytes() > VALUE_LIMIT:
-        return virtual_storage(tracker, storage.nbytes(), CPU, made, moved)
+        return virtual_storage(tracker, storage.nbytes(), CPU, made, moved, decision)
     if known is None:
         real = zeros(storage.nbytes())
     else:
         real = Storage(known.nbytes())
         _Base.copy_(real, known)
     record = Memory(CPU, virtual=False, made=made, moved=moved)
+    record.decision = decision
     record.assumed = known is None or (origin is not None and origin.assumed)
     real._sd = record  # type: ignore[attr-defined]
     return real
@@ -186,7 +193,7 @@ class _Storages:
             return storage
         # A record of its own for the new block: the old one's death is the free, after the allocation as in
         # CUDA.
-        twin = virtual_storage(self._tracker, size, record.device, record.made, record.moved)
+        twin = virtual_storage(self._tracker, size, record.device, record.made, record.moved, record.decision)
         fresh = memory_of_storage(twin)
         assert fresh is not None, "the twin is virtual"
         _Base.resize_(storage, size)
@@ -293,6 +300,7 @@ class _Storages:
             record.device, virtual=True, made=record.made, moved=record.moved
         )  # it is no allocation: nothing is booked
         own.assumed, own.address = record.assumed, record.address + start
+        own.decision = record.decision
         if record.shadow is not None:
             own.shadow = _original["__getitem__"](record.shadow, slice(start, start + size))
         record.parts = [*(record.parts or ()), weakref.ref(own)]

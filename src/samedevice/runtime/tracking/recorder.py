@@ -38,6 +38,7 @@ from samedevice.runtime.state import (
     storage_of,
 )
 from samedevice.runtime.tracking.ingredients import ingredients, keeper
+from samedevice.runtime.tracking.lineage import Lineages
 
 OnMismatch = Literal["record", "raise"]
 Named = Sequence[tuple[str, torch.Tensor, bool]]
@@ -300,14 +301,16 @@ class Recorder:
         frames = list(self.filter.frames(frame))[:_STACK_LIMIT]
         with as_torch():
             modules = modules_in(_outwards(frame))
-            names = parameter_names(modules or modules_held(frames))
+            held = modules_held(frames)
+            names = parameter_names(modules or held)
             spoken = Names(frames)
+            around = _surroundings(modules)
+            lineages = Lineages([*modules, *held])
             operands = tuple(
-                _operand(name, tensor, device, names, spoken, frames)
+                _operand(name, tensor, device, names, spoken, frames, lineages)
                 for (name, tensor, _), device in zip(named, devices, strict=True)
             )
             module = name_of(modules)
-            around = _surroundings(modules)
         places = [_place(each) for each in frames]
         user = next((_place(each) for each in frames if self.filter.of_user(each.f_code.co_filename)), None)
         outside = places[0] if places else Place("<unknown>", 0, "<unknown>")
@@ -375,6 +378,7 @@ def _operand(
     names: dict[int, list[tuple[str, str]]],
     spoken: Names,
     frames: Sequence[FrameType],
+    lineages: Lineages,
 ) -> Operand:
     try:
         record = storage_of(tensor)._sd
@@ -400,6 +404,7 @@ def _operand(
         holder=spoken.holder(key),
         kept_by=None if known else keeper(tensor, spoken.local(key), frames),
         ingredients=() if known or (memory is not None and memory.moved) else ingredients(tensor, frames),
+        lineage=lineages.of(tensor, placed=bool(known)),
     )
 
 

@@ -11,6 +11,7 @@ import torch
 from samedevice.provenance import Site, resolve
 from samedevice.runtime.state import (
     CPU,
+    Decision,
     MachineState,
     Memory,
     OutOfDeviceMemoryError,
@@ -22,6 +23,7 @@ from samedevice.runtime.state import (
     storage_of,
     tensors_in,
 )
+from samedevice.runtime.tracking.movers import mover
 from samedevice.runtime.tracking.recorder import Recorder
 
 _ADDRESS_OF_FIRST = 1 << 44
@@ -40,6 +42,11 @@ class Tracker:
     def site(self) -> Site | None:
         """Where the running operator was called from: the innermost line outside torch and this package."""
         return self._filter.site(sys._getframe(1))
+
+    def moved(self, target: torch.device, site: Site | None, earlier: Decision | None) -> Decision:
+        """The decision to move memory to `target`, by whom the running code shows."""
+        how, module, by_user = mover(sys._getframe(1), self._filter)
+        return Decision(how, target, site, earlier, by_user if by_user != site else None, module)
 
     def adopt(
         self,

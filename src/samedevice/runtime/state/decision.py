@@ -1,0 +1,50 @@
+"""Why memory is on its device: the decision that put it there.
+
+Note [Decisions]
+Each record of memory points to one decision. A result inherits the decision of the operand that gives it its
+device; a factory, a move, a load and a message from another process make a new one. So a decision costs a
+pointer for each result, and an object only where somebody decides. Decisions hold code objects and weak
+references, never a tensor or a frame: a record lives as long as before.
+
+While an operator runs, `this_thread.decision` is what its results inherit; `Memory` takes it when it is made,
+so no path of the engine can forget it. Outside operators it is None.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any, Literal
+
+import torch
+
+from samedevice.provenance import Site
+
+How = Literal["created", "moved", "placed", "hook", "loaded", "received", "outside"]
+"""What put memory on its device: a factory, a move, a module's own `.to`, a hook at a module's boundary, a
+loader, another process; `outside` is host memory that the machine first met as an operand.
+"""
+
+
+class Decision:
+    """One decision; `earlier` is the one that it took the place of."""
+
+    __slots__ = ("by_user", "device", "earlier", "how", "module", "site")
+
+    def __init__(
+        self,
+        how: How,
+        device: torch.device,
+        site: Site | None,
+        earlier: Decision | None = None,
+        by_user: Site | None = None,
+        module: Any = None,
+    ) -> None:
+        self.how = how
+        self.device = device
+        self.site = site
+        """The innermost line outside torch and hooks."""
+        self.earlier = earlier
+        self.by_user = by_user
+        """The innermost line of the user's script, where it is another one."""
+        self.module: weakref.ref[torch.nn.Module] | None = None if module is None else weakref.ref(module)
+        """Whose boundary it was, for hooks."""

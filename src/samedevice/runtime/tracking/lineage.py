@@ -1,0 +1,74 @@
+"""The decisions behind a tensor's device as records: why it is where it is, newest first.
+
+Made when a statement is refused, so it may take its time. Must guarantee: nothing of a script runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from samedevice.events import Decision as Step
+from samedevice.provenance import resolve
+from samedevice.provenance.device_sources import device_source
+from samedevice.provenance.dispatch import entry_of
+from samedevice.provenance.surroundings import device_map
+from samedevice.runtime.state import Decision, Memory
+from samedevice.runtime.tracking.values import record_of
+
+_LONGEST = 8
+"""Steps of a chain that are kept."""
+
+
+class Lineages:
+    """Turns decisions into records, with the names that the modules on the stack have for what was placed."""
+
+    def __init__(self, modules: Sequence[torch.nn.Module]) -> None:
+        self._device_map = device_map(modules)
+        self._parameters: dict[int, str] = {}
+        self._modules: dict[int, str] = {}
+        for root in reversed(modules):
+            for name, module in root.named_modules():
+                self._modules.setdefault(id(module), name or type(root).__name__)
+            for name, tensor in (*root.named_parameters(), *root.named_buffers()):
+                record = record_of(tensor)
+                if isinstance(record, Memory) and record.decision is not None:
+                    self._parameters.setdefault(id(record.decision), name)
+
+    def of(self, tensor: torch.Tensor, *, placed: bool) -> tuple[Step, ...]:
+        """The chain of a tensor; `placed` tells that it is a parameter or buffer itself."""
+        record = record_of(tensor)
+        decision = record.decision if isinstance(record, Memory) else None
+        own = (record.made, record.moved) if isinstance(record, Memory) else ()
+        steps: list[Step] = []
+        while decision is not None and len(steps) < _LONGEST:
+            inherited = not steps and not placed and decision.site not in own
+            steps.append(self._step(decision, inherited=inherited))
+            decision = decision.earlier
+        return tuple(steps)
+
+    def _step(self, decision: Decision, *, inherited: bool) -> Step:
+        name = self._parameters.get(id(decision))
+        kind = decision.how
+        entry = None
+        if name is not None and kind in ("moved", "placed", "loaded"):
+            kind = "placed"
+            entry = entry_of(self._device_map, name)
+        elif kind == "hook" and decision.module is not None:
+            name = self._modules.get(id(decision.module()))
+        at = resolve(decision.site)
+        told = None if at is None or kind in ("hook", "received", "outside") else device_source(at)
+        if told == ("default", None) and decision.device.type != "cpu":
+            told = "context", None
+        return Step(
+            kind=kind,
+            device=str(decision.device),
+            at=at,
+            user_at=resolve(decision.by_user),
+            source=None if told is None else told[0],
+            said=None if told is None else told[1],
+            name=name,
+            entry=entry,
+            inherited=inherited,
+        )
