@@ -97,6 +97,9 @@ class Finding(Generic[Text_co]):
         for place in (document["at"], document["user_at"], *document["stack"]):
             _null_unknown(place)
         for operand in document["operands"]:
+            for step in operand["lineage"]:
+                _null_unknown(step["at"])
+                _null_unknown(step["user_at"])
             if not operand["dtype"]:
                 operand["shape"] = operand["dtype"] = None
         return document

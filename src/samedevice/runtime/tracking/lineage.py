@@ -11,10 +11,10 @@ import torch
 
 from samedevice.events import Decision as Step
 from samedevice.provenance import resolve
-from samedevice.provenance.device_sources import device_source
 from samedevice.provenance.dispatch import entry_of
+from samedevice.provenance.named_devices import device_source
 from samedevice.provenance.surroundings import device_map
-from samedevice.runtime.state import Decision, Memory
+from samedevice.runtime.state import Decision, Memory, device_of
 from samedevice.runtime.tracking.values import record_of
 
 _LONGEST = 8
@@ -37,9 +37,14 @@ class Lineages:
                     self._parameters.setdefault(id(record.decision), name)
 
     def of(self, tensor: torch.Tensor, *, placed: bool) -> tuple[Step, ...]:
-        """The chain of a tensor; `placed` tells that it is a parameter or buffer itself."""
+        """The chain of a tensor; `placed` tells that it is a parameter or buffer itself.
+
+        Empty where nobody saw who decided: a chain that does not end on the tensor's device is not told.
+        """
         record = record_of(tensor)
         decision = record.decision if isinstance(record, Memory) else None
+        if decision is not None and decision.device != device_of(tensor):
+            return ()
         own = (record.made, record.moved) if isinstance(record, Memory) else ()
         steps: list[Step] = []
         while decision is not None and len(steps) < _LONGEST:
