@@ -323,9 +323,7 @@ def _origin(operand: Operand, language: Language) -> str:
     if operand.lineage:
         facts += _lineage(operand)
     elif operand.moved is not None:
-        call = next(
-            (f".{name}()" for name in ("to", "cuda", "cpu") if f".{name}(" in operand.moved.code), None
-        )
+        call = _move_in(operand.moved)
         where = _line(operand.moved)
         facts.append(Phrase("moved-by", call=call, place=where) if call else Phrase("moved", place=where))
         if operand.made is not None and not _same_line(operand.made, operand.moved):
@@ -365,13 +363,21 @@ def _decision(step: Decision) -> Phrase:
         return Phrase("sent-by-hook", module=step.name)
     place = _line(step.at) if step.at is not None else "?"
     if step.kind in ("moved", "hook"):
-        code = step.at.code if step.at is not None else ""
-        call = next((f".{name}()" for name in ("to", "cuda", "cpu") if f".{name}(" in code), None)
+        if step.user_at is not None and (call := _move_in(step.user_at)) is not None:
+            return Phrase("moved-by", call=call, place=_line(step.user_at))
+        if step.source == "tensor" and step.said is not None:
+            return Phrase("moved-like", place=place, said=step.said)
+        call = None if step.at is None else _move_in(step.at)
         return Phrase("moved-by", call=call, place=place) if call else Phrase("moved", place=place)
     if step.kind == "created":
         key = _MADE.get(step.source or "", "made-never-moved")
         return Phrase(key, place=place, **({"said": step.said} if step.said and key in _MADE_SAYS else {}))
     return Phrase(_DECIDED[step.kind], place=place)
+
+
+def _move_in(place: Place) -> str | None:
+    """The move that a statement spells."""
+    return next((f".{name}()" for name in ("to", "cuda", "cpu") if f".{name}(" in place.code), None)
 
 
 _MADE = {
