@@ -69,6 +69,19 @@ class FrameFilter:
             frame = frame.f_back
         return None
 
+    def user_site(self, frame: FrameType | None) -> Site | None:
+        """Innermost site of the user's script, from `frame` outwards."""
+        of_user = self._of_user
+        while frame is not None:
+            file = frame.f_code.co_filename
+            known = of_user.get(file)
+            if known is None:
+                known = self.of_user(file)
+            if known:
+                return (frame.f_code, frame.f_lasti)
+            frame = frame.f_back
+        return None
+
     def frames(self, frame: FrameType | None) -> Iterator[FrameType]:
         """Frames outside torch, accelerate's hooks and samedevice, innermost first."""
         while frame is not None:

@@ -10,36 +10,28 @@ from types import FrameType
 
 import torch
 
-from samedevice.provenance import FrameFilter, Site, site_of, variables_of
+from samedevice.provenance import FrameFilter, Site, variables_of
 from samedevice.runtime.state import How
 
 _OF_MODULES = torch.nn.Module._apply.__code__
 _AT_BOUNDARIES = frozenset(("pre_forward", "post_forward"))
 """Methods of accelerate's hooks that run at a module's boundary."""
-_DEEPEST = 100
-"""Frames that are looked at for the user's line."""
 
 
 def mover(frame: FrameType | None, frames: FrameFilter) -> tuple[How, torch.nn.Module | None, Site | None]:
     """What moves, the module at whose boundary it happens, and the innermost line of the user's script."""
     how: How = "moved"
     module = None
-    near = True  # still among torch, hooks and this package
-    for _ in range(_DEEPEST):
-        if frame is None:
-            break
+    while frame is not None:
         code = frame.f_code
-        file = code.co_filename
-        near = near and (frames.internal(file) or "/accelerate/" in file)
-        if near:
-            if code is _OF_MODULES:
-                how = "placed"
-            elif code.co_name in _AT_BOUNDARIES and file.endswith("accelerate/hooks.py"):
-                how, module = "hook", _module_of(frame)
-        if frames.of_user(file):
-            return how, module, site_of(frame)
+        if code is _OF_MODULES:
+            how = "placed"
+        elif code.co_name in _AT_BOUNDARIES and code.co_filename.endswith("accelerate/hooks.py"):
+            how, module = "hook", _module_of(frame)
+        elif not frames.internal(code.co_filename) and "/accelerate/" not in code.co_filename:
+            break
         frame = frame.f_back
-    return how, module, None
+    return how, module, frames.user_site(frame)
 
 
 def _module_of(frame: FrameType) -> torch.nn.Module | None:
