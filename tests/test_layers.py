@@ -230,6 +230,30 @@ def test_the_check_of_functions_can_fail(tmp_path):
     assert [line.split(" ")[1] for line in long_functions(tmp_path)] == ["long:", "branchy:"]
 
 
+def unfinished_first_lines(root):
+    """Modules whose docstring does not begin with one sentence in a line of its own."""
+    found = []
+    for path in sorted(root.rglob("*.py")):
+        first, *rest = (
+            ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+        ).splitlines() or [""]
+        if first and not (first.endswith((".", "?")) and not "".join(rest[:1]).strip()):
+            found.append(f"{path.relative_to(root)}: {first}")
+    return found
+
+
+@pytest.mark.parametrize("root", [PACKAGE, PACKAGE.parent / "evidence"])
+def test_a_module_says_in_its_first_line_what_it_is(root):
+    as_found = ("zoo/cases/", "peers/cuda_programs/")  # programs as people wrote them
+    assert [each for each in unfinished_first_lines(root) if not each.startswith(as_found)] == []
+
+
+def test_the_check_of_first_lines_can_fail(tmp_path):
+    for name, text in (("a", "Whole."), ("b", "Cut\nin two."), ("c", "Whole.\n\nMore."), ("d", "No end")):
+        (tmp_path / f"{name}.py").write_text(f'"""{text}"""\n')
+    assert [line[:1] for line in unfinished_first_lines(tmp_path)] == ["b", "d"]
+
+
 def test_every_unit_has_a_row():
     units = {unit_of(path, PACKAGE) for path in PACKAGE.rglob("*.py")}
     assert units <= set(ROW_OF)

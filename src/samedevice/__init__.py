@@ -1,5 +1,4 @@
-"""Run real multi-GPU PyTorch programs on a machine without a GPU and see every device bug with its cause and
-its fix.
+"""Run real multi-GPU PyTorch programs without a GPU and see every device bug with its cause and its fix.
 
 `import samedevice` imports nothing heavy: torch comes in only when a virtual machine is entered.
 """

@@ -1,5 +1,4 @@
-"""The example of every situation shows its bug at the expected statement, and its repaired twin shows
-none.
+"""Each situation's example shows its bug at the expected statement, and its repaired twin shows none.
 
 Time: about ten minutes; less with `--tiny`.
 Needs: PyPI the first time, for old releases of transformers; transformers, accelerate.

@@ -1,5 +1,6 @@
-"""`generate` of Qwen2.5-VL-72B with an image, timed on a virtual machine, from a folder that holds only
-`config.json`.
+"""`generate` of Qwen2.5-VL-72B with an image, timed on a virtual machine.
+
+The folder of the model holds only `config.json`.
 """
 
 from __future__ import annotations

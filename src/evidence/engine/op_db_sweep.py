@@ -1,5 +1,4 @@
-"""A virtual machine gives the answers of CPU torch for torch's operator database, and reports operands
-elsewhere.
+"""A virtual machine answers torch's operator database as CPU torch does, and reports operands elsewhere.
 
 Time: tens of minutes for all; `--only` takes some operators.
 Needs: expecttest, numpy.

@@ -29,6 +29,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
+from packaging.version import Version
+
 from evidence.commands import command_parser
 from evidence.places import ROOT
 
@@ -82,10 +84,9 @@ def refuse_without_gpu() -> None:
     """End with a sentence where recording would record nothing."""
     import torch
 
-    version = tuple(int(part) for part in torch.__version__.split(".")[:2])
     if not torch.cuda.is_available():
         raise SystemExit("no CUDA GPU here: use --self-check to try the recorder on a virtual machine")
-    if version < (2, 11):
+    if Version(torch.__version__).release < (2, 11):
         raise SystemExit(f"torch {torch.__version__} is too old, 2.11 or newer is needed")
 
 

@@ -1,5 +1,6 @@
-"""Cases of torch's operator database with one argument elsewhere: what the recorder records and the replay
-replays.
+"""Cases of torch's operator database with one argument elsewhere.
+
+They are what the recorder records and the replay replays.
 
 A case is named by plain data (operator, sample, kind of call, argument, dimensions), so that a recording made
 on one machine can be replayed on another: samples are made on the CPU from a fixed seed.

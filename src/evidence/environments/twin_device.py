@@ -1,5 +1,6 @@
-"""Two devices `twin:0` and `twin:1` in host memory: real ones for torch, with a dispatch key, a device guard
-and values of their own.
+"""Two devices `twin:0` and `twin:1` in host memory, which are real ones for torch.
+
+They have a dispatch key, a device guard and values of their own.
 
 They compute what the CPU computes and refuse operands of two devices in CUDA's words. What the virtual
 machine cannot have, since its tensors are on meta for C++ and nothing is compiled there, is there: Dynamo,

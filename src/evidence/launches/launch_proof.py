@@ -1,5 +1,4 @@
-"""Small models trained under real launchers on a virtual machine end with the parameters of the plain CPU
-over gloo.
+"""Real launchers on a virtual machine train small models to the parameters of the plain CPU over gloo.
 
 Time: some minutes.
 Needs: transformers, accelerate; for its kinds deepspeed (with `DS_BUILD_OPS=0` it builds nothing).

@@ -1,5 +1,4 @@
-"""The launches that preflight refuses really fail on a virtual machine, and those that it passes run to
-their end.
+"""Launches that preflight refuses fail on a virtual machine, and those that it passes run to their end.
 
 Time: some ten minutes.
 Needs: transformers, accelerate, peft; deepspeed for some.

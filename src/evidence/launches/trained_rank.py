@@ -1,5 +1,6 @@
-"""One rank of a launch that trains: the script that `launch-proof` gives to each launcher, with and without a
-virtual machine.
+"""One rank of a launch that trains.
+
+It is the script that `launch-proof` gives to each launcher, with and without a virtual machine.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""Our memory of DeepSpeed's stages stands beside DeepSpeed's own estimators, for models of Qwen2.5-7B's
-and 72B's shape.
+"""Our memory of DeepSpeed's stages stands beside DeepSpeed's own estimators for Qwen2.5-7B and 72B.
 
 Time: some minutes.
 Needs: deepspeed (`DS_BUILD_OPS=0 pip install deepspeed`, in an environment of your own), transformers.

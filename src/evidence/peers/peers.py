@@ -1,5 +1,4 @@
-"""The tests of accelerate, peft and PyTorch, written for real GPUs, do on a virtual machine what they do
-there.
+"""Tests that accelerate, peft and PyTorch wrote for real GPUs do the same on a virtual machine.
 
 Time: half an hour for peft, more for accelerate; PyTorch as long as one likes.
 Needs: PyPI the first time; for PyTorch its sources (`--archive` or `--checkout`).

@@ -1,5 +1,4 @@
-"""Real Petals serves a model on a virtual machine, and `sd.guard_cache` finds and repairs its caches on
-the CPU.
+"""Real Petals serves a model on a virtual machine, where `sd.guard_cache` repairs its caches.
 
 Time: about three minutes.
 Needs: Python 3.11 on Linux (x86-64); the first time PyPI, some 200 MB of old releases.

@@ -1,5 +1,6 @@
-"""A pytest plugin for `peers`: notes of each test which stand-ins of the hub's models it opened, as a
-property of its report.
+"""A pytest plugin for `peers`: which stand-ins of the hub's models each test opened.
+
+It is a property of the test's report.
 
 What a test's child processes open is not seen. Tests are kept from the network, too: peft's turn the hub's
 offline mode off for a model's first load, and each file of a stand-in would then wait half a minute for a hub

@@ -1,8 +1,9 @@
-"""Writes small models under the names of the hub, in a cache of the hub's layout, for tests that load a
-model by name.
+"""Writes small models under the names of the hub, for tests that load a model by name.
 
 Time: a minute or two the first time.
 Needs: transformers; PyPI the first time, for diffusers.
+
+They are in a cache of the hub's layout.
 
     python -m evidence stand-ins        # writes what is missing and prints the folder for HF_HUB_CACHE
 

@@ -1,5 +1,6 @@
-"""The pytest plugin behind `torch_tests`: chooses tests by their names, limits their time, writes how
-each ended.
+"""The pytest plugin behind `torch_tests`.
+
+It chooses tests by their names, limits their time, and writes how each ended.
 
 Must guarantee: what a test came to is on the disk before the next one starts, so that a process may die at
 any moment and a next one goes on where it stopped; and both sides choose the same tests, without knowing of

@@ -1,5 +1,4 @@
-"""A test suite notices on a virtual machine that a repair was taken back, where the same suite on a CPU
-does not.
+"""On a virtual machine a test suite notices that a repair was taken back; on a CPU it does not.
 
 Time: some minutes for a dozen cases.
 Needs: PyPI the first time, for old releases.

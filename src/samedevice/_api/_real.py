@@ -1,5 +1,6 @@
-"""`samedevice.guard`, `heal`, `align`, `check`, `placement` and `guard_cache`: real runs, in the language of
-who asks.
+"""The functions for real runs, in the language of who asks.
+
+They are `samedevice.guard`, `heal`, `align`, `check`, `placement` and `guard_cache`.
 """
 
 from __future__ import annotations

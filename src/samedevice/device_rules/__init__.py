@@ -1,5 +1,6 @@
-"""What CUDA accepts: one row per operator, derived from torch's own operator declarations and from
-hand-written rows.
+"""What CUDA accepts: one row per operator.
+
+Rows are derived from torch's own operator declarations, or written by hand.
 
 Needs no torch: the declarations are a text file inside the torch distribution.
 """

@@ -1,5 +1,6 @@
-"""Reads torch's operator declarations, `torchgen/packaged/ATen/native/native_functions.yaml`, of the
-installed version.
+"""Reads the operator declarations of the installed torch.
+
+They are in `torchgen/packaged/ATen/native/native_functions.yaml`.
 
 A scan by lines, not a YAML parser: the file has 16,000 lines and one fixed layout, and reading it takes 20 ms
 instead of seconds.

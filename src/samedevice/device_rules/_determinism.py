@@ -1,5 +1,6 @@
-"""Operators of which CUDA has no deterministic kernel, and the CPU has: rows, each with the name that CUDA's
-kernel gives itself.
+"""Operators of which CUDA has no deterministic kernel, and the CPU has.
+
+Each row has the name that CUDA's kernel gives itself.
 
 Sources: `alertNotDeterministic` in ATen/native/cuda, and what `torch.use_deterministic_algorithms` documents;
 kernels that became deterministic (`cumsum`, `kthvalue`) have no row.

@@ -1,5 +1,6 @@
-"""The codes of what happened: the rules that name a kind of event. Causes have codes of their own; see
-`rules`.
+"""The codes of what happened: the rules that name a kind of event.
+
+Causes have codes of their own; see `rules`.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""One event to one finding: its code, its headline, its cause as far as the evidence goes, and what repairs
-it.
+"""One event to one finding: its code, its headline, its cause, and what repairs it.
+
+The cause goes as far as the evidence.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Real runs: where a model is, inputs where it wants them, and failures that are judged like those of a
-virtual run.
-"""
+"""Real runs: where a model is, inputs where it wants them, and failures with their diagnosis."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Healing beside `torch.compile`: what learns must see each call of torch, and what was learned must run on
-every call.
+"""Healing beside `torch.compile`.
+
+What learns must see each call of torch, and what was learned must run on every call.
 
 Note [Compiled code]
 Compiled code makes none of torch's calls, and code that Dynamo traces drops what it cannot put into a graph.

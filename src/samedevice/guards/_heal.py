@@ -1,5 +1,6 @@
-"""Repairs at run time, opt-in: what the diagnosis calls stale is copied for the one operator that was
-refused, each time, and said once.
+"""Repairs at run time, for those who ask for them.
+
+What the diagnosis calls stale is copied for the one operator that was refused, each time, and said once.
 
 Note [Learning]
 What is learned is only where to look. A call that was not seen before runs under a torch function mode, which

@@ -1,5 +1,6 @@
-"""What a call of torch is, by torch's own schemas: which operator, what it writes, whether it draws random
-numbers.
+"""What a call of torch is, by torch's own schemas.
+
+Which operator, what it writes, whether it draws random numbers.
 
 Must guarantee: a callable without a schema of torch's own operators is no operator here; where overloads
 differ, whatever one of them that fits the call writes counts as written.

@@ -1,6 +1,4 @@
-"""Tensors of a batch that share memory: views of the same memory stay so when all of them move to one
-device.
-"""
+"""Tensors of a batch that share memory still share it when all of them move to one device."""
 
 from __future__ import annotations
 

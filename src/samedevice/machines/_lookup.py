@@ -1,5 +1,6 @@
-"""From what a user calls a GPU to the rows of the table: none, one, or several that the name cannot tell
-apart.
+"""From what a user calls a GPU to the rows of the table.
+
+That may be none, one, or several that the name cannot tell apart.
 """
 
 from __future__ import annotations

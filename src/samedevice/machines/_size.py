@@ -1,5 +1,6 @@
-"""Memory sizes as people write them: 24GB, 80G, 80 GiB, 81920MiB. Every prefix is binary, as for all GPU
-memory.
+"""Memory sizes as people write them: 24GB, 80G, 80 GiB, 81920MiB.
+
+Every prefix is binary, as for all GPU memory.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""Training memory of one GPU, measured: a real model takes real training steps on a virtual machine, and its
-ledger is read.
+"""Training memory of one GPU, measured.
+
+A real model takes real training steps on a virtual machine, and its ledger is read.
 
 Must guarantee: what runs is what a script would run (transformers' model, torch's or DeepSpeed's own
 sharding, torch's optimizer, peft's adapters); nothing is replaced but the GPUs. Weights have no values, so a

@@ -1,5 +1,6 @@
-"""A launch judged before it starts, from source and configuration alone. Nothing is run, and torch is not
-imported.
+"""A launch judged before it starts, from source and configuration alone.
+
+Nothing is run, and torch is not imported.
 """
 
 from __future__ import annotations

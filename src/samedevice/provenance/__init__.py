@@ -1,5 +1,6 @@
-"""Where tensors come from: compact sites of source code, taken in well under a microsecond, resolved when a
-person asks.
+"""Where tensors come from: compact sites of source code.
+
+A site is taken in well under a microsecond, and resolved when a person asks.
 """
 
 from __future__ import annotations

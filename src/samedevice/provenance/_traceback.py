@@ -1,6 +1,4 @@
-"""Tracebacks as they would be on real hardware: without the frames that only the virtual machine put
-there.
-"""
+"""Tracebacks as on real hardware: without the frames that only the virtual machine put there."""
 
 from __future__ import annotations
 

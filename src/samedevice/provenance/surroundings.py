@@ -1,5 +1,6 @@
-"""What stands around a refused operator: names in the failing frames, running modules with their hooks, maps,
-versions.
+"""What stands around a refused operator.
+
+Names in the failing frames, running modules with their hooks, maps, versions.
 
 Looked for once for each distinct statement, so it may take its time. Must guarantee: nothing here raises,
 whatever the objects of a script do when they are looked at; what cannot be read is left out.

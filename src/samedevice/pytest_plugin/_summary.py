@@ -1,5 +1,6 @@
-"""Findings of tests on their way to the reader: through the reports, from the workers of xdist too, to the
-end of the run.
+"""Findings of tests on their way to the reader.
+
+Through the reports, from the workers of xdist too, to the end of the run.
 
 pytest speaks English, and so do findings here, whatever the locale.
 """

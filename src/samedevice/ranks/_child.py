@@ -1,5 +1,6 @@
-"""In a process below a virtual machine: enter the same machine as soon as torch is there, and tell the parent
-what was seen.
+"""In a process below a virtual machine: enter the same machine, and report what was seen.
+
+It is entered as soon as torch is there.
 
 Loaded by file before anything else of samedevice, so it imports the standard library only. Must guarantee:
 what was seen is on disk whenever something new was seen, because a rank may be killed; helpers of a launcher

@@ -1,5 +1,6 @@
-"""Options of a script: `argparse`, dataclasses behind `HfArgumentParser`, `fire.Fire`; read from the words
-and the file of training arguments that it gets.
+"""Options of a script: `argparse`, dataclasses behind `HfArgumentParser`, `fire.Fire`.
+
+They are read from the words, and the file of training arguments, that the script gets.
 """
 
 from __future__ import annotations

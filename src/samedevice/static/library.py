@@ -1,5 +1,6 @@
-"""What torch, transformers, accelerate, peft, trl and DeepSpeed do as far as placement goes. Everything else
-cannot be told.
+"""What torch, transformers, accelerate, peft, trl and DeepSpeed do as far as placement goes.
+
+Everything else cannot be told.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""Python's own operations on values that can be told: arithmetic, comparison, subscripts, builtins, methods
-of text and containers.
+"""Python's own operations on values that can be told.
+
+Arithmetic, comparison, subscripts, builtins, methods of text and containers.
 """
 
 from __future__ import annotations

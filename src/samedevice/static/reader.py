@@ -1,5 +1,6 @@
-"""What the parts of the reading share: the names that a block of code sees, and what a call may ask of the
-reading.
+"""What the parts of the reading share.
+
+The names that a block of code sees, and what a call may ask of the reading.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""Repairs: as a diff of the user's script, as a device_map, as a release to install, or in words where it is
-library code.
+"""Repairs: a diff of the user's script, a device_map, a release to install.
+
+Where the fault is in library code, a repair is said in words.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""Which device a repair writes: an expression that is bound where the repair stands, and true each time the
-statement runs.
+"""Which device a repair writes.
+
+It is an expression that is bound where the repair stands, and true each time the statement runs.
 
 Must guarantee: what is `derived` names no GPU. It follows a tensor, a weight or a variable of the script that
 has the wanted device for every combination of devices that the statement met. A literal device is the last

@@ -1,5 +1,7 @@
-"""The rules, one file each, found by being there. Codes SD101 to SD110 say what happened, those from SD111 on
-why: one for each cause; those from SD401 on refuse a launch.
+"""The rules, one file each, found by being there.
+
+Codes SD101 to SD110 say what happened, those from SD111 on why: one for each cause; those from SD401 on
+refuse a launch.
 """
 
 from __future__ import annotations

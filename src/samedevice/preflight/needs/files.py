@@ -1,5 +1,6 @@
-"""The files of a launch that works: accelerate's configuration, DeepSpeed's where it is wanted, training
-arguments that agree with both, and the command.
+"""The files of a launch that works, and its command.
+
+Accelerate's configuration, DeepSpeed's where it is wanted, and training arguments that agree with both.
 
 Must guarantee: the same numbers in every file (DeepSpeed and the Trainer refuse a disagreement), no file of
 another content overwritten, and at the top of the configuration three lines that say why.

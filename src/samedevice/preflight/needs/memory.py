@@ -1,5 +1,6 @@
-"""The memory of a launch: what each GPU needs for a training step by parts, which micro-batch fits, and what
-to try when none does.
+"""The memory of a launch: what each GPU needs for a training step, part by part.
+
+Which micro-batch fits, and what to try when none does.
 
 Must guarantee: every number is an estimate of `samedevice.planner` for the way of training that is named with
 it. Precision, optimizer, what is trained and the context are not read from the script, so nothing here

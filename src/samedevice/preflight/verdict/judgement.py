@@ -1,5 +1,6 @@
-"""A launch judged before it starts: from its files to findings, a parallel mode, and notes on what could not
-be told.
+"""A launch judged before it starts.
+
+From its files to findings, a parallel mode, and notes on what could not be told.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""Runs when a Python starts below a virtual machine: its folder is on PYTHONPATH and comes before everything
-else.
+"""Runs when a Python starts below a virtual machine.
+
+Its folder is on PYTHONPATH and comes before everything else.
 
 Must guarantee: a process that never imports torch pays for one JSON text; the `sitecustomize` that would have
 run otherwise still runs; whatever goes wrong here, the process starts. Only the standard library is imported,

@@ -1,6 +1,4 @@
-"""`torch.accelerator`: the functions of `torch._C` beneath it, answered by the machine that is entered
-now.
-"""
+"""The functions of `torch._C` beneath `torch.accelerator`, answered by the entered machine."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The functions of `torch._C` that torch's own Python calls for CUDA, answered by the machine that is entered
-now.
+"""The functions of `torch._C` for CUDA that torch's Python calls, answered by the entered machine.
 
 Must guarantee: torch's public functions keep their own code and signatures, and a name that a library
 imported before the machine was entered works too, since both end here. CPU builds lack most of these names,

@@ -1,5 +1,6 @@
-"""What collectives do to tensors on virtual GPUs: real values from the other ranks, or the other ranks
-assumed equal.
+"""What collectives do to tensors on virtual GPUs.
+
+The values of the other ranks are real, or the other ranks are assumed equal.
 
 Note [One exchange]
 Every collective of a group is one exchange: all ranks tell what they call, and everyone gets everyone's

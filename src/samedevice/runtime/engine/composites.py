@@ -1,5 +1,6 @@
-"""What composite C++ operators make for themselves on the carrier's device; see Note [Helpers of composite
-code] in `memory`.
+"""What composite C++ operators make for themselves on the carrier's device.
+
+See Note [Helpers of composite code] in `memory`.
 """
 
 from __future__ import annotations

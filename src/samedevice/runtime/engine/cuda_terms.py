@@ -1,5 +1,6 @@
-"""What CUDA has no kernel for, and arguments that it takes otherwise than the CPU does, which computes the
-values here.
+"""What CUDA has no kernel for, and arguments that it takes otherwise than the CPU.
+
+The CPU computes the values here.
 
 Must guarantee: what CUDA refuses is refused in torch's words and with its exception, whether or not values
 are known.

@@ -1,5 +1,6 @@
-"""Refuses, or warns of, operators of which CUDA has no deterministic kernel, once a script asks for
-deterministic algorithms.
+"""Refuses, or warns of, operators of which CUDA has no deterministic kernel.
+
+It does so once a script asks for deterministic algorithms.
 """
 
 from __future__ import annotations

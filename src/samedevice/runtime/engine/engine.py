@@ -1,5 +1,6 @@
-"""Runs every operator of a virtual machine: decides where results are, computes small values, keeps the
-ledger.
+"""Runs every operator of a virtual machine.
+
+It decides where results are, computes small values, and keeps the ledger.
 
 Note [C++ sees one device]
 All virtual tensors, and host tensors too large to hold values, are meta tensors for C++; see Note [A device

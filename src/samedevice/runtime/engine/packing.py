@@ -1,5 +1,6 @@
-"""`_pack_padded_sequence`: lengths are read on the host, and batch sizes are made there, wherever the
-sequences are.
+"""`_pack_padded_sequence` reads lengths on the host, wherever the sequences are.
+
+Batch sizes are made there, too.
 
 Source: `aten/src/ATen/native/PackedSequence.cpp`. It is one operator for all devices, so no schema says it.
 """

@@ -1,5 +1,6 @@
-"""Tensors around tensors: fake and functional ones, those of `torch.func`, and the wrapper classes of
-libraries.
+"""Tensors around tensors.
+
+Fake and functional ones, those of `torch.func`, and the wrapper classes of libraries.
 
 Note [Wrappers tell C++ meta]
 A wrapper class may tell C++ any device. With `cuda`, autograd asks for CUDA's device guard in a constructor

@@ -1,5 +1,6 @@
-"""Loads that a launch forbids, noted before a weight is read: a map over several GPUs in one of many ranks,
-any map under ZeRO-3.
+"""Loads that a launch forbids, noted before a weight is read.
+
+These are a map over several GPUs in one of many ranks, and any map under ZeRO-3.
 
 Must guarantee: only what is asked for is looked at, nothing is changed, and what the library itself would
 raise is raised by it.

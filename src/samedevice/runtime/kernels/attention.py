@@ -1,5 +1,6 @@
-"""`scaled_dot_product_attention` and the encoder layers' fast path on virtual tensors: the kernel that the
-GPU would choose.
+"""Attention on virtual tensors takes the kernel that the GPU would choose.
+
+That is `scaled_dot_product_attention`, and the fast path of the encoder layers.
 
 Must guarantee: no matrix of scores enters the ledger where a fused kernel runs; devices are judged by the
 operators that the GPU would reach; real CPU tensors and a user's meta tensors take torch's own route.

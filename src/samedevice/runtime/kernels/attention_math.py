@@ -1,5 +1,6 @@
-"""What the fused attention kernels compute, in CPU arithmetic, so that small virtual tensors keep their
-values.
+"""What the fused attention kernels compute, in CPU arithmetic.
+
+So small virtual tensors keep their values.
 
 The kernels of CUDA have no CPU counterpart. While a machine is entered these functions are their CPU kernels:
 the engine runs them on the values of small tensors, and the geometry of the results is that of torch's own

@@ -1,5 +1,6 @@
-"""CUDA's automatic mixed precision on virtual tensors: the same casts of the same operators, seen by
-autograd.
+"""CUDA's automatic mixed precision on virtual tensors.
+
+The same operators get the same casts, and autograd sees them.
 
 Must guarantee: outside of CUDA autocast regions nothing costs anything; CPU autocast stays torch's own.
 

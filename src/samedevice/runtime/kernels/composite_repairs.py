@@ -1,5 +1,6 @@
-"""Composite operators whose C++ reads memory that a carrier has not, or forgets its result under any dispatch
-mode.
+"""Composite operators whose C++ does not work on carriers.
+
+It reads memory that a carrier has not, or forgets its result under any dispatch mode.
 
 `tensor_split` reads its indices on the host, and says where they are if they are not there.
 `linalg_matrix_rank` takes a route for subclasses under a mode that writes no `out=`, and for matrices without

@@ -1,5 +1,6 @@
-"""CTC loss on virtual tensors: lengths may be on the host, or anywhere, because CUDA's route reads them
-there.
+"""CTC loss on virtual tensors: lengths may be on any device.
+
+CUDA's route reads them on the host.
 
 `ctc_loss` with lengths in tensors (`aten/src/ATen/native/LossCTC.cpp`) takes an overload under a dispatch
 mode that leaves them where they are; without a mode it reads them, and moves the targets to the probabilities

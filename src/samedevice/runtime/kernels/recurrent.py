@@ -1,5 +1,6 @@
-"""Recurrent networks on virtual tensors: the devices of hidden states and weights are compared as cuDNN's
-route compares them.
+"""Recurrent networks on virtual tensors.
+
+The devices of hidden states and weights are compared as cuDNN's route compares them.
 
 C++ compares them itself (`check_attributes` in `aten/src/ATen/native/RNN.h`), before any kernel, with the
 devices that it sees.

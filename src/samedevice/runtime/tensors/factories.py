@@ -1,5 +1,6 @@
-"""Factories and `torch.device` take integers as devices, and obey a default tensor type on a GPU; nothing
-else about them changes.
+"""Factories and `torch.device` take integers as devices, and obey a default tensor type on a GPU.
+
+Nothing else about them changes.
 
 Note [Real factories first]
 `torch.utils._device._device_constructors()` remembers the factories at its first use, and `with

@@ -1,5 +1,6 @@
-"""`torch.Tensor`'s own answers on a virtual machine: device, transfers, and the ways out of torch (numpy,
-lists, text).
+"""`torch.Tensor`'s own answers on a virtual machine.
+
+Device, transfers, and the ways out of torch (numpy, lists, text).
 
 Note [Lists as indices]
 `x[[0, 2]]` makes the index tensor in C++ on x's device, and for meta C++ leaves the values out, below every
