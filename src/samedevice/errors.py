@@ -12,8 +12,9 @@ class SameDeviceError(Exception):
 
 
 class UsageError(SameDeviceError, ValueError):
-    """The user asked for something that cannot be: a missing script, an unknown option value, a broken
-    file.
+    """The user asked for something that cannot be.
+
+    A missing script, an unknown option value, a broken file.
     """
 
 

@@ -22,8 +22,9 @@ _Batch = TypeVar("_Batch")
 
 
 def guard(model: torch.nn.Module | None = None, language: Language = SOURCE, replay: bool = False) -> Guard:
-    """A guard around a run on real GPUs: no cost until something fails, then the same exception with its
-    diagnosis.
+    """A guard around a run on real GPUs.
+
+    No cost until something fails, then the same exception with its diagnosis.
 
     ```python
     import torch
@@ -93,8 +94,9 @@ def align(
     tell: Callable[[str], object] | None = None,
     language: Language = SOURCE,
 ) -> _Batch:
-    """`batch` with every tensor where `model` wants it: ids with the embedding, pixels with the vision tower,
-    labels with the logits.
+    """`batch` with every tensor where `model` wants it.
+
+    Ids with the embedding, pixels with the vision tower, labels with the logits.
 
     ```python
     import torch
@@ -125,8 +127,9 @@ def align(
 
 
 def heal(model: torch.nn.Module | None = None, language: Language = SOURCE) -> Healing:
-    """Repair device mismatches of `model` while it runs: opt-in, logged, removable, and never at the price of
-    other numbers.
+    """Repair device mismatches of `model` while it runs.
+
+    Opt-in, logged, removable, and never at the price of other numbers.
 
     ```python
     import torch

@@ -38,8 +38,9 @@ _CONVOLUTION = (
 def _fused(
     op: str, lists: str, message: str, lr: str = "lr must be on the same GPU device as the params"
 ) -> Row:
-    """A fused optimizer whose learning rate is a tensor: no wrapper, and `state_steps` is looked at by
-    nobody.
+    """A fused optimizer whose learning rate is a tensor.
+
+    No wrapper, and `state_steps` is looked at by nobody.
     """
     first, *others = lists.split()
     return Row(

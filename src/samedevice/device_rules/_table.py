@@ -101,8 +101,9 @@ _GENERATED_OUTS = ("out", "out0", "out1", "out2", "out3")
 
 
 def _generated_out(name: str) -> Row | None:
-    """The row of an out= variant that torchgen makes: it calls the operator itself and copies what comes of
-    it.
+    """The row of an out= variant that torchgen makes.
+
+    It calls the operator itself and copies what comes of it.
     """
     functional = _functional(name)
     if functional == name or functional not in declarations():
@@ -124,8 +125,9 @@ def _functional(name: str) -> str:
 
 
 def _completed(row: Row) -> Row:
-    """A row of a wrapper with the wrapper's name and the arguments that it looks at, unless it says so
-    itself.
+    """A row of a wrapper with the wrapper's name.
+
+    It has the arguments that the wrapper looks at, too, unless it says so itself.
     """
     if row.check is not Check.WRAPPER or row.method is not None:
         return row

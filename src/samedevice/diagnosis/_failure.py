@@ -97,8 +97,9 @@ class Failure:
 
     @cached_property
     def home(self) -> str | None:
-        """Where the innermost running module lives: its hook's device, or that of its parameters when they
-        have one.
+        """Where the innermost running module lives.
+
+        Its hook's device, or that of its parameters when they have one.
         """
         for each in self.event.running:
             if each.hook:
@@ -125,8 +126,9 @@ class Failure:
         return place is not None and self.event.user_at is not None and place.file == self.event.user_at.file
 
     def left_others(self, operand: Operand) -> bool:
-        """Whether the operand is on a GPU and all that it met there lies on the host and is no weight: those
-        were left behind.
+        """Whether the operand is on a GPU and all that it met was left behind on the host.
+
+        A weight on the host was not left behind.
         """
         away = [other for other in self.event.operands if other.device != operand.device]
         return (
@@ -136,15 +138,17 @@ class Failure:
         )
 
     def placed_by_user(self, operand: Operand) -> bool:
-        """Whether the operand's last move, or else its birth, is in the user's own script; where neither is
-        known, who holds it.
+        """Whether the operand's last move, or else its birth, is in the user's own script.
+
+        Where neither is known, who holds it.
         """
         place = operand.moved or operand.made
         return operand.held_by_user if place is None else self.by_user(place)
 
     def plain_attribute(self, operand: Operand) -> tuple[str, str, Place | None] | None:
-        """Name, class and birthplace of the plain attribute of a module that the operand is, or was computed
-        from on its device.
+        """Name, class and birthplace of the plain attribute of a module that the operand is.
+
+        Or from which it was computed on its device.
         """
         if operand.kept_by and operand.local and operand.moved is None:
             return operand.local, operand.kept_by, operand.made
@@ -177,15 +181,15 @@ class Failure:
         return single[0] if len(by_device) == 2 and len(single) == 1 and len(tensors) > 2 else None
 
     def handed_in(self, operand: Operand) -> bool:
-        """Whether the script gave the operand to a module's call as an argument, where it had made or placed
-        it itself.
-        """
+        """Whether the script gave the operand to a module's call, having made or placed it itself."""
         name = operand.argument or ""
         return bool(self.event.running) and bool(name) and not operand.role and self.placed_by_user(operand)
 
     def odd(self, *candidates: Operand) -> Operand | None:
-        """The candidate that is alone on its device or away from the running module's, or else on the host,
-        or else the last.
+        """The operand that is most likely in the wrong place.
+
+        The candidate that is alone on its device or away from the running module's, or else on the host, or
+        else the last.
         """
         if not candidates:
             return None
@@ -219,8 +223,9 @@ class Failure:
         return best[1] if best else None
 
     def written(self, operand: Operand) -> str:
-        """The operand as its reader finds it in the failing statement, or else by the name of its
-        argument.
+        """The operand as its reader finds it in the failing statement.
+
+        Or else by the name of its argument.
         """
         if operand.local or operand.parameter:
             return operand.local or operand.parameter or operand.name
@@ -235,8 +240,9 @@ class Failure:
         return operand.argument or operand.name
 
     def named_by(self, operand: Operand) -> str:
-        """The statement above the failing one that gave the operand its local name; empty when there is none
-        close by.
+        """The statement above the failing one that gave the operand its local name.
+
+        Empty when there is none close by.
         """
         name, at = operand.local or "", self.event.at
         if not name.isidentifier():

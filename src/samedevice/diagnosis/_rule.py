@@ -112,9 +112,7 @@ def sign(weight: float, *looks: Look, certain: bool = False) -> Sign:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """The message is of one of these kinds, names such an operator and argument, and such a pair of
-    devices.
-    """
+    """The message is of one of these kinds and names such an operator, argument and devices."""
 
     kinds: frozenset[str]
     op: Pattern | None

@@ -174,8 +174,9 @@ _OTHER_VALUES = (
 
 
 def about_something_else(report: Report) -> str | None:
-    """What prose that tells of no device error is about: a topic, `something` where it fits none; None where
-    it may be about devices, or is no prose.
+    """What prose that tells of no device error is about: a topic, `something` where it fits none.
+
+    None where it may be about devices, or is no prose.
     """
     told = report.told
     if told is None or report.kind != "unknown-message" or report.exception or told.words < LEAST_WORDS:

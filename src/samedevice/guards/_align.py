@@ -123,8 +123,9 @@ def align(
     speak: Callable[[Phrase], object],
     warn: Callable[[Phrase], object],
 ) -> _Batch:
-    """`batch` with every tensor where `model` wants it; see `samedevice.align`. `speak` is told each move,
-    `warn` what views of one memory are parted.
+    """`batch` with every tensor where `model` wants it; see `samedevice.align`.
+
+    `speak` is told each move, `warn` what views of one memory are parted.
     """
     entries = Entries(model)
     for path, name, tensor in tensors_of(batch):
@@ -173,8 +174,9 @@ class Entries:
         self._known: dict[str, tuple[str | None, str]] = {}
 
     def wanted(self, path: str, name: str) -> tuple[str | None, str]:
-        """The device where the tensor called `name` belongs, None for anywhere, and the module that takes
-        it.
+        """The device where the tensor called `name` belongs, and the module that takes it.
+
+        None is for anywhere.
         """
         if _HOST.match(name):
             return "cpu", "the host"

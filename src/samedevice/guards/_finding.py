@@ -23,8 +23,9 @@ def findings_of(
     model: torch.nn.Module | None = None,
     replay: bool = False,
 ) -> list[Finding[Phrase]]:
-    """What an exception means; `model` names parameters where no frame of a module does, `replay` looks for
-    birthplaces.
+    """What an exception means.
+
+    `model` names parameters where no frame of a module does, `replay` looks for birthplaces.
     """
     findings = explain_text("".join(traceback.format_exception(error)))
     event = event_of(error, model)
@@ -72,8 +73,9 @@ def device_finding(
 
 
 def _of_environment(finding: Finding[Phrase]) -> Finding[Phrase]:
-    """A finding that says what is lacking here, where it is about CUDA and this process has none: that is no
-    fault of a script.
+    """A finding that says what is lacking here, where it is about CUDA and this process has none.
+
+    That is no fault of a script.
     """
     torch = sys.modules.get("torch")
     if finding.kind != "cuda-not-compiled" or torch is None or torch.cuda.is_available():

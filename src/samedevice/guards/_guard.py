@@ -78,8 +78,9 @@ class Guard:
         return None
 
     def install(self) -> Callable[[], None]:
-        """Explain what nobody catches, in threads too, before `sys.excepthook` shows it. Returns what takes
-        the guard out again.
+        """Explain what nobody catches, in threads too, before `sys.excepthook` shows it.
+
+        Returns what takes the guard out again.
         """
         before, before_in_thread = sys.excepthook, threading.excepthook
 

@@ -167,8 +167,9 @@ class Healing:
         return layer
 
     def _explain(self, kind: Any, error: Exception, recorded: bool) -> bool:
-        """Say on the error of a call why it was not healed; whether the compiler refused the call before any
-        of it ran.
+        """Say on the error of a call why it was not healed.
+
+        True when the compiler refused the call before any of it ran.
         """
         full = bool(self.repairs) and breaks_a_full_graph(error)
         if not full and (hasattr(error, "finding") or event_of(error, self._model) is None):
@@ -226,8 +227,9 @@ class Healing:
         return call
 
     def _keep_mode_around(self, frame: FrameType) -> None:
-        """From now on the mode is around the innermost module of the model whose forward runs, or around the
-        whole call where none does.
+        """From now on the mode is around the innermost module of the model whose forward runs.
+
+        Where none does it is around the whole call.
         """
         self._fresh += 1
         running = next(
@@ -277,8 +279,9 @@ def heal(model: torch.nn.Module | None, renderer: Renderer) -> Healing:
 
 
 def methods_of(model: torch.nn.Module) -> list[str]:
-    """The public methods beside `forward` that a model's own classes define, those that are more than a plain
-    module: `encode`, say.
+    """The public methods beside `forward` that a model's own classes define, as `encode`.
+
+    A plain module has none of them.
     """
     import torch
 

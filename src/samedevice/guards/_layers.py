@@ -106,8 +106,9 @@ def _bare(replicate: Method) -> Method:
 
 
 def called_method(module: Any) -> str:
-    """The method that a call of the module runs: after `module.compile()` the compiled one, so that a layer
-    is around the graph.
+    """The method that a call of the module runs.
+
+    After `module.compile()` the compiled one, so that a layer is around the graph.
     """
     return "_compiled_call_impl" if vars(module).get("_compiled_call_impl") else "forward"
 

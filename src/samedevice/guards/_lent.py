@@ -249,8 +249,9 @@ def _version(tensor: torch.Tensor) -> int | None:
 
 
 def saving_is_watched() -> bool:
-    """Whether the program would see what autograd keeps for a call, and so a call that is refused: a
-    checkpoint counts.
+    """Whether the program would see what autograd keeps for a call, and so a call that is refused.
+
+    A checkpoint counts.
     """
     import torch
 

@@ -160,8 +160,9 @@ def _made(
 def _traced(
     error: BaseException, keep: FrameFilter
 ) -> tuple[tuple[Place, ...], str, tuple[Operand, ...]] | None:
-    """The statements that a compiler was tracing, what it called and the devices that met, as far as its
-    error says so.
+    """The statements that a compiler was tracing, what it called and the devices that met.
+
+    As far as its error says so.
     """
     traced, met = vars(error).get("real_stack"), _MET.search(str(error))
     places = tuple(
@@ -208,8 +209,9 @@ def _place(frame: FrameType, lasti: int, line: int) -> Place:
 def _tensors(
     failing: FrameType, at: Place, inner: list[Any], function: str | None
 ) -> list[tuple[str, torch.Tensor]]:
-    """The tensors that met: those of torch's own functional frame when there is one, else those of the
-    failing expression.
+    """The tensors that met.
+
+    Those of torch's own functional frame when there is one, else those of the failing expression.
     """
     import torch
 

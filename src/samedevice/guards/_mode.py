@@ -159,8 +159,9 @@ def _nobody(*_: Any) -> bool:
 
 
 def _alone() -> bool:
-    """Whether no other function mode is there that could want to see a call; that of the default device wants
-    factories only.
+    """Whether no other function mode is there that could want to see a call.
+
+    That of the default device wants factories only.
     """
     from torch.utils._device import DeviceContext
 

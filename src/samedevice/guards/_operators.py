@@ -75,8 +75,9 @@ class Operator:
 
 
 def _decided(overload: Overload, values: dict[str, Any]) -> Iterator[str]:
-    """What is written for these values: batch norm updates its running statistics in training, and torch's
-    judge of schemas knows it.
+    """What is written for these values.
+
+    Batch norm updates its running statistics in training, and torch's judge of schemas knows it.
     """
     import torch
 
@@ -122,8 +123,9 @@ def operator_of(function: Callable[..., Any]) -> Operator | None:
 
 
 def is_python(function: Callable[..., Any]) -> bool:
-    """Whether a function of torch is written in Python; what a virtual machine puts in the place of an
-    operator is one operator.
+    """Whether a function of torch is written in Python.
+
+    What a virtual machine puts in the place of an operator is one operator.
     """
     machine = getattr(function, "__module__", None) or ""
     return isinstance(function, FunctionType) and not (

@@ -127,8 +127,9 @@ def _own(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def _all(module: torch.nn.Module, prefix: str, inherited: bool) -> Iterator[tuple[str, torch.Tensor, str]]:
-    """(qualified name, tensor, place) of everything at and below a module; a hook may bring in what is below
-    it.
+    """(qualified name, tensor, place) of everything at and below a module.
+
+    A hook may bring in what is below it.
     """
     bringing = inherited or _places_below(module)
     for name, tensor in _own(module):

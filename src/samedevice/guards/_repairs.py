@@ -116,8 +116,9 @@ class Repairs:
     # -- what the mode asks
 
     def heal(self, error: Exception, function: Any, args: Any, kwargs: Any) -> tuple[Any, ...]:
-        """The result of a refused call that only reads; empty where it is not ours to heal, and why is on the
-        error.
+        """The result of a refused call that only reads.
+
+        Empty where it is not ours to heal, and why is on the error.
         """
         return _Call(self, function, args, kwargs).healed(error)
 
@@ -240,8 +241,9 @@ class Repairs:
         return event_of(error, self._model, call.frame, call.named)
 
     def decide(self, error: Exception, call: _Call) -> tuple[torch.device, Event, Finding[Phrase]] | None:
-        """Where the refused call is to run; None, and the reason on the error, when it is not ours to
-        heal.
+        """Where the refused call is to run.
+
+        None, and the reason on the error, when it is not ours to heal.
         """
         event = self.event_of(error, call)
         if event is None:
@@ -296,8 +298,9 @@ class _Call:
         return self._places.get(id(tensor), plan.target)
 
     def refusal(self) -> Any:
-        """The exception with which torch refuses the call, nothing having been done; else the result of the
-        call.
+        """The exception with which torch refuses the call, or else the result.
+
+        After an exception nothing has been done.
         """
         if self.only_reads:
             try:
@@ -311,8 +314,9 @@ class _Call:
         return self.made(_AS_WRITTEN)
 
     def healed(self, error: Exception) -> tuple[Any, ...]:
-        """The result with stale operands moved; empty where the error is not ours to heal, and why is on
-        it.
+        """The result with stale operands moved.
+
+        Empty where the error is not ours to heal, and why is on it.
         """
         decided = self._repairs.decide(error, self)
         if decided is None:
@@ -368,8 +372,9 @@ class _Call:
             raise
 
     def _lent(self, plan: _Plan, tried: bool) -> Any:
-        """The result with copies lent; raises `Reached` when one gets out of the operator, and what torch
-        raises.
+        """The result with copies lent.
+
+        Raises `Reached` when one gets out of the operator, and what torch raises.
         """
         lending = Lending(lambda tensor: self.target_of(plan, tensor), self._repairs.renderer)
         args, kwargs = rebuilt(self.args, lending.place), rebuilt(self.kwargs, lending.place)
@@ -405,8 +410,9 @@ def _unhealed(finding: Finding[Phrase], event: Event, call: _Call) -> Phrase | N
 
 
 def _beside(written: Sequence[Any], values: Sequence[Any]) -> dict[int, torch.device]:
-    """Where the tensors of lists belong that go with a list that is written to, number by number:
-    `torch._foreach_add_`.
+    """Where the tensors of lists belong that go with a list that is written to.
+
+    They go number by number, as in `torch._foreach_add_`.
     """
     places: dict[int, torch.device] = {}
     for target in written:

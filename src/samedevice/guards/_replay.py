@@ -67,8 +67,9 @@ def replayed(
     seconds: float = SECONDS,
     memory: int = MEMORY,
 ) -> Event:
-    """The event as a virtual machine sees it, with birthplaces. Raises `ReplayError` with the reason where
-    there is none.
+    """The event as a virtual machine sees it, with birthplaces.
+
+    Raises `ReplayError` with the reason where there is none.
     """
     if not hasattr(os, "fork"):
         raise ReplayError(Phrase("replay.no-fork"))
@@ -104,8 +105,9 @@ def replayed(
 
 
 def _failing_call(error: BaseException) -> _Call | None:
-    """The outermost call of a module that the exception went through; a method of one where none was
-    called.
+    """The outermost call of a module that the exception went through.
+
+    A method of one where none was called.
     """
     import torch
 
@@ -249,8 +251,9 @@ def _resident(process: int) -> int:
 
 
 def _replay(outline: Any, count: int, writer: int) -> NoReturn:
-    """Make the call on a virtual machine, write what was seen, and end without touching anything of the
-    parent's.
+    """Make the call on a virtual machine, write what was seen, and end.
+
+    Nothing of the parent's is touched.
     """
     with contextlib.suppress(BaseException):
         faulthandler.disable()

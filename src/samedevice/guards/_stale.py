@@ -67,8 +67,9 @@ def _home(module: Running) -> str | None:
 
 
 def _guilty(finding: Finding[str | Phrase], named: Sequence[tuple[str, torch.Tensor]]) -> torch.Tensor | None:
-    """The tensor of the call that the finding's guilty operand is; an operator below the call may name it
-    differently.
+    """The tensor of the call that the finding's guilty operand is.
+
+    An operator below the call may name it differently.
     """
     operand = next((each for each in finding.operands if each.name == finding.guilty), None)
     if operand is None:

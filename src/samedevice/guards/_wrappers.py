@@ -12,8 +12,9 @@ if TYPE_CHECKING:
 
 
 def unwrapped(model: torch.nn.Module) -> torch.nn.Module:
-    """The model itself: not compiled, not replicated. Raises `UsageError` for what is no
-    module.
+    """The model itself: not compiled, not replicated.
+
+    Raises `UsageError` for what is no module.
     """
     import torch
 

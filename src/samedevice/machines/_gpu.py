@@ -38,8 +38,9 @@ class Gpu:
 
     @property
     def total_memory(self) -> int:
-        """Bytes, as `torch.cuda.get_device_properties().total_memory` says where that is known, else
-        `memory_mib`.
+        """Bytes, as `torch.cuda.get_device_properties().total_memory` says.
+
+        Where that is not known, `memory_mib`.
         """
         return self.memory_mib * MIB if self.torch_total_bytes is None else self.torch_total_bytes
 

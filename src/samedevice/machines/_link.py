@@ -13,8 +13,9 @@ _PCIE_LANE_GBPS = {1: 0.5, 2: 1.0, 3: 2.0, 4: 4.0, 5: 8.0, 6: 16.0}
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A connection: its kind, its generation, and its bandwidth in GB/s (both ways together); None is
-    unknown.
+    """A connection: its kind, its generation, and its bandwidth in GB/s (both ways together).
+
+    None is for an unknown one.
     """
 
     kind: LinkKind

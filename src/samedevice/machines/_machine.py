@@ -72,8 +72,9 @@ class Machine:
 
 
 def _usual_link(one: Gpu, other: Gpu) -> Link:
-    """NVLink joins GPUs of one product on one board; everything else meets on the slower of the two PCIe
-    slots.
+    """NVLink joins GPUs of one product on one board.
+
+    Everything else meets on the slower of the two PCIe slots.
     """
     if one.link.kind == "NVLink" and one.key == other.key:
         return one.link

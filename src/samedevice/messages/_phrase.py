@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias
 @dataclass(frozen=True, slots=True)
 class Bytes:
     """An amount of memory: in `unit`, or in the binary unit that leaves at most four digits before the point.
+
     Every language writes it alike, so `str` does.
     """
 
@@ -53,8 +54,9 @@ Value: TypeAlias = str | int | float | Bytes | Several | Phrase
 
 
 def short_operator(op: str) -> str:
-    """The operator as people call it: `aten.mul.Tensor` is `mul`; names of other libraries keep their
-    namespace.
+    """The operator as people call it: `aten.mul.Tensor` is `mul`.
+
+    Names of other libraries keep their namespace.
     """
     namespace, _, rest = op.partition(".")
     if not rest:

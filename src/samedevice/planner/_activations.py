@@ -107,8 +107,9 @@ class _Reader:
         return total
 
     def inputs(self, width: int, roles: tuple[str, ...], *, shared: bool = True, cast: bool = True) -> int:
-        """What matrix products with one common input keep of it. `shared`: nobody else keeps it; `cast`:
-        autocast has to cast it.
+        """What matrix products with one common input keep of it.
+
+        `shared`: nobody else keeps it; `cast`: autocast has to cast it.
         """
         if self.lora is None:
             if self.autocast and cast:
@@ -165,8 +166,9 @@ class _Reader:
         )
 
     def experts(self) -> int:
-        """Source: `transformers/integrations/moe.py`, grouped products; autocast leaves them in the stream's
-        type.
+        """Source: `transformers/integrations/moe.py`, grouped products.
+
+        Autocast leaves them in the stream's type.
         """
         sizes = self.sizes
         size, rows = self.stream, sizes.chosen
@@ -212,8 +214,9 @@ class EndMemory:
 
 
 def end_memory(sizes: Dimensions, numbers: Arithmetic, tuning: Tuning) -> EndMemory:
-    """Embedding, last norm, head and the loss of transformers (`ForCausalLMLoss`: logits become fp32, then
-    cross entropy).
+    """Embedding, last norm, head and the loss of transformers.
+
+    In `ForCausalLMLoss` logits become fp32, then comes cross entropy.
     """
     reader = _Reader(sizes, numbers, tuning)
     head = 0 if reader.lora is not None else numbers.compute * sizes.hidden

@@ -41,8 +41,9 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class LaunchPlan:
-    """How to train: the first way in the order of `choose_launch` that fits, with the largest micro-batch
-    that does.
+    """How to train: the first way that fits, with its largest micro-batch.
+
+    The order of ways is that of `choose_launch`.
 
     `fits` is False when nothing did; then `training` is the way that came nearest.
     """
@@ -203,8 +204,9 @@ def levers(
 
 
 def parted(samples: int, largest: int) -> tuple[int, int]:
-    """The largest micro-batch up to `largest`, and the accumulation, that make exactly so many samples of one
-    rank.
+    """The largest micro-batch up to `largest`, and the accumulation.
+
+    Together they make exactly so many samples of one rank.
     """
     micro = next(each for each in range(min(samples, largest), 0, -1) if samples % each == 0)
     return micro, samples // micro
@@ -219,8 +221,9 @@ def choose_launch(
     sharding: Sharding = "fsdp",
     reserve: int = RESERVE,
 ) -> LaunchPlan:
-    """The first of `levers` that fits, with its largest useful micro-batch and the accumulation that makes up
-    `global_batch`.
+    """The first of `levers` that fits, with its largest useful micro-batch.
+
+    Accumulation makes up `global_batch`.
 
     `training` says what is wanted (precision, optimizer, context, adapters); its mode, offload, micro-batch
     and accumulation are chosen here. Raises as `training_memory`.

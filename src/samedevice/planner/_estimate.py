@@ -257,8 +257,9 @@ class _Estimator:
         return total
 
     def _step_working(self, weights: tuple[Weight, ...]) -> int:
-        """What the optimizer makes while it works: the foreach one takes a square root of all second moments
-        at once.
+        """What the optimizer makes while it works.
+
+        The foreach one takes a square root of all second moments at once.
         """
         kind, count = self.training.optimizer, sum(weight.count for weight in weights)
         largest = max(weight.count for weight in weights)

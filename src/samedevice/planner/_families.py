@@ -141,8 +141,9 @@ class Dimensions:
 
 
 def estimated_type(config: Mapping[str, Any]) -> str | None:
-    """The model type whose formula holds: the configuration's own or that of its `text_config`; None where
-    neither has a row.
+    """The model type whose formula holds: the configuration's own or that of its `text_config`.
+
+    None where neither has a row.
     """
     kind = config.get("model_type")
     if kind in FAMILIES:

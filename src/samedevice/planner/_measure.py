@@ -51,8 +51,9 @@ class MeasuredStep:
 def measure_step(
     config: Mapping[str, Any] | str | Path, machine: Machine, training: Training, steps: int = 2
 ) -> MeasuredStep:
-    """Take `steps` training steps of the model that a transformers configuration describes, and read the
-    ledger of rank 0.
+    """Take `steps` training steps of a model, and read the ledger of rank 0.
+
+    A transformers configuration describes the model.
 
     Ranks other than 0 are not run: they are assumed to do what rank 0 does, and collectives have their sizes.
 
@@ -80,8 +81,9 @@ def measure_step(
 
 
 def step_here(config: Mapping[str, Any] | str | Path, training: Training, steps: int = 2) -> MeasuredStep:
-    """The same on the first GPU of this computer (or of the virtual machine that is entered), in this process
-    alone.
+    """The same on the first GPU of this computer, in this process alone.
+
+    Inside a virtual machine it is the first GPU of that.
 
     Raises UsageError for a mode of several processes, and torch.OutOfMemoryError where the step does not fit.
     """

@@ -30,8 +30,9 @@ _DEEPEST = 20
 
 
 def plausible(values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The same values. Raises UsageError where one of them is no number of layers, of experts, or width of
-    any model.
+    """The same values.
+
+    Raises UsageError where one of them is no number of layers, of experts, or width of any model.
     """
     for name, number in _numbers(values, "", 0):
         most = _most(name.rpartition(".")[2])

@@ -42,8 +42,9 @@ class Full:
 
 @dataclass(frozen=True, slots=True)
 class Lora:
-    """Adapters of `rank` beside frozen matrices, as peft adds them; `quantized` keeps those matrices in 4
-    bits (QLoRA).
+    """Adapters of `rank` beside frozen matrices, as peft adds them.
+
+    `quantized` keeps those matrices in 4 bits (QLoRA).
 
     `targets` are last parts of module names, or `all-linear`: every matrix of the repeated layers.
     """

@@ -63,8 +63,9 @@ class TrainingShape:
 
     @classmethod
     def from_folder(cls, folder: str | Path) -> TrainingShape:
-        """A model folder with `config.json`, with or without weights. Raises UsageError for what is no such
-        folder.
+        """A model folder with `config.json`, with or without weights.
+
+        Raises UsageError for what is no such folder.
         """
         folder = Path(folder)
         config = _read_config(folder / "config.json")
@@ -76,8 +77,9 @@ class TrainingShape:
 
     @classmethod
     def from_config(cls, config: str | Path | Mapping[str, Any], name: str | None = None) -> TrainingShape:
-        """A `config.json`, or what it holds; the module is built on the meta device, which needs
-        transformers.
+        """A `config.json`, or what it holds.
+
+        The module is built on the meta device, which needs transformers.
 
         Raises UsageError for a file that is no configuration and for a model type that the installed
         transformers does not know: code that a configuration brings along (`auto_map`) is never run.
@@ -109,8 +111,9 @@ class TrainingShape:
 
     @cached_property
     def blocks(self) -> dict[str, int]:
-        """Parameters of each repeated layer, by its prefix (`model.layers.3.`): the units that FSDP and
-        ZeRO-3 gather.
+        """Parameters of each repeated layer, by its prefix (`model.layers.3.`).
+
+        The units that FSDP and ZeRO-3 gather.
         """
         found: dict[str, int] = {}
         for weight in self.weights:
@@ -159,8 +162,9 @@ class TrainingShape:
 
 
 def configuration(source: Mapping[str, Any] | str | Path) -> Mapping[str, Any]:
-    """What a `config.json`, a folder with one, or the values themselves hold. Raises UsageError for anything
-    else.
+    """What a `config.json`, a folder with one, or the values themselves hold.
+
+    Raises UsageError for anything else.
     """
     if isinstance(source, Mapping):
         return plausible(source)
@@ -169,8 +173,9 @@ def configuration(source: Mapping[str, Any] | str | Path) -> Mapping[str, Any]:
 
 
 def parsed_config(values: Mapping[str, Any]) -> Any:
-    """A transformers configuration. Code that it brings along (`auto_map`) is not run. Raises UsageError for
-    an unknown model type.
+    """A transformers configuration.
+
+    Code that it brings along (`auto_map`) is not run. Raises UsageError for an unknown model type.
     """
     try:
         from transformers import AutoConfig
@@ -188,8 +193,9 @@ def parsed_config(values: Mapping[str, Any]) -> Any:
 
 
 def build_on_meta(values: Mapping[str, Any]) -> torch.nn.Module:
-    """The causal language model of a configuration, without memory. Raises UsageError where transformers
-    cannot build it.
+    """The causal language model of a configuration, without memory.
+
+    Raises UsageError where transformers cannot build it.
     """
     config = parsed_config(values)
     import torch
@@ -233,8 +239,9 @@ def _read_config(path: Path) -> Mapping[str, Any]:
 
 
 def _read_header(path: Path) -> Iterable[Weight]:
-    """Names and shapes in a safetensors file. Source: the format's description,
-    https://github.com/huggingface/safetensors.
+    """Names and shapes in a safetensors file.
+
+    Source: the format's description, https://github.com/huggingface/safetensors.
     """
     with path.open("rb") as file:
         size = int.from_bytes(file.read(8), "little")

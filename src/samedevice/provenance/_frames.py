@@ -118,8 +118,9 @@ _LONGEST_CALL = 30
 
 
 def call_at(code: CodeType, offset: int, text: str) -> str:
-    """The expression that the instruction at `offset` computes, in one line; empty when unknown or no more
-    than `text`.
+    """The expression that the instruction at `offset` computes, in one line.
+
+    Empty when unknown or no more than `text`.
     """
     position = next(islice(code.co_positions(), offset // 2, None), None)
     if position is None or None in position:

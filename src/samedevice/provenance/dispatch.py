@@ -48,8 +48,9 @@ def device_map_of(model: torch.nn.Module) -> dict[str, str]:
 
 
 def mapped(device_map: Mapping[str, str], name: str) -> str | None:
-    """Where a map puts a parameter: the entry with the longest matching name; None when the map does not
-    reach it.
+    """Where a map puts a parameter: the entry with the longest matching name.
+
+    None when the map does not reach it.
     """
     entry = entry_of(device_map, name)
     return None if entry is None else device_map[entry]

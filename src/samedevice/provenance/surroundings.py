@@ -81,8 +81,9 @@ def modules_held(frames: Iterable[FrameType]) -> list[torch.nn.Module]:
 
 
 def name_of(modules: Sequence[torch.nn.Module]) -> str | None:
-    """Qualified name of the first of `modules`, which stand innermost first, below the outermost that has
-    it.
+    """Qualified name of the first of `modules` below the outermost that has it.
+
+    The innermost stands first.
     """
     if not modules:
         return None
@@ -95,8 +96,9 @@ def name_of(modules: Sequence[torch.nn.Module]) -> str | None:
 
 
 def parameter_names(modules: Sequence[torch.nn.Module]) -> dict[int, list[tuple[str, str]]]:
-    """(qualified name, role) of all parameters and buffers of the outermost module, by the identity of their
-    memory.
+    """(qualified name, role) of all parameters and buffers of the outermost module.
+
+    By the identity of their memory.
     """
     names: dict[int, list[tuple[str, str]]] = {}
     for root in reversed(modules):

@@ -46,8 +46,9 @@ class SuiteMachine:
 
     @property
     def findings(self) -> list[Finding[str]]:
-        """What was found in this test so far, in processes that it started too, each distinct statement
-        once.
+        """What was found in this test so far, each distinct statement once.
+
+        Processes that it started are part of it.
         """
         from samedevice.report import render_finding
 
@@ -115,8 +116,9 @@ class Isolation:
 
     @pytest.fixture(autouse=True)
     def _samedevice_isolated(self) -> Iterator[None]:
-        """Inside the fixtures of wider scope, around all others: what those set holds for every test of their
-        scope.
+        """Keep for every test what fixtures of wider scope set.
+
+        It is inside those, and around all others.
         """
         with self._machine.isolated():
             yield

@@ -193,8 +193,9 @@ class _Tracebacks:
     """Plugin of its own: one plugin cannot both wrap a hook and take part in it."""
 
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> None:
-        """End a traceback at the failing statement, as on real hardware; `--full-trace` shows our frames,
-        too.
+        """End a traceback at the failing statement, as on real hardware.
+
+        `--full-trace` shows our frames, too.
         """
         if call.excinfo is None or not _machines(item) or item.config.getoption("fulltrace", False):
             return

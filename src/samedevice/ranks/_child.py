@@ -24,8 +24,9 @@ from typing import Any
 
 
 def wait_for_torch(inherited: dict[str, Any]) -> None:
-    """Enter the machine that `inherited` describes right after torch's import; at once if torch is there
-    already.
+    """Enter the machine that `inherited` describes right after torch's import.
+
+    At once if torch is there already.
     """
     if "torch" in sys.modules:
         _enter(inherited)
@@ -35,8 +36,9 @@ def wait_for_torch(inherited: dict[str, Any]) -> None:
 
 
 class Reporter:
-    """Tells the parent what this process saw: on the machine that it entered itself, or that it was forked
-    with.
+    """Tells the parent what this process saw.
+
+    That is on the machine that it entered itself, or that it was forked with.
     """
 
     def __init__(self, folder: str) -> None:
@@ -53,8 +55,9 @@ class Reporter:
         util.register_after_fork(self, Reporter._forked)
 
     def _forked(self) -> None:
-        """A forked process begins without what its parent saw; multiprocessing ends it without exit
-        handlers.
+        """A forked process begins without what its parent saw.
+
+        Multiprocessing ends it without exit handlers.
         """
         from multiprocessing import util
 
@@ -125,8 +128,9 @@ _CRASHES = (signal.SIGILL, signal.SIGABRT, signal.SIGFPE, signal.SIGSEGV)
 
 
 def note_exits(folder: str) -> Callable[[], None]:
-    """Note each child that this process sees end with a status above 0 or crash: none can tell its own
-    status. What is returned stops it.
+    """Note each child that this process sees end with a status above 0 or crash.
+
+    A child cannot tell its own status. What is returned stops it.
     """
     import subprocess
     from multiprocessing import popen_fork  # popen_spawn_posix builds on it

@@ -49,8 +49,9 @@ class Member:
 
     @property
     def concerned(self) -> bool:
-        """Whether it is a rank or used a GPU: a launcher's own process, which only asks how many there are,
-        is neither.
+        """Whether it is a rank or used a GPU.
+
+        A launcher's own process, which only asks how many there are, is neither.
         """
         return (
             self.rank is not None
@@ -157,8 +158,9 @@ def together(members: Sequence[Member]) -> list[Seen]:
 
 
 def memory_by_gpu(members: Sequence[Member]) -> dict[str, DeviceMemory]:
-    """What the processes held on each GPU of the machine: the peaks of those that were there at the same
-    time, added up.
+    """What the processes held on each GPU of the machine.
+
+    The peaks of those that were there at the same time, added up.
     """
     used = _used(members)
     total = {index: own.total for member in members for index, own in _held(member).items()}
@@ -222,8 +224,9 @@ def _held(member: Member) -> dict[int, DeviceMemory]:
 
 
 def _used(members: Sequence[Member]) -> dict[int, dict[str, DeviceMemory]]:
-    """For each GPU of the machine the processes that held something of it at the same time, those that
-    together held most.
+    """For each GPU of the machine the processes that together held most of it.
+
+    They held it at the same time.
     """
     found: dict[int, dict[str, DeviceMemory]] = {}
     for last in members:

@@ -53,8 +53,9 @@ def needs_package(launcher: Launcher) -> None:
 
 
 def launch(command: Sequence[str], family: Family) -> int:
-    """Run a launch and wait for its end. Returns its exit status; negative for a signal. Ctrl-C comes out as
-    KeyboardInterrupt.
+    """Run a launch and wait for its end.
+
+    Returns its exit status; negative for a signal. Ctrl-C comes out as KeyboardInterrupt.
     """
     environment = {
         "OMP_NUM_THREADS": "1",
@@ -78,8 +79,9 @@ def launch(command: Sequence[str], family: Family) -> int:
 
 
 def end_left_over(family: Family, *, among_ranks: bool = False) -> list[int]:
-    """End what still runs of a family, by its own mark in the environment of each process; returns the
-    process ids.
+    """End what still runs of a family, by its own mark in the environment of each process.
+
+    Returns the process ids.
 
     Where the script is a rank itself and started the others, these end about when it does (`among_ranks`),
     and get time for it.
@@ -126,8 +128,9 @@ def _left_over(family: Family) -> list[psutil.Process]:
 
 
 def _helps_python(process: psutil.Process) -> bool:
-    """Whether a process is a helper of multiprocessing's: it lives on a pipe, and ends when the last process
-    that holds it has.
+    """Whether a process is a helper of multiprocessing's.
+
+    It lives on a pipe, and ends when the last process that holds it has.
 
     Children of the fork server have its command line, and are the script's; so that one is known by its
     number.

@@ -24,8 +24,9 @@ _AUTOCAST = ("cuda", "cpu")
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What torch and the machine are told to do: default and current device, default type, autocast, every
-    replaced attribute.
+    """What torch and the machine are told to do.
+
+    Default and current device, default type, autocast, every replaced attribute.
     """
 
     current_device: int
@@ -92,8 +93,9 @@ def start_over(state: MachineState, before: dict[str, int]) -> dict[str, int]:
 
 
 def _let_go_of_the_last_error() -> None:
-    """The locals of a failed test's frames; pytest keeps its traceback for debuggers until the next test
-    runs.
+    """The locals of a failed test's frames.
+
+    Pytest keeps its traceback for debuggers until the next test runs.
     """
     error: BaseException | None = getattr(sys, "last_value", None)
     seen: set[int] = set()

@@ -85,8 +85,9 @@ class VirtualMachine:
 
     @property
     def assumed_reads(self) -> list[Place]:
-        """Where the program read values that nobody computed: what it does with them may differ on
-        hardware.
+        """Where the program read values that nobody computed.
+
+        What it does with them may differ on hardware.
         """
         return self._recorder.assumed_reads
 
@@ -106,8 +107,9 @@ class VirtualMachine:
 
     @property
     def unlisted(self) -> dict[str, int]:
-        """Operators that met tensors on several devices and were judged by the default, for want of a row;
-        with how often.
+        """Operators that were judged by the default, for want of a row, with how often.
+
+        They met tensors on several devices.
         """
         return dict(self._engine.mismatches.unlisted)
 
@@ -118,8 +120,9 @@ class VirtualMachine:
 
     @property
     def rank(self) -> int | None:
-        """Rank of this process, as far as the program told torch: when it made a process group, or started
-        ranks by itself.
+        """Rank of this process, as far as the program told torch.
+
+        It does so when it makes a process group, or starts ranks by itself.
         """
         return self.state.rank
 
@@ -148,8 +151,9 @@ class VirtualMachine:
 
     @contextlib.contextmanager
     def isolated(self) -> Iterator[None]:
-        """What is set inside holds only inside: current and default device, streams, autocast, attributes
-        that were replaced.
+        """What is set inside holds only inside.
+
+        Current and default device, streams, autocast, attributes that were replaced.
 
         Machines that were entered inside and never left are left, too.
         """
@@ -161,8 +165,9 @@ class VirtualMachine:
             settings.restore(self.state, self._patches)
 
     def start_over(self) -> None:
-        """Forget events, free what nothing needs any more, and start all statistics again; tensors in use
-        stay.
+        """Forget events, free what nothing needs any more, and start all statistics again.
+
+        Tensors in use stay.
         """
         self._recorder.start_over()
         self._held = start_over(self.state, self._held)

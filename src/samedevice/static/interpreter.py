@@ -124,8 +124,9 @@ class Interpreter:
         return module
 
     def _enter_uncalled(self, module: LocalModule) -> None:
-        """When the entry is hidden from reading (a decorator, a command-line library), its likely functions
-        are read as called.
+        """When the entry is hidden from reading, its likely functions are read as called.
+
+        A decorator or a command-line library hides it.
         """
         functions = [
             each
@@ -835,8 +836,9 @@ class Interpreter:
 
 @cache
 def _parsed(path: Path, size: int, changed: int) -> tuple[str, ast.Module] | None:
-    """A file's source and tree, once for all ranks; None when it cannot be read. Size and time of change tell
-    a new version.
+    """A file's source and tree, once for all ranks; None when it cannot be read.
+
+    Size and time of change tell a new version.
     """
     try:
         if size > LARGEST:
@@ -865,8 +867,9 @@ def _same(values: list[Any]) -> Any:
 
 
 def _richest(values: list[Any]) -> Any:
-    """A model, optimizer or class is worth following even when the other branch has none; of two maps,
-    neither.
+    """A model, optimizer or class is worth following even when the other branch has none.
+
+    Of two maps, neither.
     """
     objects = [each for each in values if isinstance(each, (Model, Optimizer, Instance, Checkpoint))]
     plain = [
@@ -888,8 +891,9 @@ def _partial(values: list[Any]) -> Any:
 
 
 def _roots(script: Path, package_root: Path | None) -> list[Path]:
-    """Where imports of the script's own files are looked for: its folder, and the folder above the package
-    that it is in.
+    """Where imports of the script's own files are looked for.
+
+    That is its folder, and the folder above the package that it is in.
     """
     folder = script.resolve().parent
     found = [folder]

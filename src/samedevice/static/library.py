@@ -254,8 +254,9 @@ def _trainer(reader: Reader, function: Any, call: Call) -> Any:
 
 
 def _lightning(reader: Reader, function: External, call: Call) -> Any:
-    """Lightning's `Trainer` starts the other processes itself, unless a launcher did; each runs the script
-    from its top.
+    """Lightning's `Trainer` starts the other processes itself, unless a launcher did.
+
+    Each runs the script from its top.
     """
     _positional, keywords, node, frame = call
     strategy, nodes = keywords.get("strategy", "auto"), keywords.get("num_nodes", 1)

@@ -93,8 +93,9 @@ class Process:
 
     @property
     def gpus(self) -> int | None:
-        """How many GPUs `torch.cuda.device_count()` would count; None when the script hides some in a way
-        that cannot be told.
+        """How many GPUs `torch.cuda.device_count()` would count.
+
+        None when the script hides some in a way that cannot be told.
         """
         return None if self.visible is None else len(self.visible)
 
@@ -183,8 +184,9 @@ class Process:
     # Libraries' objects
 
     def stage_of(self, configuration: Any) -> int | None:
-        """The ZeRO stage of a configuration of DeepSpeed: a dictionary, or a file beside the script or in the
-        working folder.
+        """The ZeRO stage of a configuration of DeepSpeed.
+
+        A dictionary, or a file beside the script or in the working folder.
         """
         if isinstance(configuration, str):
             folders = [Path.cwd(), *([self.start.script.parent] if self.start.script is not None else [])]
@@ -205,8 +207,9 @@ class Process:
             model.wrapped = model.wrapped or "model-parallel"
 
     def instance_attribute(self, owner: Instance, name: str) -> Any:
-        """Attributes of objects of libraries (`Accelerator`, `PartialState`, `TrainingArguments`) and of
-        classes that derive from them.
+        """Attributes of objects of libraries, and of classes that derive from them.
+
+        They are those of `Accelerator`, `PartialState` and `TrainingArguments`.
         """
         if not _knows_ranks(owner):
             return None

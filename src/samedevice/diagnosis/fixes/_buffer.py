@@ -15,8 +15,9 @@ from samedevice.messages import Phrase
 
 
 def buffer_fix(failure: Failure, script: Script | None, guilty: Operand) -> Fix[Phrase] | None:
-    """`register_buffer` in the class that keeps the operand, or what it was computed from; None where that is
-    no cure.
+    """`register_buffer` in the class that keeps the operand, or what it was computed from.
+
+    None where that is no cure.
     """
     found = failure.plain_attribute(guilty)
     if script is None or found is None:
@@ -29,8 +30,9 @@ def buffer_fix(failure: Failure, script: Script | None, guilty: Operand) -> Fix[
 
 
 def _safety(failure: Failure, guilty: Operand, kept_by: str) -> Safety:
-    """Safe where all parameters of the module are with what the operand meets: `.to()` took them there, and
-    takes buffers, too.
+    """Safe where all parameters of the module are with what the operand meets.
+
+    `.to()` took them there, and takes buffers, too.
     """
     wanted = {each.device for each in partners(failure, guilty)}
     module = next((each for each in failure.event.running if each.kind == kept_by), None)
@@ -44,8 +46,9 @@ def _safety(failure: Failure, guilty: Operand, kept_by: str) -> Safety:
 
 
 def _as_buffer(script: Script, attribute: str, kept_by: str, made: Place | None) -> str | None:
-    """A diff; None for a module that places its parts itself: there is no `.to()` that would take the buffer
-    along.
+    """A diff, or None for a module that places its parts itself.
+
+    There is no `.to()` that would take the buffer along.
     """
     if made is not None and not script.holds(made):
         return None

@@ -196,8 +196,9 @@ def _is_future(node: ast.stmt) -> bool:
 
 
 def _at_top(statements: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
-    """Statements that bind names of the module itself: also those under `if` and `try`, none of a function or
-    class.
+    """Statements that bind names of the module itself.
+
+    Also those under `if` and `try`, none of a function or class.
     """
     for statement in statements:
         yield statement
@@ -232,8 +233,9 @@ def script_diff(script: Script, changed: str) -> str | None:
 
 
 def diff_name(file: Path) -> str:
-    """How a diff names a file, so that `patch -p1` finds it from the working folder; one that lies elsewhere
-    has its own name alone.
+    """How a diff names a file, so that `patch -p1` finds it from the working folder.
+
+    One that lies elsewhere has its own name alone.
     """
     try:
         return file.resolve().relative_to(Path.cwd().resolve()).as_posix()

@@ -16,8 +16,9 @@ FACTORIES = frozenset(
 
 
 def relocated(script: Script, place: Place, target: str) -> str | None:
-    """The source in which the tensor of `place` is made on, or moved to, the device that the expression
-    `target` names.
+    """The source in which the tensor of `place` is made on, or moved to, another device.
+
+    The expression `target` names the device.
 
     Only the expression that made the tensor is changed, and what is inside it; None when that is not to be
     found.

@@ -77,8 +77,9 @@ def script_fixes(failure: Failure, verdict: Verdict) -> tuple[Fix[Phrase], ...]:
 
 
 def fix_at_use(event: Event, operand: str) -> Fix[Phrase] | None:
-    """The operand moved where the script's own failing statement uses it; None when the statement is not the
-    script's.
+    """The operand moved where the script's own failing statement uses it.
+
+    None when the statement is not the script's.
     """
     script = Script.read(event.user_at.file) if event.user_at is not None else None
     stale = next((each for each in event.operands if each.name == operand), None)
@@ -110,8 +111,9 @@ def _inputs(failure: Failure, script: Script | None, guilty: Operand | None) -> 
 
 
 def _of_script(failure: Failure, script: Script | None) -> bool:
-    """Whether the outermost module is of a class of the script, which need not have the methods of a
-    library's models.
+    """Whether the outermost module is of a class of the script.
+
+    It need not have the methods of a library's models.
     """
     kind = failure.event.running[-1].kind if failure.event.running else ""
     classes = (
@@ -123,8 +125,9 @@ def _of_script(failure: Failure, script: Script | None) -> bool:
 
 
 def _move_batch(failure: Failure, script: Script | None, target: str | None, model: str | None) -> str | None:
-    """A diff of the line that moves the batch which the model is called with, when a library's own code did
-    the move.
+    """A diff of the line that moves the batch which the model is called with.
+
+    It serves where a library's own code did the move.
     """
     if script is None or target is None or model is None or (made := script.assignment(model)) is None:
         return None
@@ -184,8 +187,9 @@ def _to_group(failure: Failure, script: Script | None, guilty: Operand, group: O
 def _to_partner(
     failure: Failure, script: Script | None, guilty: Operand, key: str, operand: str
 ) -> list[Fix[Phrase]]:
-    """The operand made on, or moved to, the device of what it meets: where it is made if a name there tells,
-    else where it is used.
+    """The operand made on, or moved to, the device of what it meets.
+
+    That is done where it is made if a name there tells, else where it is used.
     """
     source = _source(failure, guilty)
     place = source.moved or source.made
@@ -212,8 +216,9 @@ def _to_partner(
 
 
 def _source(failure: Failure, guilty: Operand) -> Operand:
-    """What has to be made elsewhere: the operand itself, or what the script computed it from, which other
-    statements may read, too.
+    """What has to be made elsewhere.
+
+    The operand itself, or what the script computed it from, which other statements may read, too.
     """
     if guilty.moved is not None or guilty.local or FACTORY.search(made_text(guilty)):
         return guilty
@@ -239,8 +244,9 @@ def _source(failure: Failure, guilty: Operand) -> Operand:
 
 
 def _cache(failure: Failure, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
-    """The cache itself to the layer that uses it; an index that serves caches on several GPUs stays on the
-    host, or is library code.
+    """The cache itself to the layer that uses it.
+
+    An index that serves caches on several GPUs stays on the host, or is library code.
     """
     if guilty is None or guilty.holder is not None:
         return [*_extra(failure, script, guilty), *_guarded(failure, guilty)]
@@ -257,9 +263,7 @@ def _cache(failure: Failure, script: Script | None, guilty: Operand | None) -> l
 
 
 def _guarded(failure: Failure, guilty: Operand | None) -> list[Fix[Phrase]]:
-    """A block that is called by itself, as a server does, and got the cache as an argument: a guard on the
-    block.
-    """
+    """A guard on a block that is called by itself, as a server does, and got the cache as an argument."""
     outermost = failure.event.running[-1].kind if failure.event.running else ""
     if (
         guilty is None
@@ -476,8 +480,9 @@ _HEADS = {"lm_head", "embed_out", "output", "model.lm_head", "language_model.lm_
 
 
 def _direct_parts(failure: Failure, prefix: str) -> list[str]:
-    """Keys of the map that hold parts of the cut module: all of a small one, what is beside the operands of a
-    large one.
+    """Keys of the map that hold parts of the cut module.
+
+    All of a small one, what is beside the operands of a large one.
     """
     keys = [
         name
@@ -501,9 +506,7 @@ def _unmapped(failure: Failure, script: Script | None, guilty: Operand | None) -
 
 
 def _at_use(failure: Failure, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
-    """When the failing statement is the script's own: the guilty operand to the device of what it meets,
-    there.
-    """
+    """The guilty operand to the device of what it meets, where the failing statement is the script's own."""
     at = failure.event.at
     if (
         script is None
@@ -570,8 +573,9 @@ def _in_library(failure: Failure, guilty: Operand) -> list[Fix[Phrase]]:
 def _move(
     failure: Failure, script: Script | None, guilty: Operand, target: str | None, after: str | None
 ) -> str | None:
-    """A diff that changes where the script puts the operand, if `after`, a name in `target`, is known there
-    already.
+    """A diff that changes where the script puts the operand.
+
+    `after` is a name in `target`, which must be known there already.
     """
     place = guilty.moved or guilty.made
     if script is None or target is None or not script.holds(place):
@@ -586,8 +590,9 @@ def _move(
 
 
 def _move_at_call(failure: Failure, script: Script, guilty: Operand, target: str) -> str | None:
-    """The move in the call that takes the operand, since the model does not exist yet where the operand is
-    made.
+    """The move in the call that takes the operand.
+
+    Where the operand is made the model does not exist yet.
     """
     for place in calls_of(failure, script):
         for call in script.find(place):

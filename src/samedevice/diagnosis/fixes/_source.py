@@ -90,8 +90,9 @@ class Script:
         )
 
     def expression(self, place: Place) -> ast.expr | None:
-        """The very expression that ran at a place; the value of the statement where that is all that is
-        known.
+        """The very expression that ran at a place.
+
+        The value of the statement where that is all that is known.
         """
         ran = " ".join((place.call or place.code).split())
         for node in ast.walk(self.tree):
@@ -156,9 +157,7 @@ class Script:
         )
 
     def bound(self, expression: str, scope: ast.AST, line: int, until: int) -> bool:
-        """Whether a name, or the name that a chain begins with, is bound in `scope` before `line` and not
-        again up to `until`.
-        """
+        """Whether what an expression begins with is bound before `line` and not again up to `until`."""
         name = re.match(r"[A-Za-z_]\w*", expression)
         if name is None:
             return False

@@ -32,8 +32,9 @@ class Target:
 
 
 def target_at(failure: Failure, script: Script | None, guilty: Operand, line: int) -> Target | None:
-    """The device of what `guilty` meets, as an expression for this line of the script; None when no one
-    device is right there.
+    """The device of what `guilty` meets, as an expression for this line of the script.
+
+    None when no one device is right there.
     """
     others = partners(failure, guilty)
     devices = {each.device for each in others}
@@ -49,8 +50,9 @@ def target_at(failure: Failure, script: Script | None, guilty: Operand, line: in
 
 
 def partners(failure: Failure, guilty: Operand) -> list[Operand]:
-    """What the operand meets: the operands on other devices, less scalars of the host, which may stay
-    there.
+    """The operands on other devices that the operand meets.
+
+    Scalars of the host are not among them: they may stay there.
     """
     return [
         each
@@ -82,8 +84,9 @@ def unites(failure: Failure, guilty: Operand) -> bool:
 
 
 def model_name(failure: Failure, script: Script | None) -> str | None:
-    """The variable that the script's failing call is made on: `model` in `model.generate(...)` or
-    `model(...)`.
+    """The variable that the script's failing call is made on.
+
+    `model` in `model.generate(...)` or `model(...)`.
     """
     if script is None:
         return None
@@ -177,9 +180,7 @@ def _derived(
 
 
 def _inside(operand: Operand, at: Place) -> bool:
-    """Whether the failing call itself made the operand, of what it was given: log-probabilities inside a
-    loss.
-    """
+    """Whether the failing call itself made the operand, as log-probabilities inside a loss."""
     made = operand.made
     here = made is not None and operand.moved is None and (made.file, made.line) == (at.file, at.line)
     return here and made is not None and made.call in at.call
@@ -261,8 +262,9 @@ def _path(parameter: str) -> str:
 
 
 def _placed_by(script: Script, here: ast.AST, place: Place | None, line: int) -> str | None:
-    """The expression by which the script gave a tensor its device in this scope, where it is no literal and
-    bound at this line.
+    """The expression by which the script gave a tensor its device in this scope.
+
+    None where it is a literal or not bound at this line.
     """
     if not script.holds(place) or place.line > line or script.scope(place.line) is not here:
         return None

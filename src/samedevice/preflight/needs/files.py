@@ -80,8 +80,9 @@ def write_launch(
     arguments: Sequence[str],
     renderer: Renderer,
 ) -> WrittenLaunch:
-    """Write the files into `folder`, with the reasons as comments. Raises `UsageError` when nothing fits, or
-    a file of another content is in the way.
+    """Write the files into `folder`, with the reasons as comments.
+
+    Raises `UsageError` when nothing fits, or a file of another content is in the way.
     """
     training, why = _chosen(wanted, machine)
     ranks = training.chosen_ranks or len(machine.gpus)
@@ -114,8 +115,9 @@ def launch_files(
     arguments: Sequence[str] = (),
     why: Sequence[str] = (),
 ) -> dict[str, str]:
-    """Names and contents of the files for a way of training that was decided; paths in them are seen from the
-    working folder.
+    """Names and contents of the files for a way of training that was decided.
+
+    Paths in them are seen from the working folder.
     """
     words = [
         "accelerate",

@@ -73,8 +73,9 @@ class Way:
     """Most samples in one forward that fit; 0 when not even one does."""
 
     def as_json(self) -> dict[str, Any]:
-        """Settings, bytes of one GPU by part at the worst moment, and whether it fits; `host` is for all
-        ranks.
+        """Settings, bytes of one GPU by part at the worst moment, and whether it fits.
+
+        `host` is for all ranks.
         """
         training, worst = self.estimate.training, self.estimate.worst
         return {
@@ -119,8 +120,9 @@ class LaunchMemory:
 
     @property
     def fits(self) -> bool:
-        """False where the launch as it is was estimated and fits neither without nor with activation
-        checkpointing.
+        """False where the launch as it is was estimated and does not fit.
+
+        It fits neither without nor with activation checkpointing.
         """
         return not self.ways or any(way.largest for way in self.ways)
 
@@ -156,8 +158,9 @@ class LaunchMemory:
 
     @property
     def table(self) -> list[list[Value]]:
-        """Rows: heads, micro-batch, every part, peak, what a GPU has, the largest micro-batch. The
-        parts add up to the peak.
+        """Rows: heads, micro-batch, every part, peak, what a GPU has, the largest micro-batch.
+
+        The parts add up to the peak.
         """
         columns = self._columns()
         if not columns:

@@ -29,8 +29,9 @@ def of_program(launch: Launch, ranks: Sequence[Sequence[Fact]]) -> Iterator[Refu
 
 
 def _shared(ranks: Sequence[Sequence[Fact]]) -> set[tuple[int, int | None]]:
-    """Places of the program and the GPU that every rank means there. A device that is computed from the rank
-    is not among them.
+    """Places of the program and the GPU that every rank means there.
+
+    A device that is computed from the rank is not among them.
     """
     meant = [{(id(fact.node), fact["gpu"]) for fact in facts if fact["own"] is not None} for facts in ranks]
     return set.intersection(*[each for each in meant if each]) if any(meant) else set()

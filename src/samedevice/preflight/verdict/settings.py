@@ -64,8 +64,9 @@ def of_settings(launch: Launch) -> Iterator[Refusal]:
 
 
 def _lost(launch: Launch) -> list[str]:
-    """Variables that the started program itself would read, that the script sets, and that never reach it;
-    harmless ones left out.
+    """Variables that the started program would read, that the script sets, and that never reach it.
+
+    Harmless ones are left out.
     """
     read = _READ_BY_TOOLS if launch.tool is not None else ("CUDA_VISIBLE_DEVICES",)
     found = [name for name in read if name in launch.unexported]
@@ -119,8 +120,9 @@ def _kind_and_number(launch: Launch, settings: Document) -> Iterator[Refusal]:
 
 
 def _of_deepspeed(launch: Launch) -> Iterator[Refusal]:
-    """DeepSpeed demands that its three numbers and the processes agree (`deepspeed/runtime/config.py`,
-    `_batch_assertion`).
+    """DeepSpeed demands that its three numbers and the processes agree.
+
+    Source: `deepspeed/runtime/config.py`, `_batch_assertion`.
     """
     settings = launch.deepspeed
     if settings is None or not launch.launcher.starts:

@@ -219,8 +219,9 @@ def _loading(bound: Any, library: GhostLibrary) -> Any:
 
 @contextlib.contextmanager
 def _loading_in_this_thread() -> Iterator[None]:
-    """Transformers 5 reads weights in a pool of threads; for files without bytes their switching is all the
-    time there is.
+    """Transformers 5 reads weights in a pool of threads.
+
+    For files without bytes their switching is all the time there is.
     """
     name = "HF_DEACTIVATE_ASYNC_LOAD"
     if name in os.environ:

@@ -32,8 +32,9 @@ _UNKNOWN_RECORD = "samedevice_unknown"
 
 
 class _Writer:
-    """A zip writer that leaves holes for unknown values; `target` is what the user told `torch.save` to write
-    to.
+    """A zip writer that leaves holes for unknown values.
+
+    `target` is what the user told `torch.save` to write to.
     """
 
     def __init__(self, writer: Any, target: Any, engine: Engine) -> None:

@@ -50,8 +50,9 @@ def _nothing(*args: Any) -> None:
 
 
 def get_device_capability(device: Any = None, /) -> dict[str, Any]:
-    """Types that the accelerator can hold; torch's own function would remember the answer beyond the
-    machine.
+    """Types that the accelerator can hold.
+
+    Torch's own function would remember the answer beyond the machine.
     """
     current_machine().index(device)
     return {"supported_dtypes": set(_CUDA_DTYPES)}

@@ -134,8 +134,9 @@ def _without(tensor: torch.Tensor, dim: int) -> list[int]:
 
 
 def _gathered_shape(tensors: Sequence[torch.Tensor], dim: int, spelling: str) -> list[int]:
-    """The shape of what is gathered, after C++'s checks; `spelling` is how the caller writes
-    a device.
+    """The shape of what is gathered, after C++'s checks.
+
+    `spelling` is how the caller writes a device.
     """
     first = tensors[0]
     shape = list(first.shape)
@@ -198,8 +199,9 @@ def _filled(out: torch.Tensor, tensors: Sequence[torch.Tensor], dim: int) -> tor
 
 
 def _backward_of_broadcast(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Autograd's zeros stand for gradients that no replica gave; C++ makes them on the replica's GPU, and for
-    it all carriers share one.
+    """Autograd's zeros stand for gradients that no replica gave.
+
+    C++ makes them on the replica's GPU, and for it all carriers share one.
     """
 
     def backward(ctx: Any, *gradients: torch.Tensor) -> Any:

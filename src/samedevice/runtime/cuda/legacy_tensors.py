@@ -90,8 +90,9 @@ def type_named(name: str) -> tuple[torch.dtype, bool]:
 def _constructor(original: Any) -> Any:
     @functools.wraps(original)
     def new(cls: type[torch.Tensor], *args: Any, **kwargs: Any) -> torch.Tensor:
-        """`torch.Tensor(2, 3)` makes a tensor of the default type; `Subclass(2, 3)` is a new object over
-        fresh memory.
+        """`torch.Tensor(2, 3)` makes a tensor of the default type.
+
+        `Subclass(2, 3)` is a new object over fresh memory.
 
         C++ makes the memory first and then gives it the object. A mode in Python would see the memory in
         between, and it would have an object already.

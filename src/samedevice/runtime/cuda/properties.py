@@ -43,8 +43,9 @@ _ARCHITECTURES = {
 
 @dataclass(frozen=True, slots=True)
 class DeviceProperties:
-    """`torch.cuda.get_device_properties(i)`, with torch's fields and torch's text. `gcnArchName` is AMD's and
-    absent.
+    """`torch.cuda.get_device_properties(i)`, with torch's fields and torch's text.
+
+    `gcnArchName` is AMD's and absent.
     """
 
     name: str

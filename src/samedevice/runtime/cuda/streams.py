@@ -60,8 +60,9 @@ class StreamBook:
         return stream_id
 
     def handle(self) -> int:
-        """A handle for a stream that a program makes by the runtime; even multiples are free,
-        `Stream.cuda_stream` has odd ones.
+        """A handle for a stream that a program makes by the runtime.
+
+        Even multiples are free, `Stream.cuda_stream` has odd ones.
         """
         return _HANDLE_BASE + next(self._numbers) * 2 * 16
 
@@ -198,8 +199,9 @@ def is_capturing() -> bool:
 
 
 class _AnyType(type):
-    """Type of `torch.Stream` and `torch.Event` inside a machine: calls make the right kind, and torch's own
-    are instances, too.
+    """Type of `torch.Stream` and `torch.Event` inside a machine.
+
+    Calls make the right kind, and torch's own are instances, too.
     """
 
     original: type
@@ -457,8 +459,9 @@ class Event(AnyEvent):
         wait_until(self._recorded_at or 0.0)
 
     def elapsed_time(self, end_event: Any) -> float:
-        """Milliseconds of host time between two recordings: what the virtual machine took, not what a GPU
-        would.
+        """Milliseconds of host time between two recordings.
+
+        What the virtual machine took, not what a GPU would.
         """
         if self._recorded_at is None or end_event._recorded_at is None:
             raise ValueError("Both events must be recorded before calculating elapsed time.")

@@ -97,8 +97,9 @@ class Collectives:
         """
 
     def takes(self, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-        """Whether this call concerns the machine: some tensor of it is virtual, the group takes no host
-        tensors, or its other ranks are assumed.
+        """Whether this call concerns the machine.
+
+        Some tensor of it is virtual, the group takes no host tensors, or its other ranks are assumed.
         """
         if any(_virtual(tensor) for value in (*args, *kwargs.values()) for tensor in tensors_in(value)):
             return True
@@ -326,8 +327,9 @@ class Collectives:
         return done([])
 
     def _of_barrier(self, op: Operator, call: dict[str, Any]) -> torch.device:
-        """The GPU on which NCCL waits, unless the group has used one: not the current one. Source: the note
-        in `dist.barrier`.
+        """The GPU on which NCCL waits, unless the group has used one: not the current one.
+
+        Source: the note in `dist.barrier`.
         """
         state = self._tracker.state
         if call.get("device_ids"):
@@ -479,8 +481,9 @@ class Collectives:
         *,
         chosen: torch.device | None = None,
     ) -> tuple[Exchange, torch.device]:
-        """The exchange of the group and where it happens; tensors that its backend does not take there are
-        recorded.
+        """The exchange of the group and where it happens.
+
+        Tensors that its backend does not take there are recorded.
         """
         group = _group(op, call)
         devices = [device_of(tensor) for tensor in tensors]
@@ -547,8 +550,10 @@ class Collectives:
         sized: Sequence[torch.Tensor] | None = None,
         chosen: torch.device | None = None,
     ) -> list[Piece]:
-        """What each rank gave; `lengths` tells how many bytes of it go to which rank, `sized` what counts for
-        its size. `chosen`: the tensor is torch's own, and the group takes this GPU.
+        """What each rank gave.
+
+        `lengths` tells how many bytes of it go to which rank, `sized` what counts for its size. `chosen`: the
+        tensor is torch's own, and the group takes this GPU.
         """
         group = _group(op, call)
         exchange, device = self._joined(op, call, concerned, chosen=chosen)
@@ -588,8 +593,9 @@ class Collectives:
         gpus: tuple[int, ...],
         recorded: bool,
     ) -> None:
-        """Make a communicator for the ranks' GPUs if there is none yet, as NCCL would; what it would refuse
-        or wait for is recorded.
+        """Make a communicator for the ranks' GPUs if there is none yet, as NCCL would.
+
+        What it would refuse or wait for is recorded.
         """
         known = self._communicators.setdefault(group.group_name, [])
         if gpus in known or len(gpus) == 1 or dist.get_backend(group) == "gloo":
@@ -624,8 +630,9 @@ class Collectives:
         return next((device for device in devices if _physical(self._tracker, device) == physical), None)
 
     def _bytes(self, tensors: Sequence[torch.Tensor]) -> tuple[torch.Tensor | None, bool, bool]:
-        """The bytes of tensors one behind the other, whether they are known, and whether they were
-        assumed.
+        """The bytes of tensors one behind the other.
+
+        Also whether they are known, and whether they were assumed.
         """
         parts = []
         known, assumed = _all_known(tensors), _any_assumed(tensors)
@@ -709,8 +716,9 @@ _NODE = 1 << 16
 
 
 def exchange_of(group: Any, device: torch.device) -> Exchange:
-    """How the ranks of a group exchange what is on `device`. Raises RuntimeError, as torch does, when the
-    group takes no such tensors.
+    """How the ranks of a group exchange what is on `device`.
+
+    Raises RuntimeError, as torch does, when the group takes no such tensors.
     """
     return exchange_for(group._get_backend(device))
 

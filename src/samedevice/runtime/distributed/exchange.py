@@ -25,8 +25,10 @@ class Exchange(Protocol):
     def everyone(
         self, header: list[int], data: torch.Tensor | None
     ) -> list[tuple[list[int], torch.Tensor | None]]:
-        """Header and bytes of each rank, in their order. The header tells the number of bytes (-1: none are
-        sent), whether they are known, whether assumed, and the physical GPU.
+        """Header and bytes of each rank, in their order.
+
+        The header tells the number of bytes (-1: none are sent), whether they are known, whether assumed, and
+        the physical GPU.
         """
 
     def send(self, data: torch.Tensor, rank: int, tag: int) -> None:
@@ -37,8 +39,9 @@ class Exchange(Protocol):
 
 
 class GlooExchange:
-    """Exchanges bytes over a gloo backend, which is connected at the first exchange: NCCL meets the others no
-    sooner either.
+    """Exchanges bytes over a gloo backend, which is connected at the first exchange.
+
+    NCCL meets the others no sooner either.
     """
 
     assumes = False

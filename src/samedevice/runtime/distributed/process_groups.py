@@ -190,8 +190,9 @@ def _split(
     name: str | None,
     description: str | None,
 ) -> Any:
-    """The group of `ranks` of `parent`, with a backend of the same kind for each of `backends`; None where
-    this rank is not among them.
+    """The group of `ranks` of `parent`, with a backend of the same kind for each of `backends`.
+
+    None where this rank is not among them.
     """
     for backend in {
         id(each): each for each in backends.values() if isinstance(each, ProcessGroupNCCL)

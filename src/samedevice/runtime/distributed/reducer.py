@@ -194,8 +194,9 @@ class Reducer:
         """A forward pass with synchronization begins."""
 
     def prepare_for_backward(self, outputs: Sequence[torch.Tensor]) -> None:
-        """A forward pass ended. Raises RuntimeError when the step before left parameters without a
-        gradient.
+        """A forward pass ended.
+
+        Raises RuntimeError when the step before left parameters without a gradient.
         """
         if not self._finished:
             raise RuntimeError(self._unfinished())
@@ -471,8 +472,10 @@ def _builtin(reducer: Reducer, kind: Any) -> Callable[[GradBucket], Any]:
 
 
 def _verify(group: Any, params: Sequence[torch.Tensor], place: torch.device) -> None:
-    """All ranks have the same parameters; what they tell each other goes over `place`, which in C++ is the
-    first parameter's device. Raises RuntimeError with torch's text when they do not.
+    """All ranks have the same parameters.
+
+    What they tell each other goes over `place`, which in C++ is the first parameter's device. Raises
+    RuntimeError with torch's text when they do not.
     """
     rank = group.rank()
     counts = [torch.empty(1, dtype=torch.int64, device=place) for _ in range(group.size())]
@@ -527,8 +530,9 @@ def _broadcast(
 
 
 def _apart(original: Callable[..., Any]) -> Callable[..., Any]:
-    """torch's buckets, each of one GPU: torch asks each tensor for its device, and here C++ sees one for
-    all.
+    """torch's buckets, each of one GPU.
+
+    Torch asks each tensor for its device, and here C++ sees one for all.
     """
 
     def compute(

@@ -59,8 +59,9 @@ def _first_counts(args: Any) -> Counts:
 
 
 def may_add_in_place(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether `aten.add.Tensor` is such a sum. It is asked for every addition, so what rules most of them out
-    comes first.
+    """Whether `aten.add.Tensor` is such a sum.
+
+    It is asked for every addition, so what rules most of them out comes first.
     """
     if torch._C._current_graph_task_id() == -1 or kwargs or len(args) != 2 or torch.is_grad_enabled():
         return False

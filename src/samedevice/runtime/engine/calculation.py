@@ -78,8 +78,9 @@ class Calculation:
         self._tracker = tracker
 
     def results(self, call: Call, *, force: bool) -> Any:
-        """Results with values. With `force`, unknown arguments stand in by their shape and floats in the
-        results stay unknown.
+        """Results with values.
+
+        With `force`, unknown arguments stand in by their shape and floats in the results stay unknown.
 
         Returns NotImplemented when the CPU has no kernel for what CUDA can do; the caller then goes on
         without values.
@@ -121,8 +122,9 @@ class Calculation:
         return True
 
     def into_out(self, call: Call, outs: set[str]) -> Any:
-        """Compute into the values of `out=` arguments, which may be resized: those values, or
-        NotImplemented.
+        """Compute into the values of `out=` arguments, which may be resized.
+
+        Those values, or NotImplemented.
         """
         options = _on_host({name: to_value(value) for name, value in call.kwargs.items()})
         try:
@@ -243,8 +245,9 @@ def _wider(dtype: torch.dtype | None) -> tuple[torch.dtype, ...]:
 
 
 def _only_the_cpu_cannot(error: Exception, op: Operator) -> bool:
-    """Whether CUDA can what the CPU cannot. If not, the error was raised of true values, and its words
-    stand.
+    """Whether CUDA can what the CPU cannot.
+
+    If not, the error was raised of true values, and its words stand.
     """
     if _lacks_kernel_on_cpu(error, op):
         return True

@@ -99,8 +99,9 @@ class Composites:
                 _keep(made, value)
 
     def like(self, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """`x.new_zeros(..., device=meta)`: C++ code copies the carrier's options, or the user wants a meta
-        tensor.
+        """`x.new_zeros(..., device=meta)` has one of two meanings.
+
+        C++ code copies the carrier's options, or the user wants a meta tensor.
         """
         result = abstract(op, args, kwargs)
         self.mark(result)
@@ -122,8 +123,9 @@ class Composites:
                 _keep(result, op.func(*args, **{**kwargs, "device": CPU}))
 
     def claim(self, named: Sequence[tuple[str, torch.Tensor, bool]], frame: Any) -> None:
-        """Helpers among the tensors of one operator, made by the same call, go to the device of the
-        others.
+        """Helpers among the tensors of one operator go to the device of the others.
+
+        They were made by the same call.
         """
         settled = [device_of(tensor) for _, tensor, _ in named if not _is_loose(tensor)]
         home = next((device for device in settled if device.type == "cuda"), None)

@@ -31,8 +31,9 @@ _WIDE_RANGE = 1 << 28
 
 
 def engine_for(call: Call, state: MachineState) -> Any:
-    """What a random operator on a GPU draws from; that GPU's generator, or the one that was given, goes
-    on.
+    """What a random operator on a GPU draws from.
+
+    That GPU's generator, or the one that was given, goes on.
     """
     given = call.generator or next(
         (value for value in call.args if isinstance(value, torch._C.Generator)), None
@@ -71,8 +72,9 @@ def offset_used(call: Call, device: DeviceProperties) -> int:
 def draws_nothing(
     op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: Sequence[torch.Tensor]
 ) -> bool:
-    """Whether a random operator fills no element: then no generator is asked. Source:
-    DistributionTemplates.h.
+    """Whether a random operator fills no element: then no generator is asked.
+
+    Source: DistributionTemplates.h.
     """
     arguments = dict(zip(op.argument_names, args, strict=False)) | kwargs
     if "n" in arguments:  # randperm

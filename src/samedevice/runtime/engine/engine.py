@@ -375,8 +375,9 @@ class Engine:
         return self.on_virtual(call)
 
     def _zero_gradient(self, call: Call, device: torch.device) -> Any:
-        """Autograd makes a gradient of its own, on the carrier's device, which may meet no other tensor on
-        its way out.
+        """Autograd makes a gradient of its own, on the carrier's device.
+
+        It may meet no other tensor on its way out.
         """
         call.home = call.target = device
         result = self.on_virtual(call)
@@ -422,8 +423,9 @@ class Engine:
         return result
 
     def _grows(self, call: Call) -> bool:
-        """Whether small arguments make a result too large to hold values, as an outer product does: then
-        nothing is computed.
+        """Whether small arguments make a result too large to hold values, as an outer product does.
+
+        Then nothing is computed.
         """
         if (
             not call.op.sized and call.tensors
@@ -448,8 +450,9 @@ class Engine:
         return sum(geometry.nbytes) > self.tracker.value_limit
 
     def _fresh(self, call: Call) -> Any:
-        """New results whose values nobody knows; their geometry is remembered, so that equal layers cost
-        little.
+        """New results whose values nobody knows.
+
+        Their geometry is remembered, so that equal layers cost little.
         """
         site = self.tracker.site()
         target = call.target
@@ -478,8 +481,9 @@ class Engine:
         return made[0] if geometry.single else tuple(made)
 
     def _foreach_over_devices(self, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Lists over several devices take CUDA's slow route, element by element; only each element's tensors
-        must agree.
+        """Lists over several devices take CUDA's slow route, element by element.
+
+        Only each element's tensors must agree.
         """
         lists = [value for value in (*args, *kwargs.values()) if isinstance(value, (list, tuple)) and value]
         length = next(len(value) for value in lists if isinstance(value[0], Tensor))
@@ -504,8 +508,9 @@ class Engine:
 
 
 def traced() -> bool:
-    """Whether torch looks on itself: it works out shapes or records a graph, with modes that stand below all
-    others.
+    """Whether torch looks on itself.
+
+    It works out shapes or records a graph, with modes that stand below all others.
     """
     return any(torch._C._get_dispatch_mode(key) is not None for key in _INFRASTRUCTURE)
 
@@ -536,8 +541,9 @@ class VirtualDeviceMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # 
         self.engine = engine
 
     def leave(self) -> None:
-        """End this mode, whatever became of it. Modes that a script entered on top of it and never left stay
-        entered.
+        """End this mode, whatever became of it.
+
+        Modes that a script entered on top of it and never left stay entered.
         """
         above = []
         users = [
@@ -654,8 +660,9 @@ def _modes() -> list[Any]:
 
 
 def _in_a_formula() -> bool:
-    """Whether a derivative that C++ wrote runs: it copies the options of the gradients that it got, and never
-    means the meta device.
+    """Whether a derivative that C++ wrote runs.
+
+    It copies the options of the gradients that it got, and never means the meta device.
     """
     node = torch._C._current_autograd_node()
     return node is not None and not isinstance(node, torch.autograd.function.BackwardCFunction)
@@ -670,8 +677,9 @@ def _too_large_for_host(op: Operator, args: tuple[Any, ...], kwargs: dict[str, A
 
 
 def _known(call: Call, value_limit: int) -> bool:
-    """Whether results can be computed: unknown floats are never computed from, unknown small integers are
-    assumed.
+    """Whether results can be computed.
+
+    Unknown floats are never computed from, unknown small integers are assumed.
     """
     for tensor, record in zip(call.tensors, call.records, strict=True):
         if (
@@ -694,8 +702,9 @@ def _outgrown(tensor: torch.Tensor, record: Memory, value_limit: int) -> bool:
 
 
 def _asks_if_finite(call: Call, value_limit: int) -> bool:
-    """Whether this is half of `isfinite` (`x == x`, `abs(x) != inf`): what is not known is assumed finite, or
-    no step would count.
+    """Whether this is half of `isfinite` (`x == x`, `abs(x) != inf`).
+
+    What is not known is assumed finite, or no step would count.
     """
     if call.op.name == "aten.eq.Tensor":
         asks = call.args[0] is call.args[1]

@@ -49,8 +49,9 @@ def masks_to_indices(tracker: Tracker, call: Call) -> None:
 
 
 def _check_shape(mask: Sequence[int], indexed: Sequence[int], start: int) -> None:
-    """Source: aten/src/ATen/native/IndexingUtils.h, expandTensors; too many dimensions are refused later, by
-    the operator itself.
+    """Source: aten/src/ATen/native/IndexingUtils.h, expandTensors.
+
+    Too many dimensions are refused later, by the operator itself.
     """
     for position, size in enumerate(mask):
         if start + position < len(indexed) and size != indexed[start + position]:

@@ -35,8 +35,9 @@ def refuse_quantized() -> NoReturn:
 
 
 def nested(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What `torch.nested.nested_tensor` makes of a list of tensors, whose device stands behind type and
-    layout.
+    """What `torch.nested.nested_tensor` makes of a list of tensors.
+
+    Its device stands behind type and layout.
     """
     device = kwargs.get("device", args[3] if len(args) > 3 else None)
     if (device is not None and torch.device(device).type == "cuda") or any(

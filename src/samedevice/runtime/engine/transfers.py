@@ -80,8 +80,9 @@ class Transfers:
     def transfer(
         self, source: torch.Tensor, target: torch.device, options: dict[str, Any], site: Site | None
     ) -> torch.Tensor:
-        """A copy of `source` on `target`; `options` are those of `_to_copy` (dtype, layout,
-        memory_format).
+        """A copy of `source` on `target`.
+
+        `options` are those of `_to_copy` (dtype, layout, memory_format).
         """
         if source.layout is not torch.strided:
             return self._parts(source, target, options, site)
@@ -195,8 +196,9 @@ class Transfers:
         return self._tracker.adopt(result, target, site, moved=site)
 
     def is_ghost(self, tensor: torch.Tensor) -> bool:
-        """Whether a host tensor lies in a mapped ghost checkpoint, or was assumed when it was copied out of
-        one.
+        """Whether a host tensor lies in a mapped ghost checkpoint, or was copied out of one.
+
+        The values of a copy are assumed.
         """
         record = memory_of(tensor)
         if record is not None and record.assumed:

@@ -51,8 +51,9 @@ _BACKEND = re.compile(
 
 
 def in_own_words(name: str, error: Exception, tensors: Iterable[torch.Tensor]) -> None:
-    """Reword an error of an operator that the engine ran, or raise one of ours in its place where C++ cannot
-    run it on carriers.
+    """Reword an error of an operator that the engine ran.
+
+    Where C++ cannot run it on carriers, raise one of ours in its place.
 
     It is not returned: a frame that holds an error which holds the frame keeps the operator's tensors alive.
     """
@@ -112,8 +113,9 @@ def reword(error: BaseException, frame: FrameType | None = None) -> None:
 
 
 def tidy(error: BaseException) -> None:
-    """What a person is to see of an error that leaves the machine: torch's words for a GPU, and no frames of
-    ours.
+    """What a person is to see of an error that leaves the machine.
+
+    Torch's words for a GPU, and no frames of ours.
     """
     reword(error)
     trim(error)

@@ -185,8 +185,9 @@ def _written(op: Operator, args: tuple[Any, ...]) -> list[torch.Tensor]:
 
 
 def _revives(written: torch.Tensor, call: Call, value_limit: int) -> bool:
-    """Whether an overwritten tensor becomes known although it was not: it is small, and whole or blank, and
-    its source is known.
+    """Whether an overwritten tensor becomes known although it was not.
+
+    It is small, and whole or blank, and its source is known.
     """
     storage = storage_of(written)
     record = storage._sd

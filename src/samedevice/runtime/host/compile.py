@@ -66,8 +66,9 @@ def _refuse_dynamo(*args: Any, **options: Any) -> NoReturn:
 
 
 def _run_eagerly(dispatch: Callable[..., Any]) -> Callable[..., Any]:
-    """Operators that take functions (`torch.cond`) run as their parts, which autograd sees; torch's own way
-    to it is a compiler.
+    """Operators that take functions (`torch.cond`) run as their parts, which autograd sees.
+
+    Torch's own way to it is a compiler.
     """
 
     def call(self: HigherOrderOperator, /, *args: Any, **kwargs: Any) -> Any:
@@ -79,8 +80,9 @@ def _run_eagerly(dispatch: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _other_mode() -> Any:
-    """The innermost dispatch mode, for torch's control flow, which refuses to run under any; the machine is
-    not one that it means.
+    """The innermost dispatch mode, for torch's control flow, which refuses to run under any.
+
+    The machine is not one that it means.
     """
     mode = _current_mode()
     return None if isinstance(mode, VirtualDeviceMode) else mode
@@ -88,8 +90,9 @@ def _other_mode() -> Any:
 
 @contextlib.contextmanager
 def _disable_other_modes() -> Iterator[Any]:
-    """No dispatch mode is active but the machine, which is no mode of a script that tracers must be rid
-    of.
+    """No dispatch mode is active but the machine.
+
+    That is no mode of a script that tracers must be rid of.
     """
     modes = [
         torch._C._get_dispatch_stack_at(position) for position in range(torch._C._len_torch_dispatch_stack())

@@ -75,8 +75,9 @@ def _name(kernel: Any) -> str:
 
 
 def _tensors(kernel: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> list[tuple[str, torch.Tensor]]:
-    """Tensor arguments by name; the launcher counts positions among the kernel's parameters, tensors come
-    first there.
+    """Tensor arguments by name.
+
+    The launcher counts positions among the kernel's parameters, tensors come first there.
     """
     names = list(getattr(kernel, "arg_names", ()))
     names += [f"argument {position}" for position in range(len(names), len(args))]

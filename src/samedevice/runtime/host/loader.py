@@ -53,8 +53,9 @@ def _loop(loop: Any) -> Any:
 
 
 def _refuse_kernels(engine: Engine) -> None:
-    """This process is a fork of one that initialized CUDA: views of its tensors may be taken, kernels and
-    copies fail.
+    """This process is a fork of one that initialized CUDA.
+
+    Views of its tensors may be taken, kernels and copies fail.
     """
 
     def refuse(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], proceed: Proceed) -> Any:

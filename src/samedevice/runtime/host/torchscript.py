@@ -138,8 +138,9 @@ def _apply(apply_script: Any) -> Any:
 
 
 def _on_host_only(trace: Callable[..., Any]) -> Callable[..., Any]:
-    """TorchScript's tracer writes in C++, above and below any dispatch mode, and what it writes of a
-    machine's tensors is wrong.
+    """What TorchScript's tracer writes of a machine's tensors is wrong.
+
+    It writes in C++, above and below any dispatch mode.
     """
 
     @functools.wraps(trace)
@@ -246,8 +247,9 @@ def _owned(module: Any) -> Iterator[tuple[Any, str, torch.Tensor]]:
 
 
 def _put(owner: Any, path: str, old: torch.Tensor, new: torch.Tensor) -> None:
-    """Make `new` the tensor of a module in TorchScript's own memory, which Python's `x.data = y` does not
-    reach in all cases.
+    """Make `new` the tensor of a module in TorchScript's own memory.
+
+    Python's `x.data = y` does not reach it in all cases.
     """
     owner._c.setattr(path.rpartition(".")[2], new.detach().requires_grad_(old.requires_grad))
 

@@ -115,8 +115,9 @@ def _check_shapes(
 def _together(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor | None]:
-    """The operator compares the first three itself, before any kernel does; what a kernel finds is the
-    mask.
+    """The operator compares the first three itself, before any kernel does.
+
+    What a kernel finds is the mask.
     """
     tensors = (query, key, value)
     devices = [seen_device(tensor) for tensor in tensors]

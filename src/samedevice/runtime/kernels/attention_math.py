@@ -51,8 +51,9 @@ class _Scores:
         self._rows = max(1, _AT_ONCE // max(1, query.size(0) * heads * key.size(2)))
 
     def _blocks(self) -> Iterator[tuple[slice, torch.Tensor, torch.Tensor, torch.Tensor | None]]:
-        """Rows of queries with their scores, their weights, and what dropout makes of those; the same in each
-        pass.
+        """Rows of queries with their scores, their weights, and what dropout makes of those.
+
+        The same in each pass.
         """
         generator = torch.Generator().manual_seed(self._seed)
         for start in range(0, max(1, self.query.size(2)), self._rows):
@@ -105,8 +106,9 @@ class _Scores:
 
 
 def _fill(shape_of: Any, result: torch.Tensor | None) -> Any:
-    """`result` with the geometry and type of a meta tensor; longer rows end in infinity, heads that were
-    repeated are summed.
+    """`result` with the geometry and type of a meta tensor.
+
+    Longer rows end in infinity, heads that were repeated are summed.
     """
     if shape_of is None or result is None:
         return None

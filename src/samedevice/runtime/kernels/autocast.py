@@ -66,8 +66,9 @@ def _on_gpu(tensor: torch.Tensor) -> bool:
 
 
 class CastCache:
-    """Lower precision copies of float32 parameters, for the length of an autocast region; all threads share
-    it.
+    """Lower precision copies of float32 parameters, for the length of an autocast region.
+
+    All threads share it.
     """
 
     def __init__(self) -> None:

@@ -16,8 +16,9 @@ _ABSENT = object()
 
 
 def rebind(patches: Patches, package: str, name: str, value: Any, *, anywhere: bool = False) -> None:
-    """Replace `name` in `package` and in each of its loaded submodules, or of all modules where `anywhere` is
-    set, that holds the very same object under that name.
+    """Replace `name` wherever it stands for the very same object.
+
+    That is in `package` and its loaded submodules, or in all modules where `anywhere` is set.
     """
     owner = sys.modules[package]
     original = vars(owner).get(name, _ABSENT)

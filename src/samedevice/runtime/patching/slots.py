@@ -23,15 +23,17 @@ _ITEM = 3
 
 
 def sequence_slots(owner: type) -> dict[type, int]:
-    """What the slot of a class and of each of its subclasses holds; nothing where the layout is not the known
-    one.
+    """What the slot of a class and of each of its subclasses holds.
+
+    Nothing where the layout is not the known one.
     """
     return {each: _slot(each).value or 0 for each in _family(owner)} if _known_layout() else {}
 
 
 def put_back(owner: type, slots: dict[type, int]) -> None:
-    """Fill the slots with what they held; classes made since then take the owner's, if they have no items of
-    their own.
+    """Fill the slots with what they held.
+
+    Classes made since then take the owner's, if they have no items of their own.
     """
     if not slots:
         return

@@ -21,8 +21,9 @@ _MACHINERY = frozenset(
 
 
 def caller() -> FrameType:
-    """The frame that called into the machine; torch's own modes, and composite operators that were taken
-    apart, are within.
+    """The frame that called into the machine.
+
+    Torch's own modes, and composite operators that were taken apart, are within.
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and (

@@ -128,8 +128,9 @@ class DeviceLedger:
         self.reserved = self._small_reserved + self._large_reserved
 
     def reset_peaks(self) -> None:
-        """As `torch.cuda.reset_peak_memory_stats`; the peaks of the whole run, which the report shows,
-        stay.
+        """As `torch.cuda.reset_peak_memory_stats`.
+
+        The peaks of the whole run, which the report shows, stay.
         """
         self.peak_allocated = self.allocated
         self.peak_reserved = self.reserved

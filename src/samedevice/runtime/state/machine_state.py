@@ -90,8 +90,9 @@ class MachineState:
             self._visible = visible_gpus(os.environ.get("CUDA_VISIBLE_DEVICES"), len(uuids), uuids)
 
     def initialize(self) -> None:
-        """What the first CUDA call does: the visible devices are fixed. Raises RuntimeError in a forked
-        child.
+        """What the first CUDA call does: the visible devices are fixed.
+
+        Raises RuntimeError in a forked child.
         """
         if not self.initialized:
             self.refresh_visible()
@@ -147,8 +148,9 @@ class MachineState:
         return self._devices[index]
 
     def device(self, target: Any) -> torch.device:
-        """Normalize what users write for a device: an integer, a string, a `torch.device`, None for the
-        current GPU.
+        """Normalize what users write for a device.
+
+        An integer, a string, a `torch.device`, None for the current GPU.
         """
         if target is None:
             return self.cuda(None)
@@ -170,8 +172,9 @@ class MachineState:
         self._local.current = index
 
     def uninitialize(self) -> None:
-        """As before the first CUDA call: `CUDA_VISIBLE_DEVICES` is read anew. Nothing may be held on any
-        device.
+        """As before the first CUDA call: `CUDA_VISIBLE_DEVICES` is read anew.
+
+        Nothing may be held on any device.
         """
         self.initialized = False
         self.pid = os.getpid()
@@ -187,8 +190,9 @@ class MachineState:
     # -- random numbers
 
     def generator(self, index: int) -> torch._C.Generator:
-        """Default generator of a device: a CPU engine of its own, seeded as torch seeds the CPU's until told
-        otherwise.
+        """Default generator of a device.
+
+        A CPU engine of its own, seeded as torch seeds the CPU's until told otherwise.
         """
         with self._generator_lock:
             found = self._generators.get(index)
@@ -235,8 +239,9 @@ def current_machine() -> MachineState:
 
 
 def assumed_ranks() -> int | None:
-    """Number of ranks of the launch that this process stands for, also in a machine inside of the one that
-    was told.
+    """Number of ranks of the launch that this process stands for.
+
+    A machine inside of the one that was told knows it, too.
     """
     numbers = (machine.assumed_ranks for machine in reversed(_stack))
     return next((ranks for ranks in numbers if ranks is not None), None)

@@ -175,8 +175,9 @@ class Helper:
 
 
 def memory_of(tensor: torch.Tensor) -> Memory | None:
-    """The record of a tensor's memory, or None for memory that the machine never saw and for a user's meta
-    tensors.
+    """The record of a tensor's memory, or None.
+
+    None is for memory that the machine never saw, and for a user's meta tensors.
     """
     try:
         record = storage_of(tensor)._sd

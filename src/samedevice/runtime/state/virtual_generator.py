@@ -152,8 +152,9 @@ def _check_offset(offset: int) -> None:
 
 
 def _mixed(seed: int, offset: int) -> int:
-    """A seed for one place of the sequence: all 128 bits count, and the CPU's engine takes 32 of them
-    (SplitMix64's finalizer).
+    """A seed for one place of the sequence.
+
+    All 128 bits count, and the CPU's engine takes 32 of them (SplitMix64's finalizer).
     """
     value = seed
     for part in (0, offset):
@@ -178,8 +179,9 @@ def virtual_state(generator: torch._C.Generator) -> Philox | None:
 
 
 def whole(generator: torch._C.Generator) -> torch._C.Generator:
-    """A generator with its face, for a plain object on a virtual generator's engine; see Note [A generator
-    loses its Python object].
+    """A generator with its face, for a plain object on a virtual generator's engine.
+
+    See Note [A generator loses its Python object].
     """
     state = virtual_state(generator)
     if state is None or isinstance(generator, VirtualGenerator):

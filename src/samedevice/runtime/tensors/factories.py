@@ -163,8 +163,9 @@ def _of_parts(original: Callable[..., Any], names: tuple[str, ...]) -> Callable[
 
 
 def _check_out(kwargs: dict[str, Any]) -> None:
-    """C++ compares the type of `device=` with that of `out=`, which is meta for it: compare here and leave
-    `device` away.
+    """C++ compares the type of `device=` with that of `out=`, which is meta for it.
+
+    Compare here and leave `device` away.
     """
     wanted, own = current_machine().device(kwargs.pop("device")).type, kwargs["out"].device.type
     if wanted != own:
@@ -218,8 +219,9 @@ def _as_tensor(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _asarray(original: Callable[..., Any]) -> Callable[..., Any]:
-    """`torch.asarray` of a tensor brings it where it is wanted, or refuses; C++ then decides about its
-    gradient alone.
+    """`torch.asarray` of a tensor brings it where it is wanted, or refuses.
+
+    C++ then decides about its gradient alone.
 
     Source of the decision: torch/csrc/utils/tensor_new.cpp, asarray_data.
     """
@@ -258,8 +260,9 @@ def _device_in_c(tensor: torch.Tensor) -> torch.device:
 
 
 def _default_device() -> torch.device | None:
-    """Where a factory makes a tensor when nobody says; None is the host. A context counts more than the
-    default tensor type.
+    """Where a factory makes a tensor when nobody says; None is the host.
+
+    A context counts more than the default tensor type.
     """
     if this_thread.raw:
         return None

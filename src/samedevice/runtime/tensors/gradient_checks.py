@@ -35,8 +35,9 @@ def _of_class(method: Any) -> Callable[..., Any]:
 
 
 class _Given:
-    """Positions and devices of the tensors that a custom `Function` got, and whether its forward went without
-    an event.
+    """Positions and devices of the tensors that a custom `Function` got.
+
+    Also whether its forward went without an event.
     """
 
     __slots__ = ("clean", "tensors")
@@ -89,8 +90,9 @@ def _validated(original: Callable[..., Any], recorder: Recorder) -> Callable[...
 def _checked(
     node: Any, edge: int, gradient: torch.Tensor, device: torch.device, clean: bool, recorder: Recorder
 ) -> torch.Tensor:
-    """The gradient where the argument of forward was; an event where it is not, unless forward itself was
-    refused.
+    """The gradient where the argument of forward was.
+
+    It is an event where it is not, unless forward itself was refused.
     """
     function, output = node.next_functions[edge]
     if function is None:
@@ -114,8 +116,9 @@ def _checked(
 
 
 class _ToCarrier(Function):
-    """A gradient in real host memory, for a host parameter that became a carrier; see Note [Host parameters
-    before a refused forward].
+    """A gradient in real host memory, for a host parameter that became a carrier.
+
+    See Note [Host parameters before a refused forward].
     """
 
     @staticmethod

@@ -60,8 +60,9 @@ def _make_carrier(parameter: torch.nn.Parameter) -> None:
 
 
 def host_carrier(source: torch.Tensor) -> torch.Tensor:
-    """A carrier over the bytes of a tensor in real host memory, or over a copy where they are not all of its
-    memory.
+    """A carrier over the bytes of a tensor in real host memory.
+
+    It is over a copy where they are not all of its memory.
     """
     known = memory_of(source)
     twin = carrier(source.size(), source.stride(), source.dtype)
@@ -80,8 +81,9 @@ def host_carrier(source: torch.Tensor) -> torch.Tensor:
 
 
 def send_gradient_back(tensor: torch.Tensor) -> None:
-    """Let the gradient of a tensor that the machine moved for an operator arrive on the tensor's own
-    device.
+    """Let the gradient of a moved tensor arrive on the tensor's own device.
+
+    The machine moved it for an operator.
     """
     record = memory_of(tensor)
     if record is None or record.gradient_returns or not tensor.requires_grad:

@@ -380,8 +380,9 @@ def _sharing(name: str, original: Any) -> Callable[..., Any]:
 
 
 def _real_bytes(storage: torch.UntypedStorage, record: Memory) -> torch.UntypedStorage:
-    """The bytes of a large host storage, from now on also its own: another process can only get memory that
-    is there.
+    """The bytes of a large host storage, from now on also its own.
+
+    Another process can only get memory that is there.
     """
     if record.shadow is None:
         record.shadow = zeros(storage.nbytes())
@@ -410,8 +411,9 @@ def _write_hole(size: int, file: Any, save_size: bool, width: int) -> None:
 
 
 def set_storage(self: torch.Tensor, source: Any = None, *args: Any, **kwargs: Any) -> torch.Tensor:
-    """`Tensor.set_`; C++ cannot tell virtual devices apart, nor a host tensor without values from one on a
-    GPU.
+    """`Tensor.set_`.
+
+    C++ cannot tell virtual devices apart, nor a host tensor without values from one on a GPU.
     """
     if source is None and "source" in kwargs:
         source = kwargs.pop("source")

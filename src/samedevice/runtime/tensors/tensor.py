@@ -84,8 +84,9 @@ def seen_device(tensor: torch.Tensor) -> torch.device:
 
 
 class _Transfer(torch.autograd.Function):
-    """A move between devices that knows where its gradient belongs; C++ sees one device for all and would
-    leave it.
+    """A move between devices that knows where its gradient belongs.
+
+    C++ sees one device for all and would leave it.
     """
 
     generate_vmap_rule = True
@@ -391,8 +392,9 @@ def _new_tensor(
 
 
 def _number(name: str, original: Any, recorder: Recorder) -> Callable[[torch.Tensor], Any]:
-    """`float(x)` and its siblings. `torch.Tensor([x, y])` asks below every mode, where C++ would read a
-    carrier.
+    """`float(x)` and its siblings.
+
+    `torch.Tensor([x, y])` asks below every mode, where C++ would read a carrier.
     """
     read = _noted(lambda tensor: original(host_copy(tensor)), recorder)
 
@@ -404,8 +406,9 @@ def _number(name: str, original: Any, recorder: Recorder) -> Callable[[torch.Ten
 
 
 def _index(value: Any) -> Any:
-    """See Note [Lists as indices]. Source of the heuristic: python_variable_indexing.cpp,
-    treatSequenceAsTuple.
+    """See Note [Lists as indices].
+
+    Source of the heuristic: python_variable_indexing.cpp, treatSequenceAsTuple.
     """
     if value.__class__ is list and len(value) < _SHORT and any(_makes_tuple(part) for part in value):
         value = tuple(value)
@@ -507,8 +510,9 @@ def _set_data(self: torch.Tensor, new: torch.Tensor) -> None:
 
 
 def _has_compatible_shallow_copy_type(input: torch.Tensor, from_: torch.Tensor) -> bool:
-    """Whether `input.data = from_` may be done; `Module.to` then keeps its parameters, and with them ties and
-    optimizers.
+    """Whether `input.data = from_` may be done.
+
+    `Module.to` then keeps its parameters, and with them ties and optimizers.
 
     C++ answers below every mode, and for it a carrier is a meta tensor: dense CPU and CUDA memory are
     compatible, meta's is not. Dynamo compares the names of the arguments with its own function's.
@@ -517,8 +521,9 @@ def _has_compatible_shallow_copy_type(input: torch.Tensor, from_: torch.Tensor) 
 
 
 def _of_shadow(original: Callable[[torch.Tensor], Any]) -> Callable[[torch.Tensor], Any]:
-    """What C++ knows of a tensor's bytes: it shares them lazily where it holds them, which is in the
-    shadow.
+    """What C++ knows of a tensor's bytes.
+
+    It shares them lazily where it holds them, which is in the shadow.
     """
 
     def answer(tensor: torch.Tensor) -> Any:
@@ -584,8 +589,9 @@ def _group_by_device_and_dtype(lists: list[list[Any]], with_indices: bool = Fals
 
 
 def _parse_to_on_machine(*args: Any, **kwargs: Any) -> Any:
-    """What `Module.to` understands: also integers as devices, and tensors, whose device C++ would see as
-    meta.
+    """What `Module.to` understands.
+
+    Also integers as devices, and tensors, whose device C++ would see as meta.
     """
     state = current_machine()
     like = args[0] if args and isinstance(args[0], Tensor) else kwargs.get("tensor")

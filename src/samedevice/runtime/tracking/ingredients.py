@@ -36,8 +36,9 @@ def ingredients(tensor: torch.Tensor, frames: Sequence[FrameType]) -> tuple[Ingr
 
 
 def keeper(tensor: torch.Tensor, name: str | None, frames: Sequence[FrameType]) -> str | None:
-    """The class of the module whose plain attribute the tensor is, when the failing frame spells it
-    `self.name`.
+    """The class of the module whose plain attribute the tensor is.
+
+    The failing frame spells it `self.name`.
     """
     owner, _, attribute = (name or "").partition(".")
     for frame in frames[:1] if attribute.isidentifier() else ():

@@ -82,8 +82,9 @@ class Recorder:
         self._asked = {}
 
     def read_assumed(self, frame: FrameType, *, number: bool) -> None:
-        """The program reads a value that nobody computed; `number` tells floats, as losses are, from flags
-        and indices.
+        """The program reads a value that nobody computed.
+
+        `number` tells floats, as losses are, from flags and indices.
         """
         site = self.filter.site(frame)
         if site is None or len(self._assumed) >= _READS_LIMIT:
@@ -97,8 +98,9 @@ class Recorder:
             self._asked[site] = None
 
     def _asked_by_torch(self, frame: FrameType) -> bool:
-        """Whether torch itself wants the value, for a check of its own: a script that asks does so by a
-        method of the tensor.
+        """Whether torch itself wants the value, for a check of its own.
+
+        A script that asks does so by a method of the tensor.
         """
         for each in _outwards(frame):
             file = each.f_code.co_filename
@@ -108,8 +110,9 @@ class Recorder:
 
     @property
     def asked_values(self) -> list[Place]:
-        """Where the script, or a library for a number that it shows, asked for values that nobody computed,
-        each line once.
+        """Where values that nobody computed were asked for, each line once.
+
+        The script asked, or a library for a number that it shows.
 
         Flags and indices that a library reads for itself are not among them: a mask's test, the end of a
         generation.
@@ -135,8 +138,9 @@ class Recorder:
         *,
         certain: bool = False,
     ) -> None:
-        """An operator got tensors that CUDA refuses to mix. Raises RuntimeError with CUDA's text when asked
-        to.
+        """An operator got tensors that CUDA refuses to mix.
+
+        Raises RuntimeError with CUDA's text when asked to.
 
         With `certain` it counts also within a backward that follows other events.
         """
@@ -188,8 +192,9 @@ class Recorder:
         home: torch.device,
         frame: FrameType,
     ) -> None:
-        """A collective got tensors that are not on `home`, the GPU of its group; `error` is what c10d raises,
-        None where NCCL waits.
+        """A collective got tensors that are not on `home`, the GPU of its group.
+
+        `error` is what c10d raises, None where NCCL waits.
         """
         event = self._note(
             EventKind.COLLECTIVE, op.name, str(error or ""), named, devices, frame, bare=(("group", home),)
@@ -198,8 +203,9 @@ class Recorder:
             raise _as_raised(error, event)
 
     def launch_conflict(self, what: str, message: str, frame: FrameType) -> None:
-        """A library was asked for a placement that the launch forbids; the library itself refuses it sooner
-        or later.
+        """A library was asked for a placement that the launch forbids.
+
+        The library itself refuses it sooner or later.
         """
         asked = next(
             (each for each in _outwards(frame) if self.filter.of_user(each.f_code.co_filename)), frame
@@ -280,8 +286,9 @@ class Recorder:
         return event if event is not None and self.on_mismatch == "raise" else self.events[index]
 
     def _meet(self, index: int, devices: Sequence[torch.device]) -> None:
-        """Keep which devices met, where a statement fails with several combinations: a fix has to be right
-        for all.
+        """Keep which devices met, where a statement fails with several combinations.
+
+        A fix has to be right for all.
         """
         met = tuple(str(device) for device in devices)
         known = self.events[index]

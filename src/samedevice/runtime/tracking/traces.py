@@ -11,8 +11,9 @@ from samedevice.runtime.state import META, device_of, tensors_in
 
 
 def name_devices(tracer: Any, args: Sequence[Any]) -> None:
-    """Give recorded factories of helpers the device that the helpers went to; see Note [Helpers of composite
-    code].
+    """Give recorded factories of helpers the device that the helpers went to.
+
+    See Note [Helpers of composite code].
 
     In the graph factory and use are statements of their own, so nobody could tell such a factory from a
     user's.

@@ -90,8 +90,9 @@ class Tracker:
             raise self.recorder.out_of_memory(state, index, error.requested, caller()) from None
 
     def rebook(self, record: Memory, storage: torch.UntypedStorage, before: int) -> None:
-        """The storage was `before` bytes large. Raises torch.OutOfMemoryError, with its old size back, when
-        it does not fit.
+        """The storage was `before` bytes large.
+
+        Raises torch.OutOfMemoryError, with its old size back, when it does not fit.
         """
         try:
             record.rebook(storage.nbytes())

@@ -111,8 +111,9 @@ def blank(tensor: torch.Tensor, value_limit: int) -> bool:
 
 
 def forget(tensor: torch.Tensor) -> None:
-    """Something unknown was written into the tensor. In real host memory it reads as what is assumed, as far
-    as values go.
+    """Something unknown was written into the tensor.
+
+    In real host memory it reads as what is assumed, as far as values go.
     """
     record = memory_of(tensor)
     if record is not None and record.virtual:
@@ -133,8 +134,9 @@ def forget(tensor: torch.Tensor) -> None:
 def pass_on_assumptions(
     op: Operator, tensors: Sequence[torch.Tensor], written: Sequence[torch.Tensor]
 ) -> None:
-    """What is computed from assumed values is assumed, too; a tensor that is overwritten as a whole is what
-    its sources are.
+    """What is computed from assumed values is assumed, too.
+
+    A tensor that is overwritten as a whole is what its sources are.
     """
     replaced = written[0] if op.overwrites and len(written) == 1 else None
     assumed = any(
