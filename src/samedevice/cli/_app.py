@@ -1,5 +1,6 @@
-"""The commands and their options. Option words stop at the script's name: everything behind it belongs to the
-script.
+"""The commands and their options.
+
+Option words stop at the script's name: everything behind it belongs to the script.
 """
 
 from __future__ import annotations

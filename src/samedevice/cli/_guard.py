@@ -1,5 +1,6 @@
-"""`samedevice guard`: a program on the real machine, as Python or its launcher runs it, with whatever it does
-not catch explained.
+"""`samedevice guard`: a program on the real machine, with whatever it does not catch explained.
+
+It runs as Python or its launcher runs it.
 """
 
 from __future__ import annotations

@@ -135,8 +135,9 @@ def _request(options: Options) -> Request:
 
 
 def _wanted(asked: Asked, judgement: Judgement) -> Wanted | None:
-    """What is to be trained; None without a model: it is the one that was named, or the one that the script
-    loads from a folder.
+    """What is to be trained.
+
+    None without a model: it is the one that was named, or the one that the script loads from a folder.
     """
     sharding = next((each for each in SHARDINGS if each == asked.sharding), None)
     if sharding is None:

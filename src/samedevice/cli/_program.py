@@ -100,8 +100,9 @@ def find_script(path: str, args: tuple[str, ...]) -> Program:
 
 
 def find_module(name: str, args: tuple[str, ...]) -> Program:
-    """The program that `python -m name` runs. Nothing is imported yet: a package's `__init__` is part of the
-    program.
+    """The program that `python -m name` runs.
+
+    Nothing is imported yet: a package's `__init__` is part of the program.
     """
     here = str(Path.cwd())
     spec = _search(name, here)

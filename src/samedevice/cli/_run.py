@@ -351,8 +351,9 @@ def _virtual_machine(machine: Any, fail_fast: bool, script: str | None, reporter
 
 
 def _open_json(path: Path | None) -> TextIO | None:
-    """Open the JSON file before the run: a bad path is told at once, and no older result survives a run that
-    never ends.
+    """Open the JSON file before the run.
+
+    A bad path is told at once, and no older result survives a run that never ends.
     """
     if path is None:
         return None
@@ -383,8 +384,9 @@ def _execute(program: Program, stream: TextIO, language: Language) -> _Ending:
 
 
 def _failed(error: BaseException, stream: TextIO, language: Language) -> _Ending:
-    """Show the script's error. Outside its handler, so that a hook of the script that fails does not get it
-    as its context.
+    """Show the script's error.
+
+    Outside its handler, so that a hook of the script that fails does not get it as its context.
     """
     internal = isinstance(error, AssertionError) and raised_by_us(error)
     show_exception(error)
@@ -401,8 +403,9 @@ def _failed(error: BaseException, stream: TextIO, language: Language) -> _Ending
 
 
 def _ending_of_exit(request: SystemExit) -> _Ending:
-    """`sys.exit(...)`: None and 0 are a good end; anything but a number is printed, as Python does, and means
-    1.
+    """`sys.exit(...)`: None and 0 are a good end.
+
+    Anything but a number is printed, as Python does, and means 1.
     """
     if request.code is None or request.code == 0:
         return _Ending("completed", NOTHING_FOUND, 0)
@@ -449,8 +452,9 @@ def _wind_down(ending: _Ending) -> _Ending:
 
 
 def _interpreter_step(module: Any, name: str) -> None:
-    """A private function that the interpreter itself calls at its end; without it the step happens later, as
-    usual.
+    """A private function that the interpreter itself calls at its end.
+
+    Without it the step happens later, as usual.
     """
     step: Callable[[], object] | None = getattr(module, name, None)
     if step is not None:
@@ -467,8 +471,9 @@ def _workers() -> list[threading.Thread]:
 
 
 def _take_sigterm() -> None:
-    """SIGTERM ends the script as Ctrl-C does, so that a time limit still gets its report. A script's own
-    handler wins later.
+    """SIGTERM ends the script as Ctrl-C does, so that a time limit still gets its report.
+
+    A script's own handler wins later.
     """
 
     def interrupt(number: int, _: FrameType | None) -> None:

@@ -1,5 +1,6 @@
-"""What a launcher starts as each rank where `samedevice` wraps the program: `python -m samedevice.cli.rank
-COMMAND COUNT WORDS...`.
+"""What a launcher starts as each rank where `samedevice` wraps the program.
+
+The command is `python -m samedevice.cli.rank COMMAND COUNT WORDS...`.
 
 Some launchers add `--local_rank` of their own in front of a program's arguments, here in front of everything.
 It goes behind the first COUNT words, which are the command's options and the program.

@@ -52,8 +52,9 @@ _APP_FOLDERS = ("/", "~", "<", "script.py", ".")
 
 
 def explain_text(text: str, source: Source | None = None) -> list[Finding[Phrase]]:
-    """The findings of a pasted text; a single `undetermined` one when no error is recognised in it. With
-    `source`, the source of the failing function is evidence where it is at hand.
+    """The findings of a pasted text; a single `undetermined` one when no error is recognised in it.
+
+    With `source`, the source of the failing function is evidence where it is at hand.
     """
     return [explain_report(report, source) for report in read_paste(text)]
 
@@ -105,8 +106,10 @@ def _named(report: Report, verdict: Verdict) -> str | None:
 
 
 def _judged(report: Report, origins: Sequence[Written]) -> tuple[Verdict, Phrase | None]:
-    """The verdict, and the advice of a situation that the text tells. What the source says, and what prose
-    states, outranks what printed lines look like; a message that has one cause outranks all.
+    """The verdict, and the advice of a situation that the text tells.
+
+    What the source says, and what prose states, outranks what printed lines look like; a message that has one
+    cause outranks all.
     """
     if report.topic is not None:
         return verdict_elsewhere(report), None
@@ -148,8 +151,9 @@ def _title(report: Report, verdict: Verdict) -> Phrase:
 
 
 def _operands(report: Report) -> tuple[Operand, ...]:
-    """What the message says of the tensors. The named argument is on the second device, or on the first in
-    the newer wording.
+    """What the message says of the tensors.
+
+    The named argument is on the second device, or on the first in the newer wording.
     """
     if report.topic is not None:
         return ()

@@ -145,8 +145,9 @@ def said(kinds: str, *, op: str = "", argument: str = "", devices: str = "") -> 
 
 
 def named(place: str) -> Look:
-    """The argument that the message names is on the `host`, on a `gpu` while the others are on the host, or
-    on `another` GPU than the others.
+    """The argument that the message names is on the `host`, on a `gpu` or on `another` GPU.
+
+    It is on a GPU while the others are on the host, or on another GPU than the others.
     """
 
     def look(report: Report) -> Phrase | None:

@@ -23,8 +23,9 @@ def origins_of(report: Report, source: Source | None) -> tuple[Written, ...]:
 
 
 def read_source(report: Report, origins: Sequence[Written]) -> Reading | None:
-    """The cause that the origins amount to: one operand, and only one, is where its own line put it, while
-    the others come from elsewhere.
+    """The cause that the origins amount to.
+
+    One operand, and only one, is where its own line put it, while the others come from elsewhere.
     """
     on_host = device_pattern(report.devices) == "host"
     decided = [each for each in origins if _decided(each, on_host)]

@@ -1,5 +1,6 @@
-"""Guards for the loops of other libraries and for notebooks; each library is imported only by whoever asks
-for its part.
+"""Guards for the loops of other libraries and for notebooks.
+
+Each library is imported only by whoever asks for its part.
 """
 
 from __future__ import annotations

@@ -14,8 +14,9 @@ from samedevice.report import TextRenderer
 def guard_accelerator(
     accelerator: Any, replay: bool = False, language: Language = SOURCE
 ) -> Callable[[], None]:
-    """Guard what the accelerator prepares from now on, and its `backward`; returns what takes everything off
-    again.
+    """Guard what the accelerator prepares from now on, and its `backward`.
+
+    Returns what takes everything off again.
 
     ```python
     accelerator = Accelerator()

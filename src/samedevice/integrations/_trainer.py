@@ -14,8 +14,9 @@ from samedevice.report import TextRenderer, worded_errors
 
 
 class GuardCallback(TrainerCallback):
-    """Explains a device error of the model's forward, on the very exception, and whatever else leaves
-    `trainer.train()` uncaught.
+    """Explains a device error of the model's forward, on the very exception.
+
+    Also whatever else leaves `trainer.train()` uncaught.
 
     ```python
     trainer = Trainer(model=model, args=args, train_dataset=data, callbacks=[GuardCallback()])

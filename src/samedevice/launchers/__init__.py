@@ -1,11 +1,12 @@
-"""The programs that start training processes: how a command line names them, what they set for each rank, how
-`samedevice run` starts them.
+"""The programs that start training processes.
+
+How a command line names them, what they set for each rank, how `samedevice run` starts them.
 """
 
 from __future__ import annotations
 
 from samedevice.launchers.launcher import Job, Launcher, Options, Tasks
-from samedevice.launchers.options import Told, flag_of, options_of
+from samedevice.launchers.options import LauncherCall, flag_of, options_of
 from samedevice.launchers.table import (
     ACCELERATE,
     DEEPSPEED,
@@ -30,9 +31,9 @@ __all__ = [
     "TORCHRUN",
     "Job",
     "Launcher",
+    "LauncherCall",
     "Options",
     "Tasks",
-    "Told",
     "Typed",
     "assigned",
     "begins_command",

@@ -1,5 +1,6 @@
-"""What a launcher is, as data. Everything that differs between launchers is a field here; no other code asks
-for a launcher's name.
+"""What a launcher is, as data.
+
+Everything that differs between launchers is a field here; no other code asks for a launcher's name.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ Word = TypeVar("Word", bound=str)
 
 
 @dataclass(frozen=True, slots=True)
-class Told(Generic[Word]):
+class LauncherCall(Generic[Word]):
     """What stands between a launcher and the program, and the program."""
 
     launcher: Launcher
@@ -32,8 +32,9 @@ class Told(Generic[Word]):
         return any(self.values.get(name) for name in names)
 
     def processes(self, gpus: int) -> int | None:
-        """The number of processes that is asked for, of all machines where the launcher counts so; None when
-        it cannot be told.
+        """The number of processes that is asked for, of all machines where the launcher counts so.
+
+        None when it cannot be told.
         """
         options = self.launcher.options
         text = self.value(*options.processes, *options.all_processes)
@@ -64,7 +65,7 @@ class _Parser(argparse.ArgumentParser):
         raise ValueError(message)
 
 
-def options_of(launcher: Launcher, words: Sequence[Word]) -> Told[Word] | None:
+def options_of(launcher: Launcher, words: Sequence[Word]) -> LauncherCall[Word] | None:
     """What a launcher makes of the words behind its name; None when no program is among them."""
     parser = _Parser(add_help=False, allow_abbrev=False)
     flags = {spelled for name in launcher.options.flags for spelled in _spellings(name)}
@@ -82,7 +83,7 @@ def options_of(launcher: Launcher, words: Sequence[Word]) -> Told[Word] | None:
     except ValueError:
         return None
     program = [found.pop("the program"), *found.pop("its arguments")]
-    return Told(launcher, found, program)
+    return LauncherCall(launcher, found, program)
 
 
 def flag_of(names: Sequence[str]) -> str:

@@ -182,8 +182,10 @@ def launcher_named(name: str) -> Launcher:
 
 
 def launcher_at(words: Sequence[str], *, module: bool = False) -> tuple[Launcher, int] | None:
-    """The launcher that a command line, or what follows `python -m`, begins with, and the number of words
-    that name it. Programs that start tasks of any command are none: see `starter_of_tasks`.
+    """The launcher that words begin with, and the number of words that name it.
+
+    The words are a command line, or what follows `python -m`. Programs that start tasks of any command are
+    none: see `starter_of_tasks`.
     """
     given = (*words[:1], *words[1:]) if module or not words else (Path(words[0]).name, *words[1:])
     for launcher in LAUNCHERS:

@@ -13,7 +13,7 @@ from typing import Literal
 
 from samedevice.errors import UsageError
 from samedevice.launchers.launcher import Launcher
-from samedevice.launchers.options import Told, options_of
+from samedevice.launchers.options import LauncherCall, options_of
 from samedevice.launchers.prefixes import Prefix, prefix_at
 from samedevice.launchers.table import launcher_at, starter_of_tasks
 from samedevice.messages import Phrase
@@ -40,7 +40,7 @@ class Typed:
     environment: dict[str, str] = field(default_factory=dict)
     """Assignments in front."""
     python_options: tuple[str, ...] = ()
-    told: Told[str] | None = None
+    told: LauncherCall[str] | None = None
     """The launcher with its options."""
     launcher_module: tuple[str, ...] = ()
     """What starts the launcher behind `python -m`."""
@@ -199,21 +199,21 @@ def _of_module(front: Typed, module: str, words: list[str]) -> Typed:
 
 def _of_launcher(front: Typed, launcher: Launcher, module: tuple[str, ...], words: Sequence[str]) -> Typed:
     """What a launcher starts, by the words behind its name."""
-    told = options_of(launcher, words)
-    if told is None:
+    call = options_of(launcher, words)
+    if call is None:
         raise UsageError(Phrase("command.no-program", command=" ".join((front.starter, *words))))
-    own = words[: len(words) - len(told.program)]
+    own = words[: len(words) - len(call.program)]
     kind: Literal["script", "module", "command"] = "script"
-    if told.flag(*launcher.options.any_program):
+    if call.flag(*launcher.options.any_program):
         kind = "command"
-    elif told.flag(*launcher.options.module):
+    elif call.flag(*launcher.options.module):
         kind = "module"
     return replace(
         front,
         kind=kind,
-        program=told.program[0],
-        arguments=tuple(told.program[1:]),
-        told=told,
+        program=call.program[0],
+        arguments=tuple(call.program[1:]),
+        told=call,
         launcher_module=module,
         launcher_options=tuple(own),
     )

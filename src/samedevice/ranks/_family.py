@@ -82,7 +82,7 @@ class Family:
     ) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="samedevice-"))
         spec = str(Path(machine).absolute()) if Path(machine).is_file() else machine
-        self._told = json.dumps(
+        self._inherited = json.dumps(
             {
                 "machine": spec,
                 "on_mismatch": on_mismatch,
@@ -97,7 +97,7 @@ class Family:
         """The variables that a child needs, on top of this process's own."""
         path = os.environ.get("PYTHONPATH")
         return {
-            VARIABLE: self._told,
+            VARIABLE: self._inherited,
             "PYTHONPATH": os.pathsep.join([str(_BOOTSTRAP), *([path] if path else [])]),
         }
 
@@ -122,13 +122,13 @@ class Family:
         found = []
         for path in self.folder.glob("*.pickle"):
             with suppress(OSError, EOFError, pickle.UnpicklingError), path.open("rb") as file:
-                told: dict[str, Any] = pickle.load(
+                report: dict[str, Any] = pickle.load(
                     file
                 )  # our own processes wrote it, into a folder of this user alone
-                if told["status"] == "completed" and path.with_suffix(".failed").exists():
-                    told["status"] = "script-error"  # `sys.exit(1)`
+                if report["status"] == "completed" and path.with_suffix(".failed").exists():
+                    report["status"] = "script-error"  # `sys.exit(1)`
                 found.append(
-                    Member(**{**told, "events": tuple(told["events"]), "counts": tuple(told["counts"])})
+                    Member(**{**report, "events": tuple(report["events"]), "counts": tuple(report["counts"])})
                 )
         return sorted(found, key=lambda member: (member.rank is None, member.rank or 0, member.pid))
 
@@ -192,7 +192,7 @@ def crowded(members: Sequence[Member]) -> list[Event]:
     for index, users in sorted(_used(members).items()):
         whole = _added(users.values())
         if len(users) > 1 and whole is not None and whole.peak_allocated > whole.total:
-            told = replace(whole, allocated=whole.peak_allocated, reserved=whole.peak_reserved)
+            peaks = replace(whole, allocated=whole.peak_allocated, reserved=whole.peak_reserved)
             notes = tuple(
                 Phrase("note.held", process=name, amount=Bytes(own.peak_allocated))
                 for name, own in users.items()
@@ -207,7 +207,7 @@ def crowded(members: Sequence[Member]) -> list[Event]:
                     None,
                     None,
                     (),
-                    memory={f"cuda:{index}": told},
+                    memory={f"cuda:{index}": peaks},
                     notes=notes,
                 )
             )

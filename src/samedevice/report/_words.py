@@ -58,8 +58,9 @@ def short_path(file: str) -> str:
 
 
 def harmless(text: str) -> str:
-    """Text of a script for a terminal: control characters, which could repaint the screen, are shown by their
-    codes.
+    """Text of a script for a terminal.
+
+    Control characters, which could repaint the screen, are shown by their codes.
     """
     return "".join(_visible(character) for character in text)
 

@@ -65,8 +65,9 @@ class Placement(guards.Placement):
     def log(
         self, logger: logging.Logger | None = None, level: int = logging.INFO, language: Language = SOURCE
     ) -> None:
-        """Log one line for each device, and each warning as a warning; on the logger `samedevice` unless
-        another is given.
+        """Log one line for each device, and each warning as a warning.
+
+        On the logger `samedevice` unless another is given.
         """
         chosen = logger or logging.getLogger("samedevice")
         for line in self.lines(language):

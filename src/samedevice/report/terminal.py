@@ -52,8 +52,10 @@ _MEMORY = ("memory.device", "memory.allocated", "memory.reserved", "memory.total
 
 
 def open_console(stream: TextIO) -> Console:
-    """A console on `stream`: colour only on a terminal and without NO_COLOR, width of the terminal, no limit
-    without one.
+    """A console on `stream`.
+
+    It has colour only on a terminal and without NO_COLOR, and the width of the terminal, no limit without
+    one.
     """
     on_terminal = stream.isatty()
     width = None if on_terminal or os.environ.get("COLUMNS") else _UNLIMITED
@@ -81,8 +83,9 @@ def finding_text(finding: Finding[str | Phrase], language: Language = SOURCE) ->
 
 
 def assumed_text(reads: Sequence[Place], language: Language = SOURCE) -> str:
-    """What to tell when a program failed that had read values which nobody computed; the last reads are
-    named.
+    """What to tell when a program failed that had read values which nobody computed.
+
+    The last reads are named.
     """
     named: list[Value] = [
         harmless(f"{short_path(place.file)}:{place.line}") for place in reads[: -_READS_SHOWN - 1 : -1]
@@ -163,8 +166,9 @@ def print_run(
     language: Language = SOURCE,
     asked: Sequence[Place] = (),
 ) -> None:
-    """Every finding of a run, then the summary: machine, count, how the script ended, values it asked for in
-    vain, peaks of memory.
+    """Every finding of a run, then the summary.
+
+    Machine, count, how the script ended, values it asked for in vain, peaks of memory.
     """
     for finding in findings:
         print_finding(console, finding, language)
@@ -219,8 +223,9 @@ def print_preflight(
     needs: Needs | None = None,
     language: Language = SOURCE,
 ) -> None:
-    """The parallel mode of a launch, what could not be told, its memory where asked for, and what it is
-    refused for.
+    """The parallel mode of a launch, its memory where asked for, and what it is refused for.
+
+    What could not be told is there, too.
     """
     _labelled(console, "label.mode", Text(harmless(render(mode, language))), language)
     for note in notes:
@@ -467,8 +472,9 @@ def _labelled(console: Console, label: str, text: Text, language: Language) -> N
 
 
 def _put(console: Console, indent: int, text: Text, head: int = 2) -> None:
-    """One logical line at `indent`. Its first `head` characters stay together; what does not fit goes on
-    below, beside them.
+    """One logical line at `indent`.
+
+    Its first `head` characters stay together; what does not fit goes on below, beside them.
     """
     if indent + text[:head].cell_len > console.width - _LEAST_TEXT:
         head = 2

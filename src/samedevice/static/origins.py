@@ -37,8 +37,10 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def written_origins(file: str, function: str | None, line: int | None, code: str) -> tuple[Written, ...]:
-    """The origins of the operands of a failing statement: the frame names `file` as installed, `function`, a
-    line of whatever version it was, and the printed `code`; nothing where the source is not here.
+    """The origins of the operands of a failing statement.
+
+    The frame names `file` as installed, `function`, a line of whatever version it was, and the printed
+    `code`; nothing where the source is not here.
     """
     path = _installed(file)
     if path is None or not code or not function:

@@ -1,5 +1,6 @@
-"""Reading what people paste: tracebacks, notebooks, logs of several ranks, a last line alone. Plain text in,
-records out.
+"""Reading what people paste: tracebacks, notebooks, logs of several ranks, a last line alone.
+
+Plain text in, records out.
 
 Must guarantee: any text is read in time linear in its length, and none makes it raise.
 """

@@ -1,5 +1,6 @@
-"""What a message says of its tensors: types that name a device and a kind of number, and operands with the
-device each is on.
+"""What a message says of its tensors.
+
+It names types with a device and a kind of number, and operands with the device that each is on.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""Regular expressions that are compiled when they are first looked for: most never are for one text, and
-compiling all of them would take longer than reading it.
+"""Regular expressions that are compiled when they are first looked for.
+
+Most never are for one text, and compiling all of them would take longer than reading it.
 """
 
 from __future__ import annotations

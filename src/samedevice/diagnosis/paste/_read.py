@@ -1,5 +1,6 @@
-"""From a text to its reports: one for each kind of error that the paste shows, the last one first to be
-judged.
+"""From a text to its reports: one for each kind of error that the paste shows.
+
+The last error is the first to be judged.
 """
 
 from __future__ import annotations
@@ -83,8 +84,9 @@ class Text:
 
 
 def read_paste(text: str) -> list[Report]:
-    """The errors of a paste, the last one first, and of errors that follow each other the first; one report
-    without a kind when nothing is recognised.
+    """The errors of a paste, the last one first, and of errors that follow each other the first.
+
+    One report without a kind when nothing is recognised.
     """
     tagged = lines_of(notebook_text(text) or text)
     lines = [line for line, _ in tagged]
@@ -155,8 +157,9 @@ def _devices(groups: dict[str, str | None]) -> tuple[str, ...]:
 
 
 def _unrecognised(paste: Text) -> Report:
-    """A report without a kind: the last line, whatever it says. An exception whose own words name no device
-    is taken for one about something else.
+    """A report without a kind: the last line, whatever it says.
+
+    An exception whose own words name no device is taken for one about something else.
     """
     shown = [line.strip() for line in paste.lines[-400:] if line.strip()]
     last = next((line for line in reversed(shown) if _RAISED.match(line)), shown[-1] if shown else "")
@@ -181,8 +184,9 @@ def _unrecognised(paste: Text) -> Report:
 
 
 def _first_causes(hits: list[Hit], paste: Text) -> list[Hit]:
-    """The last error first; of errors that were raised while another was handled, and of those of several
-    ranks, the first one.
+    """The last error first.
+
+    Of errors that were raised while another was handled, and of those of several ranks, the first one.
     """
     groups: list[list[Hit]] = []
     for hit in hits:
@@ -251,8 +255,9 @@ def _start(hit: Hit) -> int:
 
 
 def _topic_of(kind: str, found: re.Match[str]) -> str | None:
-    """What a message is about that reads like one about devices: memory, or two types that differ in the kind
-    of number alone.
+    """What a message is about that reads like one about devices.
+
+    Memory, or two types that differ in the kind of number alone.
     """
     if kind == "out-of-memory":
         return kind

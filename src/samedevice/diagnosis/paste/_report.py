@@ -76,8 +76,9 @@ class Report:
 
     @cached_property
     def at(self) -> Frame | None:
-        """The failing statement: the innermost frame that is not plumbing; the innermost of all when there is
-        no other.
+        """The failing statement: the innermost frame that is not plumbing.
+
+        The innermost of all when there is no other.
         """
         return self.own_frames[-1] if self.own_frames else (self.frames[-1] if self.frames else None)
 

@@ -1,5 +1,7 @@
-"""What prose states, in English or Chinese: which things are on which devices, how the program was started, how
-the model was placed, what works and what fails. Facts, without judgement.
+"""What prose states, in English or Chinese: facts, without judgement.
+
+Which things are on which devices, how the program was started, how the model was placed, what works and what
+fails.
 """
 
 # ruff: noqa: E501, RUF001 # patterns of whole phrases; Chinese has its own punctuation
@@ -187,8 +189,9 @@ def _clauses(text: str) -> Iterator[tuple[str, bool]]:
 
 
 def _places(text: str) -> Iterator[tuple[str, str, str]]:
-    """Each device that is stated belongs to the things before it, back to the device before; else to the next
-    thing behind it.
+    """Each device that is stated belongs to the things before it, back to the device before.
+
+    Else it belongs to the next thing behind it.
     """
     waiting: list[tuple[str, str]] = []
     for clause, fresh in _clauses(text):
@@ -244,8 +247,9 @@ def _same(one: str, other: str) -> bool:
 
 
 def _outcomes(text: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Sizes of models in clauses that tell of a failure, and of success; a clause that tells neither goes with
-    the next one of its sentence.
+    """Sizes of models in clauses that tell of a failure, and of success.
+
+    A clause that tells neither goes with the next one of its sentence.
     """
     fails: list[float] = []
     works: list[float] = []

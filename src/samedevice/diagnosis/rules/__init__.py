@@ -54,8 +54,9 @@ def find_rule(word: str) -> Rule | None:
 
 
 def sentence_of_rule(key: str, language: Language) -> str:
-    """What a rule's own file says for a key such as `rules.out-of-memory.cure`; in English where it does not
-    have the language.
+    """What a rule's own file says for a key such as `rules.out-of-memory.cure`.
+
+    In English where it does not have the language.
     """
     _, name, part = key.split(".", maxsplit=2)
     texts = rule_named(name).texts[part]

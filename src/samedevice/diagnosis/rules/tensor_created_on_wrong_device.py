@@ -143,8 +143,9 @@ _INDEXES = ("index", "gather", "index_select", "take_along_dim", "index_copy_", 
 
 
 def _left_behind(failure: Failure) -> Hint | None:
-    """A plain attribute of a module, or what was made without a device, in the lines that computed an operand
-    of the host.
+    """A plain attribute of a module, or what was made without a device.
+
+    It stands in the lines that computed an operand of the host.
     """
     for operand in failure.plain:
         if (
@@ -183,8 +184,9 @@ def _left_behind(failure: Failure) -> Hint | None:
 
 
 def _unhooked(failure: Failure) -> Operand | None:
-    """A parameter that the running module owns itself while what it meets comes from a submodule
-    elsewhere.
+    """A parameter that the running module owns itself.
+
+    What it meets comes from a submodule elsewhere.
     """
     for operand in failure.weights:
         owner, _, _ = (operand.parameter or "").rpartition(".")

@@ -17,7 +17,7 @@ from samedevice.launchers import (
     PYTHON,
     TORCHRUN,
     Launcher,
-    Told,
+    LauncherCall,
     is_python,
     launcher_at,
     options_of,
@@ -76,8 +76,9 @@ def launch_of_command(command: Command, folder: Path, gpus: int) -> Launch | Non
 
 
 def start_of(words: Sequence[str]) -> int | None:
-    """Where in a command the program stands that starts Python: first, or behind what only wraps it (`srun`,
-    `uv run`, `timeout 60`).
+    """Where in a command the program stands that starts Python.
+
+    First, or behind what only wraps it (`srun`, `uv run`, `timeout 60`).
     """
     for position, word in enumerate(words):
         name, behind = Path(word).name, words[position + 1 : position + 2]
@@ -123,57 +124,57 @@ def _started(base: Launch, words: list[Text], folder: Path) -> Launch | None:
 
 def _launched(base: Launch, launcher: Launcher, words: list[Text], folder: Path) -> Launch | None:
     """The launch that a launcher makes of the words behind its name."""
-    told = options_of(launcher, words)
-    if told is None:
+    call = options_of(launcher, words)
+    if call is None:
         return None
     if launcher.reads_configuration:
-        launch = _configured(replace(base, launcher=launcher), told, folder)
-        launch = replace(launch, visible=told.gpus(launch.visible))
+        launch = _configured(replace(base, launcher=launcher), call, folder)
+        launch = replace(launch, visible=call.gpus(launch.visible))
     else:
-        visible = told.gpus(base.visible)
-        asked = told.processes(len(visible))
-        on_each_gpu = max(1, len(visible)) if launcher.each_gpu or told.counts else 1
+        visible = call.gpus(base.visible)
+        asked = call.processes(len(visible))
+        on_each_gpu = max(1, len(visible)) if launcher.each_gpu or call.counts else 1
         launch = replace(
             base,
             launcher=launcher,
             processes=asked or on_each_gpu,
-            nodes=told.nodes,
+            nodes=call.nodes,
             asked=asked,
             visible=visible,
             distributed_type=launcher.distributed_type,
         )
-    module = told.flag(*launcher.options.module)
-    return _program(launch, told.program, folder, module=module)
+    module = call.flag(*launcher.options.module)
+    return _program(launch, call.program, folder, module=module)
 
 
-def _configured(base: Launch, told: Told[Text], folder: Path) -> Launch:
+def _configured(base: Launch, call: LauncherCall[Text], folder: Path) -> Launch:
     """The launch of a launcher that reads accelerate's configuration."""
-    asked = told.processes(len(base.visible))
+    asked = call.processes(len(base.visible))
     launch = replace(base, asked=asked)
-    file = told.value(told.launcher.options.configuration)
+    file = call.value(call.launcher.options.configuration)
     path = beside(folder, file) if file is not None else None
     if path is not None:
         launch = with_configuration(launch, read_document(path), asked)
     elif file is not None:
         launch = replace(launch, missing=str(file))
     else:
-        several = len(base.visible) > 1 and asked != 1 and not told.flag("cpu")
+        several = len(base.visible) > 1 and asked != 1 and not call.flag("cpu")
         launch = replace(
             launch,
             processes=asked or (len(base.visible) if several else 1),
             distributed_type="MULTI_GPU" if several else "NO",
         )
-    for flag, kind in told.launcher.options.types:
-        if told.flag(flag):
+    for flag, kind in call.launcher.options.types:
+        if call.flag(flag):
             launch = replace(launch, distributed_type=kind)
     if asked is not None:
         launch = replace(launch, processes=max(1, asked // launch.nodes))
-    stage = told.value("zero_stage")
+    stage = call.value("zero_stage")
     if stage is not None and stage.isdigit():
         launch = replace(launch, zero_stage=int(stage))
     elif launch.distributed_type == "DEEPSPEED" and launch.zero_stage is None:
         launch = replace(launch, zero_stage=2)
-    if (deepspeed := told.value("deepspeed_config_file")) is not None:
+    if (deepspeed := call.value("deepspeed_config_file")) is not None:
         launch = with_deepspeed_file(launch, deepspeed, folder)
     return launch
 
@@ -246,8 +247,9 @@ def launch_of_script(
 
 
 def _clustered(command: Command) -> bool:
-    """The script asks the environment for ranks that it never sets: a cluster gives them, to the program as
-    well.
+    """The script asks the environment for ranks that it never sets.
+
+    A cluster gives them, to the program as well.
     """
     return any(name in command.used and name not in command.unexported for name in ("RANK", "WORLD_SIZE"))
 

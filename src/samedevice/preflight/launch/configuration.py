@@ -80,8 +80,9 @@ def is_deepspeed(settings: Document) -> bool:
 
 
 def is_training(settings: Document) -> bool:
-    """Whether a document holds training arguments: names that transformers, TRL, LLaMA-Factory, axolotl or
-    ms-swift read.
+    """Whether a document holds training arguments.
+
+    Names that transformers, TRL, LLaMA-Factory, axolotl or ms-swift read.
     """
     return bool(_TRAINING & settings.data.keys())
 

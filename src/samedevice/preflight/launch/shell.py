@@ -1,5 +1,6 @@
-"""Shell scripts and command lines, read and never run: assignments, exports, expansions, and the commands
-that start Python.
+"""Shell scripts and command lines, read and never run.
+
+Assignments, exports, expansions, and the commands that start Python.
 
 Control structures are read line by line, in order. What a command substitution would print is known for GPU
 counts only.
@@ -264,8 +265,9 @@ class _Reader:
 
 
 def _shell_at(words: Sequence[str]) -> int | None:
-    """Where a shell, or a script of one, stands in a command: first, or behind what starts it in several
-    tasks or elsewhere.
+    """Where a shell, or a script of one, stands in a command.
+
+    First, or behind what starts it in several tasks or elsewhere.
     """
     wraps = Path(words[0]).name in _WRAP_SHELLS
     for position in range(len(words) if wraps else 1):
@@ -294,8 +296,9 @@ def _script_run(words: Sequence[str]) -> str | None:
 
 
 def _slurm(source: str) -> dict[str, str]:
-    """What the directives of a SLURM script ask for, as the variables that a job finds, and `gpus` for each
-    node.
+    """What the directives of a SLURM script ask for, as the variables that a job finds.
+
+    `gpus` are for each node.
     """
     asked = dict(re.findall(r"^#SBATCH\s+--?([A-Za-z][\w-]*)[=\s]+([^\s#]+)", source, re.MULTILINE))
     if not asked:

@@ -1,5 +1,6 @@
-"""The launches that a file names: a Python script, a shell script, a configuration, a document or build file
-that holds commands.
+"""The launches that a file names.
+
+The file is a Python script, a shell script, a configuration, a document or build file that holds commands.
 """
 
 from __future__ import annotations
@@ -159,8 +160,9 @@ def _of_typed(request: Request, environment: Mapping[str, str]) -> list[Launch]:
 
 
 def starts_in(script: Path) -> list[tuple[str, ...]]:
-    """The commands of a shell script that start a Python program, as they would be typed; `...` stands for
-    what only a run would tell.
+    """The commands of a shell script that start a Python program, as they would be typed.
+
+    `...` stands for what only a run would tell.
     """
     try:
         source = read_text(script)
@@ -176,8 +178,9 @@ def starts_in(script: Path) -> list[tuple[str, ...]]:
 
 
 def _of_manifest(request: Request) -> list[Launch] | None:
-    """The launches in a document that holds commands; None for one that holds settings, which is read as
-    such.
+    """The launches in a document that holds commands.
+
+    None for one that holds settings, which is read as such.
     """
     documents = read_documents(request.target)
     commands = commands_of_document(documents, request.target, len(request.machine.gpus))

@@ -1,5 +1,4 @@
-"""Training programs that are installed, not written beside the configuration: what they do with processes and
-maps.
+"""Training programs that are installed: what they do with processes and maps.
 
 Facts about published programs, each with its source; a script's own code is read instead wherever it is at
 hand.

@@ -1,5 +1,6 @@
-"""An operator whose tensors are on several devices: judge it, record what CUDA would refuse, and bring what
-must move.
+"""An operator whose tensors are on several devices.
+
+Judge it, record what CUDA would refuse, and bring what must move.
 """
 
 from __future__ import annotations
@@ -57,8 +58,9 @@ class Mismatches:
         """Told of tensors that were moved for an operator and want their gradient back."""
 
     def resolve(self, call: Call) -> Call:
-        """The same call with all its tensors on one device. Raises as CUDA does when the machine was asked
-        to.
+        """The same call with all its tensors on one device.
+
+        Raises as CUDA does when the machine was asked to.
         """
         op = call.op
         frame = caller()
@@ -96,8 +98,9 @@ class Mismatches:
         return self._gather(call, named, devices, home)
 
     def check_generator(self, call: Call, generator: Any, target: torch.device) -> None:
-        """Record the finding when a generator belongs to another kind of device than the tensor that it
-        fills.
+        """Record the finding when a generator belongs to another kind of device than its tensor.
+
+        The generator fills the tensor.
         """
         own, op = generator_device(generator), call.op
         if own.type != target.type and not draws_nothing(op, call.args, call.kwargs, call.tensors):

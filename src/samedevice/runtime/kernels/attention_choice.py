@@ -225,8 +225,9 @@ def can_use(kernel: Kernel, attention: Attention) -> bool:
 
 
 def choose(attention: Attention) -> Kernel:
-    """The first kernel in torch's order of preference that can be used. Raises RuntimeError when there is
-    none, as CUDA does.
+    """The first kernel in torch's order of preference that can be used.
+
+    Raises RuntimeError when there is none, as CUDA does.
     """
     if not any(enabled() for enabled in _ENABLED.values()):
         raise RuntimeError(
