@@ -1,5 +1,6 @@
-"""Judging: from what the runtime saw, or a person pasted, to findings that people can act on. Plain records
-in and out; torch is never imported.
+"""From what the runtime saw, or a person pasted, to findings that people can act on.
+
+Plain records in and out; torch is never imported.
 
 The rules come in with the first name that is asked for: a run in which nothing is found starts and ends
 without them. Who must start quickly imports this package, not names from it.

@@ -102,8 +102,9 @@ def end_left_over(family: Family, *, among_ranks: bool = False) -> list[int]:
 
 
 def _left_after(family: Family, seconds: float) -> list[psutil.Process]:
-    """What is left when all have ended or the time is over. A look at all processes costs, so it is one where
-    nothing is left.
+    """What is left when all have ended or the time is over.
+
+    A look at all processes costs, so it is one where nothing is left.
     """
     deadline = time.monotonic() + seconds
     while (left := _left_over(family)) and time.monotonic() < deadline:
