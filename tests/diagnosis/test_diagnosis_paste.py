@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import string
+import textwrap
 import time
 
 import pytest
@@ -80,7 +82,47 @@ RICH = f"""\
 ╰─────────────────────────────────────────────────────────────────────────────╯
 RuntimeError: {MESSAGE}
 """
+COLAB = f"""\
+RuntimeError                              Traceback (most recent call last)
+[<ipython-input-7-4bb1e4>](https://localhost:8080/#) in <cell line: 1>()
+----> 1 model.generate(**inputs)
+
+3 frames
+[{SITE}/transformers/models/llama/modeling_llama.py](https://localhost:8080/#) in forward(self, input_ids)
+    650         if inputs_embeds is None:
+--> 651             inputs_embeds = self.embed_tokens(input_ids)
+
+RuntimeError: {MESSAGE}
+"""
+FRAMES = PLAIN.splitlines()[1:-1]
+LINES = PLAIN.splitlines()
 LAYOUTS = {
+    "Colab": COLAB,
+    "Streamlit": f"RuntimeError: {MESSAGE}\nTraceback:\n\n"
+    + "\n".join(line.removeprefix("  ") for line in FRAMES),
+    "VS Code": re.sub(r"File (~/\S+?):(\d+), in", r"File [\1:\2](vscode-cell:?line=2), in", NOTEBOOK),
+    "two ranks in one line": "".join(f"{line}{line}\n" for line in LINES),
+    "rank tags in one line": "".join(f"[rank0]: {line} [rank1]: {line}\n" for line in LINES),
+    "without line breaks": " ".join(PLAIN.split()),
+    "wrapped between words": "\n".join(textwrap.wrap(PLAIN, 72)),
+    "each line wrapped": "\n".join(part for line in LINES for part in textwrap.wrap(line, 60)),
+    "cut at column 80": "\n".join(
+        line[at : at + 80] for line in LINES for at in range(0, max(len(line), 1), 80)
+    ),
+    "quoted twice": prefixed("> > "),
+    "bullets": prefixed("* "),
+    "compose": prefixed("trainer-1  | "),
+    "journal": prefixed("Nov 22 10:01:02 gpu01 python[1234]: "),
+    "actor": prefixed("(RayTrainWorker pid=1234, ip=10.0.0.1) "),
+    "numbered by task": prefixed("3: "),
+    "numbered lines": "".join(f"{number:4d}  {line}\n" for number, line in enumerate(LINES, 1)),
+    "box": prefixed("| "),
+    "date with zone": prefixed("[2024-01-11T19:02:01,123+08:00][ERROR][worker] "),
+    "no indentation": "\n".join(line.strip() for line in LINES),
+    "HTML": "<pre>" + PLAIN.replace("<module>", "&lt;module&gt;").replace('"', "&quot;") + "</pre>",
+    "curly quotes": PLAIN.replace('"', "\u201d"),
+    "newest first": f"RuntimeError: {MESSAGE}\nTraceback (most recent call first):\n"
+    + "\n".join("\n".join(FRAMES[at:end]) for at, end in ((7, 9), (4, 7), (2, 4), (0, 2))),
     "plain": PLAIN,
     "rank": prefixed("[rank3]: "),
     "default rank": prefixed("[default3]:"),

@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from html import unescape
 
 WHOLE = 120_000
 """Characters up to which a text is read whole; of a longer one, the surroundings of what may be errors."""
@@ -28,7 +30,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u200b\ufeff]")
 _BREAKS = re.compile(r"\r\n|[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 _RANK = re.compile(
     r"\s{0,8}(?:\[(?:rank|default|worker-|gpu)?\s?(\d{1,5})\](?:<std(?:err|out)>)?:?|\[\d+,(\d{1,5})\]<std(?:err|out)>:"
-    r"|(?:rank|worker|local_rank)[ :=-]?(\d{1,5})[:|\]]|\((?:[A-Za-z_.]{1,60} )?(?:pid=\d{1,9}[^)\n]{0,80}|rank(\d{1,5}))\)|(\d{1,5}):(?=\s{1,3}(?:File|Trace|\w{1,60}Error)))[ \t]?",
+    r"|(?:rank|worker|local_rank)[ :=-]?(\d{1,5})[:|\]]|\((?:[A-Za-z_.]{1,60} )?(?:pid=\d{1,9}[^)\n]{0,80}|rank(\d{1,5}))\)|(\d{1,5}):(?=\s{1,3}(?:File|Trace|\w{1,60}Error)|\s{4}))[ \t]?",
     re.IGNORECASE,
 )
 _DATE = re.compile(
@@ -44,6 +46,13 @@ _BAR = re.compile(
     r"\s?(?:\||-(?!-))[ \t]?(?:std(?:err|out)\s?[|-]|[\w.]{1,60}:[\w<>]{1,60}:\d{1,6}\s?[|-])?[ \t]?"
 )
 _QUOTE = re.compile(r"(?:> ?)+")
+_TAG = re.compile(r"</?(?:pre|code|span|div|p|b|font)\b[^>\n]{0,200}>", re.IGNORECASE)
+_LINK = re.compile(r"\[([^\[\]\n]{1,400})\]\((?:https?|vscode|file|command)[^()\n]{0,300}\)")
+_QUOTES = {ord("\u201c"): '"', ord("\u201d"): '"'}
+_DIGITS = re.compile(r"\d{1,30}")
+_WIDEST = 160
+"""Characters in which a margin may stand."""
+_FRAMES_WITH_MARGIN = 2
 _PYTEST = re.compile(r"E   ")
 
 
@@ -56,7 +65,25 @@ def lines_of(text: str) -> list[tuple[str, int | None]]:
     text = _BARE_COLOURS.sub("", text)
     text = _BREAKS.sub("\n", text)
     text = _CONTROL.sub("", text)
-    return [_stripped(line) for line in text.split("\n")]
+    if "&quot;" in text or "&lt;" in text:
+        text = unescape(_TAG.sub("", text))
+    text = _LINK.sub(r"\1", text.translate(_QUOTES))
+    return _without_margin([_stripped(line) for line in text.split("\n")])
+
+
+def _without_margin(lines: list[tuple[str, int | None]]) -> list[tuple[str, int | None]]:
+    """The lines without what stands before every frame, such as a bullet, a host's name or a line's number."""
+    margins = Counter(
+        _DIGITS.sub("0", margin)
+        for line, _ in lines
+        if (at := line.find('File "', 0, _WIDEST)) > 0 and (margin := line[:at].removesuffix("  ")).strip()
+    )
+    shape, count = margins.most_common(1)[0] if margins else ("", 0)
+    if count < _FRAMES_WITH_MARGIN:
+        return lines
+    spaces = len(shape) - len(shape.rstrip())
+    pattern = re.compile(re.escape(shape.rstrip()).replace("0", r"\d{1,30}") + rf"[ \t]{{0,{spaces}}}")
+    return [(line[found.end() :] if (found := pattern.match(line)) else line, rank) for line, rank in lines]
 
 
 def _interesting(text: str) -> str:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from samedevice.diagnosis.paste._clean import LONGEST_LINE
 from samedevice.diagnosis.paste._report import Frame
@@ -38,12 +39,76 @@ _ERROR = re.compile(
 _MARKS = re.compile(r"\s{0,60}[~^]{1,400}\s{0,20}$")
 REMOTE_CODE = "transformers_modules/"
 """The folder of code that comes with a checkpoint."""
+_FLAT = re.compile(
+    r'File "(?P<file>[^"\n]{1,500})", line (?P<line>\d{1,7}),? in (?P<function><?[A-Za-z_][\w.]{0,160}>?)'
+)
+_FLAT_END = re.compile(r"\s[~^]{2,}|\b(?:[A-Za-z_.]{0,80}\.)?[A-Z]\w{1,60}(?:Error|Exception): ")
+_NARROWEST, _WIDEST = 60, 200
+"""Columns at which terminals cut."""
+_CUT_LINES = 2
 _INSTALLED = re.compile(r"^.*?(?:site-packages|dist-packages|transformers_modules)[/\\]")
 _STANDARD = re.compile(r"^.*/lib/python3\.\d{1,2}/")
 
 
 def frames_of(lines: list[str]) -> tuple[Frame, ...]:
-    """The frames that `lines` show, oldest first."""
+    """The frames that `lines` show, oldest first. Where a paste was wrapped, at a width or between words, more
+    frames stand in it than begin a line: then it is read as one line.
+    """
+    found = _frames_of(lines)
+    if sum('File "' in line for line in lines) == 0:
+        return _in_order(found, lines)
+    unwrapped = _unwrapped(lines)
+    if unwrapped is not lines and len(_code_of(again := _frames_of(unwrapped))) > len(_code_of(found)):
+        found = again
+    if len(list(_FLAT.finditer(flat := " ".join(line.strip() for line in lines)))) > _whole(found):
+        found = tuple(_flat_frames(flat))
+    return _in_order(found, lines)
+
+
+def _whole(frames: tuple[Frame, ...]) -> int:
+    """How many frames have a file and a function."""
+    return sum(frame.file is not None and frame.function is not None for frame in frames)
+
+
+def _code_of(frames: tuple[Frame, ...]) -> str:
+    """Everything that frames with a file and a function show of their code."""
+    return "".join(frame.code for frame in frames if frame.file is not None and frame.function is not None)
+
+
+def _in_order(frames: tuple[Frame, ...], lines: list[str]) -> tuple[Frame, ...]:
+    newest_first = any("most recent call first" in line[:LONGEST_LINE] for line in lines)
+    return frames[::-1] if newest_first else frames
+
+
+def _unwrapped(lines: list[str]) -> list[str]:
+    """The lines with those joined that were cut at one width."""
+    width = max(map(len, lines), default=0)
+    if not _NARROWEST <= width <= _WIDEST or sum(len(line) == width for line in lines) < _CUT_LINES:
+        return lines
+    joined: list[str] = []
+    open_line = False
+    for line in lines:
+        if open_line:
+            joined[-1] += line
+        else:
+            joined.append(line)
+        open_line = len(line) == width
+    return joined
+
+
+def _flat_frames(text: str) -> Iterator[Frame]:
+    """The frames of a text without lines."""
+    found = list(_FLAT.finditer(text))
+    for number, each in enumerate(found):
+        end = found[number + 1].start() if number + 1 < len(found) else len(text)
+        code = _FLAT_END.split(text[each.end() : min(end, each.end() + LONGEST_LINE)], maxsplit=1)[0]
+        yield Frame(
+            short_file(each["file"].replace(" ", "")), int(each["line"]), each["function"], code.strip()
+        )
+
+
+def _frames_of(lines: list[str]) -> tuple[Frame, ...]:
+    """The frames that begin a line."""
     found: list[Frame] = []
     index = 0
     while index < len(lines):
@@ -53,7 +118,9 @@ def frames_of(lines: list[str]) -> tuple[Frame, ...]:
         if frame is None:
             continue
         code, index = _code_below(lines, index, frame)
-        found.append(Frame(frame.file, frame.line, frame.function, code))
+        pointed = _POINTED.match(lines[index - 1][:LONGEST_LINE]) if frame.line is None else None
+        line_number = int(pointed["line"]) if pointed and pointed["line"] else frame.line
+        found.append(Frame(frame.file, line_number, frame.function, code))
     if (loose := _loose_code(lines)) is not None:
         found.insert(0, loose)
     return tuple(found)
@@ -100,6 +167,7 @@ def _function(name: str | None) -> str | None:
 def _code_below(lines: list[str], index: int, frame: Frame) -> tuple[str, int]:
     """The source that belongs to the head of a frame just above `index`; the marked line where several are shown."""
     plain: list[str] = []
+    flush = index > 0 and lines[index - 1].startswith("File ")  # all indentation was lost
     for position in range(index, min(index + 24, len(lines))):
         line = lines[position][:LONGEST_LINE]
         if pointed := _POINTED.match(line):
@@ -116,7 +184,7 @@ def _code_below(lines: list[str], index: int, frame: Frame) -> tuple[str, int]:
             continue
         if _NUMBERED.match(line):
             continue
-        if line.startswith(("  ", "\t")):
+        if line.startswith(("  ", "\t")) or (flush and position == index):
             plain.append(line.strip())
         else:
             return (plain[0] if plain else ""), position
