@@ -20,7 +20,7 @@ from samedevice.diagnosis._weigh import UNDETERMINED, Verdict, Weighed, decide, 
 from samedevice.diagnosis.fixes import releases_for
 from samedevice.diagnosis.paste import Frame, Report, read_paste
 from samedevice.diagnosis.rules import rule_named
-from samedevice.events import Operand, Place, Written
+from samedevice.events import EventKind, Operand, Place, Written
 from samedevice.findings import Finding
 from samedevice.findings import Verdict as VerdictName
 from samedevice.messages import Phrase, Several
@@ -48,6 +48,8 @@ _HAPPENED = {
     "pin-device": "SD101",
 }
 """What happened, where the message says so; else the code of a finding is that of its cause."""
+_NAMES = {"generator-device": ("self", "generator"), "graph-device": ("graph",)}
+"""What the last tensors are of messages that name none."""
 _APP_FOLDERS = ("/", "~", "<", "script.py", ".")
 
 
@@ -87,12 +89,12 @@ def explain_report(report: Report, source: Source | None = None) -> Finding[Phra
         notes=(*notes, *memory_notes(amounts)),
         guilty=verdict.guilty or _named(report, verdict),
         reasons=verdict.reasons[:3],
-        cure=advice or (cure_of(verdict, None) if report.topic is None else cure_elsewhere(report)),
+        cure=advice or _cure(report, verdict),
         exception=report.exception,
         kind=report.kind,
         stack=tuple(place for frame in report.frames if (place := _place(frame)) is not None),
         versions=dict(report.versions),
-        verdict=_about(report),
+        verdict=_about(report, verdict),
         topic=None if report.topic == "something" else report.topic,
         amounts=amounts,
         ask=ask_of(report, verdict),
@@ -128,11 +130,12 @@ def _judged(report: Report, origins: Sequence[Written]) -> tuple[Verdict, Phrase
     return Verdict(reading.cause, "likely", others[:3], reading.reasons, reading.guilty), advice
 
 
-def _about(report: Report) -> VerdictName:
+def _about(report: Report, verdict: Verdict) -> VerdictName:
     """Whether a text is about devices at all."""
     if report.topic is not None:
         return "not-a-device-error"
-    return "cannot-tell" if report.kind == "unknown-message" else "device-error"
+    told = report.kind != "unknown-message" or verdict.confidence != "guess"
+    return "device-error" if told else "cannot-tell"
 
 
 def _code(report: Report, rule: Rule) -> str:
@@ -145,9 +148,18 @@ def _code(report: Report, rule: Rule) -> str:
 def _title(report: Report, verdict: Verdict) -> Phrase:
     if report.topic is not None:
         return title_elsewhere(report)
+    if report.kind == "duplicate-gpu":
+        return Phrase("rules.ranks-share-a-gpu.headline")
     if verdict.cause == UNDETERMINED and device_pattern(report.devices):
         return Phrase("title.devices-met", devices=Several(report.devices))
     return rule_named(verdict.cause).phrase("title")
+
+
+def _cure(report: Report, verdict: Verdict) -> Phrase | None:
+    """What to do in general."""
+    if report.topic is not None:
+        return cure_elsewhere(report)
+    return cure_of(verdict, EventKind.DUPLICATE_GPU if report.kind == "duplicate-gpu" else None)
 
 
 def _operands(report: Report) -> tuple[Operand, ...]:
@@ -164,8 +176,8 @@ def _operands(report: Report) -> tuple[Operand, ...]:
     names = ["?", report.argument or "?"]
     if report.kind == "argument-device":
         names.reverse()
-    if report.kind == "generator-device":
-        names = ["self", "generator"]
+    if report.kind in _NAMES:
+        names = [report.argument or "feature", *_NAMES[report.kind]][-2:]
     return tuple(Operand(name, device, (), "") for name, device in zip(names, report.devices, strict=False))
 
 

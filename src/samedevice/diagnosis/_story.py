@@ -72,6 +72,23 @@ def _spread_under_a_launcher(told: Told, report: Report) -> Reading | None:
     return Reading("device-map-in-multi-process-launch", reasons, situation="situation.s4")
 
 
+def _largest_does_not_train(told: Told, report: Report) -> Reading | None:
+    """A map over several GPUs under training: the small model fits on one GPU, and the large one is spread."""
+    largest = bool(told.fails and told.works) and min(told.fails) > max(told.works)
+    small = largest or (bool(told.fails) and told.says(r"(?:small(?:er)?|tiny) (?:one|model)|小(?:的)?模型"))
+    if not (told.spread and small and told.says(_TRAINS)):
+        return None
+    return Reading(
+        "device-map-in-multi-process-launch",
+        (Phrase("because.told-spread"), Phrase("because.told-largest")),
+        ("input-not-on-embedding-device",),
+        "situation.s4",
+    )
+
+
+_TRAINS = r"\btrain\w*|fine-?tun\w+|\bsft\b|训练|微调"
+
+
 def _cache_left(told: Told, report: Report) -> Reading | None:
     joined = told.apart(("cache",), ("keys",)) or ("cpu" in told.devices_of("cache") and _fails(told, report))
     if not joined:
@@ -148,13 +165,29 @@ def _labels_elsewhere(told: Told, report: Report) -> Reading | None:
     return Reading("loss-or-label-on-other-device", (_placed(told, "labels"),))
 
 
+def _loss_weight_left(told: Told, report: Report) -> Reading | None:
+    """A loss that was given class weights, which are no part of the model."""
+    given = told.says(r"(?:loss|cross_entropy)\w*\([^)\n]{0,80}weight\s?=")
+    if not (given and "cpu" in told.devices_of("weights")):
+        return None
+    return Reading("loss-or-label-on-other-device", (_placed(told, "weights"),))
+
+
+def _weights_left(told: Told, report: Report) -> Reading | None:
+    """Weights on the host, and what goes in on a GPU."""
+    gpu = [each for each in told.devices_of("ids", "extra", "tensor") if each != "cpu"]
+    if "cpu" not in told.devices_of("weights", "model") or not gpu or not _fails(told, report):
+        return None
+    return Reading("module-left-on-other-device", (_placed(told, "weights", "model"),))
+
+
 def _made_without_a_device(told: Told, report: Report) -> Reading | None:
     made = told.says(
-        r"torch\.(?:ones|zeros|arange|full|tensor|tri[ul]|empty|eye|linspace)\((?![^\n]{0,120}device)"
+        r"torch\.(?:ones|zeros|arange|full|tensor|tri[ul]|empty|eye|linspace|randn?|randint)\((?![^\n]{0,120}device)"
     )
-    if not (made and "cpu" in told.devices_of("mask", "extra", "outputs") and _fails(told, report)):
+    if not (made and "cpu" in told.devices_of("mask", "extra", "outputs", "tensor") and _fails(told, report)):
         return None
-    return Reading("tensor-created-on-wrong-device", (_placed(told, "mask", "extra", "outputs"),))
+    return Reading("tensor-created-on-wrong-device", (_placed(told, "mask", "extra", "outputs", "tensor"),))
 
 
 def _copy_changes_values(told: Told, report: Report) -> Reading | None:
@@ -203,12 +236,15 @@ _TOPICS = (
 CONDITIONS: tuple[Condition, ...] = (
     _copy_changes_values,
     _spread_under_a_launcher,
+    _largest_does_not_train,
     _cache_left,
     _state_after_resume,
     _adapter_left,
     _made_without_a_device,
     _extra_input_left,
     _only_the_smallest,
+    _loss_weight_left,
     _labels_elsewhere,
     _inputs_elsewhere,
+    _weights_left,
 )

@@ -6,7 +6,7 @@ frequency alone: how common a cause is only orders the candidates.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis._rule import Hint, Rule, device_pattern
@@ -78,6 +78,9 @@ class Verdict:
 
 def weigh_report(report: Report) -> list[Weighed]:
     """Every cause that a paste points to, the heaviest first."""
+    if report.kind == "type-combination" and len(set(report.devices)) > 1:
+        # Types that name two devices say what newer wordings say: the argument is on the second one.
+        report = replace(report, kind="same-device")
     found = []
     for rule in CAUSES:
         weight, certain, spoken = 0.0, False, False

@@ -85,6 +85,33 @@ KINDS: tuple[Kind, ...] = (
         r"Expected object of device type \w{1,10} but got device type \w{1,10} for argument #?\d{1,2} '(?P<argument>index|indices)'",
     ),
     _row(
+        "argument-device",
+        "expected object of",
+        r"Expected object of (?:device type|backend) (?P<d2>CUDA|CPU|XPU|HIP) but got (?:device type |backend )?(?P<d1>CUDA|CPU|XPU|HIP) for argument #?\d{1,2} '(?P<argument>\w{1,40})'"
+        r"(?: in call to (?P<op>\w{1,60}))?",
+    ),
+    _row(
+        "argument-device",
+        "but expected them to be on|but expected it to be on",
+        r"Tensor for (?:argument )?(?:#\d{1,2} )?'(?P<argument>\w{1,40})' is on (?P<d1>CPU|GPU)[^.\n]{0,160}? but expected (?:it|them) to be on (?P<d2>CPU|GPU)(?: \(while checking arguments for (?P<op>\w{1,60}))?",
+    ),
+    _row(
+        "same-device",
+        "does not equal",
+        r"Expected tensor for argument #\d{1,2} '\w{1,40}' to have the same device as tensor for argument #\d{1,2} '(?P<argument>\w{1,40})'; but device (?P<g1>\d{1,3}) does not equal (?P<g2>\d{1,3})(?: \(while checking arguments for (?P<op>\w{1,60}))?",
+    ),
+    _row(
+        "same-device",
+        "different gpus|different devices",
+        r"(?:arguments|tensors|parameters)[\w ]{0,40} on different (?:GPUs|devices)",
+    ),
+    _row(
+        "same-device",
+        "expected device",
+        r"expected device (?P<d1>DEVICE) but got (?P<d2>DEVICE)",
+    ),
+    _row("same-device", "all tensors must be on devices[0]", r"all tensors must be on devices\[0\]"),
+    _row(
         "type-combination",
         "expected object of",
         r"Expected object of (?:device type|backend|type) (?P<t1>TYPE) but (?:got|found) (?:device type |backend |type )?(?P<t2>TYPE) for argument #?\d{1,2} '(?P<argument>\w{1,40})'"
@@ -107,23 +134,8 @@ KINDS: tuple[Kind, ...] = (
     ),
     _row(
         "type-combination",
-        "but expected them to be on|but expected it to be on",
-        r"Tensor for (?:argument )?(?:#\d{1,2} )?'(?P<argument>\w{1,40})' is on (?P<d1>CPU|GPU)[^.\n]{0,160}? but expected (?:it|them) to be on (?P<d2>CPU|GPU)(?: \(while checking arguments for (?P<op>\w{1,60}))?",
-    ),
-    _row(
-        "type-combination",
         "invalid combination of arguments",
         r"invalid combination of arguments - got \([^)]{0,200}torch\.cuda\.\w{1,20}Tensor",
-    ),
-    _row(
-        "type-combination",
-        "does not equal",
-        r"Expected tensor for argument #\d{1,2} '\w{1,40}' to have the same device as tensor for argument #\d{1,2} '(?P<argument>\w{1,40})'; but device \d{1,3} does not equal \d{1,3}(?: \(while checking arguments for (?P<op>\w{1,60}))?",
-    ),
-    _row(
-        "type-combination",
-        "different gpus",
-        r"(?:arguments are located|tensors are|tensors to be) on different GPUs",
     ),
     _row(
         "type-combination",

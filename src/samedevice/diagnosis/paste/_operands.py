@@ -14,8 +14,11 @@ _OPERAND = re.compile(
     r"(?P<device>(?:cuda|cpu|meta|mps|xpu|npu|hpu)(?::\d{1,3})?)\b",
     re.IGNORECASE,
 )
+DEVICE_NAME = re.compile(r"\b(?:(?:cuda|meta|mps|xpu|npu|hpu)(?::\d{1,3})?|cpu)\b", re.IGNORECASE)
+"""A device by its name."""
 _JOINING = frozenset(
-    "and or on in at is was are were be to the a an device devices got found but with from type types".split()
+    "and or expected on in at is was are were be to the a an device devices got found but with from type "
+    "types".split()
 )
 _NUMBERS = {
     "float": "float32",
@@ -67,6 +70,6 @@ def operands_in(text: str) -> tuple[tuple[str, str], ...]:
     found: dict[str, str] = {}
     for each in _OPERAND.finditer(text):
         name = each["name"].removesuffix(".device")
-        if name.lower() not in _JOINING:
+        if name not in _JOINING:
             found.setdefault(name, each["device"].lower())
     return tuple(found.items())

@@ -15,7 +15,7 @@ from samedevice.diagnosis.paste._elsewhere import memory_in
 from samedevice.diagnosis.paste._frames import exception_name, frames_of
 from samedevice.diagnosis.paste._kinds import KINDS
 from samedevice.diagnosis.paste._notebook import notebook_text
-from samedevice.diagnosis.paste._operands import operands_in, tensor_type
+from samedevice.diagnosis.paste._operands import DEVICE_NAME, operands_in, tensor_type
 from samedevice.diagnosis.paste._pattern import Pattern
 from samedevice.diagnosis.paste._report import Report
 from samedevice.diagnosis.paste._told import Told, told_in
@@ -37,7 +37,7 @@ _START = re.compile(r"Traceback \(most recent call last\)|^-{20,}$")
 _CHAIN = re.compile(r"(?:During handling of the above exception|The above exception was the direct cause)")
 _TAIL = 160
 """Characters behind a message in which it names its operands."""
-_PLACING = frozenset("same-device mask-device input-weight-type graph-device".split())
+_PLACING = frozenset("same-device mask-device input-weight-type".split())
 """Kinds whose sentences may place operands by name."""
 _ECHOES = frozenset("out-of-memory data-parallel-replica move-dispatched-warning no-exception".split())
 """Weak kinds that are no error by themselves where an error about something else stands beside them."""
@@ -132,7 +132,7 @@ def _report(hit: Hit, hits: list[Hit], paste: Text) -> Report:
         kind=hit.kind,
         message=_message(paste.whole, hit.found),
         exception=exception_name(paste.lines, row),
-        devices=_devices(groups) or tuple(dict.fromkeys(device for _, device in operands))[:2],
+        devices=_devices(groups) or _placed(operands, sentence if hit.kind in _PLACING else ""),
         op=groups.get("op"),
         argument=groups.get("argument"),
         frames=frames,
@@ -152,8 +152,17 @@ def _report(hit: Hit, hits: list[Hit], paste: Text) -> Report:
 def _devices(groups: dict[str, str | None]) -> tuple[str, ...]:
     """The devices that a message names, or those of the types that it names, in printed order."""
     named = [value.lower().replace("gpu", "cuda") for key in ("d1", "d2") if (value := groups.get(key))]
+    named += [f"cuda:{value}" for key in ("g1", "g2") if (value := groups.get(key))]
     types = [tensor_type(groups.get(key)).device for key in ("t1", "t2")]
     return tuple(named) or (tuple(each for each in types if each) if all(types) else ())
+
+
+def _placed(operands: tuple[tuple[str, str], ...], sentence: str) -> tuple[str, ...]:
+    """The first two devices of the operands that a sentence places; else those that it names at all."""
+    named = [device for _, device in operands]
+    if len(set(named)) < 2:
+        named = [found[0].lower() for found in DEVICE_NAME.finditer(sentence)]
+    return tuple(dict.fromkeys(named))[:2]
 
 
 def _unrecognised(paste: Text) -> Report:

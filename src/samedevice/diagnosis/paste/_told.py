@@ -14,6 +14,8 @@ from dataclasses import dataclass
 
 from samedevice.launchers import LAUNCHERS
 
+_FLAGS = re.IGNORECASE | re.ASCII
+"""A Chinese character beside a Latin word ends the word."""
 _CLAUSE = re.compile(
     r"[,;，；：。！？、!?\n]|[.:](?=\s|$)|\s(?:but|while|although|however|when|whenever)\s|但是?|不过|然而"
 )
@@ -21,8 +23,9 @@ _NEW_SENTENCE = re.compile(r"[。！？!?\n]|\.(?=\s|$)")
 _DEVICE = re.compile(
     r"\b(?P<gpu>cuda:\d{1,3})\b|\b(?:GPU|card)\s?#?(?P<number>\d{1,2})\b|(?P<card>\d{1,2})\s?号(?:卡|GPU)|第(?P<nth>[一二三四五六七八\d])(?:张卡|块GPU)"
     r"|(?P<host>\bCPU\b|\bthe host\b|主机内存|内存)|(?P<any>\bcuda\b(?!:)|\bthe GPU\b|\bGPU\b(?!\s?\d)|显卡)",
-    re.IGNORECASE,
+    _FLAGS,
 )
+_AND = re.compile(r"\s?(?:and|和|与|及|/|、)\s?")
 _NUMERALS = {"一": 0, "二": 1, "三": 2, "四": 3, "五": 4, "六": 5, "七": 6, "八": 7}
 _ROLES: tuple[tuple[str, str], ...] = (
     ("cache", r"past_key_values?(?:\[\d\])?|past_kv|layer_past|key_cache|kv[ _-]?cache|\bcache\b|缓存"),
@@ -45,38 +48,42 @@ _ROLES: tuple[tuple[str, str], ...] = (
     ),
     ("outputs", r"\blogits\b|\boutputs?\b|\bloss\b"),
     ("weights", r"\bweights?\b|\bparameters?\b|\bmat2\b|权重|参数"),
+    (
+        "tensor",
+        r"\bmat1\b|\bnoise\b|\bindices\b|\b[a-z]\w{1,30}(?=\s(?:is|are|stays?|remains?|lives?|was|were)\s(?:still\s)?(?:on|in)\s)|\b[a-z]\w{0,30}_\w{1,40}\b(?!\s?[=(])",
+    ),
     ("model", r"\bmodel\b|模型|\bhead\b|\bencoder\b"),
 )
-_THING = re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in _ROLES), re.IGNORECASE)
+_THING = re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in _ROLES), _FLAGS)
 _SPREAD = re.compile(
     r"device_map\W{0,12}(?:auto|balanced\w{0,12}|sequential)|\b(?:automatic|auto)[- ](?:device[_ ])?(?:map|placement)|自动(?:的)?(?:设备)?(?:映射|分配|切分)",
-    re.IGNORECASE,
+    _FLAGS,
 )
 _PROCESSES = re.compile(
     r"(?:nproc[_-]per[_-]node|num_processes|num_gpus)[ =]{1,2}(?P<option>\d{1,4})|\b(?P<said>\d{1,4}) (?:processes|ranks)\b|(?P<zh>\d{1,4})\s?个进程|nprocs=(?P<spawn>\d{1,4})",
-    re.IGNORECASE,
+    _FLAGS,
 )
 _PARALLEL = re.compile(
-    r"\b(?:DDP|FSDP2?|DistributedDataParallel|ZeRO[- ]?[123]|each process|every process|each rank)\b|每个进程|数据并行",
-    re.IGNORECASE,
+    r"\b(?:DDP|FSDP2?|DistributedDataParallel|ZeRO[- ]?[123]|each process|every process|each rank)\b|每个进程|数据并行|分布式(?:训练|微调)|distributed (?:training|fine-?tuning)",
+    _FLAGS,
 )
-_SIZE = re.compile(r"(?<![\w.])(?P<size>\d{1,3}(?:\.\d{1,2})?)\s?[Bb]\b(?!\s?(?:/s|ytes))")
+_SIZE = re.compile(r"(?<![\w.])(?P<size>\d{1,3}(?:\.\d{1,2})?)\s?B\b(?!\s?(?:/s|ytes))", _FLAGS)
 _FAILS = re.compile(
-    r"\bfail(?:s|ed|ing)?\b|\bdies\b|\bdied\b|\bstops?\b|\berrors?\b|\bcrash\w*|\bbreaks?\b|\bonly\b|complains|报错|不行|失败|只有|唯独|出错|挂了",
-    re.IGNORECASE,
+    r"\bfail(?:s|ed|ing)?\b|\bdies\b|\bdied\b|\bstops?\b|\berrors?\b|\bcrash\w*|\bbreaks?\b|\bonly\b|complains|报错|不行|失败|只有|唯独|仅|出错|挂了",
+    _FLAGS,
 )
 _WORKS = re.compile(
-    r"\bwork(?:s|ed|ing)?\b|\bruns?\b|\bfine\b|\bok(?:ay)?\b|without (?:a |any )?(?:problem|error)|\banswers?\b|no (?:problem|error)|\btrains\b|没事|正常|能跑|可以(?:跑|运行)?|没问题|没有(?:任何)?问题",
-    re.IGNORECASE,
+    r"\bwork(?:s|ed|ing)?\b|\bruns?\b|\bfine\b|\bok(?:ay)?\b|without (?:a |any )?(?:problem|error)|\banswers?\b|no (?:problem|error)|\btrains\b|没事|不会出现|不会报错|正常|能跑|可以(?:跑|运行)?|没问题|没有(?:任何)?问题",
+    _FLAGS,
 )
 _SAYS = re.compile(
     r"complain\w*|\berrors?\b|\bfail\w*|\bfound\b|\bexpect\w*|mismatch|\bsay(?:s|ing)?\b|\btells?\b|\brais\w+|报错|提示|不一致|说",
-    re.IGNORECASE,
+    _FLAGS,
 )
 _GPUS = re.compile(
     r"\b(?P<digits>\d{1,3})\s?(?:x|×|\*)\s?(?:[A-Z]{0,3}\s?\d{2,4}\w{0,4}|NVIDIA|RTX|GPUs?\b)|\b(?P<plain>\d{1,3}) (?:GPUs?|cards)\b|(?P<zh>\d{1,3}|两|四|八)\s?(?:张|块)"
     r"|\b(?P<word>two|three|four|eight) (?:GPUs?|cards|\w{1,10} ?\d{4}s?)",
-    re.IGNORECASE,
+    _FLAGS,
 )
 _COUNTS = {"two": 2, "three": 3, "four": 4, "eight": 8, "两": 2, "四": 4, "八": 8}
 _ALL_ON_ONE = re.compile(r"\{\s*['\"]{2}\s*:\s*(\d{1,3})\s*\}")
@@ -95,7 +102,7 @@ _COMMANDS = re.compile(
         )
     )
     or r"(?!)",
-    re.IGNORECASE,
+    _FLAGS,
 )
 _RANK_OPTION = re.compile(r"--nproc[_-]per[_-]node|--local[_-]rank|\blocal_rank\b")
 _WORDS = re.compile(r"[A-Za-z]{2,}|[\u4e00-\u9fff]")
@@ -140,7 +147,7 @@ class Told:
 
     def says(self, pattern: str) -> bool:
         """Whether the prose says this."""
-        return re.search(pattern, self.text, re.IGNORECASE) is not None
+        return re.search(pattern, self.text, _FLAGS) is not None
 
 
 def launch_in(text: str) -> str | None:
@@ -203,6 +210,12 @@ def _places(text: str) -> Iterator[tuple[str, str, str]]:
             waiting += _things(clause, position, device.start())
             name = _device(device)
             position = device.end()
+            after = devices[number + 1] if number + 1 < len(devices) else None
+            if len(waiting) > 1 and after is not None and _AND.fullmatch(clause, position, after.start()):
+                role, word = waiting[-2]  # "ids and embedding are on cuda:0 and cuda:1"
+                yield role, word, name
+                waiting = waiting[-1:]
+                continue
             if not waiting:
                 end = devices[number + 1].start() if number + 1 < len(devices) else len(clause)
                 behind = _things(clause, position, end)

@@ -177,6 +177,8 @@ RULE = Rule(
     page={"en": __doc__ or "", "zh": _CHINESE},
     common=0.3,
     signs=(
+        sign(5, said("graph-device")),
+        sign(2, said("needs-gpu")),
         sign(
             4,
             line(

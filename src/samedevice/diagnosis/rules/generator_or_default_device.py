@@ -114,6 +114,7 @@ RULE = Rule(
     page={"en": __doc__ or "", "zh": _CHINESE},
     common=0.3,
     signs=(
+        sign(2.2, said("pin-device")),
         sign(8, said("generator-device"), certain=True),
         sign(
             3.2,

@@ -186,6 +186,7 @@ RULE = Rule(
     page={"en": __doc__ or "", "zh": _CHINESE},
     common=0.35,
     signs=(
+        sign(2, said("pin-device")),
         sign(7, said("cuda-not-compiled")),
         sign(4.5, line(r"\.cuda\(|\bcuda\(|['\"]cuda(?::\d)?['\"]|\.to\(0\)|device=0\b")),
         sign(2.0, shown(r"\.cuda\(\)|['\"]cuda(?::\d)?['\"]")),

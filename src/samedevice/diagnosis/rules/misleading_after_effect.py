@@ -99,7 +99,7 @@ RULE = Rule(
     common=0.1,
     signs=(
         sign(5.5, after("out-of-memory")),
-        sign(4.8, said("type-combination")),
+        sign(3, said("type-combination")),
         sign(2.2, said("unknown-message"), anywhere(r"torch\.cuda\.\w*Tensor|expected scalar type")),
         sign(
             2.6,

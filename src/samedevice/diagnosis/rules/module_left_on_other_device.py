@@ -160,6 +160,7 @@ RULE = Rule(
     page={"en": __doc__ or "", "zh": _CHINESE},
     common=0.25,
     signs=(
+        sign(1.8, said("needs-gpu")),
         sign(4.5, said("collective-device"), shown(r"DistributedDataParallel\(|DDP\(")),
         sign(6, said("input-weight-type"), input_beside_weight("gpu")),
         sign(

@@ -1,0 +1,182 @@
+"""Messages in all their wordings: what each names, on which device."""
+
+# ruff: noqa: E501 # a message is one line, as it is printed
+
+from __future__ import annotations
+
+import pytest
+
+from samedevice.diagnosis import explain_text
+from samedevice.diagnosis.paste import read_paste
+from samedevice.diagnosis.paste._operands import tensor_type
+
+PLACED = [
+    (
+        "Expected b and A to be on the same device, but found b on cpu and A on cuda:0 instead.",
+        {"b": "cpu", "A": "cuda:0"},
+    ),
+    (
+        "grid_sampler(): expected input and grid to be on same device, but input is on cuda:0 and grid is on cpu",
+        {"input": "cuda:0", "grid": "cpu"},
+    ),
+    (
+        "index_copy_(): self, index and source expected to be in the same device, but got (self) cuda:0, "
+        "(index) cpu, and (source) cpu",
+        {"self": "cuda:0", "index": "cpu", "source": "cpu"},
+    ),
+    (
+        "stft input and window must be on the same device but got self on cuda:0 and window on cpu",
+        {"self": "cuda:0", "window": "cpu"},
+    ),
+    (
+        "Expected query, key, and value to have the same device type, but got query.device: cpu "
+        "key.device: cuda:0 and value.device: cuda:0 instead.",
+        {"query": "cpu", "key": "cuda:0", "value": "cuda:0"},
+    ),
+    (
+        "Input and parameter tensors are not at the same device, found input tensor at cuda:0 and parameter "
+        "tensor at cpu",
+        {"input": "cuda:0", "parameter": "cpu"},
+    ),
+    (
+        'Cannot assign node feature "h" on device cuda:0 to a graph on device cpu. Call DGLGraph.to() to copy',
+        {"h": "cuda:0", "graph": "cpu"},
+    ),
+    ("Expected a 'cuda' device type for generator but found 'cpu'", {"self": "cuda", "generator": "cpu"}),
+]
+
+
+@pytest.mark.parametrize(("message", "operands"), PLACED, ids=[row[0][:30] for row in PLACED])
+def test_operands_by_name(message, operands):
+    (finding,) = explain_text(f"RuntimeError: {message}")
+    assert {each.name: each.device for each in finding.operands} == operands
+    assert finding.verdict == "device-error"
+
+
+NAMED = [
+    (
+        "Expected object of device type cuda but got device type cpu for argument #1 'self' in call to _th_mm",
+        "argument-device",
+        ("cpu", "cuda"),
+        "self",
+        "_th_mm",
+    ),
+    (
+        "Expected object of backend CUDA but got backend CPU for argument #2 'mat2'",
+        "argument-device",
+        ("cpu", "cuda"),
+        "mat2",
+        None,
+    ),
+    (
+        "Expected object of type torch.cuda.FloatTensor but found type torch.FloatTensor for argument #2 'mat2'",
+        "type-combination",
+        ("cuda", "cpu"),
+        "mat2",
+        None,
+    ),
+    (
+        "Expected object of type Variable[torch.cuda.FloatTensor] but found type Variable[torch.FloatTensor] "
+        "for argument #1 'weight'",
+        "type-combination",
+        ("cuda", "cpu"),
+        "weight",
+        None,
+    ),
+    (
+        "Tensor for argument #3 'mat2' is on CPU, but expected it to be on GPU (while checking arguments for "
+        "addmm)",
+        "argument-device",
+        ("cpu", "cuda"),
+        "mat2",
+        "addmm",
+    ),
+    (
+        "Tensor for 'out' is on CPU, Tensor for argument #1 'self' is on CPU, but expected them to be on GPU "
+        "(while checking arguments for addmm)",
+        "argument-device",
+        ("cpu", "cuda"),
+        "out",
+        "addmm",
+    ),
+    (
+        "Expected tensor for argument #1 'input' to have the same device as tensor for argument #2 'weight'; but "
+        "device 0 does not equal 1 (while checking arguments for cudnn_convolution)",
+        "same-device",
+        ("cuda:0", "cuda:1"),
+        "weight",
+        "cudnn_convolution",
+    ),
+    (
+        "torch.gradient expected each tensor to be on the same device, but got devices cuda:0 and cpu",
+        "same-device",
+        ("cuda:0", "cpu"),
+        None,
+        None,
+    ),
+    (
+        "Expected all tensors to be on the same device, but found at least two devices, cuda:3 and cuda:11! (when "
+        "checking argument for argument index in method wrapper_CUDA__index_select)",
+        "same-device",
+        ("cuda:3", "cuda:11"),
+        "index",
+        "wrapper_CUDA__index_select",
+    ),
+    (
+        "module must have its parameters and buffers on device cuda:0 (device_ids[0]) but found one of them on "
+        "device: cpu",
+        "data-parallel-module",
+        ("cuda:0", "cpu"),
+        None,
+        None,
+    ),
+    (
+        "Calling `cuda()` is not supported for `4-bit` or `8-bit` quantized models.",
+        "move-dispatched",
+        (),
+        None,
+        None,
+    ),
+    (
+        "LlavaModel does not support `device_map='auto'`.",
+        "device-map-class-unsupported",
+        (),
+        "LlavaModel",
+        None,
+    ),
+    (
+        "cannot pin 'torch.cuda.FloatTensor' only dense CPU tensors can be pinned",
+        "pin-device",
+        (),
+        None,
+        None,
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("message", "kind", "devices", "argument", "op"), NAMED, ids=[row[0][:40] for row in NAMED]
+)
+def test_what_a_message_names(message, kind, devices, argument, op):
+    (report,) = read_paste(f"RuntimeError: {message}")
+    assert (report.kind, report.devices, report.argument, report.op) == (kind, devices, argument, op)
+
+
+@pytest.mark.parametrize(
+    ("text", "device", "number"),
+    [
+        ("torch.cuda.HalfTensor", "cuda", "float16"),
+        ("torch.FloatTensor", "cpu", "float32"),
+        ("CUDABFloat16Type", "cuda", "bfloat16"),
+        ("CPUFloatType", "cpu", "float32"),
+        ("c10::Half", None, "float16"),
+        ("float", None, "float32"),
+        ("Variable[torch.cuda.LongTensor]", "cuda", "int64"),
+        ("CUDA", "cuda", None),
+        ("", None, None),
+        (None, None, None),
+    ],
+)
+def test_types(text, device, number):
+    found = tensor_type(text)
+    assert (found.device, found.number) == (device, number)
