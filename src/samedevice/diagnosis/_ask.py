@@ -10,6 +10,7 @@ from samedevice.messages import Phrase
 
 _LATE = frozenset({"device-assert", "illegal-access", "cublaslt"})
 """Errors of kernels, which are told later than they happen."""
+_TWO_GPUS = re.compile(r"cuda:[1-9]|\b(?:two|three|four|eight|[2-9]) GPUs\b")
 _COPY = "python -c \"import torch; x = torch.arange(8.); print(x.to('cuda:0').to('cuda:1').cpu())\""
 
 
@@ -21,7 +22,7 @@ def ask_of(report: Report, verdict: Verdict) -> Phrase | None:
     if report.topic == "collective-timeout":
         command = f"TORCH_NCCL_TRACE_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1 torchrun {script}"
         return Phrase("ask.rank", command=command)
-    if report.topic == "numbers":
+    if report.topic == "numbers" and _TWO_GPUS.search(report.words):
         return Phrase("ask.copy", command=_COPY)
     if report.topic == "out-of-memory":
         return Phrase("ask.memory", command=f"samedevice run --machine {_machine(report)} {script}")

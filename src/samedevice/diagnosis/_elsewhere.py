@@ -61,6 +61,8 @@ _AFTER_EFFECTS = frozenset(
 """What may also follow from tensors in the wrong place, in this process or in another one."""
 _OTHERS_SHARE = 5
 """Another process matters when it holds more than one part in so many."""
+_UNUSED_SHARE = 20
+"""Memory that torch keeps unused matters when it is more than one part in so many."""
 _NOTES = {
     "total": "note.memory-total",
     "free": "note.memory-free",
@@ -107,7 +109,7 @@ def cure_elsewhere(report: Report) -> Phrase:
         return Phrase(key, asked=Bytes(asked), total=Bytes(total))
     if others * _OTHERS_SHARE > total > 0:
         return Phrase("rules.not-a-device-error.cure-memory-others", others=Bytes(others))
-    if asked and reserved > 2 * asked:
+    if asked and reserved > 2 * asked and reserved * _UNUSED_SHARE > total:
         return Phrase("rules.not-a-device-error.cure-memory-fragmented", reserved=Bytes(reserved))
     return Phrase(_TOPICS[report.topic][1] if report.topic in _TOPICS else "rules.not-a-device-error.cure")
 

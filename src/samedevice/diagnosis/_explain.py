@@ -48,6 +48,8 @@ _HAPPENED = {
     "pin-device": "SD101",
 }
 """What happened, where the message says so; else the code of a finding is that of its cause."""
+_HINT = 2.0
+"""The least weight of a printed line that is named beside what a text states."""
 _NAMES = {"generator-device": ("self", "generator"), "graph-device": ("graph",)}
 """What the last tensors are of messages that name none."""
 _APP_FOLDERS = ("/", "~", "<", "script.py", ".")
@@ -122,7 +124,7 @@ def _judged(report: Report, origins: Sequence[Written]) -> tuple[Verdict, Phrase
     reading = read_source(report, origins) or read_story(report)
     if reading is None:
         return verdict, None
-    named = [*reading.candidates, *(each.rule.name for each in weighed)]
+    named = [*reading.candidates, *(each.rule.name for each in weighed if each.weight >= _HINT)]
     others = tuple(
         Weighed(rule_named(name), 0.0, ()) for name in dict.fromkeys(named) if name != reading.cause
     )

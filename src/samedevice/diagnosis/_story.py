@@ -111,9 +111,10 @@ def _state_after_resume(told: Told, report: Report) -> Reading | None:
 
 
 def _adapter_left(told: Told, report: Report) -> Reading | None:
-    if "cpu" not in told.devices_of("adapter"):
+    left = "adapter" if "cpu" in told.devices_of("adapter") else "weights"
+    if "adapter" not in told.roles or "cpu" not in told.devices_of(left):
         return None
-    return Reading("adapter-weights-on-other-device", (_placed(told, "adapter"),))
+    return Reading("adapter-weights-on-other-device", (_placed(told, left),))
 
 
 def _extra_input_left(told: Told, report: Report) -> Reading | None:

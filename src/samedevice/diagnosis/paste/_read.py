@@ -45,6 +45,8 @@ _TELLING = frozenset("data-parallel-replica out-of-memory".split())
 """Weak kinds that tell what came before a strong one."""
 _AFTERWARDS = frozenset("launcher-exit collective-failure".split())
 """What follows when something else went wrong first."""
+_LONGEST_MESSAGE = 500
+_CALLED = re.compile(r"^\w{0,60}Error: (?=\S)")
 _RAISED = re.compile(r"(?:[\w.]{0,120}\.)?(?P<name>[A-Z]\w{0,60}(?:Error|Exception)): \S")
 _DEVICE_WORD = re.compile(
     r"\b(?:devices?|cuda|gpus?|cpu|meta|mps|npu|xpu|ordinal|offload\w*|nccl|memory|hook)\b|device_map",
@@ -130,7 +132,7 @@ def _report(hit: Hit, hits: list[Hit], paste: Text) -> Report:
     earlier = (each.kind for each in hits if each.start < hit.start and each.kind != hit.kind)
     return Report(
         kind=hit.kind,
-        message=_message(paste.whole, hit.found),
+        message=_message(paste.whole, hit.found) if hit.topic is None else _sentence(paste, hit),
         exception=exception_name(paste.lines, row),
         devices=_devices(groups) or _placed(operands, sentence if hit.kind in _PLACING else ""),
         op=groups.get("op"),
@@ -178,7 +180,7 @@ def _unrecognised(paste: Text) -> Report:
     plain = raised is not None and not _DEVICE_WORD.search(message)
     return Report(
         "unknown-message",
-        message[:500] or None,
+        (message[:_LONGEST_MESSAGE] or None) if raised or paste.told is None else None,
         name or (raised["name"] if raised else None),
         (),
         None,
@@ -294,6 +296,14 @@ def _elsewhere(whole: str, small: str) -> list[Hit]:
 def _one_each(hits: list[Hit]) -> list[Hit]:
     """The first message of all: what comes behind it is its effect, or the same again."""
     return hits[:1]
+
+
+def _sentence(paste: Text, hit: Hit) -> str:
+    """The line of a message, from the message on, without what the exception is called."""
+    row = paste.row(hit.start)
+    end = paste.starts[row + 1] if row + 1 < len(paste.starts) else len(paste.whole)
+    line = paste.whole[hit.start : max(hit.end, end)].strip()
+    return _CALLED.sub("", line, count=1)[:_LONGEST_MESSAGE]
 
 
 def _limited(pattern: Pattern | re.Pattern[str], whole: str) -> list[re.Match[str]]:

@@ -196,34 +196,51 @@ def _clauses(text: str) -> Iterator[tuple[str, bool]]:
 
 
 def _places(text: str) -> Iterator[tuple[str, str, str]]:
-    """Each device that is stated belongs to the things before it, back to the device before.
+    """Each device that is stated belongs to the thing before it, and to those joined with that.
 
     Else it belongs to the next thing behind it.
     """
-    waiting: list[tuple[str, str]] = []
+    waiting: list[_Thing] = []
     for clause, fresh in _clauses(text):
-        if fresh:
-            waiting = []
+        waiting = [] if fresh else [each for each in waiting if not each.in_code]
         position = 0
         devices = list(_DEVICE.finditer(clause))
         for number, device in enumerate(devices):
             waiting += _things(clause, position, device.start())
-            name = _device(device)
             position = device.end()
             after = devices[number + 1] if number + 1 < len(devices) else None
             if len(waiting) > 1 and after is not None and _AND.fullmatch(clause, position, after.start()):
-                role, word = waiting[-2]  # "ids and embedding are on cuda:0 and cuda:1"
-                yield role, word, name
-                waiting = waiting[-1:]
+                yield waiting[-2].role, waiting[-2].word, _device(device)
+                waiting = waiting[-1:]  # "ids and embedding are on cuda:0 and cuda:1"
                 continue
             if not waiting:
-                end = devices[number + 1].start() if number + 1 < len(devices) else len(clause)
-                behind = _things(clause, position, end)
-                waiting, position = behind[:1], end if behind else position
-            for role, word in waiting[-2:]:
-                yield role, word, name
+                end = after.start() if after is not None else len(clause)
+                waiting = _things(clause, position, end)[:1]
+                position = end if waiting else position
+            for each in _joined(waiting):
+                yield each.role, each.word, _device(device)
             waiting = []
         waiting += _things(clause, position, len(clause))
+
+
+@dataclass(frozen=True, slots=True)
+class _Thing:
+    """A thing that a clause names."""
+
+    role: str
+    word: str
+    joins: bool
+    """Whether it is joined with the thing before it: `input_ids and attention_mask`."""
+    in_code: bool
+    """Whether it stands among the arguments of a call."""
+
+
+def _joined(things: list[_Thing]) -> list[_Thing]:
+    """The last thing, with those before it that are joined with it."""
+    first = len(things) - 1
+    while first > 0 and things[first].joins:
+        first -= 1
+    return things[max(first, 0) :]
 
 
 def _met(text: str) -> tuple[str, ...]:
@@ -235,12 +252,16 @@ def _met(text: str) -> tuple[str, ...]:
     return ()
 
 
-def _things(clause: str, start: int, end: int) -> list[tuple[str, str]]:
-    return [
-        (each.lastgroup, each[0])
-        for each in _THING.finditer(clause, start, max(start, end))
-        if each.lastgroup
-    ]
+def _things(clause: str, start: int, end: int) -> list[_Thing]:
+    found: list[_Thing] = []
+    before = start
+    for each in _THING.finditer(clause, start, max(start, end)):
+        joins = bool(found) and _AND.fullmatch(clause, before, each.start()) is not None
+        in_code = clause.count("(", 0, each.start()) > clause.count(")", 0, each.start())
+        in_code = in_code or clause[each.end() :].lstrip("[]0123456789 ").startswith(")")
+        found.append(_Thing(each.lastgroup or "", each[0], joins, in_code))
+        before = each.end()
+    return found
 
 
 def _device(found: re.Match[str]) -> str:
