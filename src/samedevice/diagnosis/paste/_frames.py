@@ -51,8 +51,10 @@ _STANDARD = re.compile(r"^.*/lib/python3\.\d{1,2}/")
 
 
 def frames_of(lines: list[str]) -> tuple[Frame, ...]:
-    """The frames that `lines` show, oldest first. Where a paste was wrapped, at a width or between words, more
-    frames stand in it than begin a line: then it is read as one line.
+    """The frames that `lines` show, oldest first.
+
+    Where a paste was wrapped, at a width or between words, more frames stand in it than begin a line: then it is
+    read as one line.
     """
     found = _frames_of(lines)
     if sum('File "' in line for line in lines) == 0:
