@@ -226,6 +226,21 @@ def test_a_safe_fix_is_right_on_every_gpu(name, tmp_path):
     assert findings_of(path) == []
 
 
+@pytest.mark.parametrize("kind", ["def", "async def"])
+def test_a_weight_of_the_module_tells_the_device(tmp_path, kind):
+    call = 'model(torch.ones(2, 4, device="cuda:1"))'
+    path = tmp_path / "script.py"
+    path.write_text(
+        "import asyncio\nimport torch\n\nclass Model(torch.nn.Module):\n    def __init__(self):\n"
+        "        super().__init__()\n        self.head = torch.nn.Linear(4, 4)\n\n"
+        f"    {kind} forward(self, x):\n        bias = torch.ones(4)\n"
+        "        return torch.nn.functional.linear(x * 1, self.head.weight, bias)\n\n"
+        'model = Model().to("cuda:1")\n' + (call if kind == "def" else f"asyncio.run({call})") + "\n",
+        "utf-8",
+    )
+    assert "torch.ones(4, device=self.head.weight.device)" in findings_of(path)[0].fixes[0].diff
+
+
 def test_no_fix_where_no_one_device_is_right(tmp_path):
     """Made once, used on two GPUs, in a line of which no name tells where: nothing is called safe."""
     path = tmp_path / "script.py"

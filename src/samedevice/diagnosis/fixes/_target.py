@@ -239,7 +239,7 @@ def _of_self(failure: Failure, script: Script, here: ast.AST, operand: Operand) 
     if (
         operand.parameter is None
         or kind is None
-        or not isinstance(here, ast.FunctionDef)
+        or not isinstance(here, (ast.FunctionDef, ast.AsyncFunctionDef))
         or here.name == "__init__"
     ):
         return None
