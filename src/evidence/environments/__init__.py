@@ -1,1 +1,1 @@
-"""What the other commands build first: package versions and models."""
+"""What the other commands build first, package versions and models; and what people install."""

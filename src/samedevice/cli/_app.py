@@ -69,13 +69,15 @@ def _open_closed_output() -> None:
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
+        from importlib.metadata import PackageNotFoundError, version
 
         import samedevice
 
-        typer.echo(
-            f"samedevice {samedevice.__version__} (torch {version('torch')}, Python {sys.version.split()[0]})"
-        )
+        try:
+            torch = f"torch {version('torch')}"
+        except PackageNotFoundError:
+            torch = "no torch"
+        typer.echo(f"samedevice {samedevice.__version__} ({torch}, Python {sys.version.split()[0]})")
         raise typer.Exit
 
 
