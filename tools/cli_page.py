@@ -112,8 +112,9 @@ def _option(option: TyperOption, language: Language, told: Mapping[str, str]) ->
     if not option.is_flag and option.metavar:
         spelled = f"{spelled[:-1]} {option.metavar}`"
     text = _said(option.help or "", told)
-    if option.show_default and option.default not in (None, False, ()):
-        text += DEFAULTS[language].format(option.default)
+    default = option.show_default if isinstance(option.show_default, str) else option.default
+    if option.show_default and default not in (None, False, ()):
+        text += DEFAULTS[language].format(default)
     return f"| {_cell(spelled)} | {_cell(text)} |"
 
 

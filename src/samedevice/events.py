@@ -13,6 +13,9 @@ from typing import Literal
 
 from samedevice.messages import Phrase
 
+WAYS_LIMIT = 64
+"""So many ways to a statement are kept."""
+
 
 class EventKind(Enum):
     """What happened."""
@@ -218,6 +221,10 @@ class Event:
     met: tuple[tuple[str, ...], ...] = ()
     """Devices of the operands each time that the statement failed, each combination once, the first one
     first.
+    """
+    reached: tuple[tuple[Place, ...], ...] = ()
+    """The statements outside installed packages that led to it: of each way once, the innermost one and that
+    of the script. At most `WAYS_LIMIT` are kept.
     """
 
 

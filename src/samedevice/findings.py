@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Generic, Literal, Protocol, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeVar, get_args
 
 from samedevice.events import DeviceMemory, Operand, Place, Written
 from samedevice.messages import Phrase
@@ -22,6 +22,10 @@ Confidence = Literal["certain", "likely", "guess"]
 Safety = Literal["safe", "check", "unsafe"]
 Verdict = Literal["device-error", "not-a-device-error", "cannot-tell"]
 Status = Literal["completed", "script-error", "out-of-memory", "interrupted"]
+Detail = Literal["quiet", "normal", "verbose"]
+IgnoredBy = Literal["comment", "settings", "baseline"]
+OutputFormat = Literal["text", "json", "github", "sarif"]
+OUTPUT_FORMATS: tuple[OutputFormat, ...] = get_args(OutputFormat)
 
 Text_co = TypeVar("Text_co", bound=str | Phrase, covariant=True)
 
@@ -74,7 +78,7 @@ class Finding(Generic[Text_co]):
     kind: str | None = None
     """Kind of the message that a text shows."""
     stack: tuple[Place, ...] = ()
-    """Frames that a text shows, oldest first."""
+    """Frames that a text shows, or that led to the statement outside torch, oldest first."""
     versions: Mapping[str, str] = field(default_factory=dict)
     """Versions of libraries that a text names, or that were loaded."""
     verdict: Verdict = "device-error"
@@ -103,6 +107,38 @@ class Finding(Generic[Text_co]):
             if not operand["dtype"]:
                 operand["shape"] = operand["dtype"] = None
         return document
+
+
+@dataclass(frozen=True, slots=True)
+class IgnoredCode:
+    """A code whose findings the settings of a project leave out, with the reason."""
+
+    code: str
+    reason: str
+    file: str
+    """The file that says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ignored(Generic[Text_co]):
+    """A finding that somebody decided not to be told again."""
+
+    finding: Finding[Text_co]
+    by: IgnoredBy
+    reason: str | None
+    file: str | None
+    """The file with the decision: a source file, the settings, the baseline."""
+    line: int | None = None
+
+    def as_json(self: Ignored[str]) -> dict[str, Any]:
+        """An object of `ignored` in the contract's JSON."""
+        return {
+            "by": self.by,
+            "reason": self.reason,
+            "file": self.file,
+            "line": self.line,
+            "finding": self.finding.as_json(),
+        }
 
 
 class Renderer(Protocol):
@@ -135,13 +171,14 @@ def run_document(
     memory: Mapping[str, DeviceMemory],
     ranks: Sequence[tuple[int | None, str, Mapping[str, DeviceMemory]]] = (),
     asked: Sequence[Place] = (),
+    ignored: Sequence[Ignored[str]] = (),
 ) -> dict[str, Any]:
     """The document that `run --json` writes.
 
     `machine` describes the virtual machine; `memory` holds bytes per device, and only peaks and totals are
     written. `ranks` holds the rank (None for another process), the status and the memory of each process,
     where there was more than one; devices there are as that process numbers them. `asked` are the statements
-    that asked for values which nobody computed.
+    that asked for values which nobody computed; `ignored` what was found and is known.
     """
     places = [asdict(place) for place in asked]
     for place in places:
@@ -154,6 +191,7 @@ def run_document(
         "memory": _peaks(memory),
         "ranks": [{"rank": rank, "status": ended, "memory": _peaks(own)} for rank, ended, own in ranks],
         "assumed_values": places,
+        "ignored": [each.as_json() for each in ignored],
     }
 
 

@@ -15,6 +15,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from samedevice.findings import OUTPUT_FORMATS
 from samedevice.launchers import PYTHON, STARTED, begins_command
 from samedevice.messages import Language, Phrase, language_of, languages
 
@@ -36,6 +37,45 @@ Lang = Annotated[
         metavar="|".join(languages()),
         help="Language of the messages; default: that of the locale.",
         show_default=False,
+    ),
+]
+
+Form = Annotated[
+    str | None,
+    typer.Option(
+        "--output-format",
+        metavar="|".join(OUTPUT_FORMATS),
+        help="How findings are written: for people (text, the default), as the JSON document, as annotations "
+        "of GitHub Actions, as SARIF.",
+        show_default=False,
+    ),
+]
+FormFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--output-file",
+        metavar="FILE",
+        help="Write --output-format there, and the text as well where it always goes.",
+        show_default=False,
+    ),
+]
+Known = Annotated[
+    Path | None,
+    typer.Option(
+        "--baseline",
+        metavar="FILE",
+        help="Leave out the findings that this file knows, so that only new ones count.",
+        show_default=False,
+    ),
+]
+WriteKnown = Annotated[
+    bool, typer.Option("--write-baseline", help="Write what is found into the baseline instead.")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Findings only, one line each.")]
+Verbose = Annotated[
+    bool,
+    typer.Option(
+        "--verbose", "-v", help="Also frames, versions, what was left out and why, and the settings."
     ),
 ]
 
@@ -169,12 +209,13 @@ def run(
     program: _Program = None,
     module: _Module = None,
     machine: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="SPEC",
             help="GPUs to pretend: 2x24GB, 8xA100-80G, 4xRTX4090, a + of those, or a TOML file.",
+            show_default=DEFAULT_MACHINE,
         ),
-    ] = DEFAULT_MACHINE,
+    ] = None,
     json: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also write the findings as JSON.", show_default=False)
     ] = None,
@@ -187,9 +228,9 @@ def run(
     launcher: Annotated[
         str | None,
         typer.Option(
-            metavar="|".join(STARTED),
+            metavar="|".join((PYTHON.name, *STARTED)),
             help="Start the script through this launcher, one process for each rank, all on the same virtual "
-            "machine.",
+            "machine; python starts none.",
             show_default=False,
         ),
     ] = None,
@@ -213,6 +254,12 @@ def run(
             "processes.",
         ),
     ] = "all",
+    output_format: Form = None,
+    output_file: FormFile = None,
+    baseline: Known = None,
+    write_baseline: WriteKnown = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
     lang: Lang = None,
 ) -> None:
     """Run a script on a virtual multi-GPU machine and list its device bugs.
@@ -225,19 +272,27 @@ def run(
     exception or by sys.exit with anything but 0 gives 3. A script that calls os._exit ends at once, with its
     own status and no report.
     """
+    from samedevice.cli._choices import reporting_of, settings_here
     from samedevice.cli._run import Request, run_program
 
+    chosen = _language(lang)
+    settings = settings_here(chosen)
+    settled = None if PYTHON.name in (launcher, settings.launcher) else settings.launcher
     request = Request(
         program=tuple(program or ()),
         module=module,
-        machine=machine,
+        machine=machine or settings.machine or DEFAULT_MACHINE,
         json=json,
         fail_fast=fail_fast,
-        language=_language(lang),
-        launcher=_launcher(launcher, nproc, launcher_args, ranks),
-        processes=nproc,
+        language=chosen or settings.language,
+        launcher=_launcher(launcher, settled, nproc, launcher_args, ranks),
+        processes=nproc or settings.nproc,
         launcher_options=tuple(shlex.split(launcher_args or "")),
         one_rank=ranks == "one",
+        settled_launcher=settled,
+        reporting=reporting_of(
+            settings, output_format, output_file, baseline, write_baseline, quiet=quiet, verbose=verbose
+        ),
     )
     raise typer.Exit(run_program(request))
 
@@ -274,9 +329,12 @@ def guard(
     Until then nothing is watched and nothing costs time, unless it is to be healed. Behind a launcher
     (`samedevice guard torchrun train.py`) each of its processes is guarded.
     """
+    from samedevice.cli._choices import settings_here
     from samedevice.cli._guard import guard_program
 
-    status = guard_program(tuple(program or ()), module, _language(lang), heal=heal, replay=replay)
+    chosen = _language(lang)
+    language = chosen or settings_here(chosen).language
+    status = guard_program(tuple(program or ()), module, language, heal=heal, replay=replay)
     raise typer.Exit(status)
 
 
@@ -291,7 +349,11 @@ def explain(
             show_default=False,
         ),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="The same as --output-format json.")] = False,
+    output_format: Form = None,
+    output_file: FormFile = None,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
     lang: Lang = None,
 ) -> None:
     """Explain a pasted error, or the page of a code.
@@ -300,24 +362,30 @@ def explain(
     last line alone.
     Names the cause with its reasons, or the likeliest ones. Needs neither a GPU nor torch.
     """
+    from samedevice.cli._choices import reporting_of, settings_here
     from samedevice.cli._explain import explain as explain_source
 
     _open_closed_output()
-    raise typer.Exit(explain_source(source, json, _language(lang)))
+    chosen = _language(lang)
+    settings = settings_here(chosen)
+    form = output_format or ("json" if json else None)
+    reporting = reporting_of(settings, form, output_file, quiet=quiet, verbose=verbose)
+    raise typer.Exit(explain_source(source, reporting, chosen or settings.language))
 
 
-def _launcher(launcher: str | None, nproc: int | None, words: str | None, ranks: str) -> str | None:
+def _launcher(
+    launcher: str | None, settled: str | None, nproc: int | None, words: str | None, ranks: str
+) -> str | None:
     if ranks not in ("all", "one"):
         raise typer.BadParameter(f"{ranks!r} is not one of 'all', 'one'.", param_hint="'--ranks'")
-    if launcher is None:
+    if launcher is None and settled is None:
         given = {"--nproc": nproc is not None, "--launcher-args": words is not None}
         for option in (name for name, there in given.items() if there):
             raise typer.BadParameter("needs --launcher.", param_hint=f"'{option}'")
-    elif launcher not in STARTED:
-        raise typer.BadParameter(
-            f"{launcher!r} is not one of {', '.join(map(repr, STARTED))}.", param_hint="'--launcher'"
-        )
-    return launcher
+    elif launcher is not None and launcher not in (PYTHON.name, *STARTED):
+        known = ", ".join(map(repr, (PYTHON.name, *STARTED)))
+        raise typer.BadParameter(f"{launcher!r} is not one of {known}.", param_hint="'--launcher'")
+    return None if launcher == PYTHON.name else launcher
 
 
 @app.command(
@@ -344,9 +412,13 @@ def preflight(
         ),
     ] = None,
     machine: Annotated[
-        str,
-        typer.Option(metavar="SPEC", help="The machine it is meant for: 8xA100-80G, 2x24GB, or a TOML file."),
-    ] = DEFAULT_MACHINE,
+        str | None,
+        typer.Option(
+            metavar="SPEC",
+            help="The machine it is meant for: 8xA100-80G, 2x24GB, or a TOML file.",
+            show_default=DEFAULT_MACHINE,
+        ),
+    ] = None,
     launcher: Annotated[
         str | None,
         typer.Option(
@@ -412,6 +484,12 @@ def preflight(
     json: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also write the findings as JSON.", show_default=False)
     ] = None,
+    output_format: Form = None,
+    output_file: FormFile = None,
+    baseline: Known = None,
+    write_baseline: WriteKnown = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
     lang: Lang = None,
 ) -> None:
     """Judge a launch before it starts, from source and configuration alone.
@@ -421,21 +499,29 @@ def preflight(
     that share a GPU, a configuration that contradicts its command. Nothing is run, no weight is read, and
     torch is not imported.
     """
+    from samedevice.cli._choices import reporting_of, settings_here
     from samedevice.cli._preflight import Asked, Options, judge_launch
 
+    chosen = _language(lang)
+    settings = settings_here(chosen)
+    if config is None and target.endswith(".py"):  # what else is named says itself how it is started
+        launcher, nproc = launcher or settings.launcher, nproc or settings.nproc
     asked = Asked(model, batch, context, mode, sharding, method)
     options = Options(
         target,
         tuple(arguments or ()),
-        machine,
+        machine or settings.machine or DEFAULT_MACHINE,
         launcher,
         nproc,
         config,
         json,
-        _language(lang),
+        chosen or settings.language,
         asked,
         write,
         memory,
+        reporting_of(
+            settings, output_format, output_file, baseline, write_baseline, quiet=quiet, verbose=verbose
+        ),
     )
     _open_closed_output()
     raise typer.Exit(judge_launch(options))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TextIO
 
+from samedevice.cli._reporting import Reporting, Told, in_form, into_file
 from samedevice.diagnosis import explain_text, find_rule
 from samedevice.errors import UsageError
 from samedevice.findings import explain_document
@@ -22,6 +22,7 @@ from samedevice.report import (
     render_finding,
 )
 from samedevice.static import written_origins
+from samedevice.suppression import Sifted
 
 EXPLAINED, WRONG_USAGE = 0, 2
 _MOST_MARKS = 10
@@ -30,7 +31,7 @@ _LARGEST = 16_000_000
 """Bytes; of a larger file the end is read, since errors stand there."""
 
 
-def explain(source: str | None, as_json: bool, chosen: Language | None) -> int:
+def explain(source: str | None, reporting: Reporting, chosen: Language | None) -> int:
     """Explain a code, a file, or standard input, and return the exit status."""
     language = readable_language(sys.stdout, chosen or language_of(os.environ))
     try:
@@ -43,22 +44,33 @@ def explain(source: str | None, as_json: bool, chosen: Language | None) -> int:
         print(f"samedevice: {error_text(error, language)}", file=sys.stderr)
         return WRONG_USAGE
     findings = explain_text(text, written_origins)
-    if as_json:
-        sys.stdout.write(
-            json.dumps(
-                explain_document([render_finding(finding) for finding in findings]),
-                indent=1,
-                ensure_ascii=True,
-            )
-            + "\n"
-        )
-        return EXPLAINED
-    console = open_console(sys.stdout)
-    with suppress(BrokenPipeError):
+    told = Told("explain", Sifted(tuple(findings)), source, language)
+
+    def blocks(into: TextIO) -> None:
+        console = open_console(into)
         for number, finding in enumerate(findings):
-            if number:
+            if number and reporting.detail != "quiet":
                 console.print()
-            print_finding(console, finding, language)
+            print_finding(console, finding, language, reporting.detail)
+
+    def form(into: TextIO) -> None:
+        in_form(
+            reporting.form,
+            told,
+            lambda: explain_document([render_finding(finding) for finding in findings]),
+            blocks,
+            into,
+            EXPLAINED,
+        )
+
+    try:
+        if reporting.file is not None:
+            into_file(reporting.file, form)
+    except UsageError as error:
+        print(f"samedevice: {error_text(error, language)}", file=sys.stderr)
+        return WRONG_USAGE
+    with suppress(BrokenPipeError):
+        (form if reporting.file is None else blocks)(sys.stdout)
         sys.stdout.flush()
     return EXPLAINED
 

@@ -5,11 +5,22 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any, TextIO
 
+from samedevice.cli._reporting import (
+    Reporting,
+    Told,
+    decided,
+    decisions_of,
+    in_form,
+    into_file,
+    notices,
+    program_name,
+)
 from samedevice.errors import UsageError
 from samedevice.launchers import PYTHON, STARTED, begins_command
 from samedevice.machines import parse_machine
@@ -32,10 +43,13 @@ from samedevice.report import (
     TextRenderer,
     error_text,
     open_console,
+    print_notices,
     print_preflight,
     print_written,
+    problem_lines,
     readable_language,
 )
+from samedevice.suppression import Found, Sifted
 
 PASSED, REFUSED, WRONG_USAGE = 0, 1, 2
 
@@ -67,31 +81,70 @@ class Options:
     asked: Asked
     write: Path | None = None
     memory: bool = False
+    reporting: Reporting = field(default_factory=Reporting)
 
 
 def judge_launch(options: Options) -> int:
     """Judge what `options` name, print it, and return the exit status."""
     language = readable_language(sys.stdout, options.language or language_of(os.environ))
     try:
-        request = _request(options)
-        judgements = preflight(request)
-        memories = (
-            [_memory(options.asked, judgement, request) for judgement in judgements] if options.memory else []
-        )
-        if options.json is not None:
-            _write(options.json, judgements, memories, request)
-        written = (
-            _write_launch(options.write, options.asked, judgements[0], request, language)
-            if options.write is not None
-            else None
-        )
+        outcome = _judged(options, language)
     except UsageError as error:
         print(f"samedevice: {error_text(error, language)}", file=sys.stderr)
         return WRONG_USAGE
+    reporting, told, code = options.reporting, outcome.told, outcome.code
     with suppress(BrokenPipeError):
-        console = open_console(sys.stdout)
-        for number, judgement in enumerate(judgements):
-            if number:
+        form = reporting.form if reporting.file is None else "text"
+        in_form(form, told, lambda: outcome.document, outcome.text, sys.stdout, code)
+        if form != "text" or reporting.detail == "quiet":
+            for line in problem_lines(told.sifted, language):
+                print(f"samedevice: {line}", file=sys.stderr)
+        sys.stdout.flush()
+    return code
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """What a launch was judged to be, in every form."""
+
+    told: Told
+    document: dict[str, Any]
+    text: Callable[[TextIO], None]
+    code: int
+
+
+def _judged(options: Options, language: Language) -> _Outcome:
+    """Judge, leave out what is known, and write the files that were asked for."""
+    reporting = options.reporting
+    request = _request(options)
+    decisions = decisions_of(reporting)
+    judgements = preflight(request)
+    memories = (
+        [_memory(options.asked, judgement, request) for judgement in judgements] if options.memory else []
+    )
+    file = _file(options.target, judgements)
+    name = program_name("preflight", "script" if Path(file).is_file() else "command", file, decisions)
+    found = [Found(finding) for judgement in judgements for finding in judgement.findings]
+    sifted, said = decided(found, decisions, name, [file], write=reporting.write, whole=True)
+    told = Told("preflight", sifted, file, language)
+    left = [_left(judgement, sifted) for judgement in judgements]
+    document = {
+        **_document(left, memories, request),
+        "ignored": [each.as_json() for each in told.ignored()],
+    }
+    if options.json is not None:
+        _write(options.json, document)
+    written = (
+        _write_launch(options.write, options.asked, judgements[0], request, language)
+        if options.write is not None
+        else None
+    )
+    code = REFUSED if sifted.findings else WRONG_USAGE if sifted.problems else PASSED
+
+    def text(into: TextIO) -> None:
+        console = open_console(into)
+        for number, judgement in enumerate(left):
+            if number and reporting.detail != "quiet":
                 console.print()
             print_preflight(
                 console,
@@ -101,7 +154,11 @@ def judge_launch(options: Options) -> int:
                 machine=request.machine.spec,
                 needs=_needs(memories[number]) if memories else None,
                 language=language,
+                detail=reporting.detail,
             )
+        if reporting.detail == "quiet":
+            return
+        print_notices(console, notices(told, reporting, said))
         if written is not None:
             console.print()
             print_written(
@@ -109,8 +166,26 @@ def judge_launch(options: Options) -> int:
                 [*written.why, Phrase("preflight.written", files=", ".join(map(str, written.files)))],
                 language,
             )
-        sys.stdout.flush()
-    return REFUSED if any(judgement.findings for judgement in judgements) else PASSED
+
+    if reporting.file is not None:
+        into_file(
+            reporting.file, lambda into: in_form(reporting.form, told, lambda: document, text, into, code)
+        )
+    return _Outcome(told, document, text, code)
+
+
+def _file(target: str, judgements: Sequence[Judgement]) -> str:
+    """The file that is judged: the target, or the script of a command."""
+    script = judgements[0].launch.script
+    return target if script is None or Path(target).is_file() else str(script)
+
+
+def _left(judgement: Judgement, sifted: Sifted) -> Judgement:
+    """The judgement without what was left out."""
+    kept = [id(finding) for finding in sifted.findings]
+    return replace(
+        judgement, findings=tuple(finding for finding in judgement.findings if id(finding) in kept)
+    )
 
 
 def _request(options: Options) -> Request:
@@ -176,18 +251,18 @@ def _write_launch(
     )
 
 
-def _write(
-    path: Path,
-    judgements: tuple[Judgement, ...],
-    memories: Sequence[LaunchMemory],
-    request: Request,
-) -> None:
+def _document(
+    judgements: Sequence[Judgement], memories: Sequence[LaunchMemory], request: Request
+) -> dict[str, Any]:
     """One launch as it is; of several the first whole, with the others under `launches`."""
     english = TextRenderer()
     documents = [judgement.as_json(request.machine.describe(), english) for judgement in judgements]
     for document, memory in zip(documents, memories, strict=False):  # none where they were not asked for
         document["memory"] = memory.as_json(english)
-    content = documents[0] if len(documents) == 1 else {**_joined(documents), "launches": documents}
+    return documents[0] if len(documents) == 1 else {**_joined(documents), "launches": documents}
+
+
+def _write(path: Path, content: dict[str, Any]) -> None:
     try:
         path.write_text(json.dumps(content, indent=1, ensure_ascii=True) + "\n", "utf-8")
     except OSError as error:
@@ -196,6 +271,6 @@ def _write(
         ) from None
 
 
-def _joined(documents: list[dict[str, object]]) -> dict[str, object]:
-    findings = [finding for document in documents for finding in document["findings"]]  # type: ignore[attr-defined]
+def _joined(documents: list[dict[str, Any]]) -> dict[str, Any]:
+    findings = [finding for document in documents for finding in document["findings"]]
     return {"schema": documents[0]["schema"], "machine": documents[0]["machine"], "findings": findings}

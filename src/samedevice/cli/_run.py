@@ -16,10 +16,10 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import Any, Protocol, TextIO
 
 from samedevice import diagnosis
@@ -27,14 +27,23 @@ from samedevice.cli._collector import uncollected
 from samedevice.cli._command import launch_typed, notes_of, program_of, read_command
 from samedevice.cli._program import Program, enter_path
 from samedevice.cli._progress import Progress
+from samedevice.cli._reporting import (
+    Reporting,
+    Told,
+    decided,
+    decisions_of,
+    in_form,
+    notices,
+    program_name,
+)
 from samedevice.cli._restart import start_with
 from samedevice.cli._traceback import show_exception
 from samedevice.errors import UnsupportedFeatureError, UsageError
 from samedevice.events import DeviceMemory, Event, Place
-from samedevice.findings import Finding, Status, run_document
+from samedevice.findings import Status, run_document
 from samedevice.launchers import Typed
 from samedevice.messages import Language, Phrase, language_of
-from samedevice.provenance import raised_by_us
+from samedevice.provenance import installed_path, raised_by_us
 from samedevice.ranks import (
     Family,
     Member,
@@ -52,10 +61,12 @@ from samedevice.report import (
     error_text,
     open_console,
     print_run,
+    problem_lines,
     readable_language,
     render,
     render_finding,
 )
+from samedevice.suppression import Decisions, Found, Sifted, found_in, sift
 
 NOTHING_FOUND, FOUND, WRONG_USAGE, SCRIPT_FAILED, INTERNAL_ERROR, INTERRUPTED = 0, 1, 2, 3, 70, 130
 _PATIENCE = 2.0
@@ -76,6 +87,9 @@ class Request:
     processes: int | None = None
     launcher_options: tuple[str, ...] = ()
     one_rank: bool = False
+    settled_launcher: str | None = None
+    """That of the settings: for a program whose command names none."""
+    reporting: Reporting = field(default_factory=Reporting)
 
 
 class Described(Protocol):
@@ -122,6 +136,22 @@ class _Ending:
     """What Python itself would have exited with."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Report:
+    """Where the report of a run goes, and what is left out of it."""
+
+    stream: TextIO
+    language: Language
+    reporting: Reporting
+    decisions: Decisions
+    program: str
+    """The name by which a baseline knows it."""
+    script: str | None
+    json: TextIO | None
+    formed: TextIO | None
+    """The file of `--output-file`."""
+
+
 def run_program(request: Request) -> int:
     """Run what `request` names and return the exit status."""
     stream = sys.stderr or open(os.devnull, "w")  # noqa: PTH123 # None: the caller closed descriptor 2
@@ -144,9 +174,9 @@ def _run(request: Request, stream: TextIO, language: Language) -> int:
     program = program_of(typed)
     machine = _machine(request.machine)
     launched = _launch(request, typed, machine)
+    report = _report(request, typed, program, stream, language)
     for note in notes_of(typed):
         _tell(stream, render(note, language))
-    document = _open_json(request.json)
     owner = os.getpid()
     family = Family(
         request.machine,
@@ -156,13 +186,14 @@ def _run(request: Request, stream: TextIO, language: Language) -> int:
     )
     try:
         if launched is not None:
-            return _run_launch(launched, machine, family, document, stream, language)
+            return _run_launch(launched, machine, family, report)
         assert program is not None, "only a launcher starts what is no Python program"
-        return _run_here(request, program, machine, family, document, stream, language)
+        return _run_here(request, program, machine, family, report)
     finally:
         if os.getpid() == owner:  # a child that the script forked comes back through here, too
             family.close()
-            _discard_unwritten(document)
+            _discard_unwritten(report.json)
+            _discard_unwritten(report.formed)
 
 
 def _run_here(
@@ -170,12 +201,12 @@ def _run_here(
     program: Program,
     machine: Any,
     family: Family,
-    document: TextIO | None,
-    stream: TextIO,
-    language: Language,
+    report: _Report,
 ) -> int:
     """The script runs in this process; what it starts inherits the machine."""
     owner = os.getpid()
+    stream, language = report.stream, report.language
+    quiet = report.reporting.detail == "quiet"
     watcher: Watcher | None = None
     reporter = Reporter(str(family.folder))
     ending = _Ending("interrupted", INTERRUPTED, INTERRUPTED)
@@ -186,7 +217,7 @@ def _run_here(
         watcher = _virtual_machine(machine, request.fail_fast, program.file, reporter)
         enter_path(program.path_entry)
         with family.adopted(), watcher:
-            with Progress(stream, watcher, language):
+            with nullcontext() if quiet else Progress(stream, watcher, language):
                 ending = _wind_down(_execute(program, stream, language))
             _flush_stdout()
     if os.getpid() != owner:  # a child that the script forked came back through here: it ends as under Python
@@ -200,17 +231,10 @@ def _run_here(
     if watcher is not None and ending.status == "script-error" and watcher.assumed_reads:
         _tell(stream, assumed_text(watcher.assumed_reads, language))
     own = [_member(watcher, ending.status)] if watcher else []
-    return _conclude(own, family, machine, ending, document, stream, language)
+    return _conclude(own, family, machine, ending, report)
 
 
-def _run_launch(
-    launched: _Launched,
-    machine: Any,
-    family: Family,
-    document: TextIO | None,
-    stream: TextIO,
-    language: Language,
-) -> int:
+def _run_launch(launched: _Launched, machine: Any, family: Family, report: _Report) -> int:
     """A launcher runs the script, in one process for each rank; this process only waits."""
     ending = _Ending("interrupted", INTERRUPTED, INTERRUPTED)
     with suppress(KeyboardInterrupt):
@@ -229,22 +253,24 @@ def _run_launch(
         member.status == "out-of-memory" for member in family.members()
     ):
         ending = _Ending("out-of-memory", FOUND, 1)
-    return _conclude([], family, machine, ending, document, stream, language)
+    return _conclude([], family, machine, ending, report)
 
 
-def _conclude(
-    own: list[Member],
-    family: Family,
-    machine: Described,
-    ending: _Ending,
-    document: TextIO | None,
-    stream: TextIO,
-    language: Language,
-) -> int:
+def _conclude(own: list[Member], family: Family, machine: Described, ending: _Ending, report: _Report) -> int:
     """Tell what all processes saw, and return the exit status."""
+    reporting, stream, language = report.reporting, report.stream, report.language
     members = [*own, *(member for member in family.members() if member.concerned)]
-    findings = [diagnosis.judge(seen.event, seen.count, seen.ranks) for seen in together(members)]
-    findings += [diagnosis.judge(event) for event in crowded(members)]
+    found = [
+        found_in(diagnosis.judge(seen.event, seen.count, seen.ranks), seen.event)
+        for seen in together(members)
+    ]
+    found += [Found(diagnosis.judge(event)) for event in crowded(members)]
+    whole = ending.status == "completed"
+    sifted, said = decided(
+        found, report.decisions, report.program, _sources(report.script), write=reporting.write, whole=whole
+    )
+    told = Told("run", sifted, report.script, language, whole)
+    code = _exit_code(ending, sifted)
     alone = len(members) == len(own)
     memory = own[0].memory if own and alone else memory_by_gpu(members)
     description = machine.describe()
@@ -253,29 +279,62 @@ def _conclude(
     content = run_document(
         description,
         ending.status,
-        [render_finding(finding) for finding in findings],
+        [render_finding(finding) for finding in told.findings],
         memory,
         ranks,
         asked,
+        told.ignored(),
     )
-    written = document is None or _write_json(document, content, stream, language)
-    shown = memory if alone else memory_by_rank(members)
-    with suppress(OSError, ValueError):  # standard error is closed, or its reader went away
-        console = open_console(stream)
+
+    def text(into: TextIO) -> None:
         print_run(
-            console,
-            findings=findings,
+            open_console(into),
+            findings=told.findings,
             machine=description,
-            memory=shown,
+            memory=memory if alone else memory_by_rank(members),
             status=ending.status,
             language=language,
             asked=asked,
+            detail=reporting.detail,
+            notices=notices(told, reporting, said),
+            ignored=bool(sifted.ignored),
         )
+
+    written = report.json is None or _write_json(report.json, content, stream, language)
+    if report.formed is not None:
+        written &= _write(
+            report.formed,
+            lambda into: in_form(reporting.form, told, lambda: content, text, into, code),
+            stream,
+            language,
+        )
+    with suppress(OSError, ValueError):  # standard error is closed, or its reader went away
+        form = reporting.form if report.formed is None else "text"
+        in_form(form, told, lambda: content, text, stream, code)
+        if reporting.detail == "quiet" or form != "text":
+            for line in problem_lines(sifted, language):
+                _tell(stream, line)
         stream.flush()
-    code = _exit_code(ending, findings)
     if ending.status == "interrupted" and _workers():
         _leave(code)  # Python would wait for threads that may never end
     return code if written else INTERNAL_ERROR
+
+
+def _sources(script: str | None) -> list[str]:
+    """The script and its own modules, as far as this process has imported them: files in which a comment may
+    stand.
+    """
+    if script is None:
+        return []
+    folders = (Path(script).resolve().parent, Path.cwd())
+    found = [script]
+    for module in list(sys.modules.values()):
+        file = vars(module).get("__file__") if isinstance(module, ModuleType) else None
+        if not isinstance(file, str) or not file.endswith(".py") or installed_path(file) is not None:
+            continue
+        if any(Path(file).is_relative_to(folder) for folder in folders):
+            found.append(file)
+    return found
 
 
 def _member(watcher: Watcher, status: str) -> Member:
@@ -297,7 +356,7 @@ def _read(request: Request) -> Typed:
     if request.module is None and not request.program:
         raise UsageError(Phrase("usage.no-script"))
     typed = read_command(request.program, request.module)
-    if typed.told is None and request.launcher is None:
+    if typed.told is None and _launcher(request, typed) is None:
         if request.one_rank:
             raise UsageError(Phrase("command.needs-launcher", option="--ranks"))
         return typed
@@ -312,21 +371,27 @@ def _read(request: Request) -> Typed:
     return typed
 
 
+def _launcher(request: Request, typed: Typed) -> str | None:
+    """The launcher that starts a program which was typed without one."""
+    settled = request.settled_launcher if typed.kind in ("script", "module") else None
+    return request.launcher or settled
+
+
 def _launch(request: Request, typed: Typed, machine: Any) -> _Launched | None:
     """The launch that a command comes to; None for a program that runs in this process."""
     if typed.told is not None:
         return _Launched(typed.told.launcher.name, *launch_typed(typed, machine))
-    if request.launcher is None:
+    if (launcher := _launcher(request, typed)) is None:
         return None
     processes = request.processes or len(machine.gpus)
     command = launch_command(
-        request.launcher,
+        launcher,
         processes,
         request.launcher_options,
         (typed.program, *typed.arguments),
         module=typed.kind == "module",
     )
-    return _Launched(request.launcher, tuple(command), processes)
+    return _Launched(launcher, tuple(command), processes)
 
 
 def _machine(spec: str) -> Described:
@@ -350,6 +415,26 @@ def _virtual_machine(machine: Any, fail_fast: bool, script: str | None, reporter
     return watcher
 
 
+def _report(
+    request: Request, typed: Typed, program: Program | None, stream: TextIO, language: Language
+) -> _Report:
+    """Everything about the report that can be wrong is found here, before the script runs."""
+    reporting = request.reporting
+    decisions = decisions_of(reporting)
+    script = None if program is None else program.file
+    if script is not None and (problems := sift((), decisions, "", [script]).problems):
+        place = f"{problems[0].file}:{problems[0].line}"
+        raise UsageError(Phrase("ignore.problem", place=place, what=problems[0].what))
+    document = _open_json(request.json)
+    try:
+        formed = _open_output(reporting.file)
+    except UsageError:
+        _discard_unwritten(document)
+        raise
+    name = program_name("run", typed.kind, typed.program, decisions)
+    return _Report(stream, language, reporting, decisions, name, script, document, formed)
+
+
 def _open_json(path: Path | None) -> TextIO | None:
     """Open the JSON file before the run.
 
@@ -360,13 +445,31 @@ def _open_json(path: Path | None) -> TextIO | None:
     if str(path) == "-":
         raise UsageError(Phrase("usage.json-stdout"))
     try:
-        # A file name that is no Unicode holds lone surrogates; backslashreplace writes them as JSON's own
-        # escapes.
-        return path.open("w", encoding="utf-8", errors="backslashreplace")
+        return _open(path)
     except OSError as error:
         raise UsageError(
             Phrase("usage.json-unwritable", path=str(path), reason=str(error.strerror or error))
         ) from None
+
+
+def _open_output(path: Path | None) -> TextIO | None:
+    """The same for `--output-file`."""
+    if path is None:
+        return None
+    if str(path) == "-":
+        raise UsageError(Phrase("usage.output-stdout"))
+    try:
+        return _open(path)
+    except OSError as error:
+        raise UsageError(
+            Phrase("usage.output-unwritable", path=str(path), reason=str(error.strerror or error))
+        ) from None
+
+
+def _open(path: Path) -> TextIO:
+    # A file name that is no Unicode holds lone surrogates; backslashreplace writes them as JSON's own
+    # escapes.
+    return path.open("w", encoding="utf-8", errors="backslashreplace")
 
 
 def _execute(program: Program, stream: TextIO, language: Language) -> _Ending:
@@ -502,8 +605,13 @@ def _flush_stdout() -> None:
 
 def _write_json(document: TextIO, content: dict[str, Any], stream: TextIO, language: Language) -> bool:
     text = json.dumps(content, ensure_ascii=False, indent=2)
+    return _write(document, lambda into: print(text, file=into), stream, language)
+
+
+def _write(document: TextIO, fill: Callable[[TextIO], object], stream: TextIO, language: Language) -> bool:
+    """Fill and close a document; where that fails it is told, and no half of it stays."""
     try:
-        document.write(f"{text}\n")
+        fill(document)
         document.close()
     except OSError as error:
         _remove(document)
@@ -529,10 +637,14 @@ def _remove(document: TextIO) -> None:
             Path(document.name).unlink(missing_ok=True)
 
 
-def _exit_code(ending: _Ending, findings: list[Finding[Phrase]]) -> int:
-    if ending.code in (INTERRUPTED, INTERNAL_ERROR) or not findings:
+def _exit_code(ending: _Ending, sifted: Sifted) -> int:
+    if ending.code in (INTERRUPTED, INTERNAL_ERROR):
         return ending.code
-    return FOUND
+    if sifted.findings:
+        return FOUND
+    if ending.status == "out-of-memory" and sifted.ignored:  # the finding is known, and it ended the script
+        return SCRIPT_FAILED
+    return WRONG_USAGE if sifted.problems and ending.code == NOTHING_FOUND else ending.code
 
 
 def _leave(code: int) -> None:

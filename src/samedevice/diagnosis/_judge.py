@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import dropwhile
 
 from samedevice.device_rules import of_another_library
 from samedevice.diagnosis._codes import code_for
@@ -14,9 +15,10 @@ from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis._weigh import UNDETERMINED, Verdict, decide, weigh_event
 from samedevice.diagnosis.fixes import fixes_for
 from samedevice.diagnosis.rules import rule_named
-from samedevice.events import Event, EventKind
+from samedevice.events import Event, EventKind, Place
 from samedevice.findings import Finding
 from samedevice.messages import Phrase, Several, Value, short_operator
+from samedevice.provenance import installed_path
 
 
 def judge(event: Event, count: int = 1, ranks: Sequence[int] = ()) -> Finding[Phrase]:
@@ -53,7 +55,14 @@ def judge(event: Event, count: int = 1, ranks: Sequence[int] = ()) -> Finding[Ph
         cure=cure_of(verdict, event.kind),
         versions=event.versions,
         ranks=tuple(ranks),
+        stack=_from_project(event.stack),
     )
+
+
+def _from_project(stack: Sequence[Place]) -> tuple[Place, ...]:
+    """The frames without those of the programs that started it: pytest's, a launcher's."""
+    begun = dropwhile(lambda place: installed_path(place.file) is not None, stack)
+    return tuple(begun) or tuple(stack)
 
 
 def cure_of(verdict: Verdict, kind: EventKind | None) -> Phrase | None:

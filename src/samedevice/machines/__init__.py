@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from samedevice.machines._file import is_file_spec
 from samedevice.machines._gpu import Gpu, gpu_table
 from samedevice.machines._link import Link
 from samedevice.machines._lookup import gpus_like, nearest_keys
@@ -15,6 +16,7 @@ __all__ = [
     "Machine",
     "gpu_table",
     "gpus_like",
+    "is_file_spec",
     "nearest_keys",
     "parse_machine",
     "visible_gpus",

@@ -17,6 +17,7 @@ Site = tuple[CodeType, int]
 """A code object and the offset of the instruction in it (`f_lasti`)."""
 
 _STANDARD_LIBRARY_PLUMBING = ("contextlib.py", "functools.py", "threading.py", "runpy.py")
+_PACKAGES = ("site-packages", "dist-packages")
 _WRAPPERS = ("accelerate/hooks.py", "accelerate/utils/operations.py", "/typing_extensions.py")
 """Of other packages; typing_extensions wraps what is deprecated."""
 
@@ -30,6 +31,7 @@ class FrameFilter:
         self._script_folder = str(Path(script).resolve().parent) + "/" if script else None
         self._internal: dict[str, bool] = {}
         self._of_user: dict[str, bool] = {}
+        self._own: dict[str, bool] = {}
 
     def internal(self, file: str) -> bool:
         """Whether frames of this file are skipped when the failing statement is looked for."""
@@ -49,10 +51,17 @@ class FrameFilter:
         if known is None:
             resolved = file if file.startswith("<") else str(Path(file).resolve())
             if self._script_folder is None:
-                known = not self.internal(file) and not _installed(file)
+                known = self.own(file)
             else:
                 known = resolved.startswith(self._script_folder) and not _installed(resolved)
             self._of_user[file] = known
+        return known
+
+    def own(self, file: str) -> bool:
+        """Whether the file is neither skipped nor part of an installed package: its author may change it."""
+        known = self._own.get(file)
+        if known is None:
+            known = self._own[file] = not self.internal(file) and not _installed(file)
         return known
 
     def site(self, frame: FrameType | None) -> Site | None:
@@ -82,16 +91,30 @@ class FrameFilter:
             frame = frame.f_back
         return None
 
-    def frames(self, frame: FrameType | None) -> Iterator[FrameType]:
-        """Frames outside torch, accelerate's hooks and samedevice, innermost first."""
-        while frame is not None:
+    def frames(self, frame: FrameType | None, end: str = "\0") -> Iterator[FrameType]:
+        """Frames outside torch, accelerate's hooks and samedevice, innermost first, up to one of a file that
+        begins with `end`.
+        """
+        while frame is not None and not frame.f_code.co_filename.startswith(end):
             if not self.internal(frame.f_code.co_filename):
                 yield frame
             frame = frame.f_back
 
 
 def _installed(file: str) -> bool:
-    return "site-packages" in file or "dist-packages" in file or "/lib/python3" in file
+    return any(folder in file for folder in _PACKAGES) or "/lib/python3" in file
+
+
+def installed_path(file: str) -> str | None:
+    """A file of an installed package from that package's name on: `transformers/cache_utils.py`; None for
+    another file.
+    """
+    parts = Path(file).parts
+    for folder in _PACKAGES:
+        if folder in parts:
+            last = len(parts) - 1 - parts[::-1].index(folder)
+            return "/".join(parts[last + 1 :])
+    return None
 
 
 def site_of(frame: FrameType) -> Site:

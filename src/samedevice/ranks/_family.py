@@ -150,8 +150,11 @@ def together(members: Sequence[Member]) -> list[Seen]:
             at = event.at
             seen = found.setdefault((event.kind, event.op, at.file, at.line, at.function), Seen(event))
             seen.count += count
-            if other := tuple(met for met in event.met if met not in seen.event.met):
-                seen.event = replace(seen.event, met=(*seen.event.met, *other))
+            seen.event = replace(
+                seen.event,
+                met=tuple(dict.fromkeys((*seen.event.met, *event.met))),
+                reached=tuple(dict.fromkeys((*seen.event.reached, *event.reached))),
+            )
             if member.rank is not None and member.rank not in seen.ranks:
                 seen.ranks.append(member.rank)
     return list(found.values())

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from samedevice.report._pages import page_text, pages
+from samedevice.report._project import project_root
 from samedevice.report._render import error_text, render, render_finding, worded_errors
 from samedevice.report._words import short_path
+from samedevice.report.github import finding_commands, problem_commands
 from samedevice.report.gpus import print_gpus
+from samedevice.report.lines import finding_line, notice_lines, problem_lines
+from samedevice.report.sarif import sarif_document
 from samedevice.report.terminal import (
     Needs,
     TextRenderer,
@@ -13,6 +17,7 @@ from samedevice.report.terminal import (
     finding_text,
     open_console,
     print_finding,
+    print_notices,
     print_preflight,
     print_run,
     print_written,
@@ -24,18 +29,26 @@ __all__ = [
     "TextRenderer",
     "assumed_text",
     "error_text",
+    "finding_commands",
+    "finding_line",
     "finding_text",
+    "notice_lines",
     "open_console",
     "page_text",
     "pages",
     "print_finding",
     "print_gpus",
+    "print_notices",
     "print_preflight",
     "print_run",
     "print_written",
+    "problem_commands",
+    "problem_lines",
+    "project_root",
     "readable_language",
     "render",
     "render_finding",
+    "sarif_document",
     "short_path",
     "worded_errors",
 ]

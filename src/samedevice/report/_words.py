@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from samedevice.events import Operand
+from samedevice.provenance import installed_path
 
 _SHORT_TYPES = {
     "float16": "f16",
@@ -29,7 +30,6 @@ _SHORT_TYPES = {
     "int": "i32",
     "short": "i16",
 }
-_INSTALLED = ("site-packages", "dist-packages")
 
 
 def short_type(dtype: str) -> str:
@@ -46,13 +46,10 @@ def typed_shape(operand: Operand) -> str:
 
 def short_path(file: str) -> str:
     """A file as its reader knows it: from the working folder, or from the package it was installed with."""
-    path = Path(file)
-    for part in _INSTALLED:
-        if part in path.parts:
-            last = len(path.parts) - 1 - path.parts[::-1].index(part)
-            return "/".join(path.parts[last + 1 :])
+    if (installed := installed_path(file)) is not None:
+        return installed
     try:
-        return str(path.relative_to(Path.cwd()))
+        return str(Path(file).relative_to(Path.cwd()))
     except (ValueError, OSError):  # elsewhere, or the working folder is gone
         return file
 

@@ -13,15 +13,18 @@ from io import StringIO
 from typing import Any, TextIO
 
 from rich.console import Console
+from rich.style import Style
 from rich.text import Text
 
 from samedevice import diagnosis
 from samedevice.device_rules import of_another_library
 from samedevice.events import Decision, DeviceMemory, EventKind, Operand, Place
-from samedevice.findings import Confidence, Finding, Fix, Safety, Status
+from samedevice.findings import Confidence, Detail, Finding, Fix, Safety, Status
 from samedevice.messages import SOURCE, Bytes, Language, Phrase, Several, Value, catalogue, short_operator
+from samedevice.report._links import link_of, takes_links
 from samedevice.report._render import render, render_finding
 from samedevice.report._words import harmless, short_path, typed_shape
+from samedevice.report.lines import finding_line
 
 _UNLIMITED = 100_000
 _LABEL = 9
@@ -96,14 +99,26 @@ def assumed_text(reads: Sequence[Place], language: Language = SOURCE) -> str:
 
 
 def _asked(places: Sequence[Place], language: Language) -> str:
-    first, rest = places[0], len(places) - 1
-    where = harmless(f"{short_path(first.file)}:{first.line}" + (f" ({first.code})" if first.code else ""))
+    rest = len(places) - 1
+    where = _where(places[0])
     named = Several((where, Phrase("note.more", count=rest)) if rest else (where,))
     return render(Phrase("asked-values", places=named), language)
 
 
-def print_finding(console: Console, finding: Finding[str | Phrase], language: Language = SOURCE) -> None:
-    """The block of one finding."""
+def _where(place: Place) -> str:
+    return harmless(f"{_line(place)} ({place.code})" if place.code else _line(place))
+
+
+def print_finding(
+    console: Console,
+    finding: Finding[str | Phrase],
+    language: Language = SOURCE,
+    detail: Detail = "normal",
+) -> None:
+    """The block of one finding; one line when quiet, with versions and frames when verbose."""
+    if detail == "quiet":
+        _put(console, 0, Text(finding_line(finding, language)))
+        return
     name = diagnosis.code_of(finding.code).name
     _put(
         console,
@@ -113,9 +128,9 @@ def print_finding(console: Console, finding: Finding[str | Phrase], language: La
         ),
     )
     if finding.at is not None and (finding.at.file or finding.at.code):
-        _put(console, 2, _place(finding.at, language))
+        _put(console, 2, _place(console, finding.at, language))
     if finding.user_at is not None and not _same_line(finding.user_at, finding.at):
-        _labelled(console, "label.called", _place(finding.user_at, language), language)
+        _labelled(console, "label.called", _place(console, finding.user_at, language), language)
     if finding.module:
         _labelled(console, "label.module", Text(harmless(finding.module)), language)
     if finding.count > 1:
@@ -145,6 +160,8 @@ def print_finding(console: Console, finding: Finding[str | Phrase], language: La
         _labelled(console, "label.maybe", Text(", ".join(finding.candidates)), language)
     for note in finding.notes:
         _labelled(console, "label.note", Text(harmless(render(note, language))), language)
+    if detail == "verbose":
+        _evidence(console, finding, language)
     if finding.cure and not any(fix.diff for fix in finding.fixes):
         _labelled(console, "label.do", Text(harmless(render(finding.cure, language))), language)
     for fix in finding.fixes:
@@ -156,6 +173,15 @@ def print_finding(console: Console, finding: Finding[str | Phrase], language: La
     _labelled(console, "label.more", Text(f"samedevice explain {page}"), language)
 
 
+def _evidence(console: Console, finding: Finding[str | Phrase], language: Language) -> None:
+    """What only some want to see: the frames that led there, oldest first, and the versions of libraries."""
+    for place in finding.stack:
+        _labelled(console, "label.frame", _place(console, place, language), language)
+    if finding.versions:
+        versions = ", ".join(f"{name} {version}" for name, version in finding.versions.items())
+        _labelled(console, "label.versions", Text(harmless(versions)), language)
+
+
 def print_run(
     console: Console,
     *,
@@ -165,22 +191,38 @@ def print_run(
     status: Status,
     language: Language = SOURCE,
     asked: Sequence[Place] = (),
+    detail: Detail = "normal",
+    notices: Sequence[str] = (),
+    ignored: bool = False,
 ) -> None:
     """Every finding of a run, then the summary.
 
-    Machine, count, how the script ended, values it asked for in vain, peaks of memory.
+    Machine, count, how the script ended, what was left out (`notices`), values it asked for in vain, peaks of
+    memory. Quiet are the findings alone, one line each.
     """
     for finding in findings:
-        print_finding(console, finding, language)
-        console.print()
-    key = {0: "summary.none", 1: "summary.one"}.get(len(findings), "summary.many")
+        print_finding(console, finding, language, detail)
+        if detail != "quiet":
+            console.print()
+    if detail == "quiet":
+        return
+    none = "summary.none-new" if ignored else "summary.none"
+    key = {0: none, 1: "summary.one"}.get(len(findings), "summary.many")
     line = Phrase(
         key, count=len(findings), machine=harmless(_machine(machine)), status=Phrase(_STATUS[status])
     )
     _put(console, 0, Text.assemble(("samedevice", "bold"), f": {render(line, language)}"))
+    print_notices(console, notices)
     if asked and status == "completed":  # of a script that failed, all that it read was told before
-        _put(console, 0, Text.assemble(("samedevice", "bold"), f": {_asked(asked, language)}"))
+        told = _asked(asked, language)
+        print_notices(console, [told, *map(_where, asked)] if detail == "verbose" else [told])
     _memory(console, memory, language)
+
+
+def print_notices(console: Console, lines: Sequence[str]) -> None:
+    """Lines of our own, each behind our name."""
+    for line in lines:
+        _put(console, 0, Text.assemble(("samedevice", "bold"), f": {line}"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,11 +264,16 @@ def print_preflight(
     machine: str,
     needs: Needs | None = None,
     language: Language = SOURCE,
+    detail: Detail = "normal",
 ) -> None:
     """The parallel mode of a launch, its memory where asked for, and what it is refused for.
 
-    What could not be told is there, too.
+    What could not be told is there, too. Quiet is what it is refused for alone, one line each.
     """
+    if detail == "quiet":
+        for finding in findings:
+            print_finding(console, finding, language, detail)
+        return
     _labelled(console, "label.mode", Text(harmless(render(mode, language))), language)
     for note in notes:
         _labelled(console, "label.note", Text(harmless(render(note, language))), language)
@@ -234,7 +281,7 @@ def print_preflight(
         _needs(console, needs, language)
     for finding in findings:
         console.print()
-        print_finding(console, finding, language)
+        print_finding(console, finding, language, detail)
     if findings:
         console.print()
     passed = "preflight.passed" if needs is None or needs.fits else "preflight.unfit"
@@ -268,8 +315,7 @@ def _needs(console: Console, needs: Needs, language: Language) -> None:
 
 def print_written(console: Console, lines: Sequence[Phrase], language: Language = SOURCE) -> None:
     """Why a written launch is as it is, and where it is."""
-    for line in lines:
-        _put(console, 0, Text.assemble(("samedevice", "bold"), f": {harmless(render(line, language))}"))
+    print_notices(console, [harmless(render(line, language)) for line in lines])
 
 
 def _machine(machine: Mapping[str, Any]) -> str:
@@ -443,7 +489,7 @@ def _padded(cell: str, width: int, *, right: bool) -> str:
     return space + cell if right else cell + space
 
 
-def _place(place: Place, language: Language) -> Text:
+def _place(console: Console, place: Place, language: Language) -> Text:
     if not place.file:
         return Text(harmless(place.code), "italic")
     where = (
@@ -452,6 +498,9 @@ def _place(place: Place, language: Language) -> Text:
         else _line(place)
     )
     text = Text(harmless(where))
+    if console.is_terminal and takes_links(os.environ) and (link := link_of(place)) is not None:
+        start = max(text.plain.find(named := harmless(_line(place))), 0)
+        text.stylize(Style(link=link), start, start + len(named))
     if place.code:
         text.append("      ").append(harmless(place.code), "italic")
     return text

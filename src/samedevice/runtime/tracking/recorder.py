@@ -8,14 +8,15 @@ from __future__ import annotations
 import linecache
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from types import FrameType
 from typing import Any, Literal, TypeVar
 
 import torch
 
-from samedevice.events import Event, EventKind, Operand, Place, Running
-from samedevice.provenance import FrameFilter, Site, call_at, resolve
+from samedevice.events import WAYS_LIMIT, Event, EventKind, Operand, Place, Running
+from samedevice.provenance import FrameFilter, Site, call_at, resolve, site_of
 from samedevice.provenance.surroundings import (
     Names,
     device_map,
@@ -70,6 +71,7 @@ class Recorder:
         self.counts: list[int] = []
         self._observer = observer
         self._index: dict[Any, int] = {}
+        self._ways: dict[int, set[tuple[Site, ...]]] = {}
         self._assumed: dict[Site, None] = {}
         self._asked: dict[Site, None] = {}
 
@@ -78,6 +80,7 @@ class Recorder:
         self.events = []
         self.counts = []
         self._index = {}
+        self._ways = {}
         self._assumed = {}
         self._asked = {}
 
@@ -282,6 +285,7 @@ class Recorder:
                     self._observer(event)
             self._index[quick] = index
         self._meet(index, devices)
+        self._reach(index, frame)
         self.counts[index] += 1
         return event if event is not None and self.on_mismatch == "raise" else self.events[index]
 
@@ -295,6 +299,25 @@ class Recorder:
         if met and met not in known.met and len(known.met) < _COMBINATIONS_LIMIT:
             self.events[index] = replace(known, met=(*known.met, met))
 
+    def _reach(self, index: int, frame: FrameType) -> None:
+        """Keep by which statements of the user a statement was reached: one of them may be marked as known,
+        and the others not.
+        """
+        ways = self._ways.setdefault(index, set())
+        way = self._way(frame)
+        if way in ways or len(ways) >= WAYS_LIMIT:
+            return
+        ways.add(way)
+        known = self.events[index]
+        if (places := _resolved(way)) not in known.reached:
+            self.events[index] = replace(known, reached=(*known.reached, places))
+
+    def _way(self, frame: FrameType) -> tuple[Site, ...]:
+        """The innermost statement outside installed packages, and the innermost one of the script."""
+        own = next((each for each in _outwards(frame) if self.filter.own(each.f_code.co_filename)), None)
+        user = next((each for each in _outwards(own) if self.filter.of_user(each.f_code.co_filename)), None)
+        return tuple(dict.fromkeys(site_of(each) for each in (own, user) if each is not None))
+
     def _event(
         self,
         kind: EventKind,
@@ -305,7 +328,7 @@ class Recorder:
         frame: FrameType,
         memory: Any,
     ) -> Event:
-        frames = list(self.filter.frames(frame))[:_STACK_LIMIT]
+        frames = list(islice(self.filter.frames(frame, _COMMAND_LINE), _STACK_LIMIT))
         with as_torch():
             modules = modules_in(_outwards(frame))
             held = modules_held(frames)
@@ -336,9 +359,12 @@ class Recorder:
             versions=versions(),
             processes=processes(),
             met=(tuple(str(device) for device in devices),) if devices else (),
+            reached=(_resolved(self._way(frame)),),
         )
 
 
+_COMMAND_LINE = str(Path(__file__).parents[2] / "cli") + "/"
+"""What starts the script; the frames above it are none of the program's."""
 _TORCH = str(Path(torch.__file__).parent) + "/"
 _PASSES_ON = (
     str(Path(__file__).parents[2]) + "/",
@@ -347,9 +373,12 @@ _PASSES_ON = (
 """Files whose frames ask on behalf of those who called them."""
 
 
+def _resolved(sites: Iterable[Site]) -> tuple[Place, ...]:
+    return tuple(place for place in map(resolve, sites) if place is not None)
+
+
 def _places(sites: Iterable[Site]) -> list[Place]:
-    places = [place for place in map(resolve, sites) if place is not None]
-    return list({(place.file, place.line): place for place in places}.values())
+    return list({(place.file, place.line): place for place in _resolved(sites)}.values())
 
 
 def _surroundings(modules: Sequence[torch.nn.Module]) -> tuple[tuple[Running, ...], dict[str, str]]:
