@@ -117,16 +117,9 @@ def print_finding(
 ) -> None:
     """The block of one finding; one line when quiet, with versions and frames when verbose."""
     if detail == "quiet":
-        _put(console, 0, Text(finding_line(finding, language)))
-        return
-    name = diagnosis.code_of(finding.code).name
-    _put(
-        console,
-        0,
-        Text.assemble(
-            (finding.code, "bold red"), (f" {name}", "bold"), f": {harmless(render(finding.title, language))}"
-        ),
-    )
+        return _put(console, 0, Text(finding_line(finding, language)))
+    name, title = diagnosis.code_of(finding.code).name, harmless(render(finding.title, language))
+    _put(console, 0, Text.assemble((finding.code, "bold red"), (f" {name}", "bold"), f": {title}"))
     if finding.at is not None and (finding.at.file or finding.at.code):
         _put(console, 2, _place(console, finding.at, language))
     if finding.user_at is not None and not _same_line(finding.user_at, finding.at):
