@@ -258,7 +258,7 @@ def _run_launch(launched: _Launched, machine: Any, family: Family, report: _Repo
 
 def _conclude(own: list[Member], family: Family, machine: Described, ending: _Ending, report: _Report) -> int:
     """Tell what all processes saw, and return the exit status."""
-    reporting, stream, language = report.reporting, report.stream, report.language
+    reporting, language = report.reporting, report.language
     members = [*own, *(member for member in family.members() if member.concerned)]
     found = [
         found_in(diagnosis.judge(seen.event, seen.count, seen.ranks), seen.event)
@@ -300,6 +300,17 @@ def _conclude(own: list[Member], family: Family, machine: Described, ending: _En
             ignored=bool(sifted.ignored),
         )
 
+    written = _tell_all(report, told, content, text, code)
+    if ending.status == "interrupted" and _workers():
+        _leave(code)  # Python would wait for threads that may never end
+    return code if written else INTERNAL_ERROR
+
+
+def _tell_all(
+    report: _Report, told: Told, content: dict[str, Any], text: Callable[[TextIO], None], code: int
+) -> bool:
+    """Write the files that were asked for, and the report; whether all files are whole."""
+    reporting, stream, language = report.reporting, report.stream, report.language
     written = report.json is None or _write_json(report.json, content, stream, language)
     if report.formed is not None:
         written &= _write(
@@ -312,12 +323,10 @@ def _conclude(own: list[Member], family: Family, machine: Described, ending: _En
         form = reporting.form if report.formed is None else "text"
         in_form(form, told, lambda: content, text, stream, code)
         if reporting.detail == "quiet" or form != "text":
-            for line in problem_lines(sifted, language):
+            for line in problem_lines(told.sifted, language):
                 _tell(stream, line)
         stream.flush()
-    if ending.status == "interrupted" and _workers():
-        _leave(code)  # Python would wait for threads that may never end
-    return code if written else INTERNAL_ERROR
+    return written
 
 
 def _sources(script: str | None) -> list[str]:
