@@ -49,14 +49,14 @@ def test_program_and_its_arguments(text, kind, program, arguments):
 
 def test_a_launcher_with_its_options():
     typed = read("A=1 uv run torchrun --standalone --nproc-per-node=4 --tee 3 train.py --lr 1")
-    assert typed.told.launcher.name == "torchrun"
-    assert (typed.told.processes(8), typed.told.nodes) == (4, 1)
+    assert typed.call.launcher.name == "torchrun"
+    assert (typed.call.processes(8), typed.call.nodes) == (4, 1)
     assert typed.launcher_options == ("--standalone", "--nproc-per-node=4", "--tee", "3")
     assert typed.words == (
         *("python", "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=4", "--tee", "3"),
         *("train.py", "--lr", "1"),
     )
-    assert read("accelerate launch --num_machines 2 train.py").told.nodes == 2
+    assert read("accelerate launch --num_machines 2 train.py").call.nodes == 2
 
 
 def test_what_stands_in_front():

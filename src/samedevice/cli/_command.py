@@ -61,15 +61,15 @@ def notes_of(typed: Typed) -> list[Phrase]:
 
 def launch_typed(typed: Typed, machine: Machine) -> tuple[tuple[str, ...], int]:
     """The command line of a launch as it was typed, and the number of its processes."""
-    assert typed.told is not None, "a launcher was typed"
-    launcher = typed.told.launcher
+    assert typed.call is not None, "a launcher was typed"
+    launcher = typed.call.launcher
     needs_package(launcher)
     from samedevice.preflight import Request, launches_of
 
     environment = {**os.environ, **typed.environment}
     request = Request(Path(typed.program), machine, environment=environment, command=typed.words)
     launch = launches_of(request)[0]
-    nodes = max(launch.nodes, typed.told.nodes)
+    nodes = max(launch.nodes, typed.call.nodes)
     if nodes > 1:
         raise UsageError(Phrase("command.several-machines", command=launcher.name, count=nodes))
     words = (sys.executable, *typed.python_options, *typed.words[1:])

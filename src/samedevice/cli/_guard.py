@@ -44,14 +44,14 @@ def guard_program(
         program = program_of(typed)
         if program is None:
             raise UsageError(Phrase("command.guards-python", program=typed.program))
-        if typed.told is not None:
-            needs_package(typed.told.launcher)
+        if typed.call is not None:
+            needs_package(typed.call.launcher)
     except UsageError as error:
         print(f"samedevice: {error_text(error, language)}", file=sys.stderr)
         return WRONG_USAGE
     for note in notes_of(typed):
         print(f"samedevice: {render(note, language)}", file=sys.stderr)
-    if typed.told is None:
+    if typed.call is None:
         return _guard_here(program, TextRenderer(language), heal, replay)
     options = [*(["--heal"] if heal else []), *(["--replay"] if replay else []), "--lang", language]
     return _run_in_place(_guarded_ranks(typed, options))
@@ -76,8 +76,8 @@ def _guard_here(program: Program, renderer: TextRenderer, heal: bool, replay: bo
 
 def _guarded_ranks(typed: Typed, options: list[str]) -> list[str]:
     """The launch with each process under `samedevice guard`."""
-    assert typed.told is not None, "a launcher was typed"
-    of_module = () if typed.kind == "module" else (flag_of(typed.told.launcher.options.module),)
+    assert typed.call is not None, "a launcher was typed"
+    of_module = () if typed.kind == "module" else (flag_of(typed.call.launcher.options.module),)
     ours = [*options, *(["-m"] if typed.kind == "module" else []), typed.program]
     return [
         *(sys.executable, *typed.python_options, "-m"),

@@ -365,17 +365,17 @@ def _read(request: Request) -> Typed:
     if request.module is None and not request.program:
         raise UsageError(Phrase("usage.no-script"))
     typed = read_command(request.program, request.module)
-    if typed.told is None and _launcher(request, typed) is None:
+    if typed.call is None and _launcher(request, typed) is None:
         if request.one_rank:
             raise UsageError(Phrase("command.needs-launcher", option="--ranks"))
         return typed
-    if typed.told is None:
+    if typed.call is None:
         if typed.kind not in ("script", "module"):
             raise UsageError(Phrase("command.launches-files", launcher=request.launcher or ""))
         return typed
     if request.launcher is not None:
         raise UsageError(
-            Phrase("command.two-launchers", option="--launcher", command=typed.told.launcher.name)
+            Phrase("command.two-launchers", option="--launcher", command=typed.call.launcher.name)
         )
     return typed
 
@@ -388,8 +388,8 @@ def _launcher(request: Request, typed: Typed) -> str | None:
 
 def _launch(request: Request, typed: Typed, machine: Any) -> _Launched | None:
     """The launch that a command comes to; None for a program that runs in this process."""
-    if typed.told is not None:
-        return _Launched(typed.told.launcher.name, *launch_typed(typed, machine))
+    if typed.call is not None:
+        return _Launched(typed.call.launcher.name, *launch_typed(typed, machine))
     if (launcher := _launcher(request, typed)) is None:
         return None
     processes = request.processes or len(machine.gpus)

@@ -64,10 +64,12 @@ def device_finding(
         return None
     speaks = event_of(error, model) is not None
     for finding in findings_of(error, model, replay):
-        told = finding.kind not in (None, "unknown-message") and (
+        recognised = finding.kind not in (None, "unknown-message") and (
             finding.cause != UNDETERMINED or finding.code == "SD104"
         )
-        if speaks or told:  # a line of the traceback that names a device makes no device error of another one
+        if (
+            speaks or recognised
+        ):  # a line of the traceback that names a device makes no device error of another one
             return finding
     return None
 

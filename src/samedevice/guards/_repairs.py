@@ -207,7 +207,7 @@ class Repairs:
         if (spot := (at and (at.file, at.line), operand)) in self._logged or not self._speaks:
             return
         self._logged.add(spot)
-        told = Phrase(
+        line = Phrase(
             "heal.moved",
             at=f"{at.file}:{at.line}" if at else "?",
             operand=operand,
@@ -217,7 +217,7 @@ class Repairs:
             cause=finding.cause,
             module=where,
         )
-        logging.getLogger("samedevice").warning("%s", self.renderer.text(told))
+        logging.getLogger("samedevice").warning("%s", self.renderer.text(line))
 
     def site(self, frame: FrameType) -> Any:
         """The statement of the script that runs."""

@@ -40,7 +40,7 @@ class Typed:
     environment: dict[str, str] = field(default_factory=dict)
     """Assignments in front."""
     python_options: tuple[str, ...] = ()
-    told: LauncherCall[str] | None = None
+    call: LauncherCall[str] | None = None
     """The launcher with its options."""
     launcher_module: tuple[str, ...] = ()
     """What starts the launcher behind `python -m`."""
@@ -54,7 +54,7 @@ class Typed:
     def words(self) -> tuple[str, ...]:
         """The command without what stands in front of it."""
         program = (self.program, *self.arguments)
-        if self.told is not None:
+        if self.call is not None:
             return ("python", "-m", *self.launcher_module, *self.launcher_options, *program)
         marks: dict[str, tuple[str, ...]] = {"module": ("-m",), "code": ("-c",)}
         return (*((self.starter,) if self.starter else ()), *marks.get(self.kind, ()), *program)
@@ -213,7 +213,7 @@ def _of_launcher(front: Typed, launcher: Launcher, module: tuple[str, ...], word
         kind=kind,
         program=call.program[0],
         arguments=tuple(call.program[1:]),
-        told=call,
+        call=call,
         launcher_module=module,
         launcher_options=tuple(own),
     )

@@ -56,8 +56,8 @@ def versions() -> dict[str, str]:
 
 def processes() -> int:
     """How many processes the launcher started, as it tells each of them."""
-    told = os.environ.get("WORLD_SIZE", "")
-    return int(told) if told.isdecimal() and 0 < len(told) < 7 else 1
+    ranks = os.environ.get("WORLD_SIZE", "")
+    return int(ranks) if ranks.isdecimal() and 0 < len(ranks) < 7 else 1
 
 
 def modules_in(frames: Iterable[FrameType]) -> list[torch.nn.Module]:

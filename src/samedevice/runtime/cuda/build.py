@@ -24,8 +24,8 @@ def _nccl_version() -> tuple[int, int, int]:
     """As `torch.cuda.nccl.version` reads the number in the build."""
     if not hasattr(_C, "_nccl_version"):
         return 2, 27, 3
-    told = int(_C._nccl_version())
-    return told >> 32, (told >> 16) & 65535, told & 65535
+    packed = int(_C._nccl_version())
+    return packed >> 32, (packed >> 16) & 65535, packed & 65535
 
 
 NCCL_VERSION = _nccl_version()
