@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable
+from html import escape
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar, cast
 
 from samedevice.diagnosis import explain_text, judge
 from samedevice.events import DeviceMemory
@@ -12,13 +15,17 @@ from samedevice.findings import Finding
 from samedevice.guards import findings_of
 from samedevice.machines import parse_machine
 from samedevice.messages import SOURCE, Language
-from samedevice.report import finding_text, render, render_finding
+from samedevice.report import Findings, finding_text, render, shown_findings
 from samedevice.static import written_origins
 
 if TYPE_CHECKING:
     from samedevice.machines import Machine
     from samedevice.planner import MemoryEstimate, Monitor
     from samedevice.runtime import VirtualMachine
+
+
+_Given = ParamSpec("_Given")
+_Result = TypeVar("_Result")
 
 
 class machine:
@@ -39,6 +46,22 @@ class machine:
     notes. With `"record"` the operand is moved and the program goes on. Memory that does not fit raises
     `torch.OutOfMemoryError` either way.
 
+    As a decorator, each call of the function runs on a machine of its own, and `function.machine` is that of
+    the last call. An `async` function may be decorated; what else runs in its event loop meanwhile sees the
+    machine, too. A generator may not: what takes its values would be on the machine between them.
+
+    ```python
+    import torch
+    import samedevice as sd
+
+    @sd.machine("2x24GB", on_mismatch="record")
+    def step():
+        return torch.ones(2, device="cuda:0") + torch.ones(2, device="cuda:1")
+
+    step()
+    print(step.machine.findings[0].code)  # SD101
+    ```
+
     `assumed_ranks=8` makes this process rank 0 of a launch of eight without the other seven:
     `torch.distributed` can be initialized as a launcher's script does it, collectives return the right shapes
     on the right devices, and the other ranks are assumed to hold what this one holds. `RANK`, `LOCAL_RANK`
@@ -53,10 +76,42 @@ class machine:
     ) -> None:
         if on_mismatch not in ("raise", "record"):
             raise ValueError(f'on_mismatch is "raise" or "record", not {on_mismatch!r}')
+        self._given = (spec, on_mismatch, assumed_ranks)
         self._machine: Machine = parse_machine(spec)
         self._on_mismatch = on_mismatch
         self._assumed_ranks = assumed_ranks
         self._engine: VirtualMachine | None = None
+
+    def __call__(self, function: Callable[_Given, _Result]) -> Callable[_Given, _Result]:
+        """The function on such a machine. Raises `TypeError` for what is no plain or `async` function."""
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise TypeError(
+                "sd.machine can't decorate a generator: between its values the machine would be there for "
+                "whoever takes them; write `with sd.machine(...)` around the loop"
+            )
+        if isinstance(function, (type, classmethod, staticmethod)) or not callable(function):
+            raise TypeError(f"sd.machine decorates functions and methods, not {function!r}")
+        given = self._given
+        if inspect.iscoroutinefunction(function):
+
+            @functools.wraps(function)
+            async def run(*args: Any, **kwargs: Any) -> Any:
+                with machine(*given) as run.machine:  # type: ignore[attr-defined] # ours to set
+                    return await function(*args, **kwargs)
+        else:
+
+            @functools.wraps(function)
+            def run(*args: Any, **kwargs: Any) -> Any:
+                with machine(*given) as run.machine:  # type: ignore[attr-defined] # ours to set
+                    return function(*args, **kwargs)
+
+        return cast("Callable[_Given, _Result]", run)
+
+    def __repr__(self) -> str:
+        return f"<samedevice.machine {self._machine.spec}, findings: {len(self.findings)}>"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(repr(self)[1:-1])}</p>{self.findings._repr_html_()}"
 
     def __enter__(self) -> Self:
         from samedevice.runtime import VirtualMachine
@@ -80,14 +135,14 @@ class machine:
                     break
 
     @property
-    def findings(self) -> list[Finding[str]]:
+    def findings(self) -> Findings:
         """What was found so far, in order, each distinct statement once."""
         if self._engine is None:
-            return []
-        return [
-            render_finding(judge(event, count))
+            return Findings()
+        return shown_findings(
+            judge(event, count)
             for event, count in zip(self._engine.events, self._engine.event_counts, strict=True)
-        ]
+        )
 
     def memory(self) -> dict[str, DeviceMemory]:
         """Bytes held on each device, with the peaks; stays readable after the block."""
@@ -112,7 +167,7 @@ def explain(error: BaseException | str, language: Language = SOURCE) -> list[Fin
     with devices gives an `undetermined` one.
     """
     found = explain_text(error, written_origins) if isinstance(error, str) else findings_of(error)
-    return [render_finding(finding, language) for finding in found]
+    return shown_findings(found, language)
 
 
 def monitor(

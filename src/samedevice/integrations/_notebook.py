@@ -1,15 +1,19 @@
-"""`%load_ext samedevice`: device errors of notebook cells, explained below their traceback."""
+"""`%load_ext samedevice`: device errors of notebook cells, explained below their traceback, and cells on a
+virtual machine.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from types import TracebackType
 from typing import Any
 
 from samedevice.guards import Guard
+from samedevice.integrations._magic import Magic, author_frames
 from samedevice.messages import SOURCE, Language
 from samedevice.provenance import trim
-from samedevice.report import TextRenderer
+from samedevice.report import TextRenderer, name_files
 
 
 def guard_notebook(shell: Any, replay: bool = False, language: Language = SOURCE) -> Callable[[], None]:
@@ -29,6 +33,9 @@ def guard_notebook(shell: Any, replay: bool = False, language: Language = SOURCE
         tb_offset: int | None = None,
     ) -> Any:
         guard.explain(error)
+        within = author_frames(error.__traceback__)
+        if within is not None:
+            error.__traceback__, tb_offset = within, 0
         trim(error)  # a cell shows the frames of its author, as on hardware
         trace = error.__traceback__
         if kinds and issubclass(kind, kinds):
@@ -49,7 +56,19 @@ def guard_notebook(shell: Any, replay: bool = False, language: Language = SOURCE
 def load_ipython_extension(shell: Any) -> None:
     """`%load_ext samedevice`."""
     unload_ipython_extension(shell)
-    _removers[id(shell)] = guard_notebook(shell)
+    removers = [guard_notebook(shell), Magic(shell).install(), name_files(partial(_cell_of, shell))]
+
+    def remove() -> None:
+        for each in reversed(removers):
+            each()
+
+    _removers[id(shell)] = remove
+
+
+def _cell_of(shell: Any, file: str) -> str | None:
+    """The cell that a shell compiled as `file`, in IPython's own words."""
+    number = getattr(shell.compile, "_filename_map", {}).get(file)
+    return None if number is None else f"Cell In[{number}]"
 
 
 def unload_ipython_extension(shell: Any) -> None:

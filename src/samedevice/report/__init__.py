@@ -5,11 +5,13 @@ from __future__ import annotations
 from samedevice.report._pages import page_text, pages
 from samedevice.report._project import project_root
 from samedevice.report._render import error_text, render, render_finding, worded_errors
-from samedevice.report._words import short_path
+from samedevice.report._words import name_files, short_path
 from samedevice.report.github import finding_commands, problem_commands
 from samedevice.report.gpus import print_gpus
+from samedevice.report.html import html_of
 from samedevice.report.lines import finding_line, notice_lines, problem_lines
 from samedevice.report.sarif import sarif_document
+from samedevice.report.shown import Findings, shown_findings
 from samedevice.report.terminal import (
     Needs,
     TextRenderer,
@@ -25,6 +27,7 @@ from samedevice.report.terminal import (
 )
 
 __all__ = [
+    "Findings",
     "Needs",
     "TextRenderer",
     "assumed_text",
@@ -32,6 +35,8 @@ __all__ = [
     "finding_commands",
     "finding_line",
     "finding_text",
+    "html_of",
+    "name_files",
     "notice_lines",
     "open_console",
     "page_text",
@@ -50,5 +55,6 @@ __all__ = [
     "render_finding",
     "sarif_document",
     "short_path",
+    "shown_findings",
     "worded_errors",
 ]

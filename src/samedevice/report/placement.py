@@ -14,6 +14,7 @@ from rich.text import Text
 from samedevice import guards
 from samedevice.messages import SOURCE, Bytes, Language
 from samedevice.report._render import render
+from samedevice.report.html import html_of
 
 _SCHEMA = 1
 _WIDTH = 140
@@ -37,10 +38,23 @@ class Placement(guards.Placement):
     def __str__(self) -> str:
         stream = StringIO()
         console = Console(
-            file=stream, width=_WIDTH, highlight=False, markup=False, emoji=False, color_system=None
+            file=stream,
+            width=_WIDTH,
+            force_jupyter=False,
+            highlight=False,
+            markup=False,
+            emoji=False,
+            color_system=None,
         )
         console.print(self)
         return "\n".join(line.rstrip() for line in stream.getvalue().splitlines())
+
+    def __repr__(self) -> str:
+        held = ", ".join(f"{device} {Bytes(nbytes)}" for device, nbytes in self.devices.items())
+        return f"<placement of {self.model}: {held or 'nothing'}>"
+
+    def _repr_html_(self) -> str:
+        return html_of(lambda console: console.print(self))
 
     def __rich__(self) -> Group:
         table = Table(title=self.model, title_justify="left", box=None, pad_edge=False, header_style="bold")
@@ -98,6 +112,12 @@ class Alignment(guards.Alignment):
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
+
+    def __repr__(self) -> str:
+        return f"<alignment with {self.model}: {len(self.moves)} of {self.tensors} tensors to move>"
+
+    def _repr_html_(self) -> str:
+        return html_of(lambda console: console.print(Text(str(self))))
 
     def lines(self, language: Language = SOURCE) -> list[str]:
         """A line for each tensor in the wrong place, or one that says that all fit."""

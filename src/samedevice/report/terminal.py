@@ -62,7 +62,15 @@ def open_console(stream: TextIO) -> Console:
     """
     on_terminal = stream.isatty()
     width = None if on_terminal or os.environ.get("COLUMNS") else _UNLIMITED
-    return Console(file=stream, width=width, highlight=False, markup=False, emoji=False, soft_wrap=False)
+    return Console(
+        file=stream,
+        width=width,
+        force_jupyter=False,  # text goes to `stream`, also in a notebook
+        highlight=False,
+        markup=False,
+        emoji=False,
+        soft_wrap=False,
+    )
 
 
 def readable_language(stream: TextIO, language: Language) -> Language:
@@ -78,7 +86,14 @@ def finding_text(finding: Finding[str | Phrase], language: Language = SOURCE) ->
     """One finding as plain text without colour or wrapping."""
     stream = StringIO()
     print_finding(
-        Console(file=stream, width=_UNLIMITED, highlight=False, markup=False, color_system=None),
+        Console(
+            file=stream,
+            width=_UNLIMITED,
+            force_jupyter=False,
+            highlight=False,
+            markup=False,
+            color_system=None,
+        ),
         finding,
         language,
     )
