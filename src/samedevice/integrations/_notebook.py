@@ -1,6 +1,4 @@
-"""`%load_ext samedevice`: device errors of notebook cells, explained below their traceback, and cells on a
-virtual machine.
-"""
+"""`%load_ext samedevice`: device errors of cells explained below their traceback, cells on a machine."""
 
 from __future__ import annotations
 
