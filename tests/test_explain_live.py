@@ -96,12 +96,12 @@ def test_properties_of_the_script_are_not_run():
     assert finding.message.startswith("Expected all tensors")
 
 
-def test_other_exceptions_are_undetermined():
+def test_other_exceptions_are_no_device_errors():
     try:
         raise ZeroDivisionError("division by zero")
     except ZeroDivisionError as error:
         (finding,) = sd.explain(error, "zh")
-    assert finding.cause == "undetermined"
+    assert (finding.cause, finding.verdict) == ("not-a-device-error", "not-a-device-error")
 
 
 def test_text_needs_no_torch():

@@ -90,7 +90,14 @@ def test_the_identical_object_comes_out(model):
 
 
 @pytest.mark.parametrize(
-    "error", [ValueError("wrong"), KeyError("key"), RuntimeError("shapes cannot be multiplied")]
+    "error",
+    [
+        ValueError("wrong"),
+        KeyError("key"),
+        RuntimeError("shapes cannot be multiplied"),
+        RuntimeError("mat1 and mat2 shapes cannot be multiplied (2x3 and 4x5)"),
+        RuntimeError("expected scalar type Half but found Float"),
+    ],
 )
 def test_other_errors_are_left_alone(error):
     with pytest.raises(type(error)), sd.guard():

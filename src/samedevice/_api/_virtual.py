@@ -163,8 +163,8 @@ def explain(error: BaseException | str, language: Language = SOURCE) -> list[Fin
     Of an exception that was just caught, the failing frames are looked at as well: they name the tensors and
     modules, on a real
     GPU and on a virtual one. Of a text, everything that people paste is understood; torch is not needed.
-    Several errors in one text give several findings, the last one first. An exception that has nothing to do
-    with devices gives an `undetermined` one.
+    Several errors in one text give several findings, the last one first, and of errors that follow each other
+    the first. What has nothing to do with devices gives a finding whose `verdict` is `not-a-device-error`.
     """
     found = explain_text(error, written_origins) if isinstance(error, str) else findings_of(error)
     return shown_findings(found, language)

@@ -37,7 +37,7 @@ def findings_of(
         except ReplayError as reason:
             event = replace(event, notes=(*event.notes, Phrase("replay.none", reason=reason.why)))
     live = judge(event)
-    said = next((finding for finding in findings if finding.cause != UNDETERMINED), None)
+    said = next((each for each in findings if each.cause != UNDETERMINED and _of_devices(each)), None)
     if said is not None and _surer(said, live):
         # What the text says is surer; what the frames hold still names the tensors.
         live = replace(
@@ -64,8 +64,10 @@ def device_finding(
         return None
     speaks = event_of(error, model) is not None
     for finding in findings_of(error, model, replay):
-        recognised = finding.kind not in (None, "unknown-message") and (
-            finding.cause != UNDETERMINED or finding.code == "SD104"
+        recognised = finding.code == "SD104" or (
+            finding.kind not in (None, "unknown-message")
+            and finding.cause != UNDETERMINED
+            and _of_devices(finding)
         )
         if (
             speaks or recognised
@@ -100,6 +102,10 @@ def _of_environment(finding: Finding[Phrase]) -> Finding[Phrase]:
         cure=Phrase("cure.no-cuda-build" if built is None else "cure.no-cuda-device"),
         fixes=(),
     )
+
+
+def _of_devices(finding: Finding[Phrase]) -> bool:
+    return finding.verdict != "not-a-device-error"
 
 
 def _surer(one: Finding[Phrase], other: Finding[Phrase]) -> bool:
