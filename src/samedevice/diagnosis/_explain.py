@@ -152,7 +152,7 @@ def _title(report: Report, verdict: Verdict) -> Phrase:
         return title_elsewhere(report)
     if report.kind == "duplicate-gpu":
         return Phrase("rules.ranks-share-a-gpu.headline")
-    if verdict.cause == UNDETERMINED and device_pattern(report.devices):
+    if verdict.confidence == "guess" and device_pattern(report.devices):
         return Phrase("title.devices-met", devices=Several(report.devices))
     return rule_named(verdict.cause).phrase("title")
 
