@@ -192,3 +192,39 @@ def test_a_failure_says_which_values_were_assumed(suite):
         ["*- Assumed values -*", "values that nobody computed were read at test_it.py:5: tensors above *"]
     )
     assert str(result.stdout).count("Assumed values") == 1
+
+
+IGNORED = """
+import torch
+
+def test_known():
+    a, b = torch.ones(2, device="cuda:0"), torch.ones(2, device="cuda:1")
+    a + b  # samedevice: ignore[SD101] waits for a release
+    torch.zeros(2, device="cuda:0").normal_(generator=torch.Generator())
+
+def test_new():
+    torch.ones(2, device="cuda:0") - torch.ones(2, device="cuda:1")
+"""
+
+
+def test_what_comments_and_settings_ignore_is_counted_and_fails_no_test(suite, pytester):
+    pytester.makefile(
+        ".toml",
+        pyproject='[tool.samedevice]\nignore = [{code = "SD103", reason = "on purpose"}]\n',
+    )
+    result = suite(IGNORED, "--machine=2x24GB", "--on-mismatch=record")
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(
+        ["2 statements ignored, by comments or the settings", "1 statement in 1 test"]
+    )
+
+
+def test_a_comment_without_a_code_and_a_wrong_setting_are_told(suite, pytester):
+    wrong = IGNORED.replace("ignore[SD101]", "ignore")
+    result = suite(wrong, "--machine=2x24GB", "--on-mismatch=record")
+    result.assert_outcomes(failed=2)
+    result.stdout.fnmatch_lines(["test_it.py:6: this comment names no code*"])
+    pytester.makefile(".toml", pyproject="[tool.samedevice]\nmachin = 1\n")
+    result = suite(IGNORED, "--machine=2x24GB", "--on-mismatch=record")
+    assert "has no key machin" in result.stdout.str() + result.stderr.str()
+    assert result.ret != 0

@@ -15,6 +15,13 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from samedevice.cli._completion import (
+    complete_code,
+    complete_format,
+    complete_language,
+    complete_launcher,
+    complete_machine,
+)
 from samedevice.findings import OUTPUT_FORMATS
 from samedevice.launchers import PYTHON, STARTED, begins_command
 from samedevice.messages import Language, Phrase, language_of, languages
@@ -26,7 +33,6 @@ app = typer.Typer(
     name="samedevice",
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
-    add_completion=False,
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -35,6 +41,7 @@ Lang = Annotated[
     str | None,
     typer.Option(
         metavar="|".join(languages()),
+        autocompletion=complete_language,
         help="Language of the messages; default: that of the locale.",
         show_default=False,
     ),
@@ -45,6 +52,7 @@ Form = Annotated[
     typer.Option(
         "--output-format",
         metavar="|".join(OUTPUT_FORMATS),
+        autocompletion=complete_format,
         help="How findings are written: for people (text, the default), as the JSON document, as annotations "
         "of GitHub Actions, as SARIF.",
         show_default=False,
@@ -214,6 +222,7 @@ def run(
             metavar="SPEC",
             help="GPUs to pretend: 2x24GB, 8xA100-80G, 4xRTX4090, a + of those, or a TOML file.",
             show_default=DEFAULT_MACHINE,
+            autocompletion=complete_machine,
         ),
     ] = None,
     json: Annotated[
@@ -229,6 +238,7 @@ def run(
         str | None,
         typer.Option(
             metavar="|".join((PYTHON.name, *STARTED)),
+            autocompletion=complete_launcher,
             help="Start the script through this launcher, one process for each rank, all on the same virtual "
             "machine; python starts none.",
             show_default=False,
@@ -345,6 +355,7 @@ def explain(
         str | None,
         typer.Argument(
             metavar="FILE|-|CODE",
+            autocompletion=complete_code,
             help="A file with the error, - for standard input, or a code such as SD111.",
             show_default=False,
         ),
@@ -417,6 +428,7 @@ def preflight(
             metavar="SPEC",
             help="The machine it is meant for: 8xA100-80G, 2x24GB, or a TOML file.",
             show_default=DEFAULT_MACHINE,
+            autocompletion=complete_machine,
         ),
     ] = None,
     launcher: Annotated[

@@ -10,8 +10,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from samedevice.findings import Finding
     from samedevice.pytest_plugin._machine import SuiteMachine
+    from samedevice.settings import Settings
 
+_SETTINGS: pytest.StashKey[Settings] = pytest.StashKey()
+"""On the configuration: `[tool.samedevice]` of the project."""
 _SUITE: pytest.StashKey[SuiteMachine] = pytest.StashKey()
 """On the configuration: the machine of the whole run."""
 _OWN: pytest.StashKey[SuiteMachine] = pytest.StashKey()
@@ -87,6 +91,33 @@ def _enter(config: pytest.Config, given: Any) -> None:
     config.stash[_SUITE] = machine
 
 
+def _settings(config: pytest.Config) -> Settings:
+    """The settings of the project, read once and not before a machine is there."""
+    if _SETTINGS not in config.stash:
+        from samedevice.errors import UsageError
+        from samedevice.report import error_text
+        from samedevice.settings import find_settings
+
+        try:
+            config.stash[_SETTINGS] = find_settings(config.rootpath)
+        except UsageError as error:
+            raise pytest.UsageError(f"samedevice: {error_text(error)}") from None
+    return config.stash[_SETTINGS]
+
+
+def _left(
+    config: pytest.Config, machine: SuiteMachine
+) -> tuple[list[Finding[str]], list[list[Any]], list[str]]:
+    """What a machine found and is to be told, the statements that are left out, and comments that fail to."""
+    from samedevice.pytest_plugin._summary import statement_of
+    from samedevice.report import problem_lines, render_finding
+
+    sifted = machine.sifted(_settings(config).ignore)
+    left_out = [statement_of(render_finding(each.finding)) for each in sifted.ignored]
+    told = [render_finding(finding) for finding in sifted.findings]
+    return told, left_out, problem_lines(sifted)
+
+
 def _only_hands_out(given: Any) -> bool:
     """Whether this process runs no test itself: the controller of xdist."""
     distributes = bool(getattr(given, "numprocesses", None) or getattr(given, "tx", None))
@@ -115,7 +146,8 @@ def virtual_machine(request: pytest.FixtureRequest) -> Iterator[SuiteMachine]:
     if marker is None and suite is not None:
         yield suite
         return
-    spec, mode = DEFAULT_MACHINE, request.config.option.on_mismatch
+    spec = _settings(request.config).machine or DEFAULT_MACHINE
+    mode = request.config.option.on_mismatch
     if marker is not None:
         spec, mode = _of_marker(*marker.args, **{"on_mismatch": mode, **marker.kwargs})
     own = SuiteMachine(spec, mode)
@@ -147,7 +179,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
     suite = session.config.stash.get(_SUITE, None)
     if suite is not None and suite.found:
-        session.config.stash[_BEFORE] = as_entries(suite.findings, "while the tests were imported")
+        findings, _, _ = _left(session.config, suite)
+        session.config.stash[_BEFORE] = as_entries(findings, "while the tests were imported")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -177,13 +210,16 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
         return report
     from samedevice.pytest_plugin._summary import as_entries, as_text
 
-    findings = [finding for machine in machines for finding in machine.findings]
+    parted = [_left(item.config, machine) for machine in machines]
+    findings = [finding for told, _, _ in parted for finding in told]
     if report.failed and findings and not _told(call):
         report.sections.append(("Device findings", as_text(findings)))
     if report.when == "teardown":
         entries = as_entries(findings, item.nodeid)
         report.user_properties += [("device_finding", entry["line"]) for entry in entries]
         report.device_findings = item.config.stash.get(_BEFORE, []) + entries
+        report.device_findings_ignored = [each for _, left_out, _ in parted for each in left_out]
+        report.device_problems = [line for _, _, lines in parted for line in lines]
         if _BEFORE in item.config.stash:
             del item.config.stash[_BEFORE]
     return report
@@ -219,7 +255,7 @@ def _refuse_findings(item: pytest.Item) -> None:
         finding
         for machine in _machines(item)
         if choice == "error" or (choice is None and machine.on_mismatch == "record")
-        for finding in machine.findings
+        for finding in _left(item.config, machine)[0]
     ]
     if findings:
         from samedevice.pytest_plugin._summary import as_text

@@ -36,14 +36,16 @@ def as_entries(findings: Sequence[Finding[str]], where: str) -> list[dict[str, A
             "line": _line(finding),
             "text": finding_text(finding).rstrip(),
             "count": finding.count,
-            "statement": [
-                finding.code,
-                finding.op,
-                *((finding.at.file, finding.at.line, finding.at.function) if finding.at else ()),
-            ],
+            "statement": statement_of(finding),
         }
         for finding in findings
     ]
+
+
+def statement_of(finding: Finding[str]) -> list[Any]:
+    """What tells a finding's statement from others, as plain data."""
+    at = finding.at
+    return [finding.code, finding.op, *((at.file, at.line, at.function) if at else ())]
 
 
 def _line(finding: Finding[str]) -> str:
@@ -72,11 +74,15 @@ class Summary:
         self._config = config
         self._statements: dict[tuple[Any, ...], _Statement] = {}
         self._failed: set[str] = set()
+        self._ignored: set[tuple[Any, ...]] = set()
+        self._problems: dict[str, None] = {}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take in the findings of one test."""
         if report.failed:
             self._failed.add(report.nodeid)
+        self._ignored |= {tuple(each) for each in getattr(report, "device_findings_ignored", ())}
+        self._problems |= dict.fromkeys(getattr(report, "device_problems", ()))
         for entry in getattr(report, "device_findings", ()):
             found = self._statements.setdefault(
                 tuple(entry["statement"]), _Statement(entry["line"], entry["text"])
@@ -86,7 +92,7 @@ class Summary:
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """The section: the diagnosis in full unless a failure above shows it."""
-        if not self._statements:
+        if not self._statements and not self._ignored:
             return
         terminalreporter.section("device findings")
         for statement in self._statements.values():
@@ -99,6 +105,14 @@ class Summary:
                 terminalreporter.write_line(f"  in {test}")
             if len(statement.tests) > at_most:
                 terminalreporter.write_line(f"  and in {len(statement.tests) - at_most} more; -v lists them")
+        for line in self._problems:
+            terminalreporter.write_line(line)
+        if self._ignored:
+            terminalreporter.write_line(
+                f"{_counted(len(self._ignored), 'statement')} ignored, by comments or the settings"
+            )
+        if not self._statements:
+            return
         tests = {test for statement in self._statements.values() for test in statement.tests}
         terminalreporter.write_line(
             f"{_counted(len(self._statements), 'statement')} in {_counted(len(tests), 'test')}"

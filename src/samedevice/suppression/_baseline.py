@@ -27,7 +27,7 @@ class Entry:
     """So many findings of one identity that a program is known to have."""
 
     program: str
-    """`run train.py`, `preflight launch.sh`, `pytest`."""
+    """`run train.py`, `preflight launch.sh`."""
     identity: Identity
     count: int
 
