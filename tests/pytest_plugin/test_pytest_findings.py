@@ -223,7 +223,7 @@ def test_a_comment_without_a_code_and_a_wrong_setting_are_told(suite, pytester):
     wrong = IGNORED.replace("ignore[SD101]", "ignore")
     result = suite(wrong, "--machine=2x24GB", "--on-mismatch=record")
     result.assert_outcomes(failed=2)
-    result.stdout.fnmatch_lines(["test_it.py:6: this comment names no code*"])
+    result.stdout.fnmatch_lines(["test_it.py:5: this comment names no code*"])
     pytester.makefile(".toml", pyproject="[tool.samedevice]\nmachin = 1\n")
     result = suite(IGNORED, "--machine=2x24GB", "--on-mismatch=record")
     assert "has no key machin" in result.stdout.str() + result.stderr.str()
