@@ -67,11 +67,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="start-cost-") as folder:
         script = Path(folder) / "empty.py"
         script.write_text("", encoding="utf-8")
-        environment = _environment(Path(folder))
-        starts = _starts(script)
+        starts, variables = _starts(script), dict(os.environ)
         if options.ghost:
-            starts += _ghost(environment)
-        found = measured(starts, environment, options.rounds)
+            ghost, variables = _ghost()
+            starts += ghost
+        found = measured(starts, _environment(variables, Path(folder)), options.rounds)
     for start in starts:
         print(row(start, found))
     ratio = ratio_of("samedevice run, empty script", "import torch", found)
@@ -120,28 +120,25 @@ def _starts(script: Path) -> list[Start]:
     ]
 
 
-def _ghost(environment: dict[str, str]) -> list[Start]:
+def _ghost() -> tuple[list[Start], dict[str, str]]:
+    """The programs around a model of full size, and the variables that they need."""
     from evidence.bugs import situations
     from evidence.environments import example_models, overlays
 
     overlays.ensure_all([situations.pins_of("installed")])
-    environment |= {
-        name: value
-        for name, value in situations.environment_of("installed").items()
-        if name not in environment or name == "PYTHONPATH"
-    }
     folder = example_models.make(_MODEL)
     script = ("examples/s2_describe.py", "--model", str(folder))
     run = (*_SAMEDEVICE, "run", "--machine", situations.MACHINE, *script)
-    return [
+    starts = [
         Start("imports of the script", ("-c", _IMPORTS)),
         Start("first finding on Qwen2.5-VL-7B", run, "imports of the script", status=1),
     ]
+    return starts, situations.environment_of("installed")
 
 
-def _environment(folder: Path) -> dict[str, str]:
-    """Ours, with bytecode written, and one thread: others would only wait."""
-    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+def _environment(variables: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """These variables, with bytecode written, and one thread: others would only wait."""
+    kept = {name: value for name, value in variables.items() if name != "PYTHONDONTWRITEBYTECODE"}
     return {**kept, "PYTHONPYCACHEPREFIX": str(folder / "bytecode"), "OMP_NUM_THREADS": "1"}
 
 
