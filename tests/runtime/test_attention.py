@@ -16,6 +16,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from samedevice.events import EventKind
 from samedevice.machines import parse_machine
 from samedevice.runtime import VirtualMachine
+from samedevice.runtime.kernels import attention_choice
 from samedevice.runtime.kernels.attention_choice import Attention, Kernel, choose
 
 pytestmark = pytest.mark.virtual(on_mismatch="record")
@@ -41,6 +42,21 @@ def asked(
     key = tensor(key_heads or heads, keys, size)
     value = tensor(key_heads or heads, keys, values or size)
     return Attention(tensor(heads, tokens, size), key, value, mask, dropout, causal, grouped, capability)
+
+
+@pytest.fixture(autouse=True)
+def build(monkeypatch):
+    """Newer builds prefer cuDNN's kernel on some GPUs: all here is about one build."""
+    monkeypatch.setattr(attention_choice, "CUDA_VERSION", "12.8")
+    monkeypatch.setattr(attention_choice, "CUDNN_VERSION", 91002)
+
+
+def test_a_newer_build_prefers_cudnn_on_hopper(monkeypatch):
+    assert choose(asked(capability=HOPPER)) is Kernel.FLASH
+    monkeypatch.setattr(attention_choice, "CUDA_VERSION", "13.2")
+    monkeypatch.setattr(attention_choice, "CUDNN_VERSION", 92600)
+    assert choose(asked(capability=HOPPER)) is Kernel.CUDNN
+    assert choose(asked(capability=ADA)) is Kernel.FLASH
 
 
 @pytest.mark.parametrize(

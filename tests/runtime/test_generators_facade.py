@@ -12,6 +12,7 @@ from torch import nn
 from samedevice.machines import parse_machine
 from samedevice.runtime import VirtualMachine
 from samedevice.runtime.state import generator_device
+from samedevice.torch_versions.adapter import TORCH
 
 pytestmark = [pytest.mark.virtual("3x24GB"), pytest.mark.usefixtures("machine")]
 
@@ -37,7 +38,7 @@ def test_a_generator_is_a_generator():
     assert torch.Generator(2).device.index == torch.Generator(torch.device("cuda", 2)).device.index == 2
     with torch.cuda.device(1):
         assert torch.Generator("cuda").device.index == 1
-    with pytest.raises(torch.AcceleratorError, match="invalid device ordinal"):
+    with pytest.raises(TORCH.accelerator_error, match="invalid device ordinal"):
         torch.Generator("cuda:7")
 
 

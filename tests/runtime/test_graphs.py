@@ -9,6 +9,7 @@ import torch
 
 import samedevice as sd
 from samedevice.errors import UnsupportedFeatureError, UsageError
+from samedevice.torch_versions.adapter import TORCH
 
 
 def captured(function):
@@ -131,7 +132,7 @@ def test_what_waits_for_the_gpu_breaks_a_capture(machine, wait):
     x = torch.ones(2, device="cuda")
     with (
         pytest.raises(
-            torch.AcceleratorError, match="failed due to a previous error during capture"
+            TORCH.accelerator_error, match="failed due to a previous error during capture"
         ) as caught,
         torch.cuda.graph(torch.cuda.CUDAGraph()),
     ):

@@ -88,8 +88,9 @@ def test_links(nvml):
 
 
 def test_versions(nvml):
-    assert nvml.nvmlSystemGetDriverVersion() == "570.124.06"
-    assert nvml.nvmlSystemGetCudaDriverVersion_v2() == nvml.nvmlSystemGetCudaDriverVersion() == 12080
+    driver, cuda = {"12": ("570.124.06", 12080), "13": ("580.65.06", 13000)}[torch.version.cuda[:2]]
+    assert nvml.nvmlSystemGetDriverVersion() == driver
+    assert nvml.nvmlSystemGetCudaDriverVersion_v2() == nvml.nvmlSystemGetCudaDriverVersion() == cuda
 
 
 def test_errors_choose_their_class(nvml):

@@ -13,6 +13,7 @@ from samedevice.errors import UnsupportedFeatureError
 from samedevice.machines import parse_machine
 from samedevice.runtime import VirtualMachine
 from samedevice.runtime.state.memory import memory_of
+from samedevice.torch_versions.adapter import TORCH
 
 safetensors = pytest.importorskip("safetensors")
 library = pytest.importorskip("safetensors.torch")
@@ -46,7 +47,7 @@ def test_loading(file, device, index):
 
 
 def test_refusals_of_the_library_stay(file, tmp_path):
-    with pytest.raises(torch.AcceleratorError, match="invalid device ordinal"):
+    with pytest.raises(TORCH.accelerator_error, match="invalid device ordinal"):
         library.load_file(file, device="cuda:7")
     with pytest.raises(safetensors.SafetensorError, match="gpu is invalid"):
         library.load_file(file, device="gpu")

@@ -406,3 +406,36 @@ def test_all_is_restored(three_gpu_file):
     assert [getattr(torch.serialization, name) for name in names] == before
     assert torch.Tensor.__reduce_ex__ is reduce_ex
     assert torch.Tensor.__deepcopy__ is deepcopy
+
+
+_OVER_ITSELF = """
+import sys, torch
+import samedevice as sd
+path, opened = sys.argv[1], sys.argv[2] == "opened"
+with sd.machine("2x24GB"):
+    torch.save({"w": torch.arange(3_000_000.0)}, path)
+    loaded = torch.load(path, map_location="cpu", mmap=True)
+    if opened:
+        with open(path, "wb") as file:
+            torch.save(loaded, file)
+    torch.save(loaded, path)
+    print(torch.load(path)["w"].sum().item() == loaded["w"].sum().item())
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs Linux")
+@pytest.mark.parametrize("how", ["named", "opened"])
+def test_saving_over_a_mapped_file_ends_no_process(tmp_path, how):
+    done = subprocess.run(
+        [sys.executable, "-c", _OVER_ITSELF, str(tmp_path / "weights.pt"), how],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if how == "named":
+        assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
+        assert "bus error" in done.stderr
+    else:
+        assert done.returncode == 1
+        assert "RuntimeError" in done.stderr
+        assert "was cut or written anew" in done.stderr

@@ -13,6 +13,7 @@ from torch import nn
 from samedevice.errors import UnsupportedFeatureError
 from samedevice.machines import parse_machine
 from samedevice.runtime import VirtualMachine
+from samedevice.torch_versions.adapter import TORCH
 
 MEBIBYTE = 1 << 20
 pytestmark = pytest.mark.usefixtures("machine")
@@ -70,7 +71,7 @@ def test_new_storages():
     assert torch.UntypedStorage([1, 2], device="cuda").tolist() == [1, 2]
     assert torch.UntypedStorage(3).device.type == "cpu"
     assert torch.UntypedStorage(3, device="meta").device.type == "meta"
-    with pytest.raises(torch.AcceleratorError, match="invalid device ordinal"):
+    with pytest.raises(TORCH.accelerator_error, match="invalid device ordinal"):
         torch.UntypedStorage(3, device="cuda:9")
 
 

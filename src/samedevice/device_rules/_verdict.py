@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from samedevice.device_rules._rows import Argument, Check, Demand, Row
 
-_NEWER_WORDING = (2, 9)
+_NEWER_WORDING = (2, 8)
 """First torch version whose wrappers name the argument that differs first.
 
-Source: pytorch pull request 155085, "Make device check throw specific error", of June 2025, and error reports
-of 2.9; whether 2.8 has it is not settled, and no supported version is older than 2.10.
+Source: pytorch pull request 155085, "Make device check throw specific error", of June 2025; the text is in
+libtorch_cpu.so of the 2.8.0 wheel, and not in that of 2.7.1.
 """
 
 _TYPE_NAMES = {

@@ -95,4 +95,6 @@ def is_recorded() -> bool:
     """Whether the calls of torch become a graph for later: `torch.export`, `torch.jit.trace`, `make_fx`."""
     import torch
 
-    return torch.compiler.is_exporting() or torch._C._get_tracing_state() is not None
+    from samedevice.torch_versions.adapter import TORCH
+
+    return TORCH.is_exporting() or torch._C._get_tracing_state() is not None

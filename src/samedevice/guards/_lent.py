@@ -260,9 +260,6 @@ def saving_is_watched() -> bool:
 
 def _hooks_of_the_program() -> tuple[Callable[..., Any], Callable[..., Any]] | None:
     """The innermost hooks for saved tensors that the program itself has set."""
-    import torch
+    from samedevice.torch_versions.adapter import TORCH
 
-    found: tuple[Callable[..., Any], Callable[..., Any]] | None = (
-        torch._C._autograd._top_saved_tensors_default_hooks(True)
-    )
-    return found
+    return TORCH.saved_tensor_hooks()

@@ -21,6 +21,7 @@ import torch
 import torch.serialization
 
 from samedevice.errors import UnsupportedFeatureError
+from samedevice.runtime.checkpoints.mapped_files import Mapped, set_mapped_file_aside
 from samedevice.runtime.engine import Engine
 from samedevice.runtime.patching import Patch, With
 from samedevice.runtime.state import CPU, VALUE_LIMIT, Decision, Memory, current_machine, is_virtual
@@ -43,6 +44,7 @@ class _Writer:
         self._target = target
         self._unknown: list[str] = []
         self._storages = 0
+        self._mapped: Mapped | None = None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._writer, name)
@@ -54,6 +56,9 @@ class _Writer:
         self._storages += 1
         known = None if self._is_ghost(data) else known_bytes(data)
         if known is not None:
+            if self._mapped is None:
+                self._mapped = Mapped()
+            self._mapped.check(known)
             self._writer.write_record(name, known, size)
         elif _takes_holes(self._target):
             self._writer.write_record_metadata(name, size)
@@ -144,6 +149,7 @@ class _Reader:
 
 def _writing(original: Any, engine: Engine) -> Any:
     def open_writer(name_or_buffer: Any) -> Any:
+        set_mapped_file_aside(name_or_buffer)
         opened = original(name_or_buffer)
         opened.file_like = _Writer(opened.file_like, name_or_buffer, engine)
         return opened

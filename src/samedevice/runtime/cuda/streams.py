@@ -25,6 +25,7 @@ import torch
 from samedevice.errors import UnsupportedFeatureError
 from samedevice.runtime.patching import Constant, Patch
 from samedevice.runtime.state import MachineState, TorchDevice, current_machine
+from samedevice.torch_versions.adapter import TORCH
 
 # The classes themselves: inside a machine torch's names are replaced.
 TorchStream = torch._C.Stream
@@ -468,9 +469,9 @@ class Event(AnyEvent):
         if not (self._timing and end_event._timing):
             raise ValueError("Both events must be created with argument 'enable_timing=True'.")
         if self._recorded_on != end_event._recorded_on:
-            raise torch.AcceleratorError(f"CUDA error: invalid resource handle{HINT}")
+            raise TORCH.accelerator_error(f"CUDA error: invalid resource handle{HINT}")
         if not (self.query() and end_event.query()):
-            raise torch.AcceleratorError(f"CUDA error: device not ready{HINT}")
+            raise TORCH.accelerator_error(f"CUDA error: device not ready{HINT}")
         return float((end_event._recorded_at - self._recorded_at) * 1000.0)
 
     def __repr__(self) -> str:

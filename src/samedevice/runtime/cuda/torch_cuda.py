@@ -15,7 +15,9 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
@@ -73,7 +75,8 @@ EMULATED_NAMES = frozenset(
 """Answered by the machine, most of them by torch's own code on top of `driver`."""
 
 SAFE_NAMES = frozenset(
-    "CudaError DeferredCudaCallError amp cudaStatus graphs has_half memory nccl sparse".split()
+    "CudaError DeferredCudaCallError amp cudaStatus export_dot export_graph_data graph_annotations graphs"
+    " has_half memory nccl sparse".split()
 )
 """Right as they are: constants, exceptions, and modules whose members are classified by their own names."""
 
@@ -120,6 +123,15 @@ def _get_device_properties(index: int) -> Any:
 def _get_nvml_device_index(device: Any) -> int:
     state = current_machine()
     return state.physical_index(state.index(device))
+
+
+def _refusing(name: str) -> Callable[[Any], Any]:
+    def make(original: Any) -> Any:
+        refused = refuse(f"torch.cuda.{name}")
+        # Dynamo reads `__wrapped__` of what torch decorates.
+        return refused if original is None else functools.wraps(original)(refused)
+
+    return make
 
 
 def _refused_class(name: str) -> type:
@@ -257,14 +269,14 @@ PATCHES = (
     *(
         Patch(
             f"torch.cuda.{name}",
-            Constant(made(name)),
+            made(name),
             _REFUSED,
             since=SOME,
             copies="torch.cuda",
         )
         for names, made in (
-            (_REFUSED_FUNCTIONS, lambda name: refuse(f"torch.cuda.{name}")),
-            (_REFUSED_CLASSES, _refused_class),
+            (_REFUSED_FUNCTIONS, _refusing),
+            (_REFUSED_CLASSES, lambda name: Constant(_refused_class(name))),
         )
         for name in names
     ),

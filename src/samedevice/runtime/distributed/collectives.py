@@ -49,6 +49,7 @@ from samedevice.runtime.state import (
     value_of,
 )
 from samedevice.runtime.tracking import Tracker, forget, give_shadow, stand_in
+from samedevice.torch_versions.adapter import TORCH
 
 Tensor = torch.Tensor
 _c10d: Any = torch._C._distributed_c10d
@@ -791,7 +792,7 @@ _waiting: list[Any] = []
 
 
 def _callback(wait: Callable[..., bool]) -> Any:
-    work = _c10d.PythonCallbackWork(wait)
+    work = TORCH.work_that_calls(wait)
     _waiting.append(work)
     return work.boxed()
 

@@ -102,7 +102,8 @@ class ProcessGroupNCCL(_Gloo):  # type: ignore[misc]  # torch's class is Any her
 class _AssumedGloo(_Gloo):  # type: ignore[misc]  # torch's class is Any here
     """The backend `gloo` of a process whose other ranks are assumed."""
 
-    def __init__(self, store: Any, rank: int, size: int, timeout: Any = None) -> None:
+    def __init__(self, store: Any, rank: int, size: int, timeout: Any = None, **settings: Any) -> None:
+        """`settings` are for processes that leave and come back while a program runs; nobody does here."""
         _init_gloo(self, store, rank, size, timeout or _TIMEOUT)
         keep(self)
 

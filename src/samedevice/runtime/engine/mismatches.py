@@ -30,15 +30,13 @@ from samedevice.runtime.state import (
     tensors_in,
 )
 from samedevice.runtime.tracking import Tracker, record_of, replace_tensors
+from samedevice.torch_versions.adapter import RELEASE
 
 Tensor = torch.Tensor
 
 Named = Sequence[tuple[str, torch.Tensor, bool]]
 
 _log = logging.getLogger("samedevice.rules")
-
-_MAJOR, _MINOR = torch.__version__.split(".")[:2]
-_TORCH_VERSION = (int(_MAJOR), int(_MINOR))
 
 
 class Mismatches:
@@ -90,7 +88,7 @@ class Mismatches:
                 )
                 for (name, tensor, written), device in zip(named, devices, strict=True)
             ]
-            refusal = judge_devices(row, arguments, _TORCH_VERSION)
+            refusal = judge_devices(row, arguments, RELEASE)
             if refusal is not None:
                 kind = EventKind.UNCHECKED if refusal.silent else EventKind.MISMATCH
                 self._tracker.recorder.refused(kind, op.name, refusal.message, named, devices, frame)

@@ -44,6 +44,7 @@ from samedevice.runtime.state import (
     storage_of,
     tensors_in,
 )
+from samedevice.torch_versions.adapter import TORCH
 
 _NOT_PERMITTED = f"CUDA error: operation not permitted when stream is capturing{HINT}"
 _INVALIDATED = f"CUDA error: operation failed due to a previous error during capture{HINT}"
@@ -107,7 +108,7 @@ class _Capture:
         tensors = [tensor for value in (*args, *kwargs.values()) for tensor in tensors_in(value)]
         if _waits_for_gpu(op, tensors, args, kwargs):
             self.failed = True
-            raise torch.AcceleratorError(_NOT_PERMITTED)
+            raise TORCH.accelerator_error(_NOT_PERMITTED)
         given = self._named(args, func), {name: self._named(value, func) for name, value in kwargs.items()}
         self._keep_what_is_written(op, args, kwargs)
         self._inside = True
@@ -233,7 +234,7 @@ class CUDAGraph:
         capture.end()
         capturing.now = False
         if capture.failed:
-            raise torch.AcceleratorError(_INVALIDATED)
+            raise TORCH.accelerator_error(_INVALIDATED)
         self._captured = capture
         last_use: dict[int, int] = {}
         for index, step in enumerate(capture.steps):

@@ -11,14 +11,13 @@ import functools
 import os
 from typing import Any
 
-import torch
-import torch.utils.data._utils.worker
 from torch._utils import ExceptionWrapper
 
 from samedevice.runtime.cuda import INITIALIZATION_ERROR
 from samedevice.runtime.engine import Engine, Order, Proceed
 from samedevice.runtime.patching import Patch
 from samedevice.runtime.state import Form, current_machine, device_of, operator, tensors_in
+from samedevice.torch_versions.adapter import TORCH
 
 
 def _start(bootstrap: Any) -> Any:
@@ -62,7 +61,7 @@ def _refuse_kernels(engine: Engine) -> None:
         if operator(func).form is not Form.VIEW:
             tensors = [tensor for value in (*args, *kwargs.values()) for tensor in tensors_in(value)]
             if any(device_of(tensor).type == "cuda" for tensor in tensors):
-                raise torch.AcceleratorError(INITIALIZATION_ERROR)
+                raise TORCH.accelerator_error(INITIALIZATION_ERROR)
         return proceed(func, args, kwargs)
 
     engine.intercept(Order.FORKED, refuse)

@@ -16,6 +16,7 @@ from samedevice.errors import UsageError
 from samedevice.machines import Gpu, Machine, visible_gpus
 from samedevice.runtime.state.ledger import DeviceLedger
 from samedevice.runtime.state.virtual_generator import VirtualGenerator
+from samedevice.torch_versions.adapter import TORCH
 
 _Part = TypeVar("_Part")
 
@@ -144,7 +145,7 @@ class MachineState:
         if index is None:
             index = self.current_device()
         if not 0 <= index < len(self._visible):
-            raise torch.AcceleratorError(_INVALID_ORDINAL)
+            raise TORCH.accelerator_error(_INVALID_ORDINAL)
         return self._devices[index]
 
     def device(self, target: Any) -> torch.device:

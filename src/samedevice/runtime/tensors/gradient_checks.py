@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from torch.autograd.function import BackwardCFunction, Function
+from torch.overrides import get_default_nowrap_functions
 
 from samedevice.errors import UnsupportedFeatureError
 from samedevice.events import EventKind
@@ -27,6 +28,8 @@ from samedevice.runtime.tracking import Recorder
 Tensor = torch.Tensor
 _gradient: Any = torch._C.TensorBase.grad
 """C++'s own property."""
+# torch remembers the answer: asked for the first time on a machine, it would be the machine's.
+get_default_nowrap_functions()
 
 
 def _of_class(method: Any) -> Callable[..., Any]:

@@ -27,6 +27,7 @@ from samedevice.runtime.state import (
     storage_of,
 )
 from samedevice.runtime.tracking import Tracker
+from samedevice.torch_versions.adapter import TORCH
 
 _Storage: Any = torch._C.StorageBase
 _reduce: Any = reductions.reduce_tensor
@@ -37,7 +38,7 @@ def _reduce_tensor(tensor: torch.Tensor) -> Any:
     if record is None or not record.virtual or record.device.type == "cpu" or tensor.layout != torch.strided:
         return _reduce(tensor)
     if is_in_bad_fork():
-        raise torch.AcceleratorError(INITIALIZATION_ERROR)
+        raise TORCH.accelerator_error(INITIALIZATION_ERROR)
     if tensor.requires_grad and not tensor.is_leaf:
         return _reduce(tensor)  # raises in torch's words
     shared = record.shadow

@@ -230,7 +230,7 @@ _ctc = torch.ops.aten._ctc_loss_backward
 # aten/src/ATen/native/cuda/GroupedBlas.cpp, _grouped_mm_fallback; BatchLinearAlgebra.cpp,
 # linalg_lstsq_out_info; cuda/LossCTC.cu, ctc_loss_backward_gpu_template.
 _SHAPES: dict[Any, Callable[..., Any]] = {
-    torch.ops.aten._grouped_mm.default: _grouped_mm,
+    **({torch.ops.aten._grouped_mm.default: _grouped_mm} if hasattr(torch.ops.aten, "_grouped_mm") else {}),
     torch.ops.aten.linalg_lstsq.default: _lstsq,
     **dict.fromkeys((_ctc.default, _ctc.Tensor), _ctc_loss_backward),
     **ONLY_ON_CUDA,

@@ -1,0 +1,24 @@
+"""What differs between the releases of torch, as far as this package relies on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+Hooks = tuple[Callable[..., Any], Callable[..., Any]]
+"""What packs and what unpacks the tensors that autograd saves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Differences:
+    """The answers of one range of releases."""
+
+    accelerator_error: type[RuntimeError]
+    """What a refusal of the CUDA runtime is raised as."""
+    work_that_calls: Callable[[Callable[..., bool]], Any]
+    """A piece of work of a collective that calls a function when it is waited for."""
+    saved_tensor_hooks: Callable[[], Hooks | None]
+    """The innermost hooks of the program for tensors that autograd saves."""
+    is_exporting: Callable[[], bool]
+    """Whether `torch.export` traces the calling code."""

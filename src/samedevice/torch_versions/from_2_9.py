@@ -1,0 +1,18 @@
+"""torch 2.9 and newer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from samedevice.torch_versions import from_2_8 as older
+
+
+def _work_that_calls(wait: Callable[..., bool]) -> Any:
+    from torch._C._distributed_c10d import PythonCallbackWork  # not in every build
+
+    return PythonCallbackWork(wait)
+
+
+DIFFERENCES = replace(older.DIFFERENCES, work_that_calls=_work_that_calls)
