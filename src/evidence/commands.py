@@ -23,7 +23,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "memory": ("memory-sweep", "memory-plans", "deepspeed-estimates", "memory-proof"),
     "launches": ("preflight-cases", "preflight-runs", "launch-proof"),
     "costs": ("start-cost", "forward-cost", "generate-cost", "guard-cost", "leaks", "benchmarks"),
-    "environments": ("overlays", "example-models", "packages"),
+    "environments": ("overlays", "example-models", "packages", "versions"),
 }
 """The names of the commands, by the package that they are in; a group's title is that package's docstring."""
 _FOLDER = Path(__file__).parent

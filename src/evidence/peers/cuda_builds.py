@@ -12,20 +12,18 @@ a machine. Exit status: 0 all programs ran to their end without a finding, 1 not
 
 from __future__ import annotations
 
-import os
-import re
 import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from evidence.commands import command_parser
-from evidence.places import ROOT, SOURCES
+from evidence.environments.torch_environments import NEWEST, PINNED, torch_environment, variables
+from evidence.places import ROOT
 
 PROGRAMS = Path(__file__).with_name("cuda_programs")
 NAMES = ("imports", "vision", "images", "detection", "ranks")
-PINNED = ("torch", "transformers", "accelerate", "typer", "rich", "PyYAML")
+WITH = ("transformers", "accelerate", "typer", "rich", "ruamel.yaml", "psutil", "packaging", "PyYAML")
 BESIDE = ("torchvision", "torchaudio", "timm", "ultralytics")
 LIMIT = 600
 
@@ -43,8 +41,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     print(f"{'torch':16} {'program':10} {'outcome':8} {'seconds':>7}")
     good = True
-    for wanted in given.torch or ["pinned", "newest"]:
-        python = environment(given.environments / wanted, wanted)
+    for wanted in given.torch or [PINNED, NEWEST]:
+        python = torch_environment(given.environments / wanted, wanted, (*WITH, *BESIDE))
         version = _run([python, "-c", "import torch; print(torch.__version__)"])[1].strip()
         for name in given.programs:
             began = time.monotonic()
@@ -56,27 +54,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 flush=True,
             )
     return 0 if good else 1
-
-
-def environment(folder: Path, wanted: str) -> str:
-    """The Python of an environment with one torch from PyPI."""
-    python = folder / "bin" / "python"
-    if not python.exists():
-        pins = dict(
-            re.findall(
-                r"^([\w.-]+)==(\S+)", (ROOT / "constraints.txt").read_text(encoding="utf-8"), re.MULTILINE
-            )
-        )
-        if wanted == "newest":
-            del pins["torch"]
-        elif wanted != "pinned":
-            pins["torch"] = wanted
-        packages = [f"{name}=={pins[name]}" if name in pins else name for name in PINNED]
-        subprocess.run(["uv", "venv", "--quiet", "--python", sys.executable, str(folder)], check=True)
-        subprocess.run(
-            ["uv", "pip", "install", "--quiet", "--python", str(python), *packages, *BESIDE], check=True
-        )
-    return str(python)
 
 
 def outcome(python: str, name: str) -> str:
@@ -95,11 +72,9 @@ def outcome(python: str, name: str) -> str:
 
 
 def _run(command: list[str]) -> tuple[int, str, str]:
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    environment["PYTHONPATH"] = os.pathsep.join([str(SOURCES), *filter(None, [os.environ.get("PYTHONPATH")])])
     try:
         done = subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=LIMIT, check=False
+            command, env=variables(), capture_output=True, text=True, timeout=LIMIT, check=False
         )
     except subprocess.TimeoutExpired:
         return -1, "", f"no end after {LIMIT} s"
