@@ -18,8 +18,9 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 from packaging.version import Version
@@ -104,7 +105,8 @@ def folders() -> list[str]:
 
 
 def _run(python: str, tests: str) -> Outcome:
-    told: list[str] = json.loads(_output([python, "-c", _PROBE]))
+    torch, version, transformers, accelerate = json.loads(_output([python, "-c", _PROBE]))
+    told = torch, version, transformers, accelerate
     commit = _output(["git", "-C", str(ROOT), "rev-parse", "--short=9", "HEAD"])
     known = recorded()
     for outcome in known:
@@ -118,7 +120,7 @@ def _run(python: str, tests: str) -> Outcome:
     return outcome
 
 
-def measure(python: str, told: Sequence[str], tests: str, commit: str) -> Outcome:
+def measure(python: str, told: tuple[str, str, str, str], tests: str, commit: str) -> Outcome:
     """Run some tests in a process of their own and read what they did."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
@@ -129,10 +131,10 @@ def measure(python: str, told: Sequence[str], tests: str, commit: str) -> Outcom
                 command, cwd=ROOT, env=environment, timeout=LIMIT, capture_output=True, check=False
             )
         except subprocess.TimeoutExpired:
-            return Outcome(*told, tests, commit, 0, 0, 0, f"no end after {LIMIT} s")  # type: ignore[arg-type]
+            return Outcome(*told, tests, commit, 0, 0, 0, f"no end after {LIMIT} s")
         ended = f"signal {-done.returncode}" if done.returncode < 0 else ""
         if not report.exists():
-            return Outcome(*told, tests, commit, 0, 0, 0, ended or "no report")  # type: ignore[arg-type]
+            return Outcome(*told, tests, commit, 0, 0, 0, ended or "no report")
         cases = list(ElementTree.parse(report).iter("testcase"))
     failures = [
         f"{case.get('classname', '').replace('.', '/')}.py::{case.get('name')}"
@@ -141,20 +143,15 @@ def measure(python: str, told: Sequence[str], tests: str, commit: str) -> Outcom
     ]
     skipped = sum(case.find("skipped") is not None for case in cases)
     counts = (len(cases) - len(failures) - skipped, len(failures), skipped)
-    return Outcome(*told, tests, commit, *counts, ended, tuple(sorted(failures)))  # type: ignore[arg-type]
+    return Outcome(*told, tests, commit, *counts, ended, tuple(sorted(failures)))
 
 
 def recorded() -> list[Outcome]:
     """All results so far."""
     if not RESULTS.exists():
         return []
-    known = {field.name for field in fields(Outcome)}
-    rows = json.loads(RESULTS.read_text(encoding="utf-8"))
-    return [
-        Outcome(**{name: tuple(value) if name == "failures" else value for name, value in row.items()})
-        for row in rows
-        if row.keys() <= known
-    ]
+    rows: list[dict[str, Any]] = json.loads(RESULTS.read_text(encoding="utf-8"))
+    return [Outcome(**{**row, "failures": tuple(row["failures"])}) for row in rows]
 
 
 def page(outcomes: Iterable[Outcome]) -> str:
