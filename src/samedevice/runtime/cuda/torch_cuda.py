@@ -82,7 +82,7 @@ SAFE_NAMES = frozenset(
 
 UNSUPPORTED_NAMES = frozenset(
     """
-    CUDAPluggableAllocator GreenContext MemPool
+    CUDAPluggableAllocator GreenContext MemPool MemPoolContext
     caching_allocator_alloc caching_allocator_delete change_current_allocator current_blas_handle
     current_solver_handle
     jiterator memory_snapshot tunable use_mem_pool
@@ -96,7 +96,7 @@ Linux names it.
 """
 
 _REFUSED_FUNCTIONS = ("use_mem_pool", "change_current_allocator")
-_REFUSED_CLASSES = ("MemPool", "CUDAPluggableAllocator", "GreenContext")
+_REFUSED_CLASSES = ("MemPool", "MemPoolContext", "CUDAPluggableAllocator", "GreenContext")
 
 
 def _is_initialized() -> bool:

@@ -78,6 +78,9 @@ class ProcessGroupNCCL(_Gloo):  # type: ignore[misc]  # torch's class is Any her
     def _is_initialized(self) -> bool:
         return True
 
+    def _shutdown(self) -> None:
+        """Releases before 2.7 ask for it when a group is destroyed; gloo has nothing to end."""
+
     def comm_split_count(self) -> int:
         """Communicators that were split from this one."""
         return self._splits
