@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from samedevice.diagnosis import explain_text
+from samedevice.diagnosis import Source, explain_text
 from samedevice.report import render
-from samedevice.static import written_origins
+from samedevice.static import shown_origins, written_origins
 
 MODULE = """
 raise RuntimeError("this file is read and never run")
@@ -55,6 +55,7 @@ class Net(nn.Module):
         x = x + self.steps
         return x + self.table[: x.shape[0]]
 """
+READER = Source(written_origins, shown_origins)
 HOST = (
     "RuntimeError: Expected all tensors to be on the same device, but found at least two devices, "
     "cuda:0 and cpu!"
@@ -127,7 +128,7 @@ def paste(function, code, line=3):
     ],
 )
 def test_the_source_decides(package, function, code, cause, guilty):
-    (finding,) = explain_text(paste(function, code), written_origins)
+    (finding,) = explain_text(paste(function, code), READER)
     assert (finding.cause, finding.confidence, finding.guilty) == (cause, "likely", guilty)
     assert guilty in render(finding.reasons[0])
     assert [each.name for each in finding.written if each.name == guilty]
@@ -138,7 +139,54 @@ def test_the_source_decides(package, function, code, cause, guilty):
 
 def test_a_source_that_says_nothing_changes_nothing(package):
     for code, function in (("x * self.weight", "forward"), ("return scores + mask", "attend_well")):
-        with_source, without = (
-            explain_text(paste(function, code), reader)[0] for reader in (written_origins, None)
-        )
+        with_source, without = (explain_text(paste(function, code), reader)[0] for reader in (READER, None))
         assert (with_source.cause, with_source.confidence) == (without.cause, without.confidence)
+
+
+SCRIPT = """\
+My model fails, here is the forward and the error:
+
+```python
+class Net(nn.Module):
+    def forward(self, x):
+        steps = torch.arange(x.shape[1])
+        return x + steps
+```
+
+```
+Traceback (most recent call last):
+  File "train.py", line 40, in <module>
+    y = net(x)
+  File "train.py", line 12, in forward
+    return x + steps
+%s
+```
+"""
+
+
+def test_code_that_the_paste_shows():
+    (finding,) = explain_text(SCRIPT % HOST, READER)
+    assert (finding.cause, finding.guilty) == ("tensor-created-on-wrong-device", "steps")
+    assert {each.name: each.origin for each in finding.written} == {"x": "argument", "steps": "made"}
+
+
+TOP = """\
+```python
+x = batch.to(device)
+steps = torch.arange(8)
+z = x + steps
+```
+```
+Traceback (most recent call last):
+  File "train.py", line 12, in <module>
+    z = x + steps
+%s
+```
+"""
+
+
+def test_code_at_the_top_of_a_script():
+    (finding,) = explain_text(TOP % HOST, READER)
+    assert finding.guilty == "steps"
+    (finding,) = explain_text((TOP % HOST).replace("steps = torch", "other = torch"), READER)
+    assert finding.guilty is None

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import BinaryIO, TextIO
 
 from samedevice.cli._reporting import Reporting, Told, in_form, into_file
-from samedevice.diagnosis import explain_text, find_rule
+from samedevice.diagnosis import Source, explain_text, find_rule
 from samedevice.errors import UsageError
 from samedevice.findings import explain_document
 from samedevice.messages import Language, Phrase, language_of
@@ -21,7 +21,7 @@ from samedevice.report import (
     readable_language,
     render_finding,
 )
-from samedevice.static import written_origins
+from samedevice.static import shown_origins, written_origins
 from samedevice.suppression import Sifted
 
 EXPLAINED, WRONG_USAGE = 0, 2
@@ -43,7 +43,7 @@ def explain(source: str | None, reporting: Reporting, chosen: Language | None) -
     except UsageError as error:
         print(f"samedevice: {error_text(error, language)}", file=sys.stderr)
         return WRONG_USAGE
-    findings = explain_text(text, written_origins)
+    findings = explain_text(text, Source(written_origins, shown_origins))
     told = Told("explain", Sifted(tuple(findings)), source, language)
 
     def blocks(into: TextIO) -> None:

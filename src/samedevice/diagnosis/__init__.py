@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from samedevice.diagnosis._explain import explain_text
     from samedevice.diagnosis._judge import judge
     from samedevice.diagnosis._rule import HEADINGS, Rule
+    from samedevice.diagnosis._source import Source
     from samedevice.diagnosis._weigh import UNDETERMINED
     from samedevice.diagnosis.fixes import fix_at_use
     from samedevice.diagnosis.rules import CAUSES, REFUSALS, RULES, find_rule, rule_named, sentence_of_rule
@@ -28,6 +29,7 @@ __all__ = [
     "RULES",
     "UNDETERMINED",
     "Rule",
+    "Source",
     "code_of",
     "explain_text",
     "find_rule",
@@ -42,6 +44,7 @@ _HOMES = {
     "_explain": ("explain_text",),
     "_judge": ("judge",),
     "_rule": ("HEADINGS", "Rule"),
+    "_source": ("Source",),
     "_weigh": ("UNDETERMINED",),
     "fixes": ("fix_at_use",),
     "rules": ("CAUSES", "REFUSALS", "RULES", "find_rule", "rule_named", "sentence_of_rule"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from samedevice.diagnosis._rule import device_pattern
 from samedevice.diagnosis._story import Reading
@@ -10,8 +11,15 @@ from samedevice.diagnosis.paste import Report
 from samedevice.events import Written
 from samedevice.messages import Phrase
 
-Source = Callable[[str, str | None, int | None, str], tuple[Written, ...]]
-"""Reads the source of a frame by file, function, line and printed code: the origins of the operands."""
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """How source is read; handed in, since judging imports no reader."""
+
+    installed: Callable[[str, str | None, int | None, str], tuple[Written, ...]]
+    """By file, function, line and printed code of a frame: the origins of the operands."""
+    shown: Callable[[str, str | None, str], tuple[Written, ...]]
+    """By text, function and printed code, where the paste shows the source itself."""
 
 
 def origins_of(report: Report, source: Source | None) -> tuple[Written, ...]:
@@ -19,7 +27,11 @@ def origins_of(report: Report, source: Source | None) -> tuple[Written, ...]:
     at = report.at
     if source is None or at is None or at.file is None or not device_pattern(report.devices):
         return ()
-    return source(at.file, at.function, at.line, at.code)
+    found = source.installed(at.file, at.function, at.line, at.code)
+    pieces = iter(report.pieces)
+    while not found and (piece := next(pieces, None)) is not None:
+        found = source.shown(piece, at.function, at.code)
+    return found
 
 
 def read_source(report: Report, origins: Sequence[Written]) -> Reading | None:

@@ -6,7 +6,7 @@ from samedevice.static.arguments import given_options
 from samedevice.static.documents import Document, line_of, read_document, read_documents
 from samedevice.static.files import read_text
 from samedevice.static.interpreter import facts_of
-from samedevice.static.origins import written_origins
+from samedevice.static.origins import shown_origins, written_origins
 from samedevice.static.start import Start
 from samedevice.static.values import (
     SPREADING,
@@ -42,5 +42,6 @@ __all__ = [
     "read_document",
     "read_documents",
     "read_text",
+    "shown_origins",
     "written_origins",
 ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -19,6 +20,7 @@ from samedevice.events import Origin, Written
 from samedevice.static.files import read_text
 from samedevice.static.library import FACTORIES
 
+_LONGEST_TEXT = 60_000
 _DEEPEST = 8
 """Assignments that are followed from a name back to where its tensor was made."""
 _LIKE = frozenset("zeros_like ones_like full_like empty_like rand_like randn_like randint_like".split())
@@ -37,18 +39,25 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def written_origins(file: str, function: str | None, line: int | None, code: str) -> tuple[Written, ...]:
-    """The origins of the operands of a failing statement.
+    """The origins of the operands of a failing statement; nothing where its source is not here.
 
-    The frame names `file` as installed, `function`, a line of whatever version it was, and the printed
-    `code`; nothing where the source is not here.
+    The frame names `file` as installed, `function`, a line of whatever version it was, and its `code`.
     """
-    path = _installed(file)
-    if path is None or not code or not function:
-        return ()
-    tree = _parsed(path)
-    if tree is None:
-        return ()
-    found = _statement(tree, function.rpartition(".")[2], line, code)
+    path = _installed(file) if code and function else None
+    tree = _parsed(path) if path is not None else None
+    return _origins(tree, function, line, code)
+
+
+def shown_origins(text: str, function: str | None, code: str) -> tuple[Written, ...]:
+    """The same where a person shows the source as text."""
+    tree = _tree(textwrap.dedent(text)) if code and function and len(text) <= _LONGEST_TEXT else None
+    return _origins(tree, function, None, code)
+
+
+def _origins(
+    tree: ast.Module | None, function: str | None, line: int | None, code: str
+) -> tuple[Written, ...]:
+    found = _statement(tree, function.rpartition(".")[2], line, code) if tree and function else None
     return () if found is None else tuple(found.origins())
 
 
@@ -71,8 +80,15 @@ def _installed(file: str) -> Path | None:
 @lru_cache(maxsize=8)
 def _parsed(path: Path) -> ast.Module | None:
     try:
-        return ast.parse(read_text(path))
-    except (UsageError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return _tree(read_text(path))
+    except UsageError:
+        return None
+
+
+def _tree(text: str) -> ast.Module | None:
+    try:
+        return ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 
 
@@ -233,6 +249,10 @@ def _functions(tree: ast.Module) -> Iterator[tuple[ast.ClassDef | None, _Functio
     for each in tree.body:
         if isinstance(each, _Function):
             yield None, each
+    top = [each for each in tree.body if not isinstance(each, _Function | ast.ClassDef)]
+    if top:
+        nothing = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
+        yield None, ast.FunctionDef("<module>", nothing, top, [], lineno=0)
 
 
 def _operands(node: ast.stmt) -> Iterator[ast.expr]:

@@ -24,6 +24,7 @@ _AROUND = (15_000, 3_000)
 """Characters before and behind a message in which words may speak of it."""
 _HITS = 50
 """Matches of one pattern that are kept."""
+_MOST_PIECES = 20
 _LONGEST_STORY = 600
 """Lines of a text that may be prose."""
 _SPACES = re.compile(r"\s+")
@@ -79,6 +80,8 @@ class Text:
     versions: dict[str, str]
     told: Told | None
     """What its prose states."""
+    pieces: tuple[str, ...]
+    """What stands between fences."""
 
     def row(self, position: int) -> int:
         """The line at a position of `whole`."""
@@ -97,7 +100,7 @@ def read_paste(text: str) -> list[Report]:
         found[1].lower().replace("_", "-").replace("pytorch", "torch"): found[2]
         for found in _limited(_VERSION, whole[-sum(_AROUND) :])
     }
-    paste = Text(tagged, lines, whole, starts, versions, _prose(lines))
+    paste = Text(tagged, lines, whole, starts, versions, _prose(lines), _pieces(lines))
     hits = _hits(whole)
     if not hits:
         return [_unrecognised(paste)]
@@ -144,6 +147,7 @@ def _report(hit: Hit, hits: list[Hit], paste: Text) -> Report:
         words=paste.whole[max(0, hit.start - _AROUND[0]) : hit.end + _AROUND[1]],
         topic=hit.topic,
         operands=operands,
+        pieces=paste.pieces,
         told=paste.told,
         memory=memory_in(paste.whole[hit.start : hit.end + 4 * _TAIL])
         if hit.topic == "out-of-memory"
@@ -214,6 +218,19 @@ def _follows(before: Hit, hit: Hit, paste: Text) -> bool:
     if None not in ranks and ranks[0] != ranks[1]:
         return True
     return _CHAIN.search(paste.whole, before.end, min(hit.start, before.end + 200_000)) is not None
+
+
+def _pieces(lines: list[str]) -> tuple[str, ...]:
+    """What stands between fences of three backquotes."""
+    found: list[list[str]] = []
+    inside = False
+    for line in lines:
+        if line.lstrip().startswith("```"):
+            inside = not inside
+            found += [[]] if inside else []
+        elif inside:
+            found[-1].append(line)
+    return tuple("\n".join(piece) for piece in found[:_MOST_PIECES])
 
 
 def _prose(lines: list[str]) -> Told | None:

@@ -64,6 +64,8 @@ class Report:
     """Whether a wording says what it is about; False where only its words speak of no device."""
     operands: tuple[tuple[str, str], ...] = ()
     """Names and devices of the operands that the message places, in printed order."""
+    pieces: tuple[str, ...] = ()
+    """Code that the paste shows between fences."""
     told: Told | None = None
     """What the prose around the error states; None where the paste is a traceback alone."""
     memory: Memory | None = None
