@@ -96,7 +96,7 @@ def test_links_lead_somewhere(page):
 def test_commands_and_options_exist(page):
     for words in commands_in(page):
         if words[1].startswith("-"):
-            assert words[1] in ("--version", "--help", "-h"), words
+            assert words[1] in ("--version", "--help", "-h", "--install-completion"), words
             continue
         assert words[1] in COMMANDS, words
         known = {option for parameter in COMMANDS[words[1]].params for option in parameter.opts} | {
