@@ -10,7 +10,7 @@ from samedevice.torch_versions.differences import Differences
 from samedevice.torch_versions.releases import NEWEST, Release, release_of
 
 _FILES: dict[Release, str] = {
-    (2, 9): "from_2_9",
+    (2, 10): "from_2_10",
     (2, 8): "from_2_8",
     (2, 6): "from_2_6",
 }

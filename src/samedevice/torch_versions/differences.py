@@ -18,6 +18,10 @@ class Differences:
     """What a refusal of the CUDA runtime is raised as."""
     work_that_calls: Callable[[Callable[..., bool]], Any]
     """A piece of work of a collective that calls a function when it is waited for."""
+    reduction_of: Callable[[Any], Any]
+    """The kind of reduction that a collective was asked for, from what the dispatcher hands on."""
+    noting_reductions: Callable[[Callable[..., Any]], Callable[..., Any]] | None
+    """Wraps a method of a process group so that `reduction_of` can tell, where it needs that."""
     saved_tensor_hooks: Callable[[], Hooks | None]
     """The innermost hooks of the program for tensors that autograd saves."""
     is_exporting: Callable[[], bool]

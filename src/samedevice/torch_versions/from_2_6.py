@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -35,6 +36,40 @@ def _calling_work() -> Callable[[Callable[..., bool]], Any]:
     return CallingWork
 
 
+class _Asked(threading.local):
+    """What the collective that this thread calls was asked for."""
+
+    kind: Any = None
+
+
+_asked = _Asked()
+
+
+def _noting_reductions(original: Callable[..., Any]) -> Callable[..., Any]:
+    """The dispatcher hands on a reduction that does not tell its kind: it is read from the call."""
+
+    @functools.wraps(original)
+    def collective(group: Any, *args: Any, **kwargs: Any) -> Any:
+        before = _asked.kind
+        for given in (*args, *kwargs.values()):
+            reduction = getattr(given, "reduceOp", given)
+            if hasattr(reduction, "RedOpType") or type(reduction).__name__ == "RedOpType":
+                _asked.kind = getattr(reduction, "op", reduction)
+        try:
+            return original(group, *args, **kwargs)
+        finally:
+            _asked.kind = before
+
+    return collective
+
+
+def _reduction_of(boxed: Any) -> Any:
+    import torch._C._distributed_c10d as c10d  # not in every build
+
+    kinds: Any = c10d.ReduceOp.RedOpType
+    return kinds.SUM if _asked.kind is None else _asked.kind  # SUM is the default of each call
+
+
 def _saved_tensor_hooks() -> Hooks | None:
     """Hooks that refuse where the program has some: they cannot be read, and with others over them they would
     no longer be called.
@@ -64,6 +99,8 @@ def _is_exporting() -> bool:
 DIFFERENCES = Differences(
     accelerator_error=RuntimeError,
     work_that_calls=_work_that_calls,
+    reduction_of=_reduction_of,
+    noting_reductions=_noting_reductions,
     saved_tensor_hooks=_saved_tensor_hooks,
     is_exporting=_is_exporting,
 )

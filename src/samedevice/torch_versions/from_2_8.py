@@ -1,4 +1,4 @@
-"""torch 2.8."""
+"""torch 2.8 and 2.9."""
 
 from __future__ import annotations
 

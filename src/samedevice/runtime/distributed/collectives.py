@@ -654,7 +654,7 @@ class Collectives:
     ) -> list[torch.Tensor | None]:
         if any(piece.data is None for piece in pieces):
             return [None] * len(like)
-        kind = _BY_NAME[how] if isinstance(how, str) else how.op()
+        kind = _BY_NAME[how] if isinstance(how, str) else TORCH.reduction_of(how)
         combine = _REDUCTIONS.get(kind)
         if combine is None:
             raise UnsupportedFeatureError(f"The reduction {kind} is not supported on a virtual machine.")

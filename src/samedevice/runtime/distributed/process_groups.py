@@ -26,6 +26,7 @@ from samedevice.runtime.distributed.exchange import (
 )
 from samedevice.runtime.patching import SOME, Constant, Patch
 from samedevice.runtime.state import as_torch, assumed_ranks, current_machine
+from samedevice.torch_versions.adapter import TORCH
 
 _c10d: Any = torch._C._distributed_c10d
 _Gloo: Any = c10d.ProcessGroupGloo
@@ -239,6 +240,11 @@ def _unless_ours(original: Any) -> Callable[..., Any]:
     return bracket
 
 
+def _noting(original: Any) -> Callable[..., Any]:
+    assert TORCH.noting_reductions is not None
+    return TORCH.noting_reductions(original)
+
+
 def _assumes() -> bool:
     return current_machine().assumed_ranks is not None
 
@@ -279,6 +285,22 @@ PATCHES = (
             "the backend behind `nccl` has no coalescing in C++; the calls in the brackets run one by one",
         )
         for name in ("_start_coalescing", "_end_coalescing")
+    ),
+    *(
+        Patch(
+            f"torch.distributed.ProcessGroup.{name}",
+            _noting,
+            "before torch 2.10 the dispatcher hands on a reduction that does not tell its kind",
+            when=lambda: TORCH.noting_reductions is not None,
+        )
+        for name in (
+            "allreduce",
+            "allreduce_coalesced",
+            "reduce",
+            "reduce_scatter",
+            "_reduce_scatter_base",
+            "reduce_scatter_tensor_coalesced",
+        )
     ),
     Patch(
         "torch.distributed.ProcessGroup.split_group",

@@ -222,7 +222,7 @@ def cudnn(
     output, sums = scores.results()
     return (
         _fill(made[0], output),
-        _fill(made[1], sums.view(made[1].shape)),  # with a last dimension of 1 from torch 2.9 or 2.10 on
+        _fill(made[1], sums.view(made[1].shape)),  # newer releases have a last dimension of 1
         *made[2:6],
         _seed(made[6], seed),
         _seed(made[7], 0),

@@ -1,4 +1,4 @@
-"""torch 2.9 and newer."""
+"""torch 2.10 and newer."""
 
 from __future__ import annotations
 
@@ -9,10 +9,16 @@ from typing import Any
 from samedevice.torch_versions import from_2_8 as older
 
 
+def _reduction_of(boxed: Any) -> Any:
+    return boxed.op()
+
+
 def _work_that_calls(wait: Callable[..., bool]) -> Any:
     from torch._C._distributed_c10d import PythonCallbackWork  # not in every build
 
     return PythonCallbackWork(wait)
 
 
-DIFFERENCES = replace(older.DIFFERENCES, work_that_calls=_work_that_calls)
+DIFFERENCES = replace(
+    older.DIFFERENCES, work_that_calls=_work_that_calls, reduction_of=_reduction_of, noting_reductions=None
+)
