@@ -49,3 +49,45 @@ def test_explain_works_without_torch():
     code = WITHOUT + f"import samedevice as sd; print(len(sd.explain({text!r})))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "1", done.stderr
+
+
+NEWER = """
+import importlib.metadata, sys
+import torch
+{change}
+torch.__version__ = "2.99.0"
+found = importlib.metadata.version
+importlib.metadata.version = lambda name: "2.99.0" if name == "torch" else found(name)
+from samedevice.cli import main
+sys.argv = ["samedevice", "run", {script!r}]
+main()
+"""
+
+
+def run_on_a_newer_torch(tmp_path, change=""):
+    script = tmp_path / "train.py"
+    script.write_text("import torch; print(torch.ones(2, device='cuda').tolist())")
+    code = NEWER.format(change=change, script=str(script))
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stderr
+    return done.returncode, done.stdout, " ".join(done.stderr.split())
+
+
+def test_a_run_on_a_torch_that_nobody_tested_says_so_and_goes_on(tmp_path):
+    code, out, error = run_on_a_newer_torch(tmp_path)
+    assert (code, out) == (0, "[1.0, 1.0]\n")
+    assert "torch 2.99.0 is newer than any that samedevice was tested with" in error
+    assert "no such name" not in error
+
+
+def test_what_a_newer_torch_has_no_name_for_is_off(tmp_path):
+    code, out, error = run_on_a_newer_torch(tmp_path, "del torch.serialization._get_restore_location")
+    assert (code, out) == (0, "[1.0, 1.0]\n")
+    assert "off, because this torch has no such name: torch.serialization._get_restore_location" in error
+
+
+def test_a_newer_torch_that_cannot_work_is_refused_by_name(tmp_path):
+    code, _, error = run_on_a_newer_torch(tmp_path, "del torch._C._autograd._supported_activities")
+    assert code == 2
+    assert "does not work with torch 2.99.0" in error
+    assert "_supported_activities" in error

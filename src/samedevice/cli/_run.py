@@ -67,6 +67,7 @@ from samedevice.report import (
     render_finding,
 )
 from samedevice.suppression import Decisions, Found, Sifted, found_in, sift
+from samedevice.torch_versions import NEWEST, spelled
 
 NOTHING_FOUND, FOUND, WRONG_USAGE, SCRIPT_FAILED, INTERNAL_ERROR, INTERRUPTED = 0, 1, 2, 3, 70, 130
 _PATIENCE = 2.0
@@ -113,6 +114,11 @@ class Watcher(AbstractContextManager[Any], Protocol):
     def asked_values(self) -> list[Place]: ...
     @property
     def rank(self) -> int | None: ...
+    @property
+    def off(self) -> tuple[str, ...]: ...
+
+    newer_torch: str
+
     def memory(self) -> dict[str, DeviceMemory]: ...
     def physical(self) -> dict[str, int]: ...
 
@@ -215,6 +221,8 @@ def _run_here(
     ):  # while torch is imported or the engine comes and goes; the script's own is in _execute
         _take_sigterm()
         watcher = _virtual_machine(machine, request.fail_fast, program.file, reporter)
+        if not quiet:
+            _tell_of_newer_torch(watcher, stream, language)
         enter_path(program.path_entry)
         with family.adopted(), watcher:
             with nullcontext() if quiet else Progress(stream, watcher, language):
@@ -408,6 +416,17 @@ def _machine(spec: str) -> Described:
 
     machine: Described = parse_machine(spec)
     return machine
+
+
+def _tell_of_newer_torch(watcher: Watcher, stream: TextIO, language: Language) -> None:
+    """One line where nobody has run the tests on the installed torch."""
+    if watcher.newer_torch:
+        off = Phrase("torch-off", names=", ".join(watcher.off)) if watcher.off else ""
+        newest = spelled(NEWEST)
+        _tell(
+            stream,
+            render(Phrase("newer-torch", version=watcher.newer_torch, newest=newest, off=off), language),
+        )
 
 
 def _virtual_machine(machine: Any, fail_fast: bool, script: str | None, reporter: Reporter) -> Watcher:

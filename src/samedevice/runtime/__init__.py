@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from samedevice.runtime.installed import require_torch
+from samedevice.runtime.installed import refused_by_name, require_torch
 
 require_torch()
-
-from samedevice.runtime.machine import VirtualMachine  # noqa: E402  # it imports torch
+with refused_by_name():
+    from samedevice.runtime.machine import VirtualMachine  # it imports torch
 
 __all__ = ["VirtualMachine"]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
+from collections.abc import Iterator
 
 from samedevice.errors import TorchNeededError
-from samedevice.torch_versions import OLDEST, installed_version, release_of, spelled
+from samedevice.torch_versions import NEWEST, OLDEST, installed_version, release_of, spelled
 
 
 def require_torch() -> None:
@@ -24,3 +26,20 @@ def require_torch() -> None:
             f"a virtual machine needs torch {wanted} or newer, and torch {version} is installed: "
             f'pip install --upgrade "torch>={wanted}". explain and preflight work with any.'
         )
+
+
+@contextlib.contextmanager
+def refused_by_name() -> Iterator[None]:
+    """Raises TorchNeededError in place of what a torch newer than any proven raises for a name it lacks."""
+    try:
+        yield
+    except (ImportError, AttributeError) as error:
+        version = installed_version()
+        release = release_of(version)
+        if release is None or release <= NEWEST:
+            raise
+        raise TorchNeededError(
+            f"a virtual machine does not work with torch {version}: {error}. The newest release that it was "
+            f"tested with is {spelled(NEWEST)}: upgrade samedevice, or "
+            f'pip install "torch=={spelled(NEWEST)}.*". explain and preflight work with any.'
+        ) from error

@@ -28,6 +28,8 @@ from samedevice.runtime.state import MachineState, pop_state, push_state
 from samedevice.runtime.table import TABLE
 from samedevice.runtime.tensors import send_gradient_back
 from samedevice.runtime.tracking import OnMismatch, Recorder
+from samedevice.torch_versions import NEWEST
+from samedevice.torch_versions.adapter import RELEASE
 
 _entering = threading.RLock()
 _inside: list[VirtualMachine] = []
@@ -72,6 +74,15 @@ class VirtualMachine:
         self._stack = contextlib.ExitStack()
         self._entered = False
         self._held: dict[str, int] = {}
+        newer = RELEASE > NEWEST
+        self._off = TABLE.without_target() if newer else ()
+        self.newer_torch = str(torch.__version__) if newer else ""
+        """The version of a torch that is newer than any that the tests were run on; else empty."""
+
+    @property
+    def off(self) -> tuple[str, ...]:
+        """What the machine does not replace because the installed torch, a newer one, has no such name."""
+        return tuple(row.target for row in self._off)
 
     @property
     def events(self) -> list[Event]:
@@ -204,7 +215,7 @@ class VirtualMachine:
         return self
 
     def _install(self) -> None:
-        TABLE.install(self._patches)
+        TABLE.install(self._patches, leave_out=self._off)
         self._engine.collectives = Collectives(self._engine.tracker)
         self._engine.mismatches.gradient_back = send_gradient_back
 

@@ -346,7 +346,7 @@ PATCHES = (
         lambda original: VirtualNvml(),
         "scripts ask NVML for the GPUs; a real one is about other GPUs, and mostly there is none",
     ),
-    Patch("torch.cuda.pynvml", lambda original: sys.modules["pynvml"], _ASKS_NVML),
+    Patch("torch.cuda.pynvml", lambda original: sys.modules["pynvml"], _ASKS_NVML, added=True),
     Patch("torch.cuda._HAS_PYNVML", Constant(True), _ASKS_NVML),
     Patch("torch.cuda._PYNVML_ERR", Constant(None), _ASKS_NVML),
 )

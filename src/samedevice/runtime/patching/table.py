@@ -86,11 +86,24 @@ class Patch:
     """The file of the row for the same target that this one wraps."""
     when: Callable[[], bool] | None = None
     """Whether the machine that is entered needs it."""
+    added: bool = False
+    """Whether the target need not be there: it is added then."""
 
     @property
     def by(self) -> str:
         """What replaces it, for people."""
         return _by(self.make)
+
+    def lacks_target(self) -> bool:
+        """Whether a replacement that builds on the original has none to build on.
+
+        A constant needs none, and what waits for an import or a machine is not asked.
+        """
+        if self.since or self.package or self.when is not None:
+            return False
+        path, _, name = self.target.rpartition(".")
+        owner = self.owner() if self.owner is not None else found(path)
+        return owner is None or not (isinstance(self.make, Constant) or self.added or hasattr(owner, name))
 
     def install(self, patches: Patches) -> None:
         """Put the replacement in place, now or after the import that it waits for."""
@@ -186,10 +199,16 @@ class PatchTable:
                 raise ValueError(f"the row for {row.target} goes over another, and there is none before it")
             seen.add(row.target)
 
-    def install(self, patches: Patches) -> None:
-        """Put everything in place."""
+    def install(self, patches: Patches, leave_out: Iterable[Row] = ()) -> None:
+        """Put everything in place, but for the rows that are left out."""
+        left_out = {row.target for row in leave_out}
         for row in self.rows:
-            row.install(patches)
+            if row.target not in left_out:
+                row.install(patches)
+
+    def without_target(self) -> tuple[Row, ...]:
+        """The rows that replace what the installed torch has not: their features are off."""
+        return tuple(row for row in self.rows if isinstance(row, Patch) and row.lacks_target())
 
 
 def found(path: str) -> Any:
