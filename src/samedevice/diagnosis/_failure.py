@@ -10,6 +10,7 @@ from functools import cached_property
 
 from samedevice.events import Event, EventKind, Operand, Place
 from samedevice.messages import short_operator
+from samedevice.provenance.named_devices import takes_arguments
 
 FACTORY = re.compile(
     r"\b(?:torch|np|numpy|self)\.(?:arange|zeros|ones|full|empty|tensor|as_tensor|asarray|from_numpy|linspace|eye|rand|randn|randint|range|"
@@ -20,6 +21,7 @@ _MULTIMODAL = re.compile(
     r"image|audio|video|vision|visual|pixel|feature|token_type|multimodal|inputs_embeds|text_embeds|speech|acoustic|semantic|modal|cross_modal"
 )
 
+_FUNCTIONAL = ("F", "functional", "nn.functional", "torch.nn.functional")
 _NEAR = 30
 """Lines."""
 
@@ -65,6 +67,21 @@ class Failure:
         return f"{at.code}\n{at.call}"
 
     @cached_property
+    def calls(self) -> tuple[str, ...]:
+        """The functions of torch.nn.functional that the failing expression calls, without its arguments'
+        calls.
+        """
+        for text in (self.event.at.call, self.event.at.code, self.event.at.code.partition("=")[2]):
+            try:
+                tree = ast.parse(text.strip())
+            except (SyntaxError, ValueError, RecursionError, MemoryError):
+                continue
+            calls = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
+            named = [each for each in calls if isinstance(each, ast.Attribute)]
+            return tuple(each.attr for each in named if ast.unparse(each.value) in _FUNCTIONAL)
+        return ()
+
+    @cached_property
     def where(self) -> str:
         """`file:function` of the failing statement, with forward slashes."""
         return place_text(self.event.at)
@@ -89,6 +106,16 @@ class Failure:
     def plain(self) -> tuple[Operand, ...]:
         """Operands that are neither."""
         return tuple(operand for operand in self.event.operands if not operand.role)
+
+    @cached_property
+    def plain_state(self) -> tuple[Operand, ...]:
+        """Operands that an object keeps between calls, and that are no parameters."""
+        return tuple(
+            operand
+            for operand in self.event.operands
+            if operand.role == "buffer"
+            or (operand.role is None and (operand.kept_by or (operand.local or "").startswith("self.")))
+        )
 
     @cached_property
     def dispatched(self) -> bool:
@@ -124,6 +151,26 @@ class Failure:
     def by_user(self, place: Place | None) -> bool:
         """Whether a line belongs to the user's own script."""
         return place is not None and self.event.user_at is not None and place.file == self.event.user_at.file
+
+    def decided_by_user(self, operand: Operand) -> bool:
+        """Whether a line of the user's own script put this very tensor on its device, by a factory or a
+        move.
+        """
+        newest = operand.lineage[0] if operand.lineage else None
+        if newest is None or newest.inherited or newest.kind not in ("created", "moved"):
+            return False
+        return self.by_user(newest.user_at or newest.at)
+
+    def made_here(self, operand: Operand) -> bool:
+        """Whether the function that fails, and that is given something, made the operand by a factory, or
+        computed it from what a factory made there.
+        """
+        newest = operand.lineage[0] if operand.lineage else None
+        at = self.event.at
+        if newest is None or newest.kind != "created" or newest.at is None:
+            return False
+        same = (newest.at.file, newest.at.function) == (at.file, at.function)
+        return same and takes_arguments(at)
 
     def left_others(self, operand: Operand) -> bool:
         """Whether the operand is on a GPU and all that it met was left behind on the host.

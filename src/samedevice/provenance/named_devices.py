@@ -123,10 +123,14 @@ def _asks_rank(node: ast.expr) -> bool:
     return False
 
 
-@lru_cache(maxsize=32)
 def _module(file: str) -> ast.Module | None:
+    return _parsed("".join(linecache.getlines(file)))
+
+
+@lru_cache(maxsize=32)
+def _parsed(source: str) -> ast.Module | None:
     try:
-        return ast.parse("".join(linecache.getlines(file)))
+        return ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 
@@ -141,6 +145,11 @@ def _function(module: ast.Module | None, line: int) -> ast.FunctionDef | ast.Asy
             ):
                 found = node
     return found
+
+
+def takes_arguments(place: Place) -> bool:
+    """Whether the innermost function around a line has parameters other than `self`."""
+    return bool(_arguments(_function(_module(place.file), place.line)) - {"self", "cls"})
 
 
 def _arguments(function: ast.FunctionDef | ast.AsyncFunctionDef | None) -> set[str]:

@@ -206,7 +206,7 @@ def identity(tensor: torch.Tensor) -> int:
     """Stands for the tensor's memory; 0 when it has none of its own."""
     try:
         return int(_storage_of(tensor)._cdata)
-    except (NotImplementedError, RuntimeError):
+    except (NotImplementedError, RuntimeError, ValueError):  # the last: a lazy module's parameter
         return 0
 
 
@@ -222,8 +222,8 @@ def _attributes(owner: Any) -> Iterator[tuple[str, Any]]:
 def _record(
     module: torch.nn.Module, name: str, registered: bool, device_of: Callable[[torch.Tensor], torch.device]
 ) -> Running:
-    own = sorted({str(device_of(tensor)) for tensor in _own(module)})
-    below = sorted({str(device_of(tensor)) for tensor in module.parameters()})
+    own = sorted({str(device_of(tensor)) for tensor in _own(module) if identity(tensor)})
+    below = sorted({str(device_of(tensor)) for tensor in module.parameters() if identity(tensor)})
     return Running(name, type(module).__name__, hook_device(module), tuple(own), tuple(below), registered)
 
 

@@ -73,7 +73,11 @@ def _detect(failure: Failure) -> Hint | None:
 
 def _main_input(failure: Failure) -> Hint | None:
     """What the script itself hands to a model, away from the first weight that it meets."""
-    inputs = [each for each in failure.plain if each.device == "cpu" or each.moved is not None]
+    inputs = [
+        each
+        for each in failure.plain
+        if each.device == "cpu" or each.moved is not None or failure.decided_by_user(each)
+    ]
     weights = [
         each for each in failure.weights if each.role == "parameter" and each.device.startswith("cuda")
     ]

@@ -41,18 +41,30 @@ import re
 
 from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis._rule import Hint, Rule, anywhere, inside, line, said, shown, sign
+from samedevice.events import Operand
 from samedevice.messages import Phrase
 
 
 def _detect(failure: Failure) -> Hint | None:
-    if not (failure.mismatch or failure.off_its_gpu):
+    """An object beside the model, without weights of its own, adds its inputs to what it keeps between
+    calls.
+    """
+    running = failure.event.running
+    if not (failure.mismatch or failure.off_its_gpu) or (running and running[-1].below):
         return None
-    if re.search(r"torchmetrics|torcheval|/metrics?/", failure.where):
-        odd = next(iter(failure.off_its_gpu), None) or failure.odd(*failure.event.operands)
-        return Hint(
-            7.5, Phrase("because.in-code", where=failure.where.rpartition("/")[2]), odd.name if odd else None
-        )
-    return None
+    state = next((each for each in failure.plain_state if _adds_to(failure, each)), None)
+    if state is None or any(each.role == "parameter" for each in failure.event.operands):
+        return None
+    kept = Phrase("rules.metric-state-device.kept", operand=failure.written(state), device=state.device)
+    return Hint(6.5, kept, state.name)
+
+
+def _adds_to(failure: Failure, state: Operand) -> bool:
+    """Whether the failing statement gives the state a new value, or the processes exchange it."""
+    if failure.off_its_gpu:
+        return state in failure.off_its_gpu
+    name = re.escape(state.local or "")
+    return bool(name) and re.match(rf"{name}\s*[-+*/|&@]?=[^=]", failure.event.at.code) is not None
 
 
 _CHINESE = """指标（metric）的状态与它的输入不在同一设备上。
@@ -105,6 +117,12 @@ RULE = Rule(
     cure={
         "en": "move the metric to the device of its inputs, or register it in the module",
         "zh": "把指标移到输入所在的设备，或注册为模块的子模块",
+    },
+    sentences={
+        "kept": {
+            "en": "{operand} is kept between calls on {device}, beside the modules that were moved",
+            "zh": "{operand} 在两次调用之间保存在 {device} 上，不属于被移动的模块",
+        },
     },
     page={"en": __doc__ or "", "zh": _CHINESE},
     common=0.1,

@@ -98,6 +98,29 @@ def _made_by_factory(failure: Failure) -> Hint | None:
     return None
 
 
+def _made_by_default(failure: Failure) -> Hint | None:
+    """The only operand that a default device put where it is, away from all others."""
+    by_default = [
+        operand
+        for operand in failure.plain
+        for step in operand.lineage[:1]
+        if (step.kind, step.source, step.inherited) == ("created", "context", False)
+    ]
+    others = [each for each in failure.event.operands if each not in by_default]
+    if len(by_default) != 1 or any(each.device == by_default[0].device for each in others):
+        return None
+    return _without_device(5, by_default[0])
+
+
+def _made_here(failure: Failure) -> Hint | None:
+    """What the failing function made on the host without a device, beside what it was given."""
+    for operand in failure.plain:
+        others = [each for each in failure.event.operands if each.device != operand.device]
+        if operand.device == "cpu" and others and failure.made_here(operand):
+            return _without_device(5, operand)
+    return None
+
+
 def _made_by_script(failure: Failure) -> Hint | None:
     """What the script made on the host and uses itself; labels are the loss's."""
     for operand in failure.plain:
@@ -198,6 +221,7 @@ def _unhooked(failure: Failure) -> Operand | None:
         )
         if (
             direct
+            and not _placed_by_map(operand)
             and len(failure.weights) < len(failure.event.operands)
             and not re.search(r"\.(?:weight|bias)$", operand.parameter or "")
         ):
@@ -205,11 +229,24 @@ def _unhooked(failure: Failure) -> Operand | None:
     return None
 
 
+def _placed_by_map(operand: Operand) -> bool:
+    return any(step.kind == "placed" and step.entry is not None for step in operand.lineage[:1])
+
+
 def _brief(text: str) -> str:
     return text if len(text) <= 70 else f"{text[:67]}..."
 
 
-_LOOKS = (_made_by_factory, _left_behind, _made_by_script, _owned_directly, _on_host, _index_elsewhere)
+_LOOKS = (
+    _made_by_factory,
+    _made_by_default,
+    _left_behind,
+    _made_here,
+    _made_by_script,
+    _owned_directly,
+    _on_host,
+    _index_elsewhere,
+)
 """The surer ones first."""
 
 _CHINESE = """库或模型代码把自己用的张量创建在了错误的设备上。

@@ -13,7 +13,7 @@ from samedevice.events import Decision as Step
 from samedevice.provenance import resolve
 from samedevice.provenance.dispatch import entry_of
 from samedevice.provenance.named_devices import device_source
-from samedevice.provenance.surroundings import device_map
+from samedevice.provenance.surroundings import device_map, identity
 from samedevice.runtime.state import Decision, Memory, device_of
 from samedevice.runtime.tracking.values import record_of
 
@@ -32,6 +32,8 @@ class Lineages:
             for name, module in root.named_modules():
                 self._modules.setdefault(id(module), name or type(root).__name__)
             for name, tensor in (*root.named_parameters(), *root.named_buffers()):
+                if not identity(tensor):
+                    continue
                 record = record_of(tensor)
                 if isinstance(record, Memory) and record.decision is not None:
                     self._parameters.setdefault(id(record.decision), name)
