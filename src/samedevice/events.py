@@ -153,6 +153,8 @@ class Operand:
     """Class of the module that keeps it as a plain attribute, which `Module.to` leaves where it is."""
     ingredients: tuple[Ingredient, ...] = ()
     """What it was computed from, nearest first, as far as the failing frame itself did that."""
+    from_argument: str | None = None
+    """The argument of the outermost running module that it is, or whose decision it inherited."""
     lineage: tuple[Decision, ...] = ()
     """Why it is on its device: the decision that put it there, then the one before it, and so on."""
 
@@ -218,6 +220,8 @@ class Event:
     """Versions of the loaded libraries that matter to placement."""
     processes: int = 1
     """Processes of the launch that this one belongs to."""
+    arguments: tuple[tuple[str, str], ...] = ()
+    """(name, device) of each tensor that the outermost running module was called with."""
     met: tuple[tuple[str, ...], ...] = ()
     """Devices of the operands each time that the statement failed, each combination once, the first one
     first.

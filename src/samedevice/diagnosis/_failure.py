@@ -22,6 +22,10 @@ _MULTIMODAL = re.compile(
 )
 
 _FUNCTIONAL = ("F", "functional", "nn.functional", "torch.nn.functional")
+_LOSSES = re.compile(
+    r"(?:\w*_)?loss|cross_entropy\w*|binary_cross_entropy\w*|kl_div|smooth_l1\w*|ctc\w*|huber\w*"
+)
+"""Operators and functions of torch.nn.functional that compute a loss."""
 _NEAR = 30
 """Lines."""
 
@@ -65,6 +69,16 @@ class Failure:
         """The failing statement."""
         at = self.event.at
         return f"{at.code}\n{at.call}"
+
+    @cached_property
+    def computes_loss(self) -> bool:
+        """Whether a loss of torch fails: the operator, the called function, or the only running module."""
+        kind = self.event.running[0].kind if self.event.running else ""
+        return (
+            bool(_LOSSES.match(self.op))
+            or any(_LOSSES.fullmatch(name) for name in self.calls)
+            or (kind.endswith("Loss") and len(self.event.running) == 1)
+        )
 
     @cached_property
     def calls(self) -> tuple[str, ...]:
@@ -151,6 +165,15 @@ class Failure:
     def by_user(self, place: Place | None) -> bool:
         """Whether a line belongs to the user's own script."""
         return place is not None and self.event.user_at is not None and place.file == self.event.user_at.file
+
+    def stayed_behind(self, operand: Operand) -> str | None:
+        """The argument of the outermost module that the operand comes from, where other arguments are on
+        another device of the failing operands; None where all arguments are on one device.
+        """
+        name = operand.from_argument
+        others = {device for given, device in self.event.arguments if given != name}
+        elsewhere = {each.device for each in self.event.operands if each.device != operand.device}
+        return name if name is not None and operand.device not in others and others & elsewhere else None
 
     def decided_by_user(self, operand: Operand) -> bool:
         """Whether a line of the user's own script put this very tensor on its device, by a factory or a

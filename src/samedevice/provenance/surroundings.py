@@ -8,9 +8,12 @@ whatever the objects of a script do when they are looked at; what cannot be read
 
 from __future__ import annotations
 
+import ast
+import linecache
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from types import FrameType
 from typing import Any
 
@@ -69,6 +72,21 @@ def modules_in(frames: Iterable[FrameType]) -> list[torch.nn.Module]:
             owner = variables_of(frame).get("self")
             if isinstance(owner, torch.nn.Module) and not any(owner is known for known in found):
                 found.append(owner)
+    return found
+
+
+def arguments_of(module: torch.nn.Module, frames: Iterable[FrameType]) -> list[tuple[str, torch.Tensor]]:
+    """(name, tensor) of what the outermost of `frames` that runs a method of `module` was given."""
+    found: list[tuple[str, torch.Tensor]] = []
+    for frame in frames:
+        code = frame.f_code
+        if not code.co_argcount or code.co_varnames[0] != "self":
+            continue
+        variables = variables_of(frame)
+        if variables.get("self") is module:
+            names = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
+            given = [(name, variables.get(name)) for name in names]
+            found = [(name, value) for name, value in given if isinstance(value, torch.Tensor)] or found
     return found
 
 
@@ -170,7 +188,9 @@ class Names:
                     self._local.setdefault(key, name)
                 if name in parameters:
                     self._argument[key] = name
-            elif keeps_state(name, value):
+            elif keeps_state(name, value) or (
+                name in parameters and name != "self" and writes_itself(type(value))
+            ):
                 holder = type(value).__name__ if not isinstance(value, (tuple, list, dict)) else name
                 for path, tensor in tensors_reached(value, name, _DEPTH, _ITEMS_LIMIT):
                     self._holder.setdefault(identity(tensor), holder)
@@ -190,6 +210,40 @@ class Names:
             for name, value in _attributes(owner):
                 for path, tensor in tensors_reached(value, f"self.{name}", 1, _ITEMS_LIMIT):
                     self._local.setdefault(identity(tensor), path)
+
+
+def writes_itself(kind: type) -> bool:
+    """Whether a method of a class, other than `__init__`, stores into attributes of its object.
+
+    Such an object keeps something from one call to the next. Read from the class's source; a module is none.
+    """
+    if issubclass(kind, (torch.nn.Module, torch.Tensor, Mapping, tuple, list)):
+        return False
+    codes = (getattr(method, "__code__", None) for method in vars(kind).values())
+    code = next((each for each in codes if each is not None), None)
+    return code is not None and _stores("".join(linecache.getlines(code.co_filename)), kind.__name__)
+
+
+@lru_cache(maxsize=64)
+def _stores(source: str, name: str) -> bool:
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    bodies = [node.body for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and node.name == name]
+    methods = [
+        each
+        for body in bodies
+        for each in body
+        if isinstance(each, ast.FunctionDef) and each.name != "__init__" and each.args.args
+    ]
+    return any(
+        isinstance(node, (ast.Attribute, ast.Subscript))
+        and isinstance(node.ctx, ast.Store)
+        and ast.unparse(node).startswith(f"{method.args.args[0].arg}.")
+        for method in methods
+        for node in ast.walk(method)
+    )
 
 
 def keeps_state(name: str, value: Any) -> bool:

@@ -52,6 +52,8 @@ from samedevice.messages import Phrase
 def _detect(failure: Failure) -> Hint | None:
     if not failure.mismatch:
         return None
+    if (late := _added_later(failure)) is not None:
+        return late
     adapters = [
         each
         for each in failure.weights
@@ -83,6 +85,27 @@ def _detect(failure: Failure) -> Hint | None:
         return Hint(
             6.8, Phrase("because.in-code", where=failure.where.rpartition("/")[2]), odd.name if odd else None
         )
+    return None
+
+
+def _added_later(failure: Failure) -> Hint | None:
+    """A weight that was made for a module whose other parts had been placed elsewhere, and was never placed
+    with them.
+    """
+    cut = next((each for each in failure.event.running if len(each.below) > 1), None)
+    if cut is None or len(failure.event.running) < 2 or cut is failure.event.running[-1]:
+        return None
+    for weight in failure.weights:
+        owner = (weight.parameter or "").rpartition(".")[0]
+        made = bool(weight.lineage) and weight.lineage[0].kind == "created"
+        wraps = owner == cut.name or owner.startswith(f"{cut.name}.")
+        if made and wraps and any(each.device != weight.device for each in failure.event.operands):
+            phrase = Phrase(
+                "rules.adapter-weights-on-other-device.added-later",
+                operand=weight.parameter or weight.name,
+                module=cut.name,
+            )
+            return Hint(7.5, phrase, weight.name)
     return None
 
 
@@ -146,6 +169,10 @@ RULE = Rule(
     },
     sentences={
         "adapter": {"en": "{operand} is an adapter's weight", "zh": "{operand} 是适配器的权重"},
+        "added-later": {
+            "en": "{operand} was made after the other parts of {module} had been placed, and never moved",
+            "zh": "{operand} 是在 {module} 的其他部分放好之后才创建的，从未移动",
+        },
     },
     page={"en": __doc__ or "", "zh": _CHINESE},
     common=0.35,

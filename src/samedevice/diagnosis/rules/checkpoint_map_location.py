@@ -49,6 +49,18 @@ from samedevice.messages import Phrase
 def _detect(failure: Failure) -> Hint | None:
     if not failure.mismatch:
         return None
+    for operand in failure.plain:
+        newest = operand.lineage[0] if operand.lineage else None
+        apart = any(each.device != operand.device for each in failure.event.operands)
+        if newest is not None and newest.kind == "loaded" and newest.source != "tensor" and apart:
+            text = newest.at.code if newest.at is not None else ""
+            phrase = Phrase(
+                "rules.checkpoint-map-location.loaded-there",
+                operand=operand.local or operand.name,
+                device=operand.device,
+                text=text[:60],
+            )
+            return Hint(7, phrase, operand.name)
     for operand in failure.event.operands:
         text = moved_text(operand) or made_text(operand)
         if re.search(r"\btorch\.load\(", text) and "map_location" not in text:
@@ -119,6 +131,10 @@ RULE = Rule(
         "loaded": {
             "en": "{operand} was loaded without map_location: {text}",
             "zh": "加载 {operand} 时没有 map_location：{text}",
+        },
+        "loaded-there": {
+            "en": "{operand} was loaded to {device}: {text}",
+            "zh": "{operand} 被加载到 {device}：{text}",
         },
     },
     page={"en": __doc__ or "", "zh": _CHINESE},

@@ -55,6 +55,13 @@ def _detect(failure: Failure) -> Hint | None:
                 Phrase("rules.device-map-incomplete-or-wrong.unmapped", operand=operand.parameter),
                 operand.name,
             )
+        step = operand.lineage[0] if operand.lineage else None
+        if step is not None and step.kind == "created" and operand.parameter in failure.event.device_map:
+            return Hint(
+                8,
+                Phrase("rules.device-map-incomplete-or-wrong.not-followed", operand=operand.parameter or ""),
+                operand.name,
+            )
     return None
 
 
@@ -116,6 +123,10 @@ RULE = Rule(
         "zh": "用 model.named_modules() 与当前版本的模块树对照，把 device_map 补全",
     },
     sentences={
+        "not-followed": {
+            "en": "the device_map names the parameter {operand}, and nothing placed it: name its module",
+            "zh": "device_map 里写的是参数 {operand}，但没有任何代码放置它：请写它所在的模块",
+        },
         "unmapped": {"en": "the device_map does not reach {operand}", "zh": "device_map 没有覆盖 {operand}"},
     },
     page={"en": __doc__ or "", "zh": _CHINESE},

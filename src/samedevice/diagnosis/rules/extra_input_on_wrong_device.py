@@ -51,6 +51,10 @@ from samedevice.messages import Phrase
 def _detect(failure: Failure) -> Hint | None:
     if not failure.mismatch or failure.op.startswith(("embedding", "nll_loss", "cross_entropy")):
         return None
+    for operand in () if failure.computes_loss else failure.plain:
+        if (argument := failure.stayed_behind(operand)) is not None:
+            came = Phrase("rules.extra-input-on-wrong-device.stayed-behind", operand=argument)
+            return Hint(7.5, came, operand.name)
     if failure.two_gpus and failure.weights and failure.plain and _SENT.search(failure.code):
         sent = failure.plain[0]
         return _sent(sent, sent.argument or sent.name)
@@ -168,6 +172,10 @@ RULE = Rule(
         "sent-to-model-device": {
             "en": "{operand} was sent to {device}, the device of the module's first parameter",
             "zh": "{operand} 被送到了 {device}，即模块第一个参数所在的设备",
+        },
+        "stayed-behind": {
+            "en": "the argument {operand} is on another device than the other arguments",
+            "zh": "参数 {operand} 与其他参数不在同一设备上",
         },
         "from-input": {
             "en": "{operand} was computed from an input on the host",

@@ -48,6 +48,8 @@ from samedevice.messages import Phrase
 def _detect(failure: Failure) -> Hint | None:
     if not failure.mismatch:
         return None
+    if (made := _made_for_generate(failure)) is not None:
+        return made
     helper = re.search(r"/generation/|logits_process|stopping_criteria|candidate_generator", failure.where)
     if failure.ran_in(r"_assisted_decoding|candidate_generator|assisted_decoding"):
         ids = next(
@@ -100,6 +102,25 @@ def _detect(failure: Failure) -> Hint | None:
         return Hint(
             4.5, Phrase("because.in-code", where=failure.where.rpartition("/")[2]), odd.name if odd else None
         )
+    return None
+
+
+def _made_for_generate(failure: Failure) -> Hint | None:
+    """A helper that a factory made, met while `generate` runs and no `forward` does."""
+    functions = [place.function for place in failure.event.stack]
+    if "generate" not in functions or "forward" in functions[functions.index("generate") :]:
+        return None
+    for operand in failure.plain:
+        newest = operand.lineage[0] if operand.lineage else None
+        apart = any(each.device != operand.device for each in failure.event.operands)
+        given = (operand.argument or "").isidentifier()  # by itself, not in an object that was given
+        if newest is not None and newest.kind == "created" and apart and not given:
+            phrase = Phrase(
+                "rules.generation-helper-on-wrong-device.made-in",
+                operand=failure.written(operand),
+                where=newest.at.file.rpartition("/")[2] if newest.at is not None else "?",
+            )
+            return Hint(6.5, phrase, operand.name)
     return None
 
 

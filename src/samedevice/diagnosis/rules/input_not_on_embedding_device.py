@@ -93,6 +93,9 @@ def _main_input(failure: Failure) -> Hint | None:
     called = (
         bool(failure.event.running) and given.local is not None and failure.event.at.function != "forward"
     )
+    newest = given.lineage[0] if given.lineage else None
+    if newest is not None and newest.at is not None and newest.at.function == "forward":
+        return None  # a module sent it there itself
     if (
         weights[0].device == given.device
         or not failure.placed_by_user(given)

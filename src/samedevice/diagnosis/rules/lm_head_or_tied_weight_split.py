@@ -50,6 +50,8 @@ from samedevice.messages import Phrase
 def _detect(failure: Failure) -> Hint | None:
     if not failure.mismatch:
         return None
+    if (shared := _of_another_module(failure)) is not None:
+        return shared
     tied = next(
         (
             each
@@ -93,6 +95,24 @@ def _detect(failure: Failure) -> Hint | None:
             Phrase("rules.lm-head-or-tied-weight-split.logits-apart", device=_of_logits(failure)),
             odd.name if odd else None,
         )
+    return None
+
+
+def _of_another_module(failure: Failure) -> Hint | None:
+    """A product with the weight of a module that is part of the running one and does not run itself."""
+    running = failure.event.running
+    if (
+        failure.op not in ("mm", "addmm", "linear", "matmul", "bmm")
+        or failure.dispatched
+        or len(running) != 1
+    ):
+        return None
+    for weight in failure.weights:
+        owner, _, own = (weight.parameter or "").rpartition(".")
+        apart = any(each.device != weight.device for each in failure.event.operands)
+        if owner and owner != running[0].name and own == "weight" and apart:
+            phrase = Phrase("rules.lm-head-or-tied-weight-split.shared", operand=weight.parameter or "")
+            return Hint(6, phrase, weight.name)
     return None
 
 
@@ -161,6 +181,10 @@ RULE = Rule(
         "tied": {
             "en": "{operand} is the same memory as {names}",
             "zh": "{operand} 与 {names} 共享同一块内存",
+        },
+        "shared": {
+            "en": "{operand} belongs to a module that does not run here: its weight is used a second time",
+            "zh": "{operand} 属于此处没有运行的模块：它的权重被第二次使用",
         },
         "logits-apart": {"en": "the logits are on {device}", "zh": "logits 在 {device} 上"},
     },

@@ -57,7 +57,7 @@ def _detect(failure: Failure) -> Hint | None:
         ),
         None,
     )
-    if _computes_loss(failure):
+    if failure.computes_loss:
         odd = failure.alone or target or failure.odd(*failure.plain)
         sure = odd is not None and failure.placed_by_user(odd)
         return Hint(
@@ -88,22 +88,6 @@ def _detect(failure: Failure) -> Hint | None:
             5.5, Phrase("rules.loss-or-label-on-other-device.loss", op=failure.op), odd.name if odd else None
         )
     return None
-
-
-_LOSSES = re.compile(
-    r"(?:\w*_)?loss|cross_entropy\w*|binary_cross_entropy\w*|kl_div|smooth_l1\w*|ctc\w*|huber\w*"
-)
-"""Operators and functions of torch.nn.functional that compute a loss."""
-
-
-def _computes_loss(failure: Failure) -> bool:
-    """Whether a loss of torch fails: the operator, the called function, or the only running module."""
-    kind = failure.event.running[0].kind if failure.event.running else ""
-    return (
-        bool(_LOSSES.match(failure.op))
-        or any(_LOSSES.fullmatch(name) for name in failure.calls)
-        or (kind.endswith("Loss") and len(failure.event.running) == 1)
-    )
 
 
 _CHINESE = """标签、类别权重、计数或某一项 loss 与 logits 或累计的 loss 不在同一设备上。

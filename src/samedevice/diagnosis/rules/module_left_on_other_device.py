@@ -75,6 +75,8 @@ def _detect(failure: Failure) -> Hint | None:
             "rules.module-left-on-other-device.not-registered", module=here.kind, parent=parent.kind
         )
         return Hint(7, reason, stale.name if stale is not None else None) if stale is not None else None
+    if (unplaced := _never_placed(failure)) is not None:
+        return unplaced
     left = [each for each in failure.weights if each.device == "cpu"]
     if (
         not left
@@ -93,6 +95,21 @@ def _detect(failure: Failure) -> Hint | None:
         Phrase("because.never-moved", operand=left[0].parameter or left[0].name),
         left[0].name,
     )
+
+
+def _never_placed(failure: Failure) -> Hint | None:
+    """A weight that nobody placed, or what was computed from it, beside what comes from placed ones."""
+    here = failure.event.running[0] if failure.event.running else None
+    if here is None or len(here.below) != 1 or len(failure.event.running) < 2:
+        return None
+    for operand in failure.event.operands:
+        step = operand.lineage[0] if operand.lineage else None
+        weight = step is not None and step.kind == "created" and step.name is not None
+        others = [each for each in failure.event.operands if each.device != operand.device]
+        placed = any(each.lineage and each.lineage[0].kind in ("placed", "hook") for each in others)
+        if weight and placed and (operand.device,) == here.below and step is not None:
+            return Hint(7, Phrase("because.never-moved", operand=step.name or operand.name), operand.name)
+    return None
 
 
 _CHINESE = """某个模块或整个模型从没移动到输入所在的设备。

@@ -45,7 +45,7 @@ from __future__ import annotations
 
 import re
 
-from samedevice.diagnosis._failure import Failure, spelled
+from samedevice.diagnosis._failure import Failure, made_text, spelled
 from samedevice.diagnosis._rule import Hint, Rule, at, frameless, inside, line, said, sign
 from samedevice.diagnosis.paste import Report
 from samedevice.messages import Phrase
@@ -70,6 +70,13 @@ def _detect(failure: Failure) -> Hint | None:
                 ),
                 (odd or operand).name,
             )
+    for operand in failure.plain:
+        newest = operand.lineage[0] if operand.lineage else None
+        angles = _ANGLES.search(made_text(operand)) is not None
+        apart = any(each.device != operand.device for each in failure.event.operands)
+        if newest is not None and newest.kind == "created" and angles and apart and operand.holder is None:
+            phrase = Phrase("rules.rope-table-on-wrong-device.rotary", operand=failure.written(operand))
+            return Hint(6, phrase, operand.name)
     kind = failure.event.running[0].kind if failure.event.running else ""
     if re.search(r"rotary|rope", f"{failure.where} {kind}", re.IGNORECASE):
         odd = failure.odd(*failure.event.operands)
@@ -77,6 +84,10 @@ def _detect(failure: Failure) -> Hint | None:
             5, Phrase("because.in-code", where=failure.where.rpartition("/")[2]), odd.name if odd else None
         )
     return None
+
+
+_ANGLES = re.compile(r"\.(?:cos|sin|polar|outer)\(")
+"""The line that makes a table of angles."""
 
 
 _CHINESE = """旋转位置编码表与位置、query 或 key 不在同一设备上。

@@ -24,8 +24,15 @@ _LONGEST = 8
 class Lineages:
     """Turns decisions into records, with the names that the modules on the stack have for what was placed."""
 
-    def __init__(self, modules: Sequence[torch.nn.Module]) -> None:
+    def __init__(
+        self, modules: Sequence[torch.nn.Module], arguments: Sequence[tuple[str, torch.Tensor]] = ()
+    ) -> None:
         self._device_map = device_map(modules)
+        self._arguments: dict[int, str] = {}
+        for name, tensor in arguments:
+            record = record_of(tensor)
+            if isinstance(record, Memory) and record.decision is not None:
+                self._arguments.setdefault(id(record.decision), name)
         self._parameters: dict[int, str] = {}
         self._modules: dict[int, str] = {}
         for root in reversed(modules):
@@ -54,6 +61,11 @@ class Lineages:
             steps.append(self._step(decision, inherited=inherited))
             decision = decision.earlier
         return tuple(steps)
+
+    def argument(self, tensor: torch.Tensor) -> str | None:
+        """The argument of the outermost module that the tensor is, or whose decision it inherited."""
+        record = record_of(tensor)
+        return self._arguments.get(id(record.decision)) if isinstance(record, Memory) else None
 
     def _step(self, decision: Decision, *, inherited: bool) -> Step:
         name = self._parameters.get(id(decision))

@@ -19,6 +19,7 @@ from samedevice.events import WAYS_LIMIT, Event, EventKind, Operand, Place, Runn
 from samedevice.provenance import FrameFilter, Site, call_at, resolve, site_of
 from samedevice.provenance.surroundings import (
     Names,
+    arguments_of,
     device_map,
     identity,
     modules_held,
@@ -335,7 +336,8 @@ class Recorder:
             names = parameter_names(modules or held)
             spoken = Names(frames)
             around = _surroundings(modules)
-            lineages = Lineages([*modules, *held])
+            given = arguments_of(modules[-1], _outwards(frame)) if modules else []
+            lineages = Lineages([*modules, *held], given)
             operands = tuple(
                 _operand(name, tensor, device, names, spoken, frames, lineages)
                 for (name, tensor, _), device in zip(named, devices, strict=True)
@@ -358,6 +360,7 @@ class Recorder:
             device_map=around[1],
             versions=versions(),
             processes=processes(),
+            arguments=tuple((name, str(device_of(tensor))) for name, tensor in given),
             met=(tuple(str(device) for device in devices),) if devices else (),
             reached=(_resolved(self._way(frame)),),
         )
@@ -440,6 +443,7 @@ def _operand(
         holder=spoken.holder(key),
         kept_by=None if known else keeper(tensor, spoken.local(key), frames),
         ingredients=() if known or (memory is not None and memory.moved) else ingredients(tensor, frames),
+        from_argument=None if known else lineages.argument(tensor),
         lineage=lineages.of(tensor, placed=bool(known)),
     )
 
