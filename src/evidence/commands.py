@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
-    "bugs": ("situations", "corpus", "repro"),
+    "bugs": ("situations", "corpus", "programs", "repro"),
     "zoo": ("zoo", "causes", "heal-zoo", "mutations"),
     "healing": ("heal-proof", "compile-proof"),
     "engine": ("op-db-sweep", "model-sweep", "record-rules", "replay-rules", "hardware-proof"),

@@ -23,8 +23,12 @@ HEAVY = ("torch", "transformers", "accelerate", "numpy")
 
 def sources():
     """The package's modules; programs of the zoo and of `cuda-builds` are data."""
-    data = {PACKAGE / "zoo" / "cases", PACKAGE / "peers" / "cuda_programs"}
-    return [path for path in sorted(PACKAGE.rglob("*.py")) if path.parent not in data]
+    data = {
+        PACKAGE / "bugs" / "labelled_programs",
+        PACKAGE / "peers" / "cuda_programs",
+        PACKAGE / "zoo" / "cases",
+    }
+    return [path for path in sorted(PACKAGE.rglob("*.py")) if not data.intersection(path.parents)]
 
 
 def test_every_module_with_a_main_is_a_command():
