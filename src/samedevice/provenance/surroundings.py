@@ -14,7 +14,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import torch
@@ -75,9 +75,14 @@ def modules_in(frames: Iterable[FrameType]) -> list[torch.nn.Module]:
     return found
 
 
-def arguments_of(module: torch.nn.Module, frames: Iterable[FrameType]) -> list[tuple[str, torch.Tensor]]:
-    """(name, tensor) of what the outermost of `frames` that runs a method of `module` was given."""
-    found: list[tuple[str, torch.Tensor]] = []
+def arguments_of(
+    module: torch.nn.Module, frames: Iterable[FrameType]
+) -> list[tuple[str, torch.Tensor, CodeType]]:
+    """(name, tensor, code) of the parameters of the outermost of `frames` that runs a method of `module`.
+
+    The function may have given a parameter another value since: that was decided in its own code.
+    """
+    found: list[tuple[str, torch.Tensor, CodeType]] = []
     for frame in frames:
         code = frame.f_code
         if not code.co_argcount or code.co_varnames[0] != "self":
@@ -86,7 +91,7 @@ def arguments_of(module: torch.nn.Module, frames: Iterable[FrameType]) -> list[t
         if variables.get("self") is module:
             names = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
             given = [(name, variables.get(name)) for name in names]
-            found = [(name, value) for name, value in given if isinstance(value, torch.Tensor)] or found
+            found = [(name, value, code) for name, value in given if isinstance(value, torch.Tensor)] or found
     return found
 
 

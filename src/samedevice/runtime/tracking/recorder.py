@@ -360,7 +360,7 @@ class Recorder:
             device_map=around[1],
             versions=versions(),
             processes=processes(),
-            arguments=tuple((name, str(device_of(tensor))) for name, tensor in given),
+            arguments=tuple(lineages.given),
             met=(tuple(str(device) for device in devices),) if devices else (),
             reached=(_resolved(self._way(frame)),),
         )
