@@ -175,7 +175,7 @@ def page(outcomes: Iterable[Outcome]) -> str:
         names = [name for each in own for name in each.failures]
         if names:
             failing += ["", f"torch {torch}:", "", *(f"- `{name}`" for name in names)]
-    return "\n".join([_HEAD, *rows, *(["", "## What fails", *failing[1:]] if failing else []), ""])
+    return "\n".join([_HEAD, *rows, *(["", "## What fails", *failing] if failing else []), ""])
 
 
 _HEAD = """# Versions
