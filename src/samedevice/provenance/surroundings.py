@@ -9,6 +9,7 @@ whatever the objects of a script do when they are looked at; what cannot be read
 from __future__ import annotations
 
 import ast
+import dis
 import linecache
 import os
 import sys
@@ -75,24 +76,31 @@ def modules_in(frames: Iterable[FrameType]) -> list[torch.nn.Module]:
     return found
 
 
-def arguments_of(
-    module: torch.nn.Module, frames: Iterable[FrameType]
-) -> list[tuple[str, torch.Tensor, CodeType]]:
-    """(name, tensor, code) of the parameters of the outermost of `frames` that runs a method of `module`.
+def arguments_of(module: torch.nn.Module, frames: Iterable[FrameType]) -> list[tuple[str, torch.Tensor]]:
+    """(name, tensor) of what the outermost of `frames` that runs a method of `module` was called with.
 
-    The function may have given a parameter another value since: that was decided in its own code.
+    Parameters to which the function may have given another value since are left out.
     """
-    found: list[tuple[str, torch.Tensor, CodeType]] = []
+    found: list[tuple[str, torch.Tensor]] = []
     for frame in frames:
         code = frame.f_code
         if not code.co_argcount or code.co_varnames[0] != "self":
             continue
         variables = variables_of(frame)
         if variables.get("self") is module:
-            names = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
-            given = [(name, variables.get(name)) for name in names]
-            found = [(name, value, code) for name, value in given if isinstance(value, torch.Tensor)] or found
+            kept = set(code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]) - _stored(code)
+            given = [(name, value) for name, value in variables.items() if name in kept]
+            found = [(name, value) for name, value in given if isinstance(value, torch.Tensor)] or found
     return found
+
+
+def _stored(code: CodeType) -> set[str]:
+    """The variables that a function stores into; newer Pythons name two in one instruction."""
+    stored: set[str] = set()
+    for each in dis.get_instructions(code):
+        if each.opname.startswith(("STORE_FAST", "DELETE_FAST", "STORE_DEREF")):
+            stored.update(each.argval if isinstance(each.argval, tuple) else (each.argval,))
+    return stored
 
 
 def modules_held(frames: Iterable[FrameType]) -> list[torch.nn.Module]:

@@ -6,7 +6,6 @@ Made when a statement is refused, so it may take its time. Must guarantee: nothi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import CodeType
 
 import torch
 
@@ -26,18 +25,17 @@ class Lineages:
     """Turns decisions into records, with the names that the modules on the stack have for what was placed."""
 
     def __init__(
-        self, modules: Sequence[torch.nn.Module], arguments: Sequence[tuple[str, torch.Tensor, CodeType]] = ()
+        self, modules: Sequence[torch.nn.Module], arguments: Sequence[tuple[str, torch.Tensor]] = ()
     ) -> None:
         self._device_map = device_map(modules)
         self._arguments: dict[int, str] = {}
         self.given: list[tuple[str, str]] = []
         """(name, device) of each tensor that the outermost running module was called with."""
-        for name, tensor, code in arguments:
+        for name, tensor in arguments:
             record = record_of(tensor)
-            decision = record.decision if isinstance(record, Memory) else None
-            if decision is not None and (decision.site is None or decision.site[0] is not code):
-                self._arguments.setdefault(id(decision), name)
-                self.given.append((name, str(device_of(tensor))))
+            self.given.append((name, str(device_of(tensor))))
+            if isinstance(record, Memory) and record.decision is not None:
+                self._arguments.setdefault(id(record.decision), name)
         self._parameters: dict[int, str] = {}
         self._modules: dict[int, str] = {}
         for root in reversed(modules):
