@@ -38,6 +38,8 @@ class Engine:
         self.asked_values = []
         self.rank = None
         self.inside = False
+        self.newer_torch = ""
+        self.off = ()
 
     def __enter__(self):
         type(self).current = self
