@@ -32,7 +32,7 @@ from evidence.commands import command_parser
 
 PROGRAMS = Path(__file__).with_name("labelled_programs")
 PARTS = ("seen", "fresh")
-_LIMIT = 300.0
+_LIMIT = 120.0
 """Seconds that a program may take."""
 _ENOUGH = 0.9
 
@@ -66,8 +66,11 @@ def outcome(program: Path) -> Outcome:
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
         command = [sys.executable, "-m", "samedevice", "run", "--machine", "2x24GB", "--json", str(report)]
-        subprocess.run([*command, str(program)], capture_output=True, check=False, timeout=_LIMIT)
-        found = json.loads(report.read_text("utf-8"))["findings"]
+        try:
+            subprocess.run([*command, str(program)], capture_output=True, check=False, timeout=_LIMIT)
+            found = json.loads(report.read_text("utf-8"))["findings"]
+        except (subprocess.TimeoutExpired, OSError, ValueError):
+            found = []
     if not found:
         return Outcome(program.stem, causes, None, None, None if guilty == "?" else False)
     first = found[0]
@@ -87,7 +90,7 @@ def _is_named(finding: dict[str, Any], guilty: str) -> bool:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the programs and print a row for each that is wrong, then the shares."""
+    """Run the programs and print a row for each, then the shares."""
     parser = command_parser(__name__, __doc__)
     parser.add_argument("parts", nargs="*", choices=[*PARTS, []], metavar="PART", help="seen, fresh")
     parser.add_argument("--json", type=Path, help="also write every outcome to this file")
@@ -98,11 +101,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not programs:
             print(f"{part}: no programs")
             continue
+        outcomes = []
         with ThreadPoolExecutor(2) as pool:
-            outcomes = list(pool.map(outcome, programs))
-        for each in outcomes:
-            if not each.right:
-                print(f"  {each.name}: {each.cause} ({each.confidence}), not {' or '.join(each.expected)}")
+            for each in pool.map(outcome, programs):
+                outcomes.append(each)
+                said = f"{each.cause} ({each.confidence})" if each.cause else "nothing found"
+                print(
+                    f"  {each.name}: {said if each.right else f'{said}, not ' + ' or '.join(each.expected)}",
+                    flush=True,
+                )
         right = sum(each.right for each in outcomes)
         sure = sum(not each.right and each.confidence in ("certain", "likely") for each in outcomes)
         named = [each.guilty_right for each in outcomes if each.guilty_right is not None]

@@ -99,7 +99,8 @@ def _added_later(failure: Failure) -> Hint | None:
         owner = (weight.parameter or "").rpartition(".")[0]
         made = bool(weight.lineage) and weight.lineage[0].kind == "created"
         wraps = owner == cut.name or owner.startswith(f"{cut.name}.")
-        if made and wraps and any(each.device != weight.device for each in failure.event.operands):
+        apart = bool(failure.plain) and all(each.device != weight.device for each in failure.plain)
+        if made and wraps and apart:
             phrase = Phrase(
                 "rules.adapter-weights-on-other-device.added-later",
                 operand=weight.parameter or weight.name,

@@ -109,7 +109,7 @@ def _of_another_module(failure: Failure) -> Hint | None:
         return None
     for weight in failure.weights:
         owner, _, own = (weight.parameter or "").rpartition(".")
-        apart = any(each.device != weight.device for each in failure.event.operands)
+        apart = bool(failure.plain) and all(each.device != weight.device for each in failure.plain)
         if owner and owner != running[0].name and own == "weight" and apart:
             phrase = Phrase("rules.lm-head-or-tied-weight-split.shared", operand=weight.parameter or "")
             return Hint(6, phrase, weight.name)
