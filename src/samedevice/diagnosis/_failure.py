@@ -10,6 +10,7 @@ from functools import cached_property
 
 from samedevice.events import Event, EventKind, Operand, Place
 from samedevice.messages import short_operator
+from samedevice.provenance.dispatch import mapped
 from samedevice.provenance.named_devices import takes_arguments
 
 FACTORY = re.compile(
@@ -284,13 +285,7 @@ class Failure:
 
     def mapped(self, parameter: str) -> str | None:
         """Where the map puts a parameter; None when the map does not reach it."""
-        best: tuple[int, str] | None = None
-        for name, device in self.event.device_map.items():
-            if (not name or parameter == name or parameter.startswith(f"{name}.")) and (
-                best is None or len(name) > best[0]
-            ):
-                best = (len(name), device)
-        return best[1] if best else None
+        return mapped(self.event.device_map, parameter)
 
     def written(self, operand: Operand) -> str:
         """The operand as its reader finds it in the failing statement.

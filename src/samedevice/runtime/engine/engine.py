@@ -22,6 +22,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from samedevice.events import DecisionKind
 from samedevice.runtime.engine.accumulation import alone, may_add_in_place
 from samedevice.runtime.engine.calculation import Calculation
 from samedevice.runtime.engine.composites import Composites
@@ -51,7 +52,6 @@ from samedevice.runtime.state import (
     Decision,
     Form,
     Geometry,
-    How,
     MachineState,
     Memory,
     Operator,
@@ -320,7 +320,7 @@ class Engine:
         if op.form is not Form.INPLACE:
             site = self.tracker.site()
             if this_thread.decision is None:
-                how: How = "created" if op.short in _WRAPS else "outside"
+                how: DecisionKind = "created" if op.short in _WRAPS else "outside"
                 this_thread.decision = Decision(how, CPU, site)
             self.tracker.note_host(result, site)
             if pinned:

@@ -6,7 +6,7 @@ from samedevice.runtime.state import plain
 from samedevice.runtime.state.allocator_statistics import allocator_stats
 from samedevice.runtime.state.call import Call, Geometry, has_geometry
 from samedevice.runtime.state.calling_code import caller
-from samedevice.runtime.state.decision import Decision, How
+from samedevice.runtime.state.decision import Decision
 from samedevice.runtime.state.ledger import DeviceLedger, OutOfDeviceMemoryError
 from samedevice.runtime.state.machine_state import (
     CPU,
@@ -67,7 +67,6 @@ __all__ = [
     "Form",
     "Geometry",
     "Helper",
-    "How",
     "MachineState",
     "Memory",
     "Operator",

@@ -13,16 +13,12 @@ so no path of the engine can forget it. Outside operators it is None.
 from __future__ import annotations
 
 import weakref
-from typing import Any, Literal
+from typing import Any
 
 import torch
 
+from samedevice.events import DecisionKind
 from samedevice.provenance import Site
-
-How = Literal["created", "moved", "placed", "hook", "loaded", "received", "outside"]
-"""What put memory on its device: a factory, a move, a module's own `.to`, a hook at a module's boundary, a
-loader, another process; `outside` is host memory that the machine first met as an operand.
-"""
 
 
 class Decision:
@@ -32,7 +28,7 @@ class Decision:
 
     def __init__(
         self,
-        how: How,
+        how: DecisionKind,
         device: torch.device,
         site: Site | None,
         earlier: Decision | None = None,

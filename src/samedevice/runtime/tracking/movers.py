@@ -10,17 +10,19 @@ from types import FrameType
 
 import torch
 
+from samedevice.events import DecisionKind
 from samedevice.provenance import FrameFilter, Site, variables_of
-from samedevice.runtime.state import How
 
 _OF_MODULES = torch.nn.Module._apply.__code__
 _AT_BOUNDARIES = frozenset(("pre_forward", "post_forward"))
 """Methods of accelerate's hooks that run at a module's boundary."""
 
 
-def mover(frame: FrameType | None, frames: FrameFilter) -> tuple[How, torch.nn.Module | None, Site | None]:
+def mover(
+    frame: FrameType | None, frames: FrameFilter
+) -> tuple[DecisionKind, torch.nn.Module | None, Site | None]:
     """What moves, the module at whose boundary it happens, and the innermost line of the user's script."""
-    how: How = "moved"
+    how: DecisionKind = "moved"
     module = None
     while frame is not None:
         code = frame.f_code
