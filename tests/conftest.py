@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 
 import pytest
@@ -12,6 +13,23 @@ from tests.virtual import machine as machine_of
 # that Ctrl-C is ignored.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_finish():
+    """Take what is loaded by now out of Python's garbage collection.
+
+    With torch and its test databases that is half a million objects: each full collection would walk them for
+    a quarter of a second, and many tests ask for one.
+    """
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_runtest_teardown(item, nextitem):
+    """The same for what the tests of one file loaded."""
+    if nextitem is not None and nextitem.path != item.path:
+        gc.collect()
+        gc.freeze()
 
 
 @pytest.fixture

@@ -17,9 +17,9 @@ MAIN = (
 )
 
 
-def heavy_after(code):
+def heavy_after(code, heavy=HEAVY):
     """The heavy packages that `code` imported, in a fresh process."""
-    report = f"\nimport sys; print('heavy:', *[name for name in {HEAVY!r} if name in sys.modules])"
+    report = f"\nimport sys; print('heavy:', *[name for name in {heavy!r} if name in sys.modules])"
     done = subprocess.run(
         [sys.executable, "-c", code + report],
         env={**os.environ, "PYTHONPATH": SOURCES, "PYTHONHASHSEED": "0"},
@@ -53,6 +53,13 @@ def heavy_after(code):
 )
 def test_starts_without_torch(code):
     assert heavy_after(code) == []
+
+
+def test_a_run_without_findings_needs_no_rules(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text("import torch\ntorch.ones(2, device='cuda:1') + 1\n")
+    run = MAIN.format(argv=["samedevice", "run", "--machine", "2x24GB", str(script)])
+    assert heavy_after(run, ["torch", "samedevice.diagnosis.rules"]) == ["torch"]
 
 
 def test_the_check_can_fail():
