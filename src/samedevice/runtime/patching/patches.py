@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, MutableMapping
 from typing import Any
 
+from samedevice.runtime.patching.modules import LoadedModules
 from samedevice.runtime.patching.slots import put_back, sequence_slots
 
 _ABSENT = object()
@@ -24,6 +25,8 @@ class Patches:
         self._attributes: list[tuple[Any, str]] = []
         self._replaced: dict[int, tuple[Any, Any]] = {}
         """By identity: functions that were put in place, and what they replaced first."""
+        self.loaded = LoadedModules()
+        """Where copies of what is replaced are looked for."""
 
     def attribute(self, owner: Any, name: str, value: Any) -> None:
         """Replace `owner.name`; the class or module itself is changed, never its bases."""

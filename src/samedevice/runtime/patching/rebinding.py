@@ -7,7 +7,6 @@ replacement that reached only one of the copies would make `torch.cuda.x` and `t
 from __future__ import annotations
 
 import sys
-from types import ModuleType
 from typing import Any
 
 from samedevice.runtime.patching.patches import Patches
@@ -25,17 +24,13 @@ def rebind(patches: Patches, package: str, name: str, value: Any, *, anywhere: b
     patches.attribute(owner, name, value)
     if original is _ABSENT:
         return
-    for path, module in sys.modules.copy().items():
-        if (
-            (anywhere or path.startswith(package + "."))
-            and isinstance(module, ModuleType)
-            and vars(module).get(name, _ABSENT) is original
-        ):
+    for module in patches.loaded.below("" if anywhere else package + "."):
+        if vars(module).get(name, _ABSENT) is original:
             patches.attribute(module, name, value)
 
 
 def rebind_everywhere(patches: Patches, name: str, value: Any, prefix: str) -> None:
     """Replace `name` in each loaded module that has it and whose path begins with `prefix`."""
-    for path, module in sys.modules.copy().items():
-        if path.startswith(prefix) and name in vars(module):
+    for module in patches.loaded.below(prefix):
+        if name in vars(module):
             patches.attribute(module, name, value)

@@ -205,6 +205,7 @@ class PatchTable:
         for row in self.rows:
             if row.target not in left_out:
                 row.install(patches)
+        patches.loaded.forget()
 
     def without_target(self) -> tuple[Row, ...]:
         """The rows that replace what the installed torch has not: their features are off."""
