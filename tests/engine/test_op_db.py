@@ -110,7 +110,7 @@ def cuda_alone():
 @pytest.mark.parametrize(("name", "op", "dtype"), list(cuda_alone()))
 def test_what_only_cuda_has_runs(name, op, dtype):
     with VirtualMachine(op_cases.MACHINE, on_mismatch="raise"):
-        sample = next(iter(op.sample_inputs("cuda", dtype)))
+        sample = next(iter(op.sample_inputs("cuda", dtype, set_seed=False)))
         assert op(sample.input, *sample.args, **sample.kwargs).device.type == "cuda"
 
 
@@ -153,7 +153,7 @@ def cpu_alone():
 
 def run_some(op, dtype):
     """Samples of an operator on the machine until one is refused."""
-    for sample in op.sample_inputs("cuda", dtype):
+    for sample in op.sample_inputs("cuda", dtype, set_seed=False):
         op(sample.input, *sample.args, **sample.kwargs)
 
 

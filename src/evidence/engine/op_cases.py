@@ -93,7 +93,9 @@ def calls(op: Any, count: int, *, requires_grad: bool = False) -> Iterator[Call]
     found = 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for sample in op.sample_inputs("cpu", dtype, requires_grad=requires_grad and op.supports_autograd):
+        # Seeded once: torch would seed every sample, and prepares a traceback for each kind of device then.
+        gradients = requires_grad and op.supports_autograd
+        for sample in op.sample_inputs("cpu", dtype, requires_grad=gradients, set_seed=False):
             call = Call(
                 op,
                 function_of(op),
