@@ -8,7 +8,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from samedevice._api import align, check, explain, guard, guard_cache, heal, machine, monitor, placement
+    from samedevice._api import (
+        align,
+        check,
+        explain,
+        guard,
+        guard_cache,
+        heal,
+        machine,
+        monitor,
+        placement,
+        plan,
+    )
 
     __version__: str
 
@@ -23,6 +34,7 @@ __all__ = [
     "machine",
     "monitor",
     "placement",
+    "plan",
 ]
 
 _OF_NOTEBOOK = ("load_ipython_extension", "unload_ipython_extension")

@@ -539,6 +539,100 @@ def preflight(
     raise typer.Exit(judge_launch(options))
 
 
+@app.command(epilog="Exit status: 0 fits and proved, 1 does not fit or failed its proof, 2 wrong usage.")
+def plan(
+    # Long: a parameter for each option, with its help.
+    *,
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL",
+            help="A model's folder, its config.json, or its name on the hub (owner/name).",
+            show_default=False,
+        ),
+    ],
+    machine: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SPEC",
+            help="The machine it is to run on: 8xA100-80G, 2xRTX4090+1xA100-40G, or a TOML file.",
+            show_default=DEFAULT_MACHINE,
+            autocompletion=complete_machine,
+        ),
+    ] = None,
+    batch: Annotated[int, typer.Option(metavar="N", help="Sequences of one call of generate.")] = 1,
+    context: Annotated[int, typer.Option(metavar="N", help="Tokens of a prompt.")] = 2048,
+    new_tokens: Annotated[
+        int, typer.Option("--new-tokens", metavar="N", help="Tokens that are made behind it.")
+    ] = 128,
+    objective: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="What is best: room (most memory left on the fullest GPU), stage (the slowest GPU as fast "
+            "as can be), or gpus (the fewest).",
+        ),
+    ] = "room",
+    dtype: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="float32, float16 or bfloat16; default: what configuration or weights say.",
+            show_default=False,
+        ),
+    ] = None,
+    reserve: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="Memory of each GPU that is left alone, for the CUDA context and fragmentation.",
+            show_default="1GiB",
+        ),
+    ] = None,
+    device_map: Annotated[
+        Path | None,
+        typer.Option(
+            "--device-map", metavar="FILE", help="Write the device map as JSON.", show_default=False
+        ),
+    ] = None,
+    script: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Write a script that loads the model by this plan.", show_default=False
+        ),
+    ] = None,
+    json: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also write the plan as JSON.", show_default=False)
+    ] = None,
+    lang: Lang = None,
+) -> None:
+    """Place a model on the GPUs of a machine, and prove on a virtual one that it loads and runs.
+
+    Prints what each GPU holds, the device map for from_pretrained, and what makes sure that no better one
+    exists. No weight is read and no code of the model's folder is run.
+    """
+    from samedevice.cli._choices import settings_here
+    from samedevice.cli._plan import Options, plan_model
+    from samedevice.planner.inference import Workload
+
+    _open_closed_output()
+    chosen = _language(lang)
+    settings = settings_here(chosen)
+    options = Options(
+        model=model,
+        machine=machine or settings.machine or DEFAULT_MACHINE,
+        workload=Workload(batch, context, new_tokens),
+        objective=objective,
+        reserve=reserve,
+        dtype=dtype,
+        json=json,
+        device_map=device_map,
+        script=script,
+        language=chosen or settings.language,
+    )
+    raise typer.Exit(plan_model(options))
+
+
 @app.command(epilog="Exit status: 0 listed, 2 no GPU of that name.")
 def machines(
     *,

@@ -7,6 +7,7 @@ from samedevice.machines._gpu import Gpu, gpu_table
 from samedevice.machines._link import Link
 from samedevice.machines._lookup import gpus_like, nearest_keys
 from samedevice.machines._machine import Machine
+from samedevice.machines._size import size_in_mib
 from samedevice.machines._spec import parse_machine
 from samedevice.machines._visible import visible_gpus
 
@@ -19,5 +20,6 @@ __all__ = [
     "is_file_spec",
     "nearest_keys",
     "parse_machine",
+    "size_in_mib",
     "visible_gpus",
 ]

@@ -239,9 +239,18 @@ def _read_config(path: Path) -> Mapping[str, Any]:
 
 
 def _read_header(path: Path) -> Iterable[Weight]:
-    """Names and shapes in a safetensors file.
+    """Names and shapes in a safetensors file."""
+    try:
+        return [Weight(name, tuple(entry["shape"])) for name, entry in safetensors_header(path).items()]
+    except (TypeError, KeyError) as error:
+        raise UsageError(f"{path} is no safetensors file: {error}") from None
 
-    Source: the format's description, https://github.com/huggingface/safetensors.
+
+def safetensors_header(path: Path) -> Mapping[str, Any]:
+    """What the header of a safetensors file says of each tensor.
+
+    Source: the format's description, https://github.com/huggingface/safetensors. Raises UsageError for
+    another file.
     """
     with path.open("rb") as file:
         size = int.from_bytes(file.read(8), "little")
@@ -249,10 +258,6 @@ def _read_header(path: Path) -> Iterable[Weight]:
             raise UsageError(f"{path} is no safetensors file")
         try:
             header = json.loads(file.read(size))
-            return [
-                Weight(name, tuple(entry["shape"]))
-                for name, entry in header.items()
-                if name != "__metadata__"
-            ]
-        except (ValueError, TypeError, KeyError) as error:
+            return {name: entry for name, entry in header.items() if name != "__metadata__"}
+        except (ValueError, AttributeError, RecursionError) as error:
             raise UsageError(f"{path} is no safetensors file: {error}") from None

@@ -1,0 +1,126 @@
+"""The two passes that decide what inference needs: a prompt is read, and the last token is made.
+
+Must guarantee: what runs is `generate` of transformers. Between the two passes the cache is lengthened by
+its own `update`, as the tokens between would have done one by one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import warnings
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from samedevice.planner.inference._blocks import Workload
+
+if TYPE_CHECKING:
+    import torch
+
+_CACHE_ARGUMENTS = ("past_key_values", "cache_params")
+"""What transformers calls the cache that a model is given."""
+_DEEPEST = 6
+
+
+class Passes:
+    """Prompt and last token of a model whose inputs are on `device`."""
+
+    def __init__(self, model: Any, workload: Workload, device: str) -> None:
+        self.model = model
+        self.workload = workload
+        self.device = device
+        self.cache: Any = None
+
+    def prompt(self) -> None:
+        """Read the prompts, and make one token of each."""
+        handle = self.model.register_forward_pre_hook(self._see_cache, with_kwargs=True)
+        try:
+            made = self._generate(self.workload.context, 1)
+        finally:
+            handle.remove()
+        self.cache = getattr(made, "past_key_values", None) or self.cache
+
+    def last(self) -> None:
+        """Make the last token, with all before it in the cache."""
+        work = self.workload
+        if work.new_tokens < 2:
+            return
+        if not lengthen(self.cache, work.tokens - 1 - work.context):
+            self._generate(work.context, work.new_tokens)  # slower, and the same at its end
+            return
+        self._generate(work.tokens, 1, past_key_values=self.cache)
+
+    def _see_cache(self, _: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        for name in _CACHE_ARGUMENTS:
+            if kwargs.get(name) is not None:
+                self.cache = kwargs[name]
+
+    def _generate(self, length: int, new_tokens: int, **options: Any) -> Any:
+        import torch
+
+        ids = torch.zeros(self.workload.batch, length, dtype=torch.long, device=self.device)
+        return self.model.generate(
+            ids,
+            attention_mask=torch.ones_like(ids),
+            max_new_tokens=new_tokens,
+            min_new_tokens=new_tokens,
+            do_sample=False,
+            return_dict_in_generate=True,
+            **options,
+        )
+
+
+def lengthen(cache: Any, count: int) -> bool:
+    """Let every layer of a cache take so many more tokens; False for a cache that cannot be told to."""
+    layers = getattr(cache, "layers", None)
+    if not isinstance(layers, list) or not callable(getattr(cache, "update", None)):
+        return False
+    for index, layer in enumerate(layers if count > 0 else ()):
+        keys, values = getattr(layer, "keys", None), getattr(layer, "values", None)
+        if keys is None or values is None or keys.dim() != 4:
+            continue  # a state that does not grow
+        more = [each.new_empty(*each.shape[:2], count, each.shape[3]) for each in (keys, values)]
+        cache.update(*more, index)
+    return True
+
+
+def parts_of(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], torch.Tensor]]:
+    """Every tensor of a cache, with the way to it."""
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        yield path, value
+    elif len(path) > _DEEPEST:
+        return
+    elif isinstance(value, (list, tuple)):
+        for index, each in enumerate(value):
+            yield from parts_of(each, (*path, index))
+    elif isinstance(value, Mapping):
+        for key, each in value.items():
+            yield from parts_of(each, (*path, key))
+    elif hasattr(value, "__dict__") and not isinstance(value, (type, torch.nn.Module)):
+        yield from parts_of(vars(value), path)
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Inside, libraries neither warn nor draw progress bars: nobody asked them for advice."""
+    from transformers.utils import logging as told
+
+    level, bars = told.get_verbosity(), told.is_progress_bar_enabled()
+    told.set_verbosity_error()  # type: ignore[no-untyped-call] # transformers has no types
+    told.disable_progress_bar()  # type: ignore[no-untyped-call] # likewise
+    others = [logging.getLogger(name) for name in ("accelerate", "torch", "huggingface_hub")]
+    levels = [each.level for each in others]
+    try:
+        for each in others:
+            each.setLevel(logging.ERROR)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for each, before in zip(others, levels, strict=True):
+            each.setLevel(before)
+        told.set_verbosity(level)
+        if bars:
+            told.enable_progress_bar()  # type: ignore[no-untyped-call] # likewise

@@ -1,0 +1,204 @@
+"""A device map that fits a machine, with the proof that it does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from samedevice.errors import UsageError
+from samedevice.machines import Machine
+from samedevice.messages import Bytes, Phrase
+from samedevice.planner.inference._blocks import Loads, Part, Workload
+from samedevice.planner.inference._division import OBJECTIVES, Division, Objective, Run, Slot, divide
+from samedevice.planner.inference._profile import Profile, profile_model
+from samedevice.planner.inference._proof import Peak, Proof, prove
+from samedevice.planner.inference._source import Model, find_model
+
+RESERVE = 1 << 30
+"""Bytes of each GPU that a plan leaves alone: CUDA context, cuBLAS, fragmentation. A choice, not a
+measurement.
+"""
+_ROUNDS = 4
+"""Trials of one plan; after each that needs more than was thought, what was missed is added."""
+
+Step = Callable[[Phrase], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What one GPU gets of a model; bytes."""
+
+    gpu: int
+    blocks: tuple[str, ...]
+    planned: Part
+    budget: int
+    peak: Peak | None
+    """What the proof measured; None where there was none."""
+
+    @property
+    def free(self) -> int:
+        """What is left of the budget at the worst moment, by the proof where there is one."""
+        used = self.planned.total if self.peak is None else self.peak.allocated
+        return self.budget - used
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementPlan:
+    """Where each block of a model is to be.
+
+    The best plan by its objective; where none fits, the one that lacks the fewest bytes.
+    """
+
+    machine: Machine
+    profile: Profile
+    objective: Objective
+    reserve: int
+    division: Division
+    proof: Proof | None
+    rounds: int
+    """Trials that were made."""
+
+    @property
+    def workload(self) -> Workload:
+        """What it was made for."""
+        return self.profile.workload
+
+    @property
+    def fits(self) -> bool:
+        """Whether it fits by calculation."""
+        return self.division.room >= 0
+
+    @property
+    def proved(self) -> bool:
+        """Whether it was tried and held."""
+        return self.fits and self.proof is not None and self.proof.holds(self._budgets)
+
+    @property
+    def device_map(self) -> dict[str, int]:
+        """What `from_pretrained` takes; in the order of execution."""
+        return map_of(self.profile, self.division.runs)
+
+    @property
+    def shares(self) -> tuple[Share, ...]:
+        """The GPUs in use, in the order of execution."""
+        loads = Loads(self.profile.blocks)
+        peaks = {peak.gpu: peak for peak in self.proof.peaks} if self.proof is not None else {}
+        return tuple(
+            Share(
+                run.gpu,
+                tuple(name for block in self.profile.blocks[run.start : run.stop] for name in block.names),
+                loads.part(run.start, run.stop),
+                self._budgets[run.gpu],
+                peaks.get(run.gpu),
+            )
+            for run in self.division.runs
+        )
+
+    @property
+    def room(self) -> int:
+        """Bytes that are left on the GPU with the fewest; negative where it does not fit."""
+        return min(share.free for share in self.shares)
+
+    @property
+    def unused(self) -> tuple[int, ...]:
+        """GPUs of the machine that get nothing."""
+        used = {run.gpu for run in self.division.runs}
+        return tuple(gpu for gpu in range(len(self.machine.gpus)) if gpu not in used)
+
+    @property
+    def _budgets(self) -> dict[int, int]:
+        return budgets_of(self.machine, self.reserve)
+
+
+def map_of(profile: Profile, runs: tuple[Run, ...]) -> dict[str, int]:
+    """The device map of a division; one entry for a model on one GPU."""
+    if len(runs) == 1:
+        return {"": runs[0].gpu}
+    return {
+        name: run.gpu
+        for run in runs
+        for block in profile.blocks[run.start : run.stop]
+        for name in block.names
+    }
+
+
+def budgets_of(machine: Machine, reserve: int) -> dict[int, int]:
+    """Bytes of each GPU that a plan may use."""
+    return {index: gpu.total_memory - reserve for index, gpu in enumerate(machine.gpus)}
+
+
+def slots_of(machine: Machine, reserve: int, prices: Mapping[str, float]) -> list[Slot]:
+    """The GPUs of a machine for a division.
+
+    Raises UsageError where nothing is left of a GPU.
+    """
+    slots = []
+    for index, budget in budgets_of(machine, reserve).items():
+        gpu = machine.gpus[index]
+        if budget <= 0:
+            raise UsageError(
+                Phrase("place.reserve", reserve=Bytes(reserve), gpu=gpu.name, total=Bytes(gpu.total_memory))
+            )
+        slots.append(Slot(budget, (gpu.bandwidth_gbps or 0.0) * 1e9, prices.get(gpu.key, 0.0)))
+    return slots
+
+
+def place_model(
+    model: Model,
+    machine: Machine,
+    workload: Workload,
+    *,
+    objective: Objective = "room",
+    reserve: int = RESERVE,
+    dtype: str | None = None,
+    tell: Step | None = None,
+) -> PlacementPlan:
+    """The best placement of a model on a machine, proved on a virtual one.
+
+    Raises UsageError for what is no model, and for a workload or an objective that cannot be.
+    """
+    if min(workload.batch, workload.context, workload.new_tokens) < 1:
+        raise UsageError(Phrase("place.workload"))
+    if objective not in OBJECTIVES:
+        raise UsageError(Phrase("place.objective", given=objective, known=", ".join(OBJECTIVES)))
+    slots = slots_of(machine, reserve, {})
+    say = tell or (lambda _: None)
+    source = find_model(model, dtype)
+    say(Phrase("place.step-profile", model=source.name))
+    profile = profile_model(source, workload)
+    return place_profile(profile, machine, slots, objective, reserve, say)
+
+
+def place_profile(
+    profile: Profile,
+    machine: Machine,
+    slots: list[Slot],
+    objective: Objective,
+    reserve: int,
+    say: Step,
+) -> PlacementPlan:
+    """The best placement of a measured model.
+
+    A trial that needs more than a GPU's budget adds what was missed, and the search begins again.
+    """
+    more: dict[int, int] = {}
+    proof = None
+    for number in range(1, _ROUNDS + 1):
+        thought = profile.with_more(more)
+        loads = Loads(thought.blocks)
+        division = divide(loads, slots, objective)
+        if division.room < 0:
+            return PlacementPlan(machine, thought, objective, reserve, division, None, number - 1)
+        say(Phrase("place.step-proof", number=number))
+        proof = prove(profile.source, machine, map_of(thought, division.runs), profile.workload)
+        plan = PlacementPlan(machine, thought, objective, reserve, division, proof, number)
+        over = [share for share in plan.shares if share.free < 0 and share.peak is not None]
+        if not over:
+            return plan
+        for run in division.runs:
+            for share in over:
+                if share.gpu == run.gpu and share.peak is not None:
+                    missed = share.peak.allocated - share.planned.total
+                    for position in range(run.start, run.stop):
+                        more[position] = more.get(position, 0) + missed
+    return plan

@@ -1,0 +1,285 @@
+"""What each block of a model needs, measured.
+
+The whole model runs once on a single virtual GPU without a limit, and the ledger is read before and after
+each block. Weights have no values, so this costs seconds for any size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from samedevice.errors import SameDeviceError, UsageError
+from samedevice.machines import Machine, parse_machine
+from samedevice.messages import Phrase
+from samedevice.planner.inference._blocks import Block, Workload
+from samedevice.planner.inference._passes import Passes, parts_of, quiet
+from samedevice.planner.inference._source import ModelSource, build_model
+from samedevice.planner.inference._tree import Unit, shared, units_of
+
+if TYPE_CHECKING:
+    import torch
+
+_GRAIN = 512
+"""Bytes: torch's caching allocator hands out multiples of it (`kMinBlockSize`)."""
+_ENDLESS = 1 << 50
+_HOME = "cuda:0"
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """The blocks of a model in the order in which they run."""
+
+    source: ModelSource
+    workload: Workload
+    blocks: tuple[Block, ...]
+    parameters: int
+    layers: tuple[str, ...]
+    """Classes of which there are several blocks."""
+
+    def with_more(self, more: dict[int, int]) -> Profile:
+        """The same where some blocks, by position, need so many bytes more while they run."""
+        blocks = tuple(
+            replace(
+                block,
+                **{
+                    name: getattr(block, name) + more.get(position, 0)
+                    for name in ("prefill", "decode", "home_prefill", "home_decode")
+                },
+            )
+            for position, block in enumerate(self.blocks)
+        )
+        return replace(self, blocks=blocks)
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What a unit did in both passes."""
+
+    order: int | None = None
+    needed: dict[str, int] = field(default_factory=dict)
+    """By the name of a field of `Block`."""
+    cache_of: set[tuple[Any, ...]] = field(default_factory=set)
+
+
+def profile_model(source: ModelSource, workload: Workload) -> Profile:
+    """Measure the blocks of a model. Raises UsageError where it cannot be built."""
+    import torch
+
+    from samedevice.runtime import VirtualMachine
+
+    with quiet():
+        model: Any = build_model(source)
+        units, parameters = units_of(model), sum(each.numel() for each in model.parameters())
+        groups = shared(units)
+        weights = [
+            rounded([tensor for position in group for tensor in units[position].tensors]) for group in groups
+        ]
+        with VirtualMachine(endless(1)), torch.no_grad():
+            model.to_empty(device=_HOME)
+            model.tie_weights()
+            model.eval()
+            measured = _Measured(model, units, workload)
+            try:
+                measured.run()
+            except SameDeviceError:
+                raise
+            except Exception as error:  # of the model's own code, whatever it is
+                reason = f"{type(error).__name__}: {error}"
+                raise UsageError(
+                    Phrase("place.unrunnable", architecture=source.architecture, reason=reason)
+                ) from error
+            prompt, cache = measured.caches()
+    blocks = [
+        (measured.place_of(group), _block(group, units, weight, measured, prompt, cache))
+        for group, weight in zip(groups, weights, strict=True)
+    ]
+    blocks.sort(key=lambda pair: pair[0])
+    ordered = [block for _, block in blocks]
+    # What the caller holds (ids, masks, logits) is where the first block is.
+    ordered[0] = replace(
+        ordered[0],
+        late=max(ordered[0].late, measured.between["prefill"]),
+        home_decode=max(ordered[0].home_decode, measured.between["decode"]),
+    )
+    kinds = [block.kind for block in ordered]
+    return Profile(
+        source,
+        workload,
+        tuple(ordered),
+        parameters,
+        tuple(kind for kind in dict.fromkeys(kinds) if kinds.count(kind) > 1),
+    )
+
+
+def endless(count: int) -> Machine:
+    """A machine with GPUs on which everything fits."""
+    machine = parse_machine(f"{count}x80GB")
+    gpu = replace(machine.gpus[0], torch_total_bytes=_ENDLESS)
+    return replace(machine, gpus=(gpu,) * count)
+
+
+def rounded(tensors: list[torch.Tensor]) -> int:
+    """Bytes that different tensors take on a GPU."""
+    different = {id(tensor): tensor for tensor in tensors}.values()
+    return sum(_on_gpu(tensor.numel() * tensor.element_size()) for tensor in different)
+
+
+def _on_gpu(nbytes: int) -> int:
+    return -(-nbytes // _GRAIN) * _GRAIN
+
+
+def _block(
+    group: list[int],
+    units: list[Unit],
+    weights: int,
+    measured: _Measured,
+    prompt: list[int],
+    cache: list[int],
+) -> Block:
+    """Units that share memory as one block, at the place of the first that runs."""
+    first = min(group, key=measured.place)
+    members = [measured.seen[position] for position in group]
+    later = [
+        seen.needed.get("home_prefill", 0)
+        for position, seen in zip(group, members, strict=True)
+        if position != first
+    ]
+    return Block(
+        names=tuple(units[position].name for position in group),
+        kind=units[first].kind,
+        weights=weights,
+        prompt_cache=sum(prompt[position] for position in group),
+        cache=sum(cache[position] for position in group),
+        prefill=measured.seen[first].needed.get("prefill", 0),
+        decode=max(each.needed.get("decode", 0) for each in members),
+        home_prefill=measured.seen[first].needed.get("home_prefill", 0),
+        home_decode=max(each.needed.get("home_decode", 0) for each in members),
+        late=max(later, default=0),
+    )
+
+
+class _Measured:
+    """One model on one GPU, watched at the borders of its units."""
+
+    def __init__(self, model: Any, units: list[Unit], workload: Workload) -> None:
+        self.units = units
+        self.seen = [_Seen() for _ in units]
+        self.between = {"prefill": 0, "decode": 0}
+        self._passes = Passes(model, workload, _HOME)
+        self._phase = "prefill"
+        self._calls = 0
+        self._before: dict[tuple[Any, ...], int] = {}
+        self._inputs = self._entered = 0
+        self._base = self._allocated()
+        self._last: list[dict[tuple[Any, ...], int]] = []
+
+    def run(self) -> None:
+        """Both passes."""
+        handles = []
+        for position, unit in enumerate(self.units):
+            if unit.module is not None:
+                handles += [
+                    unit.module.register_forward_pre_hook(self._entering(position), with_kwargs=True),
+                    unit.module.register_forward_hook(self._leaving(position)),
+                ]
+        try:
+            self._border()
+            self._passes.prompt()
+            self._close("prefill")
+            self._phase = "decode"
+            self._passes.last()
+            self._close("decode")
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    def caches(self) -> tuple[list[int], list[int]]:
+        """Bytes of the cache that belong to each unit after the prompt and at the end."""
+        return tuple(
+            [sum(held.get(path, 0) for path in each.cache_of) for each in self.seen] for held in self._last
+        )  # type: ignore[return-value] # two
+
+    def place(self, position: int) -> float:
+        """When a unit first runs; of one that does not, just before what is defined behind it."""
+        order = self.seen[position].order
+        if order is not None:
+            return float(order)
+        for later in range(position + 1, len(self.seen)):
+            found = self.seen[later].order
+            if found is not None:
+                return found - 1 + (position + 1) / (len(self.seen) + 1)
+        return float(len(self.seen) + position)
+
+    def place_of(self, group: list[int]) -> float:
+        """When the first unit of a group runs."""
+        return min(self.place(position) for position in group)
+
+    def _entering(self, position: int) -> Callable[..., None]:
+        def enter(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            self._note_between()
+            seen = self.seen[position]
+            if seen.order is None:
+                seen.order = self._calls
+            self._calls += 1
+            self._before = self._cache()
+            self._inputs = self._size_of((args, kwargs))
+            self._entered = self._allocated()
+            self._border()
+
+        return enter
+
+    def _leaving(self, position: int) -> Callable[..., None]:
+        def leave(*_: Any) -> None:
+            seen = self.seen[position]
+            peak = self._peak()
+            here = peak - self._base - sum(self._before.values())
+            # Elsewhere only what the block is given is held besides.
+            away = min(here, self._inputs + peak - self._entered)
+            for name, needed in ((self._phase, away), (f"home_{self._phase}", here)):
+                seen.needed[name] = max(seen.needed.get(name, 0), needed)
+            if self._phase == "prefill":
+                now = self._cache()
+                seen.cache_of |= {path for path, size in now.items() if self._before.get(path) != size}
+            self._border()
+
+        return leave
+
+    def _size_of(self, given: Any) -> int:
+        """Bytes of what a block is given, without the cache."""
+        held = {id(tensor) for _, tensor in parts_of(self._passes.cache)}
+        return rounded([tensor for _, tensor in parts_of(given) if id(tensor) not in held])
+
+    def _note_between(self) -> None:
+        needed = self._peak() - self._base - sum(self._cache().values())
+        self.between[self._phase] = max(self.between[self._phase], needed)
+
+    def _close(self, phase: str) -> None:
+        self._note_between()
+        assert phase == self._phase
+        self._last.append(self._cache())
+        self._border()
+
+    def _cache(self) -> dict[tuple[Any, ...], int]:
+        """Bytes of each part of the cache; a window over the last tokens keeps the memory of all of them."""
+        held: dict[int, tuple[tuple[Any, ...], int]] = {}
+        for path, tensor in parts_of(self._passes.cache):
+            storage = tensor.untyped_storage()
+            held.setdefault(storage._cdata, (path, _on_gpu(storage.nbytes())))
+        return dict(held.values())
+
+    def _allocated(self) -> int:
+        import torch
+
+        return torch.cuda.memory_allocated()
+
+    def _peak(self) -> int:
+        import torch
+
+        return torch.cuda.max_memory_allocated()
+
+    def _border(self) -> None:
+        import torch
+
+        torch.cuda.reset_peak_memory_stats()

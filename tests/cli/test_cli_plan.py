@@ -1,0 +1,88 @@
+"""`samedevice plan` as a command: status, output, files, languages, wrong usage."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+CONFIG = {
+    "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 128,
+    "intermediate_size": 256, "num_hidden_layers": 4, "num_attention_heads": 4, "vocab_size": 4000,
+    "torch_dtype": "float16",
+}  # fmt: skip
+
+
+@pytest.fixture
+def model(tmp_path):
+    folder = tmp_path / "small"
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(CONFIG))
+    return folder
+
+
+def plan(shell, *words, **env):
+    return shell.call([*shell.real, "plan", *map(str, words)], env=env)
+
+
+def test_a_plan_with_its_files(shell, model, tmp_path):
+    files = {name: tmp_path / name for name in ("plan.json", "map.json", "load.py")}
+    done = plan(
+        shell, model, "--machine", "2x2GB", "--context", 256, "--json", files["plan.json"],
+        "--device-map", files["map.json"], "--script", files["load.py"],
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert "cuda:1" in done.stdout
+    assert "holds: no finding" in done.stdout
+    assert len(done.stdout.splitlines()) <= 30
+    found = json.loads(files["plan.json"].read_text())
+    assert (found["schema"], found["feasible"], found["proved"]) == (1, True, True)
+    assert found["model"]["dtype"] == "float16"
+    assert found["workload"] == {"batch": 1, "context": 256, "new_tokens": 128}
+    assert [device["device"] for device in found["devices"]] == ["cuda:0", "cuda:1"]
+    assert found["proof"]["findings"] == []
+    for device in found["devices"]:
+        peaks = found["proof"]["peaks"][device["device"]]
+        assert device["measured_peak"] == max(peaks["load"], peaks["prompt"], peaks["last_token"])
+        assert device["free"] == device["budget"] - device["measured_peak"] >= found["room"]
+    assert json.loads(files["map.json"].read_text()) == found["device_map"]
+    compile(files["load.py"].read_text(), "load.py", "exec")
+    shown = done.stdout.partition("device_map=")[2]
+    assert str(files["map.json"]) in shown
+
+
+def test_what_does_not_fit(shell, model, tmp_path):
+    done = plan(shell, model, "--machine", "2x2GB", "--reserve", "2047MiB", "--json", tmp_path / "plan.json")
+    assert done.returncode == 1, done.stderr
+    assert "does not fit" in done.stdout
+    found = json.loads((tmp_path / "plan.json").read_text())
+    assert not found["feasible"]
+    assert found["device_map"] is None
+    assert found["room"] < 0
+
+
+def test_chinese_and_plain_characters(shell, model):
+    done = plan(shell, model, "--machine", "2x2GB", "--context", "64", "--lang", "zh")
+    assert "验证" in done.stdout
+    assert "\u2591" in done.stdout
+    plain = plan(shell, model, "--machine", "2x2GB", "--context", "64", PYTHONIOENCODING="ascii")
+    assert plain.returncode == 0
+    assert plain.stdout.isascii()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["nothing-there"], "neither a model's folder"),
+        (["--machine", "2xNOTHING"], "NOTHING"),
+        (["--reserve", "much"], "no size"),
+        (["--objective", "speed"], "room"),
+        (["--context", "0"], "at least 1"),
+    ],
+)
+def test_wrong_usage(shell, model, words, said):
+    named = words if words[0] == "nothing-there" else [model, *words]
+    done = plan(shell, *named)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
