@@ -36,6 +36,7 @@ def suite(installed, pytester):
 
     def run(source, *options, **files):
         pytester.makepyfile(test_it=source, **files)
-        return pytester.runpytest_subprocess("-p", "no:cacheprovider", "-p", "no:pytester", *options)
+        left_out = [f"-pno:{plugin}" for plugin in ("cacheprovider", "pytester", "hypothesispytest", "anyio")]
+        return pytester.runpytest_subprocess(*left_out, *options)
 
     return run
