@@ -11,7 +11,7 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "src" / "samedevice"
 ROWS = (
     {"errors", "events", "findings", "messages"},  # words: the only row whose members may build on each other
-    {"device_rules", "imports", "launchers", "machines", "provenance", "torch_versions"},
+    {"device_rules", "edited", "imports", "launchers", "machines", "provenance", "torch_versions"},
     {"runtime"},
     {"diagnosis", "planner", "static"},
     {"guards", "preflight", "ranks", "settings", "suppression"},
@@ -26,6 +26,7 @@ TORCH_FREE = {
         "events",
         "findings",
         "messages",
+        "edited",
         "imports",
         "launchers",
         "machines",

@@ -37,6 +37,12 @@ class Fix(Generic[Text_co]):
     title: Text_co
     safety: Safety
     diff: str | None = None
+    file: str | None = None
+    """The file that the diff changes, by its path."""
+    tried: Text_co | None = None
+    """What came out when the program ran again with the change: `clean` where its finding is gone and nothing
+    new was found, `fails`, or why it was not tried; None where nobody asked for it.
+    """
 
 
 @dataclass(frozen=True, slots=True)

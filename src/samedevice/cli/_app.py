@@ -268,6 +268,41 @@ def run(
     output_file: FormFile = None,
     baseline: Known = None,
     write_baseline: WriteKnown = False,
+    fix: Annotated[
+        bool,
+        typer.Option(
+            "--fix",
+            help="Write the safe fixes that ran clean into the files of the project; a library gets a patch "
+            "in samedevice-patches.",
+        ),
+    ] = False,
+    diff: Annotated[
+        bool,
+        typer.Option(
+            "--diff",
+            help="Print what --fix would write, for git apply; the script's own output goes to standard "
+            "error.",
+        ),
+    ] = False,
+    try_fixes: Annotated[
+        bool,
+        typer.Option(
+            "--try-fixes",
+            help="Run the script again with the safe fixes, changed on no disk, and say what came out.",
+        ),
+    ] = False,
+    no_try: Annotated[
+        bool, typer.Option("--no-try", help="With --fix or --diff: do not run the script again.")
+    ] = False,
+    try_on: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="SPEC",
+            help="Try fixes on this machine as well; may be given several times.",
+            show_default=False,
+            autocompletion=complete_machine,
+        ),
+    ] = None,
     quiet: Quiet = False,
     verbose: Verbose = False,
     lang: Lang = None,
@@ -280,7 +315,8 @@ def run(
 
     With findings the status is 1 however the script ended. Without findings, a script that ends by an
     exception or by sys.exit with anything but 0 gives 3. A script that calls os._exit ends at once, with its
-    own status and no report.
+    own status and no report. After --fix the status is that of the script as it is now: 0 where nothing was
+    found with the fixes.
     """
     from samedevice.cli._choices import reporting_of, settings_here
     from samedevice.cli._run import Request, run_program
@@ -303,6 +339,7 @@ def run(
         reporting=reporting_of(
             settings, output_format, output_file, baseline, write_baseline, quiet=quiet, verbose=verbose
         ),
+        fixing=_fixing(fix, diff, try_fixes, no_try, try_on),
     )
     raise typer.Exit(run_program(request))
 
@@ -656,6 +693,20 @@ def machines(
 
     _open_closed_output()
     raise typer.Exit(list_machines(pattern, json, _language(lang)))
+
+
+def _fixing(fix: bool, diff: bool, try_fixes: bool, no_try: bool, machines: list[str] | None) -> Any:
+    from samedevice.cli._run import Fixing
+
+    if fix and diff:
+        raise typer.BadParameter("does not go with --diff.", param_hint="'--fix'")
+    if no_try and (try_fixes or not (fix or diff)):
+        raise typer.BadParameter("goes with --fix or --diff alone.", param_hint="'--no-try'")
+    if machines and (no_try or not (fix or diff or try_fixes)):
+        raise typer.BadParameter("needs --fix, --diff or --try-fixes.", param_hint="'--try-on'")
+    if not (fix or diff or try_fixes):
+        return None
+    return Fixing(fix, diff, not no_try, tuple(machines or ()))
 
 
 def _language(lang: str | None) -> Language | None:

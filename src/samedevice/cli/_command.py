@@ -10,11 +10,12 @@ import os
 import shlex
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from samedevice.cli._program import Program, find_code, find_module, find_script, find_stdin
 from samedevice.errors import UsageError
-from samedevice.launchers import Typed, is_python, read_typed
+from samedevice.launchers import Typed, flag_of, is_python, read_typed
 from samedevice.machines import Machine
 from samedevice.messages import Phrase
 from samedevice.ranks import needs_package
@@ -74,6 +75,17 @@ def launch_typed(typed: Typed, machine: Machine) -> tuple[tuple[str, ...], int]:
         raise UsageError(Phrase("command.several-machines", command=launcher.name, count=nodes))
     words = (sys.executable, *typed.python_options, *typed.words[1:])
     return words, launch.processes
+
+
+def started_by_us(typed: Typed, module: str, words: Sequence[str] = ()) -> tuple[str, ...]:
+    """A launch as it was typed, in which a module of ours starts each rank's program."""
+    assert typed.call is not None, "a launcher was typed"
+    of_module = () if typed.kind == "module" else (flag_of(typed.call.launcher.options.module),)
+    return (
+        *(sys.executable, *typed.python_options, "-m"),
+        *(*typed.launcher_module, *of_module, *typed.launcher_options),
+        *(f"samedevice.cli.{module}", *words, *(() if words else (typed.program,)), *typed.arguments),
+    )
 
 
 def _is_project_environment() -> bool:

@@ -10,12 +10,12 @@ import subprocess
 import sys
 from contextlib import nullcontext, suppress
 
-from samedevice.cli._command import notes_of, program_of, read_command
+from samedevice.cli._command import notes_of, program_of, read_command, started_by_us
 from samedevice.cli._program import Program, enter_path
 from samedevice.cli._restart import start_with
 from samedevice.cli._traceback import show_exception
 from samedevice.errors import UsageError
-from samedevice.launchers import Typed, flag_of
+from samedevice.launchers import Typed
 from samedevice.messages import Language, Phrase, language_of
 from samedevice.ranks import needs_package
 from samedevice.report import TextRenderer, error_text, readable_language, render
@@ -76,14 +76,8 @@ def _guard_here(program: Program, renderer: TextRenderer, heal: bool, replay: bo
 
 def _guarded_ranks(typed: Typed, options: list[str]) -> list[str]:
     """The launch with each process under `samedevice guard`."""
-    assert typed.call is not None, "a launcher was typed"
-    of_module = () if typed.kind == "module" else (flag_of(typed.call.launcher.options.module),)
     ours = [*options, *(["-m"] if typed.kind == "module" else []), typed.program]
-    return [
-        *(sys.executable, *typed.python_options, "-m"),
-        *(*typed.launcher_module, *of_module, *typed.launcher_options),
-        *("samedevice.cli.rank", "guard", str(len(ours)), *ours, *typed.arguments),
-    ]
+    return [*started_by_us(typed, "rank", ("guard", str(len(ours)), *ours))]
 
 
 def _run_in_place(command: list[str]) -> int:

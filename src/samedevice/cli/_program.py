@@ -26,6 +26,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
+from samedevice.edited import content
 from samedevice.errors import UsageError
 from samedevice.messages import Phrase
 
@@ -74,13 +75,13 @@ def find_script(path: str, args: tuple[str, ...]) -> Program:
         if spec is None or spec.loader is None:
             raise UsageError(Phrase("usage.no-main", path=path))
         return _from_spec(spec, (path, *args), str(file.absolute()), "")
+    absolute = path if file.is_absolute() else f"{Path.cwd()}{os.sep}{path}"  # not tidied: Python keeps `./`
     try:
-        source = file.read_bytes()
+        source = content(absolute)
     except OSError as error:
         raise UsageError(
             Phrase("usage.script-unreadable", path=path, reason=str(error.strerror or error))
         ) from None
-    absolute = path if file.is_absolute() else f"{Path.cwd()}{os.sep}{path}"  # not tidied: Python keeps `./`
     if file.suffix == ".pyc":
         compiled = SourcelessFileLoader("__main__", absolute)
         return Program(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import shlex
 import signal
 import stat
 import sys
@@ -17,14 +18,15 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any, Protocol, TextIO
 
 from samedevice import diagnosis
 from samedevice.cli._collector import uncollected
-from samedevice.cli._command import launch_typed, notes_of, program_of, read_command
+from samedevice.cli._command import launch_typed, notes_of, program_of, read_command, started_by_us
+from samedevice.cli._mending import Mended, Wanted, mended
 from samedevice.cli._program import Program, enter_path
 from samedevice.cli._progress import Progress
 from samedevice.cli._reporting import (
@@ -38,6 +40,8 @@ from samedevice.cli._reporting import (
 )
 from samedevice.cli._restart import start_with
 from samedevice.cli._traceback import show_exception
+from samedevice.cli._trial import here
+from samedevice.edited import edited, read_edited
 from samedevice.errors import UnsupportedFeatureError, UsageError
 from samedevice.events import DeviceMemory, Event, Place
 from samedevice.findings import Status, run_document
@@ -75,6 +79,17 @@ _PATIENCE = 2.0
 
 
 @dataclass(frozen=True, slots=True)
+class Fixing:
+    """What the command line asks to be done with fixes."""
+
+    apply: bool = False
+    show: bool = False
+    tries: bool = True
+    machines: tuple[str, ...] = ()
+    """Further machines to try them on."""
+
+
+@dataclass(frozen=True, slots=True)
 class Request:
     """What the command line asks for."""
 
@@ -91,6 +106,7 @@ class Request:
     settled_launcher: str | None = None
     """That of the settings: for a program whose command names none."""
     reporting: Reporting = field(default_factory=Reporting)
+    fixing: Fixing | None = None
 
 
 class Described(Protocol):
@@ -156,6 +172,8 @@ class _Report:
     json: TextIO | None
     formed: TextIO | None
     """The file of `--output-file`."""
+    wanted: Wanted | None = None
+    """What is done with fixes."""
 
 
 def run_program(request: Request) -> int:
@@ -180,7 +198,10 @@ def _run(request: Request, stream: TextIO, language: Language) -> int:
     program = program_of(typed)
     machine = _machine(request.machine)
     launched = _launch(request, typed, machine)
-    report = _report(request, typed, program, stream, language)
+    for spec in request.fixing.machines if request.fixing is not None else ():
+        _machine(spec)
+    read_edited()
+    report = replace(_report(request, typed, program, stream, language), wanted=_wanted(request, program))
     for note in notes_of(typed):
         _tell(stream, render(note, language))
     owner = os.getpid()
@@ -277,8 +298,13 @@ def _conclude(own: list[Member], family: Family, machine: Described, ending: _En
     sifted, said = decided(
         found, report.decisions, report.program, _sources(report.script), write=reporting.write, whole=whole
     )
-    told = Told("run", sifted, report.script, language, whole)
     code = _exit_code(ending, sifted)
+    if report.wanted is not None and code not in (INTERRUPTED, INTERNAL_ERROR):
+        done = _mend(report, sifted, ending)
+        sifted = replace(sifted, findings=done.findings)
+        said = (*said, *done.lines)
+        code = code if done.code is None else done.code
+    told = Told("run", sifted, report.script, language, whole)
     alone = len(members) == len(own)
     memory = own[0].memory if own and alone else memory_by_gpu(members)
     description = machine.describe()
@@ -312,6 +338,51 @@ def _conclude(own: list[Member], family: Family, machine: Described, ending: _En
     if ending.status == "interrupted" and _workers():
         _leave(code)  # Python would wait for threads that may never end
     return code if written else INTERNAL_ERROR
+
+
+def _wanted(request: Request, program: Program | None) -> Wanted | None:
+    """What is done with fixes, with the command as it stands before the program runs.
+
+    A diff goes to standard output, where what the program prints is not to be mixed with it: that goes to
+    standard error.
+    """
+    fixing = request.fixing
+    if fixing is None:
+        return None
+    options: list[str] = ["--fail-fast"] if request.fail_fast else []
+    options += ["--launcher", request.launcher] if request.launcher is not None else []
+    options += ["--nproc", str(request.processes)] if request.processes is not None else []
+    options += ["--launcher-args", shlex.join(request.launcher_options)] if request.launcher_options else []
+    options += ["--ranks", "one"] if request.one_rank else []
+    if request.reporting.baseline is not None and not request.reporting.write:
+        options += ["--baseline", str(request.reporting.baseline)]
+    words = request.program if request.module is None else ("-m", request.module, *request.program)
+    output = None
+    if fixing.show:
+        output = os.dup(1)
+        os.dup2(2, 1)
+    return Wanted(
+        fixing.apply,
+        fixing.show,
+        fixing.tries,
+        (request.machine, *fixing.machines),
+        here(request.machine, tuple(options), words),
+        None if program is None else program.file,
+        time.monotonic(),
+        output,
+    )
+
+
+def _mend(report: _Report, sifted: Sifted, ending: _Ending) -> Mended:
+    """Try fixes, and apply or show them."""
+    assert report.wanted is not None, "somebody asked"
+    with suppress(OSError):  # the program may have gone elsewhere
+        os.chdir(report.wanted.again.folder)
+    if report.wanted.tries and any(fix.diff for each in sifted.findings for fix in each.fixes):
+        _tell(report.stream, render(Phrase("fixing.tries"), report.language))
+    with suppress(ValueError):  # not the main thread
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    return mended(report.wanted, sifted.findings, ending.status)
 
 
 def _tell_all(
@@ -396,19 +467,22 @@ def _launcher(request: Request, typed: Typed) -> str | None:
 
 def _launch(request: Request, typed: Typed, machine: Any) -> _Launched | None:
     """The launch that a command comes to; None for a program that runs in this process."""
+    tried = typed.kind == "script" and edited(str(Path(typed.program).absolute())) is not None
     if typed.call is not None:
-        return _Launched(typed.call.launcher.name, *launch_typed(typed, machine))
+        command, processes = launch_typed(typed, machine)
+        name = typed.call.launcher.name
+        return _Launched(name, started_by_us(typed, "edited_rank") if tried else command, processes)
     if (launcher := _launcher(request, typed)) is None:
         return None
     processes = request.processes or len(machine.gpus)
-    command = launch_command(
+    started = launch_command(
         launcher,
         processes,
         request.launcher_options,
-        (typed.program, *typed.arguments),
-        module=typed.kind == "module",
+        (*(("samedevice.cli.edited_rank",) if tried else ()), typed.program, *typed.arguments),
+        module=tried or typed.kind == "module",
     )
-    return _Launched(launcher, tuple(command), processes)
+    return _Launched(launcher, tuple(started), processes)
 
 
 def _machine(spec: str) -> Described:

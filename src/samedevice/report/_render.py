@@ -32,8 +32,13 @@ def render_finding(finding: Finding[str | Phrase], language: Language = SOURCE) 
         reasons=tuple(render(reason, language) for reason in finding.reasons),
         cure=None if finding.cure is None else render(finding.cure, language),
         ask=None if finding.ask is None else render(finding.ask, language),
-        fixes=tuple(Fix(render(fix.title, language), fix.safety, fix.diff) for fix in finding.fixes),
+        fixes=tuple(_fix(fix, language) for fix in finding.fixes),
     )
+
+
+def _fix(fix: Fix[str | Phrase], language: Language) -> Fix[str]:
+    tried = None if fix.tried is None else render(fix.tried, language)
+    return Fix(render(fix.title, language), fix.safety, fix.diff, fix.file, tried)
 
 
 @contextmanager

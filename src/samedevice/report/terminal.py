@@ -452,14 +452,12 @@ _DECIDED = {"placed": "placed", "loaded": "loaded", "received": "received", "out
 
 
 def _fix(console: Console, fix: Fix[str | Phrase], language: Language) -> None:
+    said = render(Phrase(_SAFETY[fix.safety]), language)
+    if fix.tried is not None:
+        outcome = render(fix.tried, language)
+        said = render(Phrase("tried.said", safety=said, outcome=outcome), language)
     _labelled(
-        console,
-        "label.fix",
-        Text(
-            f"{harmless(render(fix.title, language))} ({render(Phrase(_SAFETY[fix.safety]), language)})",
-            "green",
-        ),
-        language,
+        console, "label.fix", Text(f"{harmless(render(fix.title, language))} ({said})", "green"), language
     )
     for line in (fix.diff or "").splitlines():
         style = {"+": "green", "-": "red"}.get(line[:1], "")

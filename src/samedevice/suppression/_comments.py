@@ -17,6 +17,7 @@ from functools import cache
 from pathlib import Path
 
 from samedevice import diagnosis
+from samedevice.edited import content
 from samedevice.messages import Phrase
 
 _MARK = "samedevice:"
@@ -87,8 +88,9 @@ def _text_of(file: str) -> str:
     try:
         if not Path(file).is_file() or Path(file).stat().st_size > _LARGEST:
             return ""
-        with tokenize.open(file) as source:
-            return source.read()
+        source = content(file)
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(source).readline)
+        return io.TextIOWrapper(io.BytesIO(source), encoding).read()
     except (OSError, SyntaxError, ValueError):
         return ""
 

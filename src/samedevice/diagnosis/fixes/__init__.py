@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis._weigh import Verdict
+from samedevice.diagnosis.fixes._combine import changes_of, combined, lines_before
 from samedevice.diagnosis.fixes._edit import (
     RANK_MAP,
     file_diff,
@@ -28,10 +29,13 @@ from samedevice.messages import Phrase
 __all__ = [
     "RANK_MAP",
     "Script",
+    "changes_of",
+    "combined",
     "file_diff",
     "fix_at_use",
     "fixes_for",
     "lifted",
+    "lines_before",
     "lines_of",
     "moved",
     "reduced",

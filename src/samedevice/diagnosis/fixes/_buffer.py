@@ -13,6 +13,9 @@ from samedevice.events import Operand, Place
 from samedevice.findings import Fix, Safety
 from samedevice.messages import Phrase
 
+_PLACES = re.compile(r"\.to\((?!(?:torch\.|dtype\b)\w*\))|\.cuda\(|device")
+"""A module that names a device places its parts itself; a change of the type alone does not."""
+
 
 def buffer_fix(failure: Failure, script: Script | None, guilty: Operand) -> Fix[Phrase] | None:
     """`register_buffer` in the class that keeps the operand, or what it was computed from.
@@ -63,7 +66,7 @@ def _as_buffer(script: Script, attribute: str, kept_by: str, made: Place | None)
                 for node in ast.walk(method)
                 if isinstance(node, ast.Assign) and _is_attribute(node, attribute)
             ]
-            if len(given) != 1 or re.search(r"\.(?:to|cuda)\(|device", script.text(method)):
+            if len(given) != 1 or _PLACES.search(script.text(method)):
                 return None
             target = given[0].targets[0]
             assert isinstance(target, ast.Attribute)

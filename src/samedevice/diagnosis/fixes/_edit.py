@@ -15,6 +15,7 @@ from itertools import accumulate
 from pathlib import Path
 
 from samedevice.diagnosis.fixes._source import Script, lines_of, same_span
+from samedevice.provenance import installed_path
 
 RANK_MAP = '{"": int(os.environ.get("LOCAL_RANK", "0"))}'
 """The map that puts the model of each rank on its own GPU."""
@@ -207,9 +208,12 @@ def _at_top(statements: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
                 yield from _at_top(getattr(statement, block, []))
 
 
-def file_diff(file: str | Path, old: str, new: str) -> str | None:
-    """A unified diff of a file, as `patch -p1` and `git apply` take it; None when nothing changes."""
-    name = diff_name(Path(file))
+def file_diff(file: str | Path, old: str, new: str, folder: str | None = None) -> str | None:
+    """A unified diff of a file, as `patch -p1` and `git apply` take it; None when nothing changes.
+
+    It is to be applied in `folder`, or else in the working folder.
+    """
+    name = diff_name(Path(file), folder)
     found = difflib.unified_diff(
         list(io.StringIO(old, newline="\n")),
         list(io.StringIO(new, newline="\n")),
@@ -232,13 +236,15 @@ def script_diff(script: Script, changed: str) -> str | None:
     return file_diff(script.file, script.source, changed)
 
 
-def diff_name(file: Path) -> str:
-    """How a diff names a file, so that `patch -p1` finds it from the working folder.
+def diff_name(file: Path, folder: str | None = None) -> str:
+    """How a diff names a file, so that `patch -p1` finds it from that folder, or from the working folder.
 
-    One that lies elsewhere has its own name alone.
+    One that lies elsewhere has its own name alone, that of an installed package begins with the package.
     """
+    if folder is None and (installed := installed_path(str(file))) is not None:
+        return installed
     try:
-        return file.resolve().relative_to(Path.cwd().resolve()).as_posix()
+        return file.resolve().relative_to(Path(folder or ".").resolve()).as_posix()
     except (ValueError, OSError):  # elsewhere, or the working folder is gone
         return file.name
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 from samedevice.diagnosis._failure import FACTORY, Failure, made_text
 from samedevice.diagnosis._weigh import Verdict
+from samedevice.diagnosis.fixes._attached import attached_fix, container_fix
 from samedevice.diagnosis.fixes._buffer import buffer_fix
+from samedevice.diagnosis.fixes._combine import Change, changes_of
 from samedevice.diagnosis.fixes._edit import (
     RANK_MAP,
     moved,
@@ -24,6 +27,7 @@ from samedevice.diagnosis.fixes._edit import (
 )
 from samedevice.diagnosis.fixes._relocate import relocated
 from samedevice.diagnosis.fixes._source import Script, called
+from samedevice.diagnosis.fixes._spelling import device_text, spelled_at
 from samedevice.diagnosis.fixes._target import (
     assigned,
     calls_of,
@@ -32,8 +36,10 @@ from samedevice.diagnosis.fixes._target import (
     named,
     own,
     partners,
+    path_of,
     target_at,
     unites,
+    wanted,
 )
 from samedevice.diagnosis.paste import short_file
 from samedevice.events import Event, EventKind, Operand, Place
@@ -43,6 +49,10 @@ from samedevice.messages import Phrase
 Repair = Callable[[Failure, Script | None, Operand | None], list[Fix[Phrase]]]
 
 
+_LITERAL = re.compile(r"""["'](?:cpu|cuda(?::\d+)?)["']|\.c(?:uda|pu)\(\d*\)""")
+"""A device as source writes it down: right for this run, and wrong for the next machine."""
+_LONGEST_SHOWN = 60
+"""Characters of an expression that a title shows."""
 _CACHE = re.compile(r"\A(?:past_key_values?|layer_past|past|cache|cache_params|kv_cache|\w*Cache\w*)\Z")
 """What holds a cache that `sd.guard_cache` looks after."""
 
@@ -66,14 +76,75 @@ def script_fixes(failure: Failure, verdict: Verdict) -> tuple[Fix[Phrase], ...]:
         buffer = buffer_fix(failure, script, guilty)
         fixes = [buffer, *fixes] if buffer is not None else fixes
     received = failure.group is not None  # a copy made in the call would receive it, and be lost
-    if (
-        not received
-        and not any(fix.diff for fix in fixes)
-        and verdict.cause not in ("dispatched-model-moved", "undetermined")
-    ):
-        fixes = [*_at_use(failure, script, guilty), *fixes]
+    sure = any(fix.diff and fix.safety == "safe" for fix in fixes)
+    if not received and not sure and verdict.cause != "dispatched-model-moved":
+        fixes = _beside(fixes, _placed(failure, script, guilty))
+    fixes = [_checked(fix, script) for fix in fixes]
     unique = {(fix.title, fix.diff): fix for fix in fixes}
     return tuple(unique.values())[:4]
+
+
+def _placed(failure: Failure, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
+    """What puts the operand where it has to be, whatever the cause is called: where it was made, or used.
+
+    In the code of a library it is a patch.
+    """
+    if guilty is None or not failure.mismatch:
+        return []
+    if script is not None and script.holds(failure.event.at):
+        found = _at_use(failure, script, guilty)
+        if not found and guilty.role and not _written(failure, guilty):
+            found = _used(failure, script, guilty)
+        return found
+    library = Script.read(failure.event.at.file)
+    if library is None:
+        return []
+    where = f"{short_file(library.file)}:{failure.event.at.line}"
+    found = [*_made(failure, library, guilty), *_at_use(failure, library, guilty)]
+    if not found and guilty.role and not _written(failure, guilty):
+        found = _used(failure, library, guilty)
+    return [
+        _checked(replace(fix, title=Phrase("fix.patch", where=where, what=fix.title)), library)
+        for fix in found
+        if fix.safety == "safe"
+    ][:2]
+
+
+def _made(failure: Failure, script: Script, guilty: Operand) -> list[Fix[Phrase]]:
+    """The operand made where it has to be, in the function that fails."""
+    source = _source(failure, guilty)
+    place = source.moved or source.made
+    if not script.holds(place) or (target := target_at(failure, script, guilty, place.line)) is None:
+        return []
+    diff = _move(failure, script, source, target.text, None)
+    if diff is None or not target.derived or not unites(failure, guilty):
+        return []
+    title = Phrase("fix.made-on", operand=failure.written(guilty), device=target.title)
+    return [Fix(title, "safe", diff)]
+
+
+def _beside(fixes: list[Fix[Phrase]], found: list[Fix[Phrase]]) -> list[Fix[Phrase]]:
+    """What was found in front of what is no sure change, and in the place of words that say the same."""
+    words = "fix.library" if found else ""
+    return [*found, *(fix for fix in fixes if fix.title.key != words)]
+
+
+def _checked(fix: Fix[Phrase], script: Script | None) -> Fix[Phrase]:
+    """A fix with the file that it changes; one that writes a device down is never safe."""
+    if fix.diff is None or script is None or fix.file is not None:
+        return fix
+    literal = any(_LITERAL.search(line) for change in changes_of(fix.diff) for line in _added(change))
+    return replace(fix, file=script.file, safety="check" if literal and fix.safety == "safe" else fix.safety)
+
+
+def _added(change: Change) -> list[str]:
+    """What lines have that those before have not, so that a device that was written there is no new one."""
+    before = Counter(_LITERAL.findall("".join(change.old)))
+    return [
+        literal
+        for literal, count in Counter(_LITERAL.findall("".join(change.new))).items()
+        if count > before[literal]
+    ]
 
 
 def fix_at_use(event: Event, operand: str) -> Fix[Phrase] | None:
@@ -100,7 +171,7 @@ def _inputs(failure: Failure, script: Script | None, guilty: Operand | None) -> 
     model = model_name(failure, script)
     target = None
     if model is not None:
-        named = f"{model}.{weight.parameter}.device" if weight.parameter else None
+        named = f"{model}.{path_of(weight.parameter)}.device" if weight.parameter else None
         target = f"{model}.get_input_embeddings().weight.device" if transformers else named
     ids = next((each for each in failure.event.operands if each.name == "indices"), guilty)
     diff = _move(failure, script, ids, target, model) or _move_batch(failure, script, target, model)
@@ -301,23 +372,46 @@ def _generator(failure: Failure, script: Script | None, guilty: Operand | None) 
     devices = [each.device for each in failure.event.operands if each.name != "generator"]
     if not devices:
         return []
-    diff = None
-    if script is not None:
-        made = [
-            node
-            for node in ast.walk(script.tree)
-            if isinstance(node, ast.Call) and called(node) == "Generator"
-        ]
-        if len(made) == 1:
-            old = made[0]
-            given = next(
-                (keyword.value for keyword in old.keywords if keyword.arg == "device"),
-                old.args[0] if old.args else None,
-            )
-            text = code_of(devices[0], failure, script)
-            changed = swapped(script, given, text) if given else with_keyword(script, old, "device", text)
-            diff = script_diff(script, changed)
-    return [Fix(Phrase("fix.generator", device=named(devices[0], failure)), "check", diff)]
+    made = [
+        node
+        for node in (ast.walk(script.tree) if script is not None else ())
+        if isinstance(node, ast.Call) and called(node) == "Generator"
+    ]
+    if script is None or len(made) != 1:
+        return [Fix(Phrase("fix.generator", device=named(devices[0], failure)), "check")]
+    old = made[0]
+    given = next(
+        (keyword.value for keyword in old.keywords if keyword.arg == "device"),
+        old.args[0] if old.args else None,
+    )
+    asked = _asked_device(failure, script, old.lineno)
+    text = asked or code_of(devices[0], failure, script)
+    changed = swapped(script, given, text) if given else with_keyword(script, old, "device", text)
+    title = Phrase("fix.generator-like", device=asked) if asked else None
+    return [
+        Fix(
+            title or Phrase("fix.generator", device=named(devices[0], failure)),
+            "safe" if asked else "check",
+            script_diff(script, changed),
+        )
+    ]
+
+
+def _asked_device(failure: Failure, script: Script, line: int) -> str | None:
+    """What the failing call gives as `device=`, where that means the same at a line of the script."""
+    at = failure.event.at
+    ran = script.expression(at) if script.holds(at) else None
+    if not isinstance(ran, ast.Call):
+        return None
+    given = next((each.value for each in ran.keywords if each.arg == "device"), None)
+    here = script.scope(line)
+    if given is None or isinstance(given, ast.Constant):
+        return None
+    names = [node.id for node in ast.walk(given) if isinstance(node, ast.Name)]
+    if not names or not (here is script.scope(at.line) or here is script.tree):
+        return None
+    scope_ends = at.line if here is script.scope(at.line) else line
+    return script.text(given) if all(script.bound(each, here, line, scope_ends) for each in names) else None
 
 
 def _loaded(failure: Failure, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
@@ -349,6 +443,8 @@ def _moved(failure: Failure, script: Script | None, guilty: Operand | None) -> l
     """No move after the dispatch."""
     place = guilty.moved if guilty else None
     diff = None
+    if script is not None and (late := _late_move(failure, script)) is not None:
+        place = late
     if script is not None and not script.holds(place):
         place = _move_of(script, model_name(failure, script)) or place
     if script is not None and script.holds(place):
@@ -364,6 +460,18 @@ def _moved(failure: Failure, script: Script | None, guilty: Operand | None) -> l
             diff,
         )
     ]
+
+
+def _late_move(failure: Failure, script: Script) -> Place | None:
+    """The line of the script that moved the weights last."""
+    for weight in failure.weights:
+        newest = weight.lineage[0] if weight.lineage else None
+        for place in (newest.at, newest.user_at) if newest is not None and newest.kind == "placed" else ():
+            if script.holds(place) and any(
+                called(call) in ("to", "cuda", "cpu") for call in script.find(place)
+            ):
+                return place
+    return None
 
 
 def _file(script: Script | None, place: Place) -> str:
@@ -392,8 +500,8 @@ def _whole_model(failure: Failure, script: Script | None, guilty: Operand | None
     weight = guilty or next((each for each in failure.weights if each.device == "cpu"), None)
     if weight is None or not any(each.device.startswith("cuda") for each in partners(failure, weight)):
         return []
-    if (listed := _module_list(failure, script)) is not None:
-        return [listed]
+    if (kept := container_fix(failure, script) or attached_fix(failure, script, weight)) is not None:
+        return [kept]
     model, diff, target = model_name(failure, script), None, None
     if script is not None and model is not None and (made := script.assignment(model)) is not None:
         target = target_at(failure, script, weight, made.lineno)
@@ -403,28 +511,10 @@ def _whole_model(failure: Failure, script: Script | None, guilty: Operand | None
     return [Fix(Phrase("fix.model-to", device=device), "check", diff)]
 
 
-def _module_list(failure: Failure, script: Script | None) -> Fix[Phrase] | None:
-    """`nn.ModuleList` around the list in which a module keeps parts that `.to()` does not reach."""
-    parent = next((each for each in failure.event.running if each.registered), None)
-    if script is None or parent is None or not failure.event.running or failure.event.running[0].registered:
-        return None
-    for home in ast.walk(script.tree):
-        if isinstance(home, ast.ClassDef) and home.name == parent.kind:
-            lists = [
-                node.value
-                for node in ast.walk(home)
-                if isinstance(node, ast.Assign)
-                and isinstance(node.targets[0], ast.Attribute)
-                and isinstance(node.value, (ast.List, ast.ListComp))
-                and failure.event.running[0].kind in script.text(node.value)
-            ]
-            if len(lists) == 1:
-                name = "nn" if re.search(r"\bnn\.", script.text(home)) else "torch.nn"
-                diff = script_diff(
-                    script, swapped(script, lists[0], f"{name}.ModuleList({script.text(lists[0])})")
-                )
-                return Fix(Phrase("fix.module-list", module=parent.kind), "safe", diff)
-    return None
+def _adapted(failure: Failure, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
+    """A module that joined the model late, moved to it."""
+    fix = attached_fix(failure, script, guilty)
+    return [] if fix is None else [fix]
 
 
 def _together(failure: Failure, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
@@ -506,39 +596,54 @@ def _unmapped(failure: Failure, script: Script | None, guilty: Operand | None) -
 
 
 def _at_use(failure: Failure, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
-    """The guilty operand to the device of what it meets, where the failing statement is the script's own."""
+    """The guilty operand to the device of what it meets, where the failing statement is the script's own.
+
+    What the operator writes into stays, and what it meets comes to it.
+    """
+    if script is None or guilty is None or guilty.role or not script.holds(failure.event.at):
+        return []
+    return _brought(failure, script, guilty) if _written(failure, guilty) else _used(failure, script, guilty)
+
+
+def _brought(failure: Failure, script: Script, written: Operand) -> list[Fix[Phrase]]:
+    """What an operator writes into stays, and all that it meets comes to it, in the failing statement."""
+    at, others = failure.event.at, partners(failure, written)
+    target = device_text(script, spelled_at(script, at, written))
+    nodes = [spelled_at(script, at, each) for each in others]
+    if target is None or not nodes or any(each.role or _written(failure, each) for each in others):
+        return []
+    if None in nodes or len({(node.lineno, node.col_offset) for node in nodes if node}) != len(nodes):
+        return []
+    source = script.source
+    # The last one first: what stands before it stays where it is.
+    for node in sorted(filter(None, nodes), key=lambda each: (each.lineno, each.col_offset), reverse=True):
+        source = moved(Script(script.file, source), node, target)
+    names = ", ".join(_shown(script, node, each) for node, each in zip(nodes, others, strict=True) if node)
+    diff = script_diff(script, source)
+    return [Fix(Phrase("fix.bring", operands=names, target=target), "safe", diff)] if diff else []
+
+
+def _shown(script: Script, node: ast.expr, operand: Operand) -> str:
+    """An operand as a title calls it."""
+    text = script.text(node)
+    return text if len(text) <= _LONGEST_SHOWN and "\n" not in text else operand.name
+
+
+def _used(failure: Failure, script: Script, operand: Operand) -> list[Fix[Phrase]]:
+    """An operand, which may be a weight, moved in the failing statement."""
     at = failure.event.at
-    if (
-        script is None
-        or guilty is None
-        or guilty.role
-        or not guilty.local
-        or not script.holds(at)
-        or _written(failure, guilty)
-    ):
+    target = target_at(failure, script, operand, at.line)
+    node = spelled_at(script, at, operand)
+    if target is None or node is None or "meta" in (operand.device, *wanted(failure, operand)):
         return []
-    statement, target = script.statement(at), target_at(failure, script, guilty, at.line)
-    if statement is None or target is None:
+    if node.lineno < at.line and at.call and script.expression(at) is None:
         return []
-    failing = script.expression(at) if at.call else None
-    for node in ast.walk(failing or statement):
-        if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)) and isinstance(node.ctx, ast.Load):
-            if script.text(node) != guilty.local or (node.lineno < at.line and at.call and failing is None):
-                continue
-            diff = script_diff(script, moved(script, node, target.text))
-            sure = target.derived and unites(failure, guilty)
-            return (
-                [
-                    Fix(
-                        Phrase("fix.at-use", operand=guilty.local, target=target.text),
-                        "safe" if sure else "check",
-                        diff,
-                    )
-                ]
-                if diff
-                else []
-            )
-    return []
+    diff = script_diff(script, moved(script, node, target.text))
+    sure = target.derived and unites(failure, operand)
+    if diff is None or not isinstance(getattr(node, "ctx", ast.Load()), ast.Load):
+        return []
+    shown = _shown(script, node, operand)
+    return [Fix(Phrase("fix.at-use", operand=shown, target=target.text), "safe" if sure else "check", diff)]
 
 
 def _written(failure: Failure, operand: Operand) -> bool:
@@ -595,6 +700,8 @@ def _move_at_call(failure: Failure, script: Script, guilty: Operand, target: str
     Where the operand is made the model does not exist yet.
     """
     for place in calls_of(failure, script):
+        if script.class_of(script.scope(place.line)) is not None:
+            continue  # a method has its own names
         for call in script.find(place):
             for node in [*call.args, *(keyword.value for keyword in call.keywords)]:
                 if isinstance(node, ast.Name) and node.id in (
@@ -669,7 +776,7 @@ _REPAIRS: dict[str, tuple[Repair, ...]] = {
     "cache-or-beam-state-on-wrong-device": (_cache, _library),
     "generation-helper-on-wrong-device": (_extra, _library),
     "embedding-streams-on-different-devices": (_library, _together),
-    "adapter-weights-on-other-device": (_library,),
+    "adapter-weights-on-other-device": (_adapted, _library),
     "optimizer-state-on-other-device": (_library,),
     "metric-state-device": (_library,),
     "data-parallel-replica-device": (_library,),

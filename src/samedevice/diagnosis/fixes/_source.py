@@ -14,6 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TypeGuard
 
+from samedevice.edited import content
 from samedevice.events import Place
 
 _LARGEST = 1_000_000
@@ -33,7 +34,7 @@ class Script:
         try:
             if not path.is_file() or path.stat().st_size > _LARGEST:
                 return None
-            script = cls(file, path.read_bytes().decode("utf-8"))  # line ends as they are
+            script = cls(file, content(file).decode("utf-8"))  # line ends as they are
             ast.parse(script.source)
         except (OSError, ValueError, SyntaxError, RecursionError, MemoryError):
             return None

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis.fixes._source import Script, called
+from samedevice.diagnosis.fixes._spelling import device_text, spelled_at, weight_text
 from samedevice.events import Operand, Place
 
 _CALLED = ("generate", "forward", "chat", "__call__", "encode")
@@ -144,6 +145,8 @@ def _derived(
     if together:  # one run of one function: names mean the same here and where it fails
         yield from _names(script, here, [each.local for each in others], line, at.line)
         yield from filter(None, (_of_self(failure, script, here, each) for each in weights))
+        if line == at.line:
+            yield from _spelled(script, at, others)
         inside = [
             part.name
             for each in others
@@ -167,7 +170,7 @@ def _derived(
         and made.lineno < line
         and script.scope(made.lineno) is here
     ):
-        yield from (f"{model}.{_path(each.parameter)}.device" for each in weights if each.parameter)
+        yield from (f"{model}.{path_of(each.parameter)}.device" for each in weights if each.parameter)
     for each in others:
         name, place = assigned(script, each), each.moved or each.made
         if (
@@ -177,6 +180,14 @@ def _derived(
             and script.bound(name, here, line, line)
         ):
             yield f"{name}.device"
+
+
+def _spelled(script: Script, at: Place, others: Sequence[Operand]) -> Iterator[str]:
+    """The devices of operands as the failing statement itself can ask for them."""
+    for each in others:
+        found = weight_text(script, at, each) or device_text(script, spelled_at(script, at, each))
+        if found is not None:
+            yield found
 
 
 def _inside(operand: Operand, at: Place) -> bool:
@@ -250,13 +261,13 @@ def _of_self(failure: Failure, script: Script, here: ast.AST, operand: Operand) 
         return None
     prefix = "" if module is failure.event.running[-1] else f"{module.name}."
     return (
-        f"self.{_path(operand.parameter.removeprefix(prefix))}.device"
+        f"self.{path_of(operand.parameter.removeprefix(prefix))}.device"
         if operand.parameter.startswith(prefix)
         else None
     )
 
 
-def _path(parameter: str) -> str:
+def path_of(parameter: str) -> str:
     """A qualified name as Python writes it: `layers[0].weight`."""
     return re.sub(r"\.(\d+)(?=\.|\Z)", r"[\1]", parameter)
 
@@ -266,7 +277,7 @@ def _placed_by(script: Script, here: ast.AST, place: Place | None, line: int) ->
 
     None where it is a literal or not bound at this line.
     """
-    if not script.holds(place) or place.line > line or script.scope(place.line) is not here:
+    if not script.holds(place) or script.scope(place.line) is not here:
         return None
     call = script.expression(place)
     if not isinstance(call, ast.Call):
@@ -282,6 +293,7 @@ def _placed_by(script: Script, here: ast.AST, place: Place | None, line: int) ->
         or re.match(r"torch\.\w+\Z", script.text(given))
     ):
         return None  # a literal, or a type
-    if not all(script.bound(name, here, place.line + 1, line) for name in names):
+    early, late = sorted((place.line, line))
+    if not all(script.bound(name, here, early + (early == place.line), late) for name in names):
         return None
     return f'f"cuda:{{{script.text(given)}}}"' if called(call) == "cuda" else script.text(given)

@@ -1,0 +1,206 @@
+"""How the failing statement spells an operand, and how it can ask for the operand's device.
+
+An operand that has a name is found by it; one that has none by its position in the expression that ran.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+
+from samedevice.diagnosis.fixes._source import Script, called
+from samedevice.events import Operand, Place
+
+_NAMESPACES = frozenset("torch F functional nn math np linalg special".split())
+_LEFT = ("self", "input", "mat1", "elements", "condition", "sorted_sequence")
+_RIGHT = ("other", "mat2", "vec", "tensor", "weight")
+_SIGNATURES: Mapping[str, tuple[str, ...]] = {
+    "where": ("condition", "self", "other"),
+    "isin": ("elements", "test_elements"),
+    "bucketize": ("self", "boundaries"),
+    "searchsorted": ("sorted_sequence", "self"),
+    "masked_scatter": ("self", "mask", "source"),
+    "masked_scatter_": ("self", "mask", "source"),
+    "masked_fill": ("self", "mask", "value"),
+    "masked_fill_": ("self", "mask", "value"),
+    "masked_select": ("self", "mask"),
+    "index_select": ("self", "", "index"),
+    "gather": ("self", "", "index"),
+    "scatter": ("self", "", "index", "src"),
+    "scatter_": ("self", "", "index", "src"),
+    "scatter_add": ("self", "", "index", "src"),
+    "scatter_add_": ("self", "", "index", "src"),
+    "index_add": ("self", "", "index", "source"),
+    "index_add_": ("self", "", "index", "source"),
+    "index_copy_": ("self", "", "index", "source"),
+    "embedding": ("indices", "weight"),
+    "linear": ("mat1", "mat2", "bias"),
+    "cross_entropy": ("self", "target", "weight"),
+    "nll_loss": ("self", "target", "weight"),
+    "addcmul_": ("self", "tensor1", "tensor2"),
+    "lerp_": ("self", "end", "weight"),
+    "lerp": ("self", "end", "weight"),
+    "einsum": ("", "self", "mat2"),
+}
+"""Functions of torch with the operands that their operators name, in the order of a call; for a method, what
+it is called on comes first. `where` as a method is the one exception.
+"""
+_JOINS = frozenset("cat concat concatenate stack hstack vstack dstack".split())
+_PAIRS = frozenset(
+    "add add_ sub sub_ mul mul_ div div_ eq ne lt le gt ge matmul mm bmm mv dot maximum minimum pow "
+    "logical_and logical_or bitwise_and bitwise_or remainder fmod atan2 outer kron".split()
+)
+_KEEP_DEVICE = frozenset(
+    "abs bool clone contiguous detach double expand expand_as flatten float half int long mean permute "
+    "repeat reshape sigmoid softmax squeeze sum t transpose unsqueeze view".split()
+)
+"""Methods of a tensor whose result is where the tensor is."""
+
+
+def spelled_at(script: Script, at: Place, operand: Operand) -> ast.expr | None:
+    """The expression of a failing statement that is the operand, where that can be told."""
+    statement = script.statement(at)
+    if statement is None or not script.holds(at):
+        return None
+    ran = script.expression(at) if at.call else None
+    if operand.local and (named := _named(script, ran or statement, operand.local)) is not None:
+        return named
+    if isinstance(statement, ast.AugAssign) and (ran is None or ran is statement.value):
+        pair = {"self": statement.target, "other": statement.value}
+        return pair.get(operand.name) if ran is None else _in(ran, operand)
+    if ran is None and isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Subscript):
+        return _in_subscript(statement.targets[0], operand, statement.value)
+    if ran is None:
+        value = getattr(statement, "value", None)
+        ran = value if isinstance(value, ast.expr) else None
+    return None if ran is None else _in(ran, operand)
+
+
+def device_text(script: Script, node: ast.expr | None) -> str | None:
+    """How the source can ask for the device of what an expression gives, without computing it again."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=inner, attr=name) as function) if name in _KEEP_DEVICE:
+            if _is_namespace(function):
+                return device_text(script, node.args[0]) if node.args else None
+            return device_text(script, inner)
+        case ast.Subscript(value=inner, slice=index) if _takes_part(index):
+            return device_text(script, inner)
+        case ast.Name() | ast.Attribute() | ast.Subscript() if _plain(node):
+            return f"{script.text(node)}.device"
+    return None
+
+
+def weight_text(script: Script, at: Place, operand: Operand) -> str | None:
+    """The device of a weight of the module that the failing expression calls: `self.proj.weight.device`."""
+    ran = script.expression(at)
+    last = (operand.parameter or "").rpartition(".")[2]
+    if operand.role != "parameter" or not isinstance(ran, ast.Call) or last not in ("weight", "bias"):
+        return None
+    if not _plain(ran.func) or _is_namespace(ran.func):
+        return None
+    # A function has no weights: the module that is called last owns this one.
+    owner = (operand.parameter or "").rpartition(".")[0].rpartition(".")[2]
+    text = script.text(ran.func)
+    known = owner and (text.endswith(f".{owner}") or owner.isdecimal())
+    return f"{text}.{last}.device" if known and isinstance(ran.func, ast.Attribute) else None
+
+
+def _named(script: Script, around: ast.AST, name: str) -> ast.expr | None:
+    for node in ast.walk(around):
+        if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)) and isinstance(node.ctx, ast.Load):
+            if script.text(node) == name:
+                return node
+    return None
+
+
+def _in(ran: ast.expr, operand: Operand) -> ast.expr | None:
+    match ran:
+        case ast.BinOp(left=left, right=right):
+            return _of_pair(left, right, operand.name)
+        case ast.Compare(left=left, comparators=[right]):
+            return _of_pair(left, right, operand.name)
+        case ast.Subscript():
+            return _in_subscript(ran, operand, None)
+        case ast.Call():
+            return _in_call(ran, operand)
+    return None
+
+
+def _of_pair(left: ast.expr, right: ast.expr, name: str) -> ast.expr | None:
+    return left if name in _LEFT else right if name in _RIGHT else None
+
+
+def _in_subscript(node: ast.Subscript, operand: Operand, value: ast.expr | None) -> ast.expr | None:
+    if operand.name == "self":
+        return node.value if value is None else None
+    if operand.name in ("values", "src"):
+        return value
+    head, _, rest = operand.name.partition("[")
+    if head != "indices" or not rest.rstrip("]").isdecimal():
+        return None
+    elements: Sequence[ast.expr] = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    if any(isinstance(each, ast.Constant) for each in elements):  # `...` and None shift what follows
+        return None
+    at = int(rest.rstrip("]"))
+    return elements[at] if at < len(elements) else None
+
+
+def _in_call(call: ast.Call, operand: Operand) -> ast.expr | None:
+    name = called(call)
+    given = next((each.value for each in call.keywords if each.arg == operand.name), None)
+    if given is not None:
+        return given
+    function = call.func
+    plain = isinstance(function, ast.Name) or _is_namespace(function)
+    values = list(call.args)
+    if not plain and isinstance(function, ast.Attribute):
+        values = [function.value, *values]
+    _, _, rest = operand.name.partition("[")
+    if name in _JOINS and rest and call.args and isinstance(call.args[0], (ast.List, ast.Tuple)):
+        elements, at = call.args[0].elts, rest.rstrip("]")
+        whole = not any(isinstance(each, ast.Starred) for each in elements)
+        return elements[int(at)] if whole and at.isdecimal() and int(at) < len(elements) else None
+    names = _SIGNATURES.get(name, ("self", "other") if name in _PAIRS else ())
+    if name == "where" and not plain:
+        names = ("self", "condition", "other")
+    if names:
+        sought = "other" if operand.name in _RIGHT and "other" in names else operand.name
+        at_name = names.index(sought) if sought in names else -1
+        return values[at_name] if 0 <= at_name < len(values) else None
+    module = isinstance(function, (ast.Attribute, ast.Subscript)) and not _is_namespace(function)
+    if module and operand.role is None and operand.name in (*_LEFT, "indices") and len(call.args) == 1:
+        return call.args[0]  # a module that was called with it
+    return None
+
+
+def _is_namespace(function: ast.expr) -> bool:
+    return (
+        isinstance(function, ast.Attribute)
+        and (isinstance(function.value, ast.Name) and function.value.id in _NAMESPACES)
+    ) or (
+        isinstance(function, ast.Attribute)
+        and isinstance(function.value, ast.Attribute)
+        and function.value.attr in _NAMESPACES
+    )
+
+
+def _takes_part(index: ast.expr) -> bool:
+    """Whether only a tensor can be indexed so."""
+    elements = index.elts if isinstance(index, ast.Tuple) else [index]
+    return any(isinstance(each, ast.Slice) or _is_none(each) for each in elements)
+
+
+def _is_none(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and (node.value is None or node.value is ...)
+
+
+def _plain(node: ast.expr) -> bool:
+    """Whether an expression only looks something up."""
+    match node:
+        case ast.Name():
+            return True
+        case ast.Attribute(value=inner):
+            return _plain(inner)
+        case ast.Subscript(value=inner, slice=ast.Constant() | ast.Name()):
+            return _plain(inner)
+    return False
