@@ -178,6 +178,7 @@ def run_document(
     ranks: Sequence[tuple[int | None, str, Mapping[str, DeviceMemory]]] = (),
     asked: Sequence[Place] = (),
     ignored: Sequence[Ignored[str]] = (),
+    fixing: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The document that `run --json` writes.
 
@@ -185,6 +186,9 @@ def run_document(
     written. `ranks` holds the rank (None for another process), the status and the memory of each process,
     where there was more than one; devices there are as that process numbers them. `asked` are the statements
     that asked for values which nobody computed; `ignored` what was found and is known.
+    `fixing` says how often the program ran again with fixes, on which machines, which files were changed, and
+    how many findings are left with the fixes of the project's own files, and with patches of libraries, too;
+    None where no fix was to be tried.
     """
     places = [asdict(place) for place in asked]
     for place in places:
@@ -198,6 +202,7 @@ def run_document(
         "ranks": [{"rank": rank, "status": ended, "memory": _peaks(own)} for rank, ended, own in ranks],
         "assumed_values": places,
         "ignored": [each.as_json() for each in ignored],
+        "fixing": None if fixing is None else dict(fixing),
     }
 
 

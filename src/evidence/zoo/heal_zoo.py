@@ -48,7 +48,7 @@ from typing import Any
 from evidence.commands import command_parser
 from evidence.environments import overlays
 from evidence.places import ROOT, SOURCES
-from evidence.zoo.zoo import _OFFLINE, _ONE_THREAD, Case, cases
+from evidence.zoo.zoo import OFFLINE, ONE_THREAD, Case, cases
 
 ONE_GPU, CPU, BROKEN, SCRIPT, MODEL = WAYS = ("one GPU", "CPU", "broken", "script", "model")
 ENOUGH = 0.8
@@ -347,7 +347,7 @@ def ends_of(case: Case) -> dict[str, End]:
     """How a case ends on its bad version, each way."""
     env = overlays.environment(case.pins["bad"])
     env["PYTHONPATH"] = os.pathsep.join([str(SOURCES), env["PYTHONPATH"]])
-    env |= {**_OFFLINE, **_ONE_THREAD, "PYTHONHASHSEED": "0", "SAMEDEVICE_VALUE_LIMIT": str(1 << 28)}
+    env |= {**OFFLINE, **ONE_THREAD, "PYTHONHASHSEED": "0", "SAMEDEVICE_VALUE_LIMIT": str(1 << 28)}
     with tempfile.TemporaryDirectory(prefix="samedevice-heal-") as scratch:
         command = [sys.executable, "-c", _CHILD, str(case.script), case.machine, scratch]
         done = subprocess.run(

@@ -35,14 +35,14 @@ from evidence.zoo.judge import Outcome, Verdict, judge_bad, judge_good
 ZOO = Path(__file__).resolve().parent
 _COMPLAINT_LINES = 3
 # No case downloads anything, and a hub that is asked all the same must not make a run slow or different.
-_OFFLINE = {
+OFFLINE = {
     "HF_HUB_OFFLINE": "1",
     "TRANSFORMERS_OFFLINE": "1",
     "HF_DATASETS_OFFLINE": "1",
     "DIFFUSERS_OFFLINE": "1",
 }
 # Tiny models: threads only get in the way of the neighbouring run.
-_ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ def run_way(case: Case, way: str, timeout: float) -> Outcome:
     """Run one case on its `bad` or `good` version under `samedevice run`, in a process of its own."""
     env = overlays.environment(case.pins[way])
     env["PYTHONPATH"] = os.pathsep.join([str(SOURCES), env["PYTHONPATH"]])
-    env |= _OFFLINE | _ONE_THREAD
+    env |= OFFLINE | ONE_THREAD
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="samedevice-zoo-") as scratch:
         report = Path(scratch) / "report.json"

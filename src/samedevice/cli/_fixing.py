@@ -25,6 +25,7 @@ _TOGETHER = 4
 """More fixes than these are tried all at once first."""
 CLEAN, FAILS = "clean", "fails"
 Tried = str | Phrase
+_WORDS = {CLEAN: Phrase("tried.clean"), FAILS: Phrase("tried.fails")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +241,7 @@ def told(bench: Bench, findings: Sequence[Finding[Phrase]]) -> list[Finding[Phra
 
 
 def _phrase(tried: Tried | None) -> Phrase | None:
-    return Phrase(f"tried.{tried}") if isinstance(tried, str) else tried
+    return _WORDS[tried] if isinstance(tried, str) else tried
 
 
 def _spot(finding: Json) -> tuple[str, int, str, str]:

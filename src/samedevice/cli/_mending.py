@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, packages_distributions, version
 from pathlib import Path
+from typing import Any
 
 from samedevice.cli._fixing import Attempt, Bench, documents, told
 from samedevice.cli._trial import Again
@@ -54,6 +55,8 @@ class Mended:
     """What there is to say of it."""
     code: int | None
     """The exit status of the program as it is mended now; None where it was not changed."""
+    document: Mapping[str, Any]
+    """What `--json` says of it."""
 
 
 def mended(wanted: Wanted, findings: Sequence[Finding[Phrase]], status: Status) -> Mended:
@@ -78,8 +81,15 @@ def mended(wanted: Wanted, findings: Sequence[Finding[Phrase]], status: Status) 
             if other is not None
         ]
     texts = dict(bench.texts)
-    lasts = dict(bench.last)
+    lasts, left = dict(bench.last), len(bench.found)
     of_library = bench.mend(library=True) if wanted.tries else []
+    document: dict[str, Any] = {
+        "runs": bench.runs,
+        "machines": list(wanted.machines),
+        "changed": [],
+        "left": left,
+        "left_with_patches": len(bench.found),
+    }
     if bench.runs:
         lines.append(Phrase("fixing.ran", count=bench.runs, machines=Several(tuple(wanted.machines))))
     shown = told(bench, findings)
@@ -88,9 +98,9 @@ def mended(wanted: Wanted, findings: Sequence[Finding[Phrase]], status: Status) 
         written, failed = _write_all(texts)
         lines += [Phrase("fixing.changed", file=name, count=_count(own, name)) for name in written]
         lines += failed
+        document["changed"] = written
         if lasts and not failed:
             code = max(ran.code for ran in lasts.values())
-            left = len(lasts[wanted.machines[0]].findings)
             lines.append(Phrase("fixing.left", count=left) if left else Phrase("fixing.clean"))
     elif wanted.apply:
         lines.append(Phrase("fixing.nothing"))
@@ -99,7 +109,7 @@ def mended(wanted: Wanted, findings: Sequence[Finding[Phrase]], status: Status) 
     if wanted.show:
         shared = bench.texts if wanted.tries else texts
         _print_diffs(wanted, {file: text for file, text in shared.items() if owned(file)})
-    return Mended(tuple(shown), tuple(lines), code)
+    return Mended(tuple(shown), tuple(lines), code, document)
 
 
 def ownership(script: str | None) -> Callable[[str], bool]:

@@ -299,6 +299,7 @@ def _conclude(own: list[Member], family: Family, machine: Described, ending: _En
         found, report.decisions, report.program, _sources(report.script), write=reporting.write, whole=whole
     )
     code = _exit_code(ending, sifted)
+    done: Mended | None = None
     if report.wanted is not None and code not in (INTERRUPTED, INTERNAL_ERROR):
         done = _mend(report, sifted, ending)
         sifted = replace(sifted, findings=done.findings)
@@ -318,6 +319,7 @@ def _conclude(own: list[Member], family: Family, machine: Described, ending: _En
         ranks,
         asked,
         told.ignored(),
+        None if done is None else done.document,
     )
 
     def text(into: TextIO) -> None:

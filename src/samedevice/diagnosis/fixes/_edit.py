@@ -38,7 +38,7 @@ def swapped(script: Script, node: ast.expr | ast.stmt, text: str) -> str:
 
 def moved(script: Script, node: ast.expr, target: str) -> str:
     """The source in which the value of an expression is moved to a device, by `.to(target)`."""
-    return swapped(script, node, f"{_grouped(script.text(node))}.to({target})")
+    return swapped(script, node, f"{grouped(script.text(node))}.to({target})")
 
 
 def redirected(script: Script, call: ast.Call, target: str) -> str:
@@ -68,10 +68,10 @@ def reduced(script: Script, call: ast.Call, part: ast.expr) -> str:
             return without(script, statement)
     if isinstance(call.func, ast.Attribute) and call.func.value is part:
         return _uncalled(script, call)
-    return swapped(script, call, _grouped(text))
+    return swapped(script, call, grouped(text))
 
 
-def _grouped(text: str) -> str:
+def grouped(text: str) -> str:
     """An expression as it may stand anywhere: in parentheses, unless it holds together without."""
     try:
         node = ast.parse(text, mode="eval").body

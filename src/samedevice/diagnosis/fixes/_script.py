@@ -16,6 +16,7 @@ from samedevice.diagnosis.fixes._buffer import buffer_fix
 from samedevice.diagnosis.fixes._combine import Change, changes_of
 from samedevice.diagnosis.fixes._edit import (
     RANK_MAP,
+    grouped,
     moved,
     redirected,
     reduced,
@@ -625,7 +626,7 @@ def _brought(failure: Failure, script: Script, written: Operand) -> list[Fix[Phr
 
 def _shown(script: Script, node: ast.expr, operand: Operand) -> str:
     """An operand as a title calls it."""
-    text = script.text(node)
+    text = grouped(script.text(node))
     return text if len(text) <= _LONGEST_SHOWN and "\n" not in text else operand.name
 
 
