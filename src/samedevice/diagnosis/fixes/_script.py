@@ -77,9 +77,13 @@ def script_fixes(failure: Failure, verdict: Verdict) -> tuple[Fix[Phrase], ...]:
         buffer = buffer_fix(failure, script, guilty)
         fixes = [buffer, *fixes] if buffer is not None else fixes
     received = failure.group is not None  # a copy made in the call would receive it, and be lost
+    fixes = [_checked(fix, script) for fix in fixes]
     sure = any(fix.diff and fix.safety == "safe" for fix in fixes)
     if not received and not sure and verdict.cause != "dispatched-model-moved":
-        fixes = _beside(fixes, _placed(failure, script, guilty))
+        found = _placed(failure, script, guilty)
+        if any(fix.diff for fix in fixes):
+            found = [fix for fix in found if fix.safety == "safe"]
+        fixes = _beside(fixes, found)
     fixes = [_checked(fix, script) for fix in fixes]
     unique = {(fix.title, fix.diff): fix for fix in fixes}
     return tuple(unique.values())[:4]
@@ -90,6 +94,8 @@ def _placed(failure: Failure, script: Script | None, guilty: Operand | None) -> 
 
     In the code of a library it is a patch.
     """
+    if guilty is None:
+        guilty = failure.odd(*failure.plain)
     if guilty is None or not failure.mismatch:
         return []
     if script is not None and script.holds(failure.event.at):
@@ -603,13 +609,20 @@ def _at_use(failure: Failure, script: Script | None, guilty: Operand | None) -> 
     """
     if script is None or guilty is None or guilty.role or not script.holds(failure.event.at):
         return []
-    return _brought(failure, script, guilty) if _written(failure, guilty) else _used(failure, script, guilty)
+    if _written(failure, guilty):
+        return _brought(failure, script, guilty, partners(failure, guilty))
+    if unites(failure, guilty):
+        return _used(failure, script, guilty)
+    kept = [each for each in partners(failure, guilty) if not _written(failure, each)] or [
+        each for each in failure.event.operands if _written(failure, each)
+    ]
+    return _brought(failure, script, kept[0], partners(failure, kept[0])) if kept else []
 
 
-def _brought(failure: Failure, script: Script, written: Operand) -> list[Fix[Phrase]]:
-    """What an operator writes into stays, and all that it meets comes to it, in the failing statement."""
-    at, others = failure.event.at, partners(failure, written)
-    target = device_text(script, spelled_at(script, at, written))
+def _brought(failure: Failure, script: Script, kept: Operand, others: list[Operand]) -> list[Fix[Phrase]]:
+    """One operand stays, such as what the operator writes into, and all others come to it."""
+    at = failure.event.at
+    target = device_text(script, spelled_at(script, at, kept))
     nodes = [spelled_at(script, at, each) for each in others]
     if target is None or not nodes or any(each.role or _written(failure, each) for each in others):
         return []

@@ -63,17 +63,31 @@ def spelled_at(script: Script, at: Place, operand: Operand) -> ast.expr | None:
     if statement is None or not script.holds(at):
         return None
     ran = script.expression(at) if at.call else None
+    subscript = _subscript(statement, ran)
+    if subscript is not None and operand.name.startswith(("indices", "values")):
+        placed = _in_subscript(subscript, operand, getattr(statement, "value", None))
+        if placed is not None:
+            return placed
     if operand.local and (named := _named(script, ran or statement, operand.local)) is not None:
         return named
     if isinstance(statement, ast.AugAssign) and (ran is None or ran is statement.value):
         pair = {"self": statement.target, "other": statement.value}
         return pair.get(operand.name) if ran is None else _in(ran, operand)
-    if ran is None and isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Subscript):
-        return _in_subscript(statement.targets[0], operand, statement.value)
+    if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Subscript):
+        if ran is None or ran is statement.targets[0]:
+            return _in_subscript(statement.targets[0], operand, statement.value)
     if ran is None:
         value = getattr(statement, "value", None)
         ran = value if isinstance(value, ast.expr) else None
     return None if ran is None else _in(ran, operand)
+
+
+def _subscript(statement: ast.stmt, ran: ast.expr | None) -> ast.Subscript | None:
+    """What is indexed, where the statement or the expression does just that."""
+    target = statement.targets[0] if isinstance(statement, ast.Assign) else None
+    if isinstance(ran, ast.Subscript):
+        return ran
+    return target if ran is None and isinstance(target, ast.Subscript) else None
 
 
 def device_text(script: Script, node: ast.expr | None) -> str | None:
@@ -82,6 +96,8 @@ def device_text(script: Script, node: ast.expr | None) -> str | None:
         case ast.Call(func=ast.Attribute(value=inner, attr=name) as function) if name in _KEEP_DEVICE:
             if _is_namespace(function):
                 return device_text(script, node.args[0]) if node.args else None
+            return device_text(script, inner)
+        case ast.Call(func=ast.Attribute(value=inner, attr="to"), args=[kind]) if _is_type(kind):
             return device_text(script, inner)
         case ast.Subscript(value=inner, slice=index) if _takes_part(index):
             return device_text(script, inner)
@@ -93,16 +109,28 @@ def device_text(script: Script, node: ast.expr | None) -> str | None:
 def weight_text(script: Script, at: Place, operand: Operand) -> str | None:
     """The device of a weight of the module that the failing expression calls: `self.proj.weight.device`."""
     ran = script.expression(at)
-    last = (operand.parameter or "").rpartition(".")[2]
-    if operand.role != "parameter" or not isinstance(ran, ast.Call) or last not in ("weight", "bias"):
+    owner, _, last = (operand.parameter or "").rpartition(".")
+    if operand.role != "parameter" or not isinstance(ran, ast.Call) or not _calls_module(ran):
         return None
-    if not _plain(ran.func) or _is_namespace(ran.func):
-        return None
-    # A function has no weights: the module that is called last owns this one.
-    owner = (operand.parameter or "").rpartition(".")[0].rpartition(".")[2]
     text = script.text(ran.func)
-    known = owner and (text.endswith(f".{owner}") or owner.isdecimal())
-    return f"{text}.{last}.device" if known and isinstance(ran.func, ast.Attribute) else None
+    own = owner.rpartition(".")[2]
+    if last in ("weight", "bias") and own and (text.endswith(f".{own}") or text.endswith(f"[{own}]")):
+        return f"{text}.{last}.device"
+    return f"next({text}.parameters()).device"
+
+
+def _calls_module(call: ast.Call) -> bool:
+    """Whether what is called can only be a module: the innermost frame outside torch calls torch itself."""
+    name = called(call)
+    return (
+        _plain(call.func)
+        and not _is_namespace(call.func)
+        and name not in _SIGNATURES
+        and name not in _PAIRS
+        and name not in _JOINS
+        and name not in _KEEP_DEVICE
+        and len(call.args) <= 1
+    )
 
 
 def _named(script: Script, around: ast.AST, name: str) -> ast.expr | None:
@@ -132,7 +160,7 @@ def _of_pair(left: ast.expr, right: ast.expr, name: str) -> ast.expr | None:
 
 def _in_subscript(node: ast.Subscript, operand: Operand, value: ast.expr | None) -> ast.expr | None:
     if operand.name == "self":
-        return node.value if value is None else None
+        return node.value
     if operand.name in ("values", "src"):
         return value
     head, _, rest = operand.name.partition("[")
@@ -167,9 +195,8 @@ def _in_call(call: ast.Call, operand: Operand) -> ast.expr | None:
         sought = "other" if operand.name in _RIGHT and "other" in names else operand.name
         at_name = names.index(sought) if sought in names else -1
         return values[at_name] if 0 <= at_name < len(values) else None
-    module = isinstance(function, (ast.Attribute, ast.Subscript)) and not _is_namespace(function)
-    if module and operand.role is None and operand.name in (*_LEFT, "indices") and len(call.args) == 1:
-        return call.args[0]  # a module that was called with it
+    if _calls_module(call) and operand.role is None and operand.name in (*_LEFT, "indices") and call.args:
+        return call.args[0]
     return None
 
 
@@ -192,6 +219,12 @@ def _takes_part(index: ast.expr) -> bool:
 
 def _is_none(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and (node.value is None or node.value is ...)
+
+
+def _is_type(node: ast.expr) -> bool:
+    """Whether an argument of `.to()` is a type of numbers, and no device."""
+    names = "float16 bfloat16 float32 float64 half float double long int int8 int32 int64 bool dtype".split()
+    return isinstance(node, ast.Attribute) and node.attr in names
 
 
 def _plain(node: ast.expr) -> bool:

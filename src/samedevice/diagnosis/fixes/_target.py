@@ -143,10 +143,10 @@ def _derived(
     weights = sorted(others, key=lambda each: "weight" not in (each.parameter or ""))
     together = script.holds(at) and script.scope(at.line) is here
     if together:  # one run of one function: names mean the same here and where it fails
-        yield from _names(script, here, [each.local for each in others], line, at.line)
-        yield from filter(None, (_of_self(failure, script, here, each) for each in weights))
         if line == at.line:
             yield from _spelled(script, at, others)
+        yield from _names(script, here, [each.local for each in others], line, at.line)
+        yield from filter(None, (_of_self(failure, script, here, each) for each in weights))
         inside = [
             part.name
             for each in others
