@@ -63,6 +63,8 @@ class Bench:
     found: list[Json]
     origins: list[int] = field(default_factory=list)
     texts: dict[str, str] = field(default_factory=dict)
+    originals: dict[str, str] = field(default_factory=dict)
+    """The same files as they were read."""
     runs: int = 0
     last: dict[str, Ran] = field(default_factory=dict)
     """How the last accepted run ended, on each machine."""
@@ -139,7 +141,9 @@ class Bench:
 
     def text(self, file: str) -> str:
         """A file as it is changed so far."""
-        return self.texts[file] if file in self.texts else content(file).decode("utf-8")
+        if file not in self.texts and file not in self.originals:
+            self.originals[file] = content(file).decode("utf-8")
+        return self.texts[file] if file in self.texts else self.originals[file]
 
     def _accept(self, batch: Sequence[Attempt], texts: dict[str, str]) -> bool:
         """Run with the changes; keep them where nothing is worse."""

@@ -95,7 +95,7 @@ def mended(wanted: Wanted, findings: Sequence[Finding[Phrase]], status: Status) 
     shown = told(bench, findings)
     code: int | None = None
     if wanted.apply and texts:
-        written, failed = _write_all(texts)
+        written, failed = _write_all(texts, bench.originals)
         lines += [Phrase("fixing.changed", file=name, count=_count(own, name)) for name in written]
         lines += failed
         document["changed"] = written
@@ -135,12 +135,15 @@ def _count(attempts: Sequence[Attempt], file: str) -> int:
     return sum(each.file == file for each in attempts)
 
 
-def _write_all(texts: Mapping[str, str]) -> tuple[list[str], list[Phrase]]:
+def _write_all(texts: Mapping[str, str], originals: Mapping[str, str]) -> tuple[list[str], list[Phrase]]:
     """Write files, each whole or not at all; returns those written, and what kept others from it."""
     written: list[str] = []
     failed: list[Phrase] = []
     for file, text in texts.items():
         try:
+            if Path(file).read_bytes() != originals[file].encode("utf-8"):
+                failed.append(Phrase("fixing.moved", file=file))
+                continue
             write_whole(Path(file), text.encode("utf-8"))
         except OSError as error:
             failed.append(Phrase("fixing.unwritable", file=file, reason=str(error.strerror or error)))

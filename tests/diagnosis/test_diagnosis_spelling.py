@@ -1,0 +1,97 @@
+"""Which expression of a failing statement an operand is, and how the source can ask for its device."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from samedevice.diagnosis.fixes import Script
+from samedevice.diagnosis.fixes._spelling import device_text, spelled_at, weight_text
+from samedevice.events import Operand, Place
+
+
+def operand(name, local=None, parameter=None, role=None):
+    return Operand(name, "cpu", (2,), "float32", local=local, parameter=parameter, role=role)
+
+
+def at(code, call=""):
+    return Place("s.py", 1, "f", code, call)
+
+
+@pytest.mark.parametrize(
+    ("code", "call", "name", "found"),
+    [
+        ("y = f(a) + g(b)", "f(a) + g(b)", "self", "f(a)"),
+        ("y = f(a) + g(b)", "f(a) + g(b)", "other", "g(b)"),
+        ("y = (a @ b)", "a @ b", "mat2", "b"),
+        ("y = f(a) > g(b)", "f(a) > g(b)", "other", "g(b)"),
+        ("x += g(b)", "", "other", "g(b)"),
+        ("x += g(b)", "", "self", "x"),
+        ("y = x[i(), j()]", "x[i(), j()]", "indices[1]", "j()"),
+        ("y = x[..., j()]", "x[..., j()]", "indices[1]", None),
+        ("x[i()] = v()", "x[i()]", "values", "v()"),
+        ("x[i()] = v()", "", "self", "x"),
+        ("y = torch.cat([f(), g()], -1)", "torch.cat([f(), g()], -1)", "tensors[1]", "g()"),
+        ("y = torch.cat([*f(), g()], -1)", "torch.cat([*f(), g()], -1)", "tensors[1]", None),
+        ("y = x.masked_scatter(m(), s())", "x.masked_scatter(m(), s())", "source", "s()"),
+        ("y = torch.where(a(), b(), c())", "torch.where(a(), b(), c())", "other", "c()"),
+        ("y = x.where(a(), c())", "x.where(a(), c())", "condition", "a()"),
+        (
+            "y = F.cross_entropy(a(), b(), weight=w())",
+            "F.cross_entropy(a(), b(), weight=w())",
+            "weight",
+            "w()",
+        ),
+        ("y = self.proj(f(a))", "self.proj(f(a))", "mat1", "f(a)"),
+        ("y = embed(f(a))", "embed(f(a))", "indices", "f(a)"),
+        ("y = x.topk(f(a))", "x.topk(f(a))", "nothing", None),
+    ],
+)
+def test_an_operand_without_a_name_is_found_by_its_position(code, call, name, found):
+    script = Script("s.py", f"{code}\n")
+    node = spelled_at(script, at(code, call), operand(name))
+    assert (node if node is None else script.text(node)) == found
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        ("x", "x.device"),
+        ("self.mask", "self.mask.device"),
+        ("caches[i]", "caches[i].device"),
+        ("batch['ids']", "batch['ids'].device"),
+        ("x[:, 0]", "x.device"),
+        ("x[..., None].float()", "x.device"),
+        ("x.to(torch.int8)", "x.device"),
+        ("x.to(y.dtype).sum(-1)", "x.device"),
+        ("torch.softmax(x, -1)", "x.device"),
+        ("x.to(other)", None),
+        ("x.cpu()", None),
+        ("f(x)", None),
+        ("a + b", None),
+    ],
+)
+def test_a_device_is_asked_of_what_is_at_hand(code, text):
+    script = Script("s.py", f"{code}\n")
+    statement = script.tree.body[0]
+    assert isinstance(statement, ast.Expr)
+    assert device_text(script, statement.value) == text
+
+
+@pytest.mark.parametrize(
+    ("call", "parameter", "text"),
+    [
+        ("self.proj(x)", "layers.0.proj.weight", "self.proj.weight.device"),
+        ("layer(x)", "layers.0.weight", "next(layer.parameters()).device"),
+        ("self.layers[0](x)", "layers.0.bias", "self.layers[0].bias.device"),
+        ("self.net(x)", "net.2.weight", "next(self.net.parameters()).device"),
+        ("F.linear(x, w)", "proj.weight", None),
+        ("x.matmul(w)", "proj.weight", None),
+        ("build()(x)", "proj.weight", None),
+    ],
+)
+def test_a_module_that_is_called_tells_where_its_weights_are(call, parameter, text):
+    script = Script("s.py", f"y = {call}\n")
+    weight = operand("weight", parameter=parameter, role="parameter")
+    assert weight_text(script, at(f"y = {call}", call), weight) == text
