@@ -1,5 +1,4 @@
-"""Most released bugs, and most bugs of small programs, get a change by itself that runs clean and names no
-device.
+"""Most released bugs, and most bugs of small programs, get a fix that runs clean and writes no device down.
 
 Time: forty minutes.
 Needs: PyPI the first time, for old releases; transformers and accelerate.
@@ -25,7 +24,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -168,8 +167,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"{'case':36} findings  own  patch  literals  left  runs  clean")
     outcomes = []
     with ThreadPoolExecutor(options.jobs) as pool:
-        for row in pool.map(outcome, chosen):
-            outcomes.append(row)
+        for done in as_completed([pool.submit(outcome, each) for each in chosen]):
+            outcomes.append(row := done.result())
             print(
                 f"{row.name:36} {row.findings:8}  {row.own:3}  {row.patch:5}  {row.literals:8}  "
                 f"{row.left:4}  {row.runs:4}  {'yes' if row.clean else 'no'}",
