@@ -78,7 +78,12 @@ def test_chinese_and_plain_characters(shell, model):
         (["--machine", "2xNOTHING"], "NOTHING"),
         (["--reserve", "much"], "no size"),
         (["--objective", "speed"], "room"),
-        (["--context", "0"], "at least 1"),
+        (["--context", "0"], "whole number"),
+        (["--context", "max", "--batch", "max"], "only one"),
+        (["--which", "--check", "map.json"], "do not go together"),
+        (["--check", "no-map.json"], "no-map.json"),
+        (["--price", "no-prices.toml"], "no-prices.toml"),
+        (["--objective", "price"], "--price FILE"),
     ],
 )
 def test_wrong_usage(shell, model, words, said):
@@ -86,3 +91,38 @@ def test_wrong_usage(shell, model, words, said):
     done = plan(shell, *named)
     assert (done.returncode, done.stdout) == (2, "")
     assert said in done.stderr
+
+
+def test_the_longest_context_and_what_engines_serve(shell, model, tmp_path):
+    (model / "config.json").write_text(json.dumps({**CONFIG, "max_position_embeddings": 640}))
+    words = ("--machine", "2x2GB", "--context", "max", "--concurrent", 3, "--json", tmp_path / "plan.json")
+    done = plan(shell, model, *words)
+    assert done.returncode == 0, done.stderr
+    found = json.loads((tmp_path / "plan.json").read_text())
+    assert found["workload"]["context"] == found["most"]["value"] == 512
+    assert found["most"]["limited"]
+    assert found["serving"]["sequences"] > 3
+    assert found["serving"]["commands"]["vllm"] in done.stdout
+
+
+def test_machines_for_it(shell, model, tmp_path):
+    (tmp_path / "prices.toml").write_text("T4 = 0.4\nH100-80G = 2.5\n")
+    words = ("--which", "--price", tmp_path / "prices.toml", "--json", tmp_path / "which.json")
+    done = plan(shell, model, *words)
+    assert done.returncode == 0, done.stderr
+    first = done.stdout.splitlines()[2].split()
+    assert (first[0], first[-1]) == ("1xT4", "0.4")
+    found = json.loads((tmp_path / "which.json").read_text())
+    assert [machine["spec"] for machine in found["machines"][:2]] == ["1xT4", "1xH100-80G"]
+
+
+def test_a_map_on_trial(shell, model, tmp_path):
+    layers = {f"model.layers.{number}": number // 2 for number in range(4)}
+    ends = {"model.embed_tokens": 0, "model.rotary_emb": 0, "model.norm": 1, "lm_head": 1}
+    (tmp_path / "map.json").write_text(json.dumps({**ends, **layers}))
+    words = ("--check", tmp_path / "map.json", "--context", 64, "--json", tmp_path / "trial.json")
+    done = plan(shell, model, "--machine", "2x2GB", *words)
+    assert done.returncode == 0, done.stderr
+    assert "holds" in done.stdout
+    assert json.loads((tmp_path / "trial.json").read_text())["proved"]
+    assert plan(shell, model, "--machine", "1x2GB", *words).returncode == 2

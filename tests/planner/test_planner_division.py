@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from samedevice.planner.inference import Block, Loads, Slot, divide
+from samedevice.planner.inference import Block, Loads, Slot, divide, largest
 
 sizes = st.integers(0, 60)
 blocks = st.builds(
@@ -112,3 +112,20 @@ def test_a_large_row_takes_moments():
 def test_nothing_to_divide():
     with pytest.raises(ValueError, match="needs blocks and GPUs"):
         divide(Loads([]), [Slot(1)])
+
+
+@given(st.integers(1, 5000), st.integers(1, 5000), st.integers(0, 3), st.integers(-3, 3))
+@settings(max_examples=200, deadline=None)
+def test_the_largest_number_that_fits(limit, place, bend, shift):
+    """Falling functions that cross zero between `place` and the next number, straight and bent."""
+
+    def room(number):
+        return (place**2 - number**2) * bend + (place - number) * 7 + min(shift, 0) * (number > place)
+
+    found, limited, asked = largest(room, limit)
+    assert (found, limited) == ((limit, True) if limit <= place else (place, False))
+    assert asked <= 40
+
+
+def test_nothing_fits():
+    assert largest(lambda number: -number, 100) == (0, False, 1)

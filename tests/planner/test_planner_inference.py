@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 
 import pytest
 
@@ -119,13 +120,14 @@ def test_a_trial_that_needs_more_is_counted_and_planned_again(tmp_path, monkeypa
 
     model = folder(tmp_path, "llama")
     first = placed(model)
-    profile = _plan.profile_model
+    measuring = _plan.measuring
 
-    def too_small(source, work):
-        found = profile(source, work)
-        return found.with_more(dict.fromkeys(range(len(found.blocks)), -2 * MIB))
+    @contextmanager
+    def too_small(source):
+        with measuring(source) as measure:
+            yield lambda work: measure(work).with_more(dict.fromkeys(range(10), -2 * MIB))
 
-    monkeypatch.setattr(_plan, "profile_model", too_small)
+    monkeypatch.setattr(_plan, "measuring", too_small)
     budget = max(share.planned.total for share in first.shares) + MIB // 8
     plan = placed(model, budget=budget, objective="gpus")  # with 2 GPUs, it seems
     assert plan.proved

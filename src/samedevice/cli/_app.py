@@ -597,19 +597,53 @@ def plan(
             autocompletion=complete_machine,
         ),
     ] = None,
-    batch: Annotated[int, typer.Option(metavar="N", help="Sequences of one call of generate.")] = 1,
-    context: Annotated[int, typer.Option(metavar="N", help="Tokens of a prompt.")] = 2048,
+    batch: Annotated[
+        str,
+        typer.Option(
+            metavar="N|max", help="Sequences of one call of generate; max: the most of them that fit."
+        ),
+    ] = "1",
+    context: Annotated[
+        str, typer.Option(metavar="N|max", help="Tokens of a prompt; max: the longest one that fits.")
+    ] = "2048",
     new_tokens: Annotated[
         int, typer.Option("--new-tokens", metavar="N", help="Tokens that are made behind it.")
     ] = 128,
+    concurrent: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Also tell how many such sequences vLLM and SGLang can serve at once, with their commands.",
+            show_default=False,
+        ),
+    ] = None,
+    which: Annotated[
+        bool, typer.Option("--which", help="List the machines of the table on which it fits, instead.")
+    ] = False,
+    check: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="MAP.json",
+            help="Try a device map that is there already on this machine, instead.",
+            show_default=False,
+        ),
+    ] = None,
     objective: Annotated[
         str,
         typer.Option(
             metavar="NAME",
             help="What is best: room (most memory left on the fullest GPU), stage (the slowest GPU as fast "
-            "as can be), or gpus (the fewest).",
+            "as can be), gpus (the fewest), or price (the cheapest; needs --price).",
         ),
     ] = "room",
+    price: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Prices of GPUs, in TOML: a line such as H100-80G = 2.5 for each.",
+            show_default=False,
+        ),
+    ] = None,
     dtype: Annotated[
         str | None,
         typer.Option(
@@ -650,7 +684,6 @@ def plan(
     """
     from samedevice.cli._choices import settings_here
     from samedevice.cli._plan import Options, plan_model
-    from samedevice.planner.inference import Workload
 
     _open_closed_output()
     chosen = _language(lang)
@@ -658,8 +691,14 @@ def plan(
     options = Options(
         model=model,
         machine=machine or settings.machine or DEFAULT_MACHINE,
-        workload=Workload(batch, context, new_tokens),
+        batch=batch,
+        context=context,
+        new_tokens=new_tokens,
+        concurrent=concurrent,
+        which=which,
+        check=check,
         objective=objective,
+        prices=price,
         reserve=reserve,
         dtype=dtype,
         json=json,

@@ -11,16 +11,32 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 
 from samedevice.errors import UsageError
 from samedevice.machines import parse_machine, size_in_mib
 from samedevice.messages import Language, Phrase, language_of
-from samedevice.planner.inference import OBJECTIVES, RESERVE, Objective, Workload, place_model
+from samedevice.planner.inference import (
+    OBJECTIVES,
+    RESERVE,
+    Axis,
+    Objective,
+    Workload,
+    check_map,
+    machines_for,
+    place_model,
+    read_map,
+    read_prices,
+)
 from samedevice.report import error_text, open_console, readable_language, render
-from samedevice.report.plan import Plan
+from samedevice.report.gpu_bars import CHARACTERS
+from samedevice.report.plan import CheckedMap, Plan, offers_document, print_offers
 
 FITS, UNFIT, WRONG_USAGE = 0, 1, 2
+
+
+_MAX = "max"
+_DIGITS = 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +45,14 @@ class Options:
 
     model: str
     machine: str
-    workload: Workload
+    batch: str
+    context: str
+    new_tokens: int
+    concurrent: int | None
+    which: bool
+    check: Path | None
     objective: str
+    prices: Path | None
     reserve: str | None
     dtype: str | None
     json: Path | None
@@ -43,35 +65,109 @@ def plan_model(options: Options) -> int:
     """Make the plan, print it, write what was asked for, and return the exit status."""
     language = readable_language(sys.stdout, options.language or language_of(os.environ))
     try:
-        plan = _planned(options, language)
-        _write_files(options, plan)
+        with suppress(BrokenPipeError):
+            return _answer(options, language)
     except UsageError as error:
         print(f"samedevice: {error_text(error, language)}", file=sys.stderr)
         return WRONG_USAGE
-    with suppress(BrokenPipeError):
-        map_file = None if options.device_map is None else str(options.device_map)
-        console = open_console(sys.stdout)
-        console.print(plan.shown(language, ascii_only=not _draws(sys.stdout.encoding), map_file=map_file))
-        sys.stdout.flush()
-    return FITS if plan.proved else UNFIT
+    return FITS
 
 
-def _planned(options: Options, language: Language) -> Plan:
+def _answer(options: Options, language: Language) -> int:
+    """Which machines there are, what a map is worth, or a plan."""
+    workload, most = _workload(options)
+    if (options.which and options.check is not None) or (most and (options.which or options.check)):
+        raise UsageError(Phrase("place.mixed"))
+    if options.which:
+        return _which(options, workload, language)
+    if options.check is not None:
+        return _check(options, options.check, workload, language)
+    return _plan(options, workload, most, language)
+
+
+def _plan(options: Options, workload: Workload, most: Axis | None, language: Language) -> int:
     objective: Objective | None = next((each for each in OBJECTIVES if each == options.objective), None)
     if objective is None:
         raise UsageError(Phrase("place.objective", given=options.objective, known=", ".join(OBJECTIVES)))
     machine = parse_machine(options.machine)
+    prices = _prices(options)
     with _progress(language) as tell:
         placed = place_model(
             options.model,
             machine,
-            options.workload,
+            workload,
             objective=objective,
+            most=most,
             reserve=_reserve(options.reserve),
             dtype=options.dtype,
+            prices=prices,
             tell=tell,
         )
-    return Plan(placed, language)
+    plan = Plan(placed, language, options.concurrent)
+    _write_files(options, plan)
+    map_file = None if options.device_map is None else str(options.device_map)
+    _show(plan.shown(language, ascii_only=_plain(), map_file=map_file))
+    return FITS if plan.proved else UNFIT
+
+
+def _which(options: Options, workload: Workload, language: Language) -> int:
+    prices, reserve = _prices(options), _reserve(options.reserve)
+    with _progress(language) as tell:
+        tell(Phrase("place.step-profile", model=options.model))
+        profile, found = machines_for(
+            options.model, workload, reserve=reserve, dtype=options.dtype, prices=prices
+        )
+    if options.json is not None:
+        _write(options.json, json.dumps(offers_document(profile, found), indent=1) + "\n")
+    print_offers(open_console(sys.stdout), profile, found, language)
+    sys.stdout.flush()
+    return FITS if found else UNFIT
+
+
+def _check(options: Options, file: Path, workload: Workload, language: Language) -> int:
+    machine, device_map = parse_machine(options.machine), read_map(file)
+    with _progress(language) as tell:
+        tell(Phrase("place.step-proof", number=1))
+        checked = check_map(
+            options.model,
+            machine,
+            device_map,
+            workload,
+            reserve=_reserve(options.reserve),
+            dtype=options.dtype,
+        )
+    shown = CheckedMap(checked, language)
+    if options.json is not None:
+        _write(options.json, json.dumps(shown.as_json(), indent=1) + "\n")
+    _show(shown.shown(language, ascii_only=_plain()))
+    return FITS if shown.holds else UNFIT
+
+
+def _show(what: RenderableType) -> None:
+    open_console(sys.stdout).print(what)
+    sys.stdout.flush()
+
+
+def _workload(options: Options) -> tuple[Workload, Axis | None]:
+    """The numbers, and which of them is to be the largest that fits."""
+    given: dict[Axis, str] = {"context": options.context, "batch": options.batch}
+    asked: list[Axis] = [axis for axis, text in given.items() if text == _MAX]
+    if len(asked) > 1:
+        raise UsageError(Phrase("place.both-most"))
+    numbers = {axis: _number(axis, text) for axis, text in given.items()}
+    return Workload(numbers["batch"], numbers["context"], options.new_tokens), next(iter(asked), None)
+
+
+def _number(axis: Axis, text: str) -> int:
+    if text == _MAX:
+        return 1
+    if not text.isdecimal() or len(text) > _DIGITS or not int(text):
+        raise UsageError(Phrase("place.no-number", option=f"--{axis}", given=text[:80]))
+    return int(text)
+
+
+def _prices(options: Options) -> dict[str, float]:
+    return {} if options.prices is None else read_prices(options.prices)
 
 
 def _reserve(text: str | None) -> int:
@@ -105,13 +201,13 @@ class _Status:
         self._status.stop()
 
 
-def _draws(encoding: str | None) -> bool:
-    """Whether a stream can carry the drawing's characters."""
+def _plain() -> bool:
+    """Whether standard output cannot carry the drawing's characters."""
     try:
-        "\u2588\u2593\u2592\u2591".encode(encoding or "ascii")
+        CHARACTERS.encode(sys.stdout.encoding or "ascii")
     except (UnicodeEncodeError, LookupError):
-        return False
-    return True
+        return True
+    return False
 
 
 def _write_files(options: Options, plan: Plan) -> None:

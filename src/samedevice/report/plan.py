@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from io import StringIO
 from itertools import groupby
@@ -17,23 +17,15 @@ from rich.text import Text
 from samedevice.diagnosis import judge
 from samedevice.messages import SOURCE, Bytes, Language, Phrase, Value
 from samedevice.planner import inference
-from samedevice.planner.inference import PlacementPlan, Share
+from samedevice.planner.inference import Offer, PlacementPlan, Profile, Proof, Share
 from samedevice.report._render import render
 from samedevice.report._words import harmless
+from samedevice.report.gpu_bars import amounts, bar, labelled, signs
 from samedevice.report.html import html_of
 from samedevice.report.shown import Findings, shown_findings
 from samedevice.report.terminal import finding_text
 
 _SCHEMA = 1
-_BAR = 24
-"""Columns of the drawing of a GPU."""
-_PARTS = (
-    ("weights", "\u2588", "#", "cyan"),
-    ("cache", "\u2593", "=", "green"),
-    ("working", "\u2592", "+", "yellow"),
-)
-"""What a bar is made of: its name, its character, that of a stream without it, its colour."""
-_FREE = ("\u2591", ".")
 _WIDTH = 110
 _FOUND = 3
 """Findings of a proof that are shown whole."""
@@ -61,9 +53,12 @@ print(tokenizer.decode(tokens[0], skip_special_tokens=True))
 class Plan:
     """What `sd.plan` returns; `print` shows it, `device_map` is what `from_pretrained` takes."""
 
-    def __init__(self, placed: PlacementPlan, language: Language = SOURCE) -> None:
+    def __init__(
+        self, placed: PlacementPlan, language: Language = SOURCE, concurrent: int | None = None
+    ) -> None:
         self.placed = placed
         self._language = language
+        self._concurrent = concurrent
 
     @property
     def device_map(self) -> dict[str, int]:
@@ -89,8 +84,7 @@ class Plan:
     def findings(self) -> Findings:
         """What the proof found."""
         proof = self.placed.proof
-        events = () if proof is None else proof.events
-        return shown_findings((judge(event, count) for event, count in events), self._language)
+        return Findings() if proof is None else found_in(proof, self._language)
 
     def __repr__(self) -> str:
         state = "proved" if self.proved else "fits" if self.fits else "does not fit"
@@ -119,20 +113,18 @@ class Plan:
     def shown(self, language: Language, *, ascii_only: bool = False, map_file: str | None = None) -> Group:
         """The plan for a terminal."""
         placed = self.placed
-        head = Table.grid(padding=(0, 2, 0, 0))
-        head.add_column(style="dim", no_wrap=True)
-        head.add_column(overflow="fold")
-        parts: list[Any] = [head, Text(), _drawing(placed, language, ascii_only=ascii_only), Text()]
-        for label, phrase in _head(placed):
-            head.add_row(*_row(label, phrase, language))
-        foot = Table.grid(padding=(0, 2, 0, 0))
-        foot.add_column(style="dim", no_wrap=True)
-        foot.add_column(overflow="fold")
-        for label, phrase in _foot(placed):
-            foot.add_row(*_row(label, phrase, language))
+        parts: list[Any] = [
+            labelled(_head(placed), language),
+            Text(),
+            _drawing(placed, language, ascii_only=ascii_only),
+            Text(),
+        ]
+        foot: list[tuple[Phrase, Value]] = list(_foot(placed))
         if placed.proved:
-            foot.add_row(*_row(Phrase("place.python"), self.python(map_file), language))
-        parts.append(foot)
+            foot.append((Phrase("place.python"), self.python(map_file)))
+        if self._concurrent is not None and placed.fits:
+            foot += _served(placed, self._concurrent)
+        parts.append(labelled(foot, language))
         for finding in self.findings[:_FOUND]:
             parts += [Text(), Text(finding_text(finding, language).rstrip())]
         return Group(*parts)
@@ -196,10 +188,6 @@ def _numbered(name: str) -> tuple[str, int]:
     )
 
 
-def _row(label: Phrase, value: Value, language: Language) -> tuple[Text, Text]:
-    return Text(render(label, language)), Text(harmless(render(value, language)))
-
-
 def _head(placed: PlacementPlan) -> Iterator[tuple[Phrase, Phrase]]:
     profile, work = placed.profile, placed.workload
     source = profile.source
@@ -230,6 +218,33 @@ def _head(placed: PlacementPlan) -> Iterator[tuple[Phrase, Phrase]]:
     )
 
 
+def _most(most: inference.Most) -> Phrase:
+    match most.axis, most.limited:
+        case "context", False:
+            return Phrase("place.longest", context=most.value, grain=inference.GRAIN[most.axis])
+        case "context", True:
+            return Phrase("place.longest-limit", context=most.value)
+        case _, False:
+            return Phrase("place.widest", batch=most.value)
+    return Phrase("place.widest-limit", batch=most.value)
+
+
+def _served(placed: PlacementPlan, asked: int) -> Iterator[tuple[Phrase, Value]]:
+    """How engines that split every layer would serve it."""
+    served = placed.serving
+    if served is None:
+        yield Phrase("place.serve"), Phrase("place.no-serving")
+        return
+    sizes = {"tensor": served.tensor, "pipeline": served.pipeline}
+    if not served.sequences:
+        yield Phrase("place.serve"), Phrase("place.serve-none", **sizes)
+        return
+    amounts = {"sequences": served.sequences, "length": served.length, "asked": asked}
+    yield Phrase("place.serve"), Phrase("place.serve-line", **sizes, **amounts)
+    yield Phrase("place.vllm"), served.commands["vllm"]
+    yield Phrase("place.sglang"), served.commands["sglang"]
+
+
 def _count(parameters: int) -> str:
     """As model names have it: 7.62B, 494M."""
     return f"{parameters / 1e9:.2f}B" if parameters >= 1e9 else f"{parameters / 1e6:.3g}M"
@@ -237,9 +252,13 @@ def _count(parameters: int) -> str:
 
 def _foot(placed: PlacementPlan) -> Iterator[tuple[Phrase, Phrase]]:
     division, proof = placed.division, placed.proof
+    if placed.most is not None and placed.most.value:
+        yield Phrase("place.most"), _most(placed.most)
     if not placed.fits:
         missing = Bytes(-division.room)
         yield Phrase("place.result"), Phrase("place.unfit", missing=missing)
+        for way in placed.ways_out:
+            yield Phrase("label.next"), way
         return
     certified = {
         "room": "place.best-room",
@@ -259,11 +278,7 @@ def _foot(placed: PlacementPlan) -> Iterator[tuple[Phrase, Phrase]]:
     )
     if proof is None:
         return
-    ran = Phrase(
-        "place.ran",
-        seconds=f"{proof.seconds:.0f}",
-        versions=", ".join(f"{name} {version}" for name, version in proof.versions.items()),
-    )
+    ran = ran_phrase(proof)
     if proof.error is not None:
         yield Phrase("place.proof"), Phrase("place.failed", error=proof.error)
     elif placed.proved:
@@ -312,27 +327,29 @@ def _alike(one: _Line, other: _Line) -> bool:
 
 
 def _drawing(placed: PlacementPlan, language: Language, *, ascii_only: bool) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     heads = ("place.gpu", "", "place.weights", "place.cache", "place.working", "place.free", "place.blocks")
-    for number, head in enumerate(heads):
-        right = 2 <= number <= 5
-        said = Text.assemble(
-            *_sign(number - 2, ascii_only=ascii_only), render(Phrase(head), language) if head else ""
-        )
-        table.add_column(said, justify="right" if right else "left", overflow="fold", no_wrap=number < 6)
+    table = amounts(
+        [
+            (
+                Text.assemble(
+                    *signs(number - 2, ascii_only=ascii_only), render(Phrase(head), language) if head else ""
+                ),
+                2 <= number <= 5,
+            )
+            for number, head in enumerate(heads)
+        ]
+    )
     for line in _lines(placed):
         share, (first, last, count) = line.share, line.blocks
         name = f"cuda:{line.first}" if line.first == line.last else f"cuda:{line.first}-{line.last}"
         each = "place.count" if line.first == line.last else "place.count-each"
         between = first if first == last else f"{first} .. {last}"
+        sizes = (share.planned.weights, share.planned.cache, _working(share))
         table.add_row(
             Text(name),
-            _bar(share, placed.machine.gpus[share.gpu].total_memory, ascii_only=ascii_only),
-            *(str(Bytes(size)) for size in (share.planned.weights, share.planned.cache, _working(share))),
-            Text(
-                str(Bytes(share.free)) if share.free >= 0 else f"-{Bytes(-share.free)}",
-                "" if share.free >= 0 else "bold red",
-            ),
+            bar(sizes, placed.machine.gpus[share.gpu].total_memory, ascii_only=ascii_only),
+            *(str(Bytes(size)) for size in sizes),
+            left(share.free),
             Text(f"{render(Phrase(each, count=count), language)}{harmless(between)}"),
         )
     if placed.unused:
@@ -341,35 +358,16 @@ def _drawing(placed: PlacementPlan, language: Language, *, ascii_only: bool) -> 
     return table
 
 
+def left(free: int) -> Text:
+    """What is left; in red where it is less than nothing."""
+    return Text(str(Bytes(free))) if free >= 0 else Text(f"-{Bytes(-free)}", "bold red")
+
+
 def _working(share: Share) -> int:
     """What is needed beyond weights and caches, as it was measured where it was."""
     if share.peak is None:
         return share.planned.working
     return max(share.peak.allocated - share.planned.weights - share.planned.cache, 0)
-
-
-def _sign(part: int, *, ascii_only: bool) -> Iterator[tuple[str, str]]:
-    """How a bar shows a part, for the head of its column."""
-    if 0 <= part < len(_PARTS):
-        _, mark, plain, colour = _PARTS[part]
-        yield (f"{plain if ascii_only else mark} ", colour)
-    elif part == len(_PARTS):
-        yield (f"{_FREE[ascii_only]} ", "")
-
-
-def _bar(share: Share, total: int, *, ascii_only: bool) -> Text:
-    """A GPU from 0 to its memory; what does not fit ends at its right border."""
-    bar = Text()
-    held = drawn = 0
-    for (_, mark, plain, colour), size in zip(
-        _PARTS, (share.planned.weights, share.planned.cache, _working(share)), strict=True
-    ):
-        held += size
-        upto = min(round(held / total * _BAR), _BAR)
-        bar.append((plain if ascii_only else mark) * (upto - drawn), colour)
-        drawn = upto
-    bar.append(_FREE[ascii_only] * (_BAR - drawn), "dim")
-    return bar
 
 
 # -- as data
@@ -403,8 +401,20 @@ def _document(placed: PlacementPlan, findings: Findings) -> dict[str, Any]:
             "thresholds": division.tried,
             "stage_seconds": division.stage,
         },
-        "proof": _trial(placed, findings),
+        "most": None if placed.most is None else asdict(placed.most),
+        "ways_out": [render(way) for way in placed.ways_out],
+        "serving": _serving(placed),
+        "proof": None
+        if placed.proof is None
+        else _trial(placed.proof, placed.proved, placed.rounds, findings),
     }
+
+
+def _serving(placed: PlacementPlan) -> dict[str, Any] | None:
+    served = placed.serving if placed.fits else None
+    if served is None:
+        return None
+    return {**asdict(served), "commands": dict(served.commands)}
 
 
 def _device(placed: PlacementPlan, share: Share) -> dict[str, Any]:
@@ -424,13 +434,10 @@ def _device(placed: PlacementPlan, share: Share) -> dict[str, Any]:
     }
 
 
-def _trial(placed: PlacementPlan, findings: Findings) -> dict[str, Any] | None:
-    proof = placed.proof
-    if proof is None:
-        return None
+def _trial(proof: Proof, holds: bool, rounds: int, findings: Findings) -> dict[str, Any]:
     return {
-        "holds": placed.proved,
-        "rounds": placed.rounds,
+        "holds": holds,
+        "rounds": rounds,
         "findings": [finding.as_json() for finding in findings],
         "out_of_memory": proof.out_of_memory,
         "error": proof.error,
@@ -445,4 +452,143 @@ def _trial(placed: PlacementPlan, findings: Findings) -> dict[str, Any] | None:
         },
         "seconds": round(proof.seconds, 2),
         "versions": dict(proof.versions),
+    }
+
+
+# -- maps that are there already
+
+
+class CheckedMap:
+    """What a trial of a device map showed."""
+
+    def __init__(self, checked: inference.CheckedMap, language: Language = SOURCE) -> None:
+        self.checked = checked
+        self.findings = found_in(checked.proof, language)
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing was found and every peak is within its GPU's budget."""
+        return self.checked.holds
+
+    def shown(self, language: Language, *, ascii_only: bool = False) -> Group:
+        """The trial for a terminal."""
+        checked = self.checked
+        heads = ("place.gpu", "", "place.peak", "place.free", "place.phase")
+        table = amounts(
+            [
+                (Text(render(Phrase(head), language) if head else ""), 2 <= n <= 3)
+                for n, head in enumerate(heads)
+            ]
+        )
+        for peak in checked.proof.peaks:
+            free = checked.budgets[peak.gpu] - peak.allocated
+            table.add_row(
+                Text(f"cuda:{peak.gpu}"),
+                bar((peak.allocated,), checked.machine.gpus[peak.gpu].total_memory, ascii_only=ascii_only),
+                str(Bytes(peak.allocated)),
+                left(free),
+                Text(render(_phase(peak), language)),
+            )
+        rows = [(Phrase("place.proof"), self._outcome())]
+        parts: list[Any] = [table, Text(), labelled(rows, language)]
+        for finding in self.findings[:_FOUND]:
+            parts += [Text(), Text(finding_text(finding, language).rstrip())]
+        return Group(*parts)
+
+    def _outcome(self) -> Phrase:
+        proof, budgets = self.checked.proof, self.checked.budgets
+        ran = ran_phrase(proof)
+        if proof.error is not None:
+            return Phrase("place.failed", error=proof.error)
+        worst = min(proof.peaks, key=lambda peak: budgets[peak.gpu] - peak.allocated, default=None)
+        room = 0 if worst is None else budgets[worst.gpu] - worst.allocated
+        if worst is not None and room < 0:
+            key = "place.proof-oom" if proof.out_of_memory else "place.over-budget"
+            return Phrase(key, gpu=f"cuda:{worst.gpu}", missing=Bytes(-room), ran=ran)
+        if proof.events:
+            return Phrase("place.found", count=len(proof.events), ran=ran)
+        return Phrase("place.proved", room=Bytes(room), ran=ran)
+
+    def as_json(self) -> dict[str, Any]:
+        """The trial as a JSON object."""
+        checked = self.checked
+        work = checked.workload
+        return {
+            "schema": _SCHEMA,
+            "machine": checked.machine.describe(),
+            "workload": {"batch": work.batch, "context": work.context, "new_tokens": work.new_tokens},
+            "reserve": checked.reserve,
+            "device_map": dict(checked.device_map),
+            "proved": self.holds,
+            "budgets": {f"cuda:{gpu}": budget for gpu, budget in checked.budgets.items()},
+            "proof": _trial(checked.proof, self.holds, 1, self.findings),
+        }
+
+
+def _phase(peak: inference.Peak) -> Phrase:
+    phases = {
+        "load": Phrase("place.phase-load"),
+        "prompt": Phrase("place.phase-prompt"),
+        "last": Phrase("place.phase-last"),
+    }
+    return phases[max(phases, key=lambda name: int(getattr(peak, name)))]
+
+
+def found_in(proof: Proof, language: Language) -> Findings:
+    """What a trial found."""
+    return shown_findings((judge(event, count) for event, count in proof.events), language)
+
+
+def ran_phrase(proof: Proof) -> Phrase:
+    """What was run, how long, and with which versions."""
+    versions = ", ".join(f"{name} {version}" for name, version in proof.versions.items())
+    return Phrase("place.ran", seconds=f"{proof.seconds:.0f}", versions=versions)
+
+
+# -- machines of the table
+
+
+_SHOWN = 18
+"""Machines that are shown before the rest is counted."""
+
+
+def print_offers(
+    console: Console, profile: Profile, found: Sequence[Offer], language: Language = SOURCE
+) -> None:
+    """The machines on which a model fits, one line each."""
+    if not found:
+        console.print(Text(render(Phrase("place.which-none", count=8), language)))
+        return
+    priced = any(offer.price is not None for offer in found)
+    order = Phrase("place.which-price" if priced else "place.which-memory")
+    console.print(Text(render(Phrase("place.which-head", order=order), language)))
+    heads = ["place.spec", "place.total", "place.least", *(["place.price"] if priced else [])]
+    table = amounts([(Text(render(Phrase(head), language)), number > 0) for number, head in enumerate(heads)])
+    for offer in found[:_SHOWN]:
+        cells = [offer.spec, str(Bytes(offer.count * offer.gpu.total_memory)), str(Bytes(offer.room))]
+        price = "-" if offer.price is None else f"{offer.price:g}"
+        table.add_row(*map(Text, [*cells, *([price] if priced else [])]))
+    console.print(table)
+    if len(found) > _SHOWN:
+        console.print(Text(render(Phrase("place.which-more", count=len(found) - _SHOWN), language), "dim"))
+    next_one = Phrase("place.which-next", model=profile.source.path, spec=found[0].spec)
+    console.print(Text(harmless(render(next_one, language)), "dim"))
+
+
+def offers_document(profile: Profile, found: Sequence[Offer]) -> dict[str, Any]:
+    """The machines as a JSON object."""
+    return {
+        "schema": _SCHEMA,
+        "model": profile.source.name,
+        "workload": asdict(profile.workload),
+        "machines": [
+            {
+                "spec": offer.spec,
+                "gpu": offer.gpu.name,
+                "count": offer.count,
+                "room": offer.room,
+                "price": offer.price,
+            }
+            for offer in found
+        ],
     }

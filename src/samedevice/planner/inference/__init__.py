@@ -1,34 +1,56 @@
 """Where the blocks of a model go for inference: the best device map for a machine, and its proof."""
 
+from samedevice.planner.inference._advice import Offer, offers
 from samedevice.planner.inference._blocks import Block, Loads, Part, Workload
+from samedevice.planner.inference._check import CheckedMap, check_map, read_map
 from samedevice.planner.inference._division import OBJECTIVES, Division, Objective, Run, Slot, divide
-from samedevice.planner.inference._plan import RESERVE, PlacementPlan, Share, place_model
-from samedevice.planner.inference._profile import Profile, profile_model
-from samedevice.planner.inference._proof import Peak, Proof, prove
+from samedevice.planner.inference._engines import Serving, serving, tensor_sizes
+from samedevice.planner.inference._longest import GRAIN, Axis, Most, largest, most_that_fits
+from samedevice.planner.inference._plan import RESERVE, PlacementPlan, Share, machines_for, place_model
+from samedevice.planner.inference._prices import read_prices
+from samedevice.planner.inference._profile import Profile, measuring, profile_model
+from samedevice.planner.inference._proof import Peak, Place, Proof, prove
 from samedevice.planner.inference._source import TYPES, Model, ModelSource, find_model
 
 __all__ = [
+    "GRAIN",
     "OBJECTIVES",
     "RESERVE",
     "TYPES",
+    "Axis",
     "Block",
+    "CheckedMap",
     "Division",
     "Loads",
     "Model",
     "ModelSource",
+    "Most",
     "Objective",
+    "Offer",
     "Part",
     "Peak",
+    "Place",
     "PlacementPlan",
     "Profile",
     "Proof",
     "Run",
+    "Serving",
     "Share",
     "Slot",
     "Workload",
+    "check_map",
     "divide",
     "find_model",
+    "largest",
+    "machines_for",
+    "measuring",
+    "most_that_fits",
+    "offers",
     "place_model",
     "profile_model",
     "prove",
+    "read_map",
+    "read_prices",
+    "serving",
+    "tensor_sizes",
 ]

@@ -43,6 +43,8 @@ class Block:
     home_prefill: int = 0
     """The same on the GPU of the first block, where the ids, masks and embeddings of all are held."""
     home_decode: int = 0
+    matrices: int = 0
+    """Part of the weights: matrices of linear layers, which quantization makes smaller."""
     late: int = 0
     """Needed there at the end of a pass: by a head that shares its weight with the embedding, for logits."""
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from samedevice.errors import UsageError
 from samedevice.machines import Machine
 from samedevice.messages import Bytes, Phrase
+from samedevice.planner.inference._advice import Offer, offers, ways_out
 from samedevice.planner.inference._blocks import Loads, Part, Workload
 from samedevice.planner.inference._division import OBJECTIVES, Division, Objective, Run, Slot, divide
-from samedevice.planner.inference._profile import Profile, profile_model
+from samedevice.planner.inference._engines import Serving, serving
+from samedevice.planner.inference._longest import GRAIN, Axis, Most, most_that_fits
+from samedevice.planner.inference._profile import Profile, measuring, profile_model
 from samedevice.planner.inference._proof import Peak, Proof, prove
-from samedevice.planner.inference._source import Model, find_model
+from samedevice.planner.inference._source import Model, ModelSource, find_model
 
 RESERVE = 1 << 30
 """Bytes of each GPU that a plan leaves alone: CUDA context, cuBLAS, fragmentation. A choice, not a
@@ -57,6 +60,10 @@ class PlacementPlan:
     proof: Proof | None
     rounds: int
     """Trials that were made."""
+    most: Most | None = None
+    """The largest number that fits, where it was asked for."""
+    ways_out: tuple[Phrase, ...] = ()
+    """What would fit where this does not."""
 
     @property
     def workload(self) -> Workload:
@@ -98,6 +105,11 @@ class PlacementPlan:
     def room(self) -> int:
         """Bytes that are left on the GPU with the fewest; negative where it does not fit."""
         return min(share.free for share in self.shares)
+
+    @property
+    def serving(self) -> Serving | None:
+        """How engines that split every layer would serve it; by calculation."""
+        return serving(self.profile, self.machine, self.reserve)
 
     @property
     def unused(self) -> tuple[int, ...]:
@@ -144,16 +156,30 @@ def slots_of(machine: Machine, reserve: int, prices: Mapping[str, float]) -> lis
 
 
 def place_model(
+    # Long: what is asked for has many parts.
     model: Model,
     machine: Machine,
     workload: Workload,
     *,
     objective: Objective = "room",
+    most: Axis | None = None,
     reserve: int = RESERVE,
     dtype: str | None = None,
+    prices: Mapping[str, float] | None = None,
     tell: Step | None = None,
 ) -> PlacementPlan:
     """The best placement of a model on a machine, proved on a virtual one.
+
+    Args:
+        model: a folder, a file, a name on the hub, or the values of a configuration.
+        machine: what it is to run on.
+        workload: what it is to do.
+        objective: what is best.
+        most: a number of the workload in whose place the largest one is taken that fits.
+        reserve: bytes of each GPU that are left alone.
+        dtype: type of the weights; None for what configuration or weights say.
+        prices: of a GPU by its key; for the objective `price`.
+        tell: is told each step.
 
     Raises UsageError for what is no model, and for a workload or an objective that cannot be.
     """
@@ -161,12 +187,58 @@ def place_model(
         raise UsageError(Phrase("place.workload"))
     if objective not in OBJECTIVES:
         raise UsageError(Phrase("place.objective", given=objective, known=", ".join(OBJECTIVES)))
-    slots = slots_of(machine, reserve, {})
+    slots = slots_of(machine, reserve, prices or {})
+    _can_be_judged(objective, machine, slots, prices)
     say = tell or (lambda _: None)
     source = find_model(model, dtype)
     say(Phrase("place.step-profile", model=source.name))
-    profile = profile_model(source, workload)
-    return place_profile(profile, machine, slots, objective, reserve, say)
+    found = None
+    with measuring(source) as measure:
+        if most is not None:
+            found = most_that_fits(measure, slots, workload, most, source.values)
+            workload = replace(workload, **{most: max(found.value, GRAIN[most])})
+        profile = measure(workload)
+    plan = place_profile(profile, machine, slots, objective, reserve, say)
+    if plan.fits:
+        return replace(plan, most=found)
+    out = ways_out(profile, machine, slots, reserve)
+    return replace(plan, most=found, ways_out=(*_fewer_tokens(source, workload, slots, most), *out))
+
+
+def _fewer_tokens(
+    source: ModelSource, workload: Workload, slots: list[Slot], asked: Axis | None
+) -> Iterator[Phrase]:
+    """The longest prompt that fits, where a shorter one does and was not asked for already."""
+    if asked is not None:
+        return
+    with measuring(source) as measure:
+        found = most_that_fits(measure, slots, workload, "context", source.values)
+    if found.value:
+        yield Phrase("place.out-tokens", context=found.value)
+
+
+def machines_for(
+    model: Model,
+    workload: Workload,
+    *,
+    reserve: int = RESERVE,
+    dtype: str | None = None,
+    prices: Mapping[str, float] | None = None,
+) -> tuple[Profile, list[Offer]]:
+    """The machines of the table on which a model fits by calculation, with what was measured of it."""
+    profile = profile_model(find_model(model, dtype), workload)
+    return profile, offers(profile, reserve, prices or {})
+
+
+def _can_be_judged(
+    objective: Objective, machine: Machine, slots: list[Slot], prices: Mapping[str, float] | None
+) -> None:
+    """Raises UsageError where an objective asks for what is not known of a GPU."""
+    for gpu, slot in zip(machine.gpus, slots, strict=True):
+        if objective == "stage" and not slot.speed:
+            raise UsageError(Phrase("place.no-speed", gpu=gpu.key))
+        if objective == "price" and gpu.key not in (prices or {}):
+            raise UsageError(Phrase("place.no-price", gpu=gpu.key))
 
 
 def place_profile(

@@ -6,7 +6,8 @@ each block. Weights have no values, so this costs seconds for any size.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -35,8 +36,6 @@ class Profile:
     workload: Workload
     blocks: tuple[Block, ...]
     parameters: int
-    layers: tuple[str, ...]
-    """Classes of which there are several blocks."""
 
     def with_more(self, more: dict[int, int]) -> Profile:
         """The same where some blocks, by position, need so many bytes more while they run."""
@@ -63,8 +62,18 @@ class _Seen:
     cache_of: set[tuple[Any, ...]] = field(default_factory=set)
 
 
+Measure = Callable[[Workload], Profile]
+
+
 def profile_model(source: ModelSource, workload: Workload) -> Profile:
-    """Measure the blocks of a model. Raises UsageError where it cannot be built."""
+    """Measure the blocks of a model. Raises UsageError where it cannot be built or does not run."""
+    with measuring(source) as measure:
+        return measure(workload)
+
+
+@contextlib.contextmanager
+def measuring(source: ModelSource) -> Iterator[Measure]:
+    """Inside, a model can be measured for several workloads. Raises as `profile_model` does."""
     import torch
 
     from samedevice.runtime import VirtualMachine
@@ -73,44 +82,45 @@ def profile_model(source: ModelSource, workload: Workload) -> Profile:
         model: Any = build_model(source)
         units, parameters = units_of(model), sum(each.numel() for each in model.parameters())
         groups = shared(units)
-        weights = [
+        sizes = [
             rounded([tensor for position in group for tensor in units[position].tensors]) for group in groups
         ]
         with VirtualMachine(endless(1)), torch.no_grad():
             model.to_empty(device=_HOME)
             model.tie_weights()
             model.eval()
-            measured = _Measured(model, units, workload)
-            try:
-                measured.run()
-            except SameDeviceError:
-                raise
-            except Exception as error:  # of the model's own code, whatever it is
-                reason = f"{type(error).__name__}: {error}"
-                raise UsageError(
-                    Phrase("place.unrunnable", architecture=source.architecture, reason=reason)
-                ) from error
-            prompt, cache = measured.caches()
-    blocks = [
-        (measured.place_of(group), _block(group, units, weight, measured, prompt, cache))
-        for group, weight in zip(groups, weights, strict=True)
+
+            def measure(workload: Workload) -> Profile:
+                measured = _Measured(model, units, workload)
+                try:
+                    measured.run()
+                except SameDeviceError:
+                    raise
+                except Exception as error:  # of the model's own code, whatever it is
+                    reason = f"{type(error).__name__}: {error}"
+                    raise UsageError(
+                        Phrase("place.unrunnable", architecture=source.architecture, reason=reason)
+                    ) from error
+                return Profile(source, workload, _blocks(groups, sizes, measured), parameters)
+
+            yield measure
+
+
+def _blocks(groups: list[list[int]], sizes: list[int], measured: _Measured) -> tuple[Block, ...]:
+    """The blocks in the order in which they run."""
+    placed = [
+        (measured.place_of(group), _block(group, size, measured))
+        for group, size in zip(groups, sizes, strict=True)
     ]
-    blocks.sort(key=lambda pair: pair[0])
-    ordered = [block for _, block in blocks]
+    placed.sort(key=lambda pair: pair[0])
+    first, *others = [block for _, block in placed]
     # What the caller holds (ids, masks, logits) is where the first block is.
-    ordered[0] = replace(
-        ordered[0],
-        late=max(ordered[0].late, measured.between["prefill"]),
-        home_decode=max(ordered[0].home_decode, measured.between["decode"]),
+    first = replace(
+        first,
+        late=max(first.late, measured.between["prefill"]),
+        home_decode=max(first.home_decode, measured.between["decode"]),
     )
-    kinds = [block.kind for block in ordered]
-    return Profile(
-        source,
-        workload,
-        tuple(ordered),
-        parameters,
-        tuple(kind for kind in dict.fromkeys(kinds) if kinds.count(kind) > 1),
-    )
+    return (first, *others)
 
 
 def endless(count: int) -> Machine:
@@ -130,34 +140,37 @@ def _on_gpu(nbytes: int) -> int:
     return -(-nbytes // _GRAIN) * _GRAIN
 
 
-def _block(
-    group: list[int],
-    units: list[Unit],
-    weights: int,
-    measured: _Measured,
-    prompt: list[int],
-    cache: list[int],
-) -> Block:
+def _block(group: list[int], weights: int, measured: _Measured) -> Block:
     """Units that share memory as one block, at the place of the first that runs."""
+    units = measured.units
+    prompt, cache = measured.caches()
     first = min(group, key=measured.place)
-    members = [measured.seen[position] for position in group]
-    later = [
-        seen.needed.get("home_prefill", 0)
-        for position, seen in zip(group, members, strict=True)
-        if position != first
-    ]
+    members = [measured.seen[position].needed for position in group]
+    leading = measured.seen[first].needed
+    later = [measured.seen[position].needed.get("home_prefill", 0) for position in group if position != first]
     return Block(
         names=tuple(units[position].name for position in group),
         kind=units[first].kind,
         weights=weights,
         prompt_cache=sum(prompt[position] for position in group),
         cache=sum(cache[position] for position in group),
-        prefill=measured.seen[first].needed.get("prefill", 0),
-        decode=max(each.needed.get("decode", 0) for each in members),
-        home_prefill=measured.seen[first].needed.get("home_prefill", 0),
-        home_decode=max(each.needed.get("home_decode", 0) for each in members),
+        prefill=leading.get("prefill", 0),
+        decode=max(needed.get("decode", 0) for needed in members),
+        home_prefill=leading.get("home_prefill", 0),
+        home_decode=max(needed.get("home_decode", 0) for needed in members),
         late=max(later, default=0),
+        matrices=sum(_matrices(units[position]) for position in group) if len(group) == 1 else 0,
     )
+
+
+def _matrices(unit: Unit) -> int:
+    """Bytes of the matrices of linear layers inside a block of several modules."""
+    import torch
+
+    if unit.module is None or isinstance(unit.module, torch.nn.Linear):
+        return 0  # a head stays as it is when a model is quantized
+    inner = [module for module in unit.module.modules() if isinstance(module, torch.nn.Linear)]
+    return sum(module.weight.numel() * module.weight.element_size() for module in inner)
 
 
 class _Measured:

@@ -23,6 +23,9 @@ from samedevice.planner.inference._passes import Passes, quiet
 from samedevice.planner.inference._profile import endless
 from samedevice.planner.inference._source import ModelSource, config_text, model_class
 
+Place = int | str
+"""Number of a GPU, `cpu` or `disk`."""
+
 _PACKAGES = ("torch", "transformers", "accelerate")
 _PHASES = ("load", "prompt", "last")
 _NAMED_DTYPE = (4, 56)
@@ -50,7 +53,7 @@ class Peak:
 class Proof:
     """What happened on trial."""
 
-    device_map: Mapping[str, int]
+    device_map: Mapping[str, Place]
     peaks: tuple[Peak, ...]
     events: tuple[tuple[Event, int], ...]
     """What the machine recorded, with how often: a finding each."""
@@ -67,7 +70,9 @@ class Proof:
         return within and not self.events and not self.out_of_memory and self.error is None
 
 
-def prove(source: ModelSource, machine: Machine, device_map: Mapping[str, int], workload: Workload) -> Proof:
+def prove(
+    source: ModelSource, machine: Machine, device_map: Mapping[str, Place], workload: Workload
+) -> Proof:
     """Load the model by the map on a virtual `machine`, read the prompt, make the last token."""
     import torch
 
@@ -104,11 +109,11 @@ def _needs_accelerate() -> None:
 class _Trial:
     """One model on one machine."""
 
-    def __init__(self, source: ModelSource, device_map: Mapping[str, int], workload: Workload) -> None:
+    def __init__(self, source: ModelSource, device_map: Mapping[str, Place], workload: Workload) -> None:
         self.source = source
         self.device_map = device_map
         self.workload = workload
-        self.gpus = sorted(set(device_map.values()))
+        self.gpus = sorted({place for place in device_map.values() if isinstance(place, int)})
         self.peaks: list[Peak] = []
         self.events: list[tuple[Event, int]] = []
         self.error: str | None = None
@@ -147,10 +152,14 @@ class _Trial:
         named = "dtype" if release >= _NAMED_DTYPE else "torch_dtype"
         family: Any = model_class(self.source) or transformers.AutoModelForCausalLM
         model = family.from_pretrained(
-            folder, device_map=dict(self.device_map), **{named: self.source.dtype}
+            folder,
+            device_map=dict(self.device_map),
+            offload_folder=str(Path(folder, "offload")),
+            **{named: self.source.dtype},
         ).eval()
         phases.append(self._peaks())
-        passes = Passes(model, self.workload, f"cuda:{next(iter(self.device_map.values()))}")
+        first = next((place for place in self.device_map.values() if isinstance(place, int)), None)
+        passes = Passes(model, self.workload, "cpu" if first is None else f"cuda:{first}")
         for step in (passes.prompt, passes.last):
             step()
             phases.append(self._peaks())

@@ -42,6 +42,11 @@ class ModelSource:
     """As it was named, for a script that loads it."""
 
     @property
+    def decodes_only(self) -> bool:
+        """Whether it is no model with an encoder of its own for text."""
+        return not self.values.get("is_encoder_decoder", False)
+
+    @property
     def architecture(self) -> str:
         """The class that the configuration names, or the type of the model."""
         names = self.values.get("architectures")
