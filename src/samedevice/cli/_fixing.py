@@ -77,12 +77,16 @@ class Bench:
         self.origins = list(range(len(self.found)))
 
     def attempts(self, library: bool) -> list[Attempt]:
-        """The first safe change of each finding that was not tried in vain."""
+        """The first change of each finding that was not tried in vain: safe ones of the project's files, or
+        patches of libraries.
+        """
         attempts = []
         for number, finding in enumerate(self.found):
             for fix in finding["fixes"]:
                 file = fix["file"]
-                if fix["safety"] != "safe" or not fix["diff"] or not file or self.owned(file) is library:
+                if not fix["diff"] or not file or self.owned(file) is library:
+                    continue
+                if fix["safety"] != "safe" and not library:
                     continue
                 attempt = Attempt(
                     self.origins[number], number, _where(finding), fix["title"], file, fix["diff"]

@@ -82,7 +82,7 @@ def script_fixes(failure: Failure, verdict: Verdict) -> tuple[Fix[Phrase], ...]:
     if not received and not sure and verdict.cause != "dispatched-model-moved":
         found = _placed(failure, script, guilty)
         if any(fix.diff for fix in fixes):
-            found = [fix for fix in found if fix.safety == "safe"]
+            found = [fix for fix in found if fix.safety == "safe" or fix.file is not None]
         fixes = _beside(fixes, found)
     fixes = [_checked(fix, script) for fix in fixes]
     unique = {(fix.title, fix.diff): fix for fix in fixes}
@@ -111,9 +111,14 @@ def _placed(failure: Failure, script: Script | None, guilty: Operand | None) -> 
     if not found and guilty.role and not _written(failure, guilty):
         found = _used(failure, library, guilty)
     return [
-        _checked(replace(fix, title=Phrase("fix.patch", where=where, what=fix.title)), library)
+        replace(
+            fix,
+            title=Phrase("fix.patch", where=where, what=fix.title),
+            safety="check",  # whether the library or its caller is at fault, its authors say
+            file=library.file,
+        )
         for fix in found
-        if fix.safety == "safe"
+        if _checked(fix, library).safety == "safe"
     ][:2]
 
 
@@ -133,7 +138,11 @@ def _made(failure: Failure, script: Script, guilty: Operand) -> list[Fix[Phrase]
 def _beside(fixes: list[Fix[Phrase]], found: list[Fix[Phrase]]) -> list[Fix[Phrase]]:
     """What was found in front of what is no sure change, and in the place of words that say the same."""
     words = "fix.library" if found else ""
-    return [*found, *(fix for fix in fixes if fix.title.key != words)]
+    left = [fix for fix in fixes if fix.title.key != words]
+    if not any(fix.file is not None for fix in found):
+        return [*found, *left]
+    own = [fix for fix in left if fix.safety == "safe"]
+    return [*own, *found, *(fix for fix in left if fix not in own)]
 
 
 def _checked(fix: Fix[Phrase], script: Script | None) -> Fix[Phrase]:
