@@ -8,9 +8,9 @@ Needs: PyPI the first time, for old releases; transformers and accelerate.
     python -m evidence fixes --json out.json
 
 Each case runs on its bad version under `samedevice run --try-fixes`, which runs the program again with each
-change that is called safe, and with each patch. `own` are changes of the case's own script, `patch` those of the library. A case
-is clean when the last of these runs, with all changes that were kept, found nothing. A change has a literal
-where it writes a device down: `"cuda:0"`, `"cpu"`, `.cuda()`.
+change that is called safe, and with each patch. `own` are changes of the case's own script, `patch` those of
+the library. A case is clean when the last of these runs, with all changes that were kept, found nothing. A
+change has a literal where it writes a device down: `"cuda:0"`, `"cpu"`, `.cuda()`.
 
 Exit status 1 when a change that was kept has a literal, or fewer than two in three cases are clean.
 """
