@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import ast
+import io
+import tokenize
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from samedevice.diagnosis.fixes import Script
+from samedevice.diagnosis.fixes import Script, moved
 from samedevice.diagnosis.fixes._spelling import device_text, spelled_at, weight_text
 from samedevice.events import Operand, Place
 
@@ -95,3 +99,49 @@ def test_a_module_that_is_called_tells_where_its_weights_are(call, parameter, te
     script = Script("s.py", f"y = {call}\n")
     weight = operand("weight", parameter=parameter, role="parameter")
     assert weight_text(script, at(f"y = {call}", call), weight) == text
+
+
+EXPRESSIONS = st.sampled_from(
+    ["x", "f(x)", "p.q", "u[0]", "x[:, 1]", "(x\n    - 1)", "x  # why\n    .float()", "-x", "a if b else c"]
+)
+SHAPES = st.sampled_from(
+    [
+        ("y = (({a}) + ({b}))", "other"),
+        ("y = torch.cat([({a}), ({b})], -1)", "tensors[1]"),
+        ("y = torch.where(m, ({a}), ({b}))", "other"),
+        ("y = (({a}))[({b})]", "indices[0]"),
+        ("z += ({b})", "other"),
+        ("z[({a})] = ({b})", "values"),
+        ("y = self.proj(({b}))", "mat1"),
+    ]
+)
+LINES = st.lists(st.sampled_from(["# é\n", "w = 1;  v = 2\n", "\n", "if w:\n\tv()\n"]), max_size=3)
+
+
+def bare(expression):
+    """An expression as one that stands in parentheses, so that it may have lines of its own."""
+    return f"(\n    {expression}\n)" if "\n" in expression else expression
+
+
+@given(LINES, SHAPES, EXPRESSIONS, EXPRESSIONS, LINES)
+def test_a_moved_operand_changes_its_statement_and_nothing_else(before, shape, a, b, after):
+    template, name = shape
+    statement = template.format(a=bare(a), b=bare(b))
+    source = f"{''.join(before)}{statement}\n{''.join(after)}"
+    script = Script("s.py", source)
+    line = "".join(before).count("\n") + 1
+    ran = next((node for node in script.tree.body if node.lineno == line), None)
+    assert ran is not None
+    value = ran.value if name not in ("values",) and not isinstance(ran, ast.AugAssign) else None
+    call = " ".join(script.text(value).split()) if value is not None else ""
+    node = spelled_at(script, Place("s.py", line, "f", "", call), operand(name))
+    assert node is not None
+    changed = ast.parse(moved(script, node, "x.device"))
+    same = [ast.dump(now) == ast.dump(then) for now, then in zip(changed.body, script.tree.body, strict=True)]
+    assert same == [each is not ran for each in script.tree.body]
+    assert comments(moved(script, node, "x.device")) == comments(source)
+
+
+def comments(source):
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    return [token.string for token in tokens if token.type == tokenize.COMMENT]
