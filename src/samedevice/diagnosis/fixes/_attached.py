@@ -19,7 +19,7 @@ def attached_fix(failure: Failure, script: Script | None, weight: Operand | None
     `model.head = Head(8)` puts it beside `model`; where it wraps what stood there, as in
     `model[2] = Adapter(model[2])`, it goes where that is.
     """
-    if script is None or weight is None or not weight.role:
+    if script is None or weight is None or not (weight.role or _of_weight(weight)):
         return None
     for module in failure.event.running:
         joined = [node for node in ast.walk(script.tree) if _joins(node, module.kind)]
@@ -37,6 +37,12 @@ def attached_fix(failure: Failure, script: Script | None, weight: Operand | None
         if diff is not None:
             return Fix(Phrase("fix.attached", module=module.kind, device=device), "safe", diff)
     return None
+
+
+def _of_weight(operand: Operand) -> bool:
+    """Whether an operand was computed from a weight that lies where it does."""
+    newest = operand.lineage[0] if operand.lineage else None
+    return newest is not None and newest.inherited and newest.name is not None
 
 
 def _joins(node: ast.AST, kind: str) -> bool:

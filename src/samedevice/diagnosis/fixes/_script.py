@@ -633,7 +633,7 @@ def _brought(failure: Failure, script: Script, kept: Operand, others: list[Opera
     at = failure.event.at
     target = device_text(script, spelled_at(script, at, kept))
     nodes = [spelled_at(script, at, each) for each in others]
-    if target is None or not nodes or any(each.role or _written(failure, each) for each in others):
+    if target is None or not nodes or any(_written(failure, each) for each in others):
         return []
     if None in nodes or len({(node.lineno, node.col_offset) for node in nodes if node}) != len(nodes):
         return []

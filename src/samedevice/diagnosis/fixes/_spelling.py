@@ -192,7 +192,8 @@ def _in_call(call: ast.Call, operand: Operand) -> ast.expr | None:
     if name == "where" and not plain:
         names = ("self", "condition", "other")
     if names:
-        sought = "other" if operand.name in _RIGHT and "other" in names else operand.name
+        second = next((each for each in ("other", "mat2") if each in names), operand.name)
+        sought = second if operand.name in ("other", "mat2", "vec", "tensor") else operand.name
         at_name = names.index(sought) if sought in names else -1
         return values[at_name] if 0 <= at_name < len(values) else None
     if _calls_module(call) and operand.role is None and operand.name in (*_LEFT, "indices") and call.args:
