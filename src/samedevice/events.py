@@ -113,6 +113,7 @@ class Ingredient:
     """`parameter`, `buffer`, or None."""
     kept_by: str | None = None
     """Class of the module that keeps it as a plain attribute, which `Module.to` leaves where it is."""
+    dtype: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +158,12 @@ class Operand:
     """The argument of the outermost running module that it is, or whose decision it inherited."""
     lineage: tuple[Decision, ...] = ()
     """Why it is on its device: the decision that put it there, then the one before it, and so on."""
+    at_user: str | None = None
+    """How the innermost line of the user's script spells the tensor."""
+    hook: str | None = None
+    """Of a parameter or buffer: where the hook of the module that owns it brings it for a call; None without
+    such a hook.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +237,8 @@ class Event:
     """The statements outside installed packages that led to it: of each way once, the innermost one and that
     of the script. At most `WAYS_LIMIT` are kept.
     """
+    read: tuple[Ingredient, ...] = ()
+    """The tensors that the failing line reads by a name or an attribute."""
 
 
 Origin = Literal["argument", "parameter", "buffer", "attribute", "made", "literal", "like", "host", "unknown"]

@@ -158,10 +158,10 @@ CAUSES = [
         "guess",
     ),
     (
-        "an adapter",
+        "a weight on the host with the name of an adapter, which alone decides nothing",
         event("aten.mm.default", tensor("self"), weight("cpu", "mat2", "q_proj.lora_A.default.weight")),
-        "adapter-weights-on-other-device",
-        "likely",
+        "module-left-on-other-device",
+        "guess",
     ),
     (
         "labels that the script left behind",

@@ -84,9 +84,22 @@ def _is_named(finding: dict[str, Any], guilty: str) -> bool:
     if blamed is None:
         return False
     names = {blamed["local"], blamed["argument"], blamed["parameter"], blamed.get("from_argument")}
-    names |= {step["name"] for step in blamed["lineage"]}
-    last = guilty.removeprefix("self.")
-    return any(name is not None and (name == guilty or name.rpartition(".")[2] == last) for name in names)
+    names |= {step["name"] for step in blamed["lineage"]} | {blamed.get("at_user")}
+    if blamed["local"] is None:  # a part of an expression goes by what it was computed from
+        names |= {part["name"] for part in blamed["ingredients"] if part["device"] == blamed["device"]}
+    wanted = _parts(guilty)
+    return any(_same_end(_parts(name), wanted) for name in names if name)
+
+
+def _parts(name: str) -> list[str]:
+    """A spelling without its object and its quotes, in parts: `self.words.weight` is `words`, `weight`."""
+    return name.replace('"', "'").removeprefix("self.").split(".")
+
+
+def _same_end(one: list[str], other: list[str]) -> bool:
+    """Whether the shorter spelling is the end of the longer one."""
+    length = min(len(one), len(other))
+    return one[-length:] == other[-length:]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

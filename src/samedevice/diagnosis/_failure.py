@@ -8,9 +8,10 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 
-from samedevice.events import Event, EventKind, Operand, Place
+from samedevice.events import Decision, Event, EventKind, Operand, Place
 from samedevice.messages import short_operator
 from samedevice.provenance.dispatch import mapped
+from samedevice.provenance.flow import Flow
 from samedevice.provenance.named_devices import takes_arguments
 
 FACTORY = re.compile(
@@ -27,6 +28,9 @@ _LOSSES = re.compile(
     r"(?:\w*_)?loss|cross_entropy\w*|binary_cross_entropy\w*|kl_div|smooth_l1\w*|ctc\w*|huber\w*"
 )
 """Operators and functions of torch.nn.functional that compute a loss."""
+_LOSS_CALLS = frozenset(("cross_entropy", "nll_loss", "binary_cross_entropy", "kl_div", "mse_loss"))
+_DIFFERENTIATED = frozenset(("backward", "grad"))
+_CHOSEN = frozenset(("argmax", "multinomial", "topk", "sort", "sample"))
 _NEAR = 30
 """Lines."""
 
@@ -72,29 +76,36 @@ class Failure:
         return f"{at.code}\n{at.call}"
 
     @cached_property
+    def flow(self) -> Flow:
+        """Where the values of the failing statement come from, and where its result goes."""
+        return Flow(tuple(reversed(self.event.stack)) or (self.event.at,))
+
+    @cached_property
     def computes_loss(self) -> bool:
         """Whether a loss of torch fails: the operator, the called function, or the only running module."""
         kind = self.event.running[0].kind if self.event.running else ""
+        if any(each.below for each in self.event.running):
+            return bool(_LOSSES.match(self.op)) or self.called in _LOSS_CALLS
         return (
             bool(_LOSSES.match(self.op))
-            or any(_LOSSES.fullmatch(name) for name in self.calls)
+            or bool(self.called and _LOSSES.fullmatch(self.called))
             or (kind.endswith("Loss") and len(self.event.running) == 1)
         )
 
     @cached_property
-    def calls(self) -> tuple[str, ...]:
-        """The functions of torch.nn.functional that the failing expression calls, without its arguments'
-        calls.
-        """
+    def called(self) -> str | None:
+        """The function of torch.nn.functional that the failing expression is a call of."""
         for text in (self.event.at.call, self.event.at.code, self.event.at.code.partition("=")[2]):
             try:
                 tree = ast.parse(text.strip())
             except (SyntaxError, ValueError, RecursionError, MemoryError):
                 continue
-            calls = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
-            named = [each for each in calls if isinstance(each, ast.Attribute)]
-            return tuple(each.attr for each in named if ast.unparse(each.value) in _FUNCTIONAL)
-        return ()
+            call = tree.body[0].value if tree.body and isinstance(tree.body[0], ast.Expr) else None
+            named = call.func if isinstance(call, ast.Call) else None
+            if isinstance(named, ast.Attribute) and ast.unparse(named.value) in _FUNCTIONAL:
+                return named.attr
+            return None
+        return None
 
     @cached_property
     def where(self) -> str:
@@ -167,14 +178,138 @@ class Failure:
         """Whether a line belongs to the user's own script."""
         return place is not None and self.event.user_at is not None and place.file == self.event.user_at.file
 
+    @cached_property
+    def in_model(self) -> bool:
+        """Whether a module with weights runs."""
+        return any(each.below or each.own for each in self.event.running)
+
+    def given(self, operand: Operand) -> str | None:
+        """The argument of the outermost module that the operand is, or on whose device it was made."""
+        if operand.from_argument is not None:
+            return operand.from_argument
+        newest = operand.lineage[0] if operand.lineage else None
+        if newest is None or newest.source != "tensor" or newest.kind not in ("created", "moved"):
+            return None
+        there = [name for name, device in self.event.arguments if device == operand.device]
+        return there[0] if len(there) == 1 else None
+
     def stayed_behind(self, operand: Operand) -> str | None:
         """The argument of the outermost module that the operand comes from, where other arguments are on
         another device of the failing operands; None where all arguments are on one device.
         """
-        name = operand.from_argument
-        others = {device for given, device in self.event.arguments if given != name}
+        name = self.given(operand)
+        top = (name or "").partition("[")[0]
+        others = {
+            device
+            for given, device in self.event.arguments
+            if given != name and not (given.partition("[")[0] == top and device == operand.device)
+        }
         elsewhere = {each.device for each in self.event.operands if each.device != operand.device}
         return name if name is not None and operand.device not in others and others & elsewhere else None
+
+    @staticmethod
+    def activation(operand: Operand) -> bool:
+        """Whether a layer computed it: it is where the weights of that layer, or its hook, had it put, or was
+        moved from there.
+        """
+        steps = operand.lineage
+        if not steps or operand.role:
+            return False
+        if steps[0].kind == "moved" and len(steps) > 1:
+            return steps[1].kind in ("placed", "hook")
+        return steps[0].kind == "hook" or (steps[0].kind == "placed" and steps[0].inherited)
+
+    @staticmethod
+    def born(operand: Operand) -> Decision | None:
+        """The factory that made it where it is; None for what was moved there or computed from a weight."""
+        steps = operand.lineage
+        if steps and steps[0].kind == "created":
+            return steps[0] if steps[0].name is None else None
+        at_once = len(steps) > 1 and steps[0].kind == "moved" and steps[1].kind == "created"
+        return steps[0] if at_once and steps[0].at == steps[1].at else None  # `tensor(..., device=...)`
+
+    def related(self, one: Operand, other: Operand) -> bool | None:
+        """Whether two operands come from the same input; None where the source does not tell."""
+        first, second = (self.flow.roots(self.expression(each) or "") for each in (one, other))
+        given = {name.partition("[")[0] for name, _ in self.event.arguments}
+        first, second = (
+            frozenset(
+                root
+                for root in roots
+                if root.kind in ("made", "item") or (root.kind == "argument" and root.text in given)
+            )
+            for roots in (first, second)
+        )
+        return None if not first or not second else bool(first & second)
+
+    def expression(self, operand: Operand) -> str | None:
+        """The operand as the failing expression writes it; None where that cannot be told."""
+        if operand.local is not None:
+            return operand.local
+        written = [ast.unparse(each) for each in self.flow.operands()]
+        taken = {each.local for each in self.event.operands}
+        free = [text for text in written if text not in taken and text not in _FUNCTIONAL]
+        unnamed = [each for each in self.event.operands if each.local is None and not each.role]
+        if len(written) == 2 and operand.name in ("self", "other", "mat2"):
+            return written[0 if operand.name == "self" else 1]
+        return free[0] if len(free) == 1 and unnamed == [operand] else None
+
+    @cached_property
+    def feeds_backward(self) -> bool:
+        """Whether the failing statement computes something of which gradients are taken."""
+        return self.flow.feeds(_DIFFERENTIATED)
+
+    @cached_property
+    def chooses_a_token(self) -> bool:
+        """Whether a next token is chosen from what the failing statement computes, or ends the choosing."""
+        return self.flow.feeds(_CHOSEN)
+
+    def carried(self, operand: Operand) -> bool:
+        """Whether the operand comes from an earlier turn of a loop."""
+        text = self.expression(operand)
+        return text is not None and self.flow.carried(text)
+
+    def from_attribute(self, operand: Operand) -> bool:
+        """Whether the operand comes from attributes of an object alone, which somebody set before."""
+        text = self.expression(operand)
+        roots = self.flow.roots(text) if text is not None else frozenset()
+        return bool(roots) and all(root.kind == "attribute" for root in roots)
+
+    def handed_down(self, operand: Operand) -> bool:
+        """Whether the failing function did not make the operand: it is an argument, or a variable of the
+        script, that somebody above made.
+        """
+        text = self.expression(operand)
+        roots = self.flow.roots(text) if text is not None else frozenset()
+        return any(root.kind == "item" or root.depth > 0 for root in roots)
+
+    def follows(self, operand: Operand) -> bool:
+        """Whether it was made on the device of a tensor that it meets, or that stands beside it."""
+        newest = operand.lineage[0] if operand.lineage else None
+        if newest is None or newest.source != "tensor" or newest.inherited:
+            return False
+        beside = {each.local for each in self.event.operands if each is not operand}
+        return newest.said in beside or (
+            newest.at is not None and newest.at.function == self.event.at.function
+        )
+
+    def made_inside(self, operand: Operand) -> bool:
+        """Whether the operand was made while the model ran, or in the failing function where none runs."""
+        born = self.born(operand)
+        if born is None or operand.from_argument is not None or operand.kept_by is not None:
+            return False
+        if self.made_here(operand):
+            return True
+        text = self.expression(operand)
+        if text is not None and text.isidentifier() and self.flow.moves_a_copy(text):
+            return False  # an input of the model, of which the function uses the tensor that stayed
+        early = born.at is None or born.at.function in ("__init__", "<module>")
+        return text is not None and not early and self.flow.made_within(text, self.flow.model_depth or 0)
+
+    def gradient(self, operand: Operand) -> bool:
+        """Whether it is the gradient of a parameter."""
+        text = self.expression(operand)
+        return text is not None and self.flow.reads_attribute(text, "grad")
 
     def decided_by_user(self, operand: Operand) -> bool:
         """Whether a line of the user's own script put this very tensor on its device, by a factory or a
@@ -186,15 +321,15 @@ class Failure:
         return self.by_user(newest.user_at or newest.at)
 
     def made_here(self, operand: Operand) -> bool:
-        """Whether the function that fails, and that is given something, made the operand by a factory, or
-        computed it from what a factory made there.
+        """Whether the failing line, or the function that fails and is given something, made the operand by a
+        factory, or computed it from what a factory made there.
         """
-        newest = operand.lineage[0] if operand.lineage else None
+        newest = self.born(operand)
         at = self.event.at
-        if newest is None or newest.kind != "created" or newest.at is None:
+        if newest is None or newest.at is None:
             return False
         same = (newest.at.file, newest.at.function) == (at.file, at.function)
-        return same and takes_arguments(at)
+        return same and (newest.at.line == at.line or takes_arguments(at))
 
     def left_others(self, operand: Operand) -> bool:
         """Whether the operand is on a GPU and all that it met was left behind on the host.

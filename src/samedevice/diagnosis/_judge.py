@@ -12,7 +12,7 @@ from itertools import dropwhile
 from samedevice.device_rules import of_another_library
 from samedevice.diagnosis._codes import code_for
 from samedevice.diagnosis._failure import Failure
-from samedevice.diagnosis._weigh import UNDETERMINED, Verdict, decide, weigh_event
+from samedevice.diagnosis._weigh import LIKELY_OF_EVENT, UNDETERMINED, Verdict, decide, weigh_event
 from samedevice.diagnosis.fixes import fixes_for
 from samedevice.diagnosis.rules import rule_named
 from samedevice.events import Event, EventKind, Place
@@ -25,7 +25,7 @@ def judge(event: Event, count: int = 1, ranks: Sequence[int] = ()) -> Finding[Ph
     """The finding that `event` amounts to, seen `count` times, on `ranks` of a launch."""
     row = code_for(event.kind)
     failure = Failure(event, launched=bool(ranks))
-    verdict = decide(weigh_event(failure))
+    verdict = decide(weigh_event(failure), LIKELY_OF_EVENT)
     foreign = row.kind is EventKind.UNCHECKED and of_another_library(event.op)
     values: dict[str, Value] = {
         "op": short_operator(event.op),

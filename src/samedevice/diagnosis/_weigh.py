@@ -18,6 +18,8 @@ from samedevice.messages import Phrase
 UNDETERMINED = "undetermined"
 _CANDIDATES = 3
 _CERTAIN, _LIKELY, _GUESS = 7.0, 4.0, 1.5
+LIKELY_OF_EVENT = 5.0
+"""Below stand conditions that no decision carries: what stands alone on its device, or who uses it."""
 _CLEAR = 1.0
 """By how much the best must lead the second to be more than a guess."""
 _STRONG = 3.2
@@ -114,8 +116,8 @@ def weigh_event(failure: Failure) -> list[Weighed]:
     return _ordered(found)
 
 
-def decide(weighed: list[Weighed]) -> Verdict:
-    """The verdict on causes in the order of their weight."""
+def decide(weighed: list[Weighed], likely: float = _LIKELY) -> Verdict:
+    """The verdict on causes in the order of their weight; a lighter one than `likely` is a guess."""
     if not weighed:
         return Verdict()
     best, rest = weighed[0], weighed[1:]
@@ -123,7 +125,7 @@ def decide(weighed: list[Weighed]) -> Verdict:
     confidence: Confidence = "guess"
     if best.certain and best.weight >= _CERTAIN and lead >= _FAR:
         confidence = "certain"
-    elif best.weight >= _LIKELY and lead >= _CLEAR and best.strongest >= _STRONG:
+    elif best.weight >= likely and lead >= _CLEAR and best.strongest >= _STRONG:
         confidence = "likely"
     elif best.weight < _GUESS:
         return Verdict(candidates=tuple(weighed[:_CANDIDATES]))

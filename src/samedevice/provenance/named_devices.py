@@ -97,7 +97,7 @@ def _told(node: ast.expr, place: Place, depth: int) -> Told:
 
 def _of_name(name: str, place: Place, depth: int) -> Told:
     """The only assignment to a name in its function, or else in the module, tells what it stands for."""
-    module = _module(place.file)
+    module = module_of(place.file)
     function = _function(module, place.line)
     for scope in (function, module):
         if scope is None:
@@ -123,7 +123,8 @@ def _asks_rank(node: ast.expr) -> bool:
     return False
 
 
-def _module(file: str) -> ast.Module | None:
+def module_of(file: str) -> ast.Module | None:
+    """The syntax tree of a file; None where it cannot be read."""
     return _parsed("".join(linecache.getlines(file)))
 
 
@@ -149,7 +150,7 @@ def _function(module: ast.Module | None, line: int) -> ast.FunctionDef | ast.Asy
 
 def takes_arguments(place: Place) -> bool:
     """Whether the innermost function around a line has parameters other than `self`."""
-    return bool(_arguments(_function(_module(place.file), place.line)) - {"self", "cls"})
+    return bool(_arguments(_function(module_of(place.file), place.line)) - {"self", "cls"})
 
 
 def _arguments(function: ast.FunctionDef | ast.AsyncFunctionDef | None) -> set[str]:

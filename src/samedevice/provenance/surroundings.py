@@ -12,6 +12,7 @@ import ast
 import dis
 import linecache
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -79,7 +80,8 @@ def modules_in(frames: Iterable[FrameType]) -> list[torch.nn.Module]:
 def arguments_of(module: torch.nn.Module, frames: Iterable[FrameType]) -> list[tuple[str, torch.Tensor]]:
     """(name, tensor) of what the outermost of `frames` that runs a method of `module` was called with.
 
-    Parameters to which the function may have given another value since are left out.
+    Also tensors in containers that it was given, each by the expression that reaches it. Parameters to which
+    the function may have given another value since are left out.
     """
     found: list[tuple[str, torch.Tensor]] = []
     for frame in frames:
@@ -89,8 +91,13 @@ def arguments_of(module: torch.nn.Module, frames: Iterable[FrameType]) -> list[t
         variables = variables_of(frame)
         if variables.get("self") is module:
             kept = set(code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]) - _stored(code)
-            given = [(name, value) for name, value in variables.items() if name in kept]
-            found = [(name, value) for name, value in given if isinstance(value, torch.Tensor)] or found
+            found = [
+                reached
+                for name, value in variables.items()
+                if name in kept and isinstance(value, (torch.Tensor, tuple, list, Mapping))
+                for reached in tensors_reached(value, name, _DEPTH - 1, _ITEMS_LIMIT)
+                if "." not in reached[0]  # what an object in a container keeps was not handed in
+            ] or found
     return found
 
 
@@ -147,6 +154,18 @@ def parameter_names(modules: Sequence[torch.nn.Module]) -> dict[int, list[tuple[
     return names
 
 
+def owner_hook(modules: Sequence[torch.nn.Module], name: str) -> str | None:
+    """Where the hook of the module that owns a parameter brings it; None without such a hook."""
+    for root in reversed(modules):
+        try:
+            owner = root.get_submodule(name.rpartition(".")[0])
+        except (AttributeError, ValueError):
+            continue
+        if (where := hook_device(owner)) is not None:
+            return where
+    return None
+
+
 def running(
     modules: Sequence[torch.nn.Module], device_of: Callable[[torch.Tensor], torch.device]
 ) -> tuple[Running, ...]:
@@ -172,6 +191,7 @@ class Names:
         self._local: dict[int, str] = {}
         self._argument: dict[int, str] = {}
         self._holder: dict[int, str] = {}
+        self._read_in_line: frozenset[str] = _names_in_line(frames[0]) if frames else frozenset()
         for number, frame in enumerate(frames[:_FRAMES_LIMIT]):
             try:
                 self._read(frame, innermost=number == 0)
@@ -198,7 +218,7 @@ class Names:
             if isinstance(value, torch.Tensor):
                 key = identity(value)
                 if innermost:
-                    self._local.setdefault(key, name)
+                    self._spell(key, name)
                 if name in parameters:
                     self._argument[key] = name
             elif keeps_state(name, value) or (
@@ -208,21 +228,33 @@ class Names:
                 for path, tensor in tensors_reached(value, name, _DEPTH, _ITEMS_LIMIT):
                     self._holder.setdefault(identity(tensor), holder)
                     if innermost:
-                        self._local.setdefault(identity(tensor), path)
+                        self._spell(identity(tensor), path)
             elif name in parameters or innermost:
                 if name != "self" and isinstance(value, (tuple, list, dict)):
                     for path, tensor in tensors_reached(value, name, 2, _ITEMS_LIMIT):
                         if innermost:
-                            self._local.setdefault(identity(tensor), path)
+                            self._spell(identity(tensor), path)
                         self._argument.setdefault(identity(tensor), path)
         if innermost:
             for name in code.co_names:
                 if isinstance(value := frame.f_globals.get(name), torch.Tensor):
-                    self._local.setdefault(identity(value), name)
+                    self._spell(identity(value), name)
             owner = variables.get("self")
             for name, value in _attributes(owner):
                 for path, tensor in tensors_reached(value, f"self.{name}", 1, _ITEMS_LIMIT):
-                    self._local.setdefault(identity(tensor), path)
+                    self._spell(identity(tensor), path)
+
+    def _spell(self, key: int, path: str) -> None:
+        """Keep a name: the first one, or one that the failing line itself reads."""
+        known = self._local.get(key)
+        if known is None or (path in self._read_in_line and known not in self._read_in_line):
+            self._local[key] = path
+
+
+def _names_in_line(frame: FrameType) -> frozenset[str]:
+    """The names and chains of attributes in the line where a frame stands."""
+    line = linecache.getline(frame.f_code.co_filename, frame.f_lineno, frame.f_globals)
+    return frozenset(re.findall(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*", line))
 
 
 def writes_itself(kind: type) -> bool:

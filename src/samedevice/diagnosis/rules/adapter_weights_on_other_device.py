@@ -44,7 +44,7 @@ from __future__ import annotations
 
 import re
 
-from samedevice.diagnosis._failure import Failure, made_text, spelled
+from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis._rule import Hint, Rule, anywhere, frameless, inside, line, said, sign
 from samedevice.messages import Phrase
 
@@ -52,62 +52,63 @@ from samedevice.messages import Phrase
 def _detect(failure: Failure) -> Hint | None:
     if not failure.mismatch:
         return None
-    if (late := _added_later(failure)) is not None:
-        return late
-    adapters = [
-        each
-        for each in failure.weights
-        if re.search(
-            r"(?:^|[._])(?:lora|ia3|vera|hada|lokr|oft|boft|adalora|ranknum)(?:_|\.|$)|ranknum",
-            each.parameter or "",
-        )
-    ]
-    if adapters and any(each.device != adapters[0].device for each in failure.event.operands):
-        return Hint(
-            8,
-            Phrase(
-                "rules.adapter-weights-on-other-device.adapter",
-                operand=adapters[0].parameter or adapters[0].name,
-            ),
-            adapters[0].name,
-        )
-    if re.search(r"peft/tuners/(?!prompt_tuning|p_tuning|prefix_tuning|multitask)", failure.where):
-        odd = next(
-            (
-                each
-                for each in failure.event.operands
-                if re.search(r"ranknum|lora_|vera_|ia3_", f"{spelled(each)} {made_text(each)}")
-                and each.device == "cpu"
-            ),
-            None,
-        )
-        odd = odd or failure.odd(*failure.event.operands)
-        return Hint(
-            6.8, Phrase("because.in-code", where=failure.where.rpartition("/")[2]), odd.name if odd else None
-        )
+    return _added_later(failure) or _shared_by_layers(failure) or _named_so(failure)
+
+
+def _named_so(failure: Failure) -> Hint | None:
+    """A weight with a name that adapters use: no more than a candidate."""
+    for weight in failure.weights:
+        apart = any(each.device != weight.device for each in failure.event.operands)
+        if apart and _NAMED.search(weight.parameter or ""):
+            phrase = Phrase(
+                "rules.adapter-weights-on-other-device.named", operand=weight.parameter or weight.name
+            )
+            return Hint(1.2, phrase, weight.name)
     return None
+
+
+_NAMED = re.compile(r"(?:^|[._])(?:lora|ia3|vera|hada|lokr|boft|adalora)(?:_|\.|$)")
 
 
 def _added_later(failure: Failure) -> Hint | None:
     """A weight that was made for a module whose other parts had been placed elsewhere, and was never placed
-    with them.
+    with them; or what was computed from it.
     """
     cut = next((each for each in failure.event.running if len(each.below) > 1), None)
     if cut is None or len(failure.event.running) < 2 or cut is failure.event.running[-1]:
         return None
-    for weight in failure.weights:
-        owner = (weight.parameter or "").rpartition(".")[0]
-        made = bool(weight.lineage) and weight.lineage[0].kind == "created"
-        wraps = owner == cut.name or owner.startswith(f"{cut.name}.")
-        apart = bool(failure.plain) and all(each.device != weight.device for each in failure.plain)
-        if made and wraps and apart:
+    last = cut.name.rpartition(".")[2]
+    for weight in failure.event.operands:
+        newest = weight.lineage[0] if weight.lineage else None
+        if newest is None or newest.kind != "created" or newest.name is None:
+            continue
+        name = weight.parameter or newest.name
+        wraps = name.startswith(f"{cut.name}.") or f".{last}." in f".{newest.name}"
+        others = [each for each in failure.event.operands if each is not weight and not each.role]
+        if wraps and others and all(each.device != weight.device for each in others):
             phrase = Phrase(
-                "rules.adapter-weights-on-other-device.added-later",
-                operand=weight.parameter or weight.name,
-                module=cut.name,
+                "rules.adapter-weights-on-other-device.added-later", operand=name, module=cut.name
             )
             return Hint(7.5, phrase, weight.name)
     return None
+
+
+def _shared_by_layers(failure: Failure) -> Hint | None:
+    """A weight that stands at the same place in several layers, and is where another one of them is."""
+    here = failure.event.running[0] if failure.event.running else None
+    for weight in failure.weights if here is not None else ():
+        own = weight.parameter or ""
+        layers = any(_numbered(own) == _numbered(other) for other in weight.tied)
+        base = here is not None and own.startswith(f"{here.name}.") and weight.device not in here.below
+        if layers and base and here is not None and here.below:
+            phrase = Phrase("rules.adapter-weights-on-other-device.adapter", operand=own)
+            return Hint(7.5, phrase, weight.name)
+    return None
+
+
+def _numbered(name: str) -> tuple[str, ...]:
+    """A qualified name without the numbers of its layers."""
+    return tuple(part for part in name.split(".") if not part.isdecimal())
 
 
 _CHINESE = """适配器的权重和它所依附的基座层不在同一设备上。
@@ -169,7 +170,14 @@ RULE = Rule(
         "zh": "挂上适配器后把它移到每个基座层所在的设备，或先挂适配器再移动模型",
     },
     sentences={
-        "adapter": {"en": "{operand} is an adapter's weight", "zh": "{operand} 是适配器的权重"},
+        "adapter": {
+            "en": "{operand} is one memory for several layers, and is where another one of them is",
+            "zh": "{operand} 由多个层共用，而它位于其中另一层的设备上",
+        },
+        "named": {
+            "en": "{operand} is named like an adapter's weight",
+            "zh": "{operand} 的名字像适配器的权重",
+        },
         "added-later": {
             "en": "{operand} was made after the other parts of {module} had been placed, and never moved",
             "zh": "{operand} 是在 {module} 的其他部分放好之后才创建的，从未移动",

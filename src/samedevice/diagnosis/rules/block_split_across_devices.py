@@ -40,10 +40,10 @@ A pair of neighbouring GPUs in a message without frames is often this, and no pr
 
 from __future__ import annotations
 
-from samedevice.diagnosis._failure import FACTORY, Failure, made_text
+from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis._rule import Hint, Rule, frameless, inside, line, names_no, remote, said, sign
 from samedevice.diagnosis.paste import Report
-from samedevice.events import Running
+from samedevice.events import Operand, Running
 from samedevice.messages import Phrase
 
 
@@ -62,15 +62,28 @@ def _neighbours(report: Report) -> Phrase | None:
 def _detect(failure: Failure) -> Hint | None:
     if not failure.mismatch or not failure.two_gpus:
         return None
+    if all(each.shape == () for each in failure.event.operands):
+        return None  # numbers: losses
     cut = next((each for each in failure.event.running if len(each.below) > 1), None)
+    layers = [each for each in failure.plain if failure.activation(each) and each.shape]
+    if len({each.device for each in layers}) > 1 and not failure.weights:
+        same = any(failure.related(one, other) for one in layers for other in layers if one is not other)
+        fresh = [each for each in layers if each.argument is None or each.argument != each.local]
+        odd = fresh[-1] if len(fresh) == 1 else failure.odd(*layers)
+        if odd is None or (not same and cut is None):
+            return None
+        reason = _two_parts(failure, layers) if cut is None else _cut(cut)
+        return Hint(6 if same else 4.2, reason, odd.name)
     if not failure.dispatched:
-        return _split_by_hand(failure, cut)
-    joins = failure.op in ("add", "add_", "mul", "sub", "div", "cat", "bmm", "mm", "addmm", "where")
-    if cut is None or not joins:
+        return _split_by_hand(failure, cut, layers)
+    if cut is None or failure.op not in _JOINS:
         return None
-    weight = 4.2 if failure.op in ("add", "add_", "mul") and cut is failure.event.running[0] else 2.8
-    odd = failure.odd(*failure.event.operands)
-    return Hint(weight, _cut(cut), odd.name if odd else None)
+    odd = next(iter(failure.weights), None) or failure.odd(*failure.event.operands)
+    direct = bool(failure.weights and layers) and cut is failure.event.running[0]
+    return Hint(5 if direct else 3.5, _cut(cut), odd.name if odd else None)
+
+
+_JOINS = ("add", "add_", "mul", "sub", "div", "cat", "bmm", "mm", "addmm", "where")
 
 
 def _cut(module: Running) -> Phrase:
@@ -81,29 +94,23 @@ def _cut(module: Running) -> Phrase:
     )
 
 
-def _split_by_hand(failure: Failure, cut: Running | None) -> Hint | None:
+def _two_parts(failure: Failure, layers: list[Operand]) -> Phrase:
+    one, other = layers[0], next(each for each in layers if each.device != layers[0].device)
+    key = "rules.block-split-across-devices.two-parts"
+    return Phrase(key, operand=failure.written(one), other=failure.written(other))
+
+
+def _split_by_hand(failure: Failure, cut: Running | None, layers: list[Operand]) -> Hint | None:
     """The activation of one part enters another part, and nothing moves it."""
-    weights = {each.device for each in failure.weights}
-    unmoved = all(each.moved is None and each.made is not None for each in failure.plain)
-    if cut is not None and cut is failure.event.running[0] and not weights and unmoved:
-        first = min(failure.plain, key=lambda each: each.made.line if each.made is not None else 0)
-        if all(each.made is not None and each.made.file == failure.event.at.file for each in failure.plain):
-            return Hint(4.2, _cut(cut), first.name)
-    late = next((each for each in failure.plain if each.device not in weights and each.moved is None), None)
-    if late is None:
+    weights = [each for each in failure.weights if each.device.startswith("cuda")]
+    late = next((each for each in layers if all(each.device != own.device for own in weights)), None)
+    if late is None or not weights:
         return None
-    if cut is None:
-        activation = late.dtype.startswith(("float", "bfloat")) and failure.by_user(late.made)
-        if not (weights and activation and failure.by_user(failure.event.at)) or FACTORY.search(
-            made_text(late)
-        ):
-            return None
-        met = failure.weights[-1].parameter or failure.weights[-1].name
-        away = Phrase("because.away-from-weight", operand=failure.written(late), weight=met)
-        return Hint(4, away, late.name)
-    if len(weights) != 1 or late.dtype.startswith(("int", "bool")):
-        return None
-    return Hint(4, _cut(cut), late.name)
+    if cut is not None:
+        return Hint(6, _cut(cut), late.name)
+    met = weights[-1].parameter or weights[-1].name
+    away = Phrase("because.away-from-weight", operand=failure.written(late), weight=met)
+    return Hint(4, away, late.name)
 
 
 _CHINESE = """必须保持完整的模块被放置方案切开了。
@@ -167,6 +174,10 @@ RULE = Rule(
         "neighbours": {
             "en": "neighbouring GPUs in the middle of a model: {devices}",
             "zh": "模型中段相邻的两块 GPU：{devices}",
+        },
+        "two-parts": {
+            "en": "{operand} and {other} were computed by parts of the model on different GPUs",
+            "zh": "{operand} 和 {other} 由位于不同 GPU 的两部分模型算出",
         },
         "cut": {"en": "{module} is spread over {devices}", "zh": "{module} 分布在 {devices} 上"},
     },

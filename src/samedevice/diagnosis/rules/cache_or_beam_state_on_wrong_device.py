@@ -48,9 +48,7 @@ A `cat` in attention whose frames are missing can also be a split block.
 
 from __future__ import annotations
 
-import re
-
-from samedevice.diagnosis._failure import Failure, made_text, spelled
+from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis._rule import (
     Hint,
     Rule,
@@ -76,50 +74,96 @@ def _state_on_gpu(report: Report) -> Phrase | None:
 def _detect(failure: Failure) -> Hint | None:
     if not failure.mismatch:
         return None
-    held = [
-        each
-        for each in failure.event.operands
-        if _kept(each) or re.search(r"self\.(?:rope_deltas|\w*cache)\b", failure.named_by(each))
-    ]
-    if held:
-        index = next(
-            (
-                each
-                for each in failure.event.operands
-                if re.search(r"beam_idx|hypo_ids|beam_ind", spelled(each))
-            ),
-            None,
-        )
-        guilty = index if index is not None else failure.odd(*held)
-        assert guilty is not None
-        return Hint(
-            7.5,
-            Phrase(
-                "rules.cache-or-beam-state-on-wrong-device.kept",
-                operand=held[0].local or held[0].name,
-                holder=held[0].holder or held[0].local or "?",
-            ),
-            guilty.name,
-        )
-    if re.search(r"_reorder_cache|beam", failure.where):
-        odd = failure.odd(*failure.event.operands)
-        return Hint(
-            6, Phrase("because.in-code", where=failure.where.rpartition("/")[2]), odd.name if odd else None
-        )
-    if re.search(r"cache_utils\.py", failure.where):
-        odd = failure.odd(*failure.event.operands)
-        return Hint(
-            6.5, Phrase("because.in-code", where=failure.where.rpartition("/")[2]), odd.name if odd else None
-        )
+    return (
+        _recurrent(failure)
+        or _reordered(failure)
+        or _held(failure)
+        or _written(failure)
+        or _set_by_the_step(failure)
+        or _carried(failure)
+    )
+
+
+def _kept(weight: float, failure: Failure, state: Operand, guilty: Operand) -> Hint:
+    holder = state.holder or state.local or "?"
+    key = "rules.cache-or-beam-state-on-wrong-device.kept"
+    return Hint(weight, Phrase(key, operand=failure.written(state), holder=holder), guilty.name)
+
+
+def _recurrent(failure: Failure) -> Hint | None:
+    """The state that a recurrent layer is given for its first step."""
+    for state in failure.plain:
+        apart = any(each.device != state.device for each in failure.event.operands)
+        if state.name.partition("[")[0] == "hx" and apart and not failure.made_here(state):
+            return _kept(8, failure, state, state)
     return None
 
 
-def _kept(operand: Operand) -> bool:
-    names = spelled(operand)
-    if operand.holder and operand.holder != "cache_kwargs":
-        return True
-    kept = r"conv_state|ssm_state|recurrent_state|past_state|past_key|layer_past|key_cache|k_out|v_out|rope_delta|self\.\w*cache"
-    return bool(re.search(kept, f"{names} {made_text(operand)}"))
+def _reordered(failure: Failure) -> Hint | None:
+    """State of earlier steps that is put in order by an index which a layer on another GPU chose."""
+    if failure.op not in _PICKS or not failure.two_gpus:
+        return None
+    state, *others = failure.event.operands
+    index = next((each for each in others if each.device != state.device), None)
+    if index is None or state.role or not failure.carried(index) or not failure.carried(state):
+        return None
+    return _kept(7.5, failure, state, index)
+
+
+_PICKS = ("index_select", "index", "gather", "take_along_dim", "index_copy_")
+
+
+def _held(failure: Failure) -> Hint | None:
+    """What an object keeps that writes into itself while the model runs, or that the model was given."""
+    held = [each for each in failure.plain if each.holder and each.holder != "cache_kwargs"]
+    if not held:
+        return None
+    index = [each for each in failure.plain if each not in held and each.name.startswith("ind")]
+    picked = failure.op in _PICKS and failure.two_gpus and held[0] is failure.event.operands[0]
+    guilty = index[0] if picked and index else failure.odd(*held)
+    assert guilty is not None
+    return _kept(7.5, failure, held[0], guilty)
+
+
+def _written(failure: Failure) -> Hint | None:
+    """What was made before the model ran, and is written into while it runs."""
+    if not failure.in_model or failure.op not in _WRITES:
+        return None
+    state, *others = failure.event.operands
+    apart = any(each.device != state.device and failure.activation(each) for each in others)
+    before = failure.born(state) is not None and not failure.made_inside(state) and not failure.given(state)
+    return _kept(7, failure, state, state) if apart and before and not state.role else None
+
+
+def _set_by_the_step(failure: Failure) -> Hint | None:
+    """What comes from an attribute that the running function itself sets for the next call."""
+    for state in failure.plain if failure.in_model else ():
+        apart = any(each.device != state.device for each in failure.event.operands)
+        text = failure.expression(state)
+        if not apart or text is None or failure.activation(state) or failure.follows(state):
+            continue
+        roots = {root.text for root in failure.flow.roots(text) if root.kind == "attribute"}
+        if roots & failure.flow.attributes_set():
+            return _kept(6.6, failure, state, state)
+    return None
+
+
+_WRITES = ("index_put_", "copy_", "index_copy_", "scatter_", "slice_scatter")
+
+
+def _carried(failure: Failure) -> Hint | None:
+    """What was made before a loop, is handed on from turn to turn, and stands beside another input."""
+    if not failure.in_model or failure.op.startswith("embedding"):
+        return None
+    elsewhere = {device for _, device in failure.event.arguments}
+    for state in failure.plain:
+        apart = any(each.device != state.device for each in failure.event.operands)
+        given = state.argument is not None and elsewhere - {state.device}
+        made = failure.born(state) is not None and not failure.made_inside(state)
+        if apart and given and made and state.dtype.startswith(("float", "bfloat")):
+            if failure.carried(state):
+                return _kept(7.6, failure, state, state)
+    return None
 
 
 _CHINESE = """跨步保存的状态与使用它的层不在同一设备上。

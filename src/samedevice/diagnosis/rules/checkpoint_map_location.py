@@ -60,8 +60,10 @@ def _detect(failure: Failure) -> Hint | None:
                 device=operand.device,
                 text=text[:60],
             )
-            return Hint(7, phrase, operand.name)
+            return Hint(7.5, phrase, operand.name)
     for operand in failure.event.operands:
+        if operand.lineage:
+            continue  # the decision says more than the line
         text = moved_text(operand) or made_text(operand)
         if re.search(r"\btorch\.load\(", text) and "map_location" not in text:
             return Hint(

@@ -40,8 +40,9 @@ The error inside a replica may be a fault of its own; the replica only shows tha
 
 from __future__ import annotations
 
-from samedevice.diagnosis._failure import FACTORY, Failure, made_text
+from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis._rule import Hint, Rule, after, anywhere, inside, said, sign
+from samedevice.events import Operand
 from samedevice.messages import Phrase
 
 
@@ -49,33 +50,33 @@ def _detect(failure: Failure) -> Hint | None:
     if failure.mismatch and failure.ran_in(r"parallel_apply|nn/parallel/data_parallel"):
         odd = failure.odd(*failure.event.operands)
         return Hint(7, Phrase("because.in-code", where="parallel_apply"), odd.name if odd else None)
-    if failure.mismatch and failure.two_gpus and len(_lines_of(failure)) == 1:
-        first, *others = failure.event.operands
-        names = ", ".join(failure.written(each) for each in others[:3])
-        last = next((each for each in others if each.device != first.device), first)
-        return Hint(
-            5.2,
-            Phrase(
-                "rules.data-parallel-replica-device.not-gathered",
-                operand=failure.written(first),
-                others=names,
-            ),
-            last.name,
-        )
-    return None
+    parts = _parts(failure) if failure.mismatch and failure.two_gpus else ()
+    if not parts:
+        return None
+    first, *others = parts
+    phrase = Phrase(
+        "rules.data-parallel-replica-device.not-gathered",
+        operand=failure.written(first),
+        others=", ".join(failure.written(each) for each in others[:3]),
+    )
+    last = next((each for each in others if each.device != first.device), first)
+    in_a_list = len({(each.local or "").partition("[")[0] for each in parts}) == 1
+    return Hint(6.8 if in_a_list and first.local is not None else 4.5, phrase, last.name)
 
 
-def _lines_of(failure: Failure) -> set[tuple[str, int] | None]:
-    """The lines that computed the operands: one, where replicas or shards ran the same code on several GPUs.
+def _parts(failure: Failure) -> tuple[Operand, ...]:
+    """The operands, where one expression computed them all, as replicas or shards do on several GPUs.
 
     A factory computes nothing: two tensors from one line of it are no replicas, but a helper that was called
     twice.
     """
-    found: set[tuple[str, int] | None] = set()
-    for operand in failure.event.operands:
-        computed = operand.moved is None and not operand.role and not FACTORY.search(made_text(operand))
-        found.add((operand.made.file, operand.made.line) if operand.made is not None and computed else None)
-    return found if None not in found else set()
+    operands = failure.event.operands
+    computed = all(
+        each.made is not None and each.moved is None and not each.role and failure.activation(each)
+        for each in operands
+    )
+    places = {(each.made.file, each.made.line, each.made.call) for each in operands if each.made is not None}
+    return operands if computed and len(places) == 1 and len(operands) > 1 else ()
 
 
 _CHINESE = """`nn.DataParallel` 包装的模型已被切分、无法复制，或者只为一块 GPU 而写。

@@ -45,53 +45,91 @@ Without the failing line, a pair of GPUs in a multimodal model can as well be a 
 
 from __future__ import annotations
 
-import re
-
 from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis._rule import Hint, Rule, anywhere, at, frameless, inside, line, said, sign
-from samedevice.messages import Phrase
+from samedevice.events import Operand
+from samedevice.messages import Phrase, Several
 
 
 def _detect(failure: Failure) -> Hint | None:
-    if not failure.mismatch or not failure.two_gpus or len(failure.weights) == len(failure.event.operands):
+    if not failure.mismatch or not failure.two_gpus:
         return None
-    word = failure.multimodal
+    if (place := _of_an_input(failure)) is not None:
+        return _streams(6.6, failure, place)
+    if failure.weights:
+        return None
+    layers = [each for each in failure.plain if failure.activation(each)]
+    for one in layers:
+        for other in layers:
+            if one.device == other.device or _summed(failure, one, other):
+                continue
+            if failure.related(one, other) is False:
+                return _streams(6.5, failure, failure.odd(other, one) if failure.home else other)
     if failure.op in ("masked_scatter", "masked_scatter_"):
-        return Hint(
-            7, Phrase("rules.embedding-streams-on-different-devices.joined", op=failure.op), _late(failure)
-        )
-    if (
-        word
-        and not failure.weights
-        and failure.op
-        in ("where", "index", "index_put_", "cat", "scatter", "mm", "bmm", "stack", "masked_fill", "copy_")
-    ):
-        return Hint(
-            6,
-            Phrase("rules.embedding-streams-on-different-devices.streams", word=word, op=failure.op),
-            _late(failure),
-        )
-    if word and failure.op in ("cat", "stack", "index_put_", "where"):
-        return Hint(
-            4,
-            Phrase("rules.embedding-streams-on-different-devices.streams", word=word, op=failure.op),
-            _late(failure),
-        )
+        joined = Phrase("rules.embedding-streams-on-different-devices.joined", op=failure.op)
+        return Hint(7, joined, _late(failure))
+    if failure.op in _PUTS and layers and any(_mask(failure, each, layers) for each in failure.plain):
+        return _streams(6, failure, None)
     return None
 
 
-def _late(failure: Failure) -> str | None:
-    """The operand that should have come to the embeddings: features, masks, what was made from the ids."""
-    base = next(
-        (
-            each
-            for each in failure.event.operands
-            if re.search(r"embeds|embedding|embeddings", each.local or "")
-        ),
-        None,
+_PUTS = ("where", "index", "index_put_", "scatter", "masked_fill", "masked_fill_", "copy_")
+"""Operators that put one stream into the places of another."""
+
+
+def _of_an_input(failure: Failure) -> Operand | None:
+    """What tells places and was made from an input, where the hook of the model wants inputs, and meets what
+    a first layer computed or what was sent there: no hook stands between the two.
+    """
+    for operand in failure.plain:
+        others = [each for each in failure.event.operands if each.device != operand.device and not each.role]
+        places = operand.dtype == "bool" or operand.dtype.startswith("int")
+        if not others or not places or operand.device != failure.entry or not operand.lineage:
+            continue
+        made = operand.lineage[0].inherited and operand.lineage[0].kind == "created"
+        if made and all(_before_the_blocks(each) for each in others):
+            return operand
+    return None
+
+
+def _before_the_blocks(operand: Operand) -> bool:
+    newest = operand.lineage[0] if operand.lineage else None
+    if newest is None:
+        return False
+    return (newest.kind == "placed" and newest.inherited) or (newest.kind, newest.source) == (
+        "moved",
+        "tensor",
     )
-    if base is None:
-        base = failure.event.operands[0]
+
+
+def _summed(failure: Failure, one: Operand, other: Operand) -> bool:
+    """Whether two parts of one module are added up, as several embeddings of the same tokens are."""
+    names = [(each.lineage[0].name or "").rsplit(".", 2)[0] for each in (one, other)]
+    leaves = all((each.lineage[0].name or "").count(".") >= 1 for each in (one, other))
+    return (
+        failure.op.startswith("add")
+        and leaves
+        and names[0] == names[1]
+        and not failure.by_user(failure.event.at)
+    )
+
+
+def _streams(weight: float, failure: Failure, late: Operand | None) -> Hint:
+    key = "rules.embedding-streams-on-different-devices.streams"
+    names = Several(tuple(failure.written(each) for each in failure.event.operands))
+    return Hint(weight, Phrase(key, word=names, op=failure.op), late.name if late else _late(failure))
+
+
+def _mask(failure: Failure, operand: Operand, layers: list[Operand]) -> bool:
+    """Whether it tells places, was made from an argument, and is away from what a layer computed."""
+    places = operand.dtype == "bool" or (operand.dtype.startswith("int") and failure.op != "index")
+    apart = any(each.device != operand.device for each in layers)
+    return places and apart and not failure.activation(operand) and failure.given(operand) is not None
+
+
+def _late(failure: Failure) -> str | None:
+    """The operand that should have come to the stream that it is put into, which stands first."""
+    base = failure.event.operands[0]
     others = [each for each in failure.event.operands if each.device != base.device]
     return others[0].name if others else None
 

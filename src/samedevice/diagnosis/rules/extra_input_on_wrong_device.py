@@ -40,74 +40,70 @@ right and the helper is not (tensor-created-on-wrong-device).
 
 from __future__ import annotations
 
-import re
-
-from samedevice.diagnosis._failure import Failure, made_text, moved_text
+from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis._rule import Hint, Rule, anywhere, at, frameless, line, said, shown, sign
-from samedevice.events import Operand
 from samedevice.messages import Phrase
 
 
 def _detect(failure: Failure) -> Hint | None:
-    if not failure.mismatch or failure.op.startswith(("embedding", "nll_loss", "cross_entropy")):
+    if not failure.mismatch or failure.op.startswith("embedding") or failure.computes_loss:
         return None
-    for operand in () if failure.computes_loss else failure.plain:
+    for operand in failure.plain:
+        if failure.activation(operand) or failure.made_inside(operand):
+            continue
         if (argument := failure.stayed_behind(operand)) is not None:
             came = Phrase("rules.extra-input-on-wrong-device.stayed-behind", operand=argument)
             return Hint(7.5, came, operand.name)
-    if failure.two_gpus and failure.weights and failure.plain and _SENT.search(failure.code):
-        sent = failure.plain[0]
-        return _sent(sent, sent.argument or sent.name)
-    if (hint := _handed_in(failure)) is not None:
-        return hint
-    own = failure.event.user_at is not None and re.search(r"self\.device\b", failure.code)
-    if own and failure.hosted and not failure.weights:
-        return None
-    for operand in failure.plain:
-        if failure.two_gpus and _SENT.search(moved_text(operand)):
-            return _sent(operand, operand.local or operand.name)
-    if failure.hosted and failure.weights and all(each.device.startswith("cuda") for each in failure.weights):
-        for operand in failure.plain:
-            if operand.device == "cpu" and _from_input(operand):
-                name = operand.local or operand.name
-                came = Phrase("rules.extra-input-on-wrong-device.from-input", operand=name)
-                return Hint(4, came, operand.name)
+    return _sent_to_itself(failure) or _handed_in(failure) or _after_the_model(failure)
+
+
+def _sent_to_itself(failure: Failure) -> Hint | None:
+    """What a module sent to its own device, which is that of its first weight, met another part of it."""
+    here = failure.two_gpus and bool(failure.weights) and failure.flow.sends_to_itself()
+    for operand in failure.plain if failure.two_gpus else ():
+        newest = operand.lineage[0] if operand.lineage else None
+        if newest is None or failure.activation(operand):
+            continue
+        if here or (newest.kind, newest.source, newest.said) == ("moved", "tensor", "self"):
+            key = "rules.extra-input-on-wrong-device.sent-to-model-device"
+            given = Phrase(key, operand=operand.local or operand.name, device=operand.device)
+            return Hint(5, given, operand.name)
     return None
 
 
-_SENT = re.compile(r"\.to\((?:device=)?self\.device")
-
-
-def _sent(operand: Operand, name: str) -> Hint:
-    key = "rules.extra-input-on-wrong-device.sent-to-model-device"
-    return Hint(5, Phrase(key, operand=name, device=operand.device), operand.name)
-
-
 def _handed_in(failure: Failure) -> Hint | None:
-    """An argument that the script placed, in its own forward or in a library."""
+    """An argument that the script gave to a library's module, away from what it meets there."""
     for operand in failure.plain:
-        name = (operand.argument or operand.local or "").partition("[")[0].partition(".")[0]
-        away = any(other.device != operand.device for other in failure.event.operands)
-        if not away or re.search(r"label|target|loss|hidden|^self$|^x$|num_items", name):
+        away = [other for other in failure.event.operands if other.device != operand.device]
+        argument = operand.from_argument or (None if operand.lineage else operand.argument)
+        if not away or argument is None or failure.activation(operand) or failure.made_inside(operand):
             continue
-        by_user = failure.by_user(failure.event.at)
-        placed = Phrase("because.placed-by-user", operand=name, device=operand.device)
-        if by_user and failure.handed_in(operand) and failure.event.at.function == "forward":
-            return Hint(6.4, placed, operand.name)
-        if failure.placed_by_user(operand) and name and not by_user:
+        if failure.two_gpus and operand.device == failure.entry:
+            continue  # where the hook of the whole model wants it
+        placed = Phrase("because.placed-by-user", operand=argument, device=operand.device)
+        if operand.lineage or failure.placed_by_user(operand):
             if failure.left_others(operand):
-                left = next(other for other in failure.event.operands if other.device != operand.device)
-                return Hint(5, Phrase("because.on-host", operand=left.local or left.name), left.name)
+                return Hint(5, Phrase("because.on-host", operand=failure.written(away[0])), away[0].name)
             return Hint(5, placed, operand.name)
     return None
 
 
-def _from_input(operand: Operand) -> bool:
-    """Whether the line that made it only computed with what it got: no factory made it here."""
-    text = made_text(operand)
-    return bool(text) and not re.search(
-        r"torch\.(?:arange|zeros|ones|full|tensor|empty|linspace|eye|rand)|Tensor\(", text
-    )
+def _after_the_model(failure: Failure) -> Hint | None:
+    """Beside what the model computed stands data that the model's caller has and did not move."""
+    if failure.in_model or failure.feeds_backward:
+        return None
+    for operand in failure.plain:
+        others = [each for each in failure.event.operands if each.device != operand.device]
+        computed = any(failure.activation(each) for each in others)
+        if not computed or failure.born(operand) is None or failure.made_here(operand) or operand.holder:
+            continue
+        text = failure.expression(operand) or ""
+        kept = text.startswith("self.") or operand.kept_by is not None
+        moved = text.isidentifier() and failure.flow.moves_a_copy(text)
+        if moved or (not kept and failure.handed_down(operand)):
+            came = Phrase("rules.extra-input-on-wrong-device.from-input", operand=failure.written(operand))
+            return Hint(6.2, came, operand.name)
+    return None
 
 
 _CHINESE = """主输入移过去了，附加输入却留在 CPU 或另一块 GPU 上。

@@ -38,90 +38,72 @@ Ids and head on two GPUs make the sampling step itself fail; that is lm-head-or-
 
 from __future__ import annotations
 
-import re
-
-from samedevice.diagnosis._failure import Failure, spelled
+from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis._rule import Hint, Rule, anywhere, at, frameless, inside, line, said, sign
+from samedevice.events import Operand
 from samedevice.messages import Phrase
 
 
 def _detect(failure: Failure) -> Hint | None:
+    """A tensor that a helper made or keeps, met between two runs of the model of which one follows from the
+    other.
+    """
     if not failure.mismatch:
         return None
-    if (made := _made_for_generate(failure)) is not None:
-        return made
-    helper = re.search(r"/generation/|logits_process|stopping_criteria|candidate_generator", failure.where)
-    if failure.ran_in(r"_assisted_decoding|candidate_generator|assisted_decoding"):
-        ids = next(
-            (each for each in failure.plain if re.search(r"ids|candidate|position|token", spelled(each))),
-            None,
-        )
-        return Hint(
-            8,
-            Phrase("because.in-code", where="_assisted_decoding"),
-            (ids or failure.odd(*failure.plain) or failure.event.operands[-1]).name,
-        )
+    if any(place.function == "forward" for place in failure.event.stack):
+        return _made_for_steps(failure)
     for operand in failure.plain:
-        place = operand.moved or operand.made
-        if (
-            place is not None
-            and re.search(r"/generation/(?!utils\.py)|isin", f"{place.file}")
-            and any(other.device != operand.device for other in failure.event.operands)
-        ):
-            if re.search(r"__init__", place.function):
-                return Hint(
-                    7,
-                    Phrase(
-                        "rules.generation-helper-on-wrong-device.made-in",
-                        operand=operand.local or operand.name,
-                        where=place.file.rpartition("/")[2],
-                    ),
-                    operand.name,
-                )
-    for operand in failure.plain:
-        if (
-            operand.made is not None
-            and "/generation/" in operand.made.file
-            and "/generation/" not in failure.where
-            and not operand.parameter
-        ):
-            if re.search(r"cache_position", spelled(operand)) and any(
-                other.device != operand.device for other in failure.event.operands
-            ):
-                return Hint(
-                    6,
-                    Phrase(
-                        "rules.generation-helper-on-wrong-device.made-in",
-                        operand=operand.local or operand.name,
-                        where=operand.made.file.rpartition("/")[2],
-                    ),
-                    operand.name,
-                )
-    if helper:
-        odd = failure.odd(*failure.event.operands)
-        return Hint(
-            4.5, Phrase("because.in-code", where=failure.where.rpartition("/")[2]), odd.name if odd else None
-        )
+        others = [each for each in failure.event.operands if each.device != operand.device]
+        if not others or failure.activation(operand) or operand.role or operand.holder:
+            continue
+        if failure.follows(operand):
+            continue
+        if _in_generate(failure, operand) or _chosen_by(failure, others):
+            return _helper(7.2, failure, operand)
+        kept = failure.from_attribute(operand) and operand.kept_by is None and not failure.in_model
+        if kept and failure.flow.rules_out() and not failure.feeds_backward:
+            return _helper(6.6, failure, operand)
     return None
 
 
-def _made_for_generate(failure: Failure) -> Hint | None:
-    """A helper that a factory made, met while `generate` runs and no `forward` does."""
-    functions = [place.function for place in failure.event.stack]
-    if "generate" not in functions or "forward" in functions[functions.index("generate") :]:
-        return None
-    for operand in failure.plain:
-        newest = operand.lineage[0] if operand.lineage else None
+def _helper(weight: float, failure: Failure, operand: Operand) -> Hint:
+    phrase = Phrase(
+        "rules.generation-helper-on-wrong-device.made-in",
+        operand=failure.written(operand),
+        where=operand.made.function if operand.made is not None else failure.event.at.function,
+    )
+    return Hint(weight, phrase, operand.name)
+
+
+def _made_for_steps(failure: Failure) -> Hint | None:
+    """What `generate` made for the model's steps, or another model chose for it, met a part of the model."""
+    loop = next((place for place in failure.event.stack if place.function == "generate"), None)
+    for operand in failure.plain if loop is not None else ():
         apart = any(each.device != operand.device for each in failure.event.operands)
-        given = (operand.argument or "").isidentifier()  # by itself, not in an object that was given
-        if newest is not None and newest.kind == "created" and apart and not given:
-            phrase = Phrase(
-                "rules.generation-helper-on-wrong-device.made-in",
-                operand=failure.written(operand),
-                where=newest.at.file.rpartition("/")[2] if newest.at is not None else "?",
-            )
-            return Hint(6.5, phrase, operand.name)
+        newest = operand.lineage[0] if operand.lineage else None
+        if loop is None or not apart or newest is None or operand.made is None or operand.holder:
+            continue
+        ran = operand.made.function in {place.function for place in failure.event.stack}
+        made = newest.inherited and operand.made.file == loop.file and not failure.activation(operand)
+        other_model = failure.activation(operand) and newest.name is None and newest.kind == "placed"
+        if (made and not ran) or (other_model and failure.op.startswith("embedding")):
+            return _helper(7.4, failure, operand)
     return None
+
+
+def _in_generate(failure: Failure, operand: Operand) -> bool:
+    """Whether `generate` of the model runs, and the operand was not handed to it by itself."""
+    given = (operand.argument or "").isidentifier() and operand.from_argument is not None
+    return any(place.function == "generate" for place in failure.event.stack) and not given
+
+
+def _chosen_by(failure: Failure, others: list[Operand]) -> bool:
+    """Whether a token is chosen of what the statement computes from the last step."""
+    scores = [each for each in others if failure.activation(each) and failure.carried(each)]
+    tokens = any(each.dtype.startswith("int") for each in scores)
+    if any(failure.carried(each) for each in failure.plain if each not in others):
+        return False  # what the loop itself hands on, which no helper made
+    return bool(scores) and not failure.feeds_backward and (tokens or failure.chooses_a_token)
 
 
 _CHINESE = """生成循环里的辅助张量与 id 或 scores 不在同一设备上。

@@ -43,7 +43,7 @@ from __future__ import annotations
 
 import re
 
-from samedevice.diagnosis._failure import FACTORY, Failure, made_text, moved_text
+from samedevice.diagnosis._failure import Failure, made_text, moved_text
 from samedevice.diagnosis._rule import (
     Hint,
     Rule,
@@ -55,8 +55,9 @@ from samedevice.diagnosis._rule import (
     shown,
     sign,
 )
-from samedevice.events import EventKind
+from samedevice.events import Decision, EventKind, Operand
 from samedevice.messages import Phrase
+from samedevice.provenance.named_devices import takes_arguments
 
 
 def _detect(failure: Failure) -> Hint | None:
@@ -73,47 +74,45 @@ def _detect(failure: Failure) -> Hint | None:
             )
     if shared:
         return Hint(5.0, Phrase("rules.hard-coded-device.ranks-share"))
-    if not failure.mismatch:
-        return None
-    for operand in failure.event.operands:
-        text = moved_text(operand) or made_text(operand)
-        place = operand.moved or operand.made
-        if (
-            failure.two_gpus
-            and not operand.role
-            and place is not None
-            and place.function != "<module>"
-            and failure.by_user(place)
-        ):
-            put = operand.moved is not None or FACTORY.search(text)
-            if put and re.search(r"\.cuda\(\d*\)|['\"]cuda(?::\d+)?['\"]", text):
-                return Hint(
-                    6.2,
-                    Phrase(
-                        "rules.hard-coded-device.literal",
-                        operand=operand.local or operand.name,
-                        text=text[:60],
-                    ),
-                    operand.name,
-                )
-        if (
-            re.search(r"\.cuda\(\)|['\"]cuda(?::0)?['\"]", text)
-            and operand.device == "cuda:0"
-            and not failure.by_user(place)
-        ):
-            if any(other.device != "cuda:0" for other in failure.event.operands) and not failure.left_others(
-                operand
-            ):
-                return Hint(
-                    6.5,
-                    Phrase(
-                        "rules.hard-coded-device.literal",
-                        operand=operand.local or operand.name,
-                        text=text[:60],
-                    ),
-                    operand.name,
-                )
+    return _by_literal(failure) if failure.mismatch else None
+
+
+def _by_literal(failure: Failure) -> Hint | None:
+    """A call inside a function names a device itself, where all that it meets follows another decision."""
+    for operand in failure.plain:
+        newest = operand.lineage[0] if operand.lineage else None
+        others = [each for each in failure.event.operands if each is not operand]
+        if newest is None or newest.at is None or failure.activation(operand) or _loaded(others):
+            continue
+        if any(each.device == operand.device for each in others):
+            continue
+        if not _names_a_gpu(newest) or newest.at.function == "<module>" or failure.left_others(operand):
+            continue
+        if failure.two_gpus or not failure.by_user(newest.at):
+            said = Phrase(
+                "rules.hard-coded-device.literal",
+                operand=operand.local or operand.name,
+                text=(newest.at.call or newest.at.code)[:60],
+            )
+            by_literals = any(
+                step.source == "literal" and _names_a_gpu(step) for each in others for step in each.lineage
+            )
+            return Hint(7.1 if takes_arguments(newest.at) and not by_literals else 4.4, said, operand.name)
     return None
+
+
+def _loaded(operands: list[Operand]) -> bool:
+    """Whether one of them is where a checkpoint put it."""
+    return any(each.lineage and each.lineage[0].kind == "loaded" for each in operands)
+
+
+def _names_a_gpu(decision: Decision) -> bool:
+    """Whether the very line that decided names the GPU, and no variable that stands for one."""
+    if decision.kind not in ("created", "moved") or decision.device == "cpu":
+        return False
+    if decision.source == "current-gpu":
+        return True
+    return decision.source == "literal" and not (decision.said or "").isidentifier()
 
 
 _CHINESE = """代码里写死了设备，而模型运行在别处。

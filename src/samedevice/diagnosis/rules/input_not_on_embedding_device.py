@@ -46,6 +46,7 @@ from __future__ import annotations
 
 from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis._rule import Hint, Rule, frameless, input_beside_weight, line, named, said, sign
+from samedevice.events import Operand
 from samedevice.messages import Phrase
 
 
@@ -58,59 +59,53 @@ def _detect(failure: Failure) -> Hint | None:
     ids = next((each for each in failure.event.operands if each.name == "indices"), None)
     if weight is None or ids is None or weight.device == ids.device or not weight.device.startswith("cuda"):
         return None
-    if failure.placed_by_user(ids):
+    if ids.lineage and not failure.made_inside(ids) and not _by_literal(ids):
         return Hint(
             7, Phrase("because.placed-by-user", operand=ids.local or ids.name, device=ids.device), ids.name
         )
-    return Hint(
-        2.5,
-        Phrase(
-            "because.away-from-weight", operand=ids.local or ids.name, weight=weight.parameter or "weight"
-        ),
-        ids.name,
+    away = Phrase(
+        "because.away-from-weight", operand=ids.local or ids.name, weight=weight.parameter or "weight"
     )
+    return Hint(7 if not ids.lineage and failure.placed_by_user(ids) else 2.5, away, ids.name)
+
+
+def _by_literal(ids: Operand) -> bool:
+    """Whether a function that was given the ids put them elsewhere by itself."""
+    newest = ids.lineage[0]
+    return newest.kind == "moved" and newest.at is not None and newest.at.function == "forward"
 
 
 def _main_input(failure: Failure) -> Hint | None:
-    """What the script itself hands to a model, away from the first weight that it meets."""
-    inputs = [
-        each
-        for each in failure.plain
-        if each.device == "cpu" or each.moved is not None or failure.decided_by_user(each)
-    ]
+    """What the model is called with, all of it, is away from the first weight that it meets."""
     weights = [
         each for each in failure.weights if each.role == "parameter" and each.device.startswith("cuda")
     ]
-    if (
-        not failure.by_user(failure.event.at)
-        or failure.event.device_map
-        or not weights
-        or len(inputs) != 1
-        or len(failure.plain) != 1
-    ):
+    if failure.event.device_map or not weights or len(failure.plain) != 1:
         return None
-    given = inputs[0]
-    called = (
-        bool(failure.event.running) and given.local is not None and failure.event.at.function != "forward"
+    given = failure.plain[0]
+    called = failure.event.at.function != "forward" and given.local is not None
+    argument = given.from_argument is not None or (
+        bool(failure.event.running) and called and not failure.event.arguments
     )
+    if given.lineage and not failure.by_user(failure.event.at):
+        argument = argument or failure.decided_by_user(given)
+    if not given.lineage:
+        argument = called and failure.placed_by_user(given)
+    left = failure.made_inside(given) or _moved_inside(given) or failure.flow.sends_to_itself()
+    if weights[0].device == given.device or not argument or left or failure.stayed_behind(given):
+        return None
+    near = Phrase(
+        "because.away-from-weight",
+        operand=given.local or given.name,
+        weight=weights[-1].parameter or "weight",
+    )
+    return Hint(7, near, given.name)
+
+
+def _moved_inside(given: Operand) -> bool:
+    """Whether a module sent it there itself."""
     newest = given.lineage[0] if given.lineage else None
-    if newest is not None and newest.at is not None and newest.at.function == "forward":
-        return None  # a module sent it there itself
-    if (
-        weights[0].device == given.device
-        or not failure.placed_by_user(given)
-        or not (called or failure.handed_in(given))
-    ):
-        return None
-    return Hint(
-        7,
-        Phrase(
-            "because.away-from-weight",
-            operand=given.local or given.name,
-            weight=weights[-1].parameter or "weight",
-        ),
-        given.name,
-    )
+    return newest is not None and newest.at is not None and newest.at.function == "forward"
 
 
 _CHINESE = """token id 等主输入与最先读取它的权重不在同一设备上。

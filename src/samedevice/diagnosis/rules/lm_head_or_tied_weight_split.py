@@ -40,9 +40,7 @@ dragged away.
 
 from __future__ import annotations
 
-import re
-
-from samedevice.diagnosis._failure import Failure, spelled
+from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis._rule import Hint, Rule, at, framed, frameless, line, said, sign
 from samedevice.messages import Phrase
 
@@ -50,74 +48,55 @@ from samedevice.messages import Phrase
 def _detect(failure: Failure) -> Hint | None:
     if not failure.mismatch:
         return None
-    if (shared := _of_another_module(failure)) is not None:
-        return shared
-    tied = next(
-        (
-            each
-            for each in failure.weights
-            if each.tied and not re.search(r"lora_|vera_|ia3_", each.parameter or "")
-        ),
-        None,
+    return _of_another_module(failure) or _tied(failure) or _next_tokens(failure)
+
+
+def _tied(failure: Failure) -> Hint | None:
+    """A weight of two modules, met by one of them on the device of the other."""
+    tied = next((each for each in failure.weights if each.tied and each.role == "parameter"), None)
+    if not failure.op.startswith(("embedding", *_USES)):
+        return None
+    if tied is None or not failure.two_gpus or all(each.device == tied.device for each in failure.plain):
+        return None
+    shared = Phrase(
+        "rules.lm-head-or-tied-weight-split.tied",
+        operand=tied.parameter or tied.name,
+        names=", ".join(tied.tied),
     )
-    ids = next((each for each in failure.plain if each.device != (tied.device if tied else "")), None)
-    if tied is not None and ids is not None and failure.op.startswith("embedding"):
-        return Hint(
-            4.5,
-            Phrase(
-                "rules.lm-head-or-tied-weight-split.tied",
-                operand=tied.parameter or tied.name,
-                names=", ".join(tied.tied),
-            ),
-            tied.name,
-        )
-    if re.search(r"unfinished_sequences", failure.code):
-        odd = failure.odd(*failure.event.operands)
-        return Hint(
-            6, Phrase("because.in-code", where=failure.where.rpartition("/")[2]), odd.name if odd else None
-        )
-    names = " ".join(spelled(each) for each in failure.event.operands)
-    if (
-        failure.two_gpus
-        and re.search(r"\blogits\b", names)
-        and not re.search(r"logits_per|logit_scale|label|loss", f"{names} {failure.code}")
-    ):
-        odd = next(
-            (
-                each
-                for each in failure.event.operands
-                if not re.search(r"logits", spelled(each)) and each.device != _of_logits(failure)
-            ),
-            None,
-        )
-        return Hint(
-            4.2,
-            Phrase("rules.lm-head-or-tied-weight-split.logits-apart", device=_of_logits(failure)),
-            odd.name if odd else None,
-        )
-    return None
+    placed = {step.device for step in tied.lineage if step.kind == "placed" and step.device != "cpu"}
+    return Hint(7.5 if len(placed) > 1 else 4.5, shared, tied.name)
+
+
+def _next_tokens(failure: Failure) -> Hint | None:
+    """In the sampling loop the tokens that the last layer chose meet the ids of the first one."""
+    if not failure.two_gpus or any(place.function == "forward" for place in failure.event.stack):
+        return None
+    whole = [each for each in failure.plain if each.dtype.startswith("int") and failure.carried(each)]
+    chosen = next((each for each in whole if failure.activation(each)), None)
+    ids = next((each for each in whole if not failure.activation(each)), None)
+    if chosen is None or ids is None or chosen.device == ids.device or failure.op not in _JOINS:
+        return None
+    apart = Phrase("rules.lm-head-or-tied-weight-split.logits-apart", device=chosen.device)
+    return Hint(7.4, apart, chosen.name)
+
+
+_USES = ("mm", "addmm", "linear", "matmul", "bmm")
+_JOINS = ("cat", "stack", "where", "mul", "add", "index_put_", "copy_")
 
 
 def _of_another_module(failure: Failure) -> Hint | None:
-    """A product with the weight of a module that is part of the running one and does not run itself."""
-    running = failure.event.running
-    if (
-        failure.op not in ("mm", "addmm", "linear", "matmul", "bmm")
-        or failure.dispatched
-        or len(running) != 1
-    ):
+    """A product with the weight of a module that does not run itself, and that was placed elsewhere."""
+    running = {each.name for each in failure.event.running}
+    if failure.op not in _USES or failure.dispatched:
         return None
     for weight in failure.weights:
-        owner, _, own = (weight.parameter or "").rpartition(".")
+        owner = (weight.parameter or "").rpartition(".")[0]
         apart = bool(failure.plain) and all(each.device != weight.device for each in failure.plain)
-        if owner and owner != running[0].name and own == "weight" and apart:
+        placed = bool(weight.lineage) and weight.lineage[0].kind == "placed"
+        if owner and owner not in running and apart and placed and failure.two_gpus and running:
             phrase = Phrase("rules.lm-head-or-tied-weight-split.shared", operand=weight.parameter or "")
-            return Hint(6, phrase, weight.name)
+            return Hint(7.2, phrase, weight.name)
     return None
-
-
-def _of_logits(failure: Failure) -> str:
-    return next((each.device for each in failure.event.operands if "logits" in spelled(each)), "?")
 
 
 _CHINESE = """最后一层、最终 norm、输出头或共享权重被分开放置。

@@ -38,55 +38,68 @@ In a library's own loss function the repair is a release of the library.
 
 from __future__ import annotations
 
-import re
-
-from samedevice.diagnosis._failure import Failure, made_text, spelled
+from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis._rule import Hint, Rule, at, frameless, inside, line, said, shown, sign
+from samedevice.events import Operand
 from samedevice.messages import Phrase
 
 
 def _detect(failure: Failure) -> Hint | None:
     if not failure.mismatch:
         return None
-    target = next(
-        (
-            each
-            for each in failure.plain
-            if each.name == "target"
-            or re.search(r"^labels?$|num_items|^targets?$|shift_labels", each.local or each.argument or "")
-        ),
-        None,
-    )
     if failure.computes_loss:
-        odd = failure.alone or target or failure.odd(*failure.plain)
-        sure = odd is not None and failure.placed_by_user(odd)
+        odd = _not_predicted(failure)
+        sure = odd is not None and (failure.placed_by_user(odd) or bool(odd.lineage))
         return Hint(
             8 if sure else 6.5,
             Phrase("rules.loss-or-label-on-other-device.loss", op=failure.op),
             odd.name if odd else None,
         )
-    away = target is not None and any(each.device != target.device for each in failure.event.operands)
-    if target is not None and away and not failure.made_here(target):
-        return Hint(
-            6.5,
-            Phrase("rules.loss-or-label-on-other-device.label", operand=target.local or target.name),
-            target.name,
-        )
-    if (
-        re.search(r"\bloss\b|_loss|loss_", f"{failure.code} {failure.event.at.function}".lower())
-        or "/loss/" in failure.where
-    ):
-        odd = next(
-            (
-                each
-                for each in failure.event.operands
-                if re.search(r"aux|items|weight|count", spelled(each) + made_text(each))
-            ),
-            None,
-        ) or failure.odd(*failure.event.operands)
-        return Hint(
-            5.5, Phrase("rules.loss-or-label-on-other-device.loss", op=failure.op), odd.name if odd else None
-        )
+    return _sum_of_losses(failure) or _beside_the_model(failure)
+
+
+def _not_predicted(failure: Failure) -> Operand | None:
+    """Of the operands of a loss the one that is no prediction: alone, or on the host, or not given first."""
+    if failure.alone is not None:
+        return failure.alone
+    target = next((each for each in failure.plain if each.name in ("target", "weight", "pos_weight")), None)
+    first, *_ = [*failure.flow.arguments(), None]
+    later = [each for each in failure.plain if each.local is not None and each.local != first]
+    data = [each for each in later if not failure.activation(each)]
+    return target or next(iter((*data, *later)), None) or failure.odd(*failure.plain)
+
+
+def _sum_of_losses(failure: Failure) -> Hint | None:
+    """Numbers without a dimension, computed by layers on several GPUs, or added up from step to step."""
+    numbers = [each for each in failure.event.operands if each.shape in ((), (1,)) and not each.role]
+    if len(numbers) < 2 or len(numbers) != len(failure.event.operands):
+        return None
+    computed = [each for each in numbers if failure.activation(each)]
+    if failure.op.rstrip("_") not in _ADDS or not any(each.dtype.startswith(_FLOATS) for each in computed):
+        return None
+    odd = next((each for each in numbers if each not in computed), numbers[-1])
+    return Hint(6.2, Phrase("rules.loss-or-label-on-other-device.loss", op=failure.op), odd.name)
+
+
+_ADDS = ("add", "sub", "mul", "div", "stack", "cat", "sum")
+_FLOATS = ("float", "bfloat")
+
+
+def _beside_the_model(failure: Failure) -> Hint | None:
+    """Outside the model, what it computed meets something else: in what `backward` is called on, or where the
+    two are compared.
+    """
+    if failure.in_model or any(place.function == "forward" for place in failure.event.stack[:-1]):
+        return None
+    for label in failure.plain:
+        others = [each for each in failure.event.operands if each.device != label.device]
+        predicted = any(failure.activation(each) for each in others)
+        compared = failure.op in ("eq", "ne") and not any(failure.carried(each) for each in others)
+        if not predicted or failure.activation(label) or failure.made_here(label) or label.holder:
+            continue
+        if failure.feeds_backward or (compared and failure.born(label) is not None):
+            phrase = Phrase("rules.loss-or-label-on-other-device.label", operand=failure.written(label))
+            return Hint(6.5, phrase, label.name)
     return None
 
 

@@ -37,8 +37,6 @@ Metrics of other libraries raise the plain message of torch.
 
 from __future__ import annotations
 
-import re
-
 from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis._rule import Hint, Rule, anywhere, inside, line, said, shown, sign
 from samedevice.events import Operand
@@ -63,8 +61,7 @@ def _adds_to(failure: Failure, state: Operand) -> bool:
     """Whether the failing statement gives the state a new value, or the processes exchange it."""
     if failure.off_its_gpu:
         return state in failure.off_its_gpu
-    name = re.escape(state.local or "")
-    return bool(name) and re.match(rf"{name}\s*[-+*/|&@]?=[^=]", failure.event.at.code) is not None
+    return state.local is not None and failure.flow.kept_as() == state.local
 
 
 _CHINESE = """指标（metric）的状态与它的输入不在同一设备上。

@@ -75,7 +75,7 @@ def _detect(failure: Failure) -> Hint | None:
             "rules.module-left-on-other-device.not-registered", module=here.kind, parent=parent.kind
         )
         return Hint(7, reason, stale.name if stale is not None else None) if stale is not None else None
-    if (unplaced := _never_placed(failure)) is not None:
+    if (unplaced := _never_placed(failure) or _whole_model(failure)) is not None:
         return unplaced
     left = [each for each in failure.weights if each.device == "cpu"]
     if (
@@ -95,6 +95,19 @@ def _detect(failure: Failure) -> Hint | None:
         Phrase("because.never-moved", operand=left[0].parameter or left[0].name),
         left[0].name,
     )
+
+
+def _whole_model(failure: Failure) -> Hint | None:
+    """Nothing placed the model that runs, and what it is given is on a GPU."""
+    model = failure.event.running[-1] if failure.event.running else None
+    left = [
+        each for each in failure.weights if each.lineage and each.lineage[0].kind in ("created", "loaded")
+    ]
+    brought = any(each.device.startswith("cuda") and each.lineage for each in failure.plain)
+    inside = any(failure.made_inside(each) for each in failure.plain if each.device.startswith("cuda"))
+    if model is None or set(model.below) != {"cpu"} or not left or not brought or inside:
+        return None
+    return Hint(7.2, Phrase("because.never-moved", operand=left[0].parameter or left[0].name), left[0].name)
 
 
 def _never_placed(failure: Failure) -> Hint | None:

@@ -40,52 +40,51 @@ Weights that loading never filled look alike; then no hook would help (meta-tens
 
 from __future__ import annotations
 
-import re
-
-from samedevice.diagnosis._failure import Failure, made_text, spelled
+from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis._rule import Hint, Rule, anywhere, frameless, inside, line, said, shown, sign
+from samedevice.events import Operand
 from samedevice.messages import Phrase
 
 
 def _detect(failure: Failure) -> Hint | None:
     weights = [each for each in failure.event.operands if each.device == "meta" and each.parameter]
-    offloaded = (
-        any(device in ("cpu", "disk", "meta") for device in failure.event.device_map.values())
-        and len(failure.event.device_map) > 0
-    )
+    offloaded = any(device in ("cpu", "disk", "meta") for device in failure.event.device_map.values())
     hooked = any(each.hook for each in failure.event.running)
-    if weights and (offloaded or hooked):
-        return Hint(
-            6,
-            Phrase(
-                "rules.offload-hook-bypassed.hook-not-run", operand=weights[0].parameter or weights[0].name
-            ),
-            weights[0].name,
-        )
     if weights:
-        return Hint(
-            2.5, Phrase("because.on-meta", operand=weights[0].parameter or weights[0].name), weights[0].name
-        )
-    if failure.mismatch and offloaded:
-        away = next(
-            (
-                each
-                for each in failure.weights
-                if each.device == "cpu" and failure.mapped(each.parameter or "") == "cpu"
-            ),
-            None,
-        )
+        waits = offloaded or hooked or weights[0].hook is not None
+        return _not_run(8 if weights[0].hook else 6, weights[0]) if waits else None
+    if not failure.mismatch:
+        return None
+    for each in failure.weights:
+        mapped = offloaded and failure.mapped(each.parameter or "") == "cpu"
+        bypassed = each.hook is not None and each.hook != each.device
+        if each.device == "cpu" and (mapped or bypassed):
+            return _not_run(6, each)
+    brought = any(each.lineage and each.lineage[0].kind == "hook" for each in failure.plain)
+    for each in failure.plain if brought else ():
+        if each.device == "cpu" and failure.follows(each):
+            return Hint(6, Phrase("because.on-host", operand=each.local or each.name), each.name)
+    if failure.hosted and hooked and not failure.weights:
+        away = next((each for each in failure.plain if _of_a_weight(failure, each)), None)
         if away is not None:
-            return Hint(
-                6,
-                Phrase("rules.offload-hook-bypassed.hook-not-run", operand=away.parameter or away.name),
-                away.name,
-            )
-    if failure.mismatch and failure.hosted and hooked and not failure.weights:
-        away = next((each for each in failure.plain if each.device == "cpu"), None)
-        if away is not None and re.search(r"embed|weight|table", f"{spelled(away)} {made_text(away)}"):
-            return Hint(3.7, Phrase("because.on-host", operand=away.local or away.name), away.name)
+            return Hint(5.5, Phrase("because.on-host", operand=away.local or away.name), away.name)
     return None
+
+
+def _not_run(weight: float, operand: Operand) -> Hint:
+    phrase = Phrase("rules.offload-hook-bypassed.hook-not-run", operand=operand.parameter or operand.name)
+    return Hint(weight, phrase, operand.name)
+
+
+def _of_a_weight(failure: Failure, operand: Operand) -> bool:
+    """Whether the operand of the host was computed from a weight that nothing brought over."""
+    newest = operand.lineage[0] if operand.lineage else None
+    return (
+        operand.device == "cpu"
+        and newest is not None
+        and newest.inherited
+        and (newest.name is not None or any(part.role for part in operand.ingredients))
+    )
 
 
 _CHINESE = """offload 的权重被直接使用，绕过了负责取回它的 hook。

@@ -56,51 +56,61 @@ from samedevice.diagnosis._rule import (
     shown,
     sign,
 )
+from samedevice.events import Operand
 from samedevice.messages import Phrase
 
 
 def _detect(failure: Failure) -> Hint | None:
     if not failure.mismatch:
         return None
-    copies = [
-        each for each in failure.event.operands if each.made is not None and each.made.function == "deepcopy"
-    ]
-    copied = [
-        each
-        for each in failure.plain
-        if re.search(r"\.clone\(\)|deepcopy\(", each.made.code if each.made is not None else "")
-    ]
-    whole = [
-        each
-        for each in failure.weights
-        if any(each.shape == copy.shape and each.device != copy.device for copy in copied)
-    ]
-    if whole and copied[0].moved is None:
-        return Hint(
-            6.5,
-            Phrase("rules.optimizer-state-on-other-device.kept-copy", operand=failure.written(copied[0])),
-            copied[0].name,
-        )
-    averaging = re.search(r"\bema|_ema|average", f"{failure.where} {failure.event.at.function}".lower())
-    if averaging or (copies and failure.op.startswith(("lerp", "mul_", "add_", "_foreach"))):
-        odd = next(iter(copies), None) or failure.odd(*failure.event.operands)
-        return Hint(
-            7,
-            Phrase(
-                "rules.optimizer-state-on-other-device.kept-copy",
-                operand=(odd.local or odd.name) if odd else "?",
-            ),
-            odd.name if odd else None,
-        )
-    if failure.op.startswith(
-        ("_fused_adam", "_fused_sgd", "_foreach", "addcdiv", "addcmul", "lerp")
-    ) or re.search(r"\.step\(", failure.code):
+    if (beside := _beside_parameters(failure)) is not None:
+        return beside
+    if failure.op.startswith(_UPDATES) or re.search(r"\.step\(", failure.code):
         odd = failure.odd(*failure.plain) or failure.odd(*failure.event.operands)
         return Hint(
-            6.5,
+            8,
             Phrase("rules.optimizer-state-on-other-device.in-optimizer", op=failure.op),
             odd.name if odd else None,
         )
+    return None
+
+
+_UPDATES = ("_fused_adam", "_fused_sgd", "_foreach", "addcdiv", "addcmul", "lerp")
+"""Operators that update parameters."""
+
+
+def _copied(operand: Operand) -> bool:
+    """Whether it was made as a copy of something that stayed."""
+    made = operand.made
+    return made is not None and (
+        made.function == "deepcopy" or re.search(r"\.clone\(|deepcopy\(", made.code) is not None
+    )
+
+
+def _beside_parameters(failure: Failure) -> Hint | None:
+    """What no layer computed has the shape of a parameter or gradient that it meets while no `forward` runs:
+    a moment, or a kept copy.
+    """
+    if any(place.function == "forward" for place in failure.event.stack):
+        return None
+    copies = [each for each in failure.event.operands if _copied(each)]
+    kept = (
+        copies
+        if len(copies) == 1
+        else [each for each in failure.plain if not failure.activation(each) and not failure.gradient(each)]
+    )
+    parameters = [
+        each
+        for each in failure.event.operands
+        if (each.role == "parameter" or failure.gradient(each) or copies) and each not in kept
+    ]
+    for own in kept:
+        for each in parameters:
+            if own.device != each.device and own.shape == each.shape and own.shape:
+                name = failure.written(own)
+                return Hint(
+                    8.5, Phrase("rules.optimizer-state-on-other-device.kept-copy", operand=name), own.name
+                )
     return None
 
 

@@ -40,20 +40,44 @@ Frames of a quantised linear layer also show for faults that have nothing to do 
 
 from __future__ import annotations
 
-import re
-
 from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis._rule import Hint, Rule, anywhere, inside, line, said, sign
+from samedevice.events import Operand
 from samedevice.messages import Phrase
 
 
 def _detect(failure: Failure) -> Hint | None:
-    if failure.mismatch and re.search(r"gptq|awq|quantiz|bitsandbytes|hqq", failure.where):
-        odd = failure.odd(*failure.event.operands)
-        return Hint(
-            6.6, Phrase("because.in-code", where=failure.where.rpartition("/")[2]), odd.name if odd else None
-        )
+    """A scale or a zero point beside what was computed from a weight of small integers."""
+    if not failure.mismatch:
+        return None
+    for codes in failure.event.operands:
+        if not _codes(failure, codes):
+            continue
+        for state in failure.event.operands:
+            if state.device != codes.device and not failure.activation(state) and state is not codes:
+                beside = Phrase(
+                    "rules.quantized-state-on-other-device.beside",
+                    operand=failure.written(state),
+                    codes=failure.written(codes),
+                )
+                return Hint(7.5, beside, state.name)
     return None
+
+
+def _codes(failure: Failure, operand: Operand) -> bool:
+    """Whether it is a weight of integers, or was computed from one, above or in the failing line."""
+    if operand.role is not None and operand.dtype in _SMALL and len(operand.shape) > 1:
+        return True
+    read = [part.name for part in failure.event.read if part.role and part.dtype in _SMALL]
+    placed = operand.lineage[0].name if operand.lineage else None
+    own = operand.local is None and placed is not None
+    if own and any(placed.rpartition(".")[2] == name.rpartition(".")[2] for name in read if placed):
+        return True
+    return any(part.role and part.dtype in _SMALL for part in operand.ingredients)
+
+
+_SMALL = frozenset(("int8", "uint8", "int4", "uint4", "float8_e4m3fn", "float8_e5m2", "int32"))
+"""Types that quantised weights are kept in; int32 packs several."""
 
 
 _CHINESE = """量化层的状态，或量化校准过程，混用了设备。
@@ -109,6 +133,12 @@ RULE = Rule(
     cure={
         "en": "calibrate with one visible GPU, and use a release that moves all arguments of a layer",
         "zh": "校准时只暴露一块 GPU，并使用会移动层的全部参数的版本",
+    },
+    sentences={
+        "beside": {
+            "en": "{operand} belongs to {codes}, which was made from a weight of small integers",
+            "zh": "{operand} 与 {codes} 配套使用，而后者来自低比特整数权重",
+        },
     },
     page={"en": __doc__ or "", "zh": _CHINESE},
     common=0.25,

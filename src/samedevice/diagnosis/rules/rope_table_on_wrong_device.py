@@ -43,12 +43,12 @@ A hand-written map that leaves out the model-level rotary module gives the same 
 
 from __future__ import annotations
 
-import re
-
-from samedevice.diagnosis._failure import Failure, made_text, spelled
+from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis._rule import Hint, Rule, at, frameless, inside, line, said, sign
 from samedevice.diagnosis.paste import Report
+from samedevice.events import Operand, Place
 from samedevice.messages import Phrase
+from samedevice.provenance.flow import calls_in_function, returns_both
 
 
 def _table_on_host(report: Report) -> Phrase | None:
@@ -60,34 +60,36 @@ def _detect(failure: Failure) -> Hint | None:
     if not failure.mismatch:
         return None
     for operand in failure.event.operands:
-        if re.search(r"inv_freq|\bcos\b|\bsin\b|rotary|rope|freqs", spelled(operand)):
-            odd = failure.odd(*failure.event.operands) if operand.moved is not None else operand
-            return Hint(
-                7,
-                Phrase(
-                    "rules.rope-table-on-wrong-device.rotary",
-                    operand=operand.local or operand.parameter or operand.name,
-                ),
-                (odd or operand).name,
-            )
-    for operand in failure.plain:
-        newest = operand.lineage[0] if operand.lineage else None
-        angles = _ANGLES.search(made_text(operand)) is not None
         apart = any(each.device != operand.device for each in failure.event.operands)
-        if newest is not None and newest.kind == "created" and angles and apart and operand.holder is None:
+        if apart and _rotates(failure, operand):
             phrase = Phrase("rules.rope-table-on-wrong-device.rotary", operand=failure.written(operand))
-            return Hint(6, phrase, operand.name)
-    kind = failure.event.running[0].kind if failure.event.running else ""
-    if re.search(r"rotary|rope", f"{failure.where} {kind}", re.IGNORECASE):
-        odd = failure.odd(*failure.event.operands)
-        return Hint(
-            5, Phrase("because.in-code", where=failure.where.rpartition("/")[2]), odd.name if odd else None
-        )
+            return Hint(8, phrase, operand.name)
     return None
 
 
-_ANGLES = re.compile(r"\.(?:cos|sin|polar|outer)\(")
-"""The line that makes a table of angles."""
+def _rotates(failure: Failure, operand: Operand) -> bool:
+    """Whether it is a table of angles whose cosine and sine turn queries and keys.
+
+    Two functions show it: one makes cosine and sine of the same angles and returns both, and in another one
+    they multiply.
+    """
+    if failure.activation(operand):
+        return False
+    turned = operand.made is not None and _makes_both(operand.made)
+    if turned and failure.op in _MULTIPLIES and operand.dtype.startswith(("float", "bfloat", "complex")):
+        return True
+    kept = bool(operand.role or operand.kept_by) or failure.made_inside(operand)
+    kept = kept and operand.from_argument is None
+    return kept and _makes_both(failure.event.at) and failure.op in (*_MULTIPLIES, *_PRODUCTS)
+
+
+def _makes_both(place: Place) -> bool:
+    """Whether a function returns cosine and sine apart, or complex numbers of the angles."""
+    return returns_both(place, "cos", "sin") or "polar" in calls_in_function(place)
+
+
+_MULTIPLIES = ("mul", "mul_", "index", "index_select", "select", "cat", "stack")
+_PRODUCTS = ("bmm", "mm", "matmul", "outer", "einsum", "ger")
 
 
 _CHINESE = """旋转位置编码表与位置、query 或 key 不在同一设备上。

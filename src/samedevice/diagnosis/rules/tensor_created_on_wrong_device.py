@@ -43,7 +43,7 @@ from __future__ import annotations
 
 import re
 
-from samedevice.diagnosis._failure import FACTORY, Failure, made_text, spelled
+from samedevice.diagnosis._failure import FACTORY, Failure, made_text
 from samedevice.diagnosis._rule import Hint, Rule, framed, frameless, line, named, said, sign
 from samedevice.events import Operand
 from samedevice.messages import Phrase
@@ -85,10 +85,18 @@ def _made_on_host(failure: Failure) -> Hint | None:
 
 
 def _made_by_factory(failure: Failure) -> Hint | None:
-    """What a factory made on the host, or on the GPU that only this operand is on."""
+    """What a factory made while the model ran, or in a library, away from all that it meets."""
     for operand in sorted(failure.plain, key=lambda each: each.device != "cpu"):
-        meets_others = any(other.device != operand.device for other in failure.event.operands)
-        if not meets_others or not failure.made_by_factory(operand):
+        if not _apart(failure, operand) or failure.follows(operand):
+            continue
+        born = failure.born(operand)
+        if born is not None and failure.made_inside(operand):
+            if operand.device == "cpu" or born.source in ("default", "context", None):
+                return _without_device(6.6, operand)
+            return _made_elsewhere(6, operand)
+        if operand.lineage and (born is None or operand.from_argument is not None):
+            continue
+        if not failure.made_by_factory(operand):
             continue
         if operand.device == "cpu" and operand.moved is None:
             return _without_device(6, operand)
@@ -96,6 +104,10 @@ def _made_by_factory(failure: Failure) -> Hint | None:
         if odd and operand.moved is None and "_like" not in made_text(operand):
             return _made_elsewhere(3.5, operand)
     return None
+
+
+def _apart(failure: Failure, operand: Operand) -> bool:
+    return any(other.device != operand.device for other in failure.event.operands)
 
 
 def _made_by_default(failure: Failure) -> Hint | None:
@@ -112,24 +124,49 @@ def _made_by_default(failure: Failure) -> Hint | None:
     return _without_device(5, by_default[0])
 
 
-def _made_here(failure: Failure) -> Hint | None:
-    """What the failing function made on the host without a device, beside what it was given."""
+def _kept(failure: Failure) -> Hint | None:
+    """What an object keeps as a plain attribute on the device where a factory made it."""
     for operand in failure.plain:
-        others = [each for each in failure.event.operands if each.device != operand.device]
-        if operand.device == "cpu" and others and failure.made_here(operand):
-            return _without_device(5, operand)
+        if not _apart(failure, operand) or operand.holder is not None or operand.from_argument is not None:
+            continue
+        if operand.local is not None and operand.local == failure.flow.kept_as():
+            continue  # a state that grows, and no constant
+        if (kept := failure.plain_attribute(operand)) is not None and operand.moved is None:
+            key = "rules.tensor-created-on-wrong-device.kept-plain"
+            return Hint(6.3, Phrase(key, operand=kept[0], module=kept[1]), operand.name)
+        attribute = (operand.local or "").startswith("self.")
+        if failure.born(operand) is not None and (attribute or failure.from_attribute(operand)):
+            if operand.device == "cpu":
+                return Hint(6, Phrase("because.never-moved", operand=failure.written(operand)), operand.name)
+            return _made_elsewhere(5.5, operand)
     return None
 
 
-def _made_by_script(failure: Failure) -> Hint | None:
-    """What the script made on the host and uses itself; labels are the loss's."""
+def _computed(failure: Failure) -> Hint | None:
+    """What the failing function computed from what a factory made without a device."""
     for operand in failure.plain:
-        here = failure.by_user(failure.event.at) and failure.by_user(operand.made)
-        unmoved = operand.device == "cpu" and operand.moved is None
-        if not (here and unmoved and FACTORY.search(made_text(operand))):
+        if operand.device != "cpu" or operand.moved is not None or not _apart(failure, operand):
             continue
-        if not re.search(r"label|target", spelled(operand)):
-            return _without_device(5, operand)
+        for part in operand.ingredients if not operand.lineage or failure.made_inside(operand) else ():
+            text = "" if part.made is None else part.made.call or part.made.code
+            if part.device == "cpu" and part.moved is None and part.role is None and FACTORY.search(text):
+                source = Phrase(
+                    "rules.tensor-created-on-wrong-device.computed-from",
+                    operand=failure.written(operand),
+                    source=part.name,
+                    text=_brief(text),
+                )
+                return Hint(5, source, operand.name)
+    return None
+
+
+def _by_script(failure: Failure) -> Hint | None:
+    """What the script made on the host and uses itself, outside the model."""
+    for operand in failure.plain:
+        born = failure.born(operand)
+        here = failure.by_user(failure.event.at) and operand.device == "cpu" and born is not None
+        if here and _apart(failure, operand) and operand.from_argument is None:
+            return _without_device(4.5, operand)
     return None
 
 
@@ -143,12 +180,24 @@ def _owned_directly(failure: Failure) -> Hint | None:
     return Hint(5.5, owned, alone.name)
 
 
+def _of_an_input(failure: Failure) -> Hint | None:
+    """What was computed from an input, which is where the hook of the model wants it, met a later part."""
+    for operand in failure.plain:
+        newest = operand.lineage[0] if operand.lineage else None
+        computed = newest is not None and newest.inherited and operand.from_argument is not None
+        others = [each for each in failure.event.operands if each.device != operand.device]
+        later = any(failure.activation(each) or failure.follows(each) for each in others)
+        if computed and later and operand.device == failure.entry:
+            return _made_elsewhere(5.2, operand)
+    return None
+
+
 def _on_host(failure: Failure) -> Hint | None:
     """What is on the host beside a GPU, and neither unknown nor placed by the script."""
-    if all(other.device == "cpu" for other in failure.event.operands):
-        return None
     for operand in failure.plain:
-        if operand.device == "cpu" and operand.made is not None and not failure.placed_by_user(operand):
+        if operand.device != "cpu" or not _apart(failure, operand) or failure.given(operand) is not None:
+            continue
+        if operand.made is not None and not failure.placed_by_user(operand):
             return Hint(3.5, Phrase("because.on-host", operand=operand.local or operand.name), operand.name)
     return None
 
@@ -163,47 +212,6 @@ def _index_elsewhere(failure: Failure) -> Hint | None:
 
 
 _INDEXES = ("index", "gather", "index_select", "take_along_dim", "index_copy_", "scatter")
-
-
-def _left_behind(failure: Failure) -> Hint | None:
-    """A plain attribute of a module, or what was made without a device.
-
-    It stands in the lines that computed an operand of the host.
-    """
-    for operand in failure.plain:
-        if (
-            operand.device != "cpu"
-            or operand.moved is not None
-            or not any(each.device != "cpu" for each in failure.event.operands)
-        ):
-            continue
-        if (kept := failure.plain_attribute(operand)) is not None:
-            return Hint(
-                6,
-                Phrase("rules.tensor-created-on-wrong-device.kept-plain", operand=kept[0], module=kept[1]),
-                operand.name,
-            )
-        mine = (
-            failure.by_user(failure.event.at)
-            and failure.placed_by_user(operand)
-            and not re.search(r"label|target", spelled(operand))
-        )
-        mine = mine and not FACTORY.search(made_text(operand))
-        if mine and operand.argument is None and operand.local:
-            return Hint(4.2, Phrase("because.never-moved", operand=operand.local), operand.name)
-        for part in operand.ingredients:
-            text = "" if part.made is None else part.made.call or part.made.code
-            if part.device == "cpu" and part.moved is None and part.role is None and FACTORY.search(text):
-                source = Phrase(
-                    "rules.tensor-created-on-wrong-device.computed-from",
-                    operand=failure.written(operand),
-                    source=part.name,
-                    text=_brief(text),
-                )
-                return Hint(5, source, operand.name)
-        if mine and operand.argument is None and not failure.weights:
-            return Hint(4.0, Phrase("because.never-moved", operand=failure.written(operand)), operand.name)
-    return None
 
 
 def _unhooked(failure: Failure) -> Operand | None:
@@ -239,15 +247,17 @@ def _brief(text: str) -> str:
 
 _LOOKS = (
     _made_by_factory,
+    _kept,
     _made_by_default,
-    _left_behind,
-    _made_here,
-    _made_by_script,
+    _computed,
     _owned_directly,
+    _of_an_input,
+    _by_script,
     _on_host,
     _index_elsewhere,
 )
 """The surer ones first."""
+
 
 _CHINESE = """库或模型代码把自己用的张量创建在了错误的设备上。
 
@@ -287,6 +297,7 @@ boxes = boxes * scale[:, None, :]
 
 - [torch.arange](https://docs.pytorch.org/docs/stable/generated/torch.arange.html)：`device` 的默认值
 """
+
 
 _INDEXING = r"gather|index_copy|scatter|index_add|index_fill|repeat_interleave|bucketize|searchsorted"
 _INDEX = r"index|src|source|repeats"

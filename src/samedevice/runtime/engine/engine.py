@@ -208,8 +208,9 @@ class Engine:
         if not tensors:
             return self._make(Call(op, args, kwargs, (), ()), target, generator)
 
-        records = []
+        records: list[Any] = []
         home: torch.device | None = None
+        decision: Decision | None = None
         mixed = virtual = assumed = parted = False
         for tensor in tensors:
             try:
@@ -223,6 +224,12 @@ class Engine:
                     virtual = True
                 if record.assumed:
                     assumed = True
+                own = record.decision
+                if not records:
+                    decision = own
+                elif own is not None and own.how == "placed" and decision is not None:
+                    if decision.how not in ("placed", "hook"):
+                        decision = own
             elif raw_is_meta(tensor):
                 device = META
             else:
@@ -233,8 +240,7 @@ class Engine:
             elif device is not home and device != home:
                 mixed = True
         assert home is not None
-        first = records[0]
-        this_thread.decision = first.decision if first.__class__ is Memory else None
+        this_thread.decision = decision  # of a weight that was placed, or else of the first operand
         on_host = home.type == "cpu" and not virtual and not mixed
         if on_host and (target is None or target.type == "cpu"):
             if generator is not None:

@@ -1,10 +1,10 @@
 """Why memory is on its device: the decision that put it there.
 
 Note [Decisions]
-Each record of memory points to one decision. A result inherits the decision of the operand that gives it its
-device; a factory, a move, a load and a message from another process make a new one. So a decision costs a
-pointer for each result, and an object only where somebody decides. Decisions hold code objects and weak
-references, never a tensor or a frame: a record lives as long as before.
+Each record of memory points to one decision. A result inherits the decision of a weight that was placed, or
+else of its first operand; a factory, a move, a load and a message from another process make a new one. So a
+decision costs a pointer for each result, and an object only where somebody decides. Decisions hold code
+objects and weak references, never a tensor or a frame: a record lives as long as before.
 
 While an operator runs, `this_thread.decision` is what its results inherit; `Memory` takes it when it is made,
 so no path of the engine can forget it. Outside operators it is None.

@@ -35,6 +35,28 @@ def ingredients(tensor: torch.Tensor, frames: Sequence[FrameType]) -> tuple[Ingr
     return tuple(found.values())[:_MOST]
 
 
+def read_by(frame: FrameType) -> tuple[Ingredient, ...]:
+    """The tensors that the line where a frame stands reads by a name or an attribute."""
+    found: list[Ingredient] = []
+    try:
+        for node in _read((frame.f_code, frame.f_lasti)):
+            name, value, role, kept_by = _value(node, variables_of(frame), frame.f_globals)
+            if isinstance(value, torch.Tensor):
+                found.append(_record(name, value, role, kept_by))
+    except Exception:  # what a script keeps may refuse to be looked at
+        return ()
+    return tuple(found)[:_MOST]
+
+
+def _record(name: str, value: torch.Tensor, role: str | None, kept_by: str | None) -> Ingredient:
+    record = record_of(value)
+    moved = record.moved if isinstance(record, Memory) else None
+    dtype = str(value.dtype).removeprefix("torch.")
+    return Ingredient(
+        name, str(device_of(value)), resolve(_made(value)), resolve(moved), role, kept_by, dtype
+    )
+
+
 def keeper(tensor: torch.Tensor, name: str | None, frames: Sequence[FrameType]) -> str | None:
     """The class of the module whose plain attribute the tensor is.
 
@@ -66,12 +88,8 @@ def _collect(
         if not key or key in seen:
             continue
         seen.add(key)
-        record = record_of(value)
-        moved = record.moved if isinstance(record, Memory) else None
-        found[key] = Ingredient(
-            name, str(device_of(value)), resolve(_made(value)), resolve(moved), role, kept_by
-        )
-        if moved is None:
+        found[key] = own = _record(name, value, role, kept_by)
+        if own.moved is None:
             _collect(value, frames, found, seen, depth + 1)
 
 

@@ -14,6 +14,8 @@ from samedevice.events import DecisionKind
 from samedevice.provenance import FrameFilter, Site, variables_of
 
 _OF_MODULES = torch.nn.Module._apply.__code__
+_OF_MAPS = "set_module_tensor_to_device"
+"""The function of accelerate that places a parameter as a map says."""
 _AT_BOUNDARIES = frozenset(("pre_forward", "post_forward"))
 """Methods of accelerate's hooks that run at a module's boundary."""
 
@@ -26,7 +28,9 @@ def mover(
     module = None
     while frame is not None:
         code = frame.f_code
-        if code is _OF_MODULES:
+        if code is _OF_MODULES or (
+            code.co_name == _OF_MAPS and code.co_filename.endswith("accelerate/utils/modeling.py")
+        ):
             how = "placed"
         elif code.co_name in _AT_BOUNDARIES and code.co_filename.endswith("accelerate/hooks.py"):
             how, module = "hook", _module_of(frame)

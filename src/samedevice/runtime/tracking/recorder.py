@@ -25,6 +25,7 @@ from samedevice.provenance.surroundings import (
     modules_held,
     modules_in,
     name_of,
+    owner_hook,
     parameter_names,
     processes,
     running,
@@ -39,7 +40,7 @@ from samedevice.runtime.state import (
     device_of,
     storage_of,
 )
-from samedevice.runtime.tracking.ingredients import ingredients, keeper
+from samedevice.runtime.tracking.ingredients import ingredients, keeper, read_by
 from samedevice.runtime.tracking.lineage import Lineages
 
 OnMismatch = Literal["record", "raise"]
@@ -335,23 +336,28 @@ class Recorder:
             held = modules_held(frames)
             names = parameter_names(modules or held)
             spoken = Names(frames)
+            user_frame = next((each for each in frames if self.filter.of_user(each.f_code.co_filename)), None)
+            at_user = spoken if user_frame in (None, frames[0]) else Names([user_frame])
             around = _surroundings(modules)
             given = arguments_of(modules[-1], _outwards(frame)) if modules else []
             lineages = Lineages([*modules, *held], given)
             operands = tuple(
-                _operand(name, tensor, device, names, spoken, frames, lineages)
+                replace(
+                    _operand(name, tensor, device, names, spoken, frames, lineages),
+                    at_user=at_user.local(identity(tensor)),
+                    hook=_hook(names.get(identity(tensor), ()), modules or held),
+                )
                 for (name, tensor, _), device in zip(named, devices, strict=True)
             )
             module = name_of(modules)
         places = [_place(each) for each in frames]
-        user = next((_place(each) for each in frames if self.filter.of_user(each.f_code.co_filename)), None)
         outside = places[0] if places else Place("<unknown>", 0, "<unknown>")
         return Event(
             kind=kind,
             op=op,
             message=message,
             at=outside,
-            user_at=user,
+            user_at=None if user_frame is None else _place(user_frame),
             module=module,
             operands=operands,
             stack=tuple(reversed(places)),
@@ -361,6 +367,7 @@ class Recorder:
             versions=versions(),
             processes=processes(),
             arguments=tuple(lineages.given),
+            read=read_by(frames[0]) if frames else (),
             met=(tuple(str(device) for device in devices),) if devices else (),
             reached=(_resolved(self._way(frame)),),
         )
@@ -446,6 +453,11 @@ def _operand(
         from_argument=None if known else lineages.argument(tensor),
         lineage=lineages.of(tensor, placed=bool(known)),
     )
+
+
+def _hook(known: Sequence[tuple[str, str]], modules: Sequence[torch.nn.Module]) -> str | None:
+    """Where a hook brings the first of these parameters."""
+    return owner_hook(modules, known[0][0]) if known else None
 
 
 def _size(nbytes: int) -> str:

@@ -1,0 +1,740 @@
+"""Where the values of a running statement come from and where its result goes, read from source.
+
+Follows names through assignments, and arguments through the calls on the stack. Nothing is imported or run.
+What it says is an approximation: branches and loops are taken as if each of their assignments could hold.
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Literal
+
+from samedevice.events import Place
+from samedevice.provenance.named_devices import module_of
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+RootKind = Literal["argument", "item", "made", "attribute", "again"]
+_NUMBERS = frozenset(
+    (
+        *("shape", "device", "dtype", "ndim", "size", "dim", "numel", "item", "tolist", "stride"),
+        *("itemsize", "element_size", "is_cuda", "get_device"),
+    )
+)
+"""What a tensor answers with something that is no tensor."""
+_ADDS = frozenset("append extend insert add appendleft update setdefault".split())
+"""Methods by which a container takes something in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """Where following a value back ends."""
+
+    kind: RootKind
+    """`argument`: of the outermost function that can be followed. `item`: a target of a loop. `made`: a call
+    that gets no tensor. `attribute`: of an object, given its value elsewhere. `again`: a name that is being
+    followed already.
+    """
+    text: str
+    file: str
+    line: int
+    depth: int
+    """The frame in which it stands, 0 for the failing one."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    """A statement on the stack with the function around it."""
+
+    place: Place
+    function: Function | None
+    scope: ast.AST
+    statement: ast.stmt
+    call: ast.expr
+
+
+@dataclass(frozen=True, slots=True)
+class _At:
+    """From where a name is looked up."""
+
+    depth: int
+    statement: ast.stmt | None
+    """None is the end of a module."""
+    file: str
+
+    def root(self, kind: RootKind, node: ast.AST, text: str | None = None) -> Root:
+        """A root at a node."""
+        said = ast.unparse(node) if text is None else text
+        return Root(kind, said, self.file, getattr(node, "lineno", 0), self.depth)
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """What an assignment gives to a name."""
+
+    name: str
+    statement: ast.stmt
+    value: ast.expr
+    item: str | None = None
+    """Of a loop: what is taken from where."""
+    replaces: bool = True
+    """False where the name keeps what it had as well."""
+
+
+class Flow:
+    """The values of the statements on a stack, the innermost first."""
+
+    def __init__(self, stack: Sequence[Place]) -> None:
+        self._frames = _frames(stack)
+
+    @property
+    def readable(self) -> bool:
+        """Whether the failing statement's source is at hand."""
+        return bool(self._frames)
+
+    def operands(self) -> list[ast.expr]:
+        """The tensors that the failing expression is written with, in their order."""
+        return _written(self._frames[0].call) if self._frames else []
+
+    def arguments(self) -> list[str]:
+        """What the failing call is given, as it is written."""
+        call = self._frames[0].call if self._frames else None
+        return [ast.unparse(each) for each in call.args] if isinstance(call, ast.Call) else []
+
+    def roots(self, expression: ast.expr | str) -> frozenset[Root]:
+        """What an expression of the failing statement comes from, followed to the outermost call."""
+        node = _expression(expression) if isinstance(expression, str) else expression
+        if node is None or not self._frames:
+            return frozenset()
+        found = _Walk(self).of(node, self.at(0))
+        return frozenset(each for each in found if each.kind != "again")
+
+    def carried(self, expression: str) -> bool:
+        """Whether an expression of the failing statement has something of an earlier turn of a loop."""
+        node = _expression(expression)
+        if node is None or not self._frames:
+            return False
+        walk = _Walk(self)
+        walk.of(node, self.at(0))
+        return walk.turned
+
+    @property
+    def model_depth(self) -> int | None:
+        """The outermost frame that runs a `forward`; None where none does."""
+        depths = [n for n, frame in enumerate(self._frames) if frame.place.function == "forward"]
+        return max(depths, default=None)
+
+    def made_within(self, expression: str, depth: int) -> bool:
+        """Whether all that an expression comes from was made in the frames up to `depth`."""
+        roots = self.roots(expression)
+        kept = _expression(expression)
+        if isinstance(kept, ast.Attribute) and _of_self(kept):
+            return False
+        return bool(roots) and all(
+            root.depth <= depth and root.kind in ("made", "attribute") for root in roots
+        )
+
+    def reads_attribute(self, expression: str, attribute: str) -> bool:
+        """Whether an expression of the failing statement, or what its name was given, reads an attribute."""
+        node = _expression(expression)
+        if node is None or not self._frames:
+            return False
+        frame = self._frames[0]
+        values: list[ast.expr] = [node]
+        if isinstance(node, ast.Name):
+            values += [each.value for each in _reaching(node.id, frame.scope, frame.statement)]
+        return any(
+            isinstance(each, ast.Attribute) and each.attr == attribute
+            for value in values
+            for each in ast.walk(value)
+        )
+
+    def sends_to_itself(self) -> bool:
+        """Whether the failing expression sends something to the device of the method's own object."""
+        for node in ast.walk(self._frames[0].call) if self._frames else ():
+            match node:
+                case ast.Call(func=ast.Attribute(attr="to"), args=args, keywords=keywords):
+                    given = [*args, *(each.value for each in keywords)]
+                    if any(ast.unparse(each) == "self.device" for each in given):
+                        return True
+        return False
+
+    def attributes_set(self) -> frozenset[str]:
+        """The attributes of its object that the failing function gives a value."""
+        function = self._frames[0].function if self._frames else None
+        return frozenset(
+            ast.unparse(node)
+            for node in (ast.walk(function) if function is not None and function.name != "__init__" else ())
+            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+        )
+
+    def rules_out(self) -> bool:
+        """Whether a function on the stack puts minus infinity somewhere, which no softmax ever chooses."""
+        return any(
+            (isinstance(node, ast.Constant) and node.value in ("inf", "-inf"))
+            or (isinstance(node, ast.Attribute) and node.attr == "inf")
+            for frame in self._frames
+            if frame.function is not None
+            for node in ast.walk(frame.function)
+        )
+
+    def moves_a_copy(self, name: str) -> bool:
+        """Whether the function that fails moves this name, or one that was made with it, for other use."""
+        if not self._frames:
+            return False
+        frame = self._frames[0]
+        made_by = [id(each.value) for each in _reaching(name, frame.scope, frame.statement)]
+        together = {name} | {each.name for each in _assignments(frame.scope) if id(each.value) in made_by}
+        moved = {
+            node.func.value.id
+            for statement in _statements(frame.scope)
+            for node in _own(statement)
+            if isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in ("to", "cuda")
+            and isinstance(node.func.value, ast.Name)
+        }
+        return bool(together & moved)
+
+    def given(self, name: str, depth: int) -> tuple[ast.expr, int] | None:
+        """What a caller gave for a parameter of the function at `depth`, and at which depth it stands."""
+        if depth + 1 >= len(self._frames):
+            return None
+        function, caller = self._frames[depth].function, self._frames[depth + 1]
+        while (given := _given(name, function, caller.call)) is None:
+            if not _passes_on(caller) or depth + 2 >= len(self._frames):
+                return None
+            depth += 1  # a wrapper, which hands on whatever it got
+            caller = self._frames[depth + 1]
+        return given, depth + 1
+
+    def at(self, depth: int) -> _At:
+        """The statement at a depth of the stack as a point to look back from."""
+        frame = self._frames[depth]
+        return _At(depth, frame.statement, frame.place.file)
+
+    def frame(self, depth: int) -> _Frame:
+        """The statement at a depth of the stack, 0 for the failing one."""
+        return self._frames[depth]
+
+    def feeds(self, methods: frozenset[str]) -> bool:
+        """Whether the result of the failing statement goes into what one of these methods is called on."""
+        for frame in self._frames:
+            outcome = _follow(frame.scope, frame.statement, methods)
+            if outcome != "returned":
+                return outcome == "called"
+        return False
+
+    def kept_as(self) -> str | None:
+        """The attribute of an object into which the failing statement writes its result."""
+        return _attribute_written(self._frames[0].statement) if self._frames else None
+
+
+class _Walk:
+    """Follows values back through the functions on the stack; each name at each statement once."""
+
+    def __init__(self, flow: Flow) -> None:
+        self.flow = flow
+        self.seen: set[tuple[int, str, int]] = set()
+        self.turned = False
+        """Whether a name had its value from an earlier turn of a loop."""
+
+    def of(self, node: ast.AST, here: _At, bound: frozenset[str] = frozenset()) -> set[Root]:
+        """Where the tensors of an expression come from."""
+        match node:
+            case ast.Name(id=name):
+                return set() if name in bound else self.of_name(name, here)
+            case ast.Constant() | ast.Lambda() | ast.JoinedStr():
+                return set()
+            case ast.Subscript(value=value):
+                return self.of(value, here, bound)
+            case ast.Attribute(value=value, attr=attr):
+                if attr in _NUMBERS:
+                    return set()
+                return {here.root("attribute", node)} if _of_self(value) else self.of(value, here, bound)
+            case ast.Call():
+                return self.of_call(node, here, bound)
+            case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
+                inner = bound | {name for each in node.generators for name in _names(each.target)}
+                parts = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
+                found = self.of_all([each.iter for each in node.generators], here, bound)
+                return found | self.of_all(parts, here, inner)
+            case ast.IfExp(body=one, orelse=other):
+                return self.of_all([one, other], here, bound)
+        return self.of_all(list(ast.iter_child_nodes(node)), here, bound)
+
+    def of_all(self, nodes: Sequence[ast.AST], here: _At, bound: frozenset[str]) -> set[Root]:
+        """The roots of several expressions."""
+        found: set[Root] = set()
+        for node in nodes:
+            found |= self.of(node, here, bound)
+        return found
+
+    def of_call(self, call: ast.Call, here: _At, bound: frozenset[str]) -> set[Root]:
+        """A call passes on what it is given, and what its method belongs to unless that is the object."""
+        if isinstance(call.func, ast.Attribute) and call.func.attr in _NUMBERS:
+            return set()
+        found = self.of_all([*call.args, *(each.value for each in call.keywords)], here, bound)
+        if isinstance(call.func, ast.Attribute):
+            owner = call.func.value
+            if not _of_self(owner) or (isinstance(owner, ast.Attribute) and not found):
+                found |= self.of(owner, here, bound)
+        elif not isinstance(call.func, ast.Name):
+            found |= self.of(call.func, here, bound)
+        return found or {here.root("made", call)}
+
+    def of_name(self, name: str, here: _At) -> set[Root]:
+        """What the assignments to a name give it, or the caller where it is a parameter."""
+        frame = self.flow.frame(here.depth)
+        if name in _imported(frame.place.file):
+            return set()
+        key = (here.depth, name, id(here.statement))
+        if key in self.seen:
+            return {here.root("again", frame.statement, name)}
+        self.seen.add(key)
+        given = list(_reaching(name, frame.scope, here.statement))
+        start = getattr(here.statement, "lineno", None)
+        if start is not None and any(each.statement.lineno >= start and each.item is None for each in given):
+            self.turned = True
+        found = self.of_given(given, here)
+        for each in () if here.statement is None else _own(here.statement):
+            if isinstance(each, ast.comprehension) and name in set(_names(each.target)):
+                found |= self.of(each.iter, here)
+        if frame.function is not None and name in _parameters(frame.function):
+            if not _replaces(name, frame.scope, here.statement):
+                found |= self.of_parameter(name, here)
+        elif not given and frame.function is not None:
+            module = module_of(frame.place.file)
+            assert module is not None  # the frame was read from it
+            found = self.of_given(list(_reaching(name, module, None)), replace(here, statement=None))
+        return found
+
+    def of_given(self, given: Sequence[_Given], here: _At) -> set[Root]:
+        """The roots of what assignments give, each seen from its own statement."""
+        found: set[Root] = set()
+        for each in given:
+            if each.item is not None:
+                found.add(here.root("item", each.value, each.item))
+            else:
+                found |= self.of(each.value, replace(here, statement=each.statement))
+        return found
+
+    def of_parameter(self, name: str, here: _At) -> set[Root]:
+        """What the caller gave, seen from its statement."""
+        above = self.flow.given(name, here.depth)
+        if above is None:
+            function = self.flow.frame(here.depth).function
+            assert function is not None  # it has the parameter
+            return {here.root("argument", function, name)}
+        value, depth = above
+        return self.of(value, self.flow.at(depth))
+
+
+# -- frames
+
+
+def _frames(stack: Sequence[Place]) -> list[_Frame]:
+    """The frames whose source is at hand, up to the first one where it is not."""
+    found: list[_Frame] = []
+    for place in stack:
+        module = module_of(place.file)
+        if module is None:
+            break
+        function = _around(module, place.line)
+        if function is not None and place.function != function.name and place.function[:1] != "<":
+            break
+        scope: ast.AST = function if function is not None else module
+        statement = _statement(scope, place.line)
+        if statement is None:
+            break
+        if found and found[-1].place.function[:1] == "<" and found[-1].scope is scope:
+            continue  # a comprehension runs in a frame of its own
+        found.append(_Frame(place, function, scope, statement, _call(statement, place)))
+    return found
+
+
+def _around(module: ast.Module, line: int) -> Function | None:
+    found: Function | None = None
+    for node in ast.walk(module):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            if node.lineno <= line <= (node.end_lineno or 0) and (
+                found is None or node.lineno >= found.lineno
+            ):
+                found = node
+    return found
+
+
+def _statement(scope: ast.AST, line: int) -> ast.stmt | None:
+    """The innermost statement around a line."""
+    found: ast.stmt | None = None
+    for node in _statements(scope):
+        if node.lineno <= line <= (node.end_lineno or 0) and (found is None or node.lineno >= found.lineno):
+            found = node
+    return found
+
+
+def _call(statement: ast.stmt, place: Place) -> ast.expr:
+    """The expression that runs: the one whose text the place names, or else the statement's whole value."""
+    wanted = _flat(place.call)
+    if wanted:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.expr) and _flat(_segment(place.file, node)) == wanted:
+                return node
+    for part in ("value", "iter", "test"):
+        if isinstance(value := getattr(statement, part, None), ast.expr):
+            return value
+    return ast.Constant(None)
+
+
+def _segment(file: str, node: ast.expr) -> str:
+    return ast.get_source_segment("".join(linecache.getlines(file)), node) or ""
+
+
+def _flat(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _given(name: str, function: Function | None, call: ast.expr) -> ast.expr | None:
+    """What a call gives for a parameter; None where that cannot be told."""
+    while isinstance(call, (ast.Attribute, ast.Subscript, ast.Await, ast.Starred)):
+        call = call.value
+    if function is None or not isinstance(call, ast.Call):
+        return None
+    for keyword in call.keywords:
+        if keyword.arg == name:
+            return keyword.value
+    positions = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
+    if positions[:1] in (["self"], ["cls"]):
+        positions = positions[1:]
+    if name not in positions:
+        return None
+    before = call.args[: positions.index(name) + 1]
+    starred = [each for each in before if isinstance(each, ast.Starred)]
+    if starred:
+        return starred[0].value
+    return before[-1] if len(before) == positions.index(name) + 1 else None
+
+
+def _passes_on(frame: _Frame) -> bool:
+    """Whether a frame hands on its own `*args` or `**kwargs`."""
+    own = frame.function.args if frame.function is not None else None
+    if own is None or not isinstance(frame.call, ast.Call):
+        return False
+    starred = [each.value for each in frame.call.args if isinstance(each, ast.Starred)]
+    doubled = [each.value for each in frame.call.keywords if each.arg is None]
+    given = {each.id for each in (*starred, *doubled) if isinstance(each, ast.Name)}
+    return bool(given & {each.arg for each in (own.vararg, own.kwarg) if each is not None})
+
+
+def _parameters(function: Function) -> set[str]:
+    given = function.args
+    named = {each.arg for each in (*given.posonlyargs, *given.args, *given.kwonlyargs)}
+    return named | {each.arg for each in (given.vararg, given.kwarg) if each is not None}
+
+
+# -- what a name stands for
+
+
+@lru_cache(maxsize=64)
+def _imported(file: str) -> frozenset[str]:
+    """The names that a file imports: they hold no tensor."""
+    found: set[str] = set()
+    for node in ast.walk(module_of(file) or ast.Module([], [])):
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            found |= {(each.asname or each.name).partition(".")[0] for each in node.names}
+    return frozenset(found)
+
+
+@lru_cache(maxsize=256)
+def _assignments(scope: ast.AST) -> tuple[_Given, ...]:
+    """The assignments in a scope, without those of functions in it."""
+    return tuple(each for statement in _statements(scope) for each in _assigned(statement))
+
+
+def _assigned(statement: ast.stmt) -> Iterator[_Given]:
+    match statement:
+        case ast.Assign(targets=targets, value=value):
+            for target in targets:
+                yield from _of_target(target, value, statement)
+        case ast.AnnAssign(target=target, value=ast.expr() as value):
+            yield from _of_target(target, value, statement)
+        case ast.AugAssign(target=target, value=value):
+            yield from (_Given(name, statement, value, replaces=False) for name in _names(target))
+        case ast.For(target=target, iter=iterable) | ast.AsyncFor(target=target, iter=iterable):
+            for name in _names(target):
+                item = f"{name} of {ast.unparse(iterable)}" if _opaque(iterable) else None
+                yield _Given(name, statement, _part(target, iterable, name), item)
+        case ast.With(items=items) | ast.AsyncWith(items=items):
+            for each in items:
+                if each.optional_vars is not None:
+                    yield from _of_target(each.optional_vars, each.context_expr, statement)
+    for node in _own(statement):
+        match node:
+            case ast.NamedExpr(target=ast.Name(id=name), value=value):
+                yield _Given(name, statement, value)
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method), args=[*_, last]):
+                if method in _ADDS:
+                    yield _Given(name, statement, last, replaces=False)
+
+
+def _opaque(iterable: ast.expr) -> bool:
+    """Whether the source does not show what a loop's items are: those of a loader, of a queue."""
+    match iterable:
+        case ast.Call(func=ast.Name(id="zip" | "enumerate" | "reversed" | "sorted")):
+            return False
+        case ast.List() | ast.Tuple():
+            return False
+    return True
+
+
+def _part(target: ast.expr, iterable: ast.expr, name: str) -> ast.expr:
+    """Of `for a, b in zip(x, y)` what stands for one name."""
+    match iterable, target:
+        case ast.Call(func=ast.Name(id="enumerate" | "reversed" | "sorted"), args=[first, *_]), _:
+            return first
+        case ast.Call(func=ast.Name(id="zip"), args=given), ast.Tuple(elts=names):
+            pairs = zip(names, given, strict=False)
+            return next((each for element, each in pairs if name in _names(element)), iterable)
+    return iterable
+
+
+def _of_target(target: ast.expr, value: ast.expr, statement: ast.stmt) -> Iterator[_Given]:
+    match target:
+        case ast.Tuple(elts=names) | ast.List(elts=names):
+            parts = value.elts if isinstance(value, (ast.Tuple, ast.List)) else []
+            for number, name in enumerate(names):
+                yield from _of_target(name, parts[number] if len(parts) == len(names) else value, statement)
+        case ast.Starred(value=inner):
+            yield from _of_target(inner, value, statement)
+        case ast.Name(id=name):
+            yield _Given(name, statement, value)
+        case ast.Subscript(value=ast.Name(id=name)):
+            yield _Given(name, statement, value, replaces=False)
+
+
+def _reaching(name: str, scope: ast.AST, at: ast.stmt | None) -> Iterator[_Given]:
+    """What a name may stand for at a statement; with None, at the end of the scope."""
+    known = [each for each in _assignments(scope) if each.name == name]
+    around = [] if at is None else [each for each in _statements(scope) if _holds(each, at)]
+    loops = [each for each in around if each is not at and isinstance(each, (ast.For, ast.While))]
+    before = [
+        each for each in known if at is None or each.statement in loops or each.statement.lineno < at.lineno
+    ]
+    for each in reversed(before):
+        yield each
+        parent = _parents(scope).get(id(each.statement), scope)
+        if at is not None and each.replaces and (parent is scope or parent in around):
+            break
+    for each in known:
+        if each not in before and any(_holds(loop, each.statement) for loop in loops):
+            yield each
+
+
+def _replaces(name: str, scope: ast.AST, at: ast.stmt | None) -> bool:
+    """Whether a parameter surely has another value than the caller's at a statement."""
+    return any(
+        each.name == name and each.replaces and _parents(scope).get(id(each.statement)) is scope
+        for each in _assignments(scope)
+        if at is None or each.statement.lineno < at.lineno
+    )
+
+
+def _holds(outer: ast.AST, inner: ast.AST) -> bool:
+    return any(node is inner for node in ast.walk(outer))
+
+
+@lru_cache(maxsize=256)
+def _parents(scope: ast.AST) -> dict[int, ast.AST]:
+    return {id(child): node for node in ast.walk(scope) for child in ast.iter_child_nodes(node)}
+
+
+def _statements(scope: ast.AST) -> Iterator[ast.stmt]:
+    """The statements of a scope in their order, without those of functions and classes in it."""
+    for node in getattr(scope, "body", []):
+        yield from _within(node)
+
+
+def _within(statement: ast.stmt) -> Iterator[ast.stmt]:
+    if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        return
+    yield statement
+    for part in ("body", "orelse", "finalbody"):
+        for inner in getattr(statement, part, []):
+            yield from _within(inner)
+    for handler in getattr(statement, "handlers", []):
+        for inner in handler.body:
+            yield from _within(inner)
+
+
+def _own(statement: ast.stmt) -> Iterator[ast.AST]:
+    """The expressions of a statement, without those of statements in it."""
+    waiting: list[ast.AST] = list(ast.iter_child_nodes(statement))
+    while waiting:
+        node = waiting.pop()
+        if not isinstance(node, (ast.stmt, ast.ExceptHandler)):
+            yield node
+            waiting += ast.iter_child_nodes(node)
+
+
+def _names(target: ast.AST) -> Iterator[str]:
+    for node in ast.walk(target):
+        if isinstance(node, ast.Name):
+            yield node.id
+
+
+def _first(node: ast.expr) -> str | None:
+    """The name that a chain of attributes, subscripts and calls begins with."""
+    while isinstance(node, (ast.Attribute, ast.Subscript, ast.Call)):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return node.id if isinstance(node, ast.Name) else None
+
+
+def _of_self(node: ast.expr) -> bool:
+    """Whether it is the method's object, or an attribute of it."""
+    while isinstance(node, (ast.Attribute, ast.Subscript)):
+        node = node.value
+    return isinstance(node, ast.Name) and node.id in ("self", "cls")
+
+
+def _expression(text: str) -> ast.expr | None:
+    try:
+        return ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _written(call: ast.expr) -> list[ast.expr]:
+    match call:
+        case ast.BinOp(left=left, right=right):
+            return [left, right]
+        case ast.Compare(left=left, comparators=others):
+            return [left, *others]
+        case ast.Subscript(value=value, slice=index):
+            return [value, *(index.elts if isinstance(index, ast.Tuple) else [index])]
+        case ast.Call(func=function, args=args, keywords=keywords):
+            found = [function.value] if isinstance(function, ast.Attribute) else []
+            for given in (*args, *(each.value for each in keywords)):
+                found += given.elts if isinstance(given, (ast.List, ast.Tuple)) else [given]
+            return found
+    return []
+
+
+def calls_in_function(place: Place) -> frozenset[str]:
+    """The names of the functions and methods that the function around a place calls."""
+    module = module_of(place.file)
+    function = _around(module, place.line) if module is not None else None
+    found: set[str] = set()
+    for node in ast.walk(function) if function is not None else ():
+        match node:
+            case ast.Call(func=ast.Attribute(attr=name)) | ast.Call(func=ast.Name(id=name)):
+                found.add(name)
+    return frozenset(found)
+
+
+def returns_both(place: Place, one: str, other: str) -> bool:
+    """Whether the function around a place calls two methods and does not join their results in one call."""
+    module = module_of(place.file)
+    function = _around(module, place.line) if module is not None else None
+    if function is None or not {one, other} <= calls_in_function(place):
+        return False
+    for node in ast.walk(function):
+        match node:
+            case ast.Call(args=[ast.List(elts=parts) | ast.Tuple(elts=parts), *_]):
+                called = {
+                    each.func.attr
+                    for part in parts
+                    for each in ast.walk(part)
+                    if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute)
+                }
+                if {one, other} <= called:
+                    return False
+    return True
+
+
+# -- what becomes of a result
+
+Outcome = Literal["called", "returned", "lost"]
+
+
+def _follow(scope: ast.AST, statement: ast.stmt, methods: frozenset[str]) -> Outcome:
+    """What a scope does with the result of one of its statements."""
+    if _calls(statement, methods, None):
+        return "called"
+    if isinstance(statement, ast.Return) or _yields(statement):
+        return "returned"
+    held = set(_targets_of(statement))
+    ordered = list(_statements(scope))
+    loops = [each for each in ordered if isinstance(each, (ast.For, ast.While)) and _holds(each, statement)]
+    later = [
+        each
+        for each in ordered
+        if each.lineno >= statement.lineno or any(_holds(loop, each) for loop in loops)
+    ]
+    outcome: Outcome = "lost"
+    for each in (*later, *later):  # the second time for what a loop does before the statement
+        read = {node.id for node in _own(each) if isinstance(node, ast.Name)}
+        if not read & held:
+            continue
+        if _calls(each, methods, held):
+            return "called"
+        if isinstance(each, ast.Return) or _yields(each):
+            outcome = "returned"
+        held |= set(_targets_of(each))
+    return outcome
+
+
+def _yields(statement: ast.stmt) -> bool:
+    return any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in _own(statement))
+
+
+def _calls(statement: ast.stmt, methods: frozenset[str], held: set[str] | None) -> bool:
+    """Whether it calls one of the methods with what one of the names holds; with None, with anything."""
+    for node in _own(statement):
+        match node:
+            case ast.Call(func=ast.Attribute(attr=method)) if method in methods:
+                if held is None or held & set(_names(node)):
+                    return True
+    return False
+
+
+def _targets_of(statement: ast.stmt) -> Iterator[str]:
+    """The names that hold something of the statement's result."""
+    match statement:
+        case ast.Assign(targets=targets):
+            for target in targets:
+                yield from _bases(target)
+        case ast.AugAssign(target=target) | ast.AnnAssign(target=target):
+            yield from _bases(target)
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner))):
+            yield from _bases(owner)
+
+
+def _bases(target: ast.expr) -> Iterator[str]:
+    if isinstance(target, (ast.Tuple, ast.List)):
+        for each in target.elts:
+            yield from _bases(each)
+    elif (first := _first(target)) is not None and first not in ("self", "cls"):
+        yield first
+
+
+def _attribute_written(statement: ast.stmt) -> str | None:
+    """`self.total` of `self.total += x` and of `self.total.index_add_(0, i, x)`."""
+    targets: list[ast.expr] = []
+    match statement:
+        case ast.Assign(targets=several):
+            targets = several
+        case ast.AugAssign(target=target):
+            targets = [target]
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner, attr=method))):
+            if method.endswith("_") and not method.endswith("__"):
+                targets = [owner]
+    for each in targets:
+        written: ast.expr = each
+        while isinstance(written, ast.Subscript):
+            written = written.value
+        if isinstance(written, ast.Attribute):
+            return ast.unparse(written)
+    return None

@@ -1,0 +1,201 @@
+"""What the conditions of causes ask of decisions and of source: each fires on one program and stays silent
+on its neighbour, which differs in that one point.
+"""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+from test_diagnosis_fixes import findings_of
+
+HEAD = "import torch\nimport torch.nn.functional as F\nfrom torch import nn\n"
+
+PAIRS = {
+    "made while the model runs, or handed in": (
+        "tensor-created-on-wrong-device",
+        """
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.a = nn.Linear(4, 4)
+            def steps(self, n):
+                return torch.arange(n).float()
+            def forward(self, x):
+                return self.a(x) * self.steps(4)
+        Net().to("cuda:0")(torch.ones(2, 4, device="cuda:0"))
+        """,
+        "extra-input-on-wrong-device",
+        """
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.a = nn.Linear(4, 4)
+            def forward(self, x, steps):
+                return self.a(x) * steps
+        Net().to("cuda:0")(torch.ones(2, 4, device="cuda:0"), torch.arange(4).float())
+        """,
+    ),
+    "two inputs, or one": (
+        "embedding-streams-on-different-devices",
+        """
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.a = nn.Sequential(nn.Linear(4, 4), nn.ReLU()).to("cuda:0")
+                self.b = nn.Sequential(nn.Linear(4, 4), nn.ReLU()).to("cuda:1")
+            def forward(self, one, other):
+                first = self.a(one.to("cuda:0"))
+                second = self.b(other.to("cuda:1"))
+                return torch.cat([first, second])
+        Net()(torch.ones(2, 4), torch.zeros(2, 4))
+        """,
+        "block-split-across-devices",
+        """
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.a = nn.Sequential(nn.Linear(4, 4), nn.ReLU()).to("cuda:0")
+                self.b = nn.Sequential(nn.Linear(4, 4), nn.ReLU()).to("cuda:1")
+            def forward(self, one):
+                first = self.a(one.to("cuda:0"))
+                second = self.b(first.to("cuda:1"))
+                return torch.cat([first, second])
+        Net()(torch.ones(2, 4))
+        """,
+    ),
+    "gradients are taken of it, or not": (
+        "loss-or-label-on-other-device",
+        """
+        net = nn.Linear(4, 1).to("cuda:0")
+        def cost(x, wanted):
+            return (net(x) - wanted).pow(2).mean()
+        for x, wanted in [(torch.ones(2, 4), torch.ones(2, 1))]:
+            value = cost(x.to("cuda:0"), wanted)
+            value.backward()
+        """,
+        "extra-input-on-wrong-device",
+        """
+        net = nn.Linear(4, 1).to("cuda:0")
+        def shifted(x, by):
+            return net(x) - by
+        for x, by in [(torch.ones(2, 4), torch.ones(2, 1))]:
+            print(shifted(x.to("cuda:0"), by).tolist())
+        """,
+    ),
+    "grows from call to call, or is read alone": (
+        "metric-state-device",
+        """
+        net = nn.Linear(4, 3).to("cuda:0")
+        class Sum:
+            def __init__(self):
+                self.all = torch.zeros(3)
+            def add(self, x):
+                self.all += x.sum(0)
+        Sum().add(net(torch.ones(2, 4, device="cuda:0")).detach())
+        """,
+        "tensor-created-on-wrong-device",
+        """
+        net = nn.Linear(4, 3).to("cuda:0")
+        class Scale:
+            def __init__(self):
+                self.all = torch.ones(3)
+            def of(self, x):
+                return x * self.all
+        Scale().of(net(torch.ones(2, 4, device="cuda:0")).detach())
+        """,
+    ),
+    "wraps a placed layer, or is new as a whole": (
+        "adapter-weights-on-other-device",
+        """
+        class Wrap(nn.Module):
+            def __init__(self, layer):
+                super().__init__()
+                self.layer, self.more = layer, nn.Parameter(torch.ones(4))
+            def forward(self, x):
+                return self.layer(x) * self.more
+        net = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4)).to("cuda:0")
+        net[1] = Wrap(net[1])
+        net(torch.ones(2, 4, device="cuda:0"))
+        """,
+        "module-left-on-other-device",
+        """
+        class New(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.more = nn.Parameter(torch.ones(4))
+            def forward(self, x):
+                return x * self.more
+        net = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4)).to("cuda:0")
+        net[1] = New()
+        net(torch.ones(2, 4, device="cuda:0"))
+        """,
+    ),
+    "the literal stands in the function, or where the script chooses": (
+        "hard-coded-device",
+        """
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.a = nn.Linear(4, 4)
+            def forward(self, x):
+                return self.a(x) + torch.ones(4, device="cuda:0")
+        device = "cuda:1"
+        Net().to(device)(torch.ones(2, 4, device=device))
+        """,
+        "input-not-on-embedding-device",
+        """
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.a = nn.Linear(4, 4)
+            def forward(self, x):
+                return self.a(x) + torch.ones(4, device=x.device)
+        device = "cuda:1"
+        Net().to(device)(torch.ones(2, 4, device="cuda:0"))
+        """,
+    ),
+    "cosine and sine turn, or are put side by side": (
+        "rope-table-on-wrong-device",
+        """
+        def table(n):
+            angles = torch.outer(torch.arange(n).float(), torch.ones(2))
+            return angles.cos(), angles.sin()
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.q = nn.Linear(2, 2)
+            def forward(self, x, tables):
+                cos, sin = tables
+                x = self.q(x)
+                return x * cos + x.flip(-1) * sin
+        Net().to("cuda:0")(torch.ones(3, 2, device="cuda:0"), table(3))
+        """,
+        "tensor-created-on-wrong-device",
+        """
+        def table(n):
+            angles = torch.outer(torch.arange(n).float(), torch.ones(1))
+            return torch.cat([angles.cos(), angles.sin()], -1)
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.q = nn.Linear(2, 2)
+            def forward(self, x):
+                return self.q(x) * table(3)
+        Net().to("cuda:0")(torch.ones(3, 2, device="cuda:0"))
+        """,
+    ),
+}
+
+
+def cause(program, tmp_path, name):
+    path = tmp_path / f"{name}.py"
+    path.write_text(HEAD + textwrap.dedent(program), "utf-8")
+    first, *_ = findings_of(path)
+    return first.cause
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_a_condition_fires_and_stays_silent(pair, tmp_path):
+    one, fires, other, silent = PAIRS[pair]
+    assert (cause(fires, tmp_path, "fires"), cause(silent, tmp_path, "silent")) == (one, other)
