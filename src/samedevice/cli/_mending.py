@@ -24,6 +24,7 @@ from samedevice.edited import content
 from samedevice.findings import Finding, Status
 from samedevice.messages import Phrase, Several
 from samedevice.provenance import installed_path
+from samedevice.report import short_path
 from samedevice.report.upstream import Patch, upstream_text
 
 PATCHES = "samedevice-patches"
@@ -96,7 +97,9 @@ def mended(wanted: Wanted, findings: Sequence[Finding[Phrase]], status: Status) 
     code: int | None = None
     if wanted.apply and texts:
         written, failed = _write_all(texts, bench.originals)
-        lines += [Phrase("fixing.changed", file=name, count=_count(own, name)) for name in written]
+        lines += [
+            Phrase("fixing.changed", file=short_path(name), count=_count(own, name)) for name in written
+        ]
         lines += failed
         document["changed"] = written
         if lasts and not failed:
@@ -200,7 +203,7 @@ def _write_patches(
         )
         of_package = {each.at for each in accepted if each.file in files}
         concerned = tuple(finding for number, finding in enumerate(findings) if number in of_package)
-        patch = Patch(package, release, above, text, concerned)
+        patch = Patch(package, release, text, concerned)
         command = ("--machine", wanted.machines[0], *wanted.again.options, *wanted.again.words)
         name = f"{package}-{release}" if release else package
         try:

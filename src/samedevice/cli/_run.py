@@ -304,6 +304,9 @@ def _conclude(own: list[Member], family: Family, machine: Described, ending: _En
         done = _mend(report, sifted, ending)
         sifted = replace(sifted, findings=done.findings)
         said = (*said, *done.lines)
+        if reporting.detail == "quiet":
+            for line in done.lines:
+                _tell(report.stream, render(line, language))
         code = code if done.code is None else done.code
     told = Told("run", sifted, report.script, language, whole)
     alone = len(members) == len(own)

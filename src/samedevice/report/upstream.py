@@ -33,8 +33,6 @@ class Patch:
 
     package: str
     version: str
-    folder: str
-    """The folder above the package, in which the patch applies."""
     text: str
     findings: tuple[Finding[Phrase], ...]
 
@@ -77,9 +75,9 @@ def upstream_text(patch: Patch, command: Sequence[str], machines: Sequence[str])
         "",
         _block(patch.text.rstrip("\n"), "diff"),
         "",
-        "It applies to the installed package:",
+        "In the folder that holds the package:",
         "",
-        _block(f"patch -p1 -d {shlex.quote(patch.folder)} < {patch.package}-{patch.version}.patch", "sh"),
+        _block(shlex.join(["patch", "-p1", "-i", f"{patch.package}-{patch.version}.patch"]), "sh"),
         "",
     ]
     return "\n".join(lines)
