@@ -1,0 +1,253 @@
+"""Device maps of plans beside those of accelerate and transformers, on the same machines.
+
+Time: about ten minutes; with --trials much longer.
+Needs: transformers, accelerate; no download.
+
+    python -m evidence plans [--only NAME] [--gpus 2 4 8] [--trials]
+
+Twelve models at their published sizes, each on 2, 4 and 8 GPUs of the smallest size on which half of the
+memory is left. The plan is the best by its certificate; the others are asked as their users ask them, inside
+the virtual machine. `load` is the largest load of a GPU over that of the plan, `idle` the GPUs that get
+nothing, `longest` the longest prompt before a GPU runs out of memory, on a straight line between measured
+lengths, `seconds` the time to find the map. With --trials every map loads and runs, and `trial` says what was
+found. A model's own limit of tokens is not asked.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from evidence.commands import command_parser
+from samedevice.machines import Machine, parse_machine
+from samedevice.planner.inference import (
+    RESERVE,
+    Block,
+    Loads,
+    Profile,
+    Slot,
+    Workload,
+    check_map,
+    divide,
+    find_model,
+    measuring,
+)
+from samedevice.provenance.dispatch import mapped
+
+MODELS: Mapping[str, Mapping[str, Any]] = json.loads(
+    Path(__file__).with_name("plan_models.json").read_text("utf-8")
+)
+"""The sizes of published `config.json` files; what changes neither a shape nor a placement is left out."""
+SIZES = (4, 6, 8, 12, 16, 24, 32, 48, 80, 141, 288)
+"""GB of a GPU."""
+LENGTHS = (256, 2048, 16384, 131072)
+"""Tokens of a prompt that are measured."""
+NEW_TOKENS = 32
+_TOLERANCE = 0.99
+"""The plan is the best one in the order of execution; a map that puts a rotary table, which runs at the
+start, on the last GPU may have a load that is smaller by that table's needs.
+"""
+AT = 2048
+"""Tokens of a prompt for which loads are compared."""
+Places = Mapping[str, int | str]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One map on one machine."""
+
+    who: str
+    load: float
+    idle: int
+    longest: int | None
+    seconds: float
+    note: str
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Compare all models, print a table, and fail where another map is clearly better than the plan's."""
+    parser = command_parser(__name__, __doc__)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--gpus", type=int, nargs="+", default=[2, 4, 8])
+    parser.add_argument("--trials", action="store_true")
+    options = parser.parse_args(arguments)
+    least = 1.0
+    for name, config in MODELS.items():
+        if options.only not in name:
+            continue
+        began = time.perf_counter()
+        with measuring(find_model({**config, "torch_dtype": "bfloat16"})) as measure:
+            profiles = {length: measure(Workload(1, length, NEW_TOKENS)) for length in LENGTHS}
+        print(f"{name}: measured in {time.perf_counter() - began:.0f} s", flush=True)
+        for count in options.gpus:
+            machine = fitting(profiles[AT], count)
+            if machine is None:
+                print(f"  does not fit on {count} GPUs of any size", flush=True)
+                continue
+            rows = list(compared(config, profiles, machine, trials=options.trials))
+            print(f"  {machine.spec}", flush=True)
+            for row in rows:
+                longest = "-" if row.longest is None else f"{row.longest:,}"
+                print(
+                    f"    {row.who:25} load {row.load:5.2f}  idle {row.idle}  longest {longest:>9}"
+                    f"  {row.seconds:6.3f} s  {row.note}",
+                    flush=True,
+                )
+            least = min(least, *(row.load for row in rows if row.longest is not None))
+    print(f"smallest largest load of a map without a block on the host: {least:.4f} of the plan's")
+    return int(least < _TOLERANCE)
+
+
+def fitting(profile: Profile, count: int) -> Machine | None:
+    """So many GPUs of the smallest size that is half empty, or of the largest; None where none suffices."""
+    kept = sum(block.kept for block in profile.blocks)
+    size = next((size for size in SIZES if size * count << 30 >= 2 * kept), SIZES[-1])
+    machine = parse_machine(f"{count}x{size}GB")
+    slots = [Slot(gpu.total_memory - RESERVE) for gpu in machine.gpus]
+    return machine if divide(Loads(profile.blocks), slots).room >= 0 else None
+
+
+def compared(
+    config: Mapping[str, Any], profiles: Mapping[int, Profile], machine: Machine, *, trials: bool
+) -> Sequence[Row]:
+    """The plan first, then the others."""
+    slots = [Slot(gpu.total_memory - RESERVE) for gpu in machine.gpus]
+    blocks = profiles[AT].blocks
+    began = time.perf_counter()
+    division = divide(Loads(blocks), slots)
+    took = time.perf_counter() - began
+    runs = {
+        name: run.gpu
+        for run in division.runs
+        for block in blocks[run.start : run.stop]
+        for name in block.names
+    }
+    maps: list[tuple[str, Places, float]] = [("plan", runs, took), *others(config, machine)]
+    best = max(loads_of(blocks, runs).values())
+    rows = []
+    for who, places, seconds in maps:
+        loads = loads_of(blocks, places)
+        notes = oddities(blocks, places)
+        if trials:
+            notes.append(trial(config, machine, places))
+        rows.append(
+            Row(
+                who,
+                max(loads.values()) / best,
+                len(machine.gpus) - len(loads),
+                longest(profiles, slots, places),
+                seconds,
+                "; ".join(notes),
+            )
+        )
+    return rows
+
+
+def others(config: Mapping[str, Any], machine: Machine) -> list[tuple[str, Places, float]]:
+    """The maps of accelerate and transformers, made inside the virtual machine, with their time."""
+    import accelerate
+    import torch
+    from accelerate.utils import get_balanced_memory
+    from transformers import AutoConfig, AutoModelForCausalLM
+    from transformers.integrations.accelerate import _get_device_map
+
+    from samedevice.runtime import VirtualMachine
+
+    found: list[tuple[str, Places, float]] = []
+    with VirtualMachine(machine):
+        kept = {key: value for key, value in config.items() if key != "model_type"}
+        with torch.device("meta"):
+            model: Any = AutoModelForCausalLM.from_config(
+                AutoConfig.for_model(config["model_type"], **kept), dtype=torch.bfloat16
+            )
+        model.tie_weights()
+        whole = list(model._no_split_modules)
+
+        def by_accelerate(balanced: bool) -> Places:
+            memory = get_balanced_memory(model, no_split_module_classes=whole) if balanced else None
+            made: Places = accelerate.infer_auto_device_map(model, memory, no_split_module_classes=whole)
+            return made
+
+        ways: Mapping[str, Callable[[], Places]] = {
+            "accelerate, auto": lambda: by_accelerate(balanced=False),
+            "accelerate, balanced": lambda: by_accelerate(balanced=True),
+            "transformers, auto": lambda: _get_device_map(model, "auto", None, None),
+            "transformers, sequential": lambda: _get_device_map(model, "sequential", None, None),
+        }
+        for who, way in ways.items():
+            began = time.perf_counter()
+            places = dict(way())
+            found.append((who, places, time.perf_counter() - began))
+    return found
+
+
+def place_of(block: Block, places: Places) -> int | str | None:
+    """Where a map puts a block: by its first name; of one that is split, where its first part is."""
+    name = block.names[0]
+    words = {key: str(place) for key, place in places.items()}
+    found = mapped(words, name) or next((words[key] for key in words if key.startswith(f"{name}.")), None)
+    return int(found) if found is not None and found.isdecimal() else found
+
+
+def loads_of(blocks: Sequence[Block], places: Places) -> dict[int, int]:
+    """Peak of each GPU that holds something."""
+    held: dict[int, list[Block]] = {}
+    for block in blocks:
+        place = place_of(block, places)
+        if isinstance(place, int):
+            held.setdefault(place, []).append(block)
+    return {gpu: _peak(own, home=own[0] is blocks[0]) for gpu, own in held.items()}
+
+
+def _peak(blocks: list[Block], *, home: bool) -> int:
+    if home:
+        return Loads(blocks).peak(0, len(blocks))
+    return Loads([Block(("",), "", 0), *blocks]).peak(1, len(blocks) + 1)
+
+
+def oddities(blocks: Sequence[Block], places: Places) -> list[str]:
+    """What is wrong with a map by looking at it."""
+    words = {key: str(place) for key, place in places.items()}
+    away = sum(isinstance(place_of(block, places), str) for block in blocks)
+    apart = [
+        " = ".join(block.names) for block in blocks if len({mapped(words, name) for name in block.names}) > 1
+    ]
+    notes = [f"{away} blocks off the GPUs"] if away else []
+    return notes + [f"tied apart: {names}" for names in apart]
+
+
+def longest(profiles: Mapping[int, Profile], slots: Sequence[Slot], places: Places) -> int | None:
+    """The longest prompt that fits by a map; None where a block is off the GPUs."""
+    if any(isinstance(place_of(block, places), str) for block in profiles[AT].blocks):
+        return None
+    rooms = {}
+    for length, profile in profiles.items():
+        loads = loads_of(profile.blocks, places)
+        rooms[length] = min(slots[gpu].budget - load for gpu, load in loads.items())
+    lengths = sorted(rooms)
+    for low, high in pairwise(lengths):
+        if rooms[low] >= 0 > rooms[high]:
+            return low + (high - low) * rooms[low] // (rooms[low] - rooms[high])
+    if rooms[lengths[0]] < 0:
+        return 0
+    # Beyond the last measurement on the same line.
+    low, high = lengths[-2:]
+    fall = (rooms[low] - rooms[high]) / (high - low)
+    return high + int(rooms[high] / fall)
+
+
+def trial(config: Mapping[str, Any], machine: Machine, places: Places) -> str:
+    """What happens with a map on the virtual machine."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "config.json").write_text(json.dumps({**config, "torch_dtype": "bfloat16"}), "utf-8")
+        checked = check_map(folder, machine, places, Workload(1, AT, NEW_TOKENS), reserve=RESERVE)
+    proof = checked.proof
+    if proof.error is not None:
+        return f"trial: {proof.error[:80]}"
+    return f"trial: {len(proof.events)} findings, {'fits' if checked.holds else 'too large'}"
