@@ -323,17 +323,16 @@ def test_a_changed_script_is_left_alone(tmp_path):
 
 
 def test_known_releases_agree_with_the_zoo():
-    zoo = {
-        entry["expect"]["file"]: entry
-        for entry in json.loads((ROOT / "src" / "evidence" / "zoo" / "index.json").read_text("utf-8"))
-    }
-    assert {entry["expect"]["file"] for entry in zoo.values()} <= {row.file for row in releases()}
+    # Cases with a half measure what nothing was written for.
+    index = json.loads((ROOT / "src" / "evidence" / "zoo" / "index.json").read_text("utf-8"))
+    zoo = [entry for entry in index if "half" not in entry]
+    assert {entry["expect"]["file"] for entry in zoo} <= {row.file for row in releases()}
     for row in releases():
         assert row.functions
         assert row.source.startswith(("https://", "zoo/", "docs/"))
         assert not row.source.startswith("docs/") or (ROOT / row.source).exists()
         assert not row.has(row.good)
-    for entry in json.loads((ROOT / "src" / "evidence" / "zoo" / "index.json").read_text("utf-8")):
+    for entry in zoo:
         package, file = entry["package"], entry["expect"]["file"]
         rows = [
             row

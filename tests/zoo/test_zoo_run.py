@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from evidence.zoo import zoo
+from evidence.zoo import causes, zoo
 from evidence.zoo.judge import Outcome, Verdict
 
 CASES = zoo.cases()
@@ -31,6 +31,69 @@ def test_entry_is_complete(case):
     for pins in case.pins.values():
         assert zoo.overlays.parse_pins([f"{name}=={version}" for name, version in pins.items()]) == dict(pins)
     assert case.script.read_text(encoding="utf-8").rstrip().endswith('print("SCENARIO OK")')
+
+
+def test_halves_are_drawn_and_not_chosen():
+    entries = json.loads((zoo.ZOO / "index.json").read_text(encoding="utf-8"))
+    drawn = [entry for entry in entries if "half" in entry]
+    for entry in drawn:
+        assert entry["half"] in {zoo.drawn(entry["id"]), zoo.SEEN}, (
+            "an unseen case that was looked at is seen"
+        )
+    assert {case.part for case in CASES} == set(zoo.PARTS)
+    assert sum(case.part == zoo.FIRST for case in CASES) == 47
+
+
+def test_silent_programs_have_a_script_and_a_good_version_only():
+    silent = zoo.silent()
+    assert {path.stem for path in (zoo.ZOO / "cases" / "silent").glob("*.py")} == {case.id for case in silent}
+    for case in silent:
+        assert set(case.pins) == {"good"}
+        assert case.script.read_text(encoding="utf-8").endswith('print("SCENARIO OK")\n')
+
+
+def test_silent_programs_have_no_bad_way(monkeypatch):
+    monkeypatch.setattr(zoo, "run_way", lambda case, way, timeout: Outcome(0, [], "SCENARIO OK"))
+    row = zoo.run_case(zoo.silent()[0], ("bad", "good"), 1.0)
+    assert row.bad is None
+    assert row.good == Verdict(True)
+
+
+def test_each_part_has_its_own_totals(capsys):
+    rows = [
+        zoo.Row(case, Verdict(right), Verdict(True), 1.0)
+        for right, part in zip((True, False, True), zoo.PARTS, strict=True)
+        for case in [next(case for case in CASES if case.part == part)]
+    ]
+    zoo.show(rows, 3)
+    lines = capsys.readouterr().out.splitlines()[-4:]
+    assert [line.split(", ")[0] for line in lines] == [
+        "first: found 1/1",
+        "seen: found 0/1",
+        "unseen: found 1/1",
+        "found 2/3",
+    ]
+
+
+def saved_runs(tmp_path, chosen, diagnosis):
+    path = tmp_path / "zoo.json"
+    rows = [zoo.Row(case, Verdict(True, diagnosis=diagnosis(case)), None, 1.0) for case in chosen]
+    path.write_text(json.dumps(zoo.document(rows, 1.0)))
+    return str(path)
+
+
+def test_causes_are_counted_by_part_and_unseen_ones_not_told(tmp_path, capsys):
+    chosen = [next(case for case in CASES if case.part == part) for part in zoo.PARTS]
+
+    def diagnosis(case):
+        return {"cause": "a-cause", "confidence": "likely", "guilty": causes.KEY["guilty"][case.id][0]}
+
+    assert causes.main(["--runs", saved_runs(tmp_path, chosen, diagnosis)]) == 1
+    out = capsys.readouterr().out
+    assert out.count("a-cause (likely)") == 2
+    for part in zoo.PARTS:
+        assert f"{part}: cause right 0 of 1, guilty operand right 1 of 1" in out
+    assert "all: cause right 0 of 3, guilty operand right 3 of 3" in out
 
 
 def test_sample_is_the_same_every_time():
@@ -153,7 +216,9 @@ def sample_or_skip():
     wanted = os.environ.get("SAMEDEVICE_ZOO_SAMPLE", "")
     if wanted and not (wanted.isdigit() and int(wanted) > 0):
         pytest.fail(f"SAMEDEVICE_ZOO_SAMPLE must be a number of cases, not {wanted!r}")
-    chosen = zoo.sample(CASES, int(wanted) if wanted else SAMPLE_SIZE)
+    chosen = zoo.sample(
+        [case for case in CASES if case.part == zoo.FIRST], int(wanted) if wanted else SAMPLE_SIZE
+    )
     if not wanted and not zoo.built(chosen):
         pytest.skip(
             "the sample's package versions are not installed; `make zoo` or SAMEDEVICE_ZOO_SAMPLE=2 "

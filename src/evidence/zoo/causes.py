@@ -6,10 +6,14 @@ Needs: PyPI the first time, for old releases.
     python -m evidence causes                     # every case on its bad version
     python -m evidence causes clip-logits-matmul  # some
     python -m evidence causes --fixes             # also run what each fix makes of the script
+    python -m evidence causes --runs zoo.json     # of runs that `zoo --json zoo.json` made
 
 What is right stands in `causes.json`: the cause for each kind of the zoo's index, and the operand that is in
-the wrong place. A release to install counts as working when it is the case's good version, on which the
-command `zoo` finds nothing. Exit status 1 when cause or operand is right in fewer than nine of ten cases.
+the wrong place. For the cases that came after the first 47 both were written before the diagnosis was looked
+at. Of these no rule may be written in view of the half called `unseen`, and what is said of such a case is
+shown only where the case is named. A release to install counts as working when it is the case's good version,
+on which the command `zoo` finds nothing. Exit status 1 when cause or operand is right in fewer than nine of
+ten cases of a part.
 """
 
 from __future__ import annotations
@@ -17,13 +21,14 @@ from __future__ import annotations
 import json
 import re
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from evidence.commands import command_parser
 from evidence.zoo.judge import judge_good, matches
-from evidence.zoo.zoo import ZOO, Case, cases, run_way
+from evidence.zoo.zoo import PARTS, UNSEEN, ZOO, Case, cases, run_way
 
 KEY: Mapping[str, Any] = json.loads(Path(__file__).with_name("causes.json").read_text("utf-8"))
 _TIMEOUT = 400.0
@@ -79,38 +84,70 @@ def works(case: Case, fix: Mapping[str, Any]) -> bool | None:
     return None
 
 
+def tell(name: str, rows: Sequence[tuple[bool, bool]]) -> bool:
+    """Print how many causes and operands are right, and say whether nine in ten are."""
+    causes, operands = (sum(column) for column in zip(*rows, strict=True))
+    print(f"{name}: cause right {causes} of {len(rows)}, guilty operand right {operands} of {len(rows)}")
+    return bool(min(causes, operands) >= 0.9 * len(rows))
+
+
+def _found(
+    chosen: Sequence[Case], saved: Path | None, jobs: int
+) -> Iterator[tuple[Case, Mapping[str, Any] | None]]:
+    """Each case with its expected finding on the bad version, or None."""
+    if saved is not None:
+        rows = {row["id"]: row["bad"] for row in json.loads(saved.read_text("utf-8"))["cases"]}
+        yield from ((case, rows[case.id]["diagnosis"]) for case in chosen if rows.get(case.id))
+        return
+    with ThreadPoolExecutor(jobs) as pool:
+        runs = pool.map(lambda case: run_way(case, "bad", _TIMEOUT), chosen)
+        for case, outcome in zip(chosen, runs, strict=True):
+            findings = outcome.findings or ()
+            yield case, next((each for each in findings if matches(each, case.expect)), None)
+
+
+def _said(finding: Mapping[str, Any] | None) -> str:
+    if finding is None:
+        return "not found"
+    return f"{finding['cause']} ({finding['confidence']}), {finding['guilty']}"
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run, compare, print a line for each case and the totals."""
     parser = command_parser(__name__, __doc__)
     parser.add_argument("cases", nargs="*", metavar="CASE")
     parser.add_argument("--fixes", action="store_true", help="also run what each fix makes of the script")
+    parser.add_argument("--jobs", type=int, default=2, metavar="N", help="cases at a time (default: 2)")
+    parser.add_argument(
+        "--runs", type=Path, metavar="FILE", help="take what `zoo --json FILE` wrote, and run nothing again"
+    )
     options = parser.parse_args(arguments)
+    if options.runs is not None and options.fixes:
+        parser.error("--fixes needs runs of its own, so it does not go with --runs")
     kinds = {entry["id"]: entry["kind"] for entry in json.loads((ZOO / "index.json").read_text("utf-8"))}
     chosen = [case for case in cases() if not options.cases or case.id in options.cases]
-    causes = operands = offered = worked = 0
-    for case in chosen:
-        outcome = run_way(case, "bad", _TIMEOUT)
-        finding = next((each for each in outcome.findings or () if matches(each, case.expect)), None)
-        right, guilty = expected(case, kinds[case.id])
-        cause_right = finding is not None and finding["cause"] in right
+    offered = worked = 0
+    right: dict[str, list[tuple[bool, bool]]] = {part: [] for part in PARTS}
+    for case, finding in _found(chosen, options.runs, options.jobs):
+        accepted, guilty = expected(case, kinds[case.id])
+        cause_right = finding is not None and finding["cause"] in accepted
         guilty_right = finding is not None and finding["guilty"] in guilty
-        causes += cause_right
-        operands += guilty_right
+        right[case.part].append((cause_right, guilty_right))
         results = []
         if options.fixes and finding is not None:
             tried = [works(case, fix) for fix in finding["fixes"]]
             results = [result for result in tried if result is not None]
             offered += bool(results)
             worked += any(results)
-        said = (
-            f"{finding['cause']} ({finding['confidence']}), {finding['guilty']}"
-            if finding is not None
-            else "not found"
-        )
+        said = _said(finding) if case.part != UNSEEN or case.id in options.cases else ""
         marks = f"{'cause' if cause_right else 'CAUSE'} {'operand' if guilty_right else 'OPERAND'}"
-        print(f"{marks} {case.id}: {said} {results if options.fixes else ''}".rstrip(), flush=True)
-    count = len(chosen)
-    print(f"cause right {causes} of {count}, guilty operand right {operands} of {count}")
+        tried_fixes = results if options.fixes else ""
+        print(f"{marks} {case.part} {case.id} {said} {tried_fixes}".rstrip(), flush=True)
+    enough = [
+        tell(name, rows)
+        for name, rows in {**right, "all": [row for rows in right.values() for row in rows]}.items()
+        if rows
+    ]
     if options.fixes:
         print(f"cases with a fix that can be run {offered}, with one that makes the case run clean {worked}")
-    return 0 if min(causes, operands) >= 0.9 * count else 1
+    return 0 if all(enough) else 1

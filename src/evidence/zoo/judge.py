@@ -38,6 +38,8 @@ class Verdict:
     why: str = ""
     others: tuple[str, ...] = ()
     """Bad version: findings beside the expected one. Good version: the false alarms."""
+    diagnosis: Json | None = None
+    """Cause, confidence and operand to blame of the expected finding."""
 
 
 def differences(finding: Json, expect: Json) -> list[str]:
@@ -64,9 +66,11 @@ def matches(finding: Json, expect: Json) -> bool:
 def judge_bad(outcome: Outcome, expect: Json) -> Verdict:
     """Right when one finding is the expected one, whatever else was found."""
     findings = outcome.findings or ()
-    if any(matches(finding, expect) for finding in findings):
+    if expected := [finding for finding in findings if matches(finding, expect)]:
         return Verdict(
-            True, others=tuple(brief(finding) for finding in findings if not matches(finding, expect))
+            True,
+            others=tuple(brief(finding) for finding in findings if not matches(finding, expect)),
+            diagnosis={name: expected[0].get(name) for name in ("cause", "confidence", "guilty")},
         )
     others = tuple(brief(finding) for finding in findings)
     if outcome.findings is None:
