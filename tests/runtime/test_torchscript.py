@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
+
 import pytest
 import torch
 from torch import nn
@@ -115,3 +118,10 @@ def test_torchscript_is_as_before_after_the_machine():
         assert torch.jit.script is not kept[0]
     assert (torch.jit.script, torch.jit.trace, torch.jit.load, torch.jit._recursive.try_compile_fn) == kept
     assert torch.jit.script(Steps())(torch.ones(1, 4), 1).shape == (1, 4)
+
+
+@pytest.mark.own_process
+def test_a_class_that_torch_scripts_finds_the_names_of_its_module(machine):
+    """As `import ignite` does."""
+    assert "torch.distributed.optim" not in sys.modules
+    importlib.import_module("torch.distributed.optim")

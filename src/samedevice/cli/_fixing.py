@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from samedevice import diagnosis
 from samedevice.cli._trial import Again, Json, Ran, run_again
-from samedevice.diagnosis.fixes import changes_of, combined, lines_before
 from samedevice.edited import content
 from samedevice.findings import Finding, Fix
 from samedevice.messages import Phrase
@@ -45,7 +45,7 @@ class Attempt:
     @property
     def key(self) -> tuple[str, tuple[tuple[str, ...], ...]]:
         """The same for the same change, also when lines above it have moved."""
-        return self.file, tuple(change.new for change in changes_of(self.diff))
+        return self.file, tuple(change.new for change in diagnosis.changes_of(self.diff))
 
 
 @dataclass(slots=True)
@@ -135,7 +135,7 @@ class Bench:
         left: list[tuple[Attempt, Attempt | None]] = []
         for file in dict.fromkeys(each.file for each in attempts):
             here = [each for each in attempts if each.file == file]
-            whole, refused = combined(self.text(file), [each.diff for each in here])
+            whole, refused = diagnosis.combined(self.text(file), [each.diff for each in here])
             kept = [each for number, each in enumerate(here) if number not in refused]
             if kept:
                 texts[file] = whole
@@ -184,7 +184,11 @@ class Bench:
     def _at_statement(self, finding: Json, batch: Sequence[Attempt], texts: Mapping[str, str]) -> int | None:
         """The finding of the first run whose statement, mended for one operand, is refused for another."""
         file, line, *_ = _spot(finding)
-        lines = lines_before(self.text(file), texts[file], line) if file in texts else range(line, line + 1)
+        lines = (
+            diagnosis.lines_before(self.text(file), texts[file], line)
+            if file in texts
+            else range(line, line + 1)
+        )
         for attempt in batch:
             fixed, at, *_ = _spot(self.found[attempt.number])
             if fixed == file and at in lines:
@@ -201,7 +205,7 @@ class Bench:
             file, line, *rest = _spot(finding)
             lines = range(line, line + 1)
             if file in texts:
-                lines = lines_before(self.text(file), texts[file], line)
+                lines = diagnosis.lines_before(self.text(file), texts[file], line)
             found = next(
                 (
                     at

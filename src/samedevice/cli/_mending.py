@@ -17,9 +17,9 @@ from importlib.metadata import PackageNotFoundError, packages_distributions, ver
 from pathlib import Path
 from typing import Any
 
+from samedevice import diagnosis
 from samedevice.cli._fixing import Attempt, Bench, documents, told
 from samedevice.cli._trial import Again
-from samedevice.diagnosis.fixes import file_diff
 from samedevice.edited import content
 from samedevice.findings import Finding, Status
 from samedevice.messages import Phrase, Several
@@ -178,7 +178,7 @@ def write_whole(path: Path, data: bytes) -> None:
 def _print_diffs(wanted: Wanted, texts: Mapping[str, str]) -> None:
     assert wanted.output is not None, "a diff goes somewhere"
     for file, text in texts.items():
-        diff = file_diff(file, content(file).decode("utf-8"), text, wanted.again.folder)
+        diff = diagnosis.file_diff(file, content(file).decode("utf-8"), text, wanted.again.folder)
         data = (diff or "").encode("utf-8", "surrogateescape")
         while data:
             data = data[os.write(wanted.output, data) :]
@@ -199,7 +199,8 @@ def _write_patches(
     folder = Path(wanted.again.folder) / PATCHES
     for (package, release, above), files in by_package.items():
         text = "".join(
-            file_diff(file, content(file).decode("utf-8"), bench.texts[file], above) or "" for file in files
+            diagnosis.file_diff(file, content(file).decode("utf-8"), bench.texts[file], above) or ""
+            for file in files
         )
         of_package = {each.at for each in accepted if each.file in files}
         concerned = tuple(finding for number, finding in enumerate(findings) if number in of_package)

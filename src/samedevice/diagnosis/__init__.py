@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from samedevice.diagnosis._rule import HEADINGS, Rule
     from samedevice.diagnosis._source import Source
     from samedevice.diagnosis._weigh import UNDETERMINED
-    from samedevice.diagnosis.fixes import fix_at_use
+    from samedevice.diagnosis.fixes import changes_of, combined, file_diff, fix_at_use, lines_before
     from samedevice.diagnosis.rules import CAUSES, REFUSALS, RULES, find_rule, rule_named, sentence_of_rule
 
 __all__ = [
@@ -30,11 +30,15 @@ __all__ = [
     "UNDETERMINED",
     "Rule",
     "Source",
+    "changes_of",
     "code_of",
+    "combined",
     "explain_text",
+    "file_diff",
     "find_rule",
     "fix_at_use",
     "judge",
+    "lines_before",
     "rule_named",
     "sentence_of_rule",
 ]
@@ -46,7 +50,7 @@ _HOMES = {
     "_rule": ("HEADINGS", "Rule"),
     "_source": ("Source",),
     "_weigh": ("UNDETERMINED",),
-    "fixes": ("fix_at_use",),
+    "fixes": ("changes_of", "combined", "file_diff", "fix_at_use", "lines_before"),
     "rules": ("CAUSES", "REFUSALS", "RULES", "find_rule", "rule_named", "sentence_of_rule"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

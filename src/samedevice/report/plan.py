@@ -14,7 +14,7 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from samedevice.diagnosis import judge
+from samedevice import diagnosis
 from samedevice.messages import SOURCE, Bytes, Language, Phrase, Value
 from samedevice.planner import inference
 from samedevice.planner.inference import Offer, PlacementPlan, Profile, Proof, Share
@@ -536,7 +536,7 @@ def _phase(peak: inference.Peak) -> Phrase:
 
 def found_in(proof: Proof, language: Language) -> Findings:
     """What a trial found."""
-    return shown_findings((judge(event, count) for event, count in proof.events), language)
+    return shown_findings((diagnosis.judge(event, count) for event, count in proof.events), language)
 
 
 def ran_phrase(proof: Proof) -> Phrase:

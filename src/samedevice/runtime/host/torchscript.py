@@ -86,15 +86,20 @@ def _original_of(module: Any) -> Any:
     return _with_state_of(module, type(module).__mro__[2]) if isinstance(module, _ScriptedModule) else module
 
 
-def _make_script(obj: Any = None, *args: Any, **options: Any) -> Any:
+def _make_script(
+    obj: Any = None, optimize: Any = None, _frames_up: int = 0, *args: Any, **options: Any
+) -> Any:
     if obj is None or sys._getframe(1).f_code.co_filename.startswith(_TORCH):
-        return _script(obj, *args, **options)  # torch compiles what a script calls, or a function of its own
+        # torch compiles what a script calls, or something of its own, whose names are those of our caller.
+        return _script(obj, optimize, _frames_up + 1, *args, **options)
     if isinstance(obj, torch.nn.Module) and not isinstance(obj, torch.jit.ScriptModule):
         return _with_state_of(
             obj, type(obj) if isinstance(obj, _ScriptedModule) else _scripted_class(cast(Any, type(obj)))
         )
     if inspect.isfunction(obj):
-        return ScriptedFunction(obj, lambda: _script(obj, *args, **options))  # which torch keeps
+        return ScriptedFunction(
+            obj, lambda: _script(obj, optimize, _frames_up, *args, **options)
+        )  # which torch keeps
     return obj
 
 
