@@ -20,7 +20,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "healing": ("heal-proof", "compile-proof"),
     "engine": ("op-db-sweep", "model-sweep", "record-rules", "replay-rules", "hardware-proof"),
     "peers": ("peers", "cuda-builds", "petals-proof", "stand-ins"),
-    "memory": ("memory-sweep", "memory-plans", "plans", "deepspeed-estimates", "memory-proof"),
+    "memory": ("memory-sweep", "memory-plans", "plans", "deepspeed-estimates", "memory-proof", "memory-truth"),
     "launches": ("preflight-cases", "preflight-runs", "launch-proof"),
     "costs": ("start-cost", "forward-cost", "generate-cost", "guard-cost", "leaks", "benchmarks"),
     "environments": ("overlays", "example-models", "packages", "versions"),

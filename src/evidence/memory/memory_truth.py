@@ -1,0 +1,158 @@
+"""Predicted memory agrees with what others measured on real GPUs and published.
+
+Time: tens of minutes; `--only` takes less.
+Needs: transformers, accelerate; rows of litgpt need litgpt and lightning. No download.
+
+    python -m evidence memory-truth [--only PART] [--half first|second] [--json FILE]
+
+Each published row is run again on a virtual machine, or calculated by the planner's formula, from the
+configuration of its row alone. Rows are split in two halves by a hash of the run's name: choices are made in
+view of the first half only, and the second counts. Rows without a prediction are counted by their reason.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import time
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from evidence.commands import command_parser
+from evidence.memory.predictions import NotCovered, Prediction, machine_of, predict
+from evidence.memory.published import Row, read_rows
+from samedevice.errors import SameDeviceError
+
+_GIB = 1 << 30
+KNOWN: Mapping[str, str] = {}
+"""Why a run is more than 15 % off, where that is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A row with its prediction."""
+
+    row: Row
+    prediction: Prediction
+    seconds: float
+
+    @property
+    def predicted(self) -> int:
+        """Bytes of the same kind as the published ones."""
+        return self.prediction.of(self.row)
+
+    @property
+    def error(self) -> float | None:
+        """How much too high the prediction is; None for a run that did not fit."""
+        published = self.row.nbytes
+        return None if published is None else self.predicted / published - 1
+
+    @property
+    def refuted(self) -> bool:
+        """Whether a run that did not fit would have fitted by the prediction."""
+        return (
+            self.row["kind"] == "oom"
+            and self.predicted <= machine_of(self.row, endless=False).gpus[0].total_memory
+        )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print a row for each published value, then halves, sources and reasons."""
+    parser = command_parser(__name__, __doc__)
+    parser.add_argument("--only", default="", help="part of a run's name or source")
+    parser.add_argument("--half", choices=("first", "second"))
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args(arguments)
+    warnings.simplefilter("ignore")
+    compared: list[Compared] = []
+    reasons: Counter[tuple[str, bool]] = Counter()
+    rows = [row for row in read_rows() if options.only in row.run and options.half in (None, row.half)]
+    if not rows:
+        parser.error("no run has that name")
+    for row in rows:
+        began = time.perf_counter()
+        try:
+            found = Compared(row, predict(row), time.perf_counter() - began)
+        except NotCovered as reason:
+            reasons[str(reason), row.complete] += 1
+            continue
+        except SameDeviceError as error:
+            reasons[f"refused: {str(error).partition(chr(10))[0]}", row.complete] += 1
+            continue
+        compared.append(found)
+        print(line(found), flush=True)
+    for text in (*summary(compared), *told(reasons, rows)):
+        print(text)
+    if options.json:
+        options.json.write_text(json.dumps([as_json(each) for each in compared], indent=1), encoding="utf-8")
+    return 0
+
+
+def line(each: Compared) -> str:
+    """One row of the table."""
+    published = each.row.nbytes
+    if published is None:
+        outcome = "it would fit" if each.refuted else "agrees"
+        told = f"{each.predicted / _GIB:8.2f}G did not fit, {outcome}"
+    else:
+        told = f"{each.predicted / _GIB:8.2f}G {published / _GIB:8.2f}G {each.error:+8.2%}"
+    reason = KNOWN.get(each.row.run, "")
+    kind = f"{each.row['measured']}; {each.prediction.how}"
+    return f"{each.row.run:52} {each.row.half:6} {told}  {kind}  {reason}".rstrip()
+
+
+def summary(compared: Sequence[Compared]) -> list[str]:
+    """Medians by half and source, of rows with a complete configuration and of the others."""
+    lines = []
+    for title, complete in (("complete", True), ("incomplete", False)):
+        part = [each for each in compared if each.row.complete is complete and each.error is not None]
+        for half in ("first", "second"):
+            lines.append(
+                f"{title} rows, {half} half: {shares(each for each in part if each.row.half == half)}"
+            )
+        for source in sorted({each.row.source for each in part}):
+            lines.append(f"  {source}: {shares(each for each in part if each.row.source == source)}")
+    failed = [each for each in compared if each.row["kind"] == "oom"]
+    if failed:
+        agree = sum(not each.refuted for each in failed)
+        lines.append(f"runs that did not fit: {agree} of {len(failed)} do not fit by the prediction")
+    return lines
+
+
+def shares(compared: Iterable[Compared]) -> str:
+    """Median and shares of some rows."""
+    errors = [abs(each.error) for each in compared if each.error is not None]
+    if not errors:
+        return "none"
+    within = [sum(error <= limit for error in errors) for limit in (0.05, 0.15)]
+    return (
+        f"{len(errors)} rows, median {statistics.median(errors):.2%}, within 5 % {within[0]}, "
+        f"within 15 % {within[1]}"
+    )
+
+
+def told(reasons: Mapping[tuple[str, bool], int], rows: Sequence[Row]) -> list[str]:
+    """The rows without a prediction, by reason."""
+    lines = [
+        f"not covered: {sum(reasons.values())} of {len(rows)} rows, "
+        f"{sum(count for (_, complete), count in reasons.items() if complete)} of "
+        f"{sum(row.complete for row in rows)} with a complete configuration"
+    ]
+    for reason in sorted({reason for reason, _ in reasons}):
+        complete, other = reasons.get((reason, True), 0), reasons.get((reason, False), 0)
+        lines.append(f"  {reason}: {complete} complete, {other} incomplete")
+    return lines
+
+
+def as_json(each: Compared) -> dict[str, Any]:
+    """A row of the file that `--json` writes."""
+    return {
+        "id": each.row["id"], "half": each.row.half, "complete": each.row.complete,
+        "measured": each.row["measured"], "published": each.row.nbytes, "predicted": each.predicted,
+        "error": each.error, "how": each.prediction.how, "parts": dict(each.prediction.parts),
+        "seconds": each.seconds,
+    }  # fmt: skip

@@ -1,0 +1,310 @@
+"""What samedevice predicts for a published run, and why it predicts nothing for the others.
+
+Must guarantee: no prediction looks at the published value. Every run is made, or planned, with the
+configuration of its row alone, on a virtual GPU of that product without a limit of memory.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from evidence.memory.published import Row
+from samedevice.machines import Machine, blas_workspace, parse_machine
+
+_ENDLESS = 1 << 50
+_KEYS: Mapping[tuple[str, int | None], str] = {
+    ("A100", 80): "A100-80G", ("A100", 40): "A100-40G", ("A100", None): "A100-80G", ("A10G", 24): "A10G",
+    ("A800", 80): "A800-80G", ("B200", 180): "B200", ("H20", 96): "H20-96G", ("H100", 80): "H100-80G",
+    ("H100", None): "H100-80G", ("H100", 96): "GH200-96G", ("H200", 141): "H200", ("L40S", 48): "L40S",
+    ("RTX 3090", 24): "RTX3090", ("RTX 4090", 24): "RTX4090", ("Titan RTX", 24): "TITANRTX",
+    ("V100", 16): "V100-16G", ("V100", 32): "V100-32G",
+}  # fmt: skip
+"""The product of a row; where the source gives no size, the size does not enter the prediction."""
+_SHARED_HEAD = re.compile(r"Qwen2\.5-(0\.5|1\.5|3)B|Qwen3-(0\.6|1\.7|4)B|Llama-3\.2-[13]B|[Gg]emma")
+"""Models whose output matrix is the embedding, by their public configurations."""
+_CHECKPOINTS: Mapping[str, Mapping[str, Any]] = {
+    "GPT-J-6B": {"model_type": "gptj"},
+    "OPT-30B": {
+        "model_type": "opt", "hidden_size": 7168, "ffn_dim": 28672, "num_hidden_layers": 48,
+        "num_attention_heads": 56, "word_embed_proj_dim": 7168, "vocab_size": 50272,
+    },
+    "T0pp-11B": {
+        "model_type": "t5", "architectures": ["T5ForConditionalGeneration"], "d_model": 4096, "d_ff": 10240,
+        "d_kv": 64, "num_heads": 64, "num_layers": 24, "vocab_size": 32128,
+        "feed_forward_proj": "gated-gelu", "tie_word_embeddings": False,
+    },
+}  # fmt: skip
+"""Public configurations of models whose sources give no dimensions."""
+
+
+class NotCovered(Exception):
+    """There is no prediction; the message is the reason, a few words that rows share."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """Bytes of the fullest GPU, or of all of them together where the row gives a sum."""
+
+    allocated: int
+    reserved: int | None
+    """What the allocator would have asked of the driver; None from a formula."""
+    how: str
+    parts: Mapping[str, int]
+    """Peaks of the phases of a run, or the parts of a formula at its worst moment."""
+
+    def of(self, row: Row) -> int:
+        """The value that the row's kind of measurement would show."""
+        kind = str(row["measured"])
+        wants_reserved = "reserved" in kind or kind.startswith("device memory")
+        return self.reserved if wants_reserved and self.reserved is not None else self.allocated
+
+
+def predict(row: Row) -> Prediction:
+    """The prediction for a row. Raises NotCovered."""
+    reason = _refusal(row)
+    method = _METHODS.get((row.source, str(row["task"])))
+    if reason is None and method is None:
+        reason = f"no program for {row.source}, {row['task']}"
+    if reason is not None or method is None:
+        raise NotCovered(reason)
+    return method(row)
+
+
+def machine_of(row: Row, *, endless: bool = True) -> Machine:
+    """The row's GPUs, with unlimited memory unless asked otherwise. Raises NotCovered for unknown ones."""
+    gpu = row["gpu"] or {}
+    key = _KEYS.get((str(gpu.get("family")), gpu.get("memory_gb")))
+    if key is None:
+        raise NotCovered(f"GPU {gpu.get('family')}")
+    machine = parse_machine(f"{row['n_gpus']}x{key}")
+    if not endless:
+        return machine
+    return replace(machine, gpus=(replace(machine.gpus[0], torch_total_bytes=_ENDLESS),) * row["n_gpus"])
+
+
+def _refusal(row: Row) -> str | None:
+    """Why no program is tried; None where one may be."""
+    # Long: one rule a line, and the first that holds is the reason.
+    ways = row["parallelism"] or {}
+    precision = " ".join(str(value) for value in (row["precision"] or {}).values()).lower()
+    mapped = row.source in ("accelerate", "qwen1", "qwen25")  # they count a device map as a pipeline
+    split = [
+        name
+        for name in ("tp", "pp", "cp", "ep")
+        if (ways.get(name) or 1) > 1 and not (mapped and name == "pp")
+    ]
+    framework = str((row["framework"] or {}).get("name", ""))
+    family = str((row["gpu"] or {}).get("family"))
+    lora = str((row["lora"] or {}).get("kind", ""))
+    rules: tuple[tuple[bool, str], ...] = (
+        (family.startswith("MI"), f"GPU {family}"),
+        (family == "not stated", "GPU not stated"),
+        (row["torch_compile"] not in (None, False), "compiled"),
+        ("float8" in precision or "fp8" in precision or "mxfp8" in precision, "fp8 kernels"),
+        (
+            bool(re.search(r"awq|gptq|int4|int8|nf4|fp4|8-bit", precision)) and row.source != "fsdp_qlora",
+            "quantized kernels",
+        ),
+        ("Megatron" in framework, "Megatron and TransformerEngine"),
+        (bool(split), "parallel by " + ", ".join(split)),
+        (not row.complete and row["task"] != "inference", "incomplete configuration"),
+        (lora.startswith("LLaMA-Adapter"), "adapters of other kinds"),
+    )
+    return next((reason for holds, reason in rules if holds), None)
+
+
+# -- inference
+
+
+def config_of(row: Row) -> Mapping[str, Any]:
+    """A transformers configuration of the row's model. Raises NotCovered where dimensions are missing."""
+    model = row["model"]
+    name = str(model["name"])
+    if name in _CHECKPOINTS:
+        return _CHECKPOINTS[name]
+    if "hidden" not in model:
+        raise NotCovered("dimensions of the model unknown")
+    family = "qwen3" if name.startswith("Qwen3") else "qwen2" if name.startswith("Qwen") else "llama"
+    values: dict[str, Any] = {
+        "model_type": family, "hidden_size": model["hidden"], "intermediate_size": model["ffn"],
+        "num_hidden_layers": model["layers"], "num_attention_heads": model["heads"],
+        "num_key_value_heads": model.get("kv_heads", model["heads"]), "head_dim": model["head_dim"],
+        "vocab_size": model["vocab"], "tie_word_embeddings": bool(_SHARED_HEAD.match(name)),
+        "max_position_embeddings": 1 << 18,
+    }  # fmt: skip
+    if row.source == "qwen1":
+        values["intermediate_size"] //= 2  # its configuration counts the gate's and the other half together
+    moe = model.get("moe")
+    if moe:
+        values |= {
+            "model_type": "qwen3_moe", "num_experts": moe["experts"],
+            "num_experts_per_tok": moe["top_k"], "moe_intermediate_size": moe["expert_ffn"],
+        }  # fmt: skip
+    return values
+
+
+def _generation(row: Row) -> Prediction:
+    """Load, read the prompt and make the last token on the virtual machine."""
+    from samedevice.planner.inference import Workload, find_model, place_model, prove
+
+    asked = row["inference"] or {}
+    if not asked.get("prompt_tokens") or not asked.get("generated_tokens"):
+        raise NotCovered("prompt not stated")
+    work = Workload(asked["batch"], asked["prompt_tokens"], asked["generated_tokens"])
+    machine = machine_of(row)
+    source = find_model(config_of(row), _dtype(row))
+    if row["n_gpus"] == 1:
+        trial = prove(source, machine, {"": 0}, work)
+        how = "run"
+    else:
+        plan = place_model(source.values, machine_of(row, endless=False), work, dtype=source.dtype)
+        if plan.proof is None:
+            raise NotCovered("does not fit by the plan")
+        trial, how = plan.proof, "run with the plan's device map"
+    if trial.error is not None:
+        raise NotCovered(f"the run failed: {trial.error}")
+    extra = blas_workspace(machine.gpus[0]) * len(trial.peaks)
+    phases = {name: sum(getattr(peak, name) for peak in trial.peaks) for name in ("load", "prompt", "last")}
+    allocated = sum(peak.allocated for peak in trial.peaks) + extra
+    return Prediction(allocated, sum(peak.reserved for peak in trial.peaks) + extra, how, phases)
+
+
+def _dtype(row: Row) -> str:
+    """The type of the weights."""
+    return {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}[row["precision"]["parameters"]]
+
+
+def _auto_map(row: Row) -> Prediction:
+    """Load with `device_map="auto"`; the first GPU."""
+    import json
+    import tempfile
+    from pathlib import Path
+
+    import torch
+    import transformers
+
+    from samedevice.runtime import VirtualMachine
+
+    values = dict(config_of(row))
+    family: Any = (
+        transformers.AutoModelForSeq2SeqLM
+        if values["model_type"] == "t5"
+        else transformers.AutoModelForCausalLM
+    )
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        VirtualMachine(machine_of(row, endless=False), on_mismatch="raise"),
+    ):
+        Path(folder, "config.json").write_text(json.dumps(values), encoding="utf-8")
+        family.from_pretrained(
+            folder,
+            device_map="auto",
+            dtype=getattr(torch, _dtype(row)),
+            offload_folder=f"{folder}/offload",
+            max_memory=None,
+        )
+        held = torch.cuda.memory_allocated(0)
+    return Prediction(held, None, "run, loaded weights", {"load": held})
+
+
+# -- training
+
+
+def _measured(row: Row, how: str, take: Callable[[], None]) -> Prediction:
+    """Run a program on the row's machine, and read its peaks.
+
+    Autograd's thread has a cuBLAS handle of its own, so there are two workspaces.
+    """
+    import torch
+
+    from samedevice.runtime import VirtualMachine
+
+    machine = machine_of(row)
+    with VirtualMachine(machine, on_mismatch="raise"):
+        take()
+        allocated, reserved = torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved()
+    extra = 2 * blas_workspace(machine.gpus[0])
+    return Prediction(allocated + extra, reserved + extra, how, {"libraries": extra})
+
+
+def _litgpt(row: Row) -> Prediction:
+    from evidence.memory.litgpt_step import LitgptStep
+
+    if row["n_gpus"] > 1:
+        raise NotCovered("litgpt on several GPUs")
+    if importlib.util.find_spec("litgpt") is None:
+        raise NotCovered("litgpt is not installed")
+    step = LitgptStep(
+        row["model"]["name"],
+        row["micro_batch"],
+        row["sequence_length"],
+        row["lora"],
+        accumulation=min(2, row["accumulation"] or 1),  # what a second one adds stays the same
+    )
+    return _measured(row, "run, litgpt itself", step.take)
+
+
+def _gpt(row: Row) -> Prediction:
+    import torch
+
+    from evidence.memory.gpt_step import Gpt, take_steps
+
+    model, note = row["model"], str(row["note"])
+    sizes = Gpt(
+        model["layers"],
+        model["hidden"],
+        model["heads"],
+        model["vocab"],
+        row["sequence_length"],
+        written_out_attention="materialised" in str(row["attention"]),
+        written_out_layers="hand-written" in note,
+    )
+    dtype = torch.bfloat16 if row["precision"]["parameters"] == "bf16" else torch.float32
+    fused = "fused" in str(row["optimizer"])
+    return _measured(
+        row,
+        "run, the same model in plain PyTorch",
+        lambda: take_steps(sizes, row["micro_batch"], dtype, fused=fused),
+    )
+
+
+def _fsdp_qlora(row: Row) -> Prediction:
+    """The planner's formula; its FSDP2 in the place of FSDP1."""
+    from samedevice.planner import Lora, Training, TrainingShape, training_memory
+
+    lora = row["lora"]
+    training = Training(
+        mode="ddp" if row["parallelism"].get("fsdp") == "NO_SHARD" else "fsdp",
+        precision="bf16",
+        optimizer="adamw-foreach",
+        micro_batch=row["micro_batch"],
+        context=row["sequence_length"],
+        checkpointing=True,
+        offload="parameters" if row["cpu_offload"] == "parameters" else "none",
+        tuning=Lora(rank=lora["rank"], quantized="QLoRA" in lora["kind"], fp32_adapters=False),
+    )
+    machine = machine_of(row)
+    estimate = training_memory(
+        TrainingShape.from_config(config_of(row), row["model"]["name"]), machine, training
+    )
+    worst = estimate.worst
+    names = ("weights", "gradients", "optimizer", "activations", "gathered", "buckets", "working")
+    parts = {name: getattr(worst, name) for name in names}
+    extra = 2 * blas_workspace(machine.gpus[0])
+    return Prediction(estimate.peak + extra, None, "formula", {**parts, "libraries": extra})
+
+
+_METHODS: Mapping[tuple[str, str], Callable[[Row], Prediction]] = {
+    ("accelerate", "inference"): _auto_map,
+    ("fsdp_qlora", "finetune"): _fsdp_qlora,
+    ("litgpt", "finetune"): _litgpt,
+    ("llms-from-scratch", "pretrain"): _gpt,
+    ("qwen1", "inference"): _generation,
+    ("qwen25", "inference"): _generation,
+    ("qwen3", "inference"): _generation,
+}
+"""How the runs of a source are made again, by source and task."""

@@ -1,0 +1,32 @@
+"""What libraries take of a GPU's memory beside tensors, from `libraries.toml`."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from samedevice.machines._gpu import Gpu
+
+
+def blas_workspace(gpu: Gpu) -> int:
+    """Bytes of cuBLAS's workspace, which torch allocates at the first matrix product of a stream.
+
+    >>> from samedevice.machines import parse_machine
+    >>> blas_workspace(parse_machine("1xA100-80G").gpus[0])
+    8519680
+    """
+    return next((size for since, size in _workspaces() if gpu.capability >= since), 0)
+
+
+@cache
+def _workspaces() -> tuple[tuple[tuple[int, int], int], ...]:
+    """The least capability and the bytes, newest first."""
+    import pkgutil  # as in `gpu_table`
+    import tomllib
+
+    data = pkgutil.get_data("samedevice.machines", "libraries.toml")
+    assert data is not None, "libraries.toml is part of the package"
+    rows = []
+    for row in tomllib.loads(data.decode())["blas"]:
+        major, _, minor = row["capability"].partition(".")
+        rows.append(((int(major), int(minor)), int(row["bytes"])))
+    return tuple(sorted(rows, reverse=True))

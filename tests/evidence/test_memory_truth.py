@@ -1,0 +1,158 @@
+"""Published measurements are read and split as they say, and one of them is predicted end to end."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from evidence.memory import memory_truth
+from evidence.memory.memory_truth import Compared, shares, summary, told
+from evidence.memory.predictions import NotCovered, Prediction, config_of, machine_of, predict
+from evidence.memory.published import Row, half_of, read_rows
+from samedevice.machines import blas_workspace, parse_machine
+
+ROWS = read_rows()
+TINY = {
+    "id": "tiny--peak-allocated",
+    "run": "tiny",
+    "kind": "memory",
+    "source_key": "qwen25",
+    "task": "inference",
+    "model": {"name": "Qwen2.5-0.5B", "layers": 2, "hidden": 64, "heads": 4, "kv_heads": 2, "head_dim": 16,
+              "ffn": 128, "vocab": 512},
+    "gpu": {"family": "A100", "memory_gb": 80},
+    "n_gpus": 1,
+    "framework": {"name": "transformers"},
+    "precision": {"parameters": "bf16", "compute": "bf16"},
+    "inference": {"batch": 1, "prompt_tokens": 8, "generated_tokens": 4},
+    "torch_compile": False,
+    "measured": "peak allocated",
+    "value": 0.0085,
+    "unit": "GiB",
+    "unit_basis": "2^30",
+    "complete": True,
+}  # fmt: skip
+
+
+def row(**changes):
+    return Row({**TINY, **changes})
+
+
+def test_every_row_has_its_source_and_its_kind():
+    assert len(ROWS) == 363
+    assert len({each["id"] for each in ROWS}) == len(ROWS)
+    for each in ROWS:
+        assert {"repository", "commit"} <= set(each["source"]), each["id"]
+        assert (each["kind"] == "oom") == (each.nbytes is None), each["id"]
+
+
+def test_halves_do_not_depend_on_the_order_and_keep_runs_together():
+    first = sum(each.half == "first" for each in ROWS)
+    assert 0.4 < first / len(ROWS) < 0.6
+    assert half_of("qwen25-0.5b-hf-bf16-in30720-n1") == "first"
+    assert half_of("qwen25-7b-hf-bf16-in30720-n1") == "second"
+
+
+@pytest.mark.parametrize(
+    ("unit", "basis", "expected"),
+    [
+        ("GiB", "2^30", 3 << 29),
+        ("GB", "1e9", 1_500_000_000),
+        ("GB", "unknown", 1_500_000_000),
+        ("MiB", "2^20 (likely)", 3 << 19),
+        ("GB", "2^30 (likely)", 3 << 29),
+    ],
+)
+def test_bytes_of_a_value(unit, basis, expected):
+    assert row(value=1.5, unit=unit, unit_basis=basis).nbytes == expected
+
+
+def test_the_published_value_is_not_looked_at():
+    seen = row(value=0.1), row(value=99)
+    assert {each.allocated for each in map(predict, seen)} == {predict(row()).allocated}
+
+
+def test_a_tiny_row_end_to_end():
+    """Two layers: each part is counted by hand."""
+    predicted = predict(row())
+    hidden, inner, vocabulary, layers = 64, 128, 512, 2
+    layer = 2 * hidden * hidden + 2 * (2 * 16) * hidden + 3 * hidden * inner + (hidden + 2 * 32) + 2 * hidden
+    weights = 2 * (vocabulary * hidden + layers * layer + hidden)
+    workspace = blas_workspace(parse_machine("1xA100-80G").gpus[0])
+    assert workspace == (2 * 4096 + 8 * 16) * 1024
+    assert weights <= predicted.parts["load"] < weights + 60_000  # blocks of 512 bytes, rotary frequencies
+    assert predicted.allocated == max(predicted.parts.values()) + workspace
+    assert predicted.how == "run"
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"torch_compile": True}, "compiled"),
+        ({"gpu": {"family": "MI300X"}}, "GPU MI300X"),
+        ({"precision": {"parameters": "GPTQ-Int4"}}, "quantized kernels"),
+        ({"parallelism": {"tp": 2, "pp": 1}}, "parallel by tp"),
+        ({"inference": {"batch": 1}}, "prompt not stated"),
+        ({"model": {"name": "some"}}, "dimensions of the model unknown"),
+        ({"source_key": "nobody"}, "no program for nobody, inference"),
+        ({"task": "pretrain", "complete": False}, "incomplete configuration"),
+    ],
+)
+def test_a_row_without_a_prediction_has_a_reason(changes, reason):
+    with pytest.raises(NotCovered, match=f"^{reason}$"):
+        predict(row(**changes))
+
+
+def test_dimensions_become_a_configuration():
+    assert config_of(row())["tie_word_embeddings"] is True
+    untied = {**TINY["model"], "name": "Qwen2.5-7B-Instruct"}
+    assert config_of(row(model=untied))["tie_word_embeddings"] is False
+
+
+def test_a_run_that_did_not_fit_is_refuted_by_a_small_prediction():
+    failed = row(kind="oom", value=None)
+    capacity = machine_of(failed, endless=False).gpus[0].total_memory
+    for predicted, refuted in ((capacity, True), (capacity + 1, False)):
+        each = Compared(failed, Prediction(predicted, None, "run", {}), 0.0)
+        assert each.refuted is refuted
+        assert each.error is None
+
+
+def test_halves_and_sources_are_summed_up():
+    rows = [row(run="qwen25-0.5b-hf-bf16-in30720-n1"), row(run="qwen25-7b-hf-bf16-in30720-n1")]
+    published = rows[0].nbytes
+    compared = [
+        Compared(each, Prediction(round(published * factor), None, "run", {}), 0.0)
+        for each, factor in zip(rows, (1.04, 1.2), strict=True)
+    ]
+    text = "\n".join(summary(compared))
+    assert "complete rows, first half: 1 rows, median 4.00%, within 5 % 1, within 15 % 1" in text
+    assert "complete rows, second half: 1 rows, median 20.00%, within 5 % 0, within 15 % 0" in text
+    assert shares(compared).startswith("2 rows, median 12.00%")
+
+
+def test_reasons_are_counted():
+    lines = told({("compiled", True): 1, ("compiled", False): 2}, [row(), row(), row(), row(complete=False)])
+    assert lines == [
+        "not covered: 3 of 4 rows, 1 of 3 with a complete configuration",
+        "  compiled: 1 complete, 2 incomplete",
+    ]
+
+
+def test_the_command_prints_and_writes(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(memory_truth, "read_rows", lambda: (row(), row(run="tiny-2", torch_compile=True)))
+    assert memory_truth.main(["--json", str(tmp_path / "out.json")]) == 0
+    out = capsys.readouterr().out
+    assert "tiny " in out
+    assert "compiled: 1 complete, 0 incomplete" in out
+    (written,) = json.loads((tmp_path / "out.json").read_text("utf-8"))
+    assert written["predicted"] == predict(row()).allocated
+
+
+def test_workspaces_by_generation():
+    def of(spec):
+        return blas_workspace(parse_machine(spec).gpus[0])
+
+    assert of("1xV100-16G") == of("1xA100-80G") == of("1xRTX4090") == 8519680
+    assert of("1xH100-80G") == of("1xB200") == 32 << 20
