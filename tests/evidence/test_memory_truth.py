@@ -7,7 +7,7 @@ import json
 import pytest
 
 from evidence.memory import memory_truth
-from evidence.memory.memory_truth import Compared, shares, summary, told
+from evidence.memory.memory_truth import Compared, reason_of, shares, summary, told
 from evidence.memory.predictions import NotCovered, Prediction, config_of, machine_of, predict
 from evidence.memory.published import Row, half_of, read_rows
 from samedevice.machines import blas_workspace, parse_machine
@@ -130,6 +130,16 @@ def test_halves_and_sources_are_summed_up():
     assert "complete rows, first half: 1 rows, median 4.00%, within 5 % 1, within 15 % 1" in text
     assert "complete rows, second half: 1 rows, median 20.00%, within 5 % 0, within 15 % 0" in text
     assert shares(compared).startswith("2 rows, median 12.00%")
+
+
+@pytest.mark.parametrize(
+    ("source", "factor", "expected"),
+    [("qwen25", 1.1, None), ("qwen25", 0.8, "no reason known"), ("fsdp_qlora", 0.8, "allocated bytes")],
+)
+def test_a_row_that_is_far_off_has_a_reason(source, factor, expected):
+    given = row(source_key=source)
+    reason = reason_of(Compared(given, Prediction(round(given.nbytes * factor), None, "run", {}), 0.0))
+    assert (reason is None) if expected is None else expected in reason
 
 
 def test_reasons_are_counted():
