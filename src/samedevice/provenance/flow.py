@@ -14,9 +14,8 @@ from functools import lru_cache
 from typing import Literal
 
 from samedevice.events import Place
-from samedevice.provenance.named_devices import module_of
+from samedevice.provenance.syntax import Function, function_around, module_of, segment
 
-Function = ast.FunctionDef | ast.AsyncFunctionDef
 RootKind = Literal["argument", "item", "made", "attribute", "again"]
 _NUMBERS = frozenset(
     (
@@ -343,7 +342,7 @@ def _frames(stack: Sequence[Place]) -> list[_Frame]:
         module = module_of(place.file)
         if module is None:
             break
-        function = _around(module, place.line)
+        function = function_around(module, place.line)
         if function is not None and place.function != function.name and place.function[:1] != "<":
             break
         scope: ast.AST = function if function is not None else module
@@ -353,17 +352,6 @@ def _frames(stack: Sequence[Place]) -> list[_Frame]:
         if found and found[-1].place.function[:1] == "<" and found[-1].scope is scope:
             continue  # a comprehension runs in a frame of its own
         found.append(_Frame(place, function, scope, statement, _call(statement, place)))
-    return found
-
-
-def _around(module: ast.Module, line: int) -> Function | None:
-    found: Function | None = None
-    for node in ast.walk(module):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            if node.lineno <= line <= (node.end_lineno or 0) and (
-                found is None or node.lineno >= found.lineno
-            ):
-                found = node
     return found
 
 
@@ -390,7 +378,7 @@ def _call(statement: ast.stmt, place: Place) -> ast.expr:
 
 
 def _segment(file: str, node: ast.expr) -> str:
-    return ast.get_source_segment("".join(linecache.getlines(file)), node) or ""
+    return segment(linecache.getlines(file), node)
 
 
 def _flat(text: str) -> str:
@@ -625,7 +613,7 @@ def _written(call: ast.expr) -> list[ast.expr]:
 def calls_in_function(place: Place) -> frozenset[str]:
     """The names of the functions and methods that the function around a place calls."""
     module = module_of(place.file)
-    function = _around(module, place.line) if module is not None else None
+    function = function_around(module, place.line) if module is not None else None
     found: set[str] = set()
     for node in ast.walk(function) if function is not None else ():
         match node:
@@ -637,7 +625,7 @@ def calls_in_function(place: Place) -> frozenset[str]:
 def returns_both(place: Place, one: str, other: str) -> bool:
     """Whether the function around a place calls two methods and does not join their results in one call."""
     module = module_of(place.file)
-    function = _around(module, place.line) if module is not None else None
+    function = function_around(module, place.line) if module is not None else None
     if function is None or not {one, other} <= calls_in_function(place):
         return False
     for node in ast.walk(function):

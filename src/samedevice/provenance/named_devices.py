@@ -6,11 +6,10 @@ Read from the text alone: nothing is imported or run.
 from __future__ import annotations
 
 import ast
-import linecache
 from collections.abc import Iterator
-from functools import lru_cache
 
 from samedevice.events import DeviceSource, Place
+from samedevice.provenance.syntax import function_around, module_of
 
 Told = tuple[DeviceSource, str | None]
 """What names a device, and the expression that does."""
@@ -98,7 +97,7 @@ def _told(node: ast.expr, place: Place, depth: int) -> Told:
 def _of_name(name: str, place: Place, depth: int) -> Told:
     """The only assignment to a name in its function, or else in the module, tells what it stands for."""
     module = module_of(place.file)
-    function = _function(module, place.line)
+    function = function_around(module, place.line) if module is not None else None
     for scope in (function, module):
         if scope is None:
             continue
@@ -123,34 +122,11 @@ def _asks_rank(node: ast.expr) -> bool:
     return False
 
 
-def module_of(file: str) -> ast.Module | None:
-    """The syntax tree of a file; None where it cannot be read."""
-    return _parsed("".join(linecache.getlines(file)))
-
-
-@lru_cache(maxsize=32)
-def _parsed(source: str) -> ast.Module | None:
-    try:
-        return ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-
-
-def _function(module: ast.Module | None, line: int) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
-    """The innermost function around a line."""
-    found = None
-    for node in ast.walk(module) if module is not None else ():
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            if node.lineno <= line <= (node.end_lineno or 0) and (
-                found is None or node.lineno >= found.lineno
-            ):
-                found = node
-    return found
-
-
 def takes_arguments(place: Place) -> bool:
     """Whether the innermost function around a line has parameters other than `self`."""
-    return bool(_arguments(_function(module_of(place.file), place.line)) - {"self", "cls"})
+    module = module_of(place.file)
+    function = function_around(module, place.line) if module is not None else None
+    return bool(_arguments(function) - {"self", "cls"})
 
 
 def _arguments(function: ast.FunctionDef | ast.AsyncFunctionDef | None) -> set[str]:

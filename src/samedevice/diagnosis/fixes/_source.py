@@ -16,6 +16,7 @@ from typing import TypeGuard
 
 from samedevice.edited import content
 from samedevice.events import Place
+from samedevice.provenance.syntax import segment
 
 _LARGEST = 1_000_000
 
@@ -45,6 +46,11 @@ class Script:
         """The syntax tree."""
         return ast.parse(self.source)
 
+    @cached_property
+    def lines(self) -> list[str]:
+        """The lines, with their ends."""
+        return lines_of(self.source)
+
     def imports(self, module: str) -> bool:
         """Whether the script binds a module's own name at its top."""
         return any(
@@ -69,14 +75,14 @@ class Script:
         """Whether a place is a line of this script as it stands now."""
         if place is None or place.file != self.file:
             return False
-        lines = lines_of(self.source)
+        lines = self.lines
         return 0 < place.line <= len(lines) and (
             not place.code or lines[place.line - 1].strip() == place.code
         )
 
     def text(self, node: ast.AST) -> str:
         """The source of a node."""
-        return ast.get_source_segment(self.source, node) or ""
+        return segment(self.lines, node)
 
     def find(self, place: Place) -> Iterator[ast.Call]:
         """Calls that cover a place's line, the one that ran first, then inner before outer."""

@@ -1,0 +1,55 @@
+"""Reading source files by line: their syntax trees, and what stands around a line in them."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from collections.abc import Sequence
+from functools import lru_cache
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def module_of(file: str) -> ast.Module | None:
+    """The syntax tree of a file; None where it cannot be read."""
+    return _parsed("".join(linecache.getlines(file)))
+
+
+@lru_cache(maxsize=32)
+def _parsed(source: str) -> ast.Module | None:
+    try:
+        return ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def function_around(module: ast.Module, line: int) -> Function | None:
+    """The innermost function around a line."""
+    found: Function | None = None
+    pending: list[ast.AST] = [module]
+    while pending:  # down the statements that cover the line, and no others: a library's file has thousands
+        for node in ast.iter_child_nodes(pending.pop()):
+            if not isinstance(node, (ast.stmt, ast.excepthandler, ast.match_case)):
+                continue
+            if not isinstance(node, ast.match_case) and not node.lineno <= line <= (node.end_lineno or 0):
+                continue
+            if isinstance(node, Function) and (found is None or node.lineno >= found.lineno):
+                found = node
+            pending.append(node)
+    return found
+
+
+def segment(lines: Sequence[str], node: ast.AST) -> str:
+    """The source of a node in a file's lines, as `ast.get_source_segment` has it; that one splits the whole
+    file anew for each node. Empty for a node without a place of its own.
+    """
+    if not isinstance(node, (ast.expr, ast.stmt, ast.keyword, ast.arg, ast.alias, ast.excepthandler)):
+        return ""
+    first, last = node.lineno - 1, (node.end_lineno or node.lineno) - 1
+    if last >= len(lines) or node.end_col_offset is None:
+        return ""
+    start, end = node.col_offset, node.end_col_offset  # in bytes of UTF-8
+    if first == last:
+        return lines[first].encode()[start:end].decode()
+    between = lines[first + 1 : last]
+    return "".join([lines[first].encode()[start:].decode(), *between, lines[last].encode()[:end].decode()])

@@ -1,0 +1,45 @@
+"""Sources are read by line as Python's own, slower way reads them."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from samedevice.diagnosis import fixes
+from samedevice.provenance import flow, syntax
+
+FILES = [Path(module.__file__) for module in (syntax, flow, fixes)]
+WIDE = "async def f(x):\n    try:\n        é = {'é': x,\n 'ü': (1,\n 2)}; return é\n    except OSError as e:\n        def g(): pass\n"
+
+
+def sources():
+    return [path.read_text("utf-8") for path in FILES] + [WIDE]
+
+
+@pytest.mark.parametrize("source", sources(), ids=lambda source: source[3:20].strip())
+def test_segments(source):
+    lines = source.splitlines(keepends=True)
+    nodes = [node for node in ast.walk(ast.parse(source)) if hasattr(node, "lineno")]
+    assert nodes
+    for node in nodes:
+        assert syntax.segment(lines, node) == (ast.get_source_segment(source, node) or "")
+
+
+@pytest.mark.parametrize("source", sources(), ids=lambda source: source[3:20].strip())
+def test_the_function_around_a_line(source):
+    module = ast.parse(source)
+    functions = [
+        node for node in ast.walk(module) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+    ]
+    for line in range(len(source.splitlines()) + 2):
+        around = [node for node in functions if node.lineno <= line <= node.end_lineno]
+        expected = max(around, key=lambda node: node.lineno, default=None)
+        assert syntax.function_around(module, line) is expected
+
+
+def test_a_node_beyond_the_file_has_no_text():
+    (node,) = ast.parse("x + 1").body
+    assert syntax.segment([], node) == ""
+    assert syntax.segment(["x + 1"], ast.Module([], [])) == ""
