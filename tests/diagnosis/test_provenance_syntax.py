@@ -11,7 +11,15 @@ from samedevice.diagnosis import fixes
 from samedevice.provenance import flow, syntax
 
 FILES = [Path(module.__file__) for module in (syntax, flow, fixes)]
-WIDE = "async def f(x):\n    try:\n        é = {'é': x,\n 'ü': (1,\n 2)}; return é\n    except OSError as e:\n        def g(): pass\n"
+WIDE = """\
+async def f(x):
+    try:
+        é = {'é': x,
+ 'ü': (1,
+ 2)}; return é
+    except OSError as e:
+        def g(): pass
+"""
 
 
 def sources():

@@ -43,7 +43,9 @@ def segment(lines: Sequence[str], node: ast.AST) -> str:
     """The source of a node in a file's lines, as `ast.get_source_segment` has it; that one splits the whole
     file anew for each node. Empty for a node without a place of its own.
     """
-    if not isinstance(node, (ast.expr, ast.stmt, ast.keyword, ast.arg, ast.alias, ast.excepthandler)):
+    if not isinstance(
+        node, (ast.expr, ast.stmt, ast.keyword, ast.arg, ast.alias, ast.excepthandler, ast.pattern)
+    ):
         return ""
     first, last = node.lineno - 1, (node.end_lineno or node.lineno) - 1
     if last >= len(lines) or node.end_col_offset is None:
