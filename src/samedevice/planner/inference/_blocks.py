@@ -13,8 +13,12 @@ class Workload:
 
     batch: int = 1
     context: int = 2048
-    """Tokens of a prompt."""
+    """Tokens of a prompt, with those of its pictures."""
     new_tokens: int = 128
+    images: int = 0
+    """Pictures of a sequence."""
+    image_size: tuple[int, int] | None = None
+    """Width and height of each; None for a usual one."""
 
     @property
     def tokens(self) -> int:

@@ -36,13 +36,18 @@ class Most:
 
 
 def most_that_fits(
-    measure: Measure, slots: list[Slot], workload: Workload, axis: Axis, values: Mapping[str, Any]
+    measure: Measure,
+    slots: list[Slot],
+    workload: Workload,
+    axis: Axis,
+    values: Mapping[str, Any],
+    least: int = 1,
 ) -> Most:
-    """The longest context, or the most sequences, for which some division fits."""
+    """The longest context, or the most sequences, for which some division fits; not less than `least`."""
     grain = GRAIN[axis]
 
     def room(steps: int) -> int:
-        profile = measure(replace(workload, **{axis: steps * grain}))
+        profile = measure(replace(workload, **{axis: max(steps * grain, least)}))
         return divide(Loads(profile.blocks), slots).room
 
     limit = _MOST[axis]
@@ -50,7 +55,7 @@ def most_that_fits(
         own = positions_of(values)
         limit = limit if own is None else max(own - workload.new_tokens + 1, grain)
     steps, limited, measured = largest(room, limit // grain)
-    return Most(axis, steps * grain, limited, measured)
+    return Most(axis, max(steps * grain, least) if steps else 0, limited, measured)
 
 
 def largest(room: Callable[[int], int], limit: int) -> tuple[int, bool, int]:

@@ -7,12 +7,14 @@ its own `update`, as the tokens between would have done one by one.
 from __future__ import annotations
 
 import contextlib
+import inspect
 import logging
 import warnings
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from samedevice.planner.inference._blocks import Workload
+from samedevice.planner.inference._pictures import pictures_of
 
 if TYPE_CHECKING:
     import torch
@@ -29,13 +31,16 @@ class Passes:
         self.model = model
         self.workload = workload
         self.device = device
+        self.pictures = pictures_of(model.config, workload)
+        if self.pictures is not None:
+            self.pictures.check(workload.context)
         self.cache: Any = None
 
     def prompt(self) -> None:
         """Read the prompts, and make one token of each."""
         handle = self.model.register_forward_pre_hook(self._see_cache, with_kwargs=True)
         try:
-            made = self._generate(self.workload.context, 1)
+            made = self._generate(self._inputs(), 1)
         finally:
             handle.remove()
         self.cache = getattr(made, "past_key_values", None) or self.cache
@@ -46,22 +51,38 @@ class Passes:
         if work.new_tokens < 2:
             return
         if not lengthen(self.cache, work.tokens - 1 - work.context):
-            self._generate(work.context, work.new_tokens)  # slower, and the same at its end
+            self._generate(self._inputs(), work.new_tokens)  # slower, and the same at its end
             return
-        self._generate(work.tokens, 1, past_key_values=self.cache)
+        # Ids of tokens that the cache holds are not read again, be they of a picture.
+        self._generate(self._text(work.tokens), 1, past_key_values=self.cache)
+
+    @property
+    def nbytes_of_pixels(self) -> int:
+        """Bytes of the pictures that the model is given."""
+        return 0 if self.pictures is None else self.pictures.nbytes(self.workload.batch)
 
     def _see_cache(self, _: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         for name in _CACHE_ARGUMENTS:
             if kwargs.get(name) is not None:
                 self.cache = kwargs[name]
 
-    def _generate(self, length: int, new_tokens: int, **options: Any) -> Any:
+    def _inputs(self) -> dict[str, Any]:
+        """What the model is given at first."""
+        work = self.workload
+        if self.pictures is None:
+            return self._text(work.context)
+        accepted = inspect.signature(self.model.forward).parameters
+        return self.pictures.inputs(work.batch, work.context, self.device, accepted)
+
+    def _text(self, length: int) -> dict[str, Any]:
         import torch
 
         ids = torch.zeros(self.workload.batch, length, dtype=torch.long, device=self.device)
+        return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+
+    def _generate(self, inputs: Mapping[str, Any], new_tokens: int, **options: Any) -> Any:
         return self.model.generate(
-            ids,
-            attention_mask=torch.ones_like(ids),
+            **inputs,
             max_new_tokens=new_tokens,
             min_new_tokens=new_tokens,
             do_sample=False,

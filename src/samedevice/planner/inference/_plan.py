@@ -8,11 +8,13 @@ from dataclasses import dataclass, replace
 from samedevice.errors import UsageError
 from samedevice.machines import Machine
 from samedevice.messages import Bytes, Phrase
+from samedevice.planner._shape import parsed_config
 from samedevice.planner.inference._advice import Offer, offers, ways_out
 from samedevice.planner.inference._blocks import Loads, Part, Workload
 from samedevice.planner.inference._division import OBJECTIVES, Division, Objective, Run, Slot, divide
 from samedevice.planner.inference._engines import Serving, serving
 from samedevice.planner.inference._longest import GRAIN, Axis, Most, most_that_fits
+from samedevice.planner.inference._pictures import pictures_of
 from samedevice.planner.inference._profile import Profile, measuring, profile_model
 from samedevice.planner.inference._proof import Peak, Proof, prove
 from samedevice.planner.inference._source import Model, ModelSource, find_model
@@ -183,7 +185,7 @@ def place_model(
 
     Raises UsageError for what is no model, and for a workload or an objective that cannot be.
     """
-    if min(workload.batch, workload.context, workload.new_tokens) < 1:
+    if min(workload.batch, workload.context, workload.new_tokens) < 1 or workload.images < 0:
         raise UsageError(Phrase("place.workload"))
     if objective not in OBJECTIVES:
         raise UsageError(Phrase("place.objective", given=objective, known=", ".join(OBJECTIVES)))
@@ -193,10 +195,11 @@ def place_model(
     source = find_model(model, dtype)
     say(Phrase("place.step-profile", model=source.name))
     found = None
+    least = _least(source, workload, most)
     with measuring(source) as measure:
         if most is not None:
-            found = most_that_fits(measure, slots, workload, most, source.values)
-            workload = replace(workload, **{most: max(found.value, GRAIN[most])})
+            found = most_that_fits(measure, slots, workload, most, source.values, least)
+            workload = replace(workload, **{most: max(found.value, GRAIN[most], least)})
         profile = measure(workload)
     plan = place_profile(profile, machine, slots, objective, reserve, say)
     if plan.fits:
@@ -205,14 +208,29 @@ def place_model(
     return replace(plan, most=found, ways_out=(*_fewer_tokens(source, workload, slots, most), *out))
 
 
+def _least(source: ModelSource, workload: Workload, axis: Axis | None) -> int:
+    """The smallest number of a workload that is to be the largest: a prompt holds its pictures and a token.
+
+    Raises UsageError for a prompt that is too short for its pictures.
+    """
+    pictures = pictures_of(parsed_config(source.values), workload)
+    if pictures is None:
+        return 1
+    if axis != "context":
+        pictures.check(workload.context)
+        return 1
+    return pictures.length + 1
+
+
 def _fewer_tokens(
     source: ModelSource, workload: Workload, slots: list[Slot], asked: Axis | None
 ) -> Iterator[Phrase]:
     """The longest prompt that fits, where a shorter one does and was not asked for already."""
     if asked is not None:
         return
+    least = _least(source, workload, "context")
     with measuring(source) as measure:
-        found = most_that_fits(measure, slots, workload, "context", source.values)
+        found = most_that_fits(measure, slots, workload, "context", source.values, least)
     if found.value:
         yield Phrase("place.out-tokens", context=found.value)
 

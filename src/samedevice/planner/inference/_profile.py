@@ -16,6 +16,7 @@ from samedevice.machines import Machine, parse_machine
 from samedevice.messages import Phrase
 from samedevice.planner.inference._blocks import Block, Workload
 from samedevice.planner.inference._passes import Passes, parts_of, quiet
+from samedevice.planner.inference._pictures import Pictures, pictures_of
 from samedevice.planner.inference._source import ModelSource, build_model
 from samedevice.planner.inference._tree import Unit, shared, units_of
 
@@ -36,6 +37,8 @@ class Profile:
     workload: Workload
     blocks: tuple[Block, ...]
     parameters: int
+    pictures: Pictures | None = None
+    """Those of each sequence."""
 
     def with_more(self, more: dict[int, int]) -> Profile:
         """The same where some blocks, by position, need so many bytes more while they run."""
@@ -87,6 +90,9 @@ def measuring(source: ModelSource) -> Iterator[Measure]:
         ]
         with VirtualMachine(endless(1)), torch.no_grad():
             model.to_empty(device=_HOME)
+            for buffer in model.buffers():
+                if not buffer.is_floating_point():
+                    buffer.zero_()  # an index, such as position ids: what was in the memory is none
             model.tie_weights()
             model.eval()
 
@@ -101,7 +107,8 @@ def measuring(source: ModelSource) -> Iterator[Measure]:
                     raise UsageError(
                         Phrase("place.unrunnable", architecture=source.architecture, reason=reason)
                     ) from error
-                return Profile(source, workload, _blocks(groups, sizes, measured), parameters)
+                blocks = _blocks(groups, sizes, measured)
+                return Profile(source, workload, blocks, parameters, pictures_of(model.config, workload))
 
             yield measure
 
@@ -117,6 +124,7 @@ def _blocks(groups: list[list[int]], sizes: list[int], measured: _Measured) -> t
     # What the caller holds (ids, masks, logits) is where the first block is.
     first = replace(
         first,
+        home_prefill=max(first.home_prefill, measured.between["early"]),
         late=max(first.late, measured.between["prefill"]),
         home_decode=max(first.home_decode, measured.between["decode"]),
     )
@@ -179,10 +187,13 @@ class _Measured:
     def __init__(self, model: Any, units: list[Unit], workload: Workload) -> None:
         self.units = units
         self.seen = [_Seen() for _ in units]
-        self.between = {"prefill": 0, "decode": 0}
+        self.between = {"early": 0, "prefill": 0, "decode": 0}
+        """Needed while none of the units ran, `early` before anything was in the cache."""
         self._passes = Passes(model, workload, _HOME)
         self._phase = "prefill"
         self._calls = 0
+        self._left: int | None = None
+        """The unit that ran last."""
         self._before: dict[tuple[Any, ...], int] = {}
         self._inputs = self._entered = 0
         self._base = self._allocated()
@@ -255,6 +266,7 @@ class _Measured:
             if self._phase == "prefill":
                 now = self._cache()
                 seen.cache_of |= {path for path, size in now.items() if self._before.get(path) != size}
+            self._left = position
             self._border()
 
         return leave
@@ -265,8 +277,14 @@ class _Measured:
         return rounded([tensor for _, tensor in parts_of(given) if id(tensor) not in held])
 
     def _note_between(self) -> None:
-        needed = self._peak() - self._base - sum(self._cache().values())
-        self.between[self._phase] = max(self.between[self._phase], needed)
+        held = sum(self._cache().values())
+        phase = self._phase if held else "early"
+        needed = self._peak() - self._base - held
+        self.between[phase] = max(self.between[phase], needed)
+        if phase == "early" and self._left is not None:
+            # What is made of a block's output is where it is; only the pixels are where the first block is.
+            away = self.seen[self._left].needed
+            away["prefill"] = max(away.get("prefill", 0), needed - self._passes.nbytes_of_pixels)
 
     def _close(self, phase: str) -> None:
         self._note_between()
