@@ -39,7 +39,8 @@ def test_a_plan_with_its_files(shell, model, tmp_path):
     found = json.loads(files["plan.json"].read_text())
     assert (found["schema"], found["feasible"], found["proved"]) == (1, True, True)
     assert found["model"]["dtype"] == "float16"
-    assert found["workload"] == {"batch": 1, "context": 256, "new_tokens": 128}
+    assert found["workload"] == {"batch": 1, "context": 256, "new_tokens": 128, "images": 0}
+    assert found["pictures"] is None
     assert [device["device"] for device in found["devices"]] == ["cuda:0", "cuda:1"]
     assert found["proof"]["findings"] == []
     for device in found["devices"]:

@@ -24,6 +24,8 @@ def plan(
     batch: int | Literal["max"] = 1,
     context: int | Literal["max"] = 2048,
     new_tokens: int = 128,
+    images: int = 0,
+    image_size: tuple[int, int] | None = None,
     objective: Objective = "room",
     reserve: int = RESERVE,
     dtype: str | None = None,
@@ -49,6 +51,9 @@ def plan(
         batch: sequences of one call of `generate`; `"max"` for the most that fit.
         context: tokens of a prompt; `"max"` for the longest that fits.
         new_tokens: tokens that are made behind it.
+        images: pictures in each prompt, whose tokens `context` counts.
+        image_size: width and height of each in pixels; None for 1024 x 1024. A model that scales every
+        picture to one size keeps its own.
         objective: `room` leaves the most memory on the fullest GPU, `stage` makes the slowest GPU as fast as
         can be, `gpus` takes the fewest, `price` the cheapest.
         reserve: bytes of each GPU that are left alone.
@@ -72,7 +77,7 @@ def plan(
         placed = place_model(
             model,
             described,
-            Workload(batch, context, new_tokens),
+            Workload(batch, context, new_tokens, images, image_size),
             objective=objective,
             most=next(iter(asked), None),
             reserve=reserve,

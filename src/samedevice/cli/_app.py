@@ -606,6 +606,18 @@ def plan(
     context: Annotated[
         str, typer.Option(metavar="N|max", help="Tokens of a prompt; max: the longest one that fits.")
     ] = "2048",
+    images: Annotated[
+        int,
+        typer.Option(metavar="N", help="Pictures in each prompt; --context counts their tokens."),
+    ] = 0,
+    image_size: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WxH",
+            help="Pixels of each picture; a model that scales every picture to one size keeps its own.",
+            show_default="1024x1024",
+        ),
+    ] = None,
     new_tokens: Annotated[
         int, typer.Option("--new-tokens", metavar="N", help="Tokens that are made behind it.")
     ] = 128,
@@ -693,6 +705,8 @@ def plan(
         machine=machine or settings.machine or DEFAULT_MACHINE,
         batch=batch,
         context=context,
+        images=images,
+        image_size=image_size,
         new_tokens=new_tokens,
         concurrent=concurrent,
         which=which,

@@ -47,6 +47,8 @@ class Options:
     machine: str
     batch: str
     context: str
+    images: int
+    image_size: str | None
     new_tokens: int
     concurrent: int | None
     which: bool
@@ -155,7 +157,23 @@ def _workload(options: Options) -> tuple[Workload, Axis | None]:
     if len(asked) > 1:
         raise UsageError(Phrase("place.both-most"))
     numbers = {axis: _number(axis, text) for axis, text in given.items()}
-    return Workload(numbers["batch"], numbers["context"], options.new_tokens), next(iter(asked), None)
+    workload = Workload(
+        numbers["batch"],
+        numbers["context"],
+        options.new_tokens,
+        options.images,
+        _image_size(options.image_size),
+    )
+    return workload, next(iter(asked), None)
+
+
+def _image_size(text: str | None) -> tuple[int, int] | None:
+    if text is None:
+        return None
+    sides = text.lower().split("x")
+    if len(sides) != 2 or not all(side.isdecimal() and len(side) <= _DIGITS for side in sides):
+        raise UsageError(Phrase("place.no-image-size", given=text[:80]))
+    return int(sides[0]), int(sides[1])
 
 
 def _number(axis: Axis, text: str) -> int:

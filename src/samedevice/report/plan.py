@@ -50,6 +50,34 @@ print(tokenizer.decode(tokens[0], skip_special_tokens=True))
 '''
 
 
+_SCRIPT_OF_PICTURES = '''\
+"""Load a model by a device map that samedevice made and tried, and ask it about pictures.
+
+Usage: python THIS PICTURE ... QUESTION
+"""
+
+import sys
+
+from transformers import AutoProcessor, {loader}
+
+MODEL = {path!r}
+DEVICE_MAP = {{
+{entries}}}
+
+*pictures, question = sys.argv[1:]
+model = {loader}.from_pretrained(MODEL, dtype={dtype!r}, device_map=DEVICE_MAP)
+processor = AutoProcessor.from_pretrained(MODEL)
+content = [{{"type": "image", "path": picture}} for picture in pictures]
+content.append({{"type": "text", "text": question}})
+inputs = processor.apply_chat_template(
+    [{{"role": "user", "content": content}}],
+    add_generation_prompt=True, tokenize=True, return_dict=True, return_tensors="pt",
+).to("cuda:{home}")
+tokens = model.generate(**inputs, max_new_tokens={new_tokens})
+print(processor.decode(tokens[0, inputs["input_ids"].shape[1]:], skip_special_tokens=True))
+'''
+
+
 class Plan:
     """What `sd.plan` returns; `print` shows it, `device_map` is what `from_pretrained` takes."""
 
@@ -139,8 +167,9 @@ class Plan:
     def script(self) -> str:
         """A program that loads the model by this plan and continues a text."""
         placed = self.placed
+        template = _SCRIPT if placed.profile.pictures is None else _SCRIPT_OF_PICTURES
         entries = "".join(f"    {name!r}: {gpu},\n" for name, gpu in self.device_map.items())
-        return _SCRIPT.format(
+        return template.format(
             loader=loader(placed.profile.source),
             path=placed.profile.source.path,
             dtype=placed.profile.source.dtype,
@@ -212,6 +241,20 @@ def _head(placed: PlacementPlan) -> Iterator[tuple[Phrase, Phrase]]:
         Phrase("place.work"),
         Phrase("place.work-line", batch=work.batch, context=work.context, new_tokens=work.new_tokens),
     )
+    if (pictures := profile.pictures) is not None:
+        yield (
+            Phrase("place.pictures-label"),
+            Phrase(
+                "place.pictures-line",
+                images=pictures.count,
+                width=pictures.width,
+                height=pictures.height,
+                tokens=pictures.tokens,
+                all=pictures.length,
+            ),
+        )
+    elif source.sees:
+        yield Phrase("place.pictures-label"), Phrase("place.pictures-none")
     yield (
         Phrase("place.machine"),
         Phrase("place.machine-line", machine=str(placed.machine), reserve=Bytes(placed.reserve)),
@@ -386,7 +429,8 @@ def _document(placed: PlacementPlan, findings: Findings) -> dict[str, Any]:
             "dtype_from": source.dtype_from,
         },
         "machine": placed.machine.describe(),
-        "workload": {"batch": work.batch, "context": work.context, "new_tokens": work.new_tokens},
+        "workload": _workload(work),
+        "pictures": None if profile.pictures is None else _pictures(profile.pictures),
         "objective": placed.objective,
         "reserve": placed.reserve,
         "feasible": placed.fits,
@@ -407,6 +451,25 @@ def _document(placed: PlacementPlan, findings: Findings) -> dict[str, Any]:
         "proof": None
         if placed.proof is None
         else _trial(placed.proof, placed.proved, placed.rounds, findings),
+    }
+
+
+def _workload(work: inference.Workload) -> dict[str, Any]:
+    return {
+        "batch": work.batch,
+        "context": work.context,
+        "new_tokens": work.new_tokens,
+        "images": work.images,
+    }
+
+
+def _pictures(pictures: inference.Pictures) -> dict[str, int]:
+    return {
+        "count": pictures.count,
+        "width": pictures.width,
+        "height": pictures.height,
+        "tokens": pictures.tokens,
+        "length": pictures.length,
     }
 
 
@@ -516,7 +579,7 @@ class CheckedMap:
         return {
             "schema": _SCHEMA,
             "machine": checked.machine.describe(),
-            "workload": {"batch": work.batch, "context": work.context, "new_tokens": work.new_tokens},
+            "workload": _workload(work),
             "reserve": checked.reserve,
             "device_map": dict(checked.device_map),
             "proved": self.holds,
@@ -580,7 +643,7 @@ def offers_document(profile: Profile, found: Sequence[Offer]) -> dict[str, Any]:
     return {
         "schema": _SCHEMA,
         "model": profile.source.name,
-        "workload": asdict(profile.workload),
+        "workload": _workload(profile.workload),
         "machines": [
             {
                 "spec": offer.spec,

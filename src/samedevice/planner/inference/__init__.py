@@ -6,6 +6,7 @@ from samedevice.planner.inference._check import CheckedMap, check_map, read_map
 from samedevice.planner.inference._division import OBJECTIVES, Division, Objective, Run, Slot, divide
 from samedevice.planner.inference._engines import Serving, serving, tensor_sizes
 from samedevice.planner.inference._longest import GRAIN, Axis, Most, largest, most_that_fits
+from samedevice.planner.inference._pictures import Pictures
 from samedevice.planner.inference._plan import RESERVE, PlacementPlan, Share, machines_for, place_model
 from samedevice.planner.inference._prices import read_prices
 from samedevice.planner.inference._profile import Profile, measuring, profile_model
@@ -29,6 +30,7 @@ __all__ = [
     "Offer",
     "Part",
     "Peak",
+    "Pictures",
     "Place",
     "PlacementPlan",
     "Profile",

@@ -94,6 +94,8 @@ def pictures_of(config: Any, workload: Workload) -> Pictures | None:
     """
     if not workload.images:
         return None
+    if workload.images < 0 or min(workload.image_size or IMAGE_SIZE) < 1:
+        raise UsageError(Phrase("place.pictures"))
     make = _KINDS.get(str(config.model_type))
     made = None if make is None else make(config, workload.images, workload.image_size or IMAGE_SIZE)
     if made is None:

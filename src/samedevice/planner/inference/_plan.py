@@ -185,7 +185,7 @@ def place_model(
 
     Raises UsageError for what is no model, and for a workload or an objective that cannot be.
     """
-    if min(workload.batch, workload.context, workload.new_tokens) < 1 or workload.images < 0:
+    if min(workload.batch, workload.context, workload.new_tokens) < 1:
         raise UsageError(Phrase("place.workload"))
     if objective not in OBJECTIVES:
         raise UsageError(Phrase("place.objective", given=objective, known=", ".join(OBJECTIVES)))

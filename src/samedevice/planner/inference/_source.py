@@ -47,6 +47,11 @@ class ModelSource:
         return not self.values.get("is_encoder_decoder", False)
 
     @property
+    def sees(self) -> bool:
+        """Whether a part of the model is for pictures."""
+        return isinstance(self.values.get("vision_config"), Mapping)
+
+    @property
     def architecture(self) -> str:
         """The class that the configuration names, or the type of the model."""
         names = self.values.get("architectures")
