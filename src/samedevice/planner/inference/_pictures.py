@@ -99,7 +99,12 @@ def pictures_of(config: Any, workload: Workload) -> Pictures | None:
     make = _KINDS.get(str(config.model_type))
     made = None if make is None else make(config, workload.images, workload.image_size or IMAGE_SIZE)
     if made is None:
-        raise UsageError(Phrase("place.no-pictures", kind=str(config.model_type), known=", ".join(_KINDS)))
+        tower = getattr(getattr(config, "vision_config", None), "model_type", "-")
+        raise UsageError(
+            Phrase(
+                "place.no-pictures", kind=str(config.model_type), tower=str(tower), known=", ".join(_KINDS)
+            )
+        )
     return made
 
 
