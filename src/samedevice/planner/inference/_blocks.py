@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
+from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +20,10 @@ class Workload:
     """Pictures of a sequence."""
     image_size: tuple[int, int] | None = None
     """Width and height of each; None for a usual one."""
+
+    def with_number(self, axis: Literal["context", "batch"], number: int) -> Workload:
+        """The same with another length of the prompts, or other sequences at once."""
+        return replace(self, context=number) if axis == "context" else replace(self, batch=number)
 
     @property
     def tokens(self) -> int:

@@ -8,7 +8,7 @@ straight line through the last two measurements finds the place in a few steps.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from samedevice.planner.inference._blocks import Loads, Workload
@@ -47,7 +47,7 @@ def most_that_fits(
     grain = GRAIN[axis]
 
     def room(steps: int) -> int:
-        profile = measure(replace(workload, **{axis: max(steps * grain, least)}))
+        profile = measure(workload.with_number(axis, max(steps * grain, least)))
         return divide(Loads(profile.blocks), slots).room
 
     limit = _MOST[axis]

@@ -199,7 +199,7 @@ def place_model(
     with measuring(source) as measure:
         if most is not None:
             found = most_that_fits(measure, slots, workload, most, source.values, least)
-            workload = replace(workload, **{most: max(found.value, GRAIN[most], least)})
+            workload = workload.with_number(most, max(found.value, GRAIN[most], least))
         profile = measure(workload)
     plan = place_profile(profile, machine, slots, objective, reserve, say)
     if plan.fits:
