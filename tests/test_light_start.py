@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-HEAVY = ("torch", "transformers", "accelerate", "numpy")
+HEAVY = ("torch", "transformers", "accelerate", "numpy", "jinja2")
 SOURCES = str(Path(__file__).parents[1] / "src")
 MAIN = (
     "import sys; sys.argv = {argv}\ntry:\n    from samedevice.cli import main; main()\nexcept SystemExit:\n  "

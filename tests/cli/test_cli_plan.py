@@ -29,7 +29,7 @@ def test_a_plan_with_its_files(shell, model, tmp_path):
     files = {name: tmp_path / name for name in ("plan.json", "map.json", "load.py")}
     done = plan(
         shell, model, "--machine", "2x2GB", "--context", 256, "--json", files["plan.json"],
-        "--device-map", files["map.json"], "--script", files["load.py"],
+        "--device-map", files["map.json"], "--script", files["load.py"], "--html", tmp_path / "plan.html",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
@@ -49,6 +49,10 @@ def test_a_plan_with_its_files(shell, model, tmp_path):
         assert device["free"] == device["budget"] - device["measured_peak"] >= found["room"]
     assert json.loads(files["map.json"].read_text()) == found["device_map"]
     compile(files["load.py"].read_text(), "load.py", "exec")
+    page = (tmp_path / "plan.html").read_text("utf-8")
+    for device in found["devices"]:
+        assert f"<span>{device['device']}</span>" in page
+        assert all(block in page for block in device["blocks"])
     shown = done.stdout.partition("device_map=")[2]
     assert str(files["map.json"]) in shown
 
@@ -127,3 +131,10 @@ def test_a_map_on_trial(shell, model, tmp_path):
     assert "holds" in done.stdout
     assert json.loads((tmp_path / "trial.json").read_text())["proved"]
     assert plan(shell, model, "--machine", "1x2GB", *words).returncode == 2
+
+
+def test_a_page_is_for_a_plan(shell, model, tmp_path):
+    done = plan(shell, model, "--which", "--html", tmp_path / "page.html")
+    assert done.returncode == 2
+    assert "--html" in done.stderr
+    assert not (tmp_path / "page.html").exists()

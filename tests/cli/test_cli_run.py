@@ -289,3 +289,27 @@ def test_processes_that_are_left_behind_are_ended(shell):
     )
     process = Path(f"/proc/{got.stdout.strip()}/stat")
     assert not process.exists() or ") Z " in process.read_text()
+
+
+def test_a_page(shell):
+    shell.write("script.py", SEE)
+    got = shell.run("--html", "out.html", "--lang", "zh", "script.py")
+    assert got.returncode == 1, got.stderr
+    page = (shell.folder / "out.html").read_text("utf-8")
+    assert page.startswith("<!doctype html>") and page.endswith("</html>")
+    assert "y = a + b" in page and "1 个问题" in page
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("no/such/folder.html", "can't write --html no/such/folder.html: No such file or directory"),
+        ("-", "--html can't write to standard output"),
+    ],
+)
+def test_a_page_that_cannot_be_written(shell, path, said):
+    shell.write("script.py", "print('ran')")
+    got = shell.run("--json", "out.json", "--html", path, "script.py")
+    assert (got.returncode, got.stdout) == (2, "")
+    assert said in got.stderr
+    assert not (shell.folder / "out.json").exists()

@@ -228,6 +228,14 @@ def run(
     json: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also write the findings as JSON.", show_default=False)
     ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Also write a page for a browser: memory of each GPU and all findings, in one file.",
+            show_default=False,
+        ),
+    ] = None,
     fail_fast: Annotated[
         bool,
         typer.Option(
@@ -329,6 +337,7 @@ def run(
         module=module,
         machine=machine or settings.machine or DEFAULT_MACHINE,
         json=json,
+        html=html,
         fail_fast=fail_fast,
         language=chosen or settings.language,
         launcher=_launcher(launcher, settled, nproc, launcher_args, ranks),
@@ -687,6 +696,14 @@ def plan(
     json: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also write the plan as JSON.", show_default=False)
     ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Also write a page for a browser: what each GPU holds, block by block, in one file.",
+            show_default=False,
+        ),
+    ] = None,
     lang: Lang = None,
 ) -> None:
     """Place a model on the GPUs of a machine, and prove on a virtual one that it loads and runs.
@@ -718,6 +735,7 @@ def plan(
         json=json,
         device_map=device_map,
         script=script,
+        html=html,
         language=chosen or settings.language,
     )
     raise typer.Exit(plan_model(options))

@@ -60,6 +60,7 @@ class Options:
     json: Path | None
     device_map: Path | None
     script: Path | None
+    html: Path | None
     language: Language | None
 
 
@@ -80,6 +81,8 @@ def _answer(options: Options, language: Language) -> int:
     workload, most = _workload(options)
     if (options.which and options.check is not None) or (most and (options.which or options.check)):
         raise UsageError(Phrase("place.mixed"))
+    if options.html is not None and (options.which or options.check is not None):
+        raise UsageError(Phrase("page.only-plan"))
     if options.which:
         return _which(options, workload, language)
     if options.check is not None:
@@ -231,12 +234,25 @@ def _plain() -> bool:
 def _write_files(options: Options, plan: Plan) -> None:
     if options.json is not None:
         _write(options.json, json.dumps(plan.as_json(), indent=1) + "\n")
+    if options.html is not None:
+        _write(options.html, _page(options, plan))
     if not plan.fits:
         return
     if options.device_map is not None:
         _write(options.device_map, json.dumps(plan.device_map, indent=1) + "\n")
     if options.script is not None:
         _write(options.script, plan.script())
+
+
+def _page(options: Options, plan: Plan) -> str:
+    """The page in the reader's own language, also where the terminal cannot carry it."""
+    import samedevice
+    from samedevice.report.web import plan_page  # jinja2: only who asks for a page imports it
+
+    language = options.language or language_of(os.environ)
+    shown = Plan(plan.placed, language, options.concurrent)
+    map_file = None if options.device_map is None else str(options.device_map)
+    return plan_page(shown, language, version=samedevice.__version__, map_file=map_file)
 
 
 def _write(path: Path, text: str) -> None:

@@ -193,4 +193,6 @@ def into_file(path: Path, fill: Callable[[TextIO], None]) -> None:
             fill(file)
     except OSError as error:
         reason = str(error.strerror or error)
-        raise UsageError(Phrase("usage.output-unwritable", path=str(path), reason=reason)) from None
+        raise UsageError(
+            Phrase("usage.unwritable", option="--output-file", path=str(path), reason=reason)
+        ) from None

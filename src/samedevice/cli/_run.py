@@ -16,7 +16,7 @@ import stat
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -61,6 +61,7 @@ from samedevice.ranks import (
     together,
 )
 from samedevice.report import (
+    asked_text,
     assumed_text,
     error_text,
     open_console,
@@ -105,6 +106,7 @@ class Request:
     one_rank: bool = False
     settled_launcher: str | None = None
     """That of the settings: for a program whose command names none."""
+    html: Path | None = None
     reporting: Reporting = field(default_factory=Reporting)
     fixing: Fixing | None = None
 
@@ -159,6 +161,16 @@ class _Ending:
 
 
 @dataclass(frozen=True, slots=True)
+class _Page:
+    """The page of `--html`."""
+
+    file: TextIO
+    language: Language
+    """The reader's own, also where the terminal cannot carry it."""
+    program: str
+
+
+@dataclass(frozen=True, slots=True)
 class _Report:
     """Where the report of a run goes, and what is left out of it."""
 
@@ -172,6 +184,7 @@ class _Report:
     json: TextIO | None
     formed: TextIO | None
     """The file of `--output-file`."""
+    page: _Page | None = None
     wanted: Wanted | None = None
     """What is done with fixes."""
 
@@ -221,6 +234,7 @@ def _run(request: Request, stream: TextIO, language: Language) -> int:
             family.close()
             _discard_unwritten(report.json)
             _discard_unwritten(report.formed)
+            _discard_unwritten(None if report.page is None else report.page.file)
 
 
 def _run_here(
@@ -289,11 +303,7 @@ def _conclude(own: list[Member], family: Family, machine: Described, ending: _En
     """Tell what all processes saw, and return the exit status."""
     reporting, language = report.reporting, report.language
     members = [*own, *(member for member in family.members() if member.concerned)]
-    found = [
-        found_in(diagnosis.judge(seen.event, seen.count, seen.ranks), seen.event)
-        for seen in together(members)
-    ]
-    found += [Found(diagnosis.judge(event)) for event in crowded(members)]
+    found = _judged(members)
     whole = ending.status == "completed"
     sifted, said = decided(
         found, report.decisions, report.program, _sources(report.script), write=reporting.write, whole=whole
@@ -340,9 +350,20 @@ def _conclude(own: list[Member], family: Family, machine: Described, ending: _En
         )
 
     written = _tell_all(report, told, content, text, code)
+    by_rank = {} if alone else memory_by_rank(members)
+    written &= _write_page(report, told, said, description, memory, by_rank, ending.status, asked)
     if ending.status == "interrupted" and _workers():
         _leave(code)  # Python would wait for threads that may never end
     return code if written else INTERNAL_ERROR
+
+
+def _judged(members: Sequence[Member]) -> list[Found]:
+    """What all processes saw, each statement once."""
+    seen_by_all = together(members)
+    found = [
+        found_in(diagnosis.judge(seen.event, seen.count, seen.ranks), seen.event) for seen in seen_by_all
+    ]
+    return [*found, *(Found(diagnosis.judge(event)) for event in crowded(members))]
 
 
 def _wanted(request: Request, program: Program | None) -> Wanted | None:
@@ -532,45 +553,52 @@ def _report(
     if script is not None and (problems := sift((), decisions, "", [script]).problems):
         place = f"{problems[0].file}:{problems[0].line}"
         raise UsageError(Phrase("ignore.problem", place=place, what=problems[0].what))
-    document = _open_json(request.json)
+    asked = {"--json": request.json, "--output-file": reporting.file, "--html": request.html}
+    opened: dict[str, TextIO | None] = {}
     try:
-        formed = _open_output(reporting.file)
+        for option, path in asked.items():
+            opened[option] = _open_file(option, path)
     except UsageError:
-        _discard_unwritten(document)
+        for document in opened.values():
+            _discard_unwritten(document)
         raise
     name = program_name("run", typed.kind, typed.program, decisions)
-    return _Report(stream, language, reporting, decisions, name, script, document, formed)
+    page = None
+    if (file := opened["--html"]) is not None:
+        page = _Page(file, request.language or language_of(os.environ), _title_of(typed))
+    return _Report(
+        stream,
+        language,
+        reporting,
+        decisions,
+        name,
+        script,
+        opened["--json"],
+        opened["--output-file"],
+        page,
+    )
 
 
-def _open_json(path: Path | None) -> TextIO | None:
-    """Open the JSON file before the run.
+def _title_of(typed: Typed) -> str:
+    """The program as the page names it."""
+    option = {"module": "-m ", "code": "-c"}.get(typed.kind, "")
+    return option if typed.kind == "code" else f"{option}{typed.program}"
+
+
+def _open_file(option: str, path: Path | None) -> TextIO | None:
+    """Open the file of an option before the run.
 
     A bad path is told at once, and no older result survives a run that never ends.
     """
     if path is None:
         return None
     if str(path) == "-":
-        raise UsageError(Phrase("usage.json-stdout"))
+        raise UsageError(Phrase("usage.stdout", option=option))
     try:
         return _open(path)
     except OSError as error:
-        raise UsageError(
-            Phrase("usage.json-unwritable", path=str(path), reason=str(error.strerror or error))
-        ) from None
-
-
-def _open_output(path: Path | None) -> TextIO | None:
-    """The same for `--output-file`."""
-    if path is None:
-        return None
-    if str(path) == "-":
-        raise UsageError(Phrase("usage.output-stdout"))
-    try:
-        return _open(path)
-    except OSError as error:
-        raise UsageError(
-            Phrase("usage.output-unwritable", path=str(path), reason=str(error.strerror or error))
-        ) from None
+        reason = str(error.strerror or error)
+        raise UsageError(Phrase("usage.unwritable", option=option, path=str(path), reason=reason)) from None
 
 
 def _open(path: Path) -> TextIO:
@@ -713,6 +741,38 @@ def _flush_stdout() -> None:
 def _write_json(document: TextIO, content: dict[str, Any], stream: TextIO, language: Language) -> bool:
     text = json.dumps(content, ensure_ascii=False, indent=2)
     return _write(document, lambda into: print(text, file=into), stream, language)
+
+
+def _write_page(
+    report: _Report,
+    told: Told,
+    said: Sequence[Phrase],
+    machine: Mapping[str, Any],
+    memory: Mapping[str, DeviceMemory],
+    ranks: Mapping[str, DeviceMemory],
+    status: Status,
+    asked: Sequence[Place],
+) -> bool:
+    """Write the page where one was asked for; whether it is whole."""
+    page = report.page
+    if page is None:
+        return True
+    import samedevice
+    from samedevice.report.web import run_page  # jinja2: only who asks for a page imports it
+
+    lines = notices(replace(told, language=page.language), report.reporting, said)
+    text = run_page(
+        told.findings,
+        program=page.program,
+        machine=machine,
+        memory=memory,
+        ranks=ranks,
+        status=status,
+        notices=[*lines, *([asked_text(asked, page.language)] if asked else [])],
+        language=page.language,
+        version=samedevice.__version__,
+    )
+    return _write(page.file, lambda into: into.write(text), report.stream, report.language)
 
 
 def _write(document: TextIO, fill: Callable[[TextIO], object], stream: TextIO, language: Language) -> bool:

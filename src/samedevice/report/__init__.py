@@ -15,6 +15,7 @@ from samedevice.report.shown import Findings, shown_findings
 from samedevice.report.terminal import (
     Needs,
     TextRenderer,
+    asked_text,
     assumed_text,
     finding_text,
     open_console,
@@ -30,6 +31,7 @@ __all__ = [
     "Findings",
     "Needs",
     "TextRenderer",
+    "asked_text",
     "assumed_text",
     "error_text",
     "finding_commands",

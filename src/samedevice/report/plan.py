@@ -142,20 +142,29 @@ class Plan:
         """The plan for a terminal."""
         placed = self.placed
         parts: list[Any] = [
-            labelled(_head(placed), language),
+            labelled(self.head(), language),
             Text(),
             _drawing(placed, language, ascii_only=ascii_only),
             Text(),
+            labelled(self.foot(map_file), language),
         ]
+        for finding in self.findings[:_FOUND]:
+            parts += [Text(), Text(finding_text(finding, language).rstrip())]
+        return Group(*parts)
+
+    def head(self) -> list[tuple[Phrase, Value]]:
+        """What was placed, for which work, on what machine."""
+        return list(_head(self.placed))
+
+    def foot(self, map_file: str | None = None) -> list[tuple[Phrase, Value]]:
+        """What makes sure of it, and the line that uses it."""
+        placed = self.placed
         foot: list[tuple[Phrase, Value]] = list(_foot(placed))
         if placed.proved:
             foot.append((Phrase("place.python"), self.python(map_file)))
         if self._concurrent is not None and placed.fits:
             foot += _served(placed, self._concurrent)
-        parts.append(labelled(foot, language))
-        for finding in self.findings[:_FOUND]:
-            parts += [Text(), Text(finding_text(finding, language).rstrip())]
-        return Group(*parts)
+        return foot
 
     def python(self, map_file: str | None = None) -> str:
         """The line that loads the model by this plan."""
@@ -387,7 +396,7 @@ def _drawing(placed: PlacementPlan, language: Language, *, ascii_only: bool) -> 
         name = f"cuda:{line.first}" if line.first == line.last else f"cuda:{line.first}-{line.last}"
         each = "place.count" if line.first == line.last else "place.count-each"
         between = first if first == last else f"{first} .. {last}"
-        sizes = (share.planned.weights, share.planned.cache, _working(share))
+        sizes = (share.planned.weights, share.planned.cache, working(share))
         table.add_row(
             Text(name),
             bar(sizes, placed.machine.gpus[share.gpu].total_memory, ascii_only=ascii_only),
@@ -406,7 +415,7 @@ def left(free: int) -> Text:
     return Text(str(Bytes(free))) if free >= 0 else Text(f"-{Bytes(-free)}", "bold red")
 
 
-def _working(share: Share) -> int:
+def working(share: Share) -> int:
     """What is needed beyond weights and caches, as it was measured where it was."""
     if share.peak is None:
         return share.planned.working

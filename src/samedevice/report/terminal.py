@@ -39,13 +39,13 @@ _LEAST_TEXT = 10
 """Text is never squeezed into fewer columns than these."""
 
 
-_CONFIDENCE: Mapping[Confidence, str] = {
+CONFIDENCES: Mapping[Confidence, str] = {
     "certain": "confidence.certain",
     "likely": "confidence.likely",
     "guess": "confidence.guess",
 }
-_SAFETY: Mapping[Safety, str] = {"safe": "safety.safe", "check": "safety.check", "unsafe": "safety.unsafe"}
-_STATUS: Mapping[Status, str] = {
+SAFETIES: Mapping[Safety, str] = {"safe": "safety.safe", "check": "safety.check", "unsafe": "safety.unsafe"}
+STATUSES: Mapping[Status, str] = {
     "completed": "status.completed",
     "script-error": "status.script-error",
     "out-of-memory": "status.out-of-memory",
@@ -113,7 +113,8 @@ def assumed_text(reads: Sequence[Place], language: Language = SOURCE) -> str:
     return render(Phrase("assumed-read", places=Several(tuple(named))), language)
 
 
-def _asked(places: Sequence[Place], language: Language) -> str:
+def asked_text(places: Sequence[Place], language: Language) -> str:
+    """The places that asked for values which nobody computed, in one line."""
     rest = len(places) - 1
     where = _where(places[0])
     named = Several((where, Phrase("note.more", count=rest)) if rest else (where,))
@@ -121,7 +122,7 @@ def _asked(places: Sequence[Place], language: Language) -> str:
 
 
 def _where(place: Place) -> str:
-    return harmless(f"{_line(place)} ({place.code})" if place.code else _line(place))
+    return harmless(f"{place_text(place)} ({place.code})" if place.code else place_text(place))
 
 
 def print_finding(
@@ -137,7 +138,7 @@ def print_finding(
     _put(console, 0, Text.assemble((finding.code, "bold red"), (f" {name}", "bold"), f": {title}"))
     if finding.at is not None and (finding.at.file or finding.at.code):
         _put(console, 2, _place(console, finding.at, language))
-    if finding.user_at is not None and not _same_line(finding.user_at, finding.at):
+    if finding.user_at is not None and not same_line(finding.user_at, finding.at):
         _labelled(console, "label.called", _place(console, finding.user_at, language), language)
     if finding.module:
         _labelled(console, "label.module", Text(harmless(finding.module)), language)
@@ -156,9 +157,9 @@ def print_finding(
         _labelled(
             console, "label.held", Text(render(Phrase("held", device=device, **amounts), language)), language
         )
-    _labelled(console, "label.why", Text(_why(finding, language)), language)
+    _labelled(console, "label.why", Text(why_text(finding, language)), language)
     if finding.cause != diagnosis.UNDETERMINED:
-        confidence = render(Phrase(_CONFIDENCE[finding.confidence]), language)
+        confidence = render(Phrase(CONFIDENCES[finding.confidence]), language)
         _labelled(
             console, "label.cause", Text.assemble((finding.cause, "bold"), f" ({confidence})"), language
         )
@@ -217,12 +218,12 @@ def print_run(
     none = "summary.none-new" if ignored else "summary.none"
     key = {0: none, 1: "summary.one"}.get(len(findings), "summary.many")
     line = Phrase(
-        key, count=len(findings), machine=harmless(_machine(machine)), status=Phrase(_STATUS[status])
+        key, count=len(findings), machine=harmless(machine_text(machine)), status=Phrase(STATUSES[status])
     )
     _put(console, 0, Text.assemble(("samedevice", "bold"), f": {render(line, language)}"))
     print_notices(console, notices)
     if asked and status == "completed":  # of a script that failed, all that it read was told before
-        told = _asked(asked, language)
+        told = asked_text(asked, language)
         print_notices(console, [told, *map(_where, asked)] if detail == "verbose" else [told])
     _memory(console, memory, language)
 
@@ -326,12 +327,14 @@ def print_written(console: Console, lines: Sequence[Phrase], language: Language 
     print_notices(console, [harmless(render(line, language)) for line in lines])
 
 
-def _machine(machine: Mapping[str, Any]) -> str:
+def machine_text(machine: Mapping[str, Any]) -> str:
+    """A described machine by its name and its description."""
     spec, name = str(machine.get("spec", "?")), machine.get("name")
     return f"{name} ({spec})" if name and name != spec else spec
 
 
-def _why(finding: Finding[str | Phrase], language: Language) -> str:
+def why_text(finding: Finding[str | Phrase], language: Language) -> str:
+    """Why hardware refuses what was found."""
     rule = diagnosis.code_of(finding.code)
     if rule.kind is None:
         return render(rule.phrase("meaning"), language)
@@ -358,7 +361,7 @@ def _operands(console: Console, operands: Sequence[Operand], language: Language,
     origin_column = 2 + sum(widths) + 2 * len(widths)
     beside = console.width - origin_column >= _LEAST_ORIGIN
     for operand, (name, shape, device) in zip(operands, rows, strict=True):
-        origin = Text(_origin(operand, language))
+        origin = Text(origin_text(operand, language))
         head = Text.assemble(
             (name.ljust(widths[0]), "cyan"),
             "  ",
@@ -375,7 +378,8 @@ def _operands(console: Console, operands: Sequence[Operand], language: Language,
             _put(console, 4, origin)
 
 
-def _origin(operand: Operand, language: Language) -> str:
+def origin_text(operand: Operand, language: Language) -> str:
+    """Where an operand comes from, and why it is on its device."""
     facts: list[Value] = [operand.parameter] if operand.parameter else []
     if operand.tied:
         facts.append(Phrase("tied", names=Several(operand.tied)))
@@ -383,12 +387,12 @@ def _origin(operand: Operand, language: Language) -> str:
         facts += _lineage(operand)
     elif operand.moved is not None:
         call = _move_in(operand.moved)
-        where = _line(operand.moved)
+        where = place_text(operand.moved)
         facts.append(Phrase("moved-by", call=call, place=where) if call else Phrase("moved", place=where))
-        if operand.made is not None and not _same_line(operand.made, operand.moved):
-            facts.append(Phrase("made", place=_line(operand.made)))
+        if operand.made is not None and not same_line(operand.made, operand.moved):
+            facts.append(Phrase("made", place=place_text(operand.made)))
     elif operand.made is not None:
-        facts.append(Phrase("made-never-moved", place=_line(operand.made)))
+        facts.append(Phrase("made-never-moved", place=place_text(operand.made)))
     if operand.assumed:
         facts.append(Phrase("assumed"))
     if not facts and operand.dtype:
@@ -400,30 +404,30 @@ def _lineage(operand: Operand) -> list[Value]:
     """Why the operand is on its device: the newest decision, and where a moved one was made."""
     newest = operand.lineage[0]
     if newest.inherited and operand.made is not None:
-        place, origin = _line(operand.made), _decision(newest)
+        place, origin = place_text(operand.made), decision_phrase(newest)
         if newest.kind == "placed" and newest.name is not None:
             return [Phrase("follows", place=place, name=newest.name, origin=origin)]
         return [Phrase("follows-unnamed", place=place, origin=origin)]
-    facts: list[Value] = [_decision(newest)]
+    facts: list[Value] = [decision_phrase(newest)]
     if (
         newest.kind in ("moved", "hook")
         and operand.made is not None
-        and not _same_line(operand.made, newest.at)
+        and not same_line(operand.made, newest.at)
     ):
-        facts.append(Phrase("made", place=_line(operand.made)))
+        facts.append(Phrase("made", place=place_text(operand.made)))
     return facts
 
 
-def _decision(step: Decision) -> Phrase:
+def decision_phrase(step: Decision) -> Phrase:
     """One decision as a clause."""
     if step.kind == "placed" and step.entry is not None:
         return Phrase("placed-by-map", entry=step.entry) if step.entry else Phrase("placed-whole")
     if step.kind == "hook" and step.name is not None:
         return Phrase("sent-by-hook", module=step.name)
-    place = _line(step.at) if step.at is not None else "?"
+    place = place_text(step.at) if step.at is not None else "?"
     if step.kind in ("moved", "hook"):
         if step.user_at is not None and (call := _move_in(step.user_at)) is not None:
-            return Phrase("moved-by", call=call, place=_line(step.user_at))
+            return Phrase("moved-by", call=call, place=place_text(step.user_at))
         if step.source == "tensor" and step.said is not None:
             return Phrase("moved-like", place=place, said=step.said)
         call = None if step.at is None else _move_in(step.at)
@@ -452,7 +456,7 @@ _DECIDED = {"placed": "placed", "loaded": "loaded", "received": "received", "out
 
 
 def _fix(console: Console, fix: Fix[str | Phrase], language: Language) -> None:
-    said = render(Phrase(_SAFETY[fix.safety]), language)
+    said = render(Phrase(SAFETIES[fix.safety]), language)
     if fix.tried is not None:
         outcome = render(fix.tried, language)
         said = render(Phrase("tried.said", safety=said, outcome=outcome), language)
@@ -499,24 +503,26 @@ def _place(console: Console, place: Place, language: Language) -> Text:
     if not place.file:
         return Text(harmless(place.code), "italic")
     where = (
-        render(Phrase("at", place=_line(place), function=place.function), language)
+        render(Phrase("at", place=place_text(place), function=place.function), language)
         if place.function
-        else _line(place)
+        else place_text(place)
     )
     text = Text(harmless(where))
     if console.is_terminal and takes_links(os.environ) and (link := link_of(place)) is not None:
-        start = max(text.plain.find(named := harmless(_line(place))), 0)
+        start = max(text.plain.find(named := harmless(place_text(place))), 0)
         text.stylize(Style(link=link), start, start + len(named))
     if place.code:
         text.append("      ").append(harmless(place.code), "italic")
     return text
 
 
-def _line(place: Place) -> str:
+def place_text(place: Place) -> str:
+    """File and line, as the reader knows the file."""
     return f"{short_path(place.file)}:{place.line}" if place.line else short_path(place.file)
 
 
-def _same_line(one: Place, other: Place | None) -> bool:
+def same_line(one: Place, other: Place | None) -> bool:
+    """Whether both are the same line of source."""
     return other is not None and (one.file, one.line) == (other.file, other.line)
 
 

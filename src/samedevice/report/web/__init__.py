@@ -1,0 +1,6 @@
+"""Plans and runs as pages: one file each, which loads nothing, runs no script and escapes every value."""
+
+from samedevice.report.web._plan_page import plan_page
+from samedevice.report.web._run_page import run_page
+
+__all__ = ["plan_page", "run_page"]
