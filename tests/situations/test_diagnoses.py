@@ -1,22 +1,27 @@
 """What the five situations print: the exact text of the first finding of each, in both languages.
 
-`diagnoses/<script>.json` is the event of a real run on the tiny model; `<script>.<language>.txt` is what a
-person reads. After a wanted change, write the texts anew with `PYTHONPATH=src python
-tests/situations/test_diagnoses.py` and read them.
+`diagnoses/<script>.json` is the event of a real run on the tiny model, with the functions on its stack;
+`<script>.<language>.txt` is what a person reads. After a wanted change, write the texts anew with
+`PYTHONPATH=src python tests/situations/test_diagnoses.py` and read them.
 """
 
 from __future__ import annotations
 
 import json
+import linecache
 import os
 import sys
-from dataclasses import replace
+from dataclasses import is_dataclass, replace
+from enum import Enum
+from itertools import repeat
 from pathlib import Path
+from types import NoneType, UnionType
+from typing import Union, get_args, get_origin, get_type_hints
 
 import pytest
 
 from samedevice.diagnosis import judge
-from samedevice.events import Event, EventKind, Operand, Place, Running
+from samedevice.events import Event
 from samedevice.report import finding_text, render
 
 ROOT = Path(__file__).parents[2]
@@ -32,45 +37,39 @@ CAUSES = {
 }
 
 
-def place(record):
-    return None if record is None else Place(**record)
+def revived(kind, value):
+    """The value of a type that a JSON record stands for: dataclasses, enumerations and tuples of them."""
+    if value is None:
+        return None
+    arguments = get_args(kind)
+    if get_origin(kind) is tuple:
+        kinds = repeat(arguments[0]) if arguments[-1] is Ellipsis else arguments
+        return tuple(revived(inner, each) for inner, each in zip(kinds, value, strict=False))
+    if get_origin(kind) in (Union, UnionType):
+        (inner,) = (each for each in arguments if each is not NoneType)
+        return revived(inner, value)
+    if is_dataclass(kind):
+        hints = get_type_hints(kind)
+        return kind(**{name: revived(hints[name], each) for name, each in value.items()})
+    return kind(value) if isinstance(kind, type) and issubclass(kind, Enum) else value
 
 
-def operand(record):
-    changed = {
-        "shape": tuple(record["shape"]),
-        "tied": tuple(record["tied"]),
-        "made": place(record["made"]),
-        "moved": place(record["moved"]),
-    }
-    return Operand(**{**record, **changed})
-
-
-def event(record):
-    """The event of a JSON record."""
-    return Event(
-        **{
-            **record,
-            "kind": EventKind(record["kind"]),
-            "at": place(record["at"]),
-            "user_at": place(record["user_at"]),
-            "operands": tuple(operand(each) for each in record["operands"]),
-            "stack": tuple(place(each) for each in record["stack"]),
-            "notes": tuple(record["notes"]),
-            "running": tuple(
-                Running(**{**each, "own": tuple(each["own"]), "below": tuple(each["below"])})
-                for each in record["running"]
-            ),
-        }
-    )
+def read(name):
+    """A kept event, and how often it happened. The functions on its stack are where `linecache` has them."""
+    text = (FOLDER / f"{name}.json").read_text("utf-8").replace("{EXAMPLES}", str(ROOT / "examples"))
+    document = json.loads(text)
+    for file, blocks in document.get("sources", {}).items():
+        lines: list[str] = []
+        for first, block in sorted(((int(first), block) for first, block in blocks.items())):
+            lines += ["\n"] * (first - 1 - len(lines)) + block.splitlines(keepends=True)
+            lines[-1] += "\n"
+        linecache.cache[file] = (sum(map(len, lines)), None, lines, file)
+    return revived(Event, document["event"]), document["count"]
 
 
 def finding(name):
     """The finding of a kept event."""
-    document = json.loads(
-        (FOLDER / f"{name}.json").read_text("utf-8").replace("{EXAMPLES}", str(ROOT / "examples"))
-    )
-    return judge(event(document["event"]), document["count"])
+    return judge(*read(name))
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
@@ -92,8 +91,7 @@ def test_cause_and_what_to_do(name):
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_only_a_served_block_is_offered_a_guard_for_its_cache(language):
     """A whole model makes its own cache; a block that is called by itself gets one from outside."""
-    document = json.loads((FOLDER / "s5_server_block.json").read_text("utf-8"))
-    served = event(document["event"])
+    served, _ = read("s5_server_block")
     block = served.running[-1]
     titles = [render(fix.title, language) for fix in judge(served).fixes]
     offered = [title for title in titles if "sd.guard_cache(block)" in title]

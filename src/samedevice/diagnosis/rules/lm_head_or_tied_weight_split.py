@@ -42,7 +42,9 @@ from __future__ import annotations
 
 from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis._rule import Hint, Rule, at, framed, frameless, line, said, sign
+from samedevice.events import Operand
 from samedevice.messages import Phrase
+from samedevice.provenance.named_devices import device_source
 
 
 def _detect(failure: Failure) -> Hint | None:
@@ -64,7 +66,24 @@ def _tied(failure: Failure) -> Hint | None:
         names=", ".join(tied.tied),
     )
     placed = {step.device for step in tied.lineage if step.kind == "placed" and step.device != "cpu"}
-    return Hint(7.5 if len(placed) > 1 else 4.5, shared, tied.name)
+    return Hint(8.5 if len(placed) > 1 or _whole_by_computed_map(tied) else 4.5, shared, tied.name)
+
+
+def _whole_by_computed_map(weight: Operand) -> bool:
+    """Whether a map that the library computed (`device_map="auto"`) put the whole model on one GPU.
+
+    The user chose no GPU then. A tied weight makes one block of the first and the last layer, and the map is
+    computed for blocks.
+    """
+    newest = weight.lineage[0] if weight.lineage else None
+    if newest is None or newest.kind != "placed" or newest.entry != "" or newest.user_at is None:
+        return False
+    told = device_source(newest.user_at)
+    return told is not None and told[0] == "literal" and (told[1] or "").strip("\"'") in _COMPUTED
+
+
+_COMPUTED = ("auto", "balanced", "balanced_low_0", "sequential")
+"""What `device_map` may be for a map that accelerate computes."""
 
 
 def _next_tokens(failure: Failure) -> Hint | None:

@@ -79,6 +79,7 @@ def _rotates(failure: Failure, operand: Operand) -> bool:
     if turned and failure.op in _MULTIPLIES and operand.dtype.startswith(("float", "bfloat", "complex")):
         return True
     kept = bool(operand.role or operand.kept_by) or failure.made_inside(operand)
+    kept = kept or failure.from_attribute(operand)
     kept = kept and operand.from_argument is None
     return kept and _makes_both(failure.event.at) and failure.op in (*_MULTIPLIES, *_PRODUCTS)
 
