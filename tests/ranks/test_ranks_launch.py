@@ -133,10 +133,12 @@ def test_tensors_of_collectives_that_are_not_on_the_gpu_of_their_group(tmp_path)
         "moved_to_the_host": ("SD109", "hard-coded-device", "tensor", [0, 1]),
         "outputs_on_the_host": ("SD109", "tensor-created-on-wrong-device", "output_tensors[0]", [0, 1]),
         "coalesced_on_two_gpus": ("SD109", "hard-coded-device", "tensors[1]", [0, 1]),
-        "on_two_gpus": ("SD105", "hard-coded-device", "output_tensor", [1]),
+        "on_two_gpus": ("SD105", "tensor-created-on-wrong-device", "output_tensor", [1]),
         "all_on_one_gpu": ("SD109", "hard-coded-device", "tensor", [1]),
         "model_on_the_host": ("SD109", "module-left-on-other-device", "input_tensor", [0, 1]),
     }
+    literal = seen["on_two_gpus"]  # two literals, one of which means the current GPU
+    assert literal["confidence"] == "guess" and "hard-coded-device" in literal["candidates"]
     texts = {name: each["message"] for name, each in seen.items() if each["code"] == "SD109"}
     assert texts.pop("all_on_one_gpu") is None  # NCCL raises nothing: everyone waits
     assert texts == {
