@@ -122,7 +122,8 @@ def _held(failure: Failure) -> Hint | None:
     picked = failure.op in _PICKS and failure.two_gpus and held[0] is failure.event.operands[0]
     guilty = index[0] if picked and index else failure.odd(*held)
     assert guilty is not None
-    return _kept(8.5, failure, held[0], guilty)  # above what any argument from outside weighs
+    # While a model runs it is more than an argument from outside.
+    return _kept(8.5 if failure.in_model else 7.5, failure, held[0], guilty)
 
 
 def _written(failure: Failure) -> Hint | None:
