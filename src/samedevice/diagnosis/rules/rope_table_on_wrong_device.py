@@ -63,7 +63,7 @@ def _detect(failure: Failure) -> Hint | None:
         apart = any(each.device != operand.device for each in failure.event.operands)
         if apart and _rotates(failure, operand):
             phrase = Phrase("rules.rope-table-on-wrong-device.rotary", operand=failure.written(operand))
-            return Hint(8, phrase, operand.name)
+            return Hint(9.6, phrase, operand.name)
     return None
 
 
