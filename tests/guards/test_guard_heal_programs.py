@@ -69,3 +69,33 @@ def test_the_proof_sees_a_lost_write():
     assert healed_programs.judged(alone, healed)[0] == "DIFFERENT"
     same = healed_programs.ran(healed_programs.Program(LOSES, ("cuda:0", "cuda:0"), "block"), healed=True)
     assert healed_programs.judged(alone, same)[0] == "equal"
+
+
+TWICE = """
+import torch
+def program(place, heal, see):
+    class Twice(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(4, 4, device=place(1))
+            with torch.no_grad():
+                self.layer.weight.copy_(torch.arange(16.0).view(4, 4) * 0.07 - 0.5)
+                self.layer.bias.copy_(torch.arange(4.0) * 0.3)
+        def forward(self, near, far):
+            kept = self.layer(near)
+            return kept, self.layer(far)
+    model = Twice()
+    heal(model)
+    for call in range(5):
+        near, far = torch.arange(4.0, device=place(1)), torch.arange(4.0, device=place(0)) + 1
+        kept, other = model(near, far)
+        kept.square().sum().backward()
+        see(kept=kept, other=other, model=model)
+"""
+
+
+@pytest.mark.parametrize("way", ["model", "block", "both"])
+def test_a_layer_on_the_host_is_called_from_there_and_from_a_gpu(way):
+    """Found by seed 41, program 5536: the gradient of the first call of the layer was lost."""
+    word, why = healed_programs.outcome(healed_programs.Program(TWICE, ("cuda:0", "cpu"), way))
+    assert word == "equal", why

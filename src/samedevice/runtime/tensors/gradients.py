@@ -8,6 +8,12 @@ A module left on the host gets inputs from a GPU: real hardware refuses, and so 
 goes on. Its backward would hand a meta gradient to a real host parameter, an error inside autograd. So a
 trainable host parameter becomes a carrier with the host as its device, with the same bytes, right before its
 module is called with tensors of a GPU.
+
+Note [Host parameters that a graph holds]
+A parameter becomes a carrier by a swap of what Python's object stands for. A graph of an earlier call, with
+inputs from the host, holds what was there before, and its gradient would go where nobody looks: such a
+parameter stays as it is. A backward that needs the carrier then ends with torch's own error. A gradient that
+is there already becomes a carrier, too.
 """
 
 from __future__ import annotations
@@ -52,11 +58,29 @@ def _before_forward(module: torch.nn.Module, args: tuple[Any, ...]) -> None:
 
 
 def _make_carrier(parameter: torch.nn.Parameter) -> None:
+    gradient = parameter.grad
+    held = parameter._use_count() > 1  # type: ignore[attr-defined] # not in torch's stub
+    if held or not (gradient is None or _is_whole(gradient)):
+        return  # see Note [Host parameters that a graph holds]
     try:
-        parameter.data = host_carrier(parameter.detach())
+        twin = host_carrier(parameter.detach())
     except RuntimeError:
-        return  # a graph still holds it; torch's own error will tell
+        return  # memory that is not dense; torch's own error will tell
+    parameter.grad = None
+    parameter.data = twin
+    if gradient is not None:
+        gradient.data = host_carrier(gradient.detach())
+        parameter.grad = gradient
     send_gradient_back(parameter)
+
+
+def _is_whole(gradient: torch.Tensor) -> bool:
+    """Whether a gradient is all of its memory, and no graph made it."""
+    return (
+        gradient.layout == torch.strided
+        and not gradient.requires_grad
+        and gradient.untyped_storage().nbytes() == gradient.numel() * gradient.element_size()
+    )
 
 
 def host_carrier(source: torch.Tensor) -> torch.Tensor:
