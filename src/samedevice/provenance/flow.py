@@ -8,12 +8,23 @@ from __future__ import annotations
 
 import ast
 import linecache
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
 
 from samedevice.events import Place
+from samedevice.provenance.assignments import (
+    Given,
+    assignments,
+    expressions_of,
+    names_in,
+    reaching,
+    replaces,
+    statement_at,
+    statements,
+)
+from samedevice.provenance.results import attribute_written, follow
 from samedevice.provenance.syntax import Function, function_around, module_of, segment
 
 RootKind = Literal["argument", "item", "made", "attribute", "again"]
@@ -24,8 +35,6 @@ _NUMBERS = frozenset(
     )
 )
 """What a tensor answers with something that is no tensor."""
-_ADDS = frozenset("append extend insert add appendleft update setdefault".split())
-"""Methods by which a container takes something in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,19 +77,6 @@ class _At:
         """A root at a node."""
         said = ast.unparse(node) if text is None else text
         return Root(kind, said, self.file, getattr(node, "lineno", 0), self.depth)
-
-
-@dataclass(frozen=True, slots=True)
-class _Given:
-    """What an assignment gives to a name."""
-
-    name: str
-    statement: ast.stmt
-    value: ast.expr
-    item: str | None = None
-    """Of a loop: what is taken from where."""
-    replaces: bool = True
-    """False where the name keeps what it had as well."""
 
 
 class Flow:
@@ -144,7 +140,7 @@ class Flow:
         frame = self._frames[0]
         values: list[ast.expr] = [node]
         if isinstance(node, ast.Name):
-            values += [each.value for each in _reaching(node.id, frame.scope, frame.statement)]
+            values += [each.value for each in reaching(node.id, frame.scope, frame.statement)]
         return any(
             isinstance(each, ast.Attribute) and each.attr == attribute
             for value in values
@@ -185,12 +181,12 @@ class Flow:
         if not self._frames:
             return False
         frame = self._frames[0]
-        made_by = [id(each.value) for each in _reaching(name, frame.scope, frame.statement)]
-        together = {name} | {each.name for each in _assignments(frame.scope) if id(each.value) in made_by}
+        made_by = [id(each.value) for each in reaching(name, frame.scope, frame.statement)]
+        together = {name} | {each.name for each in assignments(frame.scope) if id(each.value) in made_by}
         moved = {
             node.func.value.id
-            for statement in _statements(frame.scope)
-            for node in _own(statement)
+            for statement in statements(frame.scope)
+            for node in expressions_of(statement)
             if isinstance(node, ast.Call)
             and isinstance(node.func, ast.Attribute)
             and node.func.attr in ("to", "cuda")
@@ -222,14 +218,14 @@ class Flow:
     def feeds(self, methods: frozenset[str]) -> bool:
         """Whether the result of the failing statement goes into what one of these methods is called on."""
         for frame in self._frames:
-            outcome = _follow(frame.scope, frame.statement, methods)
+            outcome = follow(frame.scope, frame.statement, methods)
             if outcome != "returned":
                 return outcome == "called"
         return False
 
     def kept_as(self) -> str | None:
         """The attribute of an object into which the failing statement writes its result."""
-        return _attribute_written(self._frames[0].statement) if self._frames else None
+        return attribute_written(self._frames[0].statement) if self._frames else None
 
 
 class _Walk:
@@ -257,7 +253,7 @@ class _Walk:
             case ast.Call():
                 return self.of_call(node, here, bound)
             case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
-                inner = bound | {name for each in node.generators for name in _names(each.target)}
+                inner = bound | {name for each in node.generators for name in names_in(each.target)}
                 parts = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
                 found = self.of_all([each.iter for each in node.generators], here, bound)
                 return found | self.of_all(parts, here, inner)
@@ -294,24 +290,24 @@ class _Walk:
         if key in self.seen:
             return {here.root("again", frame.statement, name)}
         self.seen.add(key)
-        given = list(_reaching(name, frame.scope, here.statement))
+        given = list(reaching(name, frame.scope, here.statement))
         start = getattr(here.statement, "lineno", None)
         if start is not None and any(each.statement.lineno >= start and each.item is None for each in given):
             self.turned = True
         found = self.of_given(given, here)
-        for each in () if here.statement is None else _own(here.statement):
-            if isinstance(each, ast.comprehension) and name in set(_names(each.target)):
+        for each in () if here.statement is None else expressions_of(here.statement):
+            if isinstance(each, ast.comprehension) and name in set(names_in(each.target)):
                 found |= self.of(each.iter, here)
         if frame.function is not None and name in _parameters(frame.function):
-            if not _replaces(name, frame.scope, here.statement):
+            if not replaces(name, frame.scope, here.statement):
                 found |= self.of_parameter(name, here)
         elif not given and frame.function is not None:
             module = module_of(frame.place.file)
             assert module is not None  # the frame was read from it
-            found = self.of_given(list(_reaching(name, module, None)), replace(here, statement=None))
+            found = self.of_given(list(reaching(name, module, None)), replace(here, statement=None))
         return found
 
-    def of_given(self, given: Sequence[_Given], here: _At) -> set[Root]:
+    def of_given(self, given: Sequence[Given], here: _At) -> set[Root]:
         """The roots of what assignments give, each seen from its own statement."""
         found: set[Root] = set()
         for each in given:
@@ -346,21 +342,12 @@ def _frames(stack: Sequence[Place]) -> list[_Frame]:
         if function is not None and place.function != function.name and place.function[:1] != "<":
             break
         scope: ast.AST = function if function is not None else module
-        statement = _statement(scope, place.line)
+        statement = statement_at(scope, place.line)
         if statement is None:
             break
         if found and found[-1].place.function[:1] == "<" and found[-1].scope is scope:
             continue  # a comprehension runs in a frame of its own
         found.append(_Frame(place, function, scope, statement, _call(statement, place)))
-    return found
-
-
-def _statement(scope: ast.AST, line: int) -> ast.stmt | None:
-    """The innermost statement around a line."""
-    found: ast.stmt | None = None
-    for node in _statements(scope):
-        if node.lineno <= line <= (node.end_lineno or 0) and (found is None or node.lineno >= found.lineno):
-            found = node
     return found
 
 
@@ -423,9 +410,6 @@ def _parameters(function: Function) -> set[str]:
     return named | {each.arg for each in (given.vararg, given.kwarg) if each is not None}
 
 
-# -- what a name stands for
-
-
 @lru_cache(maxsize=64)
 def _imported(file: str) -> frozenset[str]:
     """The names that a file imports: they hold no tensor."""
@@ -434,150 +418,6 @@ def _imported(file: str) -> frozenset[str]:
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             found |= {(each.asname or each.name).partition(".")[0] for each in node.names}
     return frozenset(found)
-
-
-@lru_cache(maxsize=256)
-def _assignments(scope: ast.AST) -> tuple[_Given, ...]:
-    """The assignments in a scope, without those of functions in it."""
-    return tuple(each for statement in _statements(scope) for each in _assigned(statement))
-
-
-def _assigned(statement: ast.stmt) -> Iterator[_Given]:
-    match statement:
-        case ast.Assign(targets=targets, value=value):
-            for target in targets:
-                yield from _of_target(target, value, statement)
-        case ast.AnnAssign(target=target, value=ast.expr() as value):
-            yield from _of_target(target, value, statement)
-        case ast.AugAssign(target=target, value=value):
-            yield from (_Given(name, statement, value, replaces=False) for name in _names(target))
-        case ast.For(target=target, iter=iterable) | ast.AsyncFor(target=target, iter=iterable):
-            for name in _names(target):
-                item = f"{name} of {ast.unparse(iterable)}" if _opaque(iterable) else None
-                yield _Given(name, statement, _part(target, iterable, name), item)
-        case ast.With(items=items) | ast.AsyncWith(items=items):
-            for each in items:
-                if each.optional_vars is not None:
-                    yield from _of_target(each.optional_vars, each.context_expr, statement)
-    for node in _own(statement):
-        match node:
-            case ast.NamedExpr(target=ast.Name(id=name), value=value):
-                yield _Given(name, statement, value)
-            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method), args=[*_, last]):
-                if method in _ADDS:
-                    yield _Given(name, statement, last, replaces=False)
-
-
-def _opaque(iterable: ast.expr) -> bool:
-    """Whether the source does not show what a loop's items are: those of a loader, of a queue."""
-    match iterable:
-        case ast.Call(func=ast.Name(id="zip" | "enumerate" | "reversed" | "sorted")):
-            return False
-        case ast.List() | ast.Tuple():
-            return False
-    return True
-
-
-def _part(target: ast.expr, iterable: ast.expr, name: str) -> ast.expr:
-    """Of `for a, b in zip(x, y)` what stands for one name."""
-    match iterable, target:
-        case ast.Call(func=ast.Name(id="enumerate" | "reversed" | "sorted"), args=[first, *_]), _:
-            return first
-        case ast.Call(func=ast.Name(id="zip"), args=given), ast.Tuple(elts=names):
-            pairs = zip(names, given, strict=False)
-            return next((each for element, each in pairs if name in _names(element)), iterable)
-    return iterable
-
-
-def _of_target(target: ast.expr, value: ast.expr, statement: ast.stmt) -> Iterator[_Given]:
-    match target:
-        case ast.Tuple(elts=names) | ast.List(elts=names):
-            parts = value.elts if isinstance(value, (ast.Tuple, ast.List)) else []
-            for number, name in enumerate(names):
-                yield from _of_target(name, parts[number] if len(parts) == len(names) else value, statement)
-        case ast.Starred(value=inner):
-            yield from _of_target(inner, value, statement)
-        case ast.Name(id=name):
-            yield _Given(name, statement, value)
-        case ast.Subscript(value=ast.Name(id=name)):
-            yield _Given(name, statement, value, replaces=False)
-
-
-def _reaching(name: str, scope: ast.AST, at: ast.stmt | None) -> Iterator[_Given]:
-    """What a name may stand for at a statement; with None, at the end of the scope."""
-    known = [each for each in _assignments(scope) if each.name == name]
-    around = [] if at is None else [each for each in _statements(scope) if _holds(each, at)]
-    loops = [each for each in around if each is not at and isinstance(each, (ast.For, ast.While))]
-    before = [
-        each for each in known if at is None or each.statement in loops or each.statement.lineno < at.lineno
-    ]
-    for each in reversed(before):
-        yield each
-        parent = _parents(scope).get(id(each.statement), scope)
-        if at is not None and each.replaces and (parent is scope or parent in around):
-            break
-    for each in known:
-        if each not in before and any(_holds(loop, each.statement) for loop in loops):
-            yield each
-
-
-def _replaces(name: str, scope: ast.AST, at: ast.stmt | None) -> bool:
-    """Whether a parameter surely has another value than the caller's at a statement."""
-    return any(
-        each.name == name and each.replaces and _parents(scope).get(id(each.statement)) is scope
-        for each in _assignments(scope)
-        if at is None or each.statement.lineno < at.lineno
-    )
-
-
-def _holds(outer: ast.AST, inner: ast.AST) -> bool:
-    return any(node is inner for node in ast.walk(outer))
-
-
-@lru_cache(maxsize=256)
-def _parents(scope: ast.AST) -> dict[int, ast.AST]:
-    return {id(child): node for node in ast.walk(scope) for child in ast.iter_child_nodes(node)}
-
-
-def _statements(scope: ast.AST) -> Iterator[ast.stmt]:
-    """The statements of a scope in their order, without those of functions and classes in it."""
-    for node in getattr(scope, "body", []):
-        yield from _within(node)
-
-
-def _within(statement: ast.stmt) -> Iterator[ast.stmt]:
-    if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        return
-    yield statement
-    for part in ("body", "orelse", "finalbody"):
-        for inner in getattr(statement, part, []):
-            yield from _within(inner)
-    for handler in getattr(statement, "handlers", []):
-        for inner in handler.body:
-            yield from _within(inner)
-
-
-def _own(statement: ast.stmt) -> Iterator[ast.AST]:
-    """The expressions of a statement, without those of statements in it."""
-    waiting: list[ast.AST] = list(ast.iter_child_nodes(statement))
-    while waiting:
-        node = waiting.pop()
-        if not isinstance(node, (ast.stmt, ast.ExceptHandler)):
-            yield node
-            waiting += ast.iter_child_nodes(node)
-
-
-def _names(target: ast.AST) -> Iterator[str]:
-    for node in ast.walk(target):
-        if isinstance(node, ast.Name):
-            yield node.id
-
-
-def _first(node: ast.expr) -> str | None:
-    """The name that a chain of attributes, subscripts and calls begins with."""
-    while isinstance(node, (ast.Attribute, ast.Subscript, ast.Call)):
-        node = node.func if isinstance(node, ast.Call) else node.value
-    return node.id if isinstance(node, ast.Name) else None
 
 
 def _of_self(node: ast.expr) -> bool:
@@ -640,89 +480,3 @@ def returns_both(place: Place, one: str, other: str) -> bool:
                 if {one, other} <= called:
                     return False
     return True
-
-
-# -- what becomes of a result
-
-Outcome = Literal["called", "returned", "lost"]
-
-
-def _follow(scope: ast.AST, statement: ast.stmt, methods: frozenset[str]) -> Outcome:
-    """What a scope does with the result of one of its statements."""
-    if _calls(statement, methods, None):
-        return "called"
-    if isinstance(statement, ast.Return) or _yields(statement):
-        return "returned"
-    held = set(_targets_of(statement))
-    ordered = list(_statements(scope))
-    loops = [each for each in ordered if isinstance(each, (ast.For, ast.While)) and _holds(each, statement)]
-    later = [
-        each
-        for each in ordered
-        if each.lineno >= statement.lineno or any(_holds(loop, each) for loop in loops)
-    ]
-    outcome: Outcome = "lost"
-    for each in (*later, *later):  # the second time for what a loop does before the statement
-        read = {node.id for node in _own(each) if isinstance(node, ast.Name)}
-        if not read & held:
-            continue
-        if _calls(each, methods, held):
-            return "called"
-        if isinstance(each, ast.Return) or _yields(each):
-            outcome = "returned"
-        held |= set(_targets_of(each))
-    return outcome
-
-
-def _yields(statement: ast.stmt) -> bool:
-    return any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in _own(statement))
-
-
-def _calls(statement: ast.stmt, methods: frozenset[str], held: set[str] | None) -> bool:
-    """Whether it calls one of the methods with what one of the names holds; with None, with anything."""
-    for node in _own(statement):
-        match node:
-            case ast.Call(func=ast.Attribute(attr=method)) if method in methods:
-                if held is None or held & set(_names(node)):
-                    return True
-    return False
-
-
-def _targets_of(statement: ast.stmt) -> Iterator[str]:
-    """The names that hold something of the statement's result."""
-    match statement:
-        case ast.Assign(targets=targets):
-            for target in targets:
-                yield from _bases(target)
-        case ast.AugAssign(target=target) | ast.AnnAssign(target=target):
-            yield from _bases(target)
-        case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner))):
-            yield from _bases(owner)
-
-
-def _bases(target: ast.expr) -> Iterator[str]:
-    if isinstance(target, (ast.Tuple, ast.List)):
-        for each in target.elts:
-            yield from _bases(each)
-    elif (first := _first(target)) is not None and first not in ("self", "cls"):
-        yield first
-
-
-def _attribute_written(statement: ast.stmt) -> str | None:
-    """`self.total` of `self.total += x` and of `self.total.index_add_(0, i, x)`."""
-    targets: list[ast.expr] = []
-    match statement:
-        case ast.Assign(targets=several):
-            targets = several
-        case ast.AugAssign(target=target):
-            targets = [target]
-        case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner, attr=method))):
-            if method.endswith("_") and not method.endswith("__"):
-                targets = [owner]
-    for each in targets:
-        written: ast.expr = each
-        while isinstance(written, ast.Subscript):
-            written = written.value
-        if isinstance(written, ast.Attribute):
-            return ast.unparse(written)
-    return None
