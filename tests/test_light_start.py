@@ -48,6 +48,7 @@ def heavy_after(code, heavy=HEAVY):
         MAIN.format(argv=["samedevice", "run", "missing.py"]),
         MAIN.format(argv=["samedevice", "explain", "SD111"]),
         MAIN.format(argv=["samedevice", "explain", __file__]),
+        MAIN.format(argv=["samedevice", "lint", __file__]),
         MAIN.format(argv=["samedevice", "run", "--machine", "2xNOTHING", __file__]),
     ],
 )

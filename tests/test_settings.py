@@ -30,7 +30,8 @@ def test_all_keys(tmp_path):
         tmp_path,
         'machine = "4xA100-80G"\nlanguage = "zh"\nlauncher = "torchrun"\nnproc = 2\n'
         'output-format = "github"\nbaseline = "ci/known.json"\n'
-        'ignore = [{code = "SD106", reason = "seeded"}]',
+        'ignore = [{code = "SD106", reason = "seeded"}]\n'
+        '[tool.samedevice.lint]\nselect = ["SD2"]\nignore = ["SD205"]\nexclude = ["tests"]',
     )
     found = find_settings(tmp_path)
     assert (found.machine, found.language, found.launcher, found.nproc) == ("4xA100-80G", "zh", "torchrun", 2)
@@ -38,6 +39,7 @@ def test_all_keys(tmp_path):
     assert [(row.code, row.reason, row.file) for row in found.ignore] == [
         ("SD106", "seeded", str(tmp_path / "pyproject.toml"))
     ]
+    assert (found.lint.select, found.lint.ignore, found.lint.exclude) == (("SD2",), ("SD205",), ("tests",))
     assert set(found.given) == set(_KEYS)
 
 

@@ -14,15 +14,15 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from samedevice.diagnosis import RULES
 from samedevice.messages import languages
 from samedevice.report import pages
+from samedevice.rulebook import every_rule
 from tools.pages import page_name
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 GATHERED = ROOT / "build" / "pages"
-RULE_FILES = "src/samedevice/diagnosis/rules"
+RULE_FILES = ("src/samedevice/diagnosis/rules", "src/samedevice/lint/rules")
 ALWAYS_SHOWN = ("CHANGELOG.md", "CONTRIBUTING.md")
 LEXERS = {".py": "python", ".sh": "bash", ".json": "json", ".yaml": "yaml", ".yml": "yaml", ".toml": "toml"}
 TRANSLATED = re.compile(r"\.([a-z]{2})\.md$")
@@ -128,9 +128,9 @@ def _target(link: str, source: str, name: str, waiting: list[str]) -> str:
         page = TRANSLATED.sub(".md", wanted.removeprefix("docs/"))
     elif wanted.startswith("docs/rules/"):
         page = wanted.removeprefix("docs/").replace("README", "index")
-    elif wanted == RULE_FILES:
+    elif wanted in RULE_FILES:
         page = "rules/index.md"
-    elif rule := next((rule for rule in RULES if wanted == f"{RULE_FILES}/{_file_of(rule.name)}"), None):
+    elif rule := next((rule for rule in every_rule() if wanted in _files_of(rule.name)), None):
         page = f"rules/{rule.code}.md"
     elif (ROOT / wanted).is_file():
         waiting.append(wanted)
@@ -140,8 +140,8 @@ def _target(link: str, source: str, name: str, waiting: list[str]) -> str:
     return posixpath.relpath(page, posixpath.dirname(name) or ".") + hash_ + anchor
 
 
-def _file_of(rule: str) -> str:
-    return f"{rule.replace('-', '_')}.py"
+def _files_of(rule: str) -> list[str]:
+    return [f"{folder}/{rule.replace('-', '_')}.py" for folder in RULE_FILES]
 
 
 def _shown_at(path: str) -> str:

@@ -7,11 +7,11 @@ key or a value that is not understood is an error that names the file, the key a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from samedevice import diagnosis
+from samedevice import rulebook
 from samedevice.errors import UsageError
 from samedevice.findings import OUTPUT_FORMATS, IgnoredCode, OutputFormat
 from samedevice.launchers import PYTHON, STARTED
@@ -19,6 +19,15 @@ from samedevice.machines import is_file_spec, parse_machine
 from samedevice.messages import Language, Phrase, languages
 
 _FILE = "pyproject.toml"
+
+
+@dataclass(frozen=True, slots=True)
+class LintSettings:
+    """What a project settled for `samedevice lint`, in `[tool.samedevice.lint]`."""
+
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +43,13 @@ class Settings:
     output_format: OutputFormat | None = None
     baseline: Path | None = None
     ignore: tuple[IgnoredCode, ...] = ()
+    lint: LintSettings = LintSettings()
 
     @property
     def given(self) -> tuple[str, ...]:
         """The keys that the file has, as it writes them."""
         values = {name: getattr(self, name.replace("-", "_")) for name in _KEYS}
-        return tuple(name for name, value in values.items() if value not in (None, ()))
+        return tuple(name for name, value in values.items() if value not in (None, (), LintSettings()))
 
 
 def find_settings(folder: Path) -> Settings:
@@ -128,10 +138,27 @@ def _ignored(file: Path, key: str, row: Any) -> IgnoredCode:
     if not isinstance(row, dict) or set(row) != set(names):
         raise _wrong(file, key, row, "settings.a-code-with-reason")
     code, reason = (_text(file, f"{key}.{name}", row[name]) for name in names)
-    rule = diagnosis.find_rule(code)
+    rule = rulebook.find_rule(code)
     if rule is None or rule.code != code:
         raise UsageError(Phrase("settings.unknown-code", file=str(file), key=f"{key}.code", given=code))
     return IgnoredCode(code, reason, str(file))
+
+
+def _lint(file: Path, key: str, value: Any) -> LintSettings:
+    if not isinstance(value, dict):
+        raise _wrong(file, key, value, "settings.a-table")
+    names = tuple(each.name for each in fields(LintSettings))
+    for name in value:
+        if name not in names:
+            known = ", ".join(f"{key}.{each}" for each in names)
+            raise UsageError(Phrase("settings.unknown-key", file=str(file), key=f"{key}.{name}", known=known))
+    return LintSettings(**{name: _words(file, f"{key}.{name}", row) for name, row in value.items()})
+
+
+def _words(file: Path, key: str, value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise _wrong(file, key, value, "settings.a-list-of-texts")
+    return tuple(_text(file, f"{key}[{number}]", each) for number, each in enumerate(value))
 
 
 def _text(file: Path, key: str, value: Any) -> str:
@@ -167,5 +194,6 @@ _KEYS: Mapping[str, Callable[[Path, str, Any], Any]] = {
     "output-format": _format,
     "baseline": _path,
     "ignore": _ignore,
+    "lint": _lint,
 }
 """Each key with what reads its value. A new one is a row here, a field above, a row of docs/settings.md."""

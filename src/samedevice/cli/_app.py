@@ -585,6 +585,91 @@ def preflight(
     raise typer.Exit(judge_launch(options))
 
 
+@app.command(epilog="Exit status: 0 nothing found, 1 findings, 2 wrong usage.")
+def lint(
+    # Long: a parameter for each option, with its help.
+    *,
+    paths: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="PATH...", help="Python files, notebooks, and folders with them.", show_default=False
+        ),
+    ],
+    select: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CODES",
+            help="Only these rules, by code, by the beginning of a code (SD20), or by name, with commas; ALL "
+            "also turns on those that are off by default.",
+            show_default=False,
+            autocompletion=complete_code,
+        ),
+    ] = None,
+    ignore: Annotated[
+        str | None, typer.Option(metavar="CODES", help="Leave these rules out.", show_default=False)
+    ] = None,
+    exclude: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PATTERNS",
+            help="Leave out files and folders below PATH by such names, with commas: tests,*_pb2.py.",
+            show_default=False,
+        ),
+    ] = None,
+    fix: Annotated[bool, typer.Option("--fix", help="Write the safe fixes into the files.")] = False,
+    diff: Annotated[
+        bool,
+        typer.Option(
+            "--diff", help="Print what --fix would write, for git apply; the rest goes to standard error."
+        ),
+    ] = False,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            min=1, metavar="N", help="Processes that read; default: one for each core.", show_default=False
+        ),
+    ] = None,
+    output_format: Form = None,
+    output_file: FormFile = None,
+    baseline: Known = None,
+    write_baseline: WriteKnown = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+    lang: Lang = None,
+) -> None:
+    """Find device bugs in Python sources and notebooks, without running them.
+
+    Follows where each tensor is made, moved and used, through assignments, calls within the project and
+    classes. Neither the files nor torch are imported.
+    """
+    from samedevice.cli._choices import reporting_of, settings_here
+    from samedevice.cli._lint import Asked, lint_paths
+
+    if fix and diff:
+        raise typer.BadParameter("does not go with --diff.", param_hint="'--fix'")
+    _open_closed_output()
+    chosen = _language(lang)
+    settings = settings_here(chosen)
+    asked = Asked(
+        tuple(paths),
+        _listed(select),
+        _listed(ignore),
+        _listed(exclude),
+        fix,
+        diff,
+        jobs,
+        chosen or settings.language,
+        reporting_of(
+            settings, output_format, output_file, baseline, write_baseline, quiet=quiet, verbose=verbose
+        ),
+    )
+    raise typer.Exit(lint_paths(asked))
+
+
+def _listed(words: str | None) -> tuple[str, ...]:
+    return tuple(word.strip() for word in (words or "").split(",") if word.strip())
+
+
 @app.command(epilog="Exit status: 0 fits and proved, 1 does not fit or failed its proof, 2 wrong usage.")
 def plan(
     # Long: a parameter for each option, with its help.

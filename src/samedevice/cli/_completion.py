@@ -30,14 +30,14 @@ def complete_machine(incomplete: str) -> list[str]:
 
 def complete_code(incomplete: str) -> list[tuple[str, str]]:
     """Codes of rules with what they are about."""
-    from samedevice.diagnosis import RULES
     from samedevice.report import render
+    from samedevice.rulebook import every_rule
 
     language = language_of(os.environ)
     wanted = incomplete.upper()
     if not wanted.startswith("SD"[: len(wanted)]) or not wanted:
         return []
-    found = [rule for rule in RULES if rule.code.startswith(wanted)]
+    found = [rule for rule in every_rule() if rule.code.startswith(wanted)]
     return [(rule.code, render(rule.phrase("title"), language)) for rule in found]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import BinaryIO, TextIO
 
 from samedevice.cli._reporting import Reporting, Told, in_form, into_file
-from samedevice.diagnosis import Source, explain_text, find_rule
+from samedevice.diagnosis import Source, explain_text
 from samedevice.errors import UsageError
 from samedevice.findings import explain_document
 from samedevice.messages import Language, Phrase, language_of
@@ -21,6 +21,7 @@ from samedevice.report import (
     readable_language,
     render_finding,
 )
+from samedevice.rulebook import find_rule
 from samedevice.static import shown_origins, written_origins
 from samedevice.suppression import Sifted
 

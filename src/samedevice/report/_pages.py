@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from samedevice import diagnosis
+from samedevice import diagnosis, lint, rulebook
 from samedevice.messages import SOURCE, Language, Phrase
 from samedevice.report._render import render
 
@@ -22,7 +22,7 @@ def page_text(rule: diagnosis.Rule, language: Language = SOURCE) -> str:
 
 def pages(language: Language = SOURCE) -> dict[str, str]:
     """File name and content of every page in a language, the index (`README.md`) among them."""
-    found = {f"{rule.code}.md": page_text(rule, language) for rule in diagnosis.RULES}
+    found = {f"{rule.code}.md": page_text(rule, language) for rule in rulebook.every_rule()}
     found["README.md"] = _index(language)
     return found
 
@@ -40,6 +40,8 @@ def _index(language: Language) -> str:
         table(diagnosis.CAUSES),
         render(Phrase("rule-index.launches"), language),
         table(diagnosis.REFUSALS),
+        render(Phrase("rule-index.lint"), language),
+        table(lint.RULES),
     ]
     return "\n\n".join(parts) + "\n"
 

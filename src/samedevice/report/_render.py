@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from samedevice import diagnosis
+from samedevice import rulebook
 from samedevice.errors import SameDeviceError
 from samedevice.findings import Finding, Fix
 from samedevice.messages import SOURCE, Language, Phrase, Several, Value, catalogue
@@ -64,7 +64,7 @@ def _sentence(key: str, language: Language) -> str:
     """A catalogue may have the sentences of a rule, too; else the rule's own file has them."""
     sentences = catalogue(language)
     if key.startswith("rules.") and key not in sentences:
-        return diagnosis.sentence_of_rule(key, language)
+        return rulebook.sentence_of_rule(key, language)
     return sentences[key]
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from samedevice import diagnosis
+from samedevice import rulebook
 from samedevice.findings import Finding
 from samedevice.messages import SOURCE, Language, Phrase
 from samedevice.report._project import path_below, place_in_project
@@ -51,7 +51,7 @@ def _of_finding(finding: Finding[str | Phrase], root: Path, language: Language) 
         properties["file"] = harmless(path_below(place.file, root) or place.file)
         if place.line:
             properties["line"] = str(place.line)
-    properties["title"] = f"{finding.code} {diagnosis.code_of(finding.code).name}"
+    properties["title"] = f"{finding.code} {rulebook.code_of(finding.code).name}"
     return command(finding_text(finding, language).rstrip("\n"), properties)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from samedevice import diagnosis
+from samedevice import rulebook
 from samedevice.events import Place
 from samedevice.findings import Finding, Ignored, IgnoredBy
 from samedevice.messages import SOURCE, Language, Phrase, Several, Value
@@ -24,7 +24,7 @@ def finding_line(finding: Finding[str | Phrase], language: Language = SOURCE) ->
     """`train.py:41: SD101 cross-device-operands: ...`, without a place where there is none."""
     where = f"{where_of(finding.at)}: " if finding.at is not None and finding.at.file else ""
     title = render(finding.title, language)
-    return harmless(f"{where}{finding.code} {diagnosis.code_of(finding.code).name}: {title}")
+    return harmless(f"{where}{finding.code} {rulebook.code_of(finding.code).name}: {title}")
 
 
 def where_of(place: Place | None) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from samedevice import diagnosis
+from samedevice import diagnosis, rulebook
 from samedevice.events import Place
 from samedevice.findings import Confidence, Finding, Fix
 from samedevice.messages import SOURCE, Language, Phrase, Value
@@ -81,9 +81,9 @@ def sarif_document(
 
 def _rules(findings: Sequence[Finding[Phrase]]) -> list[diagnosis.Rule]:
     """The rules of what happened and of its causes, by their codes."""
-    found = {finding.code: diagnosis.code_of(finding.code) for finding in findings}
+    found = {finding.code: rulebook.code_of(finding.code) for finding in findings}
     causes = [
-        diagnosis.rule_named(finding.cause) for finding in findings if finding.cause != diagnosis.UNDETERMINED
+        rulebook.rule_named(finding.cause) for finding in findings if finding.cause != diagnosis.UNDETERMINED
     ]
     found |= {rule.code: rule for rule in causes}
     return [found[code] for code in sorted(found)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 
-from samedevice import diagnosis
+from samedevice import rulebook
 from samedevice.findings import Finding
 from samedevice.messages import SOURCE, Language, Phrase
 from samedevice.report._render import render_finding
@@ -22,7 +22,7 @@ class ShownFinding(Finding[str]):
 
     def __repr__(self) -> str:
         at = f" at {short_path(self.at.file)}:{self.at.line}" if self.at is not None and self.at.file else ""
-        return f"<{self.code} {diagnosis.code_of(self.code).name}{at}>"
+        return f"<{self.code} {rulebook.code_of(self.code).name}{at}>"
 
     def _repr_html_(self) -> str:
         return html_of(partial(print_finding, finding=self))
@@ -49,4 +49,4 @@ def _shown(finding: Finding[str]) -> ShownFinding:
 
 
 def _head(finding: Finding[str]) -> str:
-    return f"{finding.code} {diagnosis.code_of(finding.code).name}: {finding.title}"
+    return f"{finding.code} {rulebook.code_of(finding.code).name}: {finding.title}"

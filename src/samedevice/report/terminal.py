@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.style import Style
 from rich.text import Text
 
-from samedevice import diagnosis
+from samedevice import diagnosis, rulebook
 from samedevice.device_rules import of_another_library
 from samedevice.events import Decision, DeviceMemory, EventKind, Operand, Place
 from samedevice.findings import Confidence, Detail, Finding, Fix, Safety, Status
@@ -134,7 +134,7 @@ def print_finding(
     """The block of one finding; one line when quiet, with versions and frames when verbose."""
     if detail == "quiet":
         return _put(console, 0, Text(finding_line(finding, language)))
-    name, title = diagnosis.code_of(finding.code).name, harmless(render(finding.title, language))
+    name, title = rulebook.code_of(finding.code).name, harmless(render(finding.title, language))
     _put(console, 0, Text.assemble((finding.code, "bold red"), (f" {name}", "bold"), f": {title}"))
     if finding.at is not None and (finding.at.file or finding.at.code):
         _put(console, 2, _place(console, finding.at, language))
@@ -178,7 +178,7 @@ def print_finding(
     if finding.ask is not None:
         _labelled(console, "label.ask", Text(harmless(render(finding.ask, language))), language)
     told = finding.cause != diagnosis.UNDETERMINED
-    page = diagnosis.rule_named(finding.cause).code if told else finding.code
+    page = rulebook.page_code(finding.code, finding.cause if told else None)
     _labelled(console, "label.more", Text(f"samedevice explain {page}"), language)
 
 
@@ -335,7 +335,7 @@ def machine_text(machine: Mapping[str, Any]) -> str:
 
 def why_text(finding: Finding[str | Phrase], language: Language) -> str:
     """Why hardware refuses what was found."""
-    rule = diagnosis.code_of(finding.code)
+    rule = rulebook.code_of(finding.code)
     if rule.kind is None:
         return render(rule.phrase("meaning"), language)
     if rule.kind is EventKind.MISMATCH and (finding.message or "").startswith("indices should be"):

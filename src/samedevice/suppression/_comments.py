@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from samedevice import diagnosis
+from samedevice import rulebook
 from samedevice.edited import content
 from samedevice.messages import Phrase
+from samedevice.provenance.notebook import read_notebook
 
 _MARK = "samedevice:"
 _COMMENT = re.compile(r"#\s*samedevice:\s*ignore\b\s*(?:\[(?P<codes>[^\]]*)\])?(?P<reason>[^#]*)")
@@ -67,6 +68,9 @@ def comments_in(file: str) -> tuple[list[Comment], list[Problem]]:
     """The comments of a file, and those that cannot be understood; nothing for a file that cannot be read."""
     suffix = Path(file).suffix
     text = _text_of(file)
+    lines: tuple[int, ...] = ()
+    if suffix == ".ipynb" and (notebook := read_notebook(text)) is not None:
+        text, lines = notebook.code, notebook.lines
     if _MARK not in text:
         return [], []
     found = _of_lines(text, suffix) if suffix in _LINES else _of_python(text)
@@ -76,9 +80,16 @@ def comments_in(file: str) -> tuple[list[Comment], list[Problem]]:
         match = _COMMENT.search(comment)
         if match is None:
             continue
-        read = _read(match, file, line, span)
+        read = _read(match, file, *(_in_notebook(line, span, lines) if lines else (line, span)))
         (comments if isinstance(read, Comment) else problems).append(read)  # type: ignore[arg-type] # by its class
     return comments, problems
+
+
+def _in_notebook(
+    line: int, span: tuple[int, int] | None, lines: tuple[int, ...]
+) -> tuple[int, tuple[int, int] | None]:
+    """Lines of a notebook's code as lines of its file."""
+    return lines[line - 1], None if span is None else (lines[span[0] - 1], lines[span[1] - 1])
 
 
 def _text_of(file: str) -> str:
@@ -100,7 +111,7 @@ def _read(match: re.Match[str], file: str, line: int, span: tuple[int, int] | No
     if not codes:
         return Problem(file, line, Phrase("ignore.no-code"))
     for code in codes:
-        if not _CODE.fullmatch(code) or diagnosis.find_rule(code) is None:
+        if not _CODE.fullmatch(code) or rulebook.find_rule(code) is None:
             return Problem(file, line, Phrase("ignore.unknown-code", code=code))
     if span is None:
         return Problem(file, line, Phrase("ignore.no-statement"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from samedevice import diagnosis
+from samedevice import diagnosis, rulebook
 from samedevice.events import WAYS_LIMIT, Event, Place
 from samedevice.findings import Finding, Ignored, IgnoredCode
 from samedevice.messages import Phrase
@@ -91,7 +91,7 @@ def sift(found: Sequence[Found], decisions: Decisions, program: str, files: Iter
 def codes_of(finding: Finding[Phrase] | Finding[str]) -> set[str]:
     """The codes by which a finding may be left out: of what happened, and of its cause."""
     return {finding.code} | (
-        {diagnosis.rule_named(finding.cause).code} if finding.cause != diagnosis.UNDETERMINED else set()
+        {rulebook.rule_named(finding.cause).code} if finding.cause != diagnosis.UNDETERMINED else set()
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from samedevice import diagnosis
+from samedevice import diagnosis, rulebook
 from samedevice.events import Operand, Place
 from samedevice.findings import Finding, Fix
 from samedevice.messages import Bytes, Language, Phrase, Value
@@ -152,7 +152,7 @@ def _card(finding: Finding[str], language: Language) -> Card:
     known = any(operand.name != "?" for operand in finding.operands)
     return Card(
         finding.code,
-        diagnosis.code_of(finding.code).name,
+        rulebook.code_of(finding.code).name,
         harmless(finding.title),
         _place(at, language) if at is not None and (at.file or at.code) else None,
         tuple(_facts(finding, language)),
@@ -200,7 +200,7 @@ def _facts(finding: Finding[str], language: Language) -> Iterator[Fact]:
     if finding.versions:
         versions = ", ".join(f"{name} {version}" for name, version in finding.versions.items())
         yield fact("label.versions", versions)
-    code = diagnosis.rule_named(finding.cause).code if told else finding.code
+    code = rulebook.page_code(finding.code, finding.cause if told else None)
     yield fact("label.more", "", f"samedevice explain {code}")
 
 

@@ -1,0 +1,99 @@
+"""Operators at which a tensor that stays behind meets one that follows the model or its input."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from samedevice.lint._source import Around, LintedFile
+from samedevice.static.tensors import Meeting, Tensor, Where, device_parameters
+
+CALLERS_DECIDE = frozenset(
+    "__init__ __post_init__ reset_parameters _init_weights init_weights reset_buffers _reset_parameters "
+    "build "
+    "initialize_weights from_config".split()
+)
+"""Functions that run while everything is still where it was made."""
+_READS_DATA = frozenset("__getitem__ collate_fn process download preprocess pad tokenize collate".split())
+_DATA_CLASSES = (
+    "Dataset",
+    "Transform",
+    "Processor",
+    "Tokenizer",
+    "Collator",
+    "Sampler",
+    "Extractor",
+    "Loader",
+    "Pipeline",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two operands of one operator."""
+
+    meeting: Meeting
+    stray_node: ast.expr
+    stray: Tensor
+    placed_node: ast.expr
+    placed: Tensor
+
+
+def pairs(file: LintedFile, around: Around, is_stray: Callable[[Tensor], bool]) -> Iterator[Pair]:
+    """Where a function's strays meet something that is placed for sure."""
+    module = file.in_module_class(around)
+    if not module and _handles_data(file, around):
+        return
+    for meeting in file.told(around).meetings:
+        strays = [each for each in meeting.operands if is_stray(each[1])]
+        placed = [each for each in meeting.operands if _is_placed(each[1], module)]
+        if strays and placed:
+            yield Pair(meeting, *strays[0], *placed[0])
+
+
+def _is_placed(tensor: Tensor, module: bool) -> bool:
+    """Whether a tensor is where the model, its input or a written GPU is."""
+    where = tensor.where
+    if where.kind == "literal":
+        return not where.of[0].startswith(("cpu", "meta"))
+    if where.kind != "same" or tensor.scalar is True:
+        return False
+    return True
+
+
+def _handles_data(file: LintedFile, around: Around) -> bool:
+    """Whether a function prepares data, which stays on the host."""
+    function, owner = around.function, around.owner
+    if function is None:
+        return False
+    if function.name in _READS_DATA or (owner is not None and owner.name.endswith(_DATA_CLASSES)):
+        return True
+    return any(
+        isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and node.value.id in ("np", "numpy")
+        for node in ast.walk(function)
+    )
+
+
+def symbol_expression(file: LintedFile, around: Around, where: Where, at: ast.expr) -> str | None:
+    """The expression of a device that a line can use; None where none is surely at hand there."""
+    if where.kind != "same" or len(where.of) != 1 or around.function is None:
+        return None
+    symbol = where.of[0]
+    text, _, line = symbol.partition(":")
+    if line:
+        return None
+    if text.startswith("self."):
+        return text if text.endswith(".device") else f"{text}.device"
+    given = around.function.args
+    if text not in {each.arg for each in (*given.posonlyargs, *given.args, *given.kwonlyargs)}:
+        return None
+    rebound = any(
+        isinstance(node, ast.Name) and node.id == text and isinstance(node.ctx, ast.Store)
+        for node in ast.walk(around.function)
+    )
+    if rebound:
+        return None
+    return text if text in device_parameters(around.function) else f"{text}.device"

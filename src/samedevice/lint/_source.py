@@ -1,0 +1,134 @@
+"""A file that is linted: its source, the reading of its tensors, and what kind of file it is."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+
+from samedevice.diagnosis.fixes import Script
+from samedevice.static.tensors import (
+    Around,
+    Call,
+    ClassText,
+    Function,
+    Project,
+    Reading,
+    SourceText,
+    Told,
+    called,
+)
+
+_TEST_FOLDERS = frozenset(("test", "tests", "testing", "_test", "_tests"))
+_SCRIPT_SIGNS = frozenset("parse_args parse_args_into_dataclasses".split())
+
+
+class LintedFile:
+    """What the rules look at."""
+
+    def __init__(self, source: SourceText, project: Project) -> None:
+        self.source, self.project = source, project
+        self.reading = Reading(source, project)
+        self._owners: dict[int, bool] = {}
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self.source.path
+
+    @cached_property
+    def is_test(self) -> bool:
+        """Whether it is a test, which may do on one device what it likes."""
+        name = self.path.name
+        parts = self.path.parts[-6:-1]
+        return (
+            name.startswith("test_")
+            or name.endswith("_test.py")
+            or name == "conftest.py"
+            or not _TEST_FOLDERS.isdisjoint(parts)
+        )
+
+    @cached_property
+    def is_script(self) -> bool:
+        """Whether it is a program that somebody starts, and no library."""
+        if self.source.package:
+            return False
+        return (
+            self.path.suffix == ".ipynb"
+            or "__main__" in self.source.text
+            or not self.source.functions
+            or (not _SCRIPT_SIGNS.isdisjoint(self.source.calls))
+        )
+
+    def told(self, around: Around) -> Told:
+        """What the function around something does; what the file does, outside functions."""
+        if around.function is None:
+            return self.reading.of_module() if around.owner is None else Told()
+        owner = None if around.owner is None else self.source.class_text(around.owner)
+        return self.reading.of(around.function, owner)
+
+    def calls(self, *names: str) -> Iterator[Call]:
+        """The calls of functions and methods with these names, in their order."""
+        return self.source.inner_calls(*names)
+
+    def dotted(self, call: Call) -> str:
+        """The full name of what a call calls."""
+        return self.source.dotted(call.node.func)
+
+    def owner(self, around: Around) -> ClassText | None:
+        """The class around something."""
+        return None if around.owner is None else self.source.class_text(around.owner)
+
+    def in_module_class(self, around: Around) -> bool:
+        """Whether it stands in a class of modules."""
+        text = self.owner(around)
+        if text is None:
+            return False
+        if id(text.node) not in self._owners:
+            self._owners[id(text.node)] = self.project.is_module(text)
+        return self._owners[id(text.node)]
+
+    @cached_property
+    def script(self) -> Script:
+        """The file as repairs change it."""
+        return Script(str(self.path), self.source.text)
+
+    @cached_property
+    def parents(self) -> dict[int, ast.AST]:
+        """What stands around each node."""
+        return {
+            id(child): node for node in ast.walk(self.source.tree) for child in ast.iter_child_nodes(node)
+        }
+
+    def statement(self, node: ast.AST) -> ast.stmt | None:
+        """The statement that a node is in."""
+        found: ast.AST | None = node
+        while found is not None and not isinstance(found, ast.stmt):
+            found = self.parents.get(id(found))
+        return found
+
+    def around_name(self, node: ast.AST) -> str:
+        """The function that a node stands in, as a traceback names it."""
+        line = getattr(node, "lineno", 0)
+        inside = [
+            (function.lineno, around, function)
+            for function, around in self.source.functions
+            if function.lineno <= line <= (function.end_lineno or 0)
+        ]
+        if not inside:
+            return "<module>"
+        return max(inside, key=lambda each: each[0])[2].name
+
+    def function_name(self, around: Around) -> str:
+        """The name of the function around something; empty outside functions."""
+        return around.function.name if around.function is not None else ""
+
+
+def short(node: ast.AST, most: int = 60) -> str:
+    """An expression in one line."""
+    text = " ".join(ast.unparse(node).split())
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+__all__ = ["Around", "Call", "Function", "LintedFile", "called", "short"]

@@ -1,0 +1,222 @@
+"""A tensor is made without `device=` and then meets one that has a device.
+
+## What happens
+
+`torch.arange(n)`, `torch.zeros(shape)` or `torch.tensor([...])` makes a tensor in host memory. A few lines on
+it is added to, joined with or given to something that is where the model or its input is.
+
+## Why it fails
+
+The code works as long as everything is on the CPU, so tests pass. On a GPU the two are on different devices:
+"Expected all tensors to be on the same device".
+
+## Example
+
+```python
+import torch
+from torch import nn
+
+
+class Positions(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(512, 64)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        steps = torch.arange(x.shape[1])
+        return x + self.table(steps)
+```
+
+## Use instead
+
+```python
+import torch
+from torch import nn
+
+
+class Positions(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(512, 64)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        steps = torch.arange(x.shape[1], device=x.device)
+        return x + self.table(steps)
+```
+
+## Fix safety
+
+Safe: values, types and shapes stay as they are. The fix is offered where an argument or a weight that the
+tensor meets is at hand on the line that makes it.
+
+## Known limits
+
+Tensors of no dimensions (`torch.tensor(1.0)`) are left out: CUDA accepts them from the host. So are indices,
+tests, constructors, and files that change the default device. What a library's own function gives is not
+followed.
+
+## References
+
+- [Creation operators](https://docs.pytorch.org/docs/stable/torch.html#creation-ops)
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from samedevice.diagnosis.fixes import with_keyword
+from samedevice.lint._meetings import CALLERS_DECIDE, Pair, pairs, symbol_expression
+from samedevice.lint._rule import Hit, LintRule, Repair
+from samedevice.lint._source import Call, LintedFile, short
+from samedevice.messages import Phrase
+from samedevice.static.tensors import FUNCTIONS, MAKERS, Tensor
+
+NAME = "unplaced-tensor-meets-placed"
+
+
+def _check(file: LintedFile) -> Iterator[Hit]:
+    if file.is_test or file.source.changes_default:
+        return
+    makers = {id(call.node): call for call in file.calls(*MAKERS) if _is_unplaced(file, call)}
+    told: set[int] = set()
+    done: set[int] = set()
+    for call in makers.values():
+        key = id(call.around.function)
+        if key in done or file.function_name(call.around) in CALLERS_DECIDE:
+            continue
+        done.add(key)
+        for pair in pairs(file, call.around, _is_made):
+            maker = makers.get(id(pair.stray.made))
+            if maker is not None and id(maker.node) not in told:
+                told.add(id(maker.node))
+                yield _hit(file, maker, pair)
+
+
+def _is_unplaced(file: LintedFile, call: Call) -> bool:
+    return call.keyword("device") is None and file.dotted(call).startswith("torch.")
+
+
+def _is_made(tensor: Tensor) -> bool:
+    return tensor.where.kind == "default" and tensor.scalar is False and tensor.role == "made"
+
+
+def _hit(file: LintedFile, maker: Call, pair: Pair) -> Hit:
+    return Hit(
+        maker.node,
+        {"made": short(maker.node)},
+        (
+            Phrase(
+                f"rules.{NAME}.meets",
+                line=str(getattr(pair.meeting.node, "lineno", 0)),
+                stray=short(pair.stray_node, 40),
+                other=short(pair.placed_node, 40),
+            ),
+        ),
+        lambda: _repair(file, maker, pair),
+    )
+
+
+def _repair(file: LintedFile, maker: Call, pair: Pair) -> Repair | None:
+    device = symbol_expression(file, maker.around, pair.placed.where, maker.node)
+    if device is None or maker.name not in FUNCTIONS["factories"] | {"tensor", "as_tensor"}:
+        return None
+    if any(isinstance(each, ast.Starred) for each in maker.node.args):
+        return None
+    text = with_keyword(file.script, maker.node, "device", device)
+    return Repair(Phrase(f"rules.{NAME}.fix", device=device), text)
+
+
+_CHINESE = """张量创建时没有写 `device=`，随后与有设备的张量相遇。
+
+## 发生了什么
+
+`torch.arange(n)`、`torch.zeros(shape)`、`torch.tensor([...])` 在内存里创建张量；没过几行，它就和模型或输入
+所在设备上的张量相加、拼接，或者被传给模型的一部分。
+
+## 为什么会失败
+
+全部都在 CPU 上时一切正常，测试也能通过。到了 GPU 上，两边就不在同一设备：“Expected all tensors to be on
+the same device”。
+
+## 示例
+
+```python
+import torch
+from torch import nn
+
+
+class Positions(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(512, 64)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        steps = torch.arange(x.shape[1])
+        return x + self.table(steps)
+```
+
+## 应当这样写
+
+```python
+import torch
+from torch import nn
+
+
+class Positions(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(512, 64)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        steps = torch.arange(x.shape[1], device=x.device)
+        return x + self.table(steps)
+```
+
+## 修复是否安全
+
+安全：数值、类型、形状都不变。只有在创建张量的那一行能直接用到它所遇到的参数或权重时，才给出修复。
+
+## 已知局限
+
+零维张量（`torch.tensor(1.0)`）不算：CUDA 接受内存里的零维张量。索引、测试文件、构造函数，以及改动了默认
+设备的文件也不算。第三方库函数的返回值不追踪。
+
+## 参考
+
+- [创建张量的算子](https://docs.pytorch.org/docs/stable/torch.html#creation-ops)
+"""
+
+RULE = LintRule(
+    code="SD201",
+    name=NAME,
+    title={
+        "en": "a tensor made without a device meets one that has one",
+        "zh": "没有指定设备的张量遇到了有设备的张量",
+    },
+    meaning={
+        "en": "what is made without `device=` is on the host; it is used together with what follows the "
+        "model or "
+        "its input",
+        "zh": "不写 `device=` 创建的张量在内存里，却与跟随模型或输入的张量一起运算",
+    },
+    cure={
+        "en": "make it with `device=` of what it meets",
+        "zh": "创建时用 `device=` 写明它要遇到的张量所在的设备",
+    },
+    sentences={
+        "headline": {
+            "en": "{made} is made on the host and meets what may be on a GPU",
+            "zh": "{made} 创建在内存里，却会遇到可能在 GPU 上的张量",
+        },
+        "meets": {
+            "en": "line {line} uses {stray} together with {other}",
+            "zh": "第 {line} 行把 {stray} 与 {other} 一起使用",
+        },
+        "fix": {"en": "make it on {device}", "zh": "创建时写 device={device}"},
+    },
+    page={"en": __doc__ or "", "zh": _CHINESE},
+    check=_check,
+    cause="tensor-created-on-wrong-device",
+    words=tuple(f"{name}(" for name in sorted(MAKERS)),
+)

@@ -1,0 +1,39 @@
+"""The device of every tensor expression of a source, without running it."""
+
+from __future__ import annotations
+
+from samedevice.static.tensors.abstract import Device, Library, Module, Object, Plain, Tensor, Where
+from samedevice.static.tensors.knowledge import FUNCTIONS, MAKERS, METHODS, MODULES, OPTIMIZERS
+from samedevice.static.tensors.project import Project, parse_source
+from samedevice.static.tensors.reading import Meeting, Reading, Told
+from samedevice.static.tensors.signs import device_parameters, tensor_parameters
+from samedevice.static.tensors.source import Around, Attribute, Call, ClassText, Function, SourceText, called
+
+__all__ = [
+    "FUNCTIONS",
+    "MAKERS",
+    "METHODS",
+    "MODULES",
+    "OPTIMIZERS",
+    "Around",
+    "Attribute",
+    "Call",
+    "ClassText",
+    "Device",
+    "Function",
+    "Library",
+    "Meeting",
+    "Module",
+    "Object",
+    "Plain",
+    "Project",
+    "Reading",
+    "SourceText",
+    "Tensor",
+    "Told",
+    "Where",
+    "called",
+    "device_parameters",
+    "parse_source",
+    "tensor_parameters",
+]

@@ -1,0 +1,196 @@
+"""What an expression can be, as far as devices go: the values of the static reading of tensors.
+
+Must guarantee: a place that is not `unknown` is a claim. It holds in every run that reaches the expression
+with a default device of the host, unless the default was changed by a caller.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from samedevice.static.tensors.source import ClassText, SourceText
+
+Role = Literal["made", "argument", "parameter", "buffer", "attribute", "output", "other"]
+Kind = Literal["default", "literal", "same", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """The device of a tensor."""
+
+    kind: Kind
+    """`default`: it was made without a device, so on the host. `literal`: it is written. `same`: that of one
+    of the things that `of` names. `unknown`: it cannot be told.
+    """
+    of: tuple[str, ...] = ()
+    """The written device; or arguments (`x`), attributes (`self.weight`), parts of the module
+    (`self.proj`).
+    """
+
+    def __str__(self) -> str:
+        return self.kind if not self.of else f"{self.kind} {' or '.join(self.of)}"
+
+
+NOWHERE = Where("unknown")
+DEFAULT = Where("default")
+
+
+def literal(device: str) -> Where:
+    """A device that is written."""
+    return Where("literal", (device,))
+
+
+def same(*symbols: str) -> Where:
+    """The device of one of these."""
+    return Where("same", tuple(sorted(set(symbols))))
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A tensor; one of no dimensions (`scalar`) may be on the host beside others."""
+
+    where: Where
+    scalar: bool | None = None
+    made: ast.expr | None = None
+    """The expression that made it, or that sent it where it is."""
+    role: Role = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A `torch.device`, or what stands for one."""
+
+    where: Where
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """An object of a module's class: `symbol` names it, `kind` its class where that can be told."""
+
+    symbol: str
+    kind: str
+    text: ClassText | None = None
+    where: Where = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """A name of a library: `torch.nn.functional.linear`."""
+
+    name: str
+
+    @property
+    def last(self) -> str:
+        """Its last part."""
+        return self.name.rpartition(".")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """A function of the files that are read, with the object that it is bound to."""
+
+    node: ast.FunctionDef | ast.AsyncFunctionDef
+    source: SourceText
+    owner: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Object:
+    """`self` of a class that is read."""
+
+    text: ClassText
+
+
+@dataclass(frozen=True, slots=True)
+class ClassName:
+    """A class that is read."""
+
+    text: ClassText
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A method of a value."""
+
+    owner: Any
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """A tuple or a list whose parts can be told."""
+
+    parts: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A list or an iterable of unknown length, with what each of its parts is."""
+
+    part: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """What is no tensor; with its value where it is written."""
+
+    value: Any = None
+    known: bool = False
+
+
+class Untold:
+    """What may be anything."""
+
+    def __repr__(self) -> str:
+        return "untold"
+
+
+UNTOLD_VALUE = Untold()
+PLAIN = Plain()
+NONE = Plain(None, True)
+
+
+def joined(values: Sequence[Any]) -> Any:
+    """What holds for all of several values that one expression may have."""
+    first, *others = values
+    if all(each is first or each == first for each in others):
+        return first
+    if all(isinstance(each, Tensor) for each in values):
+        scalar = first.scalar if all(each.scalar == first.scalar for each in others) else None
+        made = first.made if all(each.made is first.made for each in others) else None
+        role: Role = first.role if all(each.role == first.role for each in others) else "other"
+        return Tensor(any_of([each.where for each in values]), scalar, made, role)
+    if all(isinstance(each, Device) for each in values):
+        return Device(any_of([each.where for each in values]))
+    if all(isinstance(each, Plain) for each in values):
+        return PLAIN
+    if all(isinstance(each, Items) and len(each.parts) == len(first.parts) for each in values):
+        return Items(tuple(joined(parts) for parts in zip(*(each.parts for each in values), strict=True)))
+    return UNTOLD_VALUE
+
+
+def any_of(places: Sequence[Where]) -> Where:
+    """One of several places."""
+    if len(set(places)) == 1:
+        return places[0]
+    if all(place.kind == "same" for place in places):
+        return same(*(symbol for place in places for symbol in place.of))
+    return NOWHERE
+
+
+def met(tensors: Sequence[Tensor]) -> Where:
+    """Where the result of an operator is whose operands must be together: it ran, so they were."""
+    large = [each for each in tensors if each.scalar is False] or (list(tensors) if len(tensors) == 1 else [])
+    told = [each.where for each in large if each.where.kind in ("literal", "same")]
+    if told:
+        return told[0]
+    if all(each.where.kind == "default" for each in tensors) and tensors:
+        return DEFAULT
+    places = [each.where for each in tensors if each.scalar is not True] or [each.where for each in tensors]
+    others = [place for place in places if place.kind != "default"]
+    # One that was made on the host and is not of no dimensions met the others there, if at all.
+    return any_of(others) if others else NOWHERE

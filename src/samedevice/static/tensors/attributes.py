@@ -1,0 +1,71 @@
+"""What an attribute of `self` is, by how the methods of its class give it a value."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from samedevice.static.tensors.abstract import (
+    UNTOLD_VALUE,
+    Device,
+    Local,
+    Method,
+    Module,
+    Object,
+    Tensor,
+    joined,
+    same,
+)
+from samedevice.static.tensors.asking import Asking
+from samedevice.static.tensors.source import Attribute, ClassText, Function
+
+_MOVERS = frozenset(("to", "cuda", "_apply", "to_device", "cpu"))
+"""Methods by which a class moves its attributes itself."""
+
+
+def attribute_of_self(run: Asking, text: ClassText, name: str) -> Any:
+    """The attribute as a method of the class reads it."""
+    lineage = run.project.lineage(text)
+    for each in lineage:
+        if name in each.methods:
+            return _method(run, each, each.methods[name], text)
+    if name == "device":
+        return Device(same("self.device"))
+    given = [(each, attribute) for each in lineage for attribute in each.attributes.get(name, ())]
+    if not given:
+        return Method(Object(text), name)
+    symbol = f"self.{name}"
+    module = run.project.is_module(text)
+    for kind in ("parameter", "buffer"):
+        if module and any(attribute.kind == kind for _, attribute in given):
+            return Tensor(same(symbol), None, None, "parameter" if kind == "parameter" else "buffer")
+    if any(attribute.several or attribute.kind != "assigned" for _, attribute in given):
+        return UNTOLD_VALUE
+    value = joined([_assigned(run, each, attribute) for each, attribute in given])
+    match value:
+        case Module():
+            return Module(symbol, value.kind, value.text)
+        case Tensor(where=where) if where.kind in ("default", "literal") and not _moved(lineage):
+            return Tensor(where, value.scalar, value.made, "attribute")
+    return UNTOLD_VALUE
+
+
+def _method(run: Asking, home: ClassText, function: Function, text: ClassText) -> Any:
+    decorators = {getattr(each, "id", getattr(each, "attr", "")) for each in function.decorator_list}
+    local = Local(function, home.source, None if "staticmethod" in decorators else Object(text))
+    if decorators & {"property", "cached_property"}:
+        if function.name == "device":
+            return Device(same("self.device"))
+        return run.reader.result(local, [], {}, run.depth + 1)
+    return local
+
+
+def _assigned(run: Asking, text: ClassText, attribute: Attribute) -> Any:
+    return (
+        UNTOLD_VALUE
+        if attribute.value is None
+        else run.reader.given_in(text, attribute.function, attribute.value)
+    )
+
+
+def _moved(lineage: list[ClassText]) -> bool:
+    return any(each.reached or not _MOVERS.isdisjoint(each.methods) for each in lineage)

@@ -1,0 +1,324 @@
+"""What calls of torch give, by the table of `knowledge`."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from samedevice.static.tensors.abstract import (
+    DEFAULT,
+    NONE,
+    NOWHERE,
+    PLAIN,
+    UNTOLD_VALUE,
+    Device,
+    Items,
+    Library,
+    Listed,
+    Module,
+    Object,
+    Plain,
+    Tensor,
+    Where,
+    literal,
+    met,
+    same,
+)
+from samedevice.static.tensors.asking import Asking
+from samedevice.static.tensors.knowledge import FUNCTIONS, METHODS, MODULES
+
+_HOMES = frozenset(("torch", "torch.nn.functional", "torch.special", "torch.Tensor"))
+_MODULE_HOMES = ("torch.nn.", "torch.nn.modules.")
+_NUMBERS = frozenset(
+    "len int float bool str range abs round min max sum isinstance hasattr repr id ord hash format "
+    "type".split()
+)
+_SCALAR_MAKERS = frozenset(("zeros", "ones", "rand", "randn", "empty"))
+Keywords = dict[str, Any]
+
+
+def call_function(
+    run: Asking, function: Library, node: ast.Call, positional: Sequence[Any], keywords: Keywords
+) -> Any:
+    """A function or a class of a library."""
+    home, _, name = function.name.rpartition(".")
+    if home == "builtins":
+        return _builtin(name, positional)
+    if function.name == "torch.device":
+        return Device(device_given(positional[0]) or NOWHERE) if len(positional) == 1 else Device(NOWHERE)
+    if home in ("torch.nn", "torch.nn.parameter") and name in ("Parameter", "Buffer"):
+        first = positional[0] if positional else None
+        return (
+            Tensor(first.where, first.scalar, first.made, "parameter")
+            if isinstance(first, Tensor)
+            else UNTOLD_VALUE
+        )
+    if function.name.startswith(_MODULE_HOMES) and name in MODULES["placed"] | MODULES["free"]:
+        return Module("", function.name)
+    if home not in _HOMES or "out" in keywords:
+        return UNTOLD_VALUE
+    return _torch(run, name, node, positional, keywords)
+
+
+def _torch(run: Asking, name: str, node: ast.Call, positional: Sequence[Any], keywords: Keywords) -> Any:
+    # Long: a case for each kind of function that the table knows.
+    first = positional[0] if positional else keywords.get("input", UNTOLD_VALUE)
+    if name in FUNCTIONS["factories"]:
+        return Tensor(_made(run, keywords), _scalar(name, positional, keywords), node, "made")
+    if name in FUNCTIONS["of_values"]:
+        return _of_values(run, node, first, keywords)
+    if name in FUNCTIONS["host"]:
+        return Tensor(literal("cpu"), False if name != "from_file" else None, node, "made")
+    if name in FUNCTIONS["like"] and isinstance(first, Tensor):
+        placed = _chosen(keywords)
+        return Tensor(first.where if placed is None else placed, first.scalar, node, "other")
+    if name in FUNCTIONS["first"] and isinstance(first, Tensor):
+        whole = name in METHODS["reduce"] and len(positional) == 1 and not keywords
+        return Tensor(
+            first.where, True if whole else None if name in _SHAPES else first.scalar, first.made, first.role
+        )
+    if name in FUNCTIONS["first_several"] and isinstance(first, Tensor):
+        return Tensor(first.where, None, first.made, first.role)
+    if name in FUNCTIONS["meet"] or name in FUNCTIONS["meet_strictly"]:
+        if name == "where" and len(positional) == 1:
+            return UNTOLD_VALUE
+        pairs = zip(
+            (*node.args, *(each.value for each in node.keywords)),
+            (*positional, *keywords.values()),
+            strict=False,
+        )
+        if "*" in keywords or "**" in keywords:
+            return UNTOLD_VALUE
+        return _meeting(run, node, _spread(pairs), name in FUNCTIONS["meet_strictly"])
+    return UNTOLD_VALUE
+
+
+_SHAPES = frozenset(
+    "squeeze diag diagonal nonzero bincount one_hot reshape all any norm std var sum mean prod argmax "
+    "argmin".split()
+)
+"""What may change whether a tensor has dimensions."""
+
+
+def call_method(
+    run: Asking, owner: Any, name: str, node: ast.Call, positional: Sequence[Any], keywords: Keywords
+) -> Any:
+    """A method of a tensor, of a module, of `self`."""
+    match owner:
+        case Tensor():
+            return _tensor_method(run, owner, name, node, positional, keywords)
+        case Module():
+            return _module_method(owner, name, positional, keywords)
+        case Object() if name == "parameters":
+            return Listed(Tensor(same("self"), None, None, "parameter"))
+        case _ if name in ("numpy", "tolist", "item"):
+            return PLAIN
+        case _ if name == "cpu" and not positional:
+            return UNTOLD_VALUE  # a model, a tensor, a batch
+    return UNTOLD_VALUE
+
+
+def _tensor_method(
+    run: Asking, owner: Tensor, name: str, node: ast.Call, positional: Sequence[Any], keywords: Keywords
+) -> Any:
+    # Long: a case for each kind of method that the table knows.
+    if name in METHODS["numbers"]:
+        return PLAIN
+    if name == "to":
+        return _moved(owner, node, positional, keywords)
+    if name == "cpu":
+        return Tensor(literal("cpu"), owner.scalar, node, "other")
+    if name == "cuda":
+        given = device_given(positional[0] if positional else keywords.get("device", NONE))
+        return Tensor(given if given is not None else literal("cuda"), owner.scalar, node, "other")
+    if name == "type_as" and positional:
+        target = positional[0]
+        return Tensor(target.where if isinstance(target, Tensor) else NOWHERE, owner.scalar, node, "other")
+    if name in METHODS["new"]:
+        placed = _chosen(keywords)
+        return Tensor(owner.where if placed is None else placed, None, node, "other")
+    if name in METHODS["reduce"] and not positional and not keywords:
+        return Tensor(owner.where, True, owner.made, owner.role)
+    if name in METHODS["same"]:
+        scalar = owner.scalar if name in _SHAPELESS else None
+        return Tensor(owner.where, scalar, owner.made, owner.role)
+    if name in METHODS["same_several"]:
+        return Tensor(owner.where, None, owner.made, owner.role)
+    if name in METHODS["meet"] or name in METHODS["meet_strictly"]:
+        if not isinstance(node.func, ast.Attribute) or "*" in keywords or "**" in keywords:
+            return UNTOLD_VALUE
+        pairs = zip(
+            (*node.args, *(each.value for each in node.keywords)),
+            (*positional, *keywords.values()),
+            strict=False,
+        )
+        parts = [(node.func.value, owner), *_spread(pairs)]
+        result = _meeting(run, node, parts, name in METHODS["meet_strictly"])
+        if name.endswith("_") and isinstance(result, Tensor):
+            return owner
+        return result
+    return UNTOLD_VALUE
+
+
+_SHAPELESS = frozenset(
+    "contiguous clone detach float long int bool half bfloat16 double clamp clip sqrt rsqrt exp log "
+    "logical_not abs neg "
+    "sigmoid tanh relu sin cos tan round floor ceil requires_grad_ zero_ fill_ normal_ uniform_ random_ "
+    "detach_ clamp_ "
+    "square reciprocal sign short byte isnan log2 log1p exponential_ bernoulli_".split()
+)
+"""Methods that keep the number of dimensions."""
+
+
+def _module_method(owner: Module, name: str, positional: Sequence[Any], keywords: Keywords) -> Any:
+    if name in MODULES["movers"]:
+        where = owner.where
+        if name in ("to", "cuda", "cpu"):
+            given = device_given(positional[0] if positional else keywords.get("device", NONE))
+            where = (
+                literal("cpu") if name == "cpu" else given or (literal("cuda") if name == "cuda" else NOWHERE)
+            )
+        return Module(owner.symbol, owner.kind, owner.text, where)
+    if name == "parameters" and owner.symbol:
+        return Listed(Tensor(same(owner.symbol), None, None, "parameter"))
+    return UNTOLD_VALUE
+
+
+def meeting_of_operator(run: Asking, node: ast.expr | ast.stmt, parts: Sequence[tuple[ast.expr, Any]]) -> Any:
+    """An operator between two expressions."""
+    if not any(isinstance(value, Tensor) for _, value in parts):
+        return PLAIN if all(isinstance(value, Plain) for _, value in parts) else UNTOLD_VALUE
+    return _meeting(run, node, parts, isinstance(getattr(node, "op", None), ast.MatMult))
+
+
+def _meeting(
+    run: Asking, node: ast.expr | ast.stmt, parts: Sequence[tuple[ast.expr, Any]], strictly: bool
+) -> Any:
+    tensors = [(each, value) for each, value in parts if isinstance(value, Tensor)]
+    if not tensors:
+        return UNTOLD_VALUE
+    run.meet(node, tensors)
+    operands = [value for _, value in tensors]
+    untold = any(not isinstance(value, Tensor | Plain | Device) for _, value in parts)
+    if untold:
+        large = [each for each in operands if each.scalar is False and each.where.kind in ("literal", "same")]
+        return Tensor(large[0].where if large else NOWHERE, None)
+    made = operands[0].made if len(operands) == 1 else None
+    scalar = True if all(each.scalar for each in operands) and not strictly else None
+    if not strictly and any(each.scalar is False for each in operands):
+        scalar = False
+    where = met(operands)
+    if where == DEFAULT:
+        made, role = next((each.made for each in operands if each.made is not None), None), operands[0].role
+        return Tensor(where, scalar, made, role)
+    return Tensor(where, scalar, made, operands[0].role if len(operands) == 1 else "other")
+
+
+def _spread(given: Iterable[tuple[ast.expr, Any]]) -> list[tuple[ast.expr, Any]]:
+    """Arguments, with the parts of lists and tuples in the place of these."""
+    found: list[tuple[ast.expr, Any]] = []
+    for node, value in given:
+        if (
+            isinstance(value, Items)
+            and isinstance(node, ast.List | ast.Tuple)
+            and len(node.elts) == len(value.parts)
+        ):
+            found += zip(node.elts, value.parts, strict=True)
+        elif isinstance(value, Items):
+            found += [(node, part) for part in value.parts]
+        elif isinstance(value, Listed):
+            found += [(node, value.part), (node, UNTOLD_VALUE)]
+        else:
+            found.append((node, value))
+    return found
+
+
+def _of_values(run: Asking, node: ast.Call, first: Any, keywords: Keywords) -> Any:
+    match first:
+        case Tensor():
+            placed = _chosen(keywords)
+            return Tensor(first.where if placed is None else placed, first.scalar, node, "other")
+        case Plain(known=True) if not isinstance(first.value, str | type(None)):
+            scalar: bool | None = True
+        case Items() | Listed():
+            scalar = False
+        case _:
+            return Tensor(_chosen(keywords) or NOWHERE, None, node, "other")
+    return Tensor(_made(run, keywords), scalar, node, "made")
+
+
+def _made(run: Asking, keywords: Keywords) -> Where:
+    placed = _chosen(keywords)
+    if placed is not None:
+        return placed
+    return NOWHERE if run.elsewhere else DEFAULT
+
+
+def _chosen(keywords: Keywords) -> Where | None:
+    """Where `device=` says; None where it says nothing."""
+    if "**" in keywords:
+        return NOWHERE
+    return device_given(keywords["device"]) if "device" in keywords else None
+
+
+def device_given(value: Any) -> Where | None:
+    """The device that a value names; None for None."""
+    match value:
+        case Plain(value=None, known=True):
+            return None
+        case Plain(value=str() as text, known=True):
+            return literal(text)
+        case Plain(value=bool()):
+            return NOWHERE
+        case Plain(value=int() as number, known=True):
+            return literal(f"cuda:{number}")
+        case Device(where=where):
+            return where
+    return NOWHERE
+
+
+def _moved(owner: Tensor, node: ast.Call, positional: Sequence[Any], keywords: Keywords) -> Any:
+    """`x.to(...)`: to a device, beside another tensor, or only to another type of numbers."""
+    if "*" in keywords or "**" in keywords:
+        return Tensor(NOWHERE, owner.scalar, node)
+    target = keywords.get("device", positional[0] if positional else keywords.get("other", NONE))
+    match target:
+        case Tensor(where=where):
+            return Tensor(where, owner.scalar, node)
+        case Plain(known=False) | Plain(value=None):
+            return owner
+        case Library(name=name) if name.startswith("torch."):
+            return owner  # a dtype
+    return Tensor(device_given(target) or NOWHERE, owner.scalar, node)
+
+
+def _scalar(name: str, positional: Sequence[Any], keywords: Keywords) -> bool | None:
+    """Whether a factory makes a tensor of no dimensions."""
+    if name not in _SCALAR_MAKERS and name not in ("full", "randint"):
+        return False
+    size = keywords.get("size", positional[0] if positional else None)
+    if name == "randint":
+        shapes = [each for each in (*positional, size) if isinstance(each, Items)]
+        return not shapes[0].parts if shapes else None
+    match size:
+        case Items(parts=parts):
+            return not parts
+        case Plain(known=True, value=int()):
+            return name == "full"
+        case Plain():
+            return False if name != "full" and len(positional) > 1 else None
+        case None:
+            return "*" not in keywords
+    return False if name != "full" and len(positional) > 1 else None
+
+
+def _builtin(name: str, positional: Sequence[Any]) -> Any:
+    if name == "next" and positional and isinstance(positional[0], Listed):
+        return positional[0].part
+    if name in ("list", "tuple") and positional and isinstance(positional[0], Listed):
+        return positional[0]
+    tensors = any(not isinstance(each, Plain) for each in positional)
+    if name in ("min", "max", "sum", "abs", "round") and tensors:
+        return UNTOLD_VALUE
+    return PLAIN if name in _NUMBERS else UNTOLD_VALUE

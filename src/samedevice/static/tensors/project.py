@@ -1,0 +1,111 @@
+"""The files that a source file imports from its own project, read when a name of theirs is asked for."""
+
+from __future__ import annotations
+
+import ast
+from functools import lru_cache
+from pathlib import Path
+
+from samedevice.static.files import LARGEST
+from samedevice.static.tensors.abstract import ClassName, Library, Local
+from samedevice.static.tensors.source import ClassText, SourceText, is_module_base
+
+_DEEPEST = 6
+"""Imports that are followed from a name to where it is defined."""
+
+
+def parse_source(path: Path, text: str) -> SourceText | None:
+    """A file's text as a source; None for what is no Python."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    return SourceText(path, text, tree, _package(path))
+
+
+def _package(path: Path) -> str:
+    """The dotted name of the package that a file is in; empty where it is in none."""
+    names: list[str] = []
+    folder = path.parent
+    while (folder / "__init__.py").is_file() and folder.parent != folder:
+        names.append(folder.name)
+        folder = folder.parent
+    return ".".join(reversed(names))
+
+
+class Project:
+    """Finds what an imported name is in the files around one that is read."""
+
+    def __init__(self) -> None:
+        self._files = lru_cache(maxsize=96)(_read)
+        self._found = lru_cache(maxsize=4096)(self._find)
+
+    def find(self, source: SourceText, dotted: str) -> Local | ClassName | Library:
+        """What a full name is: a function or a class of the project, or a library's."""
+        return self._found(_root(source), dotted, 0)
+
+    def class_of(self, source: SourceText, dotted: str) -> ClassText | None:
+        """The class of a full name, where it is the project's."""
+        if dotted in source.classes:
+            return source.class_text(source.classes[dotted])
+        found = self.find(source, dotted)
+        return found.text if isinstance(found, ClassName) else None
+
+    def lineage(self, text: ClassText) -> list[ClassText]:
+        """A class and those that it derives from, as far as they are read."""
+        found: list[ClassText] = []
+        waiting = [text]
+        while waiting and len(found) < 16:
+            each = waiting.pop(0)
+            if each not in found:
+                found.append(each)
+                waiting += [
+                    base
+                    for name in each.bases
+                    if name and (base := self.class_of(each.source, name)) is not None
+                ]
+        return found
+
+    def is_module(self, text: ClassText) -> bool:
+        """Whether a class is one of modules, which keep parameters and buffers."""
+        return any(is_module_base(base) for each in self.lineage(text) for base in each.bases)
+
+    def _find(self, root: Path, dotted: str, depth: int) -> Local | ClassName | Library:
+        home, _, name = dotted.rpartition(".")
+        path = _file_of(root, home)
+        source = self._files(path) if path is not None and depth < _DEEPEST else None
+        if source is None:
+            return Library(dotted)
+        if (function := source.function_named(name)) is not None:
+            return Local(function, source)
+        if name in source.classes:
+            return ClassName(source.class_text(source.classes[name]))
+        if name in source.imports and source.imports[name] != dotted:
+            return self._found(root, source.imports[name], depth + 1)
+        return Library(dotted)
+
+
+@lru_cache(maxsize=4096)
+def _file_of(root: Path, dotted: str) -> Path | None:
+    if not dotted or dotted.partition(".")[0] == "torch":
+        return None
+    stem = root.joinpath(*dotted.split("."))
+    for path in (stem.with_suffix(".py"), stem / "__init__.py"):
+        if path.is_file():
+            return path
+    return None
+
+
+def _root(source: SourceText) -> Path:
+    parts = len(source.package.split(".")) if source.package else 0
+    return source.path.absolute().parents[parts]
+
+
+def _read(path: Path) -> SourceText | None:
+    try:
+        if path.stat().st_size > LARGEST:
+            return None
+        text = path.read_bytes().decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError):
+        return None
+    return parse_source(path, text)

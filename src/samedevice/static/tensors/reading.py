@@ -1,0 +1,729 @@
+"""The device of every tensor expression of a function, read in the order in which its statements run.
+
+Both ways of a condition are taken and what holds for both is kept; loops are read until their names settle;
+functions of the project are entered with the values that they are given. Steps and depth are bounded: where
+they end, nothing is claimed.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from samedevice.static.tensors.abstract import (
+    NONE,
+    NOWHERE,
+    PLAIN,
+    UNTOLD_VALUE,
+    ClassName,
+    Device,
+    Items,
+    Library,
+    Listed,
+    Local,
+    Method,
+    Module,
+    Object,
+    Plain,
+    Tensor,
+    joined,
+    same,
+)
+from samedevice.static.tensors.attributes import attribute_of_self
+from samedevice.static.tensors.knowledge import ATTRIBUTES, MODULES
+from samedevice.static.tensors.library import call_function, call_method, meeting_of_operator
+from samedevice.static.tensors.project import Project
+from samedevice.static.tensors.signs import device_parameters, tensor_parameters
+from samedevice.static.tensors.source import ClassText, Function, SourceText
+
+Environment = dict[str, Any]
+_MOST_STEPS = 60_000
+_DEEPEST = 3
+_DEEPEST_LOOP = 2
+"""Loops in loops that are read twice; what one further inside gives is not told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Meeting:
+    """An operator whose tensors must be on one device."""
+
+    node: ast.expr | ast.stmt
+    operands: tuple[tuple[ast.expr, Tensor], ...]
+
+
+@dataclass(slots=True)
+class Told:
+    """What the reading of a function told."""
+
+    meetings: list[Meeting] = field(default_factory=list)
+    values: dict[int, Any] = field(default_factory=dict)
+    """What each expression is, by the identity of its node."""
+    returned: list[Any] = field(default_factory=list)
+
+
+class _End(Exception):
+    """The path ends: return, raise, break."""
+
+
+class _Exhausted(Exception):
+    pass
+
+
+class Reading:
+    """Reads functions of one file; what is entered from them may stand in others."""
+
+    def __init__(self, source: SourceText, project: Project) -> None:
+        self.source, self.project = source, project
+        self._told: dict[int, Told] = {}
+        self._results: dict[Any, Any] = {}
+
+    def of(self, function: Function, owner: ClassText | None = None) -> Told:
+        """What a function does for any arguments."""
+        if id(function) not in self._told:
+            self._told[id(function)] = _Run(self, self.source, 0).whole(function, owner)
+        return self._told[id(function)]
+
+    def given_in(self, text: ClassText, function: Function, value: ast.expr) -> Any:
+        """What an expression of a class's method is, for any arguments."""
+        key = id(function)
+        if key not in self._told:
+            self._told[key] = Told()  # while it is read: it may ask for itself
+            self._told[key] = _Run(self, text.source, 0).whole(function, text)
+        return self._told[key].values.get(id(value), UNTOLD_VALUE)
+
+    def of_module(self) -> Told:
+        """What the statements of the file itself do."""
+        if id(self.source.tree) not in self._told:
+            self._told[id(self.source.tree)] = _Run(self, self.source, 0).top(self.source.tree)
+        return self._told[id(self.source.tree)]
+
+    def result(self, local: Local, positional: Sequence[Any], keywords: dict[str, Any], depth: int) -> Any:
+        """What a call of a function of the project gives."""
+        if depth > _DEEPEST or _makes_generator(local.node):
+            return UNTOLD_VALUE
+        key = (id(local.node), local.owner, tuple(positional), tuple(sorted(keywords.items())))
+        try:
+            if key in self._results:
+                return self._results[key]
+        except TypeError:
+            return UNTOLD_VALUE
+        self._results[key] = UNTOLD_VALUE  # while it is read: it may call itself
+        run = _Run(self, local.source, depth)
+        self._results[key] = run.called(local, positional, keywords)
+        return self._results[key]
+
+
+class _Run:
+    """One reading of one function."""
+
+    def __init__(self, reading: Reading, source: SourceText, depth: int) -> None:
+        self.reader, self.source, self.depth = reading, source, depth
+        self.project = reading.project
+        self.told = Told()
+        self.steps = 0
+        self.loops = 0
+        self.leaving: list[list[Environment]] = []
+        """The names at each `break` and `continue` of the loops around, the innermost last."""
+        self.elsewhere = source.changes_default
+        """Whether what is made without a device may be made elsewhere than on the host."""
+
+    def whole(self, function: Function, owner: ClassText | None) -> Told:
+        """A function with arguments that nobody knows."""
+        self._body(function.body, self.arguments(function, owner))
+        return self.told
+
+    def top(self, module: ast.Module) -> Told:
+        """The statements of a file."""
+        self._body(module.body, {})
+        return self.told
+
+    def called(self, local: Local, positional: Sequence[Any], keywords: dict[str, Any]) -> Any:
+        """A function with the values that it is given."""
+        environment = self._bound(local, positional, keywords)
+        if environment is None:
+            return UNTOLD_VALUE
+        whole = self._body(local.node.body, environment)
+        if not whole:
+            return UNTOLD_VALUE
+        return joined(self.told.returned) if self.told.returned else NONE
+
+    def _body(self, body: Sequence[ast.stmt], environment: Environment) -> bool:
+        """Whether it was read to its end."""
+        try:
+            self.block(body, environment)
+        except _End:
+            return True
+        except (_Exhausted, RecursionError):
+            self.told.meetings.clear()
+            self.told.values.clear()
+            return False
+        self.told.returned.append(NONE)
+        return True
+
+    # Arguments
+
+    def arguments(self, function: Function, owner: ClassText | None) -> Environment:
+        """What the parameters of a function stand for when nobody says."""
+        tensors, devices = tensor_parameters(function), device_parameters(function)
+        given = function.args
+        environment: Environment = {}
+        for each in (*given.posonlyargs, *given.args, *given.kwonlyargs):
+            name = each.arg
+            if name in devices:
+                environment[name] = Device(same(name))
+            elif name in tensors:
+                environment[name] = Tensor(same(name), None, None, "argument")
+            else:
+                environment[name] = UNTOLD_VALUE
+        if owner is not None and given.args and not _is_static(function):
+            environment[given.args[0].arg] = Object(owner)
+        for extra in (given.vararg, given.kwarg):
+            if extra is not None:
+                environment[extra.arg] = UNTOLD_VALUE
+        return environment
+
+    def _bound(self, local: Local, positional: Sequence[Any], keywords: dict[str, Any]) -> Environment | None:
+        given = local.node.args
+        names = [each.arg for each in (*given.posonlyargs, *given.args)]
+        values = list(positional) if local.owner is None else [local.owner, *positional]
+        if len(values) > len(names) and given.vararg is None:
+            return None
+        every = [*names, *(each.arg for each in given.kwonlyargs)]
+        environment: Environment = dict.fromkeys(every, UNTOLD_VALUE)
+        for name, default in zip(reversed(names), reversed(given.defaults), strict=False):
+            environment[name] = self.value(default, {})
+        for each, default_node in zip(given.kwonlyargs, given.kw_defaults, strict=True):
+            if default_node is not None:
+                environment[each.arg] = self.value(default_node, {})
+        if "**" in keywords or "*" in keywords:
+            environment = dict.fromkeys(every, UNTOLD_VALUE)
+        environment |= dict(zip(names, values, strict=False))
+        environment |= {name: value for name, value in keywords.items() if name in environment}
+        for extra in (given.vararg, given.kwarg):
+            if extra is not None:
+                environment[extra.arg] = UNTOLD_VALUE
+        return environment
+
+    # Statements
+
+    def block(self, statements: Iterable[ast.stmt], environment: Environment) -> None:
+        """Statements in their order; the environment is changed."""
+        for statement in statements:
+            self.steps += 1
+            if self.steps > _MOST_STEPS:
+                raise _Exhausted
+            action = _STATEMENTS.get(type(statement))
+            if action is not None:
+                action(self, statement, environment)
+
+    def _expr(self, node: ast.Expr, environment: Environment) -> None:
+        value = self.value(node.value, environment)
+        match node.value:  # a module is moved where it is; a tensor is not
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=name))) if isinstance(value, Module):
+                if isinstance(environment.get(name), Module):
+                    environment[name] = value
+
+    def _assignment(self, node: ast.Assign, environment: Environment) -> None:
+        value = self.value(node.value, environment)
+        if isinstance(node.value, ast.List) and isinstance(value, Items):
+            value = Listed(UNTOLD_VALUE)  # whoever has it may change its parts
+        for target in node.targets:
+            self.assign(target, value, environment)
+
+    def _annotated(self, node: ast.AnnAssign, environment: Environment) -> None:
+        if node.value is not None:
+            self.assign(node.target, self.value(node.value, environment), environment)
+
+    def _augmented(self, node: ast.AugAssign, environment: Environment) -> None:
+        left, right = self.value(node.target, environment), self.value(node.value, environment)
+        result = self._operator(node, ((node.target, left), (node.value, right)))
+        if isinstance(left, Tensor) and left.where.kind != "unknown":
+            result = Tensor(left.where, left.scalar, left.made, left.role)  # in place
+        self.assign(node.target, result, environment)
+
+    def _return(self, node: ast.Return, environment: Environment) -> None:
+        value = NONE if node.value is None else self.value(node.value, environment)
+        self.told.returned.append(value)
+        raise _End
+
+    def _raise(self, node: ast.Raise, environment: Environment) -> None:
+        raise _End
+
+    def _leave(self, node: ast.Break | ast.Continue, environment: Environment) -> None:
+        if self.leaving:
+            self.leaving[-1].append(dict(environment))
+        raise _End
+
+    def _if(self, node: ast.If, environment: Environment) -> None:
+        self.value(node.test, environment)
+        truth = self._truth(node.test, environment)
+        ways = [node.body, node.orelse] if truth is None else [node.body if truth else node.orelse]
+        self.ways(ways, environment)
+
+    def _truth(self, test: ast.expr, environment: Environment) -> bool | None:
+        """Of `x is None` whether it holds, where that can be told."""
+        match test:
+            case ast.Compare(
+                left=left, ops=[ast.Is() | ast.IsNot() as how], comparators=[ast.Constant(None)]
+            ):
+                value = self.value(left, environment)
+                if isinstance(value, Plain) and value.known:
+                    return (value.value is None) is isinstance(how, ast.Is)
+                if isinstance(value, Tensor | Module) and self.depth:
+                    return isinstance(how, ast.IsNot)
+        return None
+
+    def ways(self, blocks: Sequence[Sequence[ast.stmt]], environment: Environment) -> None:
+        """Several ways to go on, each on its own copy of the names; then what holds after all of them."""
+        before, outcomes = dict(environment), []
+        for each in blocks:
+            own = dict(before)
+            try:
+                self.block(each, own)
+            except _End:
+                continue
+            outcomes.append(own)
+        if not outcomes:
+            raise _End
+        environment.clear()
+        environment |= _merged(outcomes)
+
+    def _for(self, node: ast.For | ast.AsyncFor, environment: Environment) -> None:
+        items = self.value(node.iter, environment)
+        item: Any = UNTOLD_VALUE
+        if isinstance(items, Tensor):
+            item = Tensor(items.where, None, items.made, items.role)
+        elif isinstance(items, Items) and items.parts:
+            item = joined(items.parts)
+        elif isinstance(items, Listed):
+            item = items.part
+        self._loop(node, environment, lambda own: self.assign(node.target, item, own))
+
+    def _while(self, node: ast.While, environment: Environment) -> None:
+        self._loop(node, environment, lambda own: self.value(node.test, own))
+
+    def _loop(
+        self,
+        node: ast.For | ast.AsyncFor | ast.While,
+        environment: Environment,
+        begin: Callable[[Environment], Any],
+    ) -> None:
+        """A body that runs any number of times: names that it changes have what they had before, too."""
+        kept = len(self.told.meetings)
+        self.leaving.append([])
+        self.loops += 1
+        if self.loops > _DEEPEST_LOOP:
+            for name in _stored(node):
+                environment[name] = UNTOLD_VALUE
+        else:
+            for _ in range(2):
+                merged = _merged([environment, *self._turn(node, environment, begin)])
+                environment.clear()
+                environment |= merged
+                del self.told.meetings[kept:]
+        if _merged([environment, *self._turn(node, environment, begin)]) != environment:
+            for name in _stored(node):
+                environment[name] = UNTOLD_VALUE
+        self.loops -= 1
+        self.leaving.pop()
+        if node.orelse:
+            self.block(node.orelse, environment)
+
+    def _turn(
+        self,
+        node: ast.For | ast.AsyncFor | ast.While,
+        environment: Environment,
+        begin: Callable[[Environment], Any],
+    ) -> list[Environment]:
+        """The names after one turn: at its end, and wherever it is left."""
+        own = dict(environment)
+        self.leaving[-1].clear()
+        try:
+            begin(own)
+            self.block(node.body, own)
+        except _End:
+            return list(self.leaving[-1])
+        return [own, *self.leaving[-1]]
+
+    def _with(self, node: ast.With | ast.AsyncWith, environment: Environment) -> None:
+        before = self.elsewhere
+        for item in node.items:
+            value = self.value(item.context_expr, environment)
+            if isinstance(value, Device) or _may_change_default(item.context_expr):
+                self.elsewhere = True
+            if item.optional_vars is not None:
+                self.assign(item.optional_vars, UNTOLD_VALUE, environment)
+        try:
+            self.block(node.body, environment)
+        finally:
+            self.elsewhere = before
+
+    def _try(self, node: ast.Try | ast.TryStar, environment: Environment) -> None:
+        before, outcomes = dict(environment), []
+        own = dict(before)
+        try:
+            self.block([*node.body, *node.orelse], own)
+            outcomes.append(own)
+        except _End:
+            pass
+        for handler in node.handlers:  # it may begin after any statement of the body
+            other = _merged([before, own])
+            for statement in node.body:
+                for name in _stored(statement):
+                    other[name] = UNTOLD_VALUE
+            try:
+                self.block(handler.body, other)
+                outcomes.append(other)
+            except _End:
+                pass
+        if not outcomes:
+            raise _End
+        environment.clear()
+        environment |= _merged(outcomes)
+        self.block(node.finalbody, environment)
+
+    def _match(self, node: ast.Match, environment: Environment) -> None:
+        self.value(node.subject, environment)
+        for case in node.cases:
+            for each in ast.walk(case.pattern):
+                name = getattr(each, "name", None) or getattr(each, "rest", None)
+                if isinstance(name, str):
+                    environment[name] = UNTOLD_VALUE
+        self.ways([*(case.body for case in node.cases), []], environment)
+
+    def _forget(self, node: ast.stmt, environment: Environment) -> None:
+        """Names that a statement gives something that is not followed."""
+        for name in _stored(node):
+            environment[name] = UNTOLD_VALUE
+        for each in getattr(node, "names", ()) if isinstance(node, ast.Global | ast.Nonlocal) else ():
+            environment[each] = UNTOLD_VALUE
+
+    def _import(self, node: ast.Import | ast.ImportFrom, environment: Environment) -> None:
+        for alias in node.names:
+            environment.pop((alias.asname or alias.name).partition(".")[0], None)
+
+    # Assignment
+
+    def assign(self, target: ast.expr, value: Any, environment: Environment) -> None:
+        """Give a target its value."""
+        match target:
+            case ast.Name(id=name):
+                environment[name] = value
+            case ast.Attribute(value=ast.Name(id=owner), attr=name):
+                environment[f"{owner}.{name}"] = value
+            case ast.Tuple(elts=parts) | ast.List(elts=parts):
+                fits = isinstance(value, Items) and len(value.parts) == len(parts)
+                fits = fits and not any(isinstance(each, ast.Starred) for each in parts)
+                for number, part in enumerate(parts):
+                    own = value.parts[number] if fits else UNTOLD_VALUE
+                    if isinstance(value, Tensor) and not isinstance(part, ast.Starred):
+                        own = Tensor(value.where, None, value.made, value.role)
+                    self.assign(part, own, environment)
+            case ast.Starred(value=inner):
+                self.assign(inner, UNTOLD_VALUE, environment)
+            case ast.Subscript():
+                self.value(target.value, environment)
+                self.value(target.slice, environment)
+                if isinstance(target.value, ast.Name) and isinstance(
+                    environment.get(target.value.id), Items | Plain
+                ):
+                    environment[target.value.id] = UNTOLD_VALUE
+
+    # Expressions
+
+    def value(self, node: ast.expr, environment: Environment) -> Any:
+        """What an expression is."""
+        self.steps += 1
+        if self.steps > _MOST_STEPS:
+            raise _Exhausted
+        action = _EXPRESSIONS.get(type(node))
+        found = UNTOLD_VALUE if action is None else action(self, node, environment)
+        if not self.depth:
+            self.told.values[id(node)] = found
+        return found
+
+    def _constant(self, node: ast.Constant, environment: Environment) -> Any:
+        return Plain(node.value, True)
+
+    def _name(self, node: ast.Name, environment: Environment) -> Any:
+        if node.id in environment:
+            return environment[node.id]
+        return self.global_name(node.id)
+
+    def global_name(self, name: str) -> Any:
+        """A name of the file: a function, a class, something imported, a constant."""
+        source = self.source
+        if (function := source.function_named(name)) is not None:
+            return Local(function, source)
+        if name in source.classes:
+            return ClassName(source.class_text(source.classes[name]))
+        if name in source.imports:
+            dotted = source.imports[name]
+            return self.project.find(source, dotted) if "." in dotted else Library(dotted)
+        value = source.globals.get(name)
+        if isinstance(value, ast.Constant):
+            return Plain(value.value, True)
+        if name in source.globals:
+            return UNTOLD_VALUE
+        return Library(f"builtins.{name}")
+
+    def _attribute(self, node: ast.Attribute, environment: Environment) -> Any:
+        if isinstance(node.value, ast.Name) and f"{node.value.id}.{node.attr}" in environment:
+            return environment[f"{node.value.id}.{node.attr}"]
+        owner = self.value(node.value, environment)
+        return self.attribute(owner, node)
+
+    def attribute(self, owner: Any, node: ast.Attribute) -> Any:
+        """`owner.name`."""
+        name = node.attr
+        match owner:
+            case Library(name=whole):
+                return Library(f"{whole}.{name}")
+            case Object(text=text):
+                return attribute_of_self(self, text, name)
+            case Tensor() if name == "device":
+                return Device(owner.where)
+            case Tensor() if name in _NUMBERS:
+                return PLAIN
+            case Tensor() if name in _SAME:
+                return owner
+            case Module(symbol=symbol) if name in ("weight", "bias"):
+                return Tensor(same(f"{symbol}.{name}") if symbol else NOWHERE, False, None, "parameter")
+            case Module(symbol=symbol) if name == "device" and symbol:
+                return Device(same(symbol))
+            case Plain() | Device():
+                return PLAIN
+        if name == "device":
+            return Device(same(f"{ast.unparse(node.value)}.device:{node.lineno}"))
+        if name in ("dtype", "shape", "ndim") or name.endswith("dtype"):
+            return PLAIN
+        return Method(owner, name)
+
+    def _call(self, node: ast.Call, environment: Environment) -> Any:
+        function = self.value(node.func, environment)
+        positional, starred = [], False
+        for each in node.args:
+            if isinstance(each, ast.Starred):
+                self.value(each.value, environment)
+                starred = True
+            else:
+                positional.append(self.value(each, environment))
+        keywords: dict[str, Any] = {"*": UNTOLD_VALUE} if starred else {}
+        for keyword in node.keywords:
+            keywords[keyword.arg or "**"] = self.value(keyword.value, environment)
+        return self.call(node, function, positional, keywords)
+
+    def call(self, node: ast.Call, function: Any, positional: list[Any], keywords: dict[str, Any]) -> Any:
+        """What a call gives."""
+        match function:
+            case Library():
+                return call_function(self, function, node, positional, keywords)
+            case Method(owner=owner):
+                return call_method(self, owner, function.name, node, positional, keywords)
+            case Local():
+                if "*" in keywords or (self.elsewhere and not self.source.changes_default):
+                    return UNTOLD_VALUE
+                return self.reader.result(function, positional, keywords, self.depth + 1)
+            case ClassName(text=text) if self.project.is_module(text):
+                return Module("", text.name, text)
+            case Module():
+                return self._module_called(function, node, positional)
+        return UNTOLD_VALUE
+
+    def _module_called(self, module: Module, node: ast.Call, positional: list[Any]) -> Any:
+        """A module with parameters gives what is where they are; one without, where its input is."""
+        tensors = [
+            (each, value)
+            for each, value in zip(node.args, positional, strict=False)
+            if isinstance(value, Tensor)
+        ]
+        last = module.kind.rpartition(".")[2]
+        if last in _FREE and module.text is None:
+            return Tensor(tensors[0][1].where, None, None, "output") if tensors else UNTOLD_VALUE
+        if last in _PLACED and module.text is None and module.symbol:
+            own = Tensor(same(f"{module.symbol}.weight"), False, None, "parameter")
+            self.meet(node, (*tensors, (node.func, own)))
+            return Tensor(own.where, False, None, "output")
+        return UNTOLD_VALUE
+
+    def _binary(self, node: ast.BinOp, environment: Environment) -> Any:
+        left, right = self.value(node.left, environment), self.value(node.right, environment)
+        return self._operator(node, ((node.left, left), (node.right, right)))
+
+    def _compare(self, node: ast.Compare, environment: Environment) -> Any:
+        parts = [(each, self.value(each, environment)) for each in (node.left, *node.comparators)]
+        if len(parts) == 2 and not isinstance(node.ops[0], ast.In | ast.NotIn | ast.Is | ast.IsNot):
+            return self._operator(node, parts)
+        return PLAIN
+
+    def _operator(self, node: ast.expr | ast.stmt, parts: Sequence[tuple[ast.expr, Any]]) -> Any:
+        return meeting_of_operator(self, node, parts)
+
+    def meet(self, node: ast.expr | ast.stmt, operands: Sequence[tuple[ast.expr, Tensor]]) -> None:
+        """Tensors of one operator, which must be together."""
+        if len(operands) > 1 and not self.depth:
+            self.told.meetings.append(Meeting(node, tuple(operands)))
+
+    def _unary(self, node: ast.UnaryOp, environment: Environment) -> Any:
+        value = self.value(node.operand, environment)
+        if isinstance(node.op, ast.Not):
+            return PLAIN
+        return value if isinstance(value, Tensor) else PLAIN if isinstance(value, Plain) else UNTOLD_VALUE
+
+    def _either(self, node: ast.IfExp, environment: Environment) -> Any:
+        self.value(node.test, environment)
+        truth = self._truth(node.test, environment)
+        if truth is not None:
+            return self.value(node.body if truth else node.orelse, environment)
+        return joined([self.value(node.body, environment), self.value(node.orelse, environment)])
+
+    def _bool(self, node: ast.BoolOp, environment: Environment) -> Any:
+        values = [self.value(each, environment) for each in node.values]
+        return PLAIN if all(isinstance(each, Plain) for each in values) else UNTOLD_VALUE
+
+    def _items(self, node: ast.Tuple | ast.List, environment: Environment) -> Any:
+        if any(isinstance(each, ast.Starred) for each in node.elts):
+            for each in node.elts:
+                self.value(each.value if isinstance(each, ast.Starred) else each, environment)
+            return UNTOLD_VALUE
+        return Items(tuple(self.value(each, environment) for each in node.elts))
+
+    def _subscript(self, node: ast.Subscript, environment: Environment) -> Any:
+        owner, index = self.value(node.value, environment), self.value(node.slice, environment)
+        if isinstance(owner, Tensor):
+            return Tensor(owner.where, None, owner.made, owner.role)
+        if isinstance(owner, Items) and isinstance(index, Plain) and isinstance(index.value, int):
+            if index.known and -len(owner.parts) <= index.value < len(owner.parts):
+                return owner.parts[index.value]
+        return PLAIN if isinstance(owner, Plain) and not owner.known else UNTOLD_VALUE
+
+    def _walrus(self, node: ast.NamedExpr, environment: Environment) -> Any:
+        value = self.value(node.value, environment)
+        self.assign(node.target, value, environment)
+        return value
+
+    def _plain(self, node: ast.expr, environment: Environment) -> Any:
+        return PLAIN
+
+    def _comprehension(
+        self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp, environment: Environment
+    ) -> Any:
+        own = dict(environment)
+        for generator in node.generators:
+            items = self.value(generator.iter, own)
+            item = (
+                Tensor(items.where, None, items.made, items.role)
+                if isinstance(items, Tensor)
+                else UNTOLD_VALUE
+            )
+            self.assign(generator.target, item, own)
+            for test in generator.ifs:
+                self.value(test, own)
+        return Listed(self.value(node.elt, own))
+
+    def _starred(self, node: ast.Starred, environment: Environment) -> Any:
+        self.value(node.value, environment)
+        return UNTOLD_VALUE
+
+
+def _merged(outcomes: Sequence[Environment]) -> Environment:
+    first, *others = outcomes
+    if not others:
+        return first
+    names = {name for each in outcomes for name in each}
+    return {name: joined([each.get(name, UNTOLD_VALUE) for each in outcomes]) for name in names}
+
+
+def _stored(node: ast.AST) -> set[str]:
+    """The names that a statement gives a value, wherever in it."""
+    found: set[str] = set()
+    for each in ast.walk(node):
+        if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store | ast.Del):
+            found.add(each.id)
+        elif isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Store):
+            if isinstance(each.value, ast.Name):
+                found.add(f"{each.value.id}.{each.attr}")
+        elif isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found.add(each.name)
+    return found
+
+
+def _makes_generator(node: Function) -> bool:
+    decorated = any(_decorator(each) not in _TRANSPARENT for each in node.decorator_list)
+    return (
+        decorated
+        or isinstance(node, ast.AsyncFunctionDef)
+        or any(isinstance(each, ast.Yield | ast.YieldFrom) for each in ast.walk(node))
+    )
+
+
+def _decorator(node: ast.expr) -> str:
+    return ast.unparse(node.func if isinstance(node, ast.Call) else node).rpartition(".")[2]
+
+
+_TRANSPARENT = frozenset(
+    ("no_grad", "inference_mode", "staticmethod", "property", "cached_property", "abstractmethod")
+)
+"""Decorators that leave a function's result as it is."""
+
+
+def _is_static(function: Function) -> bool:
+    return any(_decorator(each) in ("staticmethod", "classmethod") for each in function.decorator_list)
+
+
+def _may_change_default(node: ast.expr) -> bool:
+    text = ast.unparse(node)
+    return ("device" in text and "cuda.device" not in text) or "init_empty" in text
+
+
+_NUMBERS, _SAME = ATTRIBUTES["numbers"], ATTRIBUTES["same"]
+_FREE, _PLACED = MODULES["free"], MODULES["placed"]
+_STATEMENTS: dict[type, Callable[[_Run, Any, Environment], None]] = {
+    ast.Expr: _Run._expr,
+    ast.Assign: _Run._assignment,
+    ast.AnnAssign: _Run._annotated,
+    ast.AugAssign: _Run._augmented,
+    ast.Return: _Run._return,
+    ast.Raise: _Run._raise,
+    ast.Break: _Run._leave,
+    ast.Continue: _Run._leave,
+    ast.If: _Run._if,
+    ast.For: _Run._for,
+    ast.AsyncFor: _Run._for,
+    ast.While: _Run._while,
+    ast.With: _Run._with,
+    ast.AsyncWith: _Run._with,
+    ast.Try: _Run._try,
+    ast.TryStar: _Run._try,
+    ast.Match: _Run._match,
+    ast.FunctionDef: _Run._forget,
+    ast.AsyncFunctionDef: _Run._forget,
+    ast.ClassDef: _Run._forget,
+    ast.Global: _Run._forget,
+    ast.Nonlocal: _Run._forget,
+    ast.Delete: _Run._forget,
+    ast.Import: _Run._import,
+    ast.ImportFrom: _Run._import,
+}
+_EXPRESSIONS: dict[type, Callable[[_Run, Any, Environment], Any]] = {
+    ast.Constant: _Run._constant,
+    ast.Name: _Run._name,
+    ast.Attribute: _Run._attribute,
+    ast.Call: _Run._call,
+    ast.BinOp: _Run._binary,
+    ast.Compare: _Run._compare,
+    ast.UnaryOp: _Run._unary,
+    ast.IfExp: _Run._either,
+    ast.BoolOp: _Run._bool,
+    ast.Tuple: _Run._items,
+    ast.List: _Run._items,
+    ast.Subscript: _Run._subscript,
+    ast.NamedExpr: _Run._walrus,
+    ast.JoinedStr: _Run._plain,
+    ast.ListComp: _Run._comprehension,
+    ast.SetComp: _Run._comprehension,
+    ast.GeneratorExp: _Run._comprehension,
+    ast.Starred: _Run._starred,
+}

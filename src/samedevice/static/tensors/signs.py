@@ -1,0 +1,88 @@
+"""Which parameters of a function are tensors or devices, by annotations and by what is done with them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from samedevice.static.tensors.knowledge import FUNCTIONS
+from samedevice.static.tensors.source import Function
+
+_DEVICE_NAMES = frozenset("device dev target_device execution_device torch_device".split())
+_METHODS = frozenset(
+    "unsqueeze size dim permute contiguous masked_fill numel new_zeros new_ones new_full new_tensor "
+    "type_as long float "
+    "half expand expand_as masked_fill_ scatter_ index_select detach cuda requires_grad_ unsqueeze_ "
+    "to_dense bool".split()
+)
+"""Methods of tensors that neither arrays of NumPy nor modules have in the same way."""
+_CONTAINERS = (
+    "List",
+    "list[",
+    "Dict",
+    "dict[",
+    "Tuple",
+    "tuple[",
+    "Sequence",
+    "Callable",
+    "Iterable",
+    "Mapping",
+)
+
+
+def device_parameters(function: Function) -> set[str]:
+    """The parameters that are devices."""
+    found = set()
+    for each in _parameters(function):
+        annotation = ast.unparse(each.annotation) if each.annotation is not None else ""
+        if each.arg in _DEVICE_NAMES or "torch.device" in annotation or annotation == "device":
+            found.add(each.arg)
+    return found
+
+
+def tensor_parameters(function: Function) -> set[str]:
+    """The parameters that are tensors for sure."""
+    annotated, open_names = set(), set()
+    for each in _parameters(function):
+        if each.annotation is None:
+            open_names.add(each.arg)
+            continue
+        text = ast.unparse(each.annotation)
+        if "Tensor" in text and not any(word in text for word in _CONTAINERS) and "TensorDict" not in text:
+            if not ("|" in text or "Union" in text) or _other_kinds(text) == 0:
+                annotated.add(each.arg)
+            else:
+                open_names.add(each.arg)
+    return annotated | _used_as_tensors(function, open_names)
+
+
+def _other_kinds(annotation: str) -> int:
+    """How many kinds an annotation allows beside tensors and None."""
+    text = annotation.replace("Union[", "").replace("Optional[", "").replace("]", "")
+    kinds = [each.strip(" '\"") for part in text.split("|") for each in part.split(",")]
+    return sum("Tensor" not in each and each not in ("None", "") for each in kinds)
+
+
+def _used_as_tensors(function: Function, names: set[str]) -> set[str]:
+    found: set[str] = set()
+    stored: set[str] = set()
+    if not names:
+        return found
+    for node in ast.walk(function):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()):
+                stored.add(name)
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method)) if method in _METHODS:
+                found.add(name)
+            case ast.Call(
+                func=ast.Attribute(value=ast.Name(id="torch" | "F"), attr=called),
+                args=[ast.Name(id=name), *_],
+            ):
+                if called in FUNCTIONS["first"] | FUNCTIONS["like"]:
+                    found.add(name)
+    return (found & names) - stored
+
+
+def _parameters(function: Function) -> Iterator[ast.arg]:
+    given = function.args
+    yield from (*given.posonlyargs, *given.args, *given.kwonlyargs)

@@ -1,0 +1,255 @@
+"""A source file with what its names mean: imports, functions, classes, and calls with what is around each."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+from samedevice.static.tensors.knowledge import MODULES
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What stands around a node: innermost function and class, and how many loops of that function."""
+
+    function: Function | None
+    owner: ast.ClassDef | None
+    loops: tuple[ast.For | ast.AsyncFor | ast.While, ...] = ()
+    statement: ast.stmt | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call with what stands around it."""
+
+    node: ast.Call
+    around: Around
+
+    @property
+    def name(self) -> str:
+        """The last part of what is called."""
+        return called(self.node)
+
+    def keyword(self, name: str) -> ast.expr | None:
+        """What is given by name."""
+        return next((each.value for each in self.node.keywords if each.arg == name), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """How a class gives one of its attributes a value."""
+
+    kind: Literal["parameter", "buffer", "assigned"]
+    value: ast.expr | None
+    function: Function
+    node: ast.AST
+    several: bool = False
+    """Whether it is one of several targets, so that the value is not its own."""
+
+
+class SourceText:
+    """A file that is read once; its parts are found when somebody asks."""
+
+    def __init__(self, path: Path, text: str, tree: ast.Module, package: str = "") -> None:
+        self.path, self.text, self.tree = path, text, tree
+        self.package = package
+        """The package that relative imports begin at."""
+        self.functions: list[tuple[Function, Around]] = []
+        self.classes: dict[str, ast.ClassDef] = {}
+        self.class_list: list[ast.ClassDef] = []
+        self.calls: dict[str, list[Call]] = {}
+        self.imports: dict[str, str] = {}
+        self.globals: dict[str, ast.expr | None] = {}
+        """Names that the module's own statements assign; None where it is more than one expression."""
+        self._in_context = False
+        """Whether a device is entered by `with`."""
+        self._classes_read: dict[int, ClassText] = {}
+        self._index()
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """The lines of the file."""
+        return self.text.splitlines()
+
+    def _index(self) -> None:
+        stack: list[tuple[ast.AST, Around]] = [(self.tree, Around(None, None))]
+        while stack:
+            node, around = stack.pop()
+            if isinstance(node, ast.stmt):
+                around = self._statement(node, around)
+            elif isinstance(node, ast.Call):
+                self.calls.setdefault(called(node), []).append(Call(node, around))
+            for child in ast.iter_child_nodes(node):
+                if not isinstance(child, _LEAVES):
+                    stack.append((child, around))
+        for calls in self.calls.values():
+            calls.reverse()
+
+    def _statement(self, node: ast.stmt, around: Around) -> Around:
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                self.functions.append((node, around))
+                return Around(node, around.owner)
+            case ast.ClassDef():
+                self.class_list.append(node)
+                if around.function is None:
+                    self.classes.setdefault(node.name, node)
+                return Around(None, node)
+            case ast.For() | ast.AsyncFor() | ast.While():
+                return Around(around.function, around.owner, (*around.loops, node), node)
+            case ast.With(items=items) | ast.AsyncWith(items=items):
+                self._in_context |= any(
+                    self.dotted_call(each.context_expr) == "torch.device" for each in items
+                )
+            case ast.Import():
+                for alias in node.names:
+                    whole = alias.name if alias.asname else alias.name.partition(".")[0]
+                    self.imports[alias.asname or whole] = whole
+            case ast.ImportFrom():
+                base = self._base(node)
+                for alias in node.names:
+                    self.imports[alias.asname or alias.name] = f"{base}.{alias.name}" if base else alias.name
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if (
+                around.function is None and around.owner is None
+            ):
+                self.globals[name] = None if name in self.globals else value
+        return Around(around.function, around.owner, around.loops, node)
+
+    def _base(self, node: ast.ImportFrom) -> str:
+        if not node.level:
+            return node.module or ""
+        parts = self.package.split(".") if self.package else []
+        kept = parts[: len(parts) - (node.level - 1)]
+        return ".".join([*kept, *([node.module] if node.module else [])])
+
+    def function_named(self, name: str) -> Function | None:
+        """A function of the module itself."""
+        return self._top.get(name)
+
+    @cached_property
+    def _top(self) -> dict[str, Function]:
+        return {node.name: node for node in self.tree.body if isinstance(node, Function)}
+
+    def class_text(self, node: ast.ClassDef) -> ClassText:
+        """A class of this file."""
+        if id(node) not in self._classes_read:
+            self._classes_read[id(node)] = ClassText(self, node)
+        return self._classes_read[id(node)]
+
+    def dotted(self, node: ast.expr) -> str:
+        """The full name of a chain of names, by the imports; empty for anything else."""
+        parts: list[str] = []
+        while isinstance(node, ast.Attribute):
+            parts.append(node.attr)
+            node = node.value
+        if not isinstance(node, ast.Name):
+            return ""
+        parts.append(self.imports.get(node.id, node.id))
+        return ".".join(reversed(parts))
+
+    def dotted_call(self, node: ast.expr) -> str:
+        """The full name of what a call calls."""
+        return self.dotted(node.func) if isinstance(node, ast.Call) else ""
+
+    def inner_calls(self, *names: str) -> Iterator[Call]:
+        """The calls of functions and methods with these names, in their order."""
+        found = [call for name in names for call in self.calls.get(name, ())]
+        return iter(sorted(found, key=lambda call: (call.node.lineno, call.node.col_offset)))
+
+    @property
+    def changes_default(self) -> bool:
+        """Whether something in the file changes where tensors are made without a device."""
+        return self._in_context or not self.calls.keys().isdisjoint(_CHANGERS)
+
+
+_CHANGERS = frozenset("set_default_device set_default_tensor_type init_empty_weights no_init_weights".split())
+_LEAVES = (ast.expr_context, ast.operator, ast.cmpop, ast.unaryop, ast.boolop, ast.Constant)
+
+
+class ClassText:
+    """A class with its attributes, and those of the classes that it derives from where these are read."""
+
+    def __init__(self, source: SourceText, node: ast.ClassDef) -> None:
+        self.source, self.node, self.name = source, node, node.name
+        self.bases = [source.dotted(base) for base in node.bases]
+        self.methods = {each.name: each for each in node.body if isinstance(each, Function)}
+
+    @cached_property
+    def attributes(self) -> dict[str, list[Attribute]]:
+        """What its own methods give to `self`, by name."""
+        found: dict[str, list[Attribute]] = {}
+        for function in self.methods.values():
+            for node in ast.walk(function):
+                for name, attribute in _attributes(node, function):
+                    found.setdefault(name, []).append(attribute)
+        return found
+
+    @cached_property
+    def reached(self) -> bool:
+        """Whether a method reaches attributes by names that are computed."""
+        return (
+            any(
+                isinstance(node, ast.Call)
+                and called(node) in ("setattr", "_apply", "__setattr__", "__dict__")
+                for function in self.methods.values()
+                for node in ast.walk(function)
+            )
+            or "_apply" in self.methods
+        )
+
+
+def _attributes(node: ast.AST, function: Function) -> Iterator[tuple[str, Attribute]]:
+    match node:
+        case ast.Call(func=ast.Attribute(attr="register_buffer" | "register_parameter" | "add_state" as how)):
+            first = (
+                node.args[0]
+                if node.args
+                else next((each.value for each in node.keywords if each.arg == "name"), None)
+            )
+            value = node.args[1] if len(node.args) > 1 else None
+            if isinstance(first, ast.Constant) and isinstance(first.value, str):
+                kind: Literal["parameter", "buffer"] = (
+                    "parameter" if how == "register_parameter" else "buffer"
+                )
+                yield first.value, Attribute(kind, value, function, node)
+        case ast.Assign(targets=targets, value=value):
+            for target in targets:
+                yield from _of_target(target, value, function, node, False)
+        case ast.AnnAssign(target=target, value=ast.expr() as value):
+            yield from _of_target(target, value, function, node, False)
+        case ast.AugAssign(target=target, value=value):
+            yield from _of_target(target, value, function, node, True)
+
+
+def _of_target(
+    target: ast.expr, value: ast.expr, function: Function, node: ast.AST, several: bool
+) -> Iterator[tuple[str, Attribute]]:
+    match target:
+        case ast.Attribute(value=ast.Name(id="self"), attr=name):
+            made = isinstance(value, ast.Call) and called(value) in ("Parameter", "Buffer")
+            kind: Literal["parameter", "assigned"] = "parameter" if made and not several else "assigned"
+            yield name, Attribute(kind, value, function, node, several)
+        case ast.Tuple(elts=parts) | ast.List(elts=parts):
+            for part in parts:
+                yield from _of_target(part, value, function, node, True)
+
+
+def called(node: ast.AST) -> str:
+    """The last part of the name that a call calls; empty where it has none."""
+    function = node.func if isinstance(node, ast.Call) else node
+    match function:
+        case ast.Attribute(attr=name) | ast.Name(id=name):
+            return name
+    return ""
+
+
+def is_module_base(name: str) -> bool:
+    """Whether a class of a library keeps parameters and buffers, by its name."""
+    last = name.rpartition(".")[2]
+    return any(last.endswith(ending) for ending in MODULES["bases"])
