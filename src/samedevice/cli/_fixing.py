@@ -184,11 +184,7 @@ class Bench:
     def _at_statement(self, finding: Json, batch: Sequence[Attempt], texts: Mapping[str, str]) -> int | None:
         """The finding of the first run whose statement, mended for one operand, is refused for another."""
         file, line, *_ = _spot(finding)
-        lines = (
-            diagnosis.lines_before(self.text(file), texts[file], line)
-            if file in texts
-            else range(line, line + 1)
-        )
+        lines = self._lines_before(file, line, texts)
         for attempt in batch:
             fixed, at, *_ = _spot(self.found[attempt.number])
             if fixed == file and at in lines:
@@ -203,9 +199,7 @@ class Bench:
         partners: list[int | None] = []
         for finding in now:
             file, line, *rest = _spot(finding)
-            lines = range(line, line + 1)
-            if file in texts:
-                lines = diagnosis.lines_before(self.text(file), texts[file], line)
+            lines = self._lines_before(file, line, texts)
             found = next(
                 (
                     at
@@ -218,6 +212,12 @@ class Bench:
                 del waiting[found]
             partners.append(found)
         return partners
+
+    def _lines_before(self, file: str, line: int, texts: Mapping[str, str]) -> range:
+        """The lines that a line of a changed file was made of."""
+        if file not in texts:
+            return range(line, line + 1)
+        return diagnosis.lines_before(self.text(file), texts[file], line)
 
     def _note(self, attempt: Attempt, tried: Tried) -> None:
         if attempt.at >= 0:

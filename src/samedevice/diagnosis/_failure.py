@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import linecache
 import re
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,15 +12,13 @@ from samedevice.messages import short_operator
 from samedevice.provenance.dispatch import mapped
 from samedevice.provenance.flow import Flow
 from samedevice.provenance.named_devices import takes_arguments
+from samedevice.provenance.syntax import parsed
 
 FACTORY = re.compile(
     r"\b(?:torch|np|numpy|self)\.(?:arange|zeros|ones|full|empty|tensor|as_tensor|asarray|from_numpy|linspace|eye|rand|randn|randint|range|"
     r"(?:Long|Float|Bool|Int|Byte|Half)?Tensor|triu|tril|logspace|stack)\b|\.new_(?:zeros|ones|full|empty|tensor)\b|\b(?:Long|Float|Bool)Tensor\("
 )
 """Calls that make a tensor from nothing, or from Python values."""
-_MULTIMODAL = re.compile(
-    r"image|audio|video|vision|visual|pixel|feature|token_type|multimodal|inputs_embeds|text_embeds|speech|acoustic|semantic|modal|cross_modal"
-)
 
 _FUNCTIONAL = ("F", "functional", "nn.functional", "torch.nn.functional")
 _LOSSES = re.compile(
@@ -31,8 +28,6 @@ _LOSSES = re.compile(
 _LOSS_CALLS = frozenset(("cross_entropy", "nll_loss", "binary_cross_entropy", "kl_div", "mse_loss"))
 _DIFFERENTIATED = frozenset(("backward", "grad"))
 _CHOSEN = frozenset(("argmax", "multinomial", "topk", "sort", "sample"))
-_NEAR = 30
-"""Lines."""
 
 
 @dataclass(frozen=True)
@@ -96,15 +91,11 @@ class Failure:
     def called(self) -> str | None:
         """The function of torch.nn.functional that the failing expression is a call of."""
         for text in (self.event.at.call, self.event.at.code, self.event.at.code.partition("=")[2]):
-            try:
-                tree = ast.parse(text.strip())
-            except (SyntaxError, ValueError, RecursionError, MemoryError):
-                continue
-            call = tree.body[0].value if tree.body and isinstance(tree.body[0], ast.Expr) else None
-            named = call.func if isinstance(call, ast.Call) else None
-            if isinstance(named, ast.Attribute) and ast.unparse(named.value) in _FUNCTIONAL:
-                return named.attr
-            return None
+            match parsed(text):
+                case ast.Module(body=[ast.Expr(value=ast.Call(func=ast.Attribute(value=of, attr=name)))]):
+                    return name if ast.unparse(of) in _FUNCTIONAL else None
+                case ast.Module():
+                    return None
         return None
 
     @cached_property
@@ -166,13 +157,6 @@ class Failure:
     def entry(self) -> str | None:
         """Where the hook of the outermost module sends every input of the model; None without such a hook."""
         return self.event.running[-1].hook if self.event.running else None
-
-    @cached_property
-    def multimodal(self) -> str | None:
-        """A word of the failing statement that speaks of a second stream."""
-        names = " ".join(operand.local or "" for operand in self.event.operands)
-        found = _MULTIMODAL.search(f"{self.code} {names}".lower())
-        return found[0] if found else None
 
     def by_user(self, place: Place | None) -> bool:
         """Whether a line belongs to the user's own script."""
@@ -386,11 +370,6 @@ class Failure:
         single = [held[0] for held in by_device.values() if len(held) == 1]
         return single[0] if len(by_device) == 2 and len(single) == 1 and len(tensors) > 2 else None
 
-    def handed_in(self, operand: Operand) -> bool:
-        """Whether the script gave the operand to a module's call, having made or placed it itself."""
-        name = operand.argument or ""
-        return bool(self.event.running) and bool(name) and not operand.role and self.placed_by_user(operand)
-
     def odd(self, *candidates: Operand) -> Operand | None:
         """The operand that is most likely in the wrong place.
 
@@ -430,29 +409,13 @@ class Failure:
         if operand.local or operand.parameter:
             return operand.local or operand.parameter or operand.name
         for text in (self.event.at.call, self.event.at.code):
-            try:
-                tree = ast.parse(text.strip())
-            except (SyntaxError, ValueError, RecursionError, MemoryError):
+            tree = parsed(text)
+            if tree is None:
                 continue
             sides = next((node for node in ast.walk(tree) if isinstance(node, ast.BinOp)), None)
             if sides is not None and operand.name in ("self", "other", "mat2"):
                 return ast.unparse(sides.left if operand.name == "self" else sides.right)[:60]
         return operand.argument or operand.name
-
-    def named_by(self, operand: Operand) -> str:
-        """The statement above the failing one that gave the operand its local name.
-
-        Empty when there is none close by.
-        """
-        name, at = operand.local or "", self.event.at
-        if not name.isidentifier():
-            return ""
-        given = re.compile(rf"\s*{name}\s*=[^=]")
-        for number in range(at.line - 1, max(0, at.line - _NEAR), -1):
-            text = linecache.getline(at.file, number)
-            if given.match(text) and not re.search(rf"\b{name}\b", text.partition("=")[2]):
-                return text.strip()
-        return ""
 
     def ran_in(self, pattern: str) -> bool:
         """Whether any frame is in such a file or function."""

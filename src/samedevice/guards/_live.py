@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from samedevice.events import Event, EventKind, Operand, Place
 from samedevice.guards._align import tensors_of
 from samedevice.provenance import call_at, variables_of
+from samedevice.provenance.syntax import parsed
 
 if TYPE_CHECKING:
     import torch
@@ -244,9 +245,8 @@ def _expressions(at: Place) -> list[ast.expr]:
         at.code.rstrip(":").removeprefix("return "),
         at.code.partition("=")[2].strip(),
     ):
-        try:
-            tree = ast.parse(text.strip())
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
+        tree = parsed(text)
+        if tree is None:
             continue
         found: list[ast.expr] = [
             node for node in ast.walk(tree) if isinstance(node, (ast.Name, ast.Attribute))
@@ -304,9 +304,8 @@ def _operator(message: str, function: str | None, at: Place) -> str:
     if found := re.search(r"in method wrapper_(?:\w{2,6}?_)?_{0,3}(\w{1,60}?)_?\)", message):
         return f"aten.{found[1]}.default"
     for text in (at.call, at.code):
-        try:
-            tree = ast.parse(text.strip())
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
+        tree = parsed(text)
+        if tree is None:
             continue
         for node in ast.walk(tree):
             if isinstance(node, ast.BinOp) and type(node.op) in _SYMBOLS:

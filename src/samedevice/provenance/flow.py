@@ -25,7 +25,7 @@ from samedevice.provenance.assignments import (
     statements,
 )
 from samedevice.provenance.results import attribute_written, follow
-from samedevice.provenance.syntax import Function, function_around, module_of, segment
+from samedevice.provenance.syntax import Function, function_around, function_at, module_of, parsed, segment
 
 RootKind = Literal["argument", "item", "made", "attribute", "again"]
 _NUMBERS = frozenset(
@@ -428,10 +428,10 @@ def _of_self(node: ast.expr) -> bool:
 
 
 def _expression(text: str) -> ast.expr | None:
-    try:
-        return ast.parse(text.strip(), mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
+    match parsed(text):
+        case ast.Module(body=[ast.Expr(value=value)]):
+            return value
+    return None
 
 
 def _written(call: ast.expr) -> list[ast.expr]:
@@ -452,8 +452,7 @@ def _written(call: ast.expr) -> list[ast.expr]:
 
 def calls_in_function(place: Place) -> frozenset[str]:
     """The names of the functions and methods that the function around a place calls."""
-    module = module_of(place.file)
-    function = function_around(module, place.line) if module is not None else None
+    function = function_at(place.file, place.line)
     found: set[str] = set()
     for node in ast.walk(function) if function is not None else ():
         match node:
@@ -464,8 +463,7 @@ def calls_in_function(place: Place) -> frozenset[str]:
 
 def returns_both(place: Place, one: str, other: str) -> bool:
     """Whether the function around a place calls two methods and does not join their results in one call."""
-    module = module_of(place.file)
-    function = function_around(module, place.line) if module is not None else None
+    function = function_at(place.file, place.line)
     if function is None or not {one, other} <= calls_in_function(place):
         return False
     for node in ast.walk(function):

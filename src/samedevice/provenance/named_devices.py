@@ -9,7 +9,7 @@ import ast
 from collections.abc import Iterator
 
 from samedevice.events import DeviceSource, Place
-from samedevice.provenance.syntax import function_around, module_of
+from samedevice.provenance.syntax import function_at, module_of, parsed
 
 Told = tuple[DeviceSource, str | None]
 """What names a device, and the expression that does."""
@@ -34,11 +34,8 @@ def device_source(place: Place) -> Told | None:
 
 def _call(place: Place) -> ast.Call | None:
     for text in (place.call, place.code, place.code.removeprefix("return "), place.code.partition("=")[2]):
-        try:
-            tree = ast.parse(text.strip())
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            continue
-        found = next((node for node in ast.walk(tree) if isinstance(node, ast.Call)), None)
+        tree = parsed(text)
+        found = next((node for node in ast.walk(tree) if isinstance(node, ast.Call)), None) if tree else None
         if found is not None:
             return found
     return None
@@ -96,8 +93,7 @@ def _told(node: ast.expr, place: Place, depth: int) -> Told:
 
 def _of_name(name: str, place: Place, depth: int) -> Told:
     """The only assignment to a name in its function, or else in the module, tells what it stands for."""
-    module = module_of(place.file)
-    function = function_around(module, place.line) if module is not None else None
+    module, function = module_of(place.file), function_at(place.file, place.line)
     for scope in (function, module):
         if scope is None:
             continue
@@ -124,8 +120,7 @@ def _asks_rank(node: ast.expr) -> bool:
 
 def takes_arguments(place: Place) -> bool:
     """Whether the innermost function around a line has parameters other than `self`."""
-    module = module_of(place.file)
-    function = function_around(module, place.line) if module is not None else None
+    function = function_at(place.file, place.line)
     return bool(_arguments(function) - {"self", "cls"})
 
 

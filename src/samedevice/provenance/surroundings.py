@@ -25,6 +25,7 @@ from samedevice.events import Running
 from samedevice.provenance._reach import tensors_reached
 from samedevice.provenance._variables import variables_of
 from samedevice.provenance.dispatch import device_map_of, hook_device
+from samedevice.provenance.syntax import parsed
 
 _LIBRARIES = (
     "accelerate",
@@ -271,9 +272,8 @@ def writes_itself(kind: type) -> bool:
 
 @lru_cache(maxsize=64)
 def _stores(source: str, name: str) -> bool:
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    tree = parsed(source)
+    if tree is None:
         return False
     bodies = [node.body for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and node.name == name]
     methods = [

@@ -12,15 +12,26 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 def module_of(file: str) -> ast.Module | None:
     """The syntax tree of a file; None where it cannot be read."""
-    return _parsed("".join(linecache.getlines(file)))
+    return _module("".join(linecache.getlines(file)))
 
 
 @lru_cache(maxsize=32)
-def _parsed(source: str) -> ast.Module | None:
+def _module(source: str) -> ast.Module | None:
+    return parsed(source)
+
+
+def parsed(source: str) -> ast.Module | None:
+    """The syntax tree of a source, or of one statement of it, indented or not; None for what is no Python."""
     try:
-        return ast.parse(source)
+        return ast.parse(source.lstrip(" \t"))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
+
+
+def function_at(file: str, line: int) -> Function | None:
+    """The innermost function around a line of a file."""
+    module = module_of(file)
+    return function_around(module, line) if module is not None else None
 
 
 def function_around(module: ast.Module, line: int) -> Function | None:

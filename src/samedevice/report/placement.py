@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import logging
 from dataclasses import asdict, dataclass
-from io import StringIO
 from typing import Any
 
-from rich.console import Console, Group
+from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
@@ -15,6 +14,7 @@ from samedevice import guards
 from samedevice.messages import SOURCE, Bytes, Language
 from samedevice.report._render import render
 from samedevice.report.html import html_of
+from samedevice.report.plain import plain_text
 
 _SCHEMA = 1
 _WIDTH = 140
@@ -36,18 +36,7 @@ class Placement(guards.Placement):
     warnings: tuple[Warned, ...]
 
     def __str__(self) -> str:
-        stream = StringIO()
-        console = Console(
-            file=stream,
-            width=_WIDTH,
-            force_jupyter=False,
-            highlight=False,
-            markup=False,
-            emoji=False,
-            color_system=None,
-        )
-        console.print(self)
-        return "\n".join(line.rstrip() for line in stream.getvalue().splitlines())
+        return plain_text(self, _WIDTH)
 
     def __repr__(self) -> str:
         held = ", ".join(f"{device} {Bytes(nbytes)}" for device, nbytes in self.devices.items())

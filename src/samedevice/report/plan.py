@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from io import StringIO
 from itertools import groupby
 from typing import Any
 
@@ -22,6 +21,7 @@ from samedevice.report._render import render
 from samedevice.report._words import harmless
 from samedevice.report.gpu_bars import amounts, bar, labelled, signs
 from samedevice.report.html import html_of
+from samedevice.report.plain import plain_text
 from samedevice.report.shown import Findings, shown_findings
 from samedevice.report.terminal import finding_text
 
@@ -119,18 +119,7 @@ class Plan:
         return f"<plan of {self.placed.profile.source.name} on {self.placed.machine.spec}: {state}>"
 
     def __str__(self) -> str:
-        stream = StringIO()
-        console = Console(
-            file=stream,
-            width=_WIDTH,
-            force_jupyter=False,
-            highlight=False,
-            markup=False,
-            emoji=False,
-            color_system=None,
-        )
-        console.print(self)
-        return "\n".join(line.rstrip() for line in stream.getvalue().splitlines())
+        return plain_text(self, _WIDTH)
 
     def _repr_html_(self) -> str:
         return html_of(lambda console: console.print(self))

@@ -12,7 +12,7 @@ from samedevice.errors import UsageError
 from samedevice.machines import Machine
 from samedevice.messages import Phrase
 from samedevice.planner.inference._blocks import Workload
-from samedevice.planner.inference._proof import Place, Proof, prove
+from samedevice.planner.inference._proof import Place, Proof, budgets_of, prove
 from samedevice.planner.inference._source import Model, ModelSource, find_model
 
 _AWAY = ("cpu", "disk")
@@ -32,7 +32,7 @@ class CheckedMap:
     @property
     def budgets(self) -> dict[int, int]:
         """Bytes of each GPU that may be used."""
-        return {index: gpu.total_memory - self.reserve for index, gpu in enumerate(self.machine.gpus)}
+        return budgets_of(self.machine, self.reserve)
 
     @property
     def holds(self) -> bool:

@@ -16,7 +16,7 @@ from samedevice.planner.inference._engines import Serving, serving
 from samedevice.planner.inference._longest import GRAIN, Axis, Most, most_that_fits
 from samedevice.planner.inference._pictures import pictures_of
 from samedevice.planner.inference._profile import Profile, measuring, profile_model
-from samedevice.planner.inference._proof import Peak, Proof, prove
+from samedevice.planner.inference._proof import Peak, Proof, budgets_of, prove
 from samedevice.planner.inference._source import Model, ModelSource, find_model
 
 RESERVE = 1 << 30
@@ -134,11 +134,6 @@ def map_of(profile: Profile, runs: tuple[Run, ...]) -> dict[str, int]:
         for block in profile.blocks[run.start : run.stop]
         for name in block.names
     }
-
-
-def budgets_of(machine: Machine, reserve: int) -> dict[int, int]:
-    """Bytes of each GPU that a plan may use."""
-    return {index: gpu.total_memory - reserve for index, gpu in enumerate(machine.gpus)}
 
 
 def slots_of(machine: Machine, reserve: int, prices: Mapping[str, float]) -> list[Slot]:

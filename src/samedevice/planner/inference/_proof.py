@@ -70,6 +70,11 @@ class Proof:
         return within and not self.events and not self.out_of_memory and self.error is None
 
 
+def budgets_of(machine: Machine, reserve: int) -> dict[int, int]:
+    """Bytes of each GPU that a plan may use."""
+    return {index: gpu.total_memory - reserve for index, gpu in enumerate(machine.gpus)}
+
+
 def prove(
     source: ModelSource, machine: Machine, device_map: Mapping[str, Place], workload: Workload
 ) -> Proof:

@@ -17,6 +17,7 @@ import torch
 from samedevice.events import Ingredient
 from samedevice.provenance import Site, call_at, resolve, variables_of
 from samedevice.provenance.surroundings import identity
+from samedevice.provenance.syntax import parsed
 from samedevice.runtime.state import Helper, Memory, device_of
 from samedevice.runtime.tracking.values import record_of
 
@@ -109,9 +110,8 @@ def _read(site: Site) -> Iterator[ast.expr]:
         place.code.removeprefix("return "),
         place.code.partition("=")[2],
     ):
-        try:
-            tree = ast.parse(text.strip())
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
+        tree = parsed(text)
+        if tree is None:
             continue
         waiting: list[ast.AST] = [tree]
         while waiting:
