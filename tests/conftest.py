@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import gc
 import signal
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
 from tests.virtual import machine as machine_of
+from tests.warm_python import warm_python
 
 # Tests interrupt the programs that they start. A suite that a shell started in the background would hand down
 # that Ctrl-C is ignored.
@@ -30,6 +34,19 @@ def pytest_runtest_teardown(item, nextitem):
     if nextitem is not None and nextitem.path != item.path:
         gc.collect()
         gc.freeze()
+
+
+@pytest.fixture(scope="session")
+def warm_executable():
+    """A Python that has torch and transformers loaded when it starts."""
+    with TemporaryDirectory(prefix="warm") as folder, warm_python(Path(folder)) as python:
+        yield python
+
+
+@pytest.fixture
+def warm(warm_executable, monkeypatch):
+    """`sys.executable` is such a Python: for tests that start many and are not about the start."""
+    monkeypatch.setattr(sys, "executable", warm_executable)
 
 
 @pytest.fixture

@@ -25,10 +25,9 @@ def environment(**more):
 class Shell:
     """A folder with scripts, and commands run in it."""
 
-    real = REAL
-
-    def __init__(self, folder):
+    def __init__(self, folder, python):
         self.folder = folder
+        self.real = [python, "-m", "samedevice"]
         self.started = []
 
     def write(self, name, text):

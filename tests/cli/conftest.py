@@ -7,7 +7,7 @@ from cli_shell import Shell
 
 
 @pytest.fixture
-def shell(tmp_path):
-    shell = Shell(tmp_path)
+def shell(tmp_path, warm_executable):
+    shell = Shell(tmp_path, warm_executable)
     yield shell
     shell.close()

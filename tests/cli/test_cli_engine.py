@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 import pytest
-from cli_shell import REAL
 
 import samedevice as sd
 from samedevice.errors import MachineSpecError
@@ -24,7 +23,7 @@ print(total.tolist(), torch.cuda.device_count())
 
 
 def real(shell, *args):
-    return shell.call([*REAL, "run", *args])
+    return shell.call([*shell.real, "run", *args])
 
 
 def test_all_bugs_of_one_run(shell):
@@ -138,7 +137,7 @@ def test_a_failure_after_assumed_values_says_so(shell):
     shell.write(
         "assumed.py", 'import torch\nlarge = torch.ones(1 << 20, device="cuda")\nassert large.sum() > 1\n'
     )
-    done = shell.call([*REAL, "run", "assumed.py"])
+    done = shell.call([*shell.real, "run", "assumed.py"])
     assert done.returncode == 3
     assert (
         "samedevice: values that nobody computed were read at assumed.py:3: tensors above "
@@ -147,4 +146,4 @@ def test_a_failure_after_assumed_values_says_so(shell):
     shell.write(
         "known.py", 'import torch\nlarge = torch.ones(1 << 10, device="cuda")\nassert large.sum() < 1\n'
     )
-    assert "nobody computed" not in shell.call([*REAL, "run", "known.py"]).stderr
+    assert "nobody computed" not in shell.call([*shell.real, "run", "known.py"]).stderr

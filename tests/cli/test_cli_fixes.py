@@ -6,7 +6,7 @@ import json
 import subprocess
 
 import pytest
-from cli_shell import REAL, environment
+from cli_shell import environment
 
 BUG = """\
 import torch
@@ -24,7 +24,7 @@ MENDED = BUG.replace("4)  # scale", "4, device=x.device)  # scale")
 
 
 def fix(shell, *words, env=None):
-    return shell.call([*REAL, "run", *words], env)
+    return shell.call([*shell.real, "run", *words], env)
 
 
 def test_a_fix_is_tried_and_written_with_its_line_ends(shell):

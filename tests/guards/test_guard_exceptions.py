@@ -12,6 +12,8 @@ from torch import nn
 
 import samedevice as sd
 
+pytestmark = pytest.mark.usefixtures("warm")
+
 SOURCES = str(Path(__file__).parents[2] / "src")
 
 

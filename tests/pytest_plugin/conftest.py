@@ -5,6 +5,7 @@ found.
 from __future__ import annotations
 
 import os
+import sys
 import tomllib
 from pathlib import Path
 
@@ -31,12 +32,24 @@ def installed(pytester, monkeypatch):
 
 
 @pytest.fixture
-def suite(installed, pytester):
-    """`suite(source, *options)` runs `source` as a test module and gives what pytester saw."""
+def fresh_suite(installed, pytester):
+    """`fresh_suite(source, *options)` runs `source` as a test module and gives what pytester saw."""
 
     def run(source, *options, **files):
         pytester.makepyfile(test_it=source, **files)
         left_out = [f"-pno:{plugin}" for plugin in ("cacheprovider", "pytester", "hypothesispytest", "anyio")]
         return pytester.runpytest_subprocess(*left_out, *options)
+
+    return run
+
+
+@pytest.fixture
+def suite(warm_executable, fresh_suite, monkeypatch):
+    """The same in a Python that has torch loaded already."""
+
+    def run(source, *options, **files):
+        with monkeypatch.context() as only_here:
+            only_here.setattr(sys, "executable", warm_executable)
+            return fresh_suite(source, *options, **files)
 
     return run

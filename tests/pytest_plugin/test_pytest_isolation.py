@@ -212,12 +212,12 @@ def test_a_worker_that_dies_takes_nothing_along(suite):
     result.assert_outcomes(passed=1, failed=3)
 
 
-def test_the_controller_of_xdist_enters_no_machine(suite):
+def test_the_controller_of_xdist_enters_no_machine(fresh_suite):
     pytest.importorskip("xdist")
     conftest = """
         import os, sys
         if "PYTEST_XDIST_WORKER" not in os.environ:
             assert "torch" not in sys.modules
     """
-    result = suite(LEAKS, "--machine=2x24GB", "-n2", conftest=conftest)
+    result = fresh_suite(LEAKS, "--machine=2x24GB", "-n2", conftest=conftest)
     result.assert_outcomes(passed=PASSING, failed=FAILING)

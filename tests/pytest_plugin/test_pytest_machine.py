@@ -36,14 +36,13 @@ def test_conditions_of_imports_see_the_gpus(suite, options, passed):
     result.assert_outcomes(passed=passed, skipped=2 - passed)
 
 
-def test_the_option_wins_over_the_ini_file(suite, pytester):
+def test_the_option_wins_over_the_ini_file(suite, fresh_suite, pytester):
     pytester.makeini("[pytest]\nmachine = 4x24GB\n")
     source = "import torch\ndef test_count(): assert torch.cuda.device_count() == {}\n"
     suite(source.format(4)).assert_outcomes(passed=1)
     suite(source.format(3), "--machine=3x24GB").assert_outcomes(passed=1)
-    suite("import sys\ndef test_none(): assert 'torch' not in sys.modules\n", "--machine=").assert_outcomes(
-        passed=1
-    )
+    none = "import sys\ndef test_none(): assert 'torch' not in sys.modules\n"
+    fresh_suite(none, "--machine=").assert_outcomes(passed=1)
 
 
 LIGHT = """
@@ -59,8 +58,8 @@ def test_no_fixture_came_in(request):
 """  # noqa: E501  # a text, line by line
 
 
-def test_without_a_machine_nothing_is_imported(suite):
-    result = suite(LIGHT)
+def test_without_a_machine_nothing_is_imported(fresh_suite):
+    result = fresh_suite(LIGHT)
     result.assert_outcomes(passed=2)
     result.stdout.no_fnmatch_line("*virtual*")
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("warm")
+
 SCRIPTS = Path(__file__).parent / "scripts"
 SOURCES = Path(__file__).parents[2] / "src"
 
