@@ -84,17 +84,31 @@ def _first(pattern: re.Pattern[str], text: str, place: str) -> Use | None:
 
 def _uses(bug: KnownBug, text: str) -> bool:
     """Whether a file imports what has the bug, or loads a model of that kind by its address."""
-    imports = re.search(rf"^[^#\n]*\b(?:from|import)\s+{re.escape(bug.module)}\b", text, re.MULTILINE)
-    if imports is None:
+    taken = _taken(bug.module, text)
+    if taken is None:
         return False
-    used = [re.search(rf"\b{re.escape(name)}\b", text) is not None for name in bug.names]
-    if used and (all(used) if bug.together else any(used)):
-        return True
-    if any(re.search(rf"\b{re.escape(stem)}[A-Z]\w*", text) for stem in bug.stems):
-        return True
     if not bug.names and not bug.stems:
         return True
-    return any(_loaded(stem, text) for stem in bug.stems)
+    used = [name in taken for name in bug.names]
+    if used and (all(used) if bug.together else any(used)):
+        return True
+    return any(
+        any(re.match(rf"{re.escape(stem)}[A-Z]", name) for name in taken) or _loaded(stem, text)
+        for stem in bug.stems
+    )
+
+
+def _taken(module: str, text: str) -> set[str] | None:
+    """The names that a file takes from a module; None where it does not import it."""
+    own = re.escape(module)
+    listed = re.findall(rf"\bfrom\s+{own}(?:\.[\w.]+)?\s+import\s+(\([^)]*\)|[^\n;]+)", text)
+    spelled = re.findall(rf"\bimport\s+{own}(?:\.[\w.]+)?(?:\s+as\s+(\w+))?", text)
+    if not listed and not spelled:
+        return None
+    names = {name for each in listed for name in re.findall(r"\w+", each)}
+    for alias in {each or module for each in spelled}:
+        names |= set(re.findall(rf"\b{re.escape(alias)}\.(?:\w+\.)*(\w+)", text))
+    return names
 
 
 def _loaded(stem: str, text: str) -> bool:
