@@ -1,0 +1,30 @@
+"""Verdicts on a machine and an environment: what will not work, and what repairs it.
+
+`probes` reads and never judges; `checks` judges facts and never reads; a check is one file. Needs no torch, no
+GPU and no network, and says what it could not read.
+"""
+
+from __future__ import annotations
+
+from samedevice.doctor._examine import Examination, examine
+from samedevice.doctor.check import Check, Verdict
+from samedevice.doctor.checks import CHECKS, check_named, sentence_of_check
+from samedevice.doctor.facts import Facts
+from samedevice.doctor.host import Answer, Host, Metadata, ThisHost
+from samedevice.doctor.probes import read_facts
+
+__all__ = [
+    "CHECKS",
+    "Answer",
+    "Check",
+    "Examination",
+    "Facts",
+    "Host",
+    "Metadata",
+    "ThisHost",
+    "Verdict",
+    "check_named",
+    "examine",
+    "read_facts",
+    "sentence_of_check",
+]

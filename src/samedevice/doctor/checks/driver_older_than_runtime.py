@@ -1,0 +1,72 @@
+"""A driver that is older than the CUDA that torch was built with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from samedevice.doctor.check import Check, Verdict
+from samedevice.doctor.facts import Facts
+from samedevice.doctor.tables import driver_minimum
+from samedevice.doctor.visible import version_tuple
+from samedevice.messages import Phrase
+
+
+def _look(facts: Facts) -> Iterator[Verdict]:
+    if facts.driver is None or not facts.driver.version or facts.torch is None or not facts.torch.cuda:
+        return
+    row = driver_minimum().get(version_tuple(facts.torch.cuda)[0])
+    if row is None or version_tuple(facts.driver.version) >= version_tuple(row["driver"]):
+        return
+    if _forward(facts):
+        return
+    values = {"driver": facts.driver.version, "torch": facts.torch.version, "cuda": facts.torch.cuda}
+    yield Verdict(
+        Phrase("checks.driver-older-than-runtime.older", **values, least=row["driver"]),
+        _repair(facts, row["driver"]),
+    )
+
+
+def _forward(facts: Facts) -> bool:
+    """Whether NVIDIA's package for forward compatibility stands in for the driver, as it may in a data centre."""
+    consumer = any("GeForce" in gpu.name for gpu in facts.gpus or ())
+    compat = any("compat" in path and name == "libcuda.so.1" for path, (name, _) in facts.searched.items())
+    return compat and not consumer
+
+
+def _repair(facts: Facts, least: str) -> Phrase:
+    """A newer driver, or the newest torch build that this driver runs."""
+    assert facts.driver is not None
+    own = version_tuple(facts.driver.version)
+    fitting = [cuda for cuda, row in driver_minimum().items() if own >= version_tuple(row["driver"])]
+    if not fitting:
+        return Phrase("checks.driver-older-than-runtime.newer-driver", least=least)
+    return Phrase("checks.driver-older-than-runtime.either", least=least, cuda=max(fitting))
+
+
+CHECK = Check(
+    code="SD301",
+    name="driver-older-than-runtime",
+    title={
+        "en": "the driver is too old for the CUDA of this torch",
+        "zh": "驱动太旧，带不动这个 torch 的 CUDA",
+    },
+    reads=("driver",),
+    sources=("https://docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html",),
+    look=_look,
+    sentences={
+        "older": {
+            "en": "torch {torch} was built with CUDA {cuda}, which needs a driver from {least} on; here is {driver}",
+            "zh": "torch {torch} 用 CUDA {cuda} 编译，需要 {least} 以上的驱动，而这台机器的驱动是 {driver}",
+        },
+        "newer-driver": {
+            "en": "install a driver from {least} on",
+            "zh": "把驱动升级到 {least} 以上",
+        },
+        "either": {
+            "en": "install a driver from {least} on, or a torch that was built with CUDA {cuda} "
+            "(pip install torch --index-url https://download.pytorch.org/whl/cu{cuda}x, x as pytorch.org lists it)",
+            "zh": "把驱动升级到 {least} 以上；不能动驱动时，改装用 CUDA {cuda} 编译的 torch"
+            "（pip install torch --index-url https://download.pytorch.org/whl/cu{cuda}x，x 见 pytorch.org 的列表）",
+        },
+    },
+)
