@@ -13,7 +13,7 @@ ROWS = (
     {"errors", "events", "findings", "messages"},  # words: the only row whose members may build on each other
     {"device_rules", "edited", "imports", "launchers", "machines", "provenance", "torch_versions"},
     {"runtime"},
-    {"diagnosis", "planner", "static"},
+    {"diagnosis", "doctor", "planner", "static"},
     {"lint"},
     {"rulebook"},
     {"guards", "preflight", "ranks", "settings", "suppression"},
@@ -36,6 +36,7 @@ TORCH_FREE = {
         "diagnosis",
         "lint",
         "rulebook",
+        "doctor",
         "preflight",
         "ranks",
         "settings",

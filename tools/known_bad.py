@@ -30,14 +30,16 @@ _HEAD = """\
 # Releases of libraries with device bugs, from the zoo of released bugs (docs/zoo.md), each of which was run
 # with both releases. Written by `python -m tools.known_bad`.
 #
-# bad    a release that has the bug    names     classes and functions that meet it, any of them or all (together)
+# bad    a release that has the bug    names     classes and functions that meet it, any or all (together)
 # good   a release that repairs it     stems     beginnings of the names of a model's classes
 """
 
 
 def main(arguments: Sequence[str]) -> int:
     """Write or check the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args(arguments)
     text = table()
@@ -53,9 +55,7 @@ def table() -> str:
     """The table as the zoo has it now."""
     entries = json.loads((ZOO / "index.json").read_text(encoding="utf-8"))
     imported = {entry["id"]: _imported(entry, _module(entry)) for entry in entries}
-    counts = Counter(
-        (entry["package"], name) for entry in entries for name in set(imported[entry["id"]])
-    )
+    counts = Counter((entry["package"], name) for entry in entries for name in set(imported[entry["id"]]))
     rows = []
     for entry in sorted(entries, key=lambda each: (each["package"], each["id"])):
         package = entry["package"]

@@ -43,9 +43,9 @@ _HEAD = """\
 
 def main(arguments: list[str]) -> int:
     """Write the table; 1 where PyPI does not answer."""
-    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args(
-        arguments
-    )
+    argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    ).parse_args(arguments)
     try:
         rows = [row for name, oldest in COMPANIONS.items() for row in _rows(name, Version(oldest))]
     except urllib.error.URLError as error:
@@ -119,7 +119,9 @@ class _Remote(io.RawIOBase):
         if last < self._at:
             return 0
         headers = {"Range": f"bytes={self._at}-{last}"}
-        with urllib.request.urlopen(urllib.request.Request(self._address, headers=headers), timeout=60) as answer:
+        with urllib.request.urlopen(
+            urllib.request.Request(self._address, headers=headers), timeout=60
+        ) as answer:
             part: bytes = answer.read()
         buffer[: len(part)] = part
         self._at += len(part)

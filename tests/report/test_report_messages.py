@@ -13,6 +13,7 @@ import pytest
 from rich.cells import cell_len
 
 from samedevice.diagnosis import CODES, RULES
+from samedevice.doctor import CHECKS
 from samedevice.messages import (
     SOURCE,
     Bytes,
@@ -28,7 +29,12 @@ from samedevice.report import render
 SOURCES = Path(__file__).parents[2] / "src" / "samedevice"
 RULE_TEXTS = {f"rules.{rule.name}.{part}": texts for rule in RULES for part, texts in rule.texts.items()}
 """What the rules' own files say."""
-ENGLISH = {**catalogue(SOURCE), **{key: texts[SOURCE] for key, texts in RULE_TEXTS.items()}}
+CHECK_TEXTS = {
+    f"checks.{check.name}.{part}": texts for check in CHECKS for part, texts in check.texts.items()
+}
+"""What the doctor's checks' own files say."""
+OWN_TEXTS = {**RULE_TEXTS, **CHECK_TEXTS}
+ENGLISH = {**catalogue(SOURCE), **{key: texts[SOURCE] for key, texts in OWN_TEXTS.items()}}
 
 
 def values_of(sentence):
@@ -43,7 +49,7 @@ def differences(own, source):
     """Keys that only one of them has, or whose sentences do not name the same values. Sentences of rules may
     be missing: the rule's own file has them.
     """
-    lacking = {key for key in source.keys() - own.keys() if not key.startswith("rules.")}
+    lacking = {key for key in source.keys() - own.keys() if not key.startswith(("rules.", "checks."))}
     unlike = {key for key in own.keys() & source.keys() if values_of(own[key]) != values_of(source[key])}
     return lacking | (own.keys() - source.keys()) | unlike
 
@@ -53,14 +59,15 @@ def test_languages_have_the_same_keys_and_name_the_same_values(language):
     assert differences(catalogue(language), ENGLISH) == set()
 
 
-@pytest.mark.parametrize("key", RULE_TEXTS)
-def test_rules_say_the_same_in_each_language(key):
-    texts = RULE_TEXTS[key]
+@pytest.mark.parametrize("key", OWN_TEXTS)
+def test_rules_and_checks_say_the_same_in_each_language(key):
+    texts = OWN_TEXTS[key]
     assert texts.keys() >= {"en", "zh"}
     assert {frozenset(values_of(sentence)) for sentence in texts.values()} == {
         frozenset(values_of(texts[SOURCE]))
     }
-    assert re.search(r"[\u4e00-\u9fff]", texts["zh"])
+    command = key in CHECK_TEXTS and texts["zh"] == texts[SOURCE]  # the same in every language
+    assert command or re.search(r"[\u4e00-\u9fff]", texts["zh"])
 
 
 def test_english_is_plain():
@@ -88,7 +95,10 @@ def trees():
 
 
 def unused(keys, code):
-    """Keys that are written whole nowhere. Of a rule also the last part counts, in its `phrase(...)`."""
+    """Keys that are written whole nowhere.
+
+    Of a rule or a check also the last part counts, in its `phrase(...)`.
+    """
     words = set().union(*map(words_of, code))
     parts = {
         call.args[0].value
@@ -99,7 +109,8 @@ def unused(keys, code):
     return {
         key
         for key in keys
-        if key not in words and not (key.startswith("rules.") and key.rpartition(".")[2] in parts)
+        if key not in words
+        and not (key.startswith(("rules.", "checks.")) and key.rpartition(".")[2] in parts)
     }
 
 

@@ -1,7 +1,7 @@
 """A machine that answers from a description, in the layouts in which the real probes answer.
 
-`RecordedHost` is a `Host` of the doctor whose answers are written from `recorded_environments.toml`; where each
-layout is documented stands there.
+`RecordedHost` is a `Host` of the doctor whose answers are written from `recorded_environments.toml`; where
+each layout is documented stands there.
 """
 
 from __future__ import annotations
@@ -92,7 +92,11 @@ class RecordedHost:
                 return Answer(0, json.dumps({"trouble": "NVML Shared Library Not Found", "missing": True}))
             case ["nvcc", "--version"] if "nvcc" in self._of:
                 release = self._of["nvcc"]
-                return Answer(0, f"nvcc: NVIDIA (R) Cuda compiler driver\nCuda compilation tools, release {release}, V{release}.89\n")
+                return Answer(
+                    0,
+                    "nvcc: NVIDIA (R) Cuda compiler driver\n"
+                    f"Cuda compilation tools, release {release}, V{release}.89\n",
+                )
             case ["lspci", "-vvv"] if gpus:
                 return Answer(0, _lspci(self._of.get("acs", False)))
         return Answer(None, failure=Phrase("doctor.no-command", command=words[0]))
@@ -138,7 +142,9 @@ class RecordedHost:
     def names(self, folder: str) -> tuple[str, ...]:
         """What the files of the description make of a folder."""
         inside = f"{folder.rstrip('/')}/"
-        found = {path.removeprefix(inside).partition("/")[0] for path in self._files if path.startswith(inside)}
+        found = {
+            path.removeprefix(inside).partition("/")[0] for path in self._files if path.startswith(inside)
+        }
         return tuple(sorted(found))
 
     def target(self, path: str) -> str:
@@ -160,7 +166,11 @@ class RecordedHost:
 
 def gpus_of(description: Mapping[str, Any]) -> list[Gpu]:
     """The GPUs of a description, from the table of products."""
-    keys = description.get("gpus") or [description["gpu"]] * description["count"] if _has_gpus(description) else []
+    keys = (
+        description.get("gpus") or [description["gpu"]] * description["count"]
+        if _has_gpus(description)
+        else []
+    )
     known = {gpu.key: gpu for gpu in gpu_table()}
     return [known[key] for key in keys]
 
@@ -191,7 +201,13 @@ def smi_xml(description: Mapping[str, Any], gpus: Sequence[Gpu]) -> str:
 def _gpu_xml(description: Mapping[str, Any], index: int, gpu: Gpu) -> str:
     own = description.get("gpu_changes", {}).get(str(index), {})
     instances = description.get("mig_devices")
-    mig = "Enabled" if instances is not None else "Disabled" if gpu.capability in ((8, 0), (9, 0), (10, 0)) else "N/A"
+    mig = (
+        "Enabled"
+        if instances is not None
+        else "Disabled"
+        if gpu.capability in ((8, 0), (9, 0), (10, 0))
+        else "N/A"
+    )
     pending = "Enabled" if description.get("mig_pending") else mig
     fabric = description.get("fabric") or "N/A"
     status = "Success" if fabric == "Completed" else "N/A"
@@ -303,12 +319,25 @@ def _processes_xml(process: Sequence[Any] | None) -> str:
 
 def _topology(count: int, link: str) -> str:
     """As `nvidia-smi topo -m` prints it: the head underlined, cells behind tabs."""
-    head = "\t".join(["", *(f"\x1b[4mGPU{index}" for index in range(count)), "CPU Affinity", "NUMA Affinity\x1b[0m"])
+    head = "\t".join(
+        ["", *(f"\x1b[4mGPU{index}" for index in range(count)), "CPU Affinity", "NUMA Affinity\x1b[0m"]
+    )
     rows = [
         "\t".join([f"GPU{row}", *(" X " if row == column else link for column in range(count)), "0-31", "0"])
         for row in range(count)
     ]
-    return "\n".join([head, *rows, "", "Legend:", "", "  X    = Self", "  NV#  = Connection traversing a bonded set of # NVLinks", ""])
+    return "\n".join(
+        [
+            head,
+            *rows,
+            "",
+            "Legend:",
+            "",
+            "  X    = Self",
+            "  NV#  = Connection traversing a bonded set of # NVLinks",
+            "",
+        ]
+    )
 
 
 def _peers(count: int, status: str) -> str:
@@ -322,7 +351,7 @@ def _peers(count: int, status: str) -> str:
 
 def _lspci(redirects: bool) -> str:
     set_to = "ReqRedir+ CmpltRedir+" if redirects else "ReqRedir- CmpltRedir-"
-    return f"""00:01.1 PCI bridge: Advanced Micro Devices, Inc. [AMD] Starship/Matisse GPP Bridge (prog-if 00 [Normal decode])
+    return f"""00:01.1 PCI bridge: Advanced Micro Devices, Inc. [AMD] GPP Bridge (prog-if 00 [Normal decode])
 	Capabilities: [2a0 v1] Access Control Services
 		ACSCap:	SrcValid+ TransBlk+ ReqRedir+ CmpltRedir+ UpstreamFwd+ EgressCtrl- DirectTrans+
 		ACSCtl:	SrcValid+ TransBlk- {set_to} UpstreamFwd+ EgressCtrl- DirectTrans-

@@ -851,6 +851,32 @@ def machines(
     raise typer.Exit(list_machines(pattern, json, _language(lang)))
 
 
+@app.command(epilog="Exit status: 0 nothing found, 1 something found, 2 wrong usage.")
+def doctor(
+    *,
+    project: Annotated[
+        Path,
+        typer.Option(
+            "--project",
+            metavar="FOLDER",
+            help="The folder whose sources and scripts say what is used.",
+        ),
+    ] = Path(),
+    json: Annotated[bool, typer.Option("--json", help="Print verdicts and facts as JSON.")] = False,
+    lang: Lang = None,
+) -> None:
+    """Say what is wrong with this machine and this environment, and what repairs it.
+
+    Reads the driver, the GPUs and what joins them, the installed packages, the variables and what the files
+    of the project use. Nothing is imported into this process and nothing is changed; what cannot be read is
+    said. Needs neither a GPU nor torch nor a network.
+    """
+    from samedevice.cli._doctor import judge_environment
+
+    _open_closed_output()
+    raise typer.Exit(judge_environment(project, json, _language(lang)))
+
+
 def _fixing(fix: bool, diff: bool, try_fixes: bool, no_try: bool, machines: list[str] | None) -> Any:
     from samedevice.cli._run import Fixing
 

@@ -1,7 +1,7 @@
 """Verdicts on a machine and an environment: what will not work, and what repairs it.
 
-`probes` reads and never judges; `checks` judges facts and never reads; a check is one file. Needs no torch, no
-GPU and no network, and says what it could not read.
+`probes` reads and never judges; `checks` judges facts and never reads; a check is one file. Needs no torch,
+no GPU and no network, and says what it could not read.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ def _finding(check: Check, verdict: Verdict, facts: Facts) -> Finding[Phrase]:
         code=check.code,
         cause=check.name,
         confidence=verdict.confidence,
-        title=Phrase(f"checks.{check.name}.title"),
+        title=check.phrase("title"),
         message=None,
         op=None,
         at=None,

@@ -44,3 +44,8 @@ class Check:
     def texts(self) -> Mapping[str, Texts]:
         """Everything that it says, by the last part of the key."""
         return {"title": self.title, **self.sentences}
+
+    def phrase(self, name: str) -> Phrase:
+        """One of its own sentences that names no value."""
+        key = f"checks.{self.name}.{name}"
+        return Phrase(key)

@@ -172,7 +172,7 @@ class Facts:
     redirects: tuple[str, ...] | None = None
     """PCI bridges whose access control sends traffic between devices up to the host."""
     searched: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    """Libraries of CUDA in the folders of LD_LIBRARY_PATH: the name that is loaded, and the file behind it."""
+    """Libraries of CUDA in LD_LIBRARY_PATH, by path: the name that is loaded, and the file behind it."""
     toolkit: str = ""
     """CUDA version of the compiler that extensions would be built with."""
     settings: Mapping[str, str] = field(default_factory=dict)

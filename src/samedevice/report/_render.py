@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from samedevice import rulebook
+from samedevice import doctor, rulebook
 from samedevice.errors import SameDeviceError
 from samedevice.findings import Finding, Fix
 from samedevice.messages import SOURCE, Language, Phrase, Several, Value, catalogue
@@ -61,10 +61,12 @@ _TEXTS = ("title", "notes", "reasons", "cure", "ask", "fixes")
 
 
 def _sentence(key: str, language: Language) -> str:
-    """A catalogue may have the sentences of a rule, too; else the rule's own file has them."""
+    """A catalogue may have the sentences of a rule or a check, too; else its own file has them."""
     sentences = catalogue(language)
     if key.startswith("rules.") and key not in sentences:
         return rulebook.sentence_of_rule(key, language)
+    if key.startswith("checks.") and key not in sentences:
+        return doctor.sentence_of_check(key, language)
     return sentences[key]
 
 

@@ -133,62 +133,62 @@ def print_finding(
 ) -> None:
     """The block of one finding; one line when quiet, with versions and frames when verbose."""
     if detail == "quiet":
-        return _put(console, 0, Text(finding_line(finding, language)))
+        return put_line(console, 0, Text(finding_line(finding, language)))
     name, title = rulebook.code_of(finding.code).name, harmless(render(finding.title, language))
-    _put(console, 0, Text.assemble((finding.code, "bold red"), (f" {name}", "bold"), f": {title}"))
+    put_line(console, 0, Text.assemble((finding.code, "bold red"), (f" {name}", "bold"), f": {title}"))
     if finding.at is not None and (finding.at.file or finding.at.code):
-        _put(console, 2, _place(console, finding.at, language))
+        put_line(console, 2, _place(console, finding.at, language))
     if finding.user_at is not None and not same_line(finding.user_at, finding.at):
-        _labelled(console, "label.called", _place(console, finding.user_at, language), language)
+        put_labelled(console, "label.called", _place(console, finding.user_at, language), language)
     if finding.module:
-        _labelled(console, "label.module", Text(harmless(finding.module)), language)
+        put_labelled(console, "label.module", Text(harmless(finding.module)), language)
     if finding.count > 1:
-        _labelled(
+        put_labelled(
             console, "label.count", Text(render(Phrase("times", count=finding.count), language)), language
         )
     if finding.ranks:
-        _labelled(console, "label.ranks", Text(", ".join(map(str, finding.ranks))), language)
+        put_labelled(console, "label.ranks", Text(", ".join(map(str, finding.ranks))), language)
     if finding.message and finding.kind is not None:
-        _labelled(console, "label.message", Text(harmless(finding.message)), language)
+        put_labelled(console, "label.message", Text(harmless(finding.message)), language)
     if any(operand.name != "?" for operand in finding.operands):
         _operands(console, finding.operands, language, finding.guilty)
     for device, held in finding.memory.items():
         amounts = {"allocated": Bytes(held.allocated), "total": Bytes(held.total)}
-        _labelled(
+        put_labelled(
             console, "label.held", Text(render(Phrase("held", device=device, **amounts), language)), language
         )
-    _labelled(console, "label.why", Text(why_text(finding, language)), language)
+    put_labelled(console, "label.why", Text(why_text(finding, language)), language)
     if finding.cause != diagnosis.UNDETERMINED:
         confidence = render(Phrase(CONFIDENCES[finding.confidence]), language)
-        _labelled(
+        put_labelled(
             console, "label.cause", Text.assemble((finding.cause, "bold"), f" ({confidence})"), language
         )
     for reason in finding.reasons:
-        _labelled(console, "label.because", Text(harmless(render(reason, language))), language)
+        put_labelled(console, "label.because", Text(harmless(render(reason, language))), language)
     if finding.candidates:
-        _labelled(console, "label.maybe", Text(", ".join(finding.candidates)), language)
+        put_labelled(console, "label.maybe", Text(", ".join(finding.candidates)), language)
     for note in finding.notes:
-        _labelled(console, "label.note", Text(harmless(render(note, language))), language)
+        put_labelled(console, "label.note", Text(harmless(render(note, language))), language)
     if detail == "verbose":
         _evidence(console, finding, language)
     if finding.cure and not any(fix.diff for fix in finding.fixes):
-        _labelled(console, "label.do", Text(harmless(render(finding.cure, language))), language)
+        put_labelled(console, "label.do", Text(harmless(render(finding.cure, language))), language)
     for fix in finding.fixes:
         _fix(console, fix, language)
     if finding.ask is not None:
-        _labelled(console, "label.ask", Text(harmless(render(finding.ask, language))), language)
+        put_labelled(console, "label.ask", Text(harmless(render(finding.ask, language))), language)
     told = finding.cause != diagnosis.UNDETERMINED
     page = rulebook.page_code(finding.code, finding.cause if told else None)
-    _labelled(console, "label.more", Text(f"samedevice explain {page}"), language)
+    put_labelled(console, "label.more", Text(f"samedevice explain {page}"), language)
 
 
 def _evidence(console: Console, finding: Finding[str | Phrase], language: Language) -> None:
     """What only some want to see: the frames that led there, oldest first, and the versions of libraries."""
     for place in finding.stack:
-        _labelled(console, "label.frame", _place(console, place, language), language)
+        put_labelled(console, "label.frame", _place(console, place, language), language)
     if finding.versions:
         versions = ", ".join(f"{name} {version}" for name, version in finding.versions.items())
-        _labelled(console, "label.versions", Text(harmless(versions)), language)
+        put_labelled(console, "label.versions", Text(harmless(versions)), language)
 
 
 def print_run(
@@ -220,7 +220,7 @@ def print_run(
     line = Phrase(
         key, count=len(findings), machine=harmless(machine_text(machine)), status=Phrase(STATUSES[status])
     )
-    _put(console, 0, Text.assemble(("samedevice", "bold"), f": {render(line, language)}"))
+    put_line(console, 0, Text.assemble(("samedevice", "bold"), f": {render(line, language)}"))
     print_notices(console, notices)
     if asked and status == "completed":  # of a script that failed, all that it read was told before
         told = asked_text(asked, language)
@@ -231,7 +231,7 @@ def print_run(
 def print_notices(console: Console, lines: Sequence[str]) -> None:
     """Lines of our own, each behind our name."""
     for line in lines:
-        _put(console, 0, Text.assemble(("samedevice", "bold"), f": {line}"))
+        put_line(console, 0, Text.assemble(("samedevice", "bold"), f": {line}"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,9 +283,9 @@ def print_preflight(
         for finding in findings:
             print_finding(console, finding, language, detail)
         return
-    _labelled(console, "label.mode", Text(harmless(render(mode, language))), language)
+    put_labelled(console, "label.mode", Text(harmless(render(mode, language))), language)
     for note in notes:
-        _labelled(console, "label.note", Text(harmless(render(note, language))), language)
+        put_labelled(console, "label.note", Text(harmless(render(note, language))), language)
     if needs is not None:
         _needs(console, needs, language)
     for finding in findings:
@@ -295,7 +295,7 @@ def print_preflight(
         console.print()
     passed = "preflight.passed" if needs is None or needs.fits else "preflight.unfit"
     key = {0: passed, 1: "preflight.refused-one"}.get(len(findings), "preflight.refused")
-    _put(
+    put_line(
         console,
         0,
         Text.assemble(
@@ -307,7 +307,7 @@ def print_preflight(
 
 def _needs(console: Console, needs: Needs, language: Language) -> None:
     if needs.headline is not None:
-        _labelled(console, "label.memory", Text(harmless(render(needs.headline, language))), language)
+        put_labelled(console, "label.memory", Text(harmless(render(needs.headline, language))), language)
     table = [[render(cell, language) for cell in row] for row in needs.table]
     widths = [max(Text(cell).cell_len for cell in column) for column in zip(*table, strict=True)]
     for number, row in enumerate(table):
@@ -315,11 +315,11 @@ def _needs(console: Console, needs: Needs, language: Language) -> None:
             _padded(cell, width, right=column > 0)
             for column, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
-        _put(console, 2 + _LABEL, Text("  ".join(cells).rstrip(), "dim" if number == 0 else ""))
+        put_line(console, 2 + _LABEL, Text("  ".join(cells).rstrip(), "dim" if number == 0 else ""))
     for note in needs.notes:
-        _labelled(console, "label.note", Text(harmless(render(note, language))), language)
+        put_labelled(console, "label.note", Text(harmless(render(note, language))), language)
     for line in needs.advice:
-        _labelled(console, "label.next", Text(harmless(render(line, language))), language)
+        put_labelled(console, "label.next", Text(harmless(render(line, language))), language)
 
 
 def print_written(console: Console, lines: Sequence[Phrase], language: Language = SOURCE) -> None:
@@ -371,11 +371,11 @@ def _operands(console: Console, operands: Sequence[Operand], language: Language,
             "  ",
         )
         if beside:
-            _put(console, 2, head + origin, head=len(head))
+            put_line(console, 2, head + origin, head=len(head))
         else:
             head.rstrip()
-            _put(console, 2, head)
-            _put(console, 4, origin)
+            put_line(console, 2, head)
+            put_line(console, 4, origin)
 
 
 def origin_text(operand: Operand, language: Language) -> str:
@@ -460,12 +460,12 @@ def _fix(console: Console, fix: Fix[str | Phrase], language: Language) -> None:
     if fix.tried is not None:
         outcome = render(fix.tried, language)
         said = render(Phrase("tried.said", safety=said, outcome=outcome), language)
-    _labelled(
+    put_labelled(
         console, "label.fix", Text(f"{harmless(render(fix.title, language))} ({said})", "green"), language
     )
     for line in (fix.diff or "").splitlines():
         style = {"+": "green", "-": "red"}.get(line[:1], "")
-        _put(console, 2 + _LABEL, Text(harmless(line), style))
+        put_line(console, 2 + _LABEL, Text(harmless(line), style))
 
 
 def _memory(console: Console, memory: Mapping[str, DeviceMemory], language: Language) -> None:
@@ -484,14 +484,14 @@ def _memory(console: Console, memory: Mapping[str, DeviceMemory], language: Lang
     widths = [max(Text(cell).cell_len for cell in column) for column in zip(heads, *rows, strict=True)]
     if 2 * (1 + len(widths)) + sum(widths) > console.width:  # narrow: what was held, and what there is
         for device, allocated, _, total in rows:
-            _put(console, 2, Text(f"{device}  {allocated} / {total}"))
+            put_line(console, 2, Text(f"{device}  {allocated} / {total}"))
         return
     for row, style in [(heads, "dim"), *((row, "") for row in rows)]:
         cells = [
             _padded(cell, width, right=index > 0)
             for index, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
-        _put(console, 2, Text("  ".join(cells).rstrip(), style))
+        put_line(console, 2, Text("  ".join(cells).rstrip(), style))
 
 
 def _padded(cell: str, width: int, *, right: bool) -> str:
@@ -526,13 +526,14 @@ def same_line(one: Place, other: Place | None) -> bool:
     return other is not None and (one.file, one.line) == (other.file, other.line)
 
 
-def _labelled(console: Console, label: str, text: Text, language: Language) -> None:
+def put_labelled(console: Console, label: str, text: Text, language: Language) -> None:
+    """A line with a word in front of it that says what it tells."""
     word = render(Phrase(label), language)
     label_text = Text(_padded(word, _LABEL, right=False), "dim")
-    _put(console, 2, label_text + text, head=len(label_text))
+    put_line(console, 2, label_text + text, head=len(label_text))
 
 
-def _put(console: Console, indent: int, text: Text, head: int = 2) -> None:
+def put_line(console: Console, indent: int, text: Text, head: int = 2) -> None:
     """One logical line at `indent`.
 
     Its first `head` characters stay together; what does not fit goes on below, beside them.

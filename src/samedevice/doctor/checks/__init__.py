@@ -32,7 +32,10 @@ def check_named(name: str) -> Check:
 
 
 def sentence_of_check(key: str, language: Language) -> str:
-    """What a check's own file says for a key such as `checks.mig.title`; English where it lacks the language."""
+    """What a check's own file says for a key such as `checks.mig.title`.
+
+    In English where it does not have the language.
+    """
     _, name, part = key.split(".", maxsplit=2)
     texts = check_named(name).texts[part]
     return texts.get(language, texts[SOURCE])

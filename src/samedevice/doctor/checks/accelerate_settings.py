@@ -21,8 +21,7 @@ def _look(facts: Facts) -> Iterator[Verdict]:
     if settings.get("use_cpu") == "true":
         yield Verdict(Phrase("checks.accelerate-settings.cpu", file=file, gpus=len(facts.gpus)), repair)
     elif here > seen and settings.get("distributed_type", "NO") != "NO":
-        values = {"file": file, "count": here, "seen": seen}
-        yield Verdict(Phrase("checks.accelerate-settings.more", **values), repair)
+        yield Verdict(Phrase("checks.accelerate-settings.more", file=file, count=here, seen=seen), repair)
 
 
 CHECK = Check(
@@ -37,9 +36,11 @@ CHECK = Check(
     look=_look,
     sentences={
         "more": {
-            "en": "{file} starts {count} processes here, and {seen} GPUs are visible: accelerate launch gives ranks "
+            "en": "{file} starts {count} processes here, and {seen} GPUs are visible: accelerate launch "
+            "gives ranks "
             "a GPU that is not there",
-            "zh": "{file} 要在本机启动 {count} 个进程，而可见 GPU 只有 {seen} 块：accelerate launch 会把不存在的 GPU 分给进程",
+            "zh": "{file} 要在本机启动 {count} 个进程，而可见 GPU 只有 {seen} 块：accelerate launch "
+            "会把不存在的 GPU 分给进程",
         },
         "cpu": {
             "en": "{file} says use_cpu, and the machine has {gpus} GPUs: accelerate launch leaves them alone",
@@ -47,7 +48,8 @@ CHECK = Check(
         },
         "again": {
             "en": "accelerate config default, or accelerate launch --config_file OTHER; the file is {file}",
-            "zh": "重新运行 accelerate config default，或用 accelerate launch --config_file 指定别的文件；原文件是 {file}",
+            "zh": "重新运行 accelerate config default，或用 accelerate launch --config_file "
+            "指定别的文件；原文件是 {file}",
         },
     },
 )

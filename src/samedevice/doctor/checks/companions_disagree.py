@@ -14,13 +14,28 @@ from samedevice.doctor.probes.cuda import EXTENSIONS
 from samedevice.doctor.tables import companions, pairs
 from samedevice.messages import Phrase
 
-_WATCHED = ("torchvision", "torchaudio", "torchtext", "torchdata", "torchao", "xformers", "vllm", "flash-attn")
+_WATCHED = (
+    "torchvision",
+    "torchaudio",
+    "torchtext",
+    "torchdata",
+    "torchao",
+    "xformers",
+    "vllm",
+    "flash-attn",
+)
 """Packages whose requirement of torch is about the compiled code in them."""
 _OF_TORCH = re.compile(r"triton|pytorch-triton|nvidia-[\w-]+|cuda-toolkit|cuda-bindings")
 """What torch itself pins because it loads it."""
 _BUILT_FOR = re.compile(r"[+.](?:cu\d+)?torch(\d+\.\d+)")
 """In the name of a wheel that was compiled for a release of torch."""
-_LINKS = ("undefined symbol", "does not exist", "cannot open shared object", "compiled for torch", "compiled with")
+_LINKS = (
+    "undefined symbol",
+    "does not exist",
+    "cannot open shared object",
+    "compiled for torch",
+    "compiled with",
+)
 
 
 def _look(facts: Facts) -> Iterator[Verdict]:
@@ -104,7 +119,9 @@ def _matching(name: str, torch: Package) -> Phrase:
     """The newest release of a companion that wants exactly this torch."""
     public = torch.version.partition("+")[0]
     fitting = [
-        version for (other, version), row in companions().items() if other == name and row["torch"] == f"=={public}"
+        version
+        for (other, version), row in companions().items()
+        if other == name and row["torch"] == f"=={public}"
     ]
     if not fitting:
         return Phrase("checks.companions-disagree.again", name=name, torch=torch.version)
@@ -134,7 +151,12 @@ def _pairs(facts: Facts) -> Iterator[tuple[Verdict, str]]:
         if one is None or other is None or one.release is None or other.release is None:
             continue
         if one.release < Version(row["below"]) and other.release >= Version(row["from"]):
-            values = {"name": other.name, "version": other.version, "torch": one.version, "below": row["below"]}
+            values = {
+                "name": other.name,
+                "version": other.version,
+                "torch": one.version,
+                "below": row["below"],
+            }
             yield (
                 Verdict(
                     Phrase("checks.companions-disagree.pair", **values),

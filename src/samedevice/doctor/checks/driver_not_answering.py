@@ -18,6 +18,14 @@ _SAID = (
     ("Unknown Error", "unknown"),
 )
 """A part of what nvidia-smi or NVML says, and which case it is; the first that fits counts."""
+_CASES = {
+    "mismatch": ("checks.driver-not-answering.mismatch", "checks.driver-not-answering.mismatch-repair"),
+    "not-loaded": ("checks.driver-not-answering.not-loaded", "checks.driver-not-answering.not-loaded-repair"),
+    "lost": ("checks.driver-not-answering.lost", "checks.driver-not-answering.lost-repair"),
+    "permission": ("checks.driver-not-answering.permission", "checks.driver-not-answering.permission-repair"),
+    "unknown": ("checks.driver-not-answering.unknown", "checks.driver-not-answering.unknown-repair"),
+    "other": ("checks.driver-not-answering.other", "checks.driver-not-answering.other-repair"),
+}
 
 
 def _look(facts: Facts) -> Iterator[Verdict]:
@@ -25,10 +33,10 @@ def _look(facts: Facts) -> Iterator[Verdict]:
     if not said or "No devices were found" in said:
         return
     case = next((case for sign, case in _SAID if sign in said), "other")
-    repair = "in-container" if case == "unknown" and facts.container else f"{case}-repair"
-    yield Verdict(
-        Phrase(f"checks.driver-not-answering.{case}", said=said), Phrase(f"checks.driver-not-answering.{repair}")
-    )
+    reason, repair = _CASES[case]
+    if case == "unknown" and facts.container:
+        repair = "checks.driver-not-answering.in-container"
+    yield Verdict(Phrase(reason, said=said), Phrase(repair))
 
 
 CHECK = Check(
@@ -38,7 +46,8 @@ CHECK = Check(
     reads=(),
     sources=(
         "nvidia-smi(1), return values",
-        "https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/troubleshooting.html: containers "
+        "https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/troubleshooting.html: "
+        "containers ",
         "losing access to GPUs",
         "https://github.com/microsoft/pai/pull/5452: driver/library version mismatch",
     ),
@@ -49,18 +58,22 @@ CHECK = Check(
             "zh": "内核里加载的驱动模块和用户态驱动库不是同一个版本：{said}",
         },
         "mismatch-repair": {
-            "en": "reboot, or unload and load the module (sudo rmmod nvidia_uvm nvidia_drm nvidia_modeset nvidia, then "
+            "en": "reboot, or unload and load the module (sudo rmmod nvidia_uvm nvidia_drm "
+            "nvidia_modeset nvidia, then "
             "sudo modprobe nvidia); a container must not bring its own libcuda",
-            "zh": "重启机器，或卸载再加载模块（sudo rmmod nvidia_uvm nvidia_drm nvidia_modeset nvidia，然后 sudo modprobe nvidia）；容器里不要自带 libcuda",
+            "zh": "重启机器，或卸载再加载模块（sudo rmmod nvidia_uvm nvidia_drm nvidia_modeset nvidia，"
+            "然后 sudo modprobe nvidia）；容器里不要自带 libcuda",
         },
         "not-loaded": {
             "en": "the driver's kernel module is not loaded: {said}",
             "zh": "驱动的内核模块没有加载：{said}",
         },
         "not-loaded-repair": {
-            "en": "sudo modprobe nvidia; if that fails, install the driver again for the running kernel (uname -r, "
+            "en": "sudo modprobe nvidia; if that fails, install the driver again for the running kernel "
+            "(uname -r, "
             "dkms status), and look for Secure Boot or nouveau in dmesg",
-            "zh": "sudo modprobe nvidia；若失败，为当前内核重装驱动（看 uname -r、dkms status），并在 dmesg 里查 Secure Boot 或 nouveau",
+            "zh": "sudo modprobe nvidia；若失败，为当前内核重装驱动（看 uname -r、dkms status），并在 "
+            "dmesg 里查 Secure Boot 或 nouveau",
         },
         "lost": {
             "en": "a GPU has fallen off the bus: {said}",
@@ -87,9 +100,11 @@ CHECK = Check(
             "zh": "在 dmesg 里查 NVRM 和 Xid，然后重启",
         },
         "in-container": {
-            "en": "the container lost its devices (systemctl daemon-reload on the host does that): start it again, "
+            "en": "the container lost its devices (systemctl daemon-reload on the host does that): start "
+            "it again, "
             "with --device for each /dev/nvidia*, or with Docker's cgroup driver cgroupfs",
-            "zh": "容器丢失了 GPU 设备（宿主机执行 systemctl daemon-reload 就会这样）：重启容器，用 --device 逐个传入 /dev/nvidia*，或让 Docker 用 cgroupfs 驱动",
+            "zh": "容器丢失了 GPU 设备（宿主机执行 systemctl daemon-reload 就会这样）：重启容器，用 "
+            "--device 逐个传入 /dev/nvidia*，或让 Docker 用 cgroupfs 驱动",
         },
         "other": {
             "en": "nvidia-smi failed: {said}",

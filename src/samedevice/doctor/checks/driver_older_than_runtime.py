@@ -27,7 +27,7 @@ def _look(facts: Facts) -> Iterator[Verdict]:
 
 
 def _forward(facts: Facts) -> bool:
-    """Whether NVIDIA's package for forward compatibility stands in for the driver, as it may in a data centre."""
+    """Whether NVIDIA's package for forward compatibility stands in for the driver, in a data centre."""
     consumer = any("GeForce" in gpu.name for gpu in facts.gpus or ())
     compat = any("compat" in path and name == "libcuda.so.1" for path, (name, _) in facts.searched.items())
     return compat and not consumer
@@ -55,7 +55,8 @@ CHECK = Check(
     look=_look,
     sentences={
         "older": {
-            "en": "torch {torch} was built with CUDA {cuda}, which needs a driver from {least} on; here is {driver}",
+            "en": "torch {torch} was built with CUDA {cuda}, which needs a driver from {least} on; here "
+            "is {driver}",
             "zh": "torch {torch} 用 CUDA {cuda} 编译，需要 {least} 以上的驱动，而这台机器的驱动是 {driver}",
         },
         "newer-driver": {
@@ -64,9 +65,11 @@ CHECK = Check(
         },
         "either": {
             "en": "install a driver from {least} on, or a torch that was built with CUDA {cuda} "
-            "(pip install torch --index-url https://download.pytorch.org/whl/cu{cuda}x, x as pytorch.org lists it)",
+            "(pip install torch --index-url https://download.pytorch.org/whl/cu{cuda}x, x as pytorch.org "
+            "lists it)",
             "zh": "把驱动升级到 {least} 以上；不能动驱动时，改装用 CUDA {cuda} 编译的 torch"
-            "（pip install torch --index-url https://download.pytorch.org/whl/cu{cuda}x，x 见 pytorch.org 的列表）",
+            "（pip install torch --index-url https://download.pytorch.org/whl/cu{cuda}x，x 见 "
+            "pytorch.org 的列表）",
         },
     },
 )

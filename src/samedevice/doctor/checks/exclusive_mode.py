@@ -17,7 +17,9 @@ def _look(facts: Facts) -> Iterator[Verdict]:
         elif gpu.compute_mode.startswith("Exclusive") and gpu.processes:
             first = gpu.processes[0]
             holder = f"{first.name or '?'} (pid {first.pid})"
-            reason = Phrase("checks.exclusive-mode.taken", index=gpu.index, mode=gpu.compute_mode, holder=holder)
+            reason = Phrase(
+                "checks.exclusive-mode.taken", index=gpu.index, mode=gpu.compute_mode, holder=holder
+            )
         else:
             continue
         yield Verdict(reason, Phrase("checks.exclusive-mode.default", index=gpu.index))
@@ -28,7 +30,10 @@ CHECK = Check(
     name="exclusive-mode",
     title={"en": "a GPU does not take another program", "zh": "GPU 的计算模式不允许再有程序使用"},
     reads=("driver", "gpus"),
-    sources=("nvidia-smi(1), Compute Mode", "CUDA error 46, all CUDA-capable devices are busy or unavailable"),
+    sources=(
+        "nvidia-smi(1), Compute Mode",
+        "CUDA error 46, all CUDA-capable devices are busy or unavailable",
+    ),
     look=_look,
     sentences={
         "prohibited": {
@@ -38,7 +43,8 @@ CHECK = Check(
         "taken": {
             "en": "the compute mode of GPU {index} is {mode}, and {holder} has it: others fail with "
             "'CUDA-capable devices are busy or unavailable'",
-            "zh": "GPU {index} 的计算模式是 {mode}，已被 {holder} 占住：其他程序会报 CUDA-capable devices are busy or unavailable",
+            "zh": "GPU {index} 的计算模式是 {mode}，已被 {holder} 占住：其他程序会报 CUDA-capable "
+            "devices are busy or unavailable",
         },
         "default": {
             "en": "sudo nvidia-smi -i {index} -c DEFAULT, or choose another GPU",

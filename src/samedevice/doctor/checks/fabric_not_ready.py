@@ -11,7 +11,9 @@ from samedevice.messages import Phrase
 
 
 def _look(facts: Facts) -> Iterator[Verdict]:
-    waiting = [gpu for gpu in facts.gpus or () if gpu.fabric and gpu.fabric not in ("Completed", "Not Supported")]
+    waiting = [
+        gpu for gpu in facts.gpus or () if gpu.fabric and gpu.fabric not in ("Completed", "Not Supported")
+    ]
     failed = [
         gpu
         for gpu in facts.gpus or ()
@@ -35,7 +37,10 @@ def _look(facts: Facts) -> Iterator[Verdict]:
 CHECK = Check(
     code="SD319",
     name="fabric-not-ready",
-    title={"en": "the NVSwitch fabric is not ready, and CUDA does not start", "zh": "NVSwitch 互联没有就绪，CUDA 无法启动"},
+    title={
+        "en": "the NVSwitch fabric is not ready, and CUDA does not start",
+        "zh": "NVSwitch 互联没有就绪，CUDA 无法启动",
+    },
     reads=("driver", "gpus"),
     sources=(
         "https://docs.nvidia.com/datacenter/tesla/fabric-manager-user-guide/",
@@ -45,7 +50,8 @@ CHECK = Check(
     look=_look,
     sentences={
         "state": {
-            "en": "the fabric of GPU {places} is in the state {state}: CUDA fails with error 802, system not yet initialized",
+            "en": "the fabric of GPU {places} is in the state {state}: CUDA fails with error 802, system "
+            "not yet initialized",
             "zh": "GPU {places} 的互联状态是 {state}：CUDA 会报错误 802（system not yet initialized）",
         },
         "torch": {
@@ -53,8 +59,10 @@ CHECK = Check(
             "zh": "torch 遇到错误 802（system not yet initialized）",
         },
         "start": {
-            "en": "sudo systemctl restart nvidia-fabricmanager on the host; it must be of the driver's very release, {driver}",
-            "zh": "在宿主机上 sudo systemctl restart nvidia-fabricmanager；它的版本必须与驱动完全一致（{driver}）",
+            "en": "sudo systemctl restart nvidia-fabricmanager on the host; it must be of the driver's "
+            "very release, {driver}",
+            "zh": "在宿主机上 sudo systemctl restart nvidia-fabricmanager；"
+            "它的版本必须与驱动完全一致（{driver}）",
         },
     },
 )

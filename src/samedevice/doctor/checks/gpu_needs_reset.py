@@ -27,11 +27,15 @@ CHECK = Check(
     name="gpu-needs-reset",
     title={"en": "a GPU has memory errors or waits for a reset", "zh": "GPU 显存有错误，或等待重置"},
     reads=("driver", "gpus"),
-    sources=("https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/", "nvidia-smi -q: ECC Errors, Remapped Rows"),
+    sources=(
+        "https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/",
+        "nvidia-smi -q: ECC Errors, Remapped Rows",
+    ),
     look=_look,
     sentences={
         "errors": {
-            "en": "GPU {index} had memory errors that ECC could not correct: {count} since the driver was loaded; "
+            "en": "GPU {index} had memory errors that ECC could not correct: {count} since the driver "
+            "was loaded; "
             "values on it are not to be trusted",
             "zh": "GPU {index} 自驱动加载以来有 {count} 次 ECC 无法纠正的显存错误，上面的数值不可信",
         },
@@ -41,9 +45,11 @@ CHECK = Check(
         },
         "required": {"en": "GPU {index} asks for a reset", "zh": "GPU {index} 要求重置"},
         "reset": {
-            "en": "end what runs on it, then sudo nvidia-smi --gpu-reset -i {index} (or reboot); if the count grows, "
+            "en": "end what runs on it, then sudo nvidia-smi --gpu-reset -i {index} (or reboot); if the "
+            "count grows, "
             "replace the board",
-            "zh": "结束上面的程序后 sudo nvidia-smi --gpu-reset -i {index}（或重启）；若计数继续增加，应更换该卡",
+            "zh": "结束上面的程序后 sudo nvidia-smi --gpu-reset -i {index}（或重启）；若计数继续增加，"
+            "应更换该卡",
         },
     },
 )

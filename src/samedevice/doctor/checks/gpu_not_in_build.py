@@ -20,7 +20,9 @@ def _look(facts: Facts) -> Iterator[Verdict]:
     built, source = _built(facts)
     if not built:
         return
-    without = [gpu for gpu in seen_gpus(facts) if gpu.capability is not None and not _runs(gpu.capability, built)]
+    without = [
+        gpu for gpu in seen_gpus(facts) if gpu.capability is not None and not _runs(gpu.capability, built)
+    ]
     for name in dict.fromkeys(gpu.name for gpu in without):
         gpus = [gpu for gpu in without if gpu.name == name]
         yield Verdict(
@@ -83,7 +85,9 @@ def _repair(gpu: GpuFacts) -> Phrase:
         return Phrase("checks.gpu-not-in-build.no-build", gpu=gpu.name)
     newest = max(rows, key=lambda row: (Version(row["until"]), row["cuda"]))
     return Phrase(
-        "checks.gpu-not-in-build.install", torch=f"{newest['since']} to {newest['until']}", cuda=newest["cuda"].rstrip(".")
+        "checks.gpu-not-in-build.install",
+        torch=f"{newest['since']} to {newest['until']}",
+        cuda=newest["cuda"].rstrip("."),
     )
 
 
@@ -100,18 +104,22 @@ CHECK = Check(
     look=_look,
     sentences={
         "none": {
-            "en": "GPU {places} ({gpu}) has compute capability {capability}; torch {torch} was built for {built}",
+            "en": "GPU {places} ({gpu}) has compute capability {capability}; torch {torch} was built for "
+            "{built}",
             "zh": "GPU {places}（{gpu}）的计算能力是 {capability}，而 torch {torch} 只为 {built} 编译",
         },
         "install": {
             "en": "install a build that has it, such as torch {torch} for CUDA {cuda}, or leave that GPU out "
             "with CUDA_VISIBLE_DEVICES",
-            "zh": "换成包含它的版本，例如 CUDA {cuda} 的 torch {torch}；或者用 CUDA_VISIBLE_DEVICES 把这块 GPU 排除在外",
+            "zh": "换成包含它的版本，例如 CUDA {cuda} 的 torch {torch}；或者用 CUDA_VISIBLE_DEVICES "
+            "把这块 GPU 排除在外",
         },
         "no-build": {
-            "en": "no build of torch that is known here has {gpu}: build torch with TORCH_CUDA_ARCH_LIST, or leave "
+            "en": "no build of torch that is known here has {gpu}: build torch with "
+            "TORCH_CUDA_ARCH_LIST, or leave "
             "that GPU out with CUDA_VISIBLE_DEVICES",
-            "zh": "已知的 torch 版本都不支持 {gpu}：用 TORCH_CUDA_ARCH_LIST 自行编译，或用 CUDA_VISIBLE_DEVICES 排除它",
+            "zh": "已知的 torch 版本都不支持 {gpu}：用 TORCH_CUDA_ARCH_LIST 自行编译，或用 "
+            "CUDA_VISIBLE_DEVICES 排除它",
         },
     },
 )

@@ -14,11 +14,16 @@ def _look(facts: Facts) -> Iterator[Verdict]:
         return
     if facts.gpus or facts.driver is not None:
         return
-    where = "container" if facts.container else "machine"
-    yield Verdict(
-        Phrase(f"checks.gpus-not-handed-in.{where}", boards=facts.boards),
-        Phrase(f"checks.gpus-not-handed-in.{where}-repair"),
-    )
+    if facts.container:
+        yield Verdict(
+            Phrase("checks.gpus-not-handed-in.container", boards=facts.boards),
+            Phrase("checks.gpus-not-handed-in.container-repair"),
+        )
+    else:
+        yield Verdict(
+            Phrase("checks.gpus-not-handed-in.machine", boards=facts.boards),
+            Phrase("checks.gpus-not-handed-in.machine-repair"),
+        )
 
 
 CHECK = Check(
@@ -33,21 +38,25 @@ CHECK = Check(
     look=_look,
     sentences={
         "container": {
-            "en": "the machine has NVIDIA GPUs ({boards}), and none is handed into this container: no /dev/nvidia0, "
+            "en": "the machine has NVIDIA GPUs ({boards}), and none is handed into this container: no "
+            "/dev/nvidia0, "
             "no nvidia-smi",
-            "zh": "宿主机有 {boards} 块 NVIDIA GPU，但一块都没有传进这个容器：没有 /dev/nvidia0，也没有 nvidia-smi",
+            "zh": "宿主机有 {boards} 块 NVIDIA GPU，但一块都没有传进这个容器：没有 /dev/nvidia0，也没有 "
+            "nvidia-smi",
         },
         "container-repair": {
             "en": "start it with docker run --gpus all (nvidia-container-toolkit on the host), or ask for "
             "nvidia.com/gpu in Kubernetes",
-            "zh": "用 docker run --gpus all 启动（宿主机需装 nvidia-container-toolkit）；Kubernetes 中申请 nvidia.com/gpu",
+            "zh": "用 docker run --gpus all 启动（宿主机需装 nvidia-container-toolkit）；Kubernetes "
+            "中申请 nvidia.com/gpu",
         },
         "machine": {
             "en": "the machine has NVIDIA GPUs ({boards}) and no NVIDIA driver",
             "zh": "机器上有 {boards} 块 NVIDIA GPU，但没有装 NVIDIA 驱动",
         },
         "machine-repair": {
-            "en": "install the driver of your distribution (Ubuntu: sudo ubuntu-drivers install), then reboot",
+            "en": "install the driver of your distribution (Ubuntu: sudo ubuntu-drivers install), then "
+            "reboot",
             "zh": "安装发行版提供的驱动（Ubuntu：sudo ubuntu-drivers install），然后重启",
         },
     },

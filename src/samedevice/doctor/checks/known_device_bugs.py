@@ -29,12 +29,18 @@ def _look(facts: Facts) -> Iterator[Verdict]:
         certain = all(certain for _, certain in found)
         place = used[bugs[0].case]
         values = {"name": name, "version": package.version, "subject": subject, "place": place}
-        key = "one" if len(bugs) == 1 else "several"
         sources = ", ".join(bug.source for bug in bugs)
         yield Verdict(
-            Phrase(f"checks.known-device-bugs.{key}", **values, count=len(bugs)),
             Phrase(
-                "checks.known-device-bugs.upgrade", name=name, good=str(max(bug.good for bug in bugs)), count=len(bugs)
+                "checks.known-device-bugs.one" if len(bugs) == 1 else "checks.known-device-bugs.several",
+                **values,
+                count=len(bugs),
+            ),
+            Phrase(
+                "checks.known-device-bugs.upgrade",
+                name=name,
+                good=str(max(bug.good for bug in bugs)),
+                count=len(bugs),
             ),
             "certain" if certain else "likely",
             (Phrase("checks.known-device-bugs.sources", sources=sources),)

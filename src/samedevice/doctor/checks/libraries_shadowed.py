@@ -46,23 +46,28 @@ CHECK = Check(
     },
     reads=("variables",),
     sources=(
-        "https://github.com/pytorch/pytorch/pull/174320: a system's libcublasLt in front of the one beside torch",
+        "https://github.com/pytorch/pytorch/pull/174320: a system's libcublasLt in front of the one "
+        "beside torch",
         "https://github.com/pytorch/pytorch/issues/80637: cuDNN from LD_LIBRARY_PATH",
         "https://docs.nvidia.com/deploy/cuda-compatibility/forward-compatibility.html: data-centre GPUs only",
     ),
     look=_look,
     sentences={
         "shadowed": {
-            "en": "{folder} in LD_LIBRARY_PATH has {names}, which torch brings itself: mixed releases end in undefined "
+            "en": "{folder} in LD_LIBRARY_PATH has {names}, which torch brings itself: mixed releases "
+            "end in undefined "
             "symbols or in CUBLAS and cuDNN errors",
-            "zh": "LD_LIBRARY_PATH 中的 {folder} 里有 {names}，而 torch 自带这些库：版本一混就会出现 undefined symbol 或 CUBLAS、cuDNN 报错",
+            "zh": "LD_LIBRARY_PATH 中的 {folder} 里有 {names}，而 torch 自带这些库：版本一混就会出现 "
+            "undefined symbol 或 CUBLAS、cuDNN 报错",
         },
         "stub": {
-            "en": "{folder} in LD_LIBRARY_PATH holds the stub of the driver, which is for linking alone (error 34)",
+            "en": "{folder} in LD_LIBRARY_PATH holds the stub of the driver, which is for linking alone "
+            "(error 34)",
             "zh": "LD_LIBRARY_PATH 中的 {folder} 是只供链接用的驱动桩库（错误 34）",
         },
         "compat": {
-            "en": "{folder} in LD_LIBRARY_PATH holds the driver for forward compatibility, which {gpu} does not "
+            "en": "{folder} in LD_LIBRARY_PATH holds the driver for forward compatibility, which {gpu} "
+            "does not "
             "support (error 804)",
             "zh": "LD_LIBRARY_PATH 中的 {folder} 是前向兼容驱动，{gpu} 不支持它（错误 804）",
         },

@@ -44,8 +44,10 @@ CHECK = Check(
     look=_look,
     sentences={
         "held": {
-            "en": "GPU {index}: {used} of {total} MiB are held by {holders}; device_map and batch sizes get what is left",
-            "zh": "GPU {index}：{total} MiB 显存里有 {used} MiB 被 {holders} 占用，device_map 和 batch 只能用剩下的",
+            "en": "GPU {index}: {used} of {total} MiB are held by {holders}; device_map and batch sizes "
+            "get what is left",
+            "zh": "GPU {index}：{total} MiB 显存里有 {used} MiB 被 {holders} 占用，device_map 和 batch "
+            "只能用剩下的",
         },
         "hidden": {
             "en": "GPU {index}: {used} of {total} MiB are held by processes that cannot be seen from here "
@@ -53,12 +55,15 @@ CHECK = Check(
             "zh": "GPU {index}：{total} MiB 显存里有 {used} MiB 被占用，但从这里看不到是谁（别的容器或用户）",
         },
         "end": {
-            "en": "end them if they are yours (kill {pids}), or leave GPU {index} out with CUDA_VISIBLE_DEVICES",
+            "en": "end them if they are yours (kill {pids}), or leave GPU {index} out with "
+            "CUDA_VISIBLE_DEVICES",
             "zh": "如果是你的进程就结束它（kill {pids}），否则用 CUDA_VISIBLE_DEVICES 避开 GPU {index}",
         },
         "find": {
-            "en": "look on the host (sudo fuser -v /dev/nvidia{index}), or leave GPU {index} out with CUDA_VISIBLE_DEVICES",
-            "zh": "到宿主机上查（sudo fuser -v /dev/nvidia{index}），或用 CUDA_VISIBLE_DEVICES 避开 GPU {index}",
+            "en": "look on the host (sudo fuser -v /dev/nvidia{index}), or leave GPU {index} out with "
+            "CUDA_VISIBLE_DEVICES",
+            "zh": "到宿主机上查（sudo fuser -v /dev/nvidia{index}），或用 CUDA_VISIBLE_DEVICES 避开 GPU "
+            "{index}",
         },
     },
 )

@@ -15,7 +15,9 @@ def _look(facts: Facts) -> Iterator[Verdict]:
     uses = facts.project.tensor_parallel
     if facts.links is None or not uses or len(seen) < 2:
         return
-    slow = {pair: link for pair, link in facts.links.items() if set(pair) <= seen and not link.startswith("NV")}
+    slow = {
+        pair: link for pair, link in facts.links.items() if set(pair) <= seen and not link.startswith("NV")
+    }
     if not slow:
         return
     (one, other), link = min(slow.items())
@@ -45,14 +47,17 @@ CHECK = Check(
     look=_look,
     sentences={
         "slow": {
-            "en": "{place} has {use}: every layer exchanges activations, and GPU {one} and {other} are joined "
+            "en": "{place} has {use}: every layer exchanges activations, and GPU {one} and {other} are "
+            "joined "
             "by {link} alone",
             "zh": "{place} 里有 {use}：每一层都要交换激活值，而 GPU {one} 与 {other} 之间只有 {link} 连接",
         },
         "pipeline": {
-            "en": "use pipeline parallel (or device_map) between GPUs without NVLink, tensor parallel among those "
+            "en": "use pipeline parallel (or device_map) between GPUs without NVLink, tensor parallel "
+            "among those "
             "that NVLink joins (nvidia-smi topo -m)",
-            "zh": "没有 NVLink 的 GPU 之间用流水线并行（或 device_map），张量并行只放在有 NVLink 的 GPU 之间（见 nvidia-smi topo -m）",
+            "zh": "没有 NVLink 的 GPU 之间用流水线并行（或 device_map），张量并行只放在有 NVLink 的 GPU "
+            "之间（见 nvidia-smi topo -m）",
         },
     },
 )

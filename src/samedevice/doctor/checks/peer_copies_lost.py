@@ -37,12 +37,14 @@ CHECK = Check(
     look=_look,
     sentences={
         "lost": {
-            "en": "driver {driver} offers peer access between {gpu}s, which they do not have: what is copied from "
+            "en": "driver {driver} offers peer access between {gpu}s, which they do not have: what is "
+            "copied from "
             "GPU to GPU arrives wrong",
             "zh": "驱动 {driver} 声称 {gpu} 之间可以点对点访问，而硬件并不具备：GPU 间拷贝过去的数据是错的",
         },
         "newer": {
-            "en": "install driver {until} or newer; until then NCCL_P2P_DISABLE=1, and no .to() from GPU to GPU; "
+            "en": "install driver {until} or newer; until then NCCL_P2P_DISABLE=1, and no .to() from GPU "
+            "to GPU; "
             "samedevice doctor --gpu-test shows it",
             "zh": "升级到 {until} 或更新的驱动；在此之前设 NCCL_P2P_DISABLE=1，并避免 GPU 之间直接 .to()；"
             "samedevice doctor --gpu-test 可以验证",

@@ -39,16 +39,19 @@ CHECK = Check(
     },
     reads=("driver", "links", "peers", "iommu"),
     sources=(
-        "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html: PCI Access Control Services",
+        "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html: PCI Access "
+        "Control Services",
         "https://docs.nvidia.com/cuda/cuda-c-programming-guide/#iommu-on-linux",
         "Linux Documentation/ABI/testing/sysfs-kernel-iommu_groups",
     ),
     look=_look,
     sentences={
         "iommu": {
-            "en": "the IOMMU translates what GPU {bus} sends (domain {kind}); on bare metal CUDA supports peer copies "
+            "en": "the IOMMU translates what GPU {bus} sends (domain {kind}); on bare metal CUDA "
+            "supports peer copies "
             "over PCIe only with it off or in passthrough",
-            "zh": "IOMMU 会转换 GPU {bus} 发出的访问（域类型 {kind}）；在物理机上，CUDA 只支持关闭 IOMMU 或直通模式下的 PCIe 点对点拷贝",
+            "zh": "IOMMU 会转换 GPU {bus} 发出的访问（域类型 {kind}）；在物理机上，CUDA 只支持关闭 IOMMU "
+            "或直通模式下的 PCIe 点对点拷贝",
         },
         "acs": {
             "en": "the access control of PCI bridges ({bridges}) redirects traffic between devices",
@@ -61,9 +64,11 @@ CHECK = Check(
             "用 samedevice doctor --gpu-test 检查数据是否完好到达",
         },
         "disable": {
-            "en": "switch ACS off on these bridges (BIOS, or setpci as NCCL's page says); samedevice doctor --gpu-test "
+            "en": "switch ACS off on these bridges (BIOS, or setpci as NCCL's page says); samedevice "
+            "doctor --gpu-test "
             "says whether copies arrive",
-            "zh": "在这些桥上关闭 ACS（BIOS，或按 NCCL 文档用 setpci）；用 samedevice doctor --gpu-test 检查数据是否完好到达",
+            "zh": "在这些桥上关闭 ACS（BIOS，或按 NCCL 文档用 setpci）；用 samedevice doctor --gpu-test "
+            "检查数据是否完好到达",
         },
     },
 )

@@ -28,11 +28,15 @@ CHECK = Check(
     name="peer-transfer-disabled",
     title={"en": "NCCL is told not to use NVLink", "zh": "NCCL 被禁止使用 NVLink"},
     reads=("driver", "links", "variables"),
-    sources=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html: NCCL_P2P_DISABLE, NCCL_P2P_LEVEL",),
+    sources=(
+        "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html: NCCL_P2P_DISABLE, "
+        "NCCL_P2P_LEVEL",
+    ),
     look=_look,
     sentences={
         "off": {
-            "en": "{name}={value} keeps NCCL off the NVLink between these GPUs; it is a workaround for machines without",
+            "en": "{name}={value} keeps NCCL off the NVLink between these GPUs; it is a workaround for "
+            "machines without",
             "zh": "{name}={value} 让 NCCL 绕开这些 GPU 之间的 NVLink；它本是给没有 NVLink 的机器用的权宜之计",
         },
         "unset": {"en": "unset {name}", "zh": "unset {name}"},

@@ -38,11 +38,14 @@ CHECK = Check(
     look=_look,
     sentences={
         "beyond": {
-            "en": "LOCAL_RANK is {rank}, and {seen} GPUs are visible: cuda:LOCAL_RANK is an invalid device ordinal ({listed})",
-            "zh": "LOCAL_RANK 是 {rank}，而可见的 GPU 只有 {seen} 块：cuda:LOCAL_RANK 会报 invalid device ordinal（{listed}）",
+            "en": "LOCAL_RANK is {rank}, and {seen} GPUs are visible: cuda:LOCAL_RANK is an invalid "
+            "device ordinal ({listed})",
+            "zh": "LOCAL_RANK 是 {rank}，而可见的 GPU 只有 {seen} 块：cuda:LOCAL_RANK 会报 invalid "
+            "device ordinal（{listed}）",
         },
         "waits": {
-            "en": "WORLD_SIZE is {size} without a launcher: libraries that read it wait for processes that nobody "
+            "en": "WORLD_SIZE is {size} without a launcher: libraries that read it wait for processes "
+            "that nobody "
             "starts ({listed})",
             "zh": "没有启动器却设了 WORLD_SIZE={size}：读取它的库会一直等不存在的进程（{listed}）",
         },

@@ -56,7 +56,8 @@ CHECK = Check(
     look=_look,
     sentences={
         "twice": {
-            "en": "{name} is installed more than once: {copies}; which one is loaded depends on the order of sys.path",
+            "en": "{name} is installed more than once: {copies}; which one is loaded depends on the "
+            "order of sys.path",
             "zh": "{name} 装了不止一份：{copies}；加载哪一份取决于 sys.path 的顺序",
         },
         "runtimes": {
@@ -64,9 +65,11 @@ CHECK = Check(
             "zh": "CUDA 的 {library} 装了不同大版本的多份：{copies}",
         },
         "keep": {
-            "en": "keep one: pip uninstall {name} until none is left, install it again, and set PYTHONNOUSERSITE=1 "
+            "en": "keep one: pip uninstall {name} until none is left, install it again, and set "
+            "PYTHONNOUSERSITE=1 "
             "if the other is in a user folder ({folder})",
-            "zh": "只留一份：反复 pip uninstall {name} 直到卸净，再重新安装；若另一份在用户目录（{folder}），设 PYTHONNOUSERSITE=1",
+            "zh": "只留一份：反复 pip uninstall {name} 直到卸净，再重新安装；"
+            "若另一份在用户目录（{folder}），设 PYTHONNOUSERSITE=1",
         },
         "remove": {"en": "pip uninstall {names}", "zh": "pip uninstall {names}"},
     },

@@ -19,14 +19,17 @@ def _look(facts: Facts) -> Iterator[Verdict]:
         return
     project = facts.project
     if project.workers:
-        key, place = "workers", project.workers[0].place
+        place = project.workers[0].place
+        reason = Phrase("checks.shared-memory-small.workers", size=Bytes(size), place=place)
     elif len(seen_gpus(facts)) > 1:
-        key, place = "nccl", ""
+        reason = Phrase("checks.shared-memory-small.nccl", size=Bytes(size))
     else:
         return
     yield Verdict(
-        Phrase(f"checks.shared-memory-small.{key}", size=Bytes(size), place=place),
-        Phrase(f"checks.shared-memory-small.{'container' if facts.container else 'mount'}"),
+        reason,
+        Phrase(
+            "checks.shared-memory-small.container" if facts.container else "checks.shared-memory-small.mount"
+        ),
         "certain" if size <= 64 << 20 else "likely",
     )
 
@@ -43,17 +46,20 @@ CHECK = Check(
     look=_look,
     sentences={
         "workers": {
-            "en": "/dev/shm has {size}, and the loader at {place} hands batches over in it: its workers die with a bus error",
+            "en": "/dev/shm has {size}, and the loader at {place} hands batches over in it: its workers "
+            "die with a bus error",
             "zh": "/dev/shm 只有 {size}，而 {place} 的 DataLoader 用它传递批数据：worker 会以 bus error 退出",
         },
         "nccl": {
-            "en": "/dev/shm has {size}; NCCL exchanges data between processes in it{place}",
-            "zh": "/dev/shm 只有 {size}，而 NCCL 在进程之间靠它交换数据{place}",
+            "en": "/dev/shm has {size}; NCCL exchanges data between processes in it",
+            "zh": "/dev/shm 只有 {size}，而 NCCL 在进程之间靠它交换数据",
         },
         "container": {
-            "en": "start the container with --ipc=host or --shm-size=8g; in Kubernetes mount an emptyDir with "
+            "en": "start the container with --ipc=host or --shm-size=8g; in Kubernetes mount an emptyDir "
+            "with "
             "medium: Memory at /dev/shm",
-            "zh": "启动容器时加 --ipc=host 或 --shm-size=8g；Kubernetes 中把 medium: Memory 的 emptyDir 挂到 /dev/shm",
+            "zh": "启动容器时加 --ipc=host 或 --shm-size=8g；Kubernetes 中把 medium: Memory 的 emptyDir "
+            "挂到 /dev/shm",
         },
         "mount": {
             "en": "sudo mount -o remount,size=8G /dev/shm",

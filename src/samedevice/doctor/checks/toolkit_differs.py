@@ -21,7 +21,8 @@ def _look(facts: Facts) -> Iterator[Verdict]:
         return
     values = {"toolkit": toolkit, "cuda": torch.cuda, "torch": torch.version, "name": builders[0]}
     yield Verdict(
-        Phrase("checks.toolkit-differs.differs", **values), Phrase("checks.toolkit-differs.home", cuda=torch.cuda)
+        Phrase("checks.toolkit-differs.differs", **values),
+        Phrase("checks.toolkit-differs.home", cuda=torch.cuda),
     )
 
 
@@ -39,7 +40,8 @@ CHECK = Check(
         "differs": {
             "en": "nvcc is CUDA {toolkit}, torch {torch} is CUDA {cuda}, and {name} compiles code for it: "
             "'The detected CUDA version mismatches'",
-            "zh": "nvcc 是 CUDA {toolkit}，torch {torch} 是 CUDA {cuda}，而 {name} 要为它编译代码：会报 The detected CUDA version mismatches",
+            "zh": "nvcc 是 CUDA {toolkit}，torch {torch} 是 CUDA {cuda}，而 {name} 要为它编译代码：会报 "
+            "The detected CUDA version mismatches",
         },
         "home": {
             "en": "install the toolkit of CUDA {cuda} and point CUDA_HOME to it",

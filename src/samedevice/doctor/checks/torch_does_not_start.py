@@ -50,13 +50,18 @@ CHECK = Check(
     ),
     look=_look,
     sentences={
-        "said": {"en": "torch {torch} in a process of its own: {said}", "zh": "单独起一个进程运行 torch {torch}：{said}"},
+        "said": {
+            "en": "torch {torch} in a process of its own: {said}",
+            "zh": "单独起一个进程运行 torch {torch}：{said}",
+        },
         "uvm": {
-            "en": "/dev/nvidia-uvm is missing: sudo nvidia-modprobe -u -c=0 (in a container: hand it in as well)",
+            "en": "/dev/nvidia-uvm is missing: sudo nvidia-modprobe -u -c=0 (in a container: hand it in "
+            "as well)",
             "zh": "缺少 /dev/nvidia-uvm：sudo nvidia-modprobe -u -c=0（容器里则要把它一并传入）",
         },
         "reboot": {
-            "en": "the driver's library and its kernel module are of two releases: reboot; a container must not "
+            "en": "the driver's library and its kernel module are of two releases: reboot; a container "
+            "must not "
             "bring its own libcuda",
             "zh": "驱动库与内核模块版本不一致：重启机器；容器里不要自带 libcuda",
         },

@@ -8,6 +8,12 @@ from samedevice.doctor.check import Check, Verdict
 from samedevice.doctor.facts import Facts
 from samedevice.messages import Phrase
 
+_KINDS = {
+    "cpu": "checks.torch-without-cuda.cpu",
+    "rocm": "checks.torch-without-cuda.rocm",
+    "xpu": "checks.torch-without-cuda.xpu",
+}
+
 
 def _look(facts: Facts) -> Iterator[Verdict]:
     torch = facts.torch
@@ -16,7 +22,7 @@ def _look(facts: Facts) -> Iterator[Verdict]:
         return
     kind = "rocm" if torch.hip or "+rocm" in torch.version else "xpu" if "+xpu" in torch.version else "cpu"
     yield Verdict(
-        Phrase(f"checks.torch-without-cuda.{kind}", torch=torch.version, gpus=gpus),
+        Phrase(_KINDS[kind], torch=torch.version, gpus=gpus),
         Phrase("checks.torch-without-cuda.install", version=torch.version.partition("+")[0]),
     )
 
@@ -44,7 +50,8 @@ CHECK = Check(
         "install": {
             "en": "pip uninstall torch, then pip install torch=={version} from PyPI or from the index "
             "for your CUDA at https://download.pytorch.org/whl",
-            "zh": "先 pip uninstall torch，再从 PyPI 或 https://download.pytorch.org/whl 中与 CUDA 对应的源安装 torch=={version}",
+            "zh": "先 pip uninstall torch，再从 PyPI 或 https://download.pytorch.org/whl 中与 CUDA "
+            "对应的源安装 torch=={version}",
         },
     },
 )

@@ -34,9 +34,11 @@ CHECK = Check(
     look=_look,
     sentences={
         "unlike": {
-            "en": "{place} gives each GPU the same share, and they are not alike ({kinds}): the smallest memory "
+            "en": "{place} gives each GPU the same share, and they are not alike ({kinds}): the smallest "
+            "memory "
             "sets the limit and the slowest the pace",
-            "zh": "{place} 给每块 GPU 同样的份额，但它们并不相同（{kinds}）：显存最小的决定上限，最慢的决定速度",
+            "zh": "{place} 给每块 GPU 同样的份额，但它们并不相同（{kinds}）：显存最小的决定上限，"
+            "最慢的决定速度",
         },
         "choose": {
             "en": "launch on alike GPUs: CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES={places}",

@@ -10,6 +10,14 @@ from samedevice.doctor.facts import Facts
 from samedevice.doctor.visible import SETTING, entries, seen_gpus, wanted_processes
 from samedevice.messages import Phrase
 
+_TROUBLES = {
+    "empty": "checks.visible-devices.empty",
+    "repeats": "checks.visible-devices.repeats",
+    "exceeds": "checks.visible-devices.exceeds",
+    "unknown": "checks.visible-devices.unknown",
+    "unreadable": "checks.visible-devices.unreadable",
+}
+
 
 def _look(facts: Facts) -> Iterator[Verdict]:
     gpus = facts.gpus
@@ -22,7 +30,7 @@ def _look(facts: Facts) -> Iterator[Verdict]:
         if key:
             yield Verdict(
                 Phrase(
-                    f"checks.visible-devices.{key}",
+                    _TROUBLES[key],
                     setting=setting,
                     entry=entry,
                     seen=len(seen),
@@ -33,9 +41,14 @@ def _look(facts: Facts) -> Iterator[Verdict]:
             return
     wanted = wanted_processes(facts)
     if wanted is not None and setting is not None and len(seen) < wanted[0] <= len(gpus):
-        values = {"setting": setting, "seen": len(seen), "wanted": wanted[0], "place": wanted[1]}
         yield Verdict(
-            Phrase("checks.visible-devices.too-few", **values),
+            Phrase(
+                "checks.visible-devices.too-few",
+                setting=setting,
+                seen=len(seen),
+                wanted=wanted[0],
+                place=wanted[1],
+            ),
             Phrase("checks.visible-devices.fewer", seen=len(seen), wanted=wanted[0]),
         )
 
@@ -81,19 +94,24 @@ CHECK = Check(
             "zh": "CUDA_VISIBLE_DEVICES={setting} 里 {entry} 出现了两次，这时 CUDA 一块 GPU 都不给",
         },
         "exceeds": {
-            "en": "CUDA_VISIBLE_DEVICES={setting} names {entry}, and the machine has {gpus} GPUs; CUDA shows only "
+            "en": "CUDA_VISIBLE_DEVICES={setting} names {entry}, and the machine has {gpus} GPUs; CUDA "
+            "shows only "
             "what stands before it: {seen}",
-            "zh": "CUDA_VISIBLE_DEVICES={setting} 写了 {entry}，但机器只有 {gpus} 块 GPU；CUDA 只认它前面的 {seen} 块",
+            "zh": "CUDA_VISIBLE_DEVICES={setting} 写了 {entry}，但机器只有 {gpus} 块 GPU；CUDA "
+            "只认它前面的 {seen} 块",
         },
         "unknown": {
-            "en": "CUDA_VISIBLE_DEVICES={setting} names {entry}, which is no GPU of this machine; CUDA shows only "
+            "en": "CUDA_VISIBLE_DEVICES={setting} names {entry}, which is no GPU of this machine; CUDA "
+            "shows only "
             "what stands before it: {seen}",
             "zh": "CUDA_VISIBLE_DEVICES={setting} 里的 {entry} 不是本机的 GPU；CUDA 只认它前面的 {seen} 块",
         },
         "unreadable": {
-            "en": "CUDA_VISIBLE_DEVICES={setting} has {entry}, which CUDA cannot read; it shows only what stands "
+            "en": "CUDA_VISIBLE_DEVICES={setting} has {entry}, which CUDA cannot read; it shows only "
+            "what stands "
             "before it: {seen} of {gpus} GPUs",
-            "zh": "CUDA_VISIBLE_DEVICES={setting} 里的 {entry} 无法识别；CUDA 只认它前面的，{gpus} 块 GPU 中可见 {seen} 块",
+            "zh": "CUDA_VISIBLE_DEVICES={setting} 里的 {entry} 无法识别；CUDA 只认它前面的，{gpus} 块 "
+            "GPU 中可见 {seen} 块",
         },
         "too-few": {
             "en": "CUDA_VISIBLE_DEVICES={setting} shows {seen} GPUs, and {place} starts {wanted} processes",

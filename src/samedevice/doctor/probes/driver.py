@@ -147,7 +147,7 @@ def _mib(text: str) -> int | None:
 
 
 def _with_capabilities(host: Host, gpus: Sequence[GpuFacts]) -> tuple[GpuFacts, ...]:
-    """Compute capability stands in the CSV only; drivers before 510 do not have it there, and the table has."""
+    """The compute capability of each: from the CSV, or from the table where the driver does not tell it."""
     query = ["nvidia-smi", "--query-gpu=index,compute_cap", "--format=csv,noheader"]
     answer = host.run(query, _SECONDS)
     told = dict(re.findall(r"^(\d+), (\d+\.\d+)$", answer.output, re.MULTILINE)) if answer.status == 0 else {}
@@ -156,9 +156,7 @@ def _with_capabilities(host: Host, gpus: Sequence[GpuFacts]) -> tuple[GpuFacts, 
     for gpu in gpus:
         text = told.get(str(gpu.index))
         major, _, minor = (text or "").partition(".")
-        found.append(
-            replace(gpu, capability=(int(major), int(minor)) if text else known.get(gpu.name))
-        )
+        found.append(replace(gpu, capability=(int(major), int(minor)) if text else known.get(gpu.name)))
     return tuple(found)
 
 

@@ -20,7 +20,7 @@ _READ, _NVLINK = 0, 2
 def main() -> None:
     """Print the document."""
     try:
-        import pynvml
+        import pynvml  # type: ignore[import-untyped] # it has no types
     except ImportError as error:
         print(json.dumps({"trouble": str(error), "missing": True}))
         return

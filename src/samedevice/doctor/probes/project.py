@@ -1,7 +1,7 @@
 """What the files of a project show of what they use: launchers, tensor parallelism, models with known bugs.
 
-Text is matched, nothing is run. Must guarantee: it ends soon in any folder, and an installed environment below
-the folder is not taken for the project.
+Text is matched, nothing is run. Must guarantee: it ends soon in any folder, and an installed environment
+below the folder is not taken for the project.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ _BY_NAME = ("Makefile", "Dockerfile", "Procfile", "justfile")
 _PASSED_OVER = {"node_modules", "site-packages", "dist-packages", "__pycache__", "build", "dist"}
 
 _TENSOR_PARALLEL = re.compile(
-    r"tensor[-_]parallel[-_]size[\"']?\s*[=: ]\s*([2-9]|\d\d+)|\btp_plan\s*=|--tp(?:-size)?[= ]([2-9]|\d\d+)\b"
+    r"tensor[-_]parallel[-_]size[\"']?\s*[=: ]\s*([2-9]|\d\d+)"
+    r"|\btp_plan\s*=|--tp(?:-size)?[= ]([2-9]|\d\d+)\b"
 )
 _SPREAD = re.compile(r"device_map[\"']?\s*[=:]\s*[\"'](?:auto|balanced|balanced_low_0|sequential)[\"']")
 _WORKERS = re.compile(r"num_workers[\"']?\s*[=:]\s*[1-9]|--dataloader_num_workers[= ][1-9]")
@@ -41,7 +42,9 @@ _SHOWN = 60
 
 def read_project(host: Host, folder: str) -> Project:
     """What the files of a folder show."""
-    found: dict[str, list[Use]] = {name: [] for name in ("launchers", "tensor", "workers", "spread", "processes")}
+    found: dict[str, list[Use]] = {
+        name: [] for name in ("launchers", "tensor", "workers", "spread", "processes")
+    }
     bugs: dict[str, Use] = {}
     count = 0
     for path, text in _texts(host, folder):
@@ -116,7 +119,8 @@ def _loaded(stem: str, text: str) -> bool:
     parts = [part.lower() for part in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+", stem)]
     name = r"[._-]?".join(map(re.escape, parts))
     return (
-        re.search(rf"[\"'][\w.-]+/(?:[\w.-]*[._-])?{name}(?![a-z0-9])[\w.-]*[\"']", text, re.IGNORECASE) is not None
+        re.search(rf"[\"'][\w.-]+/(?:[\w.-]*[._-])?{name}(?![a-z0-9])[\w.-]*[\"']", text, re.IGNORECASE)
+        is not None
     )
 
 

@@ -17,7 +17,9 @@ _PCI = "/sys/bus/pci/devices"
 _NVIDIA = "0x10de"
 _DISPLAY = ("0x0300", "0x0302")
 """PCI classes of a GPU, with and without a display."""
-_LIBRARY = re.compile(r"lib(cuda|cudart|cublas|cublasLt|cudnn\w*|cufft|curand|cusolver|cusparse|nccl|nvJitLink)\.so[\d.]*")
+_LIBRARY = re.compile(
+    r"lib(cuda|cudart|cublas|cublasLt|cudnn\w*|cufft|curand|cusolver|cusparse|nccl|nvJitLink)\.so[\d.]*"
+)
 _SECONDS = 20.0
 _ACCELERATE = "accelerate/default_config.yaml"
 
@@ -68,12 +70,14 @@ def _redirects(text: str) -> tuple[str, ...]:
     """Bridges with `ReqRedir+` or `CmpltRedir+` in what their access control is set to."""
     found = []
     for block in re.split(r"\n(?=\S)", text):
-        if "PCI bridge" in block.partition("\n")[0] and re.search(r"ACSCtl:.*(?:ReqRedir|CmpltRedir)\+", block):
+        if "PCI bridge" in block.partition("\n")[0] and re.search(
+            r"ACSCtl:.*(?:ReqRedir|CmpltRedir)\+", block
+        ):
             found.append(block.split(maxsplit=1)[0])
     return tuple(found)
 
 
-def _searched(host: Host, facts: Facts) -> dict[str, tuple[str, ...]]:
+def _searched(host: Host, facts: Facts) -> dict[str, tuple[str, str]]:
     folders = [each for each in facts.variables.get("LD_LIBRARY_PATH", "").split(":") if each]
     listed = {
         folder: tuple(name for name in host.names(folder) if _LIBRARY.fullmatch(name)) for folder in folders
@@ -96,7 +100,10 @@ def _toolkit(host: Host, facts: Facts) -> str:
 def _settings(host: Host, facts: Facts) -> dict[str, str]:
     """The plain values of accelerate's own configuration, as `accelerate config` writes it."""
     home = facts.variables.get("HOME", "")
-    cache = facts.variables.get("HF_HOME") or f"{facts.variables.get('XDG_CACHE_HOME') or f'{home}/.cache'}/huggingface"
+    cache = (
+        facts.variables.get("HF_HOME")
+        or f"{facts.variables.get('XDG_CACHE_HOME') or f'{home}/.cache'}/huggingface"
+    )
     text = host.text(f"{cache}/{_ACCELERATE}")
     if text is None:
         return {}

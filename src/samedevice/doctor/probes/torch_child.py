@@ -38,13 +38,13 @@ def main(modules: list[str]) -> None:
 
 
 def _ask(document: dict[str, Any]) -> None:
-    import torch
+    torch = importlib.import_module("torch")  # here alone: this file is a process of its own
 
     document["architectures"] = (torch._C._cuda_getArchFlags() or "").split()
     count = document["count"] = torch.cuda.device_count()
     torch.cuda.is_available()  # warns of a driver that does not fit
     if count:
-        torch.cuda.init()
+        torch.cuda.current_device()
     document["access"] = [
         [one, other, torch.cuda.can_device_access_peer(one, other)]
         for one in range(count)

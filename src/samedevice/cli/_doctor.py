@@ -1,0 +1,97 @@
+"""`samedevice doctor`: verdicts on this machine and this environment. Needs no torch."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from samedevice.doctor import CHECKS, Examination, Facts, ThisHost, examine, read_facts
+from samedevice.errors import UsageError
+from samedevice.findings import SCHEMA
+from samedevice.messages import SOURCE, Language, Phrase, language_of
+from samedevice.report import (
+    error_text,
+    open_console,
+    print_doctor,
+    readable_language,
+    render,
+    render_finding,
+)
+
+HEALTHY, FOUND, WRONG_USAGE = 0, 1, 2
+_ENVIRONMENTS = ("VIRTUAL_ENV", "CONDA_PREFIX")
+
+
+def judge_environment(project: Path, as_json: bool, chosen: Language | None) -> int:
+    """Judge this machine and this environment, print it, and return the exit status."""
+    language = readable_language(sys.stdout, chosen or language_of(os.environ))
+    try:
+        examination = _examined(project)
+    except UsageError as error:
+        print(f"samedevice: {error_text(error, language)}", file=sys.stderr)
+        return WRONG_USAGE
+    notes = _notes()
+    with suppress(BrokenPipeError):
+        if as_json:
+            print(json.dumps(document_of(examination), indent=1))
+        else:
+            console = open_console(sys.stdout)
+            print_doctor(console, examination, len(CHECKS), notes, language, sys.executable)
+        sys.stdout.flush()
+    return FOUND if examination.findings else HEALTHY
+
+
+def _examined(project: Path) -> Examination:
+    if not project.is_dir():
+        raise UsageError(Phrase("doctor.no-project", path=str(project)))
+    return examine(read_facts(ThisHost(), str(project)))
+
+
+def _notes() -> list[Phrase]:
+    """Said when the environment that is active in the shell is another one than that of this Python."""
+    found = []
+    for variable in _ENVIRONMENTS:
+        folder = os.environ.get(variable)
+        if folder and Path(folder).resolve() not in (
+            Path(sys.prefix).resolve(),
+            Path(sys.base_prefix).resolve(),
+        ):
+            values = {"variable": variable, "folder": folder, "python": sys.executable}
+            found.append(Phrase("doctor.another-python", **values))
+    return found
+
+
+def document_of(examination: Examination) -> dict[str, Any]:
+    """The document that `doctor --json` writes; its texts are English."""
+    return {
+        "schema": SCHEMA,
+        "findings": [render_finding(finding).as_json() for finding in examination.findings],
+        "checks": [
+            {"code": check.code, "name": check.name, "sources": list(check.sources)} for check in CHECKS
+        ],
+        "not_judged": [
+            {"code": check.code, "name": check.name, "why": render(unread.why, SOURCE)}
+            for check, unread in examination.idle
+        ],
+        "facts": facts_document(examination.facts),
+    }
+
+
+def facts_document(facts: Facts) -> Mapping[str, Any]:
+    """What was read, without variables and files, which may hold what is nobody's business."""
+    torch = facts.torch
+    return {
+        "driver": None if facts.driver is None else asdict(facts.driver),
+        "gpus": None if facts.gpus is None else [asdict(gpu) for gpu in facts.gpus],
+        "boards": facts.boards,
+        "links": None if facts.links is None else [[*pair, link] for pair, link in facts.links.items()],
+        "torch": None if torch is None else {"version": torch.version, "cuda": torch.cuda, "hip": torch.hip},
+        "shared_memory": facts.shared_memory,
+        "project": {"folder": facts.project.folder, "files": facts.project.files},
+    }

@@ -1,0 +1,90 @@
+"""An examination for a terminal: the machine in three lines, what was found, what could not be judged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+
+from rich.console import Console
+from rich.text import Text
+
+from samedevice.doctor import Examination, Facts
+from samedevice.findings import Finding
+from samedevice.messages import SOURCE, Language, Phrase
+from samedevice.report._render import render
+from samedevice.report._words import harmless
+from samedevice.report.terminal import CONFIDENCES, print_notices, put_labelled, put_line
+
+
+def print_doctor(
+    console: Console,
+    examination: Examination,
+    checks: int,
+    notes: Sequence[Phrase] = (),
+    language: Language = SOURCE,
+    python: str = "",
+) -> None:
+    """Facts, findings, and in the last lines how many there are and what stays open."""
+    for label, phrase in _heads(examination.facts, python):
+        put_labelled(console, label, Text(harmless(render(phrase, language))), language)
+    for finding in examination.findings:
+        console.print()
+        _finding(console, finding, language)
+    console.print()
+    found = len(examination.findings)
+    key = {0: "doctor.passed", 1: "doctor.one"}.get(found, "doctor.several")
+    lines = [Phrase(key, found=found, count=checks), *notes, *_idle(examination)]
+    print_notices(console, [harmless(render(line, language)) for line in lines])
+
+
+def _heads(facts: Facts, python: str) -> list[tuple[str, Phrase]]:
+    heads = [("doctor.machine", machine_phrase(facts))]
+    if facts.torch is None:
+        heads.append(("doctor.torch", Phrase("doctor.no-torch", python=python)))
+    elif facts.torch.cuda:
+        values = {"version": facts.torch.version, "cuda": facts.torch.cuda}
+        heads.append(("doctor.torch", Phrase("doctor.torch-cuda", **values, python=python)))
+    else:
+        version = facts.torch.version
+        heads.append(("doctor.torch", Phrase("doctor.torch-other", version=version, python=python)))
+    if facts.project.folder:
+        project = Phrase("doctor.files", folder=facts.project.folder, count=facts.project.files)
+        heads.append(("doctor.project", project))
+    return heads
+
+
+def machine_phrase(facts: Facts) -> Phrase:
+    """The GPUs and the driver in one line."""
+    if facts.gpus:
+        runs = ((name, len(list(run))) for name, run in groupby(gpu.name for gpu in facts.gpus))
+        driver = facts.driver
+        return Phrase(
+            "doctor.gpus",
+            gpus=" + ".join(f"{count} x {name}" for name, count in runs),
+            driver=driver.version if driver else "?",
+            cuda=(driver.cuda if driver else "") or "?",
+        )
+    if facts.boards:
+        return Phrase("doctor.boards", count=facts.boards)
+    return Phrase("doctor.no-gpu")
+
+
+def _finding(console: Console, finding: Finding[Phrase], language: Language) -> None:
+    title = harmless(render(finding.title, language))
+    sure = render(Phrase(CONFIDENCES[finding.confidence]), language)
+    head = Text.assemble((finding.code, "bold red"), (f" {finding.cause}", "bold"), f": {title} ({sure})")
+    put_line(console, 0, head)
+    for reason in finding.reasons:
+        put_labelled(console, "label.because", Text(harmless(render(reason, language))), language)
+    if finding.cure is not None:
+        put_labelled(console, "label.do", Text(harmless(render(finding.cure, language)), "green"), language)
+    for note in finding.notes:
+        put_labelled(console, "label.note", Text(harmless(render(note, language))), language)
+
+
+def _idle(examination: Examination) -> list[Phrase]:
+    """Checks that could not judge, together where they lack the same."""
+    reasons: dict[Phrase, list[str]] = {}
+    for check, unread in examination.idle:
+        reasons.setdefault(unread.why, []).append(check.code)
+    return [Phrase("doctor.idle", codes=", ".join(codes), why=why) for why, codes in reasons.items()]
