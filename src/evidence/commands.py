@@ -30,7 +30,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     ),
     "launches": ("preflight-cases", "preflight-runs", "launch-proof"),
     "costs": ("start-cost", "forward-cost", "generate-cost", "guard-cost", "leaks", "benchmarks"),
-    "environments": ("overlays", "example-models", "packages", "versions"),
+    "environments": ("overlays", "example-models", "packages", "versions", "doctor"),
 }
 """The names of the commands, by the package that they are in; a group's title is that package's docstring."""
 _FOLDER = Path(__file__).parent

@@ -84,6 +84,8 @@ def _finding(console: Console, finding: Finding[Phrase], language: Language) -> 
 
 def _idle(examination: Examination) -> list[Phrase]:
     """Checks that could not judge, together where they lack the same."""
+    if not examination.facts.gpus and not examination.facts.boards and examination.facts.driver is None:
+        return [Phrase("doctor.nothing", count=len(examination.idle))]
     reasons: dict[Phrase, list[str]] = {}
     for check, unread in examination.idle:
         reasons.setdefault(unread.why, []).append(check.code)

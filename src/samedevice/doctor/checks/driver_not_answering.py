@@ -46,9 +46,7 @@ CHECK = Check(
     reads=(),
     sources=(
         "nvidia-smi(1), return values",
-        "https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/troubleshooting.html: "
-        "containers ",
-        "losing access to GPUs",
+        "https://github.com/NVIDIA/nvidia-docker/issues/1730: containers lose their GPUs",
         "https://github.com/microsoft/pai/pull/5452: driver/library version mismatch",
     ),
     look=_look,

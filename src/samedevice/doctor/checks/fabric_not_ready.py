@@ -43,7 +43,7 @@ CHECK = Check(
     },
     reads=("driver", "gpus"),
     sources=(
-        "https://docs.nvidia.com/datacenter/tesla/fabric-manager-user-guide/",
+        "https://github.com/NVIDIA/NVSentinel/issues/883: the states of the fabric",
         "https://github.com/pytorch/pytorch/issues/35710: error 802",
         "https://github.com/huggingface/huggingface_hub/issues/4134: fabric state on H200",
     ),

@@ -28,16 +28,15 @@ CHECK = Check(
     title={"en": "a GPU has memory errors or waits for a reset", "zh": "GPU 显存有错误，或等待重置"},
     reads=("driver", "gpus"),
     sources=(
-        "https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/",
+        "https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/error-recovery-and-response-flags.html",
         "nvidia-smi -q: ECC Errors, Remapped Rows",
     ),
     look=_look,
     sentences={
         "errors": {
-            "en": "GPU {index} had memory errors that ECC could not correct: {count} since the driver "
-            "was loaded; "
-            "values on it are not to be trusted",
-            "zh": "GPU {index} 自驱动加载以来有 {count} 次 ECC 无法纠正的显存错误，上面的数值不可信",
+            "en": "GPU {index} had memory errors that ECC could not correct: {count} since the driver was "
+            "loaded; each ends the program that meets it",
+            "zh": "GPU {index} 自驱动加载以来有 {count} 次 ECC 无法纠正的显存错误，碰到的程序都会被终止",
         },
         "rows": {
             "en": "GPU {index} replaces faulty memory rows at its next reset",

@@ -32,7 +32,7 @@ CHECK = Check(
     title={"en": "the GPUs of the machine are out of reach", "zh": "机器上有 GPU，但程序够不着"},
     reads=(),
     sources=(
-        "https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/docker-specialized.html",
+        "pytorch/pytorch README, Docker Image: docker run --gpus all",
         "/sys/bus/pci/devices: vendor 0x10de, class 0x03; /dev/nvidia*",
     ),
     look=_look,

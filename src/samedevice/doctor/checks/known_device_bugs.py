@@ -40,7 +40,6 @@ def _look(facts: Facts) -> Iterator[Verdict]:
                 "checks.known-device-bugs.upgrade",
                 name=name,
                 good=str(max(bug.good for bug in bugs)),
-                count=len(bugs),
             ),
             "certain" if certain else "likely",
             (Phrase("checks.known-device-bugs.sources", sources=sources),)
@@ -68,8 +67,8 @@ CHECK = Check(
             "zh": "{name} {version} 的 {subject} 有 {count} 个已知设备缺陷，{place} 用到了它",
         },
         "upgrade": {
-            "en": 'pip install "{name}>={good}", which repairs {count} of them',
-            "zh": 'pip install "{name}>={good}"，其中修复了 {count} 个',
+            "en": 'pip install "{name}>={good}", where that is repaired',
+            "zh": 'pip install "{name}>={good}"，其中已经修复',
         },
         "sources": {"en": "see {sources}", "zh": "参见 {sources}"},
         "between": {

@@ -42,7 +42,7 @@ CHECK = Check(
     reads=("driver", "links", "project"),
     sources=(
         "nvidia-smi(1), topo -m",
-        "https://docs.vllm.ai/en/latest/serving/parallelism_scaling.html: without NVLink, pipeline parallel",
+        "https://www.mintlify.com/vllm-project/vllm/features/tensor-parallelism: without NVLink, pipeline",
     ),
     look=_look,
     sentences={

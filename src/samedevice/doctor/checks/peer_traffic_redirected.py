@@ -41,7 +41,7 @@ CHECK = Check(
     sources=(
         "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html: PCI Access "
         "Control Services",
-        "https://docs.nvidia.com/cuda/cuda-c-programming-guide/#iommu-on-linux",
+        "https://docs.nvidia.com/nim/maxine/lipsync/latest/advanced-usage/multi-gpu.html: iommu=pt",
         "Linux Documentation/ABI/testing/sysfs-kernel-iommu_groups",
     ),
     look=_look,

@@ -41,7 +41,7 @@ CHECK = Check(
     reads=("memory",),
     sources=(
         "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html: Sharing Data",
-        "https://github.com/pytorch/pytorch#docker-image: --ipc=host or --shm-size",
+        "pytorch/pytorch README, Docker Image: --ipc=host or --shm-size",
     ),
     look=_look,
     sentences={

@@ -1,0 +1,46 @@
+"""Each check has what its page needs, and the tables behind them are what their generators write."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from samedevice.doctor import CHECKS, Facts
+from samedevice.doctor.checks import in_order
+from samedevice.doctor.tables import architectures, bad_drivers, companions, driver_minimum, known_bugs, pairs
+from tools import doctor_page, known_bad
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)
+def test_a_check_says_where_its_knowledge_is_from(check):
+    assert re.fullmatch(r"SD3\d\d", check.code)
+    assert check.sources and all(check.sources)
+    assert len(check.title["en"]) <= 80
+    assert not check.title["en"].endswith(".")
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)
+def test_without_facts_no_check_says_anything(check):
+    assert list(check.look(Facts())) == []
+
+
+def test_a_code_is_given_once():
+    with pytest.raises(AssertionError, match="two checks have"):
+        in_order([CHECKS[0], CHECKS[0]])
+
+
+def test_known_bugs_are_those_of_the_zoo():
+    assert known_bad.TABLE.read_text("utf-8") == known_bad.table()
+    assert all(bug.bad < bug.good for bug in known_bugs())
+
+
+def test_every_row_has_its_source():
+    rows = [*architectures(), *bad_drivers(), *companions().values(), *driver_minimum().values(), *pairs()]
+    assert all(row["source"] for row in rows)
+
+
+@pytest.mark.parametrize("language", doctor_page.PAGES)
+def test_the_page_lists_every_check(language):
+    page = doctor_page.PAGES[language]
+    assert page.read_text("utf-8") == doctor_page.page(language), "stale: run python -m tools.doctor_page"
