@@ -16,7 +16,7 @@ ROWS = (
     {"diagnosis", "doctor", "planner", "static"},
     {"lint"},
     {"rulebook"},
-    {"guards", "preflight", "ranks", "settings", "suppression"},
+    {"guards", "preflight", "ranks", "settings", "suppression", "sweep"},
     {"report"},
     {"_api", "cli", "integrations", "pytest_plugin"},
     {"__init__", "__main__"},

@@ -877,6 +877,89 @@ def doctor(
     raise typer.Exit(judge_environment(project, json, _language(lang)))
 
 
+@app.command(epilog="Exit status: 0 nothing found, 1 something found, 2 wrong usage, 130 interrupted.")
+def sweep(
+    # Long: a parameter for each option, with its help.
+    *,
+    package: Annotated[
+        str,
+        typer.Argument(
+            metavar="PACKAGE", help="The library whose models are tried: transformers.", show_default=False
+        ),
+    ],
+    models: Annotated[
+        str, typer.Option(metavar="GLOB", help="Only classes of these names: 'Qwen2*', '*ForCausalLM'.")
+    ] = "*",
+    machine: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="SPEC",
+            help="Machine to split over; may be given several times.",
+            show_default=DEFAULT_MACHINE,
+            autocompletion=complete_machine,
+        ),
+    ] = None,
+    actions: Annotated[
+        str,
+        typer.Option(
+            metavar="LIST",
+            help="What is done with each model: loss, greedy, beam, sample, static-cache, assisted, batch, "
+            "train, checkpointing, lora, offload.",
+        ),
+    ] = "loss,greedy",
+    jobs: Annotated[int, typer.Option(min=1, metavar="N", help="Processes at a time.")] = 1,
+    cuts: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Most places at which one model is cut for two GPUs.")
+    ] = 16,
+    seconds: Annotated[
+        float, typer.Option(min=1, metavar="N", help="Time for one class, after which it is ended.")
+    ] = 120.0,
+    memory: Annotated[
+        str, typer.Option(metavar="SIZE", help="Memory for one class, after which it is ended.")
+    ] = "6GiB",
+    store: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Where results are kept; what is there and did not change is not tried again.",
+            show_default="in the cache folder of the user",
+        ),
+    ] = None,
+    json: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also write everything as JSON.", show_default=False)
+    ] = None,
+    lang: Lang = None,
+) -> None:
+    """Try every model of a library on several virtual GPUs, and list its device bugs by root cause.
+
+    Each class is built in a small size from its own default configuration, run on one GPU, and then cut at
+    every place that automatic placement (`device_map="auto"`) may choose. What fails on one GPU is no device
+    bug and is left out. What is found is loaded again through `from_pretrained`. A sweep that was stopped
+    goes on where it was.
+    """
+    from samedevice.cli._sweep import Options, sweep_package
+    from samedevice.machines import size_in_mib
+
+    most = size_in_mib(memory)
+    if not most:
+        raise typer.BadParameter(f"{memory!r} is no size.", param_hint="'--memory'")
+    _open_closed_output()
+    asked = Options(
+        package,
+        models,
+        tuple(machine or (DEFAULT_MACHINE,)),
+        tuple(dict.fromkeys(word.strip() for word in actions.split(",") if word.strip())),
+        jobs,
+        cuts,
+        seconds,
+        most << 20,
+        store,
+        json,
+        _language(lang),
+    )
+    raise typer.Exit(sweep_package(asked))
+
+
 def _fixing(fix: bool, diff: bool, try_fixes: bool, no_try: bool, machines: list[str] | None) -> Any:
     from samedevice.cli._run import Fixing
 

@@ -1,0 +1,153 @@
+"""`samedevice sweep`: every model of a package on several GPUs. Its own process needs no torch."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from samedevice.errors import UsageError
+from samedevice.machines import parse_machine
+from samedevice.messages import Language, Phrase, language_of
+from samedevice.report import error_text, open_console, readable_language, render
+from samedevice.sweep import ACTIONS, KNOWN, LocalPool, Order, Progress, Store, Swept, sweep
+
+CLEAN, FOUND, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130
+_EVERY = 10.0
+"""Seconds between two lines of progress where no terminal can rewrite one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the command line asks for."""
+
+    package: str
+    models: str
+    machines: tuple[str, ...]
+    actions: tuple[str, ...]
+    jobs: int
+    cuts: int
+    seconds: float
+    memory: int
+    store: Path | None
+    json: Path | None
+    language: Language | None
+
+
+def sweep_package(options: Options) -> int:
+    """Sweep, print the table, write what was asked for, and return the exit status."""
+    language = readable_language(sys.stdout, options.language or language_of(os.environ))
+    try:
+        with suppress(BrokenPipeError):
+            return _answer(options, language)
+    except UsageError as error:
+        print(f"samedevice: {error_text(error, language)}", file=sys.stderr)
+        return WRONG_USAGE
+    except KeyboardInterrupt:  # what is done is kept, and the next sweep goes on behind it
+        return INTERRUPTED
+    return CLEAN
+
+
+def _answer(options: Options, language: Language) -> int:
+    from samedevice.report.sweep import print_sweep
+
+    order = _order(options)
+    store = Store(options.store or _cache() / f"{options.package}.db")
+    try:
+        swept = _swept(options, order, store, language)
+    finally:
+        store.close()
+    if not swept.targets:
+        raise UsageError(Phrase("sweep.no-models", package=options.package, pattern=options.models))
+    if options.json is not None:
+        _write(options.json, swept)
+    print_sweep(open_console(sys.stdout), swept, language)
+    sys.stdout.flush()
+    return FOUND if swept.roots else CLEAN
+
+
+def _swept(options: Options, order: Order, store: Store, language: Language) -> Swept:
+    line = _Line(language)
+    try:
+        return sweep(order, LocalPool(options.jobs), store, options.models, line.tell)
+    except RuntimeError as error:
+        raise UsageError(Phrase("sweep.worker", reason=str(error))) from None
+    finally:
+        line.close()
+
+
+def _order(options: Options) -> Order:
+    for action in options.actions:
+        if action not in ACTIONS:
+            raise UsageError(Phrase("sweep.no-action", given=action, known=", ".join(ACTIONS)))
+    if options.package not in KNOWN:
+        raise UsageError(Phrase("sweep.unknown", package=options.package, known=", ".join(KNOWN)))
+    for spec in options.machines:
+        parse_machine(spec)
+    asked = {"machines": list(options.machines), "actions": list(options.actions), "cuts": options.cuts}
+    return Order(options.package, asked, options.seconds, options.memory, "en", environment=_environment())
+
+
+def _environment() -> dict[str, str]:
+    """One thread for each worker: the values are small."""
+    return {**os.environ, "OMP_NUM_THREADS": "1"}
+
+
+def _cache() -> Path:
+    home = os.environ.get("XDG_CACHE_HOME")
+    return (Path(home) if home else Path.home() / ".cache") / "samedevice" / "sweep"
+
+
+def _write(path: Path, swept: Swept) -> None:
+    from samedevice.report.sweep import sweep_document
+
+    try:
+        path.write_text(json.dumps(sweep_document(swept), indent=1) + "\n", "utf-8")
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise UsageError(Phrase("preflight.unwritable", path=str(path), reason=reason)) from None
+
+
+class _Line:
+    """One line of progress on standard error; where that is no terminal, a line now and then."""
+
+    def __init__(self, language: Language) -> None:
+        self._language = language
+        self._terminal = sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+        self._last = time.monotonic()
+        self.tell: Callable[[Progress], None] = self._tell
+
+    def _tell(self, progress: Progress) -> None:
+        now = time.monotonic()
+        if not self._terminal and progress.left and now - self._last < _EVERY:
+            return
+        self._last = now
+        text = render(
+            Phrase(
+                "sweep.progress",
+                done=progress.done,
+                left=progress.left,
+                statements=progress.statements,
+                rate=round(60 * progress.runs / max(progress.seconds, 1.0)),
+                slowest=progress.slowest,
+                seconds=round(progress.slowest_seconds, 1),
+            ),
+            self._language,
+        )
+        with suppress(OSError):
+            if self._terminal:
+                width = max(os.get_terminal_size(sys.stderr.fileno()).columns - 1, 20)
+                print(f"\r\x1b[2K{text[:width]}", end="", file=sys.stderr, flush=True)
+            else:
+                print(text, file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        """Leave nothing on the terminal's line."""
+        if self._terminal:
+            with suppress(OSError):
+                print("\r\x1b[2K", end="", file=sys.stderr, flush=True)

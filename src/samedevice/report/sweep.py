@@ -1,0 +1,128 @@
+"""What a sweep found: a table for people, a document for programs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from samedevice.messages import Language, Phrase
+from samedevice.report._render import render
+from samedevice.report._words import harmless
+from samedevice.sweep import Root, Swept
+
+_SCHEMA = 1
+_SHOWN = 40
+"""Root causes in the table."""
+_CLASSES = 3
+_REASONS = 3
+
+
+def print_sweep(console: Console, swept: Swept, language: Language) -> None:
+    """Counts, then a row for each root cause."""
+    counts = swept.counts
+
+    def say(phrase: Phrase) -> None:
+        console.print(Text(render(phrase, language)))
+
+    say(
+        Phrase(
+            "sweep.title",
+            package=swept.package,
+            version=swept.versions.get(swept.package, ""),
+            tried=f"{counts['tried']:,}",
+            built=f"{counts['built']:,}",
+            runs=f"{counts['runs']:,}",
+            now=swept.tried_now,
+            seconds=round(swept.seconds),
+        )
+    )
+    if not swept.roots:
+        say(Phrase("sweep.nothing"))
+    else:
+        console.print(_table(swept, language))
+        if len(swept.roots) > _SHOWN:
+            say(Phrase("sweep.more", count=len(swept.roots) - _SHOWN))
+        statements, classes = counts["statements"], counts["mismatching"]
+        say(Phrase("sweep.found", roots=len(swept.roots), statements=statements, classes=classes))
+    if counts["killed"]:
+        say(Phrase("sweep.killed", count=counts["killed"]))
+    reasons = Counter(_kind_of(reason) for _, reason in untried(swept))
+    if reasons:
+        told = "; ".join(f"{reason} ({count})" for reason, count in reasons.most_common(_REASONS))
+        say(Phrase("sweep.untried", count=reasons.total(), reasons=harmless(told)))
+
+
+def _table(swept: Swept, language: Language) -> Table:
+    table = Table(box=None, pad_edge=False)
+    table.add_column(render(Phrase("sweep.column-classes"), language), justify="right")
+    table.add_column(render(Phrase("sweep.column-cause"), language), overflow="fold")
+    table.add_column(render(Phrase("sweep.column-statement"), language), overflow="fold")
+    table.add_column(render(Phrase("sweep.column-seen"), language))
+    for root in swept.roots[:_SHOWN]:
+        others = len(root.statements) - 1
+        table.add_row(
+            Text(str(len(root.targets))),
+            Text(f"{harmless(root.key)}\n  {_few(root)}"),
+            Text(harmless(root.statements[0]) + (f" +{others}" if others else "")),
+            Text(render(_seen(root), language) + "\n" + ", ".join(root.actions)),
+        )
+    return table
+
+
+def _few(root: Root) -> str:
+    more = len(root.targets) - _CLASSES
+    return harmless(", ".join(root.targets[:_CLASSES])) + (f" +{more}" if more > 0 else "")
+
+
+def _seen(root: Root) -> Phrase:
+    if root.one_gpu:
+        return Phrase("sweep.seen-one")
+    return Phrase("sweep.seen-public") if root.confirmed else Phrase("sweep.seen-spread")
+
+
+def untried(swept: Swept) -> Iterator[tuple[str, str]]:
+    """Classes about which nothing is said, with the reason."""
+    for target in swept.targets:
+        for each in (*target.of_kind("untried"), *target.of_kind("broken")):
+            yield target.name, str(each["reason"])
+
+
+def _kind_of(reason: str) -> str:
+    """The first words of a reason, so that equal ones can be counted."""
+    return ": ".join(reason.split(": ")[:2])[:60]
+
+
+def sweep_document(swept: Swept) -> dict[str, Any]:
+    """The document that `sweep --json` writes."""
+    return {
+        "schema": _SCHEMA,
+        "package": swept.package,
+        "versions": dict(swept.versions),
+        "seconds": round(swept.seconds, 1),
+        "tried_now": swept.tried_now,
+        "counts": dict(swept.counts),
+        "roots": [_root(root) for root in swept.roots],
+        "untried": [{"name": name, "reason": reason} for name, reason in untried(swept)],
+        "targets": [
+            {
+                "name": target.name,
+                "how": target.how,
+                "seconds": round(target.seconds, 2),
+                "peak": target.peak,
+                "built": next((dict(each) for each in target.of_kind("built")), None),
+                "runs": [dict(each) for each in target.of_kind("run")],
+            }
+            for target in swept.targets
+        ],
+    }
+
+
+def _root(root: Root) -> dict[str, Any]:
+    made = {name: value for name, value in asdict(root).items() if name != "document"}
+    return {**made, "finding": dict(root.document)}

@@ -1,0 +1,25 @@
+"""Every model of a library on several GPUs, before its users find out."""
+
+from __future__ import annotations
+
+from samedevice.sweep._actions import ACTIONS, DEFAULT_ACTIONS
+from samedevice.sweep._libraries import KNOWN
+from samedevice.sweep._pool import LocalPool, Order
+from samedevice.sweep._store import Store, Target
+from samedevice.sweep._sweep import Progress, Root, Swept, sweep
+from samedevice.sweep._worker import serve
+
+__all__ = [
+    "ACTIONS",
+    "DEFAULT_ACTIONS",
+    "KNOWN",
+    "LocalPool",
+    "Order",
+    "Progress",
+    "Root",
+    "Store",
+    "Swept",
+    "Target",
+    "serve",
+    "sweep",
+]

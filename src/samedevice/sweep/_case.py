@@ -1,0 +1,63 @@
+"""One model ready to be tried: how it is made, what it is called with, how it is spread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+Map = dict[str, Any]
+Given = dict[str, Any]
+
+
+class Untried(Exception):
+    """A target that cannot be tried, with the reason; no device bug."""
+
+
+@dataclass(slots=True)
+class Case:
+    """A model that ran on one GPU."""
+
+    model: Any
+    """On the CPU, in evaluation mode."""
+    inputs: Given
+    labels: Given
+    """Empty where no loss comes out of it."""
+    size: str
+    """Which of the sizes it is, in words of the table."""
+    no_split: tuple[str, ...] = ()
+    declares: bool = True
+    """Whether the model says itself which blocks must stay whole."""
+    sizes: Callable[[Any], Mapping[str, int]] | None = None
+    infer: Callable[[Any, Mapping[Any, int]], Map] | None = None
+    """The library's own automatic placement: a map for so many bytes of each device."""
+    spread: Callable[[Any, Map], Any] | None = None
+    load: Callable[[str, Mapping[Any, int]], Any] | None = None
+    """The public way: a fresh model by a mode of `device_map` and `max_memory`."""
+    folder: str | None = None
+    """Where its checkpoint lies."""
+    baseline: dict[str, str] = field(default_factory=dict)
+    """What failed on one GPU, by action, with the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A target that a package has."""
+
+    name: str
+    """Dotted module and class: `pkg.models.x:Class`."""
+    fingerprint: str
+    """Of its source: another one means that it must be tried again."""
+
+
+class Library(Protocol):
+    """What a sweep needs to know about a package."""
+
+    def targets(self) -> Iterator[Listed]:
+        """Everything that can be tried."""
+
+    def prepare(self) -> None:
+        """Import what every target needs, before processes are forked."""
+
+    def case(self, name: str, actions: tuple[str, ...]) -> Case:
+        """Make one, inside a virtual machine. Raises `Untried`."""

@@ -1,0 +1,90 @@
+"""What is one finding: statements that fail for the same decision.
+
+A statement is a line of a file. Statements have one root cause where the same operand is in the wrong place
+by the same kind of decision: the labels that a caller gave, a tensor made by the same expression, a parameter
+of the same name that is read outside its module.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from samedevice.events import Decision, Event, Operand, Place
+from samedevice.findings import Finding
+from samedevice.messages import Phrase
+
+_CUT_BLOCK = "block-split-across-devices"
+"""The cause of which one line repairs a whole file: the list of blocks that stay whole."""
+
+
+def statement_of(event: Event) -> str:
+    """The failing line as `path/below/the/library.py:line`."""
+    return f"{library_path(event.at.file)}:{event.at.line}"
+
+
+def library_path(file: str) -> str:
+    """A path without the folder in which libraries are installed."""
+    parts = Path(file).parts
+    for folder in ("site-packages", "dist-packages"):
+        if folder in parts:
+            return "/".join(parts[parts.index(folder) + 1 :])
+    return file
+
+
+def root_of(event: Event, finding: Finding[Phrase]) -> str:
+    """A key that is equal for statements that fail for the same decision."""
+    if finding.cause == _CUT_BLOCK:
+        return f"block cut in {library_path(event.at.file)}"
+    operand = _odd(event, finding)
+    if operand is None:
+        return f"statement {_plain(_code(event.at))}"
+    if operand.argument or operand.from_argument:
+        name = operand.from_argument or operand.argument
+        made = next((step for step in operand.lineage if step.kind == "created"), None)
+        if made is None or made.at is None or made.name is None:
+            return f"argument {name} meets {_role(event, operand)}"
+    if operand.role == "parameter":
+        return f"parameter {_last(operand.parameter)} in {_plain(_code(event.at))}"
+    decision = _decision(operand)
+    if decision is not None and decision.at is not None:
+        return f"{decision.kind} by {_plain(_code(decision.at))}"
+    if operand.made is not None:
+        return f"made by {_plain(_code(operand.made))}"
+    return f"statement {_plain(_code(event.at))}"
+
+
+def _odd(event: Event, finding: Finding[Phrase]) -> Operand | None:
+    """The operand in the wrong place: the guilty one, or the one that is alone on its device."""
+    named = next((each for each in event.operands if each.name == finding.guilty), None)
+    if named is not None:
+        return named
+    devices = [each.device for each in event.operands]
+    alone = [each for each in event.operands if devices.count(each.device) == 1]
+    on_host = [each for each in alone if each.device == "cpu"]
+    return next(iter(on_host or alone), None)
+
+
+def _role(event: Event, odd: Operand) -> str:
+    """What an argument meets: weights, buffers, or what was computed."""
+    others = [each for each in event.operands if each is not odd and each.device != odd.device]
+    return "parameters" if any(each.role for each in others) else "results"
+
+
+def _decision(operand: Operand) -> Decision | None:
+    return next((step for step in operand.lineage if not step.inherited), None) or next(
+        iter(operand.lineage), None
+    )
+
+
+def _last(name: str | None) -> str:
+    return (name or "").rpartition(".")[2]
+
+
+def _code(place: Place) -> str:
+    return place.call or place.code or f"{library_path(place.file)}:{place.line}"
+
+
+def _plain(code: str) -> str:
+    """Code without blanks and numbers of layers, so that copies of a statement are equal."""
+    return re.sub(r"\s+", "", code)[:200]

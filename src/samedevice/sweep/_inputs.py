@@ -1,0 +1,284 @@
+"""What a model is called with, made of its configuration and the names of its arguments.
+
+Must guarantee: nothing hangs on the name of a model. Which argument gets which tensor is a row of
+`inputs.toml`; where a row has several forms, they are tried until the model runs on one GPU.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+
+Given = dict[str, Any]
+
+_ATTEMPTS = 16
+"""So many combinations of forms are tried for one model."""
+_PATCHES = 4
+"""Patches along a side of a picture that is given in patches."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    names: tuple[str, ...]
+    modality: str
+    forms: tuple[Mapping[str, Any], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    sizes: Mapping[str, Sequence[Any]]
+    inputs: tuple[_Row, ...]
+    labels: tuple[_Row, ...]
+    placeholders: tuple[Mapping[str, Any], ...]
+
+
+@cache
+def _table() -> _Table:
+    text = files("samedevice.sweep").joinpath("inputs.toml").read_text("utf-8")
+    data = tomllib.loads(text)
+
+    def rows(key: str) -> tuple[_Row, ...]:
+        return tuple(_Row(tuple(r["names"]), r.get("modality", ""), tuple(r["forms"])) for r in data[key])
+
+    return _Table(data["sizes"], rows("input"), rows("label"), tuple(data["placeholder"]))
+
+
+class Sizes:
+    """Sizes by their names, looked up in a configuration and its parts."""
+
+    def __init__(self, config: Any, modality: str = "") -> None:
+        parts = [*_parts(config)]
+        near = [part for name, part in parts if modality and _stands_for(name, modality)]
+        self._roots = [*near, config, *(part for _, part in parts if part not in near)]
+
+    def __getitem__(self, name: str) -> int:
+        if name == "grid":
+            return _PATCHES * _PATCHES
+        if name == "lags":
+            return int(max(getattr(self._roots[0], "lags_sequence", None) or [0]))
+        *fields, otherwise = _table().sizes[name]
+        for field, root in itertools.product(fields, self._roots):
+            value = getattr(root, field, None)
+            if isinstance(value, (list, tuple)) and value:
+                value = value[-1 if name == "width" else 0]
+            if isinstance(value, Mapping):
+                value = value.get(name)
+            if isinstance(value, int) and value > 0:
+                return value
+        return int(otherwise)
+
+    def of(self, expression: str | int) -> int:
+        """A size, or a sum of products of sizes: `channels*patch*patch+2`."""
+        if isinstance(expression, int):
+            return expression
+        return sum(
+            math.prod(int(word) if word.isdecimal() else self[word] for word in term.split("*"))
+            for term in expression.split("+")
+        )
+
+
+_STANDS = {
+    "image": ("vision", "image", "visual", "vit", "backbone"),
+    "video": ("vision", "video", "visual"),
+    "audio": ("audio", "speech", "encoder"),
+    "text": ("text", "llm", "language", "decoder"),
+}
+
+
+def _stands_for(name: str, modality: str) -> bool:
+    return any(word in name for word in _STANDS.get(modality, ()))
+
+
+def _parts(config: Any, depth: int = 0) -> Iterator[tuple[str, Any]]:
+    if depth > 3:
+        return
+    for name, value in list(vars(config).items()):
+        if hasattr(value, "to_dict") and hasattr(value, "model_type"):
+            yield name, value
+            yield from _parts(value, depth + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a `forward` takes."""
+
+    main: tuple[str, ...]
+    """The inputs that the class itself calls its main ones."""
+    required: tuple[str, ...]
+    names: tuple[str, ...]
+    """All arguments."""
+
+
+def attempts(asked: Asked, config: Any) -> Iterator[Given]:
+    """Inputs to try, the fullest first: all modalities that the arguments name, then the main one alone."""
+    table = _table()
+    needed = {*asked.main, *asked.required}
+    rows = [row for row in table.inputs if any(name in asked.names for name in row.names)]
+    base = {row.modality for row in rows if needed & set(row.names)}
+    optional = [m for m in dict.fromkeys(row.modality for row in rows) if m in _ADDED and m not in base]
+    made = 0
+    for modalities in [base | set(optional), *({*base, each} for each in optional[:2]), base]:
+        chosen = [row for row in rows if row.modality in modalities]
+        for given in _combinations(chosen, asked, config, needed):
+            yield given
+            made += 1
+            if made >= _ATTEMPTS:
+                return
+
+
+_ADDED = ("image", "video", "audio", "text")
+_ONLY_IF_NEEDED = {
+    *("token_type_ids", "inputs_embeds", "query_embeds", "visual_embeds", "image_features", "future_values"),
+    *("future_time_features", "hidden_states", "bool_masked_pos", "mask_time_indices", "target_sizes"),
+    *("input_features_mask", "feature_attention_mask", "hidden"),
+}
+
+
+def _combinations(rows: Sequence[_Row], asked: Asked, config: Any, needed: set[str]) -> Iterator[Given]:
+    named = [
+        (name, row)
+        for row in rows
+        for name in row.names
+        if name in asked.names and (name in needed or name not in _ONLY_IF_NEEDED)
+    ]
+    forms = [[(name, row, form) for form in row.forms if _has(form, asked)] for name, row in named]
+    longest = max((len(each) for each in forms), default=0)
+    # Forms of one modality belong together, so they advance together instead of in all combinations.
+    for step in range(longest):
+        yield {
+            name: make(form, Sizes(config, row.modality))
+            for name, row, form in (each[min(step, len(each) - 1)] for each in forms if each)
+        }
+
+
+def _has(form: Mapping[str, Any], asked: Asked) -> bool:
+    return all(any(name in asked.names for name in needs.split("|")) for needs in form.get("needs", ()))
+
+
+def labels(asked: Asked, config: Any, given: Given) -> Iterator[Given]:
+    """Labels to try; what `given` has already says how long a text is."""
+    rows = [row for row in _table().labels if any(name in asked.names for name in row.names)]
+    sizes = Sizes(config, "text")
+    for row in rows:
+        for form in row.forms:
+            if "value" in form:
+                yield dict.fromkeys((name for name in row.names if name in asked.names), form["value"])
+                continue
+            if form.get("modality") == "text":
+                ids = given.get("decoder_input_ids", given.get("input_ids"))
+                if ids is None:
+                    continue
+                yield {name: ids.clone() for name in row.names if name in asked.names}
+                continue
+            made = make(form, sizes)
+            yield {name: made.clone() for name in row.names if name in asked.names}
+
+
+def make(form: Mapping[str, Any], sizes: Sizes) -> torch.Tensor:
+    """A tensor on the CPU."""
+    import torch
+
+    shape = [sizes.of(each) for each in form["shape"]]
+    dtype = getattr(torch, form["dtype"]) if "dtype" in form else None
+    match form["fill"]:
+        case "token":
+            return (torch.arange(math.prod(shape)) % 50 + 10).reshape(shape)
+        case "normal":
+            return torch.randn(shape, dtype=dtype or torch.float32)
+        case "ones":
+            return torch.ones(shape, dtype=dtype or torch.float32)
+        case "zeros":
+            return torch.zeros(shape, dtype=dtype or torch.float32)
+        case "small":
+            return (torch.arange(math.prod(shape)) % 4).reshape(shape).to(dtype or torch.int64)
+        case "flag":
+            return torch.ones(shape, dtype=torch.bool)
+        case "box":
+            return torch.tensor([1, 2, 30, 40]).expand(shape).clone()
+        case "grid":
+            return torch.tensor([1, _PATCHES, _PATCHES]).expand(shape).clone()
+        case "height":
+            return torch.full(shape, sizes["height"])
+    raise AssertionError(f"inputs.toml fills nothing by {form['fill']!r}")
+
+
+def with_placeholders(model: Any, config: Any, given: Given) -> Given:
+    """The same inputs with as many tokens in the text as pictures and sounds need places."""
+    import torch
+
+    ids = given.get("input_ids")
+    if ids is None or ids.dim() != 2:
+        return given
+    runs: list[tuple[int, int, int]] = []
+    for row in _table().placeholders:
+        sources = {name: given[name] for name in row["arguments"] if given.get(name) is not None}
+        token = next((t for t in (_field(config, name) for name in row["tokens"]) if t is not None), None)
+        method = _method(model, row["method"])
+        if not sources or token is None or method is None:
+            continue
+        with torch.no_grad():
+            count = _count(method(**_accepted(method, sources)))
+        if count:
+            runs.append((token, -(-count // ids.shape[0]), row["kind"]))
+    if not runs:
+        return given
+    batch = ids.shape[0]
+    spare = {token for token, _, _ in runs}
+    ids = torch.where(torch.isin(ids, torch.tensor(sorted(spare))), 9, ids)
+    inside = [torch.full((batch, count), token) for token, count, _ in runs]
+    kinds = [torch.full((batch, count), kind) for _, count, kind in runs]
+    longer = dict(given)
+    longer["input_ids"] = torch.cat([ids[:, :2], *inside, ids[:, 2:]], 1)
+    if "attention_mask" in given:
+        longer["attention_mask"] = torch.ones_like(longer["input_ids"])
+    if _takes(model, "mm_token_type_ids"):
+        rest = torch.zeros_like(ids)
+        longer["mm_token_type_ids"] = torch.cat([rest[:, :2], *kinds, rest[:, 2:]], 1)
+    return longer
+
+
+def _takes(model: Any, name: str) -> bool:
+    import inspect
+
+    return name in inspect.signature(model.forward).parameters
+
+
+def _accepted(method: Any, sources: Given) -> Given:
+    import inspect
+
+    parameters = inspect.signature(method).parameters
+    return {name: value for name, value in sources.items() if name in parameters}
+
+
+def _method(model: Any, name: str) -> Any:
+    return getattr(model, name, None) or getattr(getattr(model, "model", None), name, None)
+
+
+def _field(config: Any, name: str) -> int | None:
+    for root in (config, *(part for _, part in _parts(config))):
+        value = getattr(root, name, None)
+        if isinstance(value, int) and value >= 0:
+            return value
+    return None
+
+
+def _count(made: Any) -> int:
+    """How many vectors a method made."""
+    import torch
+
+    if not isinstance(made, (torch.Tensor, list, tuple)):
+        made = getattr(made, "pooler_output", None)
+        if made is None:
+            return 0
+    if isinstance(made, torch.Tensor):
+        return math.prod(made.shape[:-1])
+    return sum(_count(each) for each in made)

@@ -1,0 +1,216 @@
+"""Workers that try targets: processes of this computer.
+
+Must guarantee: a worker that dies is replaced and costs the one target that it had; when the sweep ends,
+however it does, no worker stays.
+"""
+
+from __future__ import annotations
+
+import json
+import queue
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from samedevice.sweep._case import Listed
+
+_ENTRY = "samedevice.cli.sweep_worker"
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What every worker is told first."""
+
+    package: str
+    asked: Mapping[str, Any]
+    seconds: float
+    memory: int
+    language: str
+    python: str = sys.executable
+    environment: Mapping[str, str] | None = None
+
+    def line(self, job: str) -> str:
+        """As the worker reads it."""
+        order = {
+            "job": job, "package": self.package, "asked": dict(self.asked), "seconds": self.seconds,
+            "bytes": self.memory, "language": self.language,
+        }  # fmt: skip
+        return json.dumps(order) + "\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """All that was told of one target."""
+
+    name: str
+    how: str
+    seconds: float
+    peak: int
+    lines: tuple[Mapping[str, Any], ...]
+
+
+class Pool(Protocol):
+    """What tries targets."""
+
+    def run(self, order: Order, names: Iterable[str], known: set[str]) -> Iterator[Told]:
+        """Try them; each comes out once, in the order in which they end.
+
+        Findings of the statements in `known`, which grows meanwhile, are not made again.
+        """
+
+
+def list_targets(order: Order) -> tuple[list[Listed], dict[str, str]]:
+    """The targets of a package, and the versions that its process has."""
+    with _Worker(order, "list") as worker:
+        found: list[Listed] = []
+        for told in worker.lines():
+            if told.get("kind") == "target":
+                found.append(Listed(told["name"], told["print"]))
+            elif told.get("kind") == "end":
+                return found, told["versions"]
+            elif told.get("kind") == "refused":
+                raise RuntimeError(told["reason"])
+        raise RuntimeError(worker.said())
+
+
+class LocalPool:
+    """Processes on this computer."""
+
+    def __init__(self, jobs: int) -> None:
+        self._jobs = jobs
+
+    def run(self, order: Order, names: Iterable[str], known: set[str]) -> Iterator[Told]:
+        """See `Pool`."""
+        waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
+        total = 0
+        for name in names:
+            waiting.put(name)
+            total += 1
+        results: queue.SimpleQueue[Told | BaseException] = queue.SimpleQueue()
+        stop = threading.Event()
+        threads = [
+            threading.Thread(target=_work, args=(order, waiting, results, stop, known), daemon=True)
+            for _ in range(min(self._jobs, total))
+        ]
+        for thread in threads:
+            thread.start()
+        try:
+            for _ in range(total):
+                result = results.get()
+                if isinstance(result, BaseException):
+                    raise result
+                yield result
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join(10)
+
+
+def _work(order: Order, waiting: Any, results: Any, stop: threading.Event, known: set[str]) -> None:
+    """Feed one worker after the other until nothing waits."""
+    try:
+        while not stop.is_set() and not waiting.empty():
+            with _Worker(order, "try") as worker:
+                for told in _fed(worker, waiting, stop, known):
+                    results.put(told)
+    except BaseException as error:  # told to the thread that waits
+        results.put(error)
+
+
+def _fed(worker: _Worker, waiting: Any, stop: threading.Event, known: set[str]) -> Iterator[Told]:
+    if not worker.is_ready():
+        raise RuntimeError(worker.said())
+    told_it: set[str] = set()
+    while not stop.is_set():
+        try:
+            name = waiting.get_nowait()
+        except queue.Empty:
+            return
+        new = set(known) - told_it
+        told_it |= new
+        told = worker.tried(name, new)
+        known.update(each["statement"] for each in told.lines if each.get("kind") == "finding")
+        yield told
+        if told.how == "worker died":
+            return
+
+
+class _Worker:
+    """One process and its pipes."""
+
+    def __init__(self, order: Order, job: str) -> None:
+        self._order, self._job = order, job
+
+    def __enter__(self) -> _Worker:
+        self._folder = tempfile.mkdtemp(prefix="samedevice-sweep-")
+        self._errors = (Path(self._folder) / "stderr").open("w+b")
+        environment = {**(self._order.environment or {}), "TMPDIR": self._folder}
+        self._process = subprocess.Popen(
+            [self._order.python, "-m", _ENTRY],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+            encoding="utf-8",
+            errors="backslashreplace",
+            env=environment,
+        )
+        self._write(self._order.line(self._job))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.wait()
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                try:
+                    stream.close()
+                except OSError:  # what was written last goes nowhere
+                    pass
+        self._errors.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _write(self, line: str) -> None:
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(line)
+            self._process.stdin.flush()
+        except OSError:  # it is dead; the reader finds out
+            pass
+
+    def lines(self) -> Iterator[dict[str, Any]]:
+        """What it says; a line that a kill cut off is left out."""
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            try:
+                told = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(told, dict):
+                yield told
+
+    def is_ready(self) -> bool:
+        """Whether it has imported what it needs."""
+        return next((told.get("kind") == "ready" for told in self.lines()), False)
+
+    def said(self) -> str:
+        """The last of what it wrote to standard error."""
+        self._errors.seek(0)
+        text = self._errors.read().decode("utf-8", "replace").strip()
+        return text.splitlines()[-1] if text else "the worker ended without a word"
+
+    def tried(self, name: str, known: Iterable[str]) -> Told:
+        """Let it try one."""
+        self._write(json.dumps({"name": name, "known": sorted(known)}) + "\n")
+        lines: list[Mapping[str, Any]] = []
+        for told in self.lines():
+            if told.get("kind") == "end":
+                return Told(name, told["how"], told["seconds"], told["peak"], tuple(lines))
+            lines.append(told)
+        return Told(name, "worker died", 0.0, 0, tuple(lines))

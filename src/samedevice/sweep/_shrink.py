@@ -1,0 +1,190 @@
+"""Tiny configurations, made from a library's own default ones.
+
+Must guarantee: every kind of layer that the default configuration has is still there, numbers that were equal
+are equal, and what was divisible is divisible. What happens to a field is a row of `shrinking.toml`.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any, Literal
+
+Kind = Literal["keep", "count", "vocabulary", "picture", "width"]
+
+_SMALLEST_WIDTH = 8
+"""A width that is divided keeps at least so much."""
+_ATTENTION_WIDTH = 8
+"""The smallest width of one attention head."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How much smaller; the sweep tries a finer one where a coarse one does not build or run."""
+
+    divisor: int
+    """Of all widths."""
+    layers: bool = True
+    vocabulary: bool = True
+    pictures: bool = True
+
+
+SCALES = (
+    Scale(16),
+    Scale(8),
+    Scale(4, pictures=False),
+    Scale(1),
+    Scale(1, pictures=False, vocabulary=False),
+    Scale(1, layers=False, pictures=False, vocabulary=False),
+)
+"""From the smallest to the configuration as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    pattern: re.Pattern[str]
+    kind: Kind
+    most: int
+
+
+@cache
+def _rows() -> tuple[_Row, ...]:
+    text = files("samedevice.sweep").joinpath("shrinking.toml").read_text("utf-8")
+    return tuple(
+        _Row(re.compile("|".join(row["names"])), row["kind"], row.get("most", 0))
+        for row in tomllib.loads(text)["field"]
+    )
+
+
+@cache
+def _row_of(name: str) -> _Row | None:
+    return next((row for row in _rows() if row.pattern.fullmatch(name)), None)
+
+
+def shrunk(values: Mapping[str, Any], scale: Scale) -> dict[str, Any]:
+    """A configuration, as a dictionary with its sub-configurations, in a smaller size."""
+    divisor = _fitting(values, scale.divisor)
+    return _shrunk(values, scale, divisor, _small_tokens(values) if scale.vocabulary else {})
+
+
+def _fitting(values: Mapping[str, Any], divisor: int) -> int:
+    """The largest power of two up to `divisor` after which heads still have a width."""
+    heads = [
+        width // count
+        for part in _parts(values)
+        for width, count in _heads(part)
+        if count and width and width % count == 0
+    ]
+    while divisor > 1 and any(
+        width % divisor or width // divisor < _ATTENTION_WIDTH or width // divisor % 2 for width in heads
+    ):
+        divisor //= 2
+    return divisor
+
+
+def _heads(part: Mapping[str, Any]) -> Iterator[tuple[int, int]]:
+    """(width, number of heads) of every attention that a configuration names."""
+    for wide in ("hidden_size", "d_model", "n_embd", "embed_dim", "dim"):
+        width = part.get(wide)
+        for name, count in part.items():
+            if isinstance(width, int) and re.fullmatch(r"(num_|n_|.*_)?(attention_)?heads?", name):
+                if isinstance(count, int) and not isinstance(count, bool):
+                    yield width, count
+    for name, width in part.items():
+        if name.endswith("head_dim") and isinstance(width, int):
+            yield width, 1
+
+
+def _parts(values: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    yield {name: value for name, value in values.items() if isinstance(name, str)}
+    for value in values.values():
+        if isinstance(value, Mapping):
+            yield from _parts(value)
+
+
+def _small_tokens(values: Mapping[str, Any]) -> dict[int, int]:
+    """New numbers for special tokens that a small vocabulary does not have; equal ones stay equal."""
+    large = sorted({
+        token
+        for part in _parts(values)
+        for name, value in part.items()
+        if re.fullmatch(r".*token(_id|_index|_ids|s)?|.*_id(s|x)?", name)
+        for token in (value if isinstance(value, (list, tuple)) else (value,))
+        if isinstance(token, int) and not isinstance(token, bool) and token >= _VOCABULARY // 2
+    })  # fmt: skip
+    return {token: _VOCABULARY - len(large) + place for place, token in enumerate(large)}
+
+
+_VOCABULARY = 512
+
+
+def _shrunk(
+    values: Mapping[str, Any], scale: Scale, divisor: int, tokens: Mapping[int, int]
+) -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    length = _layers(values)
+    kept = _kept_layers(values, length) if scale.layers else ()
+    for name, value in values.items():
+        if not isinstance(name, str):  # labels by their numbers
+            made[name] = value
+        elif isinstance(value, Mapping):
+            made[name] = _shrunk(value, scale, divisor, tokens)
+        elif isinstance(value, (list, tuple)) and length and len(value) == length and kept:
+            made[name] = [_number(name, value[place], scale, divisor, tokens, len(kept)) for place in kept]
+        elif isinstance(value, (list, tuple)):
+            made[name] = [_number(name, each, scale, divisor, tokens, len(kept)) for each in value]
+        else:
+            made[name] = _number(name, value, scale, divisor, tokens, len(kept))
+    return made
+
+
+def _number(name: str, value: Any, scale: Scale, divisor: int, tokens: Mapping[int, int], layers: int) -> Any:
+    row = _row_of(name)
+    if value is None and row is not None and row.kind == "vocabulary":
+        return row.most  # what a tokenizer would say
+    if isinstance(value, bool) or not isinstance(value, int):
+        return value
+    if row is None or row.kind == "keep":
+        return tokens.get(value, value) if re.fullmatch(r".*token.*|.*_ids?", name) else value
+    match row.kind:
+        case "count":
+            most = layers if layers and "layer" in name else row.most
+            return min(value, most) if scale.layers else value
+        case "vocabulary":
+            return min(value, row.most) if scale.vocabulary else value
+        case "picture":
+            while scale.pictures and value > row.most and value % 2 == 0:
+                value //= 2
+            return value
+    return value // divisor if value % divisor == 0 and value // divisor >= _SMALLEST_WIDTH else value
+
+
+_LENGTHS = ("num_hidden_layers", "n_layer", "num_layers", "n_layers", "depth", "encoder_layers")
+
+
+def _layers(values: Mapping[str, Any]) -> int:
+    return next((values[name] for name in _LENGTHS if isinstance(values.get(name), int)), 0)
+
+
+def _kept_layers(values: Mapping[str, Any], length: int) -> tuple[int, ...]:
+    """Two layers, or one of each kind where lists name more kinds, in their order."""
+    kinds: list[Any] = [
+        tuple(repr(value[place]) for value in values.values() if _names_layers(value, length))
+        for place in range(length)
+    ]
+    first = {kind: place for place, kind in reversed(list(enumerate(kinds)))}
+    places = sorted(first.values())[:4]
+    for place in range(length):
+        if len(places) >= min(2, length):
+            break
+        if place not in places:
+            places.append(place)
+    return tuple(sorted(places))
+
+
+def _names_layers(value: Any, length: int) -> bool:
+    return isinstance(value, (list, tuple)) and len(value) == length and len(set(map(repr, value))) < length

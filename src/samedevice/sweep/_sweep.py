@@ -1,0 +1,191 @@
+"""A sweep: list the targets, try those that are missing, gather what all of them told."""
+
+from __future__ import annotations
+
+import fnmatch
+import hashlib
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from samedevice.sweep._case import Listed
+from samedevice.sweep._pool import Order, Pool, list_targets
+from samedevice.sweep._store import Store, Target
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a sweep is."""
+
+    done: int
+    left: int
+    runs: int
+    statements: int
+    seconds: float
+    slowest: str
+    slowest_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """What is one finding: all statements that fail for one decision."""
+
+    key: str
+    statements: tuple[str, ...]
+    targets: tuple[str, ...]
+    """Names of the classes that meet it."""
+    actions: tuple[str, ...]
+    machines: tuple[str, ...]
+    one_gpu: bool
+    """Whether a single GPU has it, too."""
+    confirmed: tuple[Mapping[str, Any], ...]
+    """Budgets with which the library's public way of loading showed it again."""
+    declares: bool
+    """Whether a class that meets it declares which blocks stay whole."""
+    document: Mapping[str, Any]
+    """The finding as it was seen first, in the contract's JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """What came out."""
+
+    package: str
+    versions: Mapping[str, str]
+    targets: tuple[Target, ...]
+    roots: tuple[Root, ...]
+    seconds: float
+    tried_now: int
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+
+def sweep(
+    order: Order,
+    pool: Pool,
+    store: Store,
+    pattern: str = "*",
+    tell: Callable[[Progress], object] = lambda _: None,
+) -> Swept:
+    """Try every target of a package whose class name `pattern` matches."""
+    began = time.monotonic()
+    listed, versions = list_targets(order)
+    chosen = [each for each in listed if fnmatch.fnmatchcase(each.name.rpartition(":")[2], pattern)]
+    environment = _environment(versions)
+    prints = {each.name: _print(each, order) for each in chosen}
+    done = store.done(environment)
+    missing = [name for name, mark in prints.items() if done.get(name) not in (mark, mark + _recipes())]
+    known = _known(store.targets(environment, [name for name in done if name not in missing]))
+    runs, statements, slowest = 0, set[str](), ("", 0.0)
+    for number, told in enumerate(pool.run(order, missing, known), 1):
+        target = Target(told.name, environment, told.how, told.seconds, told.peak, told.lines)
+        again = "" if any(target.of_kind("built")) else _recipes()
+        store.keep(target, prints[told.name] + again)
+        runs += sum(1 for _ in target.of_kind("run"))
+        statements |= {each["statement"] for each in target.of_kind("finding")}
+        slowest = max(slowest, (told.name.rpartition(":")[2], told.seconds), key=lambda pair: pair[1])
+        passed = time.monotonic() - began
+        tell(Progress(number, len(missing) - number, runs, len(statements), passed, *slowest))
+    targets = tuple(store.targets(environment, prints))
+    return Swept(
+        order.package,
+        versions,
+        targets,
+        tuple(roots_of(targets, store.findings(environment))),
+        time.monotonic() - began,
+        len(missing),
+        _counts(targets),
+    )
+
+
+def _environment(versions: Mapping[str, str]) -> str:
+    return " ".join(f"{name}-{version}" for name, version in sorted(versions.items()))
+
+
+def _print(listed: Listed, order: Order) -> str:
+    """Of a target's source and what is asked of it."""
+    asked = json.dumps([listed.fingerprint, dict(order.asked)], sort_keys=True)
+    return hashlib.sha256(asked.encode()).hexdigest()[:16]
+
+
+@cache
+def _recipes() -> str:
+    """Mark of the tables by which models are built and called: new ones try again what did not run."""
+    tables = (files("samedevice.sweep").joinpath(name).read_bytes() for name in _TABLES)
+    return "+" + hashlib.sha256(b"".join(tables)).hexdigest()[:8]
+
+
+_TABLES = ("shrinking.toml", "inputs.toml")
+
+
+def _known(targets: Iterable[Target]) -> set[str]:
+    return {each["statement"] for target in targets for each in target.of_kind("finding")}
+
+
+def _counts(targets: Sequence[Target]) -> dict[str, int]:
+    runs = [run for target in targets for run in target.of_kind("run")]
+    mismatching = {t.name for t in targets for run in t.of_kind("run") if run["status"] == "found"}
+    return {
+        "tried": len(targets),
+        "built": sum(1 for target in targets if any(target.of_kind("built"))),
+        "runs": len(runs),
+        "mismatching": len(mismatching),
+        "statements": len({s for run in runs for s in run["statements"]}),
+        "killed": sum(1 for target in targets if target.how != "ended"),
+    }
+
+
+def roots_of(targets: Iterable[Target], findings: Mapping[str, Mapping[str, Any]]) -> list[Root]:
+    """Findings by their root causes, the ones that most classes meet first.
+
+    `findings` has for each statement what was told of it once.
+    """
+    gathered: dict[str, _Gathered] = {}
+    for target in targets:
+        declares = any(each["declares"] for each in target.of_kind("built"))
+        for run in target.of_kind("run"):
+            for statement in run["statements"]:
+                known = findings.get(statement)
+                if known is None:  # its class was not tried again yet
+                    continue
+                root = gathered.setdefault(known["root"], _Gathered(known["document"]))
+                root.statements[statement] += 1
+                root.targets[target.name.rpartition(":")[2]] += 1
+                root.actions[run["action"]] += 1
+                root.machines[run["machine"]] += 1
+                root.declares |= declares
+        for each in target.of_kind("confirmed"):
+            root_of = findings.get(each["statement"], {}).get("root")
+            if root_of in gathered:
+                gathered[root_of].confirmed.append({**each, "target": target.name})
+    made = [_root(key, each) for key, each in gathered.items()]
+    return sorted(made, key=lambda root: (not root.confirmed, -len(root.targets), root.key))
+
+
+@dataclass(slots=True)
+class _Gathered:
+    document: Mapping[str, Any]
+    statements: Counter[str] = field(default_factory=Counter)
+    targets: Counter[str] = field(default_factory=Counter)
+    actions: Counter[str] = field(default_factory=Counter)
+    machines: Counter[str] = field(default_factory=Counter)
+    confirmed: list[Mapping[str, Any]] = field(default_factory=list)
+    declares: bool = False
+
+
+def _root(key: str, gathered: _Gathered) -> Root:
+    return Root(
+        key,
+        tuple(name for name, _ in gathered.statements.most_common()),
+        tuple(sorted(gathered.targets)),
+        tuple(gathered.actions),
+        tuple(gathered.machines),
+        "one GPU" in gathered.machines,
+        tuple(gathered.confirmed),
+        gathered.declares,
+        gathered.document,
+    )

@@ -1,0 +1,218 @@
+"""One target, tried: built once, run on one GPU, then on every cut; told line by line.
+
+Must guarantee: what failed on one GPU is never told as a device bug of a split; a failure of one run does not
+end the others; each run begins with a fresh copy of the model, so that nothing stays on a GPU of an earlier
+one.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from samedevice.diagnosis import judge
+from samedevice.events import Event, EventKind
+from samedevice.findings import Finding
+from samedevice.machines import Machine, parse_machine
+from samedevice.messages import Phrase
+from samedevice.sweep._actions import ACTIONS, CHANGES_MODEL
+from samedevice.sweep._case import Case, Library, Untried
+from samedevice.sweep._causes import root_of, statement_of
+from samedevice.sweep._cuts import LIMIT, Cut, offloaded, shares, walk
+
+Told = Callable[[dict[str, Any]], None]
+Document = Callable[[Finding[Phrase]], dict[str, Any]]
+ONE_GPU = "one GPU"
+
+_TOLD = {EventKind.MISMATCH, EventKind.UNCHECKED, EventKind.UNMATERIALIZED, EventKind.GENERATOR}
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a sweep does with every target."""
+
+    machines: tuple[str, ...] = ("2x24GB",)
+    actions: tuple[str, ...] = ("loss", "greedy")
+    cuts: int = LIMIT
+    """Most cuts of one model on a machine of two GPUs."""
+    confirm: bool = True
+    """Whether what is found is loaded again through the library's public way."""
+
+    @classmethod
+    def read(cls, values: Mapping[str, Any]) -> Asked:
+        """From what a worker was sent."""
+        made: dict[str, Any] = {
+            n: tuple(each) if isinstance(each, list) else each for n, each in values.items()
+        }
+        return cls(**made)
+
+
+def try_target(
+    library: Library, name: str, asked: Asked, tell: Told, document: Document, known: Iterable[str] = ()
+) -> None:
+    """Try one; everything that is seen is told as a dictionary that JSON can hold.
+
+    Of the statements in `known` the finding is not told again.
+    """
+    began = time.perf_counter()
+    made = _Trial(asked, tell, document, set(known))
+    for place, spec in enumerate(asked.machines):
+        machine = parse_machine(spec)
+        from samedevice.runtime import VirtualMachine
+
+        with VirtualMachine(machine, on_mismatch="record") as vm:
+            try:
+                case = library.case(name, asked.actions)
+            except Untried as reason:
+                tell({"kind": "untried", "reason": str(reason)})
+                return
+            if place == 0:
+                tell({"kind": "built", "size": case.size, "inputs": sorted(case.inputs),
+                      "loss": bool(case.labels), "declares": case.declares,
+                      "seconds": time.perf_counter() - began})  # fmt: skip
+                vm.forget()
+            made.on(vm, machine, spec, case, baseline=place == 0)
+
+
+class _Trial:
+    def __init__(self, asked: Asked, tell: Told, document: Document, seen: set[str]) -> None:
+        self._asked = asked
+        self._tell = tell
+        self._document = document
+        self._seen = seen
+        self._failed: dict[str, str] = {}
+        self._alone: set[str] = set()
+        """Statements that a single GPU has, too."""
+
+    def on(self, vm: Any, machine: Machine, spec: str, case: Case, *, baseline: bool) -> None:
+        """Run a case on a machine."""
+        if baseline:
+            self._failed = dict(case.baseline)
+            for action in self._asked.actions:
+                self._run(vm, ONE_GPU, None, case, action)
+        actions = [action for action in self._asked.actions if action not in self._failed]
+        if case.infer is None or not actions:
+            return
+        found: dict[str, tuple[Cut, str]] = {}
+        for cut in self._cuts(machine, case):
+            for action in actions:
+                if (action == "offload") != _is_offload(cut):
+                    continue
+                for statement in self._run(vm, spec, cut, case, action):
+                    found.setdefault(statement, (cut, action))
+        if self._asked.confirm and case.load is not None:
+            self._confirm(vm, spec, case, found)
+
+    def _cuts(self, machine: Machine, case: Case) -> Iterator[Cut]:
+        assert case.infer is not None and case.sizes is not None
+        total, gpus = case.sizes(case.model)[""], len(machine.gpus)
+
+        def infer(memory: Mapping[Any, int]) -> dict[str, Any]:
+            assert case.infer is not None
+            return case.infer(case.model, memory)
+
+        if gpus == 2:
+            yield from walk(total, infer, self._asked.cuts)
+        elif gpus > 2:
+            yield from shares(total, gpus, infer)
+        if "offload" in self._asked.actions:
+            yield from offloaded(total, infer)
+
+    def _run(self, vm: Any, spec: str, cut: Cut | None, case: Case, action: str) -> list[str]:
+        vm.forget()
+        began = time.perf_counter()
+        status, reason = "ran", ""
+        try:
+            self._act(case, cut, action)
+        except Untried as error:
+            status, reason = "skipped", str(error)
+        except Exception as error:  # anything: it is foreign code
+            status, reason = "failed", f"{type(error).__name__}: {error}"[:300]
+        if cut is None and status != "ran":
+            self._failed[action] = reason
+        statements = self._collect(vm)
+        if cut is None:
+            self._alone |= set(statements)
+        new = [each for each in statements if cut is None or each not in self._alone]
+        self._tell({"kind": "run", "machine": spec, "cut": cut.name if cut else "", "action": action,
+                    "status": "found" if new and status != "skipped" else status, "reason": reason,
+                    "statements": new, "seconds": time.perf_counter() - began,
+                    "memory": dict(cut.max_memory) if cut else {}})  # fmt: skip
+        return new
+
+    def _act(self, case: Case, cut: Cut | None, action: str) -> None:
+        model = copy.deepcopy(case.model)
+        if cut is None:
+            model = model.to("cuda:0")
+        else:
+            assert case.spread is not None
+            model = case.spread(model, cut.map)
+        _call(case, model, action)
+
+    def _collect(self, vm: Any) -> list[str]:
+        statements: list[str] = []
+        for event, count in zip(list(vm.events), list(vm.event_counts), strict=True):
+            if event.kind not in _TOLD:
+                continue
+            statement = statement_of(event)
+            statements.append(statement)
+            if statement not in self._seen:
+                self._seen.add(statement)
+                self._tell(self._finding(event, count, statement))
+        return list(dict.fromkeys(statements))
+
+    def _finding(self, event: Event, count: int, statement: str) -> dict[str, Any]:
+        judged = judge(event, count)
+        return {"kind": "finding", "statement": statement, "root": root_of(event, judged),
+                "document": self._document(judged)}  # fmt: skip
+
+    def _confirm(self, vm: Any, spec: str, case: Case, found: dict[str, tuple[Cut, str]]) -> None:
+        """Load what was found again as a user would: by a mode and budgets alone."""
+        assert case.load is not None
+        left = dict(found)
+        tried: set[tuple[str, str]] = set()
+        for statement, (cut, action) in found.items():
+            if statement not in left or (cut.name, action) in tried:
+                continue
+            tried.add((cut.name, action))
+            for mode in ("auto", "sequential"):
+                vm.forget()
+                try:
+                    model = case.load(mode, dict(cut.max_memory))
+                    _call(case, model, action)
+                except Exception:  # the run itself told what it is
+                    pass
+                seen = set(self._collect(vm))
+                for each in [each for each in left if each in seen]:
+                    del left[each]
+                    memory = {str(device): budget for device, budget in cut.max_memory}
+                    self._tell({"kind": "confirmed", "statement": each, "mode": mode, "machine": spec,
+                                "memory": memory, "action": action})  # fmt: skip
+                if statement in seen:
+                    break
+
+
+def _call(case: Case, model: Any, action: str) -> None:
+    home = _home(model)
+    on_gpu = [
+        {name: each.to(home) if hasattr(each, "to") else each for name, each in given.items()}
+        for given in (case.inputs, case.labels)
+    ]
+    try:
+        ACTIONS[action](model, on_gpu[0], on_gpu[1])
+    finally:
+        if action in CHANGES_MODEL:
+            model.eval()
+
+
+def _home(model: Any) -> Any:
+    """Where a user sends inputs: `model.device`, or the first GPU where that is none."""
+    device = getattr(model, "device", None)
+    return device if getattr(device, "type", "") == "cuda" else "cuda:0"
+
+
+def _is_offload(cut: Cut) -> bool:
+    return any(device == "cpu" for device, _ in cut.max_memory)

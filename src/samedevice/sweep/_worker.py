@@ -1,0 +1,150 @@
+"""A warm process that forks one process for each target.
+
+It reads a line for each target and writes lines of JSON: what the child tells, then how it ended. A child has
+a limit of time and of memory; when it is passed, it alone is killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import json
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import warnings
+from typing import Any
+
+from samedevice.sweep._case import Library
+from samedevice.sweep._libraries import library_of
+from samedevice.sweep._trial import Asked, Document, try_target
+
+_EVERY = 0.02
+_DEATH_SIGNAL = 1
+"""PR_SET_PDEATHSIG of Linux."""
+
+
+def serve(document: Document) -> None:
+    """Answer the lines of standard input until it ends."""
+    out = os.fdopen(os.dup(1), "w", buffering=1, encoding="utf-8", errors="backslashreplace")
+    os.dup2(2, 1)  # what libraries print does not belong between the lines
+    order = json.loads(sys.stdin.readline())
+    _die_with_parent()
+    _quiet()
+    library = library_of(order["package"])
+    library.prepare()
+    if order["job"] == "list":
+        for listed in library.targets():
+            print(json.dumps({"kind": "target", "name": listed.name, "print": listed.fingerprint}), file=out)
+        print(json.dumps({"kind": "end", "versions": _versions()}), file=out)
+        return
+    asked = Asked.read(order["asked"])
+    _warm_up()
+    gc.collect()
+    gc.freeze()
+    print(json.dumps({"kind": "ready"}), file=out)
+    known: set[str] = set()
+    for line in sys.stdin:
+        job = json.loads(line)
+        name = job["name"]
+        known.update(job["known"])
+        ended = _fork(library, name, asked, document, out, order["seconds"], order["bytes"], known)
+        print(json.dumps({"kind": "end", "name": name, **ended}), file=out)
+
+
+def _fork(
+    library: Library,
+    name: str,
+    asked: Asked,
+    document: Document,
+    out: Any,
+    seconds: float,
+    most: int,
+    known: set[str],
+) -> dict[str, Any]:
+    out.flush()
+    began = time.monotonic()
+    folder = tempfile.mkdtemp(prefix="target-")
+    child = os.fork()
+    if child == 0:
+        tempfile.tempdir = folder
+        _child(library, name, asked, document, out, known)
+    how, peak = "died", 0
+    while True:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            how = "ended" if status == 0 else f"died: {_said(status)}"
+            break
+        peak = max(peak, _resident(child))
+        if time.monotonic() - began > seconds or peak > most:
+            how = "out of time" if peak <= most else "out of memory"
+            os.killpg(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            print(file=out)  # ends a line that the child had begun
+            break
+        time.sleep(_EVERY)
+    shutil.rmtree(folder, ignore_errors=True)
+    return {"how": how, "seconds": time.monotonic() - began, "peak": peak}
+
+
+def _said(status: int) -> str:
+    code = os.waitstatus_to_exitcode(status)
+    return signal.Signals(-code).name if code < 0 else f"exit status {code}"
+
+
+def _child(library: Library, name: str, asked: Asked, document: Document, out: Any, known: set[str]) -> None:
+    os.setpgid(0, 0)
+    _die_with_parent()
+    code = 0
+    try:
+        try_target(library, name, asked, lambda told: print(json.dumps(told), file=out), document, known)
+    except BaseException as error:  # whatever it was, this process ends here
+        print(json.dumps({"kind": "broken", "reason": f"{type(error).__name__}: {error}"[:500]}), file=out)
+        code = 1
+    out.flush()
+    os._exit(code)
+
+
+def _resident(process: int) -> int:
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        with open(f"/proc/{process}/statm", encoding="ascii") as file:  # noqa: PTH123 # asked fifty times a second
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return 0
+
+
+def _die_with_parent() -> None:
+    """Where the parent is killed nothing of it stays; Linux alone can promise that."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_DEATH_SIGNAL, signal.SIGKILL)
+
+
+def _quiet() -> None:
+    warnings.simplefilter("ignore")
+    os.environ.update(TRANSFORMERS_VERBOSITY="error", HF_HUB_OFFLINE="1", HF_HUB_DISABLE_PROGRESS_BARS="1",
+                      TQDM_DISABLE="1", TOKENIZERS_PARALLELISM="false")  # fmt: skip
+
+
+def _warm_up() -> None:
+    """Enter a machine once: the first time costs a second."""
+    import torch
+
+    from samedevice.machines import parse_machine
+    from samedevice.runtime import VirtualMachine
+
+    with VirtualMachine(parse_machine("2x24GB")):
+        layer = torch.nn.Linear(2, 2).to("cuda:0")
+        layer(torch.ones(1, 2, device="cuda:0")).sum().backward()
+
+
+def _versions() -> dict[str, str]:
+    from importlib.metadata import PackageNotFoundError, version
+
+    found = {}
+    for name in ("torch", "transformers", "accelerate", "peft", "diffusers", "samedevice"):
+        with contextlib.suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
