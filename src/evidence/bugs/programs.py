@@ -19,6 +19,7 @@ Exit status 1 when fewer than nine in ten causes of a part are right.
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -85,7 +86,9 @@ def _is_named(finding: dict[str, Any], guilty: str) -> bool:
         return False
     names = {blamed["local"], blamed["argument"], blamed["parameter"], blamed.get("from_argument")}
     names |= {step["name"] for step in blamed["lineage"]} | {blamed.get("at_user")}
-    if blamed["local"] is None:  # a part of an expression goes by what it was computed from
+    if not re.fullmatch(
+        r"[\w.]+", blamed["local"] or ""
+    ):  # a part of an expression goes by what it was computed from
         names |= {part["name"] for part in blamed["ingredients"] if part["device"] == blamed["device"]}
     wanted = _parts(guilty)
     return any(_same_end(_parts(name), wanted) for name in names if name)

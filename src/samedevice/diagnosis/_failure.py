@@ -230,6 +230,8 @@ class Failure:
         """The operand as the failing expression writes it; None where that cannot be told."""
         if operand.local is not None:
             return operand.local
+        if operand.name in self._written:
+            return self._written[operand.name]
         written = [ast.unparse(each) for each in self.flow.operands()]
         taken = {each.local for each in self.event.operands}
         free = [text for text in written if text not in taken and text not in _FUNCTIONAL]
@@ -237,6 +239,10 @@ class Failure:
         if len(written) == 2 and operand.name in ("self", "other", "mat2"):
             return written[0 if operand.name == "self" else 1]
         return free[0] if len(free) == 1 and unnamed == [operand] else None
+
+    @cached_property
+    def _written(self) -> dict[str, str]:
+        return self.flow.written(self.op, [each.name for each in self.event.operands])
 
     @cached_property
     def feeds_backward(self) -> bool:
@@ -247,6 +253,13 @@ class Failure:
     def chooses_a_token(self) -> bool:
         """Whether a next token is chosen from what the failing statement computes, or ends the choosing."""
         return self.flow.feeds(_CHOSEN)
+
+    def beside_a_layer(self, operand: Operand) -> bool:
+        """Whether a weight, or what a layer computed, meets it on its own device."""
+        return any(
+            each is not operand and each.device == operand.device and (each.role or self.activation(each))
+            for each in self.event.operands
+        )
 
     def carried(self, operand: Operand) -> bool:
         """Whether the operand comes from an earlier turn of a loop."""
@@ -408,14 +421,7 @@ class Failure:
         """
         if operand.local or operand.parameter:
             return operand.local or operand.parameter or operand.name
-        for text in (self.event.at.call, self.event.at.code):
-            tree = parsed(text)
-            if tree is None:
-                continue
-            sides = next((node for node in ast.walk(tree) if isinstance(node, ast.BinOp)), None)
-            if sides is not None and operand.name in ("self", "other", "mat2"):
-                return ast.unparse(sides.left if operand.name == "self" else sides.right)[:60]
-        return operand.argument or operand.name
+        return (self.expression(operand) or operand.argument or operand.name)[:60]
 
     def ran_in(self, pattern: str) -> bool:
         """Whether any frame is in such a file or function."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import dropwhile
 
 from samedevice.device_rules import of_another_library
@@ -15,10 +16,13 @@ from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis._weigh import LIKELY_OF_EVENT, UNDETERMINED, Verdict, decide, weigh_event
 from samedevice.diagnosis.fixes import fixes_for
 from samedevice.diagnosis.rules import rule_named
-from samedevice.events import Event, EventKind, Place
+from samedevice.events import Event, EventKind, Operand, Place
 from samedevice.findings import Finding
 from samedevice.messages import Phrase, Several, Value, short_operator
 from samedevice.provenance import installed_path
+
+_LONGEST = 60
+"""Characters of a spelling that is still read at a glance."""
 
 
 def judge(event: Event, count: int = 1, ranks: Sequence[int] = ()) -> Finding[Phrase]:
@@ -44,7 +48,7 @@ def judge(event: Event, count: int = 1, ranks: Sequence[int] = ()) -> Finding[Ph
         at=event.at,
         user_at=event.user_at,
         module=event.module,
-        operands=event.operands,
+        operands=tuple(_spelled(failure, each) for each in event.operands),
         candidates=tuple(each.rule.name for each in verdict.candidates),
         count=count,
         fixes=fixes_for(failure, verdict),
@@ -57,6 +61,12 @@ def judge(event: Event, count: int = 1, ranks: Sequence[int] = ()) -> Finding[Ph
         ranks=tuple(ranks),
         stack=_from_project(event.stack),
     )
+
+
+def _spelled(failure: Failure, operand: Operand) -> Operand:
+    """With the failing statement's own words for it, as far as the source tells."""
+    text = failure.expression(operand)
+    return operand if text is None or len(text) > _LONGEST else replace(operand, local=text)
 
 
 def _from_project(stack: Sequence[Place]) -> tuple[Place, ...]:

@@ -106,6 +106,8 @@ def reaching(name: str, scope: ast.AST, at: ast.stmt | None) -> Iterator[Given]:
         yield each
         parent = _parents(scope).get(id(each.statement), scope)
         if at is not None and each.replaces and (parent is scope or parent in around):
+            inside = statements_around(scope, each.statement)
+            loops = [loop for loop in loops if loop not in inside]  # each turn gives the name a value anew
             break
     for each in known:
         if each not in before and any(loop in statements_around(scope, each.statement) for loop in loops):

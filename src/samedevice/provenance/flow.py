@@ -26,6 +26,7 @@ from samedevice.provenance.assignments import (
 )
 from samedevice.provenance.results import attribute_written, follow
 from samedevice.provenance.syntax import Function, function_around, function_at, module_of, parsed, segment
+from samedevice.provenance.written import written
 
 RootKind = Literal["argument", "item", "made", "attribute", "again"]
 _NUMBERS = frozenset(
@@ -93,6 +94,11 @@ class Flow:
     def operands(self) -> list[ast.expr]:
         """The tensors that the failing expression is written with, in their order."""
         return _written(self._frames[0].call) if self._frames else []
+
+    def written(self, op: str, operands: Sequence[str]) -> dict[str, str]:
+        """How the failing expression writes the operands of its operator, by their names."""
+        found = written(self._frames[0].call, op, operands) if self._frames else {}
+        return {name: ast.unparse(node) for name, node in found.items()}
 
     def arguments(self) -> list[str]:
         """What the failing call is given, as it is written."""

@@ -52,7 +52,7 @@ from samedevice.messages import Phrase
 def _detect(failure: Failure) -> Hint | None:
     if not failure.mismatch:
         return None
-    return _added_later(failure) or _shared_by_layers(failure) or _named_so(failure)
+    return _added_later(failure) or _placed_apart(failure) or _shared_by_layers(failure) or _named_so(failure)
 
 
 def _named_so(failure: Failure) -> Hint | None:
@@ -91,6 +91,29 @@ def _added_later(failure: Failure) -> Hint | None:
             )
             return Hint(7.5, phrase, weight.name)
     return None
+
+
+def _placed_apart(failure: Failure) -> Hint | None:
+    """A weight of an inner module's own, which another statement placed than the layers in that module."""
+    here, *around = failure.event.running or (None,)
+    if here is None or not around or failure.event.device_map:
+        return None
+    for weight in failure.weights:
+        newest = weight.lineage[0] if weight.lineage else None
+        own = here.own == (weight.device,) and weight.parameter == f"{here.name}.{_last(weight.parameter)}"
+        if newest is None or newest.kind != "placed" or not own:
+            continue
+        for layer in failure.plain:
+            placed = layer.lineage[0] if failure.activation(layer) else None
+            if placed is not None and placed.at != newest.at and layer.device in here.below:
+                key = "rules.adapter-weights-on-other-device.added-later"
+                phrase = Phrase(key, operand=weight.parameter or weight.name, module=here.name)
+                return Hint(6.5, phrase, weight.name)
+    return None
+
+
+def _last(name: str | None) -> str:
+    return (name or "").rpartition(".")[2]
 
 
 def _shared_by_layers(failure: Failure) -> Hint | None:

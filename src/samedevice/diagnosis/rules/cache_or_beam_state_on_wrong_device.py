@@ -100,12 +100,18 @@ def _recurrent(failure: Failure) -> Hint | None:
 
 
 def _reordered(failure: Failure) -> Hint | None:
-    """State of earlier steps that is put in order by an index which a layer on another GPU chose."""
-    if failure.op not in _PICKS or not failure.two_gpus:
+    """State of earlier steps that is put in order by an index: one that a layer on another GPU chose, or one
+    from what an object keeps since it was made.
+    """
+    if failure.op not in _PICKS:
         return None
     state, *others = failure.event.operands
     index = next((each for each in others if each.device != state.device), None)
     if index is None or state.role or not failure.carried(index) or not failure.carried(state):
+        return None
+    made = failure.born(index)
+    kept = made is not None and made.inherited and made.at is not None and made.at.function == "__init__"
+    if not failure.two_gpus and not kept:
         return None
     return _kept(7.5, failure, state, index)
 

@@ -56,7 +56,7 @@ def _detect(failure: Failure) -> Hint | None:
             text = newest.at.code if newest.at is not None else ""
             phrase = Phrase(
                 "rules.checkpoint-map-location.loaded-there",
-                operand=operand.local or operand.name,
+                operand=failure.written(operand),
                 device=operand.device,
                 text=text[:60],
             )
@@ -70,7 +70,7 @@ def _detect(failure: Failure) -> Hint | None:
                 6.5,
                 Phrase(
                     "rules.checkpoint-map-location.loaded",
-                    operand=operand.local or operand.name,
+                    operand=failure.written(operand),
                     text=text[:60],
                 ),
                 operand.name,

@@ -49,7 +49,7 @@ def _detect(failure: Failure) -> Hint | None:
     if not failure.mismatch or failure.op.startswith("embedding") or failure.computes_loss:
         return None
     for operand in failure.plain:
-        if failure.activation(operand) or failure.made_inside(operand):
+        if failure.activation(operand) or failure.made_inside(operand) or failure.beside_a_layer(operand):
             continue
         if (argument := failure.stayed_behind(operand)) is not None:
             came = Phrase("rules.extra-input-on-wrong-device.stayed-behind", operand=argument)
@@ -66,7 +66,7 @@ def _sent_to_itself(failure: Failure) -> Hint | None:
             continue
         if here or (newest.kind, newest.source, newest.said) == ("moved", "tensor", "self"):
             key = "rules.extra-input-on-wrong-device.sent-to-model-device"
-            given = Phrase(key, operand=operand.local or operand.name, device=operand.device)
+            given = Phrase(key, operand=failure.written(operand), device=operand.device)
             return Hint(5, given, operand.name)
     return None
 

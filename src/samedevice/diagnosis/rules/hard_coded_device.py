@@ -67,9 +67,7 @@ def _detect(failure: Failure) -> Hint | None:
         if re.search(r"\.cpu\(\)|\.cuda\(\d*\)|['\"](?:cpu|cuda(?::\d+)?)['\"]", text):
             return Hint(
                 6,
-                Phrase(
-                    "rules.hard-coded-device.literal", operand=operand.local or operand.name, text=text[:60]
-                ),
+                Phrase("rules.hard-coded-device.literal", operand=failure.written(operand), text=text[:60]),
                 operand.name,
             )
     if shared:
@@ -84,14 +82,14 @@ def _by_literal(failure: Failure) -> Hint | None:
         others = [each for each in failure.event.operands if each is not operand]
         if newest is None or newest.at is None or failure.activation(operand) or _loaded(others):
             continue
-        if any(each.device == operand.device for each in others):
+        if any(each.device == operand.device or failure.made_here(each) for each in others):
             continue
         if not _names_a_gpu(newest) or newest.at.function == "<module>" or failure.left_others(operand):
             continue
         if failure.two_gpus or not failure.by_user(newest.at):
             said = Phrase(
                 "rules.hard-coded-device.literal",
-                operand=operand.local or operand.name,
+                operand=failure.written(operand),
                 text=(newest.at.call or newest.at.code)[:60],
             )
             by_literals = any(

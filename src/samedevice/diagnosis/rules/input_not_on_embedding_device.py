@@ -61,10 +61,10 @@ def _detect(failure: Failure) -> Hint | None:
         return None
     if ids.lineage and not failure.made_inside(ids) and not _by_literal(ids):
         return Hint(
-            7, Phrase("because.placed-by-user", operand=ids.local or ids.name, device=ids.device), ids.name
+            7, Phrase("because.placed-by-user", operand=failure.written(ids), device=ids.device), ids.name
         )
     away = Phrase(
-        "because.away-from-weight", operand=ids.local or ids.name, weight=weight.parameter or "weight"
+        "because.away-from-weight", operand=failure.written(ids), weight=weight.parameter or "weight"
     )
     return Hint(7 if not ids.lineage and failure.placed_by_user(ids) else 2.5, away, ids.name)
 
@@ -96,7 +96,7 @@ def _main_input(failure: Failure) -> Hint | None:
         return None
     near = Phrase(
         "because.away-from-weight",
-        operand=given.local or given.name,
+        operand=failure.written(given),
         weight=weights[-1].parameter or "weight",
     )
     return Hint(7, near, given.name)

@@ -63,11 +63,11 @@ def _detect(failure: Failure) -> Hint | None:
     brought = any(each.lineage and each.lineage[0].kind == "hook" for each in failure.plain)
     for each in failure.plain if brought else ():
         if each.device == "cpu" and failure.follows(each):
-            return Hint(6, Phrase("because.on-host", operand=each.local or each.name), each.name)
+            return Hint(6, Phrase("because.on-host", operand=failure.written(each)), each.name)
     if failure.hosted and hooked and not failure.weights:
         away = next((each for each in failure.plain if _of_a_weight(failure, each)), None)
         if away is not None:
-            return Hint(5.5, Phrase("because.on-host", operand=away.local or away.name), away.name)
+            return Hint(5.5, Phrase("because.on-host", operand=failure.written(away)), away.name)
     return None
 
 

@@ -56,19 +56,19 @@ def _detect(failure: Failure) -> Hint | None:
     return next((hint for look in _LOOKS if (hint := look(failure)) is not None), None)
 
 
-def _without_device(weight: float, operand: Operand) -> Hint:
+def _without_device(weight: float, failure: Failure, operand: Operand) -> Hint:
     made = Phrase(
         "rules.tensor-created-on-wrong-device.made-without-device",
-        operand=operand.local or operand.name,
+        operand=failure.written(operand),
         text=_brief(made_text(operand)),
     )
     return Hint(weight, made, operand.name)
 
 
-def _made_elsewhere(weight: float, operand: Operand) -> Hint:
+def _made_elsewhere(weight: float, failure: Failure, operand: Operand) -> Hint:
     made = Phrase(
         "rules.tensor-created-on-wrong-device.made-elsewhere",
-        operand=operand.local or operand.name,
+        operand=failure.written(operand),
         device=operand.device,
         text=_brief(made_text(operand)),
     )
@@ -80,7 +80,7 @@ def _made_on_host(failure: Failure) -> Hint | None:
     for operand in failure.off_its_gpu:
         unmoved = operand.device == "cpu" and operand.moved is None and not operand.role
         if unmoved and FACTORY.search(made_text(operand)):
-            return _without_device(6, operand)
+            return _without_device(6, failure, operand)
     return None
 
 
@@ -92,17 +92,17 @@ def _made_by_factory(failure: Failure) -> Hint | None:
         born = failure.born(operand)
         if born is not None and failure.made_inside(operand):
             if operand.device == "cpu" or born.source in ("default", "context", None):
-                return _without_device(6.6, operand)
-            return _made_elsewhere(6, operand)
+                return _without_device(6.6, failure, operand)
+            return _made_elsewhere(6, failure, operand)
         if operand.lineage and (born is None or operand.from_argument is not None):
             continue
         if not failure.made_by_factory(operand):
             continue
         if operand.device == "cpu" and operand.moved is None:
-            return _without_device(6, operand)
+            return _without_device(6, failure, operand)
         odd = failure.two_gpus and failure.odd(operand) is operand
         if odd and operand.moved is None and "_like" not in made_text(operand):
-            return _made_elsewhere(3.5, operand)
+            return _made_elsewhere(3.5, failure, operand)
     return None
 
 
@@ -121,7 +121,7 @@ def _made_by_default(failure: Failure) -> Hint | None:
     others = [each for each in failure.event.operands if each not in by_default]
     if len(by_default) != 1 or any(each.device == by_default[0].device for each in others):
         return None
-    return _without_device(5, by_default[0])
+    return _without_device(5, failure, by_default[0])
 
 
 def _kept(failure: Failure) -> Hint | None:
@@ -138,7 +138,7 @@ def _kept(failure: Failure) -> Hint | None:
         if failure.born(operand) is not None and (attribute or failure.from_attribute(operand)):
             if operand.device == "cpu":
                 return Hint(6, Phrase("because.never-moved", operand=failure.written(operand)), operand.name)
-            return _made_elsewhere(5.5, operand)
+            return _made_elsewhere(5.5, failure, operand)
     return None
 
 
@@ -166,7 +166,7 @@ def _by_script(failure: Failure) -> Hint | None:
         born = failure.born(operand)
         here = failure.by_user(failure.event.at) and operand.device == "cpu" and born is not None
         if here and _apart(failure, operand) and operand.from_argument is None:
-            return _without_device(4.5, operand)
+            return _without_device(4.5, failure, operand)
     return None
 
 
@@ -188,7 +188,7 @@ def _of_an_input(failure: Failure) -> Hint | None:
         others = [each for each in failure.event.operands if each.device != operand.device]
         later = any(failure.activation(each) or failure.follows(each) for each in others)
         if computed and later and operand.device == failure.entry:
-            return _made_elsewhere(5.2, operand)
+            return _made_elsewhere(5.2, failure, operand)
     return None
 
 
@@ -198,7 +198,7 @@ def _on_host(failure: Failure) -> Hint | None:
         if operand.device != "cpu" or not _apart(failure, operand) or failure.given(operand) is not None:
             continue
         if operand.made is not None and not failure.placed_by_user(operand):
-            return Hint(3.5, Phrase("because.on-host", operand=operand.local or operand.name), operand.name)
+            return Hint(3.5, Phrase("because.on-host", operand=failure.written(operand)), operand.name)
     return None
 
 
@@ -208,7 +208,7 @@ def _index_elsewhere(failure: Failure) -> Hint | None:
         return None
     first = failure.event.operands[0]
     index = (each for each in failure.plain if each.name.startswith("ind") and each.device != first.device)
-    return next((_made_elsewhere(4.5, each) for each in index), None)
+    return next((_made_elsewhere(4.5, failure, each) for each in index), None)
 
 
 _INDEXES = ("index", "gather", "index_select", "take_along_dim", "index_copy_", "scatter")

@@ -40,7 +40,24 @@ apart.
 
 from __future__ import annotations
 
-from samedevice.diagnosis._rule import Rule, anywhere, frameless, inside, line, said, sign
+from samedevice.diagnosis._failure import Failure
+from samedevice.diagnosis._rule import Hint, Rule, anywhere, frameless, inside, line, said, sign
+from samedevice.messages import Phrase
+
+
+def _detect(failure: Failure) -> Hint | None:
+    """A weight that was on a GPU before a function, and no line of the script's own, sent it to the host."""
+    for weight in failure.weights if failure.mismatch else ():
+        newest, *before = weight.lineage or (None,)
+        if newest is None or newest.kind != "placed" or newest.device != "cpu" or newest.at is None:
+            continue
+        was_there = any(each.kind == "placed" and each.device.startswith("cuda") for each in before)
+        if was_there and newest.at.function != "<module>":
+            operand = weight.parameter or weight.name
+            key = "rules.weights-moved-away-by-manager.sent-away"
+            return Hint(8, Phrase(key, operand=operand, function=newest.at.function), weight.name)
+    return None
+
 
 _CHINESE = """显存管理器把权重移走了，代码却还在用。
 
@@ -97,6 +114,12 @@ RULE = Rule(
         "change the order of the steps",
         "zh": "使用前让管理器加载模型，或关闭其低显存/offload 模式；调整步骤顺序",
     },
+    sentences={
+        "sent-away": {
+            "en": "{function} sent {operand} back to the host after it had been on a GPU",
+            "zh": "{operand} 原在 GPU 上，后来被 {function} 移回了 CPU",
+        },
+    },
     page={"en": __doc__ or "", "zh": _CHINESE},
     common=0.3,
     signs=(
@@ -121,4 +144,5 @@ RULE = Rule(
         ),
         sign(0.3, said("same-device argument-device", devices="host"), frameless()),
     ),
+    detect=_detect,
 )
