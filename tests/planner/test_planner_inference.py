@@ -29,6 +29,10 @@ KINDS = {
     },
     "gpt2": {"model_type": "gpt2", "n_embd": 128, "n_layer": 6, "n_head": 4, "vocab_size": 8000},
 }  # fmt: skip
+T5 = {
+    "model_type": "t5", "d_model": 128, "d_ff": 256, "d_kv": 32, "num_layers": 4, "num_heads": 4,
+    "vocab_size": 8000, "decoder_start_token_id": 0, "architectures": ["T5ForConditionalGeneration"],
+}  # fmt: skip
 WORK = Workload(batch=2, context=512, new_tokens=64)
 MIB, GIB = 1 << 20, 1 << 30
 
@@ -102,6 +106,21 @@ def test_a_model_without_unsplittable_classes_is_cut_between_its_layers(tmp_path
         monkeypatch.setattr(family, "_no_split_modules", ["NoSuchLayer"], raising=False)
     blocks = profile_model(find_model(folder(tmp_path, "llama")), WORK).blocks
     assert [block.names[0] for block in blocks if block.cache] == [f"model.layers.{n}" for n in range(6)]
+
+
+def test_an_encoder_and_a_decoder(tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps(T5))
+    plan = placed(tmp_path, 2)
+    assert plan.proved and plan.rounds == 1
+    assert len(plan.shares) == 2 and all(each.peak.allocated <= each.planned.total for each in plan.shares)
+
+
+def test_a_model_that_reads_sound_is_refused(tmp_path):
+    config = {"model_type": "whisper", "architectures": ["WhisperForConditionalGeneration"]}
+    layers = {"encoder_layers": 1, "decoder_layers": 1, "vocab_size": 60000}
+    (tmp_path / "config.json").write_text(json.dumps({**config, **layers}))
+    with pytest.raises(UsageError, match="other-input"):
+        placed(tmp_path)
 
 
 def test_what_does_not_fit_says_what_is_missing(tmp_path):

@@ -13,6 +13,8 @@ import warnings
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from samedevice.errors import UsageError
+from samedevice.messages import Phrase
 from samedevice.planner.inference._blocks import Workload
 from samedevice.planner.inference._pictures import pictures_of
 
@@ -21,16 +23,25 @@ if TYPE_CHECKING:
 
 _CACHE_ARGUMENTS = ("past_key_values", "cache_params")
 """What transformers calls the cache that a model is given."""
+_TEXT_OR_PICTURES = ("input_ids", "pixel_values")
+"""Main inputs that can be made of a configuration."""
 _DEEPEST = 6
 
 
 class Passes:
-    """Prompt and last token of a model whose inputs are on `device`."""
+    """Prompt and last token of a model whose inputs are on `device`.
+
+    Of an encoder-decoder model the prompt is what its encoder reads, and the new tokens are its decoder's.
+    Raises UsageError for a model that reads something else than text and pictures.
+    """
 
     def __init__(self, model: Any, workload: Workload, device: str) -> None:
         self.model = model
         self.workload = workload
         self.device = device
+        if (reads := getattr(model, "main_input_name", "input_ids")) not in _TEXT_OR_PICTURES:
+            architecture = type(model).__name__
+            raise UsageError(Phrase("place.other-input", architecture=architecture, argument=str(reads)))
         self.pictures = pictures_of(model.config, workload)
         if self.pictures is not None:
             self.pictures.check(workload.context)
