@@ -23,7 +23,8 @@ def test_there_are_enough_environments():
     broken = [each for each in ALL if each.recorded.expect is not None]
     assert len(broken) >= 24
     assert len(ALL) - len(broken) >= 6
-    assert {each.recorded.expect for each in broken} == {check.name for check in CHECKS}
+    by_test = {"copies-corrupted"}  # needs GPUs, or virtual ones: test_doctor_copies.py
+    assert {each.recorded.expect for each in broken} | by_test == {check.name for check in CHECKS}
 
 
 @pytest.mark.parametrize("language", languages())

@@ -862,6 +862,17 @@ def doctor(
             help="The folder whose sources and scripts say what is used.",
         ),
     ] = Path(),
+    gpu_test: Annotated[
+        bool,
+        typer.Option(
+            "--gpu-test",
+            help="Also copy patterns between all GPUs and the host, and compare every byte.",
+        ),
+    ] = False,
+    gpu_test_seconds: Annotated[
+        float,
+        typer.Option(min=1, metavar="SECONDS", help="Time for --gpu-test; pairs that are left are told."),
+    ] = 60.0,
     json: Annotated[bool, typer.Option("--json", help="Print verdicts and facts as JSON.")] = False,
     lang: Lang = None,
 ) -> None:
@@ -874,7 +885,8 @@ def doctor(
     from samedevice.cli._doctor import judge_environment
 
     _open_closed_output()
-    raise typer.Exit(judge_environment(project, json, _language(lang)))
+    seconds = gpu_test_seconds if gpu_test else None
+    raise typer.Exit(judge_environment(project, seconds, json, _language(lang)))
 
 
 @app.command(epilog="Exit status: 0 nothing found, 1 something found, 2 wrong usage, 130 interrupted.")

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from samedevice.doctor import CHECKS, Examination, Facts, ThisHost, examine, read_facts
+from samedevice.doctor import CHECKS, Examination, Facts, ThisHost, compare_copies, examine, read_facts
 from samedevice.errors import UsageError
 from samedevice.findings import SCHEMA
 from samedevice.messages import SOURCE, Language, Phrase, language_of
@@ -28,11 +28,14 @@ HEALTHY, FOUND, WRONG_USAGE = 0, 1, 2
 _ENVIRONMENTS = ("VIRTUAL_ENV", "CONDA_PREFIX")
 
 
-def judge_environment(project: Path, as_json: bool, chosen: Language | None) -> int:
-    """Judge this machine and this environment, print it, and return the exit status."""
+def judge_environment(project: Path, gpu_test: float | None, as_json: bool, chosen: Language | None) -> int:
+    """Judge this machine and this environment, print it, and return the exit status.
+
+    `gpu_test` is the time for copies between GPUs; None for none.
+    """
     language = readable_language(sys.stdout, chosen or language_of(os.environ))
     try:
-        examination = _examined(project)
+        examination = _examined(project, gpu_test)
     except UsageError as error:
         print(f"samedevice: {error_text(error, language)}", file=sys.stderr)
         return WRONG_USAGE
@@ -47,10 +50,16 @@ def judge_environment(project: Path, as_json: bool, chosen: Language | None) -> 
     return FOUND if examination.findings else HEALTHY
 
 
-def _examined(project: Path) -> Examination:
+def _examined(project: Path, gpu_test: float | None) -> Examination:
     if not project.is_dir():
         raise UsageError(Phrase("doctor.no-project", path=str(project)))
-    return examine(read_facts(ThisHost(), str(project)))
+    host = ThisHost()
+    facts = read_facts(host, str(project))
+    if gpu_test is not None:
+        if facts.torch is None:
+            raise UsageError(Phrase("doctor.copies-no-torch", python=sys.executable))
+        facts = compare_copies(host, facts, gpu_test)
+    return examine(facts)
 
 
 def _notes() -> list[Phrase]:
@@ -93,5 +102,6 @@ def facts_document(facts: Facts) -> Mapping[str, Any]:
         "links": None if facts.links is None else [[*pair, link] for pair, link in facts.links.items()],
         "torch": None if torch is None else {"version": torch.version, "cuda": torch.cuda, "hip": torch.hip},
         "shared_memory": facts.shared_memory,
+        "copies": None if facts.copies is None else asdict(facts.copies),
         "project": {"folder": facts.project.folder, "files": facts.project.files},
     }

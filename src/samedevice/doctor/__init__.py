@@ -9,14 +9,15 @@ from __future__ import annotations
 from samedevice.doctor._examine import Examination, examine
 from samedevice.doctor.check import Check, Verdict
 from samedevice.doctor.checks import CHECKS, check_named, sentence_of_check
-from samedevice.doctor.facts import Facts
+from samedevice.doctor.facts import CopyTest, Facts
 from samedevice.doctor.host import Answer, Host, Metadata, ThisHost
-from samedevice.doctor.probes import read_facts
+from samedevice.doctor.probes import compare_copies, read_facts
 
 __all__ = [
     "CHECKS",
     "Answer",
     "Check",
+    "CopyTest",
     "Examination",
     "Facts",
     "Host",
@@ -24,6 +25,7 @@ __all__ = [
     "ThisHost",
     "Verdict",
     "check_named",
+    "compare_copies",
     "examine",
     "read_facts",
     "sentence_of_check",

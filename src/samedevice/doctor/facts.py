@@ -14,7 +14,18 @@ from packaging.version import InvalidVersion, Version
 from samedevice.messages import Phrase
 
 Topic = Literal[
-    "driver", "gpus", "links", "peers", "torch", "cuda", "packages", "variables", "memory", "iommu", "project"
+    "driver",
+    "gpus",
+    "links",
+    "peers",
+    "torch",
+    "cuda",
+    "packages",
+    "variables",
+    "memory",
+    "iommu",
+    "project",
+    "copies",
 ]
 """What a check reads."""
 
@@ -114,6 +125,29 @@ class CudaFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class Copied:
+    """Patterns that went from one GPU to another; to itself: to it and back. Numbers are those of torch."""
+
+    source: int
+    target: int
+    size: int
+    """Bytes of all patterns."""
+    wrong: int
+    """Bytes that arrived changed."""
+    first: int | None = None
+    """Where the first of them stands in its pattern."""
+
+
+@dataclass(frozen=True, slots=True)
+class CopyTest:
+    """What `--gpu-test` saw; `done` when every pair was tested."""
+
+    copied: tuple[Copied, ...] = ()
+    done: bool = False
+    trouble: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Use:
     """Something that the files of the project show, and where."""
 
@@ -179,6 +213,8 @@ class Facts:
     """accelerate's own configuration of this user; its file under `file`."""
     container: bool = False
     project: Project = field(default_factory=Project)
+    copies: CopyTest | None = None
+    """None where nobody asked for the test."""
     unread: tuple[Unread, ...] = ()
 
     def package(self, name: str) -> Package | None:

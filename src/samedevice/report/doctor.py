@@ -8,9 +8,9 @@ from itertools import groupby
 from rich.console import Console
 from rich.text import Text
 
-from samedevice.doctor import Examination, Facts
+from samedevice.doctor import CopyTest, Examination, Facts
 from samedevice.findings import Finding
-from samedevice.messages import SOURCE, Language, Phrase
+from samedevice.messages import SOURCE, Bytes, Language, Phrase, Value
 from samedevice.report._render import render
 from samedevice.report._words import harmless
 from samedevice.report.terminal import CONFIDENCES, print_notices, put_labelled, put_line
@@ -50,7 +50,23 @@ def _heads(facts: Facts, python: str) -> list[tuple[str, Phrase]]:
     if facts.project.folder:
         project = Phrase("doctor.files", folder=facts.project.folder, count=facts.project.files)
         heads.append(("doctor.project", project))
+    if facts.copies is not None:
+        heads.append(("doctor.copies", _copies(facts.copies)))
     return heads
+
+
+def _copies(test: CopyTest) -> Phrase:
+    if not test.copied:
+        return Phrase("doctor.copies-none")
+    wrong = sum(bool(each.wrong) for each in test.copied)
+    values: dict[str, Value] = {
+        "bytes": Bytes(sum(each.size for each in test.copied)),
+        "pairs": len(test.copied),
+        "gpus": len({each.source for each in test.copied}),
+    }
+    if wrong:
+        return Phrase("doctor.copies-wrong", **values, wrong=wrong)
+    return Phrase("doctor.copies-right", **values)
 
 
 def machine_phrase(facts: Facts) -> Phrase:
@@ -83,10 +99,15 @@ def _finding(console: Console, finding: Finding[Phrase], language: Language) -> 
 
 
 def _idle(examination: Examination) -> list[Phrase]:
-    """Checks that could not judge, together where they lack the same."""
+    """What was asked for in vain; then checks that could not judge, together where they lack the same."""
+    asked = [
+        Phrase("doctor.copies-untested", why=each.why)
+        for each in examination.facts.unread
+        if each.topic == "copies"
+    ]
     if not examination.facts.gpus and not examination.facts.boards and examination.facts.driver is None:
-        return [Phrase("doctor.nothing", count=len(examination.idle))]
+        return [*asked, Phrase("doctor.nothing", count=len(examination.idle))]
     reasons: dict[Phrase, list[str]] = {}
     for check, unread in examination.idle:
         reasons.setdefault(unread.why, []).append(check.code)
-    return [Phrase("doctor.idle", codes=", ".join(codes), why=why) for why, codes in reasons.items()]
+    return asked + [Phrase("doctor.idle", codes=", ".join(codes), why=why) for why, codes in reasons.items()]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from samedevice.doctor.facts import Facts
 from samedevice.doctor.host import Host
+from samedevice.doctor.probes.copies import compare_copies
 from samedevice.doctor.probes.cuda import read_cuda
 from samedevice.doctor.probes.driver import read_driver
 from samedevice.doctor.probes.packages import read_packages, read_torch
@@ -29,4 +30,4 @@ def read_facts(host: Host, folder: str) -> Facts:
     return read_cuda(host, facts)
 
 
-__all__ = ["read_facts"]
+__all__ = ["compare_copies", "read_facts"]
