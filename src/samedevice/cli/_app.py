@@ -972,6 +972,52 @@ def sweep(
     raise typer.Exit(sweep_package(asked))
 
 
+env = typer.Typer(
+    help="Write down an environment, and compare two.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(env, name="env")
+
+
+@env.command(epilog="Exit status: 0 written, 2 wrong usage.")
+def lock(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Where to write it, as JSON; - for standard output.")
+    ],
+    *,
+    lang: Lang = None,
+) -> None:
+    """Write what matters of this environment into a file.
+
+    The packages that decide devices, the driver, the GPUs and what joins them, and variables of an
+    allow-list: no other variable, no name, nothing secret.
+    """
+    from samedevice.cli._environment import lock_environment
+
+    _open_closed_output()
+    raise typer.Exit(lock_environment(file, _language(lang)))
+
+
+@env.command(epilog="Exit status: 0 nothing differs, 1 something differs, 2 wrong usage.")
+def diff(
+    first: Annotated[Path, typer.Argument(metavar="A", help="A file of env lock.")],
+    second: Annotated[Path, typer.Argument(metavar="B", help="Another.")],
+    *,
+    json: Annotated[bool, typer.Option("--json", help="Print the differences as JSON.")] = False,
+    lang: Lang = None,
+) -> None:
+    """Say what differs between two environments, and what of it may explain a device error.
+
+    For a program that works on one machine and fails on another.
+    """
+    from samedevice.cli._environment import compare_environments
+
+    _open_closed_output()
+    raise typer.Exit(compare_environments(first, second, json, _language(lang)))
+
+
 def _fixing(fix: bool, diff: bool, try_fixes: bool, no_try: bool, machines: list[str] | None) -> Any:
     from samedevice.cli._run import Fixing
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from samedevice.doctor._examine import Examination, examine
 from samedevice.doctor.check import Check, Verdict
 from samedevice.doctor.checks import CHECKS, check_named, sentence_of_check
+from samedevice.doctor.environment import Comparison, Difference, Locked, compared, locked, read_locked
 from samedevice.doctor.facts import CopyTest, Facts
 from samedevice.doctor.host import Answer, Host, Metadata, ThisHost
 from samedevice.doctor.probes import compare_copies, read_facts
@@ -17,16 +18,22 @@ __all__ = [
     "CHECKS",
     "Answer",
     "Check",
+    "Comparison",
     "CopyTest",
+    "Difference",
     "Examination",
     "Facts",
     "Host",
+    "Locked",
     "Metadata",
     "ThisHost",
     "Verdict",
     "check_named",
     "compare_copies",
+    "compared",
     "examine",
+    "locked",
     "read_facts",
+    "read_locked",
     "sentence_of_check",
 ]

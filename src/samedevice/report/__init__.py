@@ -7,6 +7,7 @@ from samedevice.report._project import project_root
 from samedevice.report._render import error_text, render, render_finding, worded_errors
 from samedevice.report._words import name_files, short_path
 from samedevice.report.doctor import print_doctor
+from samedevice.report.environment import print_comparison
 from samedevice.report.github import finding_commands, problem_commands
 from samedevice.report.gpus import print_gpus
 from samedevice.report.html import html_of
@@ -44,6 +45,7 @@ __all__ = [
     "open_console",
     "page_text",
     "pages",
+    "print_comparison",
     "print_doctor",
     "print_finding",
     "print_gpus",

@@ -57,8 +57,8 @@ CHECK = Check(
             "再检查 IOMMU 与 ACS（SD311）、驱动版本（SD312）和转接线",
         },
         "replace": {
-            "en": "do not use GPU {index}; look at its seat and riser, at dmesg for Xid, and replace it if it "
-            "comes back",
+            "en": "do not use GPU {index}; look at its seat and riser, at dmesg for Xid, and replace it if "
+            "it comes back",
             "zh": "停用 GPU {index}；检查插槽和转接线，查 dmesg 里的 Xid，若再次出现就更换",
         },
     },

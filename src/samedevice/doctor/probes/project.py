@@ -60,9 +60,9 @@ def read_project(host: Host, folder: str) -> Project:
         ):
             if wanted and (use := _first(pattern, text, place)) is not None:
                 found[name].append(use)
-        for bug in known_bugs() if path.endswith(_CODE) else ():
-            if bug.case not in bugs and _uses(bug, text):
-                bugs[bug.case] = Use(bug.case, place)
+        if path.endswith(_CODE):
+            for case in _bugs(text):
+                bugs.setdefault(case, Use(case, place))
     return Project(
         folder,
         count,
@@ -85,11 +85,18 @@ def _first(pattern: re.Pattern[str], text: str, place: str) -> Use | None:
     return None
 
 
-def _uses(bug: KnownBug, text: str) -> bool:
-    """Whether a file imports what has the bug, or loads a model of that kind by its address."""
-    taken = _taken(bug.module, text)
-    if taken is None:
-        return False
+def _bugs(text: str) -> Iterator[str]:
+    """The known bugs that a file may meet."""
+    modules = dict.fromkeys(bug.module for bug in known_bugs())
+    taken = {module: _taken(module, text) for module in modules if module in text}
+    for bug in known_bugs():
+        names = taken.get(bug.module)
+        if names is not None and _uses(bug, names, text):
+            yield bug.case
+
+
+def _uses(bug: KnownBug, taken: set[str], text: str) -> bool:
+    """Whether a file takes what has the bug from its module, or loads a model of that kind by its address."""
     if not bug.names and not bug.stems:
         return True
     used = [name in taken for name in bug.names]
