@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
-from samedevice.diagnosis import CODES, RULES
+from samedevice.diagnosis import CODES
 from samedevice.doctor import CHECKS
 from samedevice.messages import (
     SOURCE,
@@ -25,9 +25,12 @@ from samedevice.messages import (
     short_operator,
 )
 from samedevice.report import render
+from samedevice.rulebook import every_rule
 
 SOURCES = Path(__file__).parents[2] / "src" / "samedevice"
-RULE_TEXTS = {f"rules.{rule.name}.{part}": texts for rule in RULES for part, texts in rule.texts.items()}
+RULE_TEXTS = {
+    f"rules.{rule.name}.{part}": texts for rule in every_rule() for part, texts in rule.texts.items()
+}
 """What the rules' own files say."""
 CHECK_TEXTS = {
     f"checks.{check.name}.{part}": texts for check in CHECKS for part, texts in check.texts.items()

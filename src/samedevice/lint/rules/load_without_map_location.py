@@ -50,9 +50,7 @@ from collections.abc import Iterator
 from samedevice.diagnosis.fixes import with_keyword
 from samedevice.lint._rule import Hit, LintRule, Repair
 from samedevice.lint._source import Call, LintedFile, called, short
-from samedevice.messages import Phrase
 
-NAME = "load-without-map-location"
 _MEMORY = ("BytesIO", "buffer", "buf", "bytes")
 
 
@@ -74,7 +72,7 @@ def _repair(file: LintedFile, call: Call) -> Repair:
     parent = file.parents.get(id(call.node))
     direct = isinstance(parent, ast.Call) and called(parent) == "load_state_dict"
     text = with_keyword(file.script, call.node, "map_location", '"cpu"')
-    return Repair(Phrase(f"rules.{NAME}.fix"), text, "safe" if direct else "check")
+    return Repair(RULE.phrase("fix"), text, "safe" if direct else "check")
 
 
 _CHINESE = """`torch.load` 没有写 `map_location`，张量会回到保存时所在的设备。
@@ -122,7 +120,7 @@ print(state.keys())
 
 RULE = LintRule(
     code="SD205",
-    name=NAME,
+    name="load-without-map-location",
     title={"en": "torch.load without map_location", "zh": "torch.load 没有写 map_location"},
     meaning={
         "en": "each tensor goes back to the device on which it was saved, which this machine or this rank "

@@ -53,10 +53,7 @@ from collections.abc import Iterator
 from samedevice.diagnosis.fixes import swapped
 from samedevice.lint._rule import Hit, LintRule, Repair
 from samedevice.lint._source import Call, LintedFile, short
-from samedevice.messages import Phrase
 from samedevice.static.tensors import Tensor
-
-NAME = "moved-copy-thrown-away"
 
 
 def _check(file: LintedFile) -> Iterator[Hit]:
@@ -83,7 +80,7 @@ def _repair(file: LintedFile, call: Call, owner: ast.expr) -> Repair | None:
         return None
     text = file.script.text(call.node)
     name = file.script.text(owner)
-    return Repair(Phrase(f"rules.{NAME}.fix", kept=name), swapped(file.script, call.node, f"{name} = {text}"))
+    return Repair(RULE.phrase("fix", kept=name), swapped(file.script, call.node, f"{name} = {text}"))
 
 
 _CHINESE = """张量 `.to()` 的结果被丢掉了。
@@ -134,7 +131,7 @@ def scores(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
 
 RULE = LintRule(
     code="SD210",
-    name=NAME,
+    name="moved-copy-thrown-away",
     title={"en": "the result of .to() of a tensor is thrown away", "zh": "张量 .to() 的结果被丢掉"},
     meaning={
         "en": "`.to()` moves a module, but of a tensor it gives a copy",

@@ -69,10 +69,7 @@ from samedevice.diagnosis.fixes import with_keyword
 from samedevice.lint._meetings import CALLERS_DECIDE, Pair, pairs, symbol_expression
 from samedevice.lint._rule import Hit, LintRule, Repair
 from samedevice.lint._source import Call, LintedFile, short
-from samedevice.messages import Phrase
 from samedevice.static.tensors import FUNCTIONS, MAKERS, Tensor
-
-NAME = "unplaced-tensor-meets-placed"
 
 
 def _check(file: LintedFile) -> Iterator[Hit]:
@@ -106,8 +103,8 @@ def _hit(file: LintedFile, maker: Call, pair: Pair) -> Hit:
         maker.node,
         {"made": short(maker.node)},
         (
-            Phrase(
-                f"rules.{NAME}.meets",
+            RULE.phrase(
+                "meets",
                 line=str(getattr(pair.meeting.node, "lineno", 0)),
                 stray=short(pair.stray_node, 40),
                 other=short(pair.placed_node, 40),
@@ -124,7 +121,7 @@ def _repair(file: LintedFile, maker: Call, pair: Pair) -> Repair | None:
     if any(isinstance(each, ast.Starred) for each in maker.node.args):
         return None
     text = with_keyword(file.script, maker.node, "device", device)
-    return Repair(Phrase(f"rules.{NAME}.fix", device=device), text)
+    return Repair(RULE.phrase("fix", device=device), text)
 
 
 _CHINESE = """张量创建时没有写 `device=`，随后与有设备的张量相遇。
@@ -189,7 +186,7 @@ class Positions(nn.Module):
 
 RULE = LintRule(
     code="SD201",
-    name=NAME,
+    name="unplaced-tensor-meets-placed",
     title={
         "en": "a tensor made without a device meets one that has one",
         "zh": "没有指定设备的张量遇到了有设备的张量",

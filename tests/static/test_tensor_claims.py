@@ -1,0 +1,269 @@
+"""What the static reading claims of devices is what happens: programs drawn at random are read, then
+run on a virtual machine.
+"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import samedevice as sd
+from samedevice.static.tensors import FUNCTIONS, METHODS, MODULES, Project, Reading, Tensor, parse_source
+
+DEVICES = ("cpu", "cuda:0", "cuda:1")
+PLACES = (
+    "",
+    ', device="cuda:0"',
+    ', device="cuda:1"',
+    ', device="cpu"',
+    ", device=x.device",
+    ", device=device",
+)
+HEAD = """import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+def made(n, device=None):
+    return torch.ones(n, n, device=device)
+
+
+def moved(t, other=None):
+    if other is None:
+        return t * 2
+    return t.to(other.device)
+
+
+class Part(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.proj = nn.Linear(2, 2)
+        self.scale = nn.Parameter(torch.ones(2))
+        self.register_buffer("table", torch.ones(2, 2))
+        self.plain = torch.ones(2, 2)
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor, device, flag, note):
+"""
+
+
+def drawn(draw, names, depth=0):
+    """Lines of a body; every name is of a tensor of two by two."""
+    lines = []
+    for _ in range(draw(st.integers(1, 5))):
+        kind = draw(st.integers(0, 12))
+        one, two = (draw(st.sampled_from(names)) for _ in range(2))
+        new = draw(st.sampled_from(["a", "b", "c", "d", "x"]))
+        place = draw(st.sampled_from(PLACES))
+        way = draw(st.sampled_from(["float()", "clone()", "unsqueeze(0)[0]", "t()", "cpu()", "abs()"]))
+        goal = draw(st.sampled_from([two, two + ".device", "device", "torch.float32", repr("cuda:1")]))
+        value = {
+            0: f"torch.zeros(2, 2{place})",
+            1: f"{one} {draw(st.sampled_from('+*-@<'))} {two}",
+            2: f"torch.cat([{one}, {two}])[:2]",
+            3: f"{one}.{way}",
+            4: f"{one}.to({goal})",
+            5: f"torch.ones_like({one}{place})",
+            6: f"made(2{place})",
+            7: f"moved({one}{draw(st.sampled_from(['', ', ' + two]))})",
+            8: f"torch.where({one} > 0, {two}, torch.tensor(0.0{place}))",
+            9: f"self.proj({one})",
+            10: f"self.{draw(st.sampled_from(['scale', 'table', 'plain']))} * {one}",
+            11: f"torch.tensor([[1.0, 2.0], [3.0, 4.0]]{place})",
+            12: f"{one} if flag else {two}",
+        }[kind]
+        form = draw(st.integers(0, 7))
+        if form == 0 and depth < 2:
+            lines += ["if flag:", *(f"    {line}" for line in drawn(draw, names, depth + 1))]
+        elif form == 1 and depth < 2:
+            lines += ["for _ in range(2):", *(f"    {line}" for line in drawn(draw, names, depth + 1))]
+            if draw(st.booleans()):
+                lines += [f"    if {one}.sum() > 3:", f"        {new} = {value}", "        continue"]
+                lines += [f"    {new} = {two}"]
+        elif form == 2:
+            other = draw(st.sampled_from(["a", "b", "c", "d"]))
+            lines += [f"{new}, {other} = {value}, {two}", f"note({len(lines)}, {new})"]
+        elif form == 3:
+            lines.append(f"{one} += {value}")
+        else:
+            lines += [f"{new} = {value}", f"note({len(lines)}, {new})"]
+    return lines
+
+
+@st.composite
+def programs(draw):
+    body = ["a = x", "b = y", "c = x * 1", "d = y * 1", *drawn(draw, ["a", "b", "c", "d", "x", "y"])]
+    return HEAD + "".join(f"        {line}\n" for line in body)
+
+
+def claims(text):
+    """What is claimed of the second argument of each call of `note`, by its line."""
+    source = parse_source(Path("drawn.py"), text)
+    reading = Reading(source, Project())
+    function, around = next(each for each in source.functions if each[0].name == "forward")
+    told = reading.of(function, source.class_text(around.owner))
+    found = {}
+    for call in source.calls.get("note", ()):
+        value = told.values.get(id(call.node.args[1]))
+        if isinstance(value, Tensor) and value.where.kind != "unknown":
+            found[call.node.lineno] = value.where
+    return found
+
+
+def happened(text, devices, flag):
+    """The devices that were noted, by line, until the program ended or failed."""
+    found = {}
+    with sd.machine("2x24GB", on_mismatch="raise"):
+        space = {}
+        exec(compile(text, "drawn.py", "exec"), space)
+        part = space["Part"]().to(devices[2])
+
+        def note(_, tensor):
+            import sys
+
+            found.setdefault(sys._getframe(1).f_lineno, set()).add(str(tensor.device))
+
+        x, y = (torch.ones(2, 2, device=device) for device in devices[:2])
+        known = {
+            "x": devices[0],
+            "y": devices[1],
+            "device": devices[3],
+            **{f"self.{name}": devices[2] for name in ("proj.weight", "scale", "table")},
+        }
+        try:
+            part(x, y, torch.device(devices[3]), flag, note)
+        except RuntimeError:
+            pass
+    return found, known
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(programs(), st.tuples(*[st.sampled_from(DEVICES)] * 4), st.booleans())
+def test_a_claim_is_what_happens(text, devices, flag):
+    claimed = claims(text)
+    found, known = happened(text, devices, flag)
+    for line, where in claimed.items():
+        for device in found.get(line, ()):
+            if where.kind == "default":
+                assert device == "cpu", (line, where, text)
+            elif where.kind == "literal":
+                assert device in where.of or f"{device}".startswith(where.of[0]), (line, where, text)
+            else:
+                assert device in {known[symbol] for symbol in where.of}, (line, where, text)
+
+
+def test_most_names_are_claimed():
+    text = HEAD + "".join(
+        f"        {line}\n"
+        for line in (
+            "a = torch.zeros(2, 2)", "note(0, a)", "b = made(2, device=x.device)", "note(0, b)",
+            "c = moved(y, x)", "note(0, c)", "d = self.proj(x)", "note(0, d)", "e = self.plain", "note(0, e)",
+            "for _ in range(3):", "    a = a + 1", "note(0, a)", "f = torch.cat([d, self.table])",
+            "note(0, f)",
+        )
+    )  # fmt: skip
+    kinds = [str(where) for where in claims(text).values()]
+    assert kinds == [
+        "default", "same x", "same x", "same self.proj.weight", "default", "default", "same self.proj.weight",
+    ]  # fmt: skip
+
+
+RECIPES = (
+    "x, (0,)", "x", "x, x", "x, 1", "x, (1, 1)", "x, 0, 1", "x, 2, 0", "x, 0, i", "x > 0", "x > 0, x > 0",
+    "x > 0, x, x", "x, x, x", "x, 0, i, x", "i, x", "x, x > 0", "x, (4,)", "x, 0.5", "x, i1", "x, c, c",
+    "[x, x]", "x.flatten(), x.flatten()", "x, x.flatten()[:2]", "i", "n", "n, x", "x, (2,)", "x, c", "p, k",
+    "s, s, s, s", "x, i01", "x, i1, x", "x3, x3", "x3, x3, x3", "x.view(1, 1, 4), x.view(1, 1, 4)",
+    "im, im", "im, g", "v, v", "x, 1, 0", "x, 1, i", "x, x, 0.5", "'ij,jk->ik', x, x", "i.bool()",
+    "i.bool(), i.bool()", "x, x.flatten()[:2], x", "x[0], x", "vol, vol", "x, m1, m1", "im, c2, c2",
+    "x, x.t(), 0", "i, i", "x, 0, i1", "x, 0, i1, x", "x, (2, 2)", "x, 0, i, x.clone()", "x, x > 0, 0.5",
+    "x, x > 0, x", "x, 0, 0, 1", "x, 0, i1, x.clone()", "x, 0, (1, 2)", "x, (1, 0)",
+)  # fmt: skip
+"""Arguments to try; the first that a function takes on the host is its call."""
+SETUP = """
+x = torch.tensor([[0.2, 0.4], [0.6, 0.8]], device=D)
+i = torch.tensor([0, 1], device=D)
+c, k, p, s, x3 = i, i, x, x, x.unsqueeze(0)
+i1 = torch.tensor([[0], [1]], device=D)
+i01, n = i1, torch.tensor([3, 1], device=D)
+im, vol = x.view(1, 1, 2, 2), x.view(1, 1, 1, 2, 2)
+g = torch.zeros(1, 2, 2, 2, device=D)
+v, m1, c2 = torch.ones(1, 3, device=D), torch.ones(2, device=D), torch.ones(1, device=D)
+"""
+
+
+def result_device(expressions):
+    """The device of what the first expression gives that runs on the host, on a virtual GPU."""
+    for expression in expressions:
+        try:
+            space = {"torch": torch, "F": torch.nn.functional, "D": "cpu"}
+            exec(SETUP, space)
+            eval(expression, space)
+        except Exception:
+            continue
+        with sd.machine("2x24GB", on_mismatch="raise"):
+            space = {"torch": torch, "F": torch.nn.functional, "D": "cuda:1"}
+            exec(SETUP, space)
+            given = eval(expression, space)
+            given = given[0] if isinstance(given, (tuple, list)) else given
+            return str(given.device)
+    return None
+
+
+def calls_of(name):
+    return [f"{home}.{name}({recipe})" for recipe in RECIPES for home in ("torch", "F")]
+
+
+def methods_of(name):
+    parts = [recipe.partition(",") for recipe in RECIPES if recipe[0] not in "['"]
+    return [f"{own}.{name}({rest})" for own, _, rest in parts]
+
+
+def names_of(table, *kinds):
+    return sorted(set().union(*(table[kind] for kind in kinds)))
+
+
+@pytest.mark.parametrize(
+    "name", names_of(FUNCTIONS, "first", "first_several", "like", "meet", "meet_strictly")
+)
+def test_a_function_of_the_table_gives_what_is_where_its_arguments_are(name):
+    assert result_device(calls_of(name)) == "cuda:1"
+
+
+@pytest.mark.parametrize("name", names_of(METHODS, "same", "same_several", "meet", "meet_strictly"))
+def test_a_method_of_the_table_gives_what_is_where_its_tensor_is(name):
+    assert result_device(methods_of(name)) == "cuda:1"
+
+
+@pytest.mark.parametrize("name", sorted(FUNCTIONS["factories"]))
+def test_a_factory_obeys_the_default_and_its_keyword(name):
+    spaced = "0, 1, 3"
+    special = {"full": "(2,), 1.0", "randint": "3, (2,)", "linspace": spaced, "logspace": spaced}
+    given = "2, 2" if name.endswith("_indices") else special.get(name, "3")
+    with sd.machine("2x24GB"):
+        assert eval(f"torch.{name}({given})").device.type == "cpu"
+        assert str(eval(f"torch.{name}({given}, device='cuda:1')").device) == "cuda:1"
+
+
+SIZES = {
+    "Bilinear": (2, 2, 2), "GroupNorm": (1, 2), "LayerNorm": (2,), "RMSNorm": (2,), "Embedding": (2, 2),
+    "Linear": (2, 2), "EmbeddingBag": (2, 2), "MaxPool2d": (2,), "AvgPool2d": (2,), "AdaptiveAvgPool2d": (2,),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(MODULES["placed"] | MODULES["free"]))
+def test_the_modules_of_the_table_exist_and_have_parameters_or_none(name):
+    given = SIZES.get(name, (2, 2, 1) if name.startswith("Conv") else (2,) if "BatchNorm" in name else ())
+    made = getattr(torch.nn, name)(*given)
+    assert bool(list(made.parameters())) is (name in MODULES["placed"])
+
+
+def test_the_check_of_claims_can_fail():
+    text = HEAD + "        a = torch.zeros(2, 2)\n        note(0, a)\n"
+    assert [where.kind for where in claims(text).values()] == ["default"]
+    found, _ = happened(text.replace("2, 2)", '2, 2, device="cuda:1")'), ("cpu",) * 4, True)
+    assert set().union(*found.values()) == {"cuda:1"}
+    assert ast.parse(text)
