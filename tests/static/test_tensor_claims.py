@@ -109,7 +109,7 @@ def claims(text):
     found = {}
     for call in source.calls.get("note", ()):
         value = told.values.get(id(call.node.args[1]))
-        if isinstance(value, Tensor) and value.where.kind != "unknown":
+        if isinstance(value, Tensor) and value.where.kind in ("default", "literal", "same"):
             found[call.node.lineno] = value.where
     return found
 

@@ -68,7 +68,7 @@ def _file(case: Case, way: str) -> Path | None:
     """The file of a release in which the case fails; one of the case's own script is the same both ways."""
     ending = case.expect["file"]
     for name, version in case.pins[way].items():
-        path = overlays.overlay_folder(name, version) / ending
+        path: Path = overlays.overlay_folder(name, version) / ending
         if path.is_file():
             return path
     return case.script if case.script.name == Path(ending).name else None

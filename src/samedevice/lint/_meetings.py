@@ -57,7 +57,7 @@ def _is_placed(tensor: Tensor, module: bool) -> bool:
     where = tensor.where
     if where.kind == "literal":
         return not where.of[0].startswith(("cpu", "meta"))
-    if where.kind != "same" or tensor.scalar is True:
+    if where.kind not in ("same", "part") or tensor.scalar is True:
         return False
     return True
 

@@ -21,6 +21,7 @@ from samedevice.static.tensors import (
 )
 
 _TEST_FOLDERS = frozenset(("test", "tests", "testing", "_test", "_tests"))
+_MOVERS = frozenset(("_apply", "to", "cuda"))
 _SCRIPT_SIGNS = frozenset("parse_args parse_args_into_dataclasses".split())
 
 
@@ -31,6 +32,7 @@ class LintedFile:
         self.source, self.project = source, project
         self.reading = Reading(source, project)
         self._owners: dict[int, bool] = {}
+        self._assigned: dict[int, dict[str, list[ast.expr]]] = {}
 
     @property
     def path(self) -> Path:
@@ -92,7 +94,9 @@ class LintedFile:
     @cached_property
     def script(self) -> Script:
         """The file as repairs change it."""
-        return Script(str(self.path), self.source.text)
+        script = Script(str(self.path), self.source.text)
+        script.__dict__["tree"] = self.source.tree  # the very nodes that the rules look at
+        return script
 
     @cached_property
     def parents(self) -> dict[int, ast.AST]:
@@ -120,9 +124,36 @@ class LintedFile:
             return "<module>"
         return max(inside, key=lambda each: each[0])[2].name
 
+    def assignments(self, around: Around, name: str) -> list[ast.expr]:
+        """What the function around something gives to a name, or the file where it is in none."""
+        scope = self.source.tree if around.function is None else around.function
+        if id(scope) not in self._assigned:
+            self._assigned[id(scope)] = _assigned_in(scope)
+        return self._assigned[id(scope)].get(name, [])
+
+    def moves_itself(self, around: Around) -> bool:
+        """Whether the class around something has a way of its own to move its attributes."""
+        owner = self.owner(around)
+        return owner is None or any(
+            each.reached or not _MOVERS.isdisjoint(each.methods) for each in self.project.lineage(owner)
+        )
+
     def function_name(self, around: Around) -> str:
         """The name of the function around something; empty outside functions."""
         return around.function.name if around.function is not None else ""
+
+
+def _assigned_in(scope: ast.AST) -> dict[str, list[ast.expr]]:
+    found: dict[str, list[ast.expr]] = {}
+    for node in ast.walk(scope):
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                if isinstance(target, ast.Name):
+                    found.setdefault(target.id, []).append(node.value)
+        elif isinstance(node, ast.AnnAssign | ast.NamedExpr) and isinstance(node.target, ast.Name):
+            if node.value is not None:
+                found.setdefault(node.target.id, []).append(node.value)
+    return found
 
 
 def short(node: ast.AST, most: int = 60) -> str:

@@ -46,6 +46,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import partial
 
 from samedevice.diagnosis.fixes import with_keyword
 from samedevice.lint._rule import Hit, LintRule, Repair
@@ -65,7 +66,7 @@ def _check(file: LintedFile) -> Iterator[Hit]:
             continue
         if call.node.args and any(word in ast.unparse(call.node.args[0]) for word in _MEMORY):
             continue
-        yield Hit(call.node, {"call": short(call.node)}, repair=lambda call=call: _repair(file, call))  # type: ignore[misc] # bound now
+        yield Hit(call.node, {"call": short(call.node)}, repair=partial(_repair, file, call))
 
 
 def _repair(file: LintedFile, call: Call) -> Repair:

@@ -49,6 +49,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import partial
 
 from samedevice.diagnosis.fixes import swapped
 from samedevice.lint._rule import Hit, LintRule, Repair
@@ -70,7 +71,7 @@ def _check(file: LintedFile) -> Iterator[Hit]:
             yield Hit(
                 call.node,
                 {"call": short(call.node), "kept": short(owner)},
-                repair=lambda call=call, owner=owner: _repair(file, call, owner),  # type: ignore[misc] # bound now
+                repair=partial(_repair, file, call, owner),
                 confidence="certain",
             )
 

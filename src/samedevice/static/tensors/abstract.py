@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from samedevice.static.tensors.source import ClassText, SourceText
 
 Role = Literal["made", "argument", "parameter", "buffer", "attribute", "output", "other"]
-Kind = Literal["default", "literal", "same", "unknown"]
+Kind = Literal["default", "literal", "same", "part", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,8 @@ class Where:
 
     kind: Kind
     """`default`: it was made without a device, so on the host. `literal`: it is written. `same`: that of one
-    of the things that `of` names. `unknown`: it cannot be told.
+    of the things that `of` names. `part`: what a part of the module gave, which is no claim: it may give it
+    anywhere. `unknown`: it cannot be told.
     """
     of: tuple[str, ...] = ()
     """The written device; or arguments (`x`), attributes (`self.weight`), parts of the module
@@ -185,12 +186,14 @@ def any_of(places: Sequence[Where]) -> Where:
 def met(tensors: Sequence[Tensor]) -> Where:
     """Where the result of an operator is whose operands must be together: it ran, so they were."""
     large = [each for each in tensors if each.scalar is False] or (list(tensors) if len(tensors) == 1 else [])
+    if len(tensors) == 1:
+        return tensors[0].where
     told = [each.where for each in large if each.where.kind in ("literal", "same")]
     if told:
         return told[0]
     if all(each.where.kind == "default" for each in tensors) and tensors:
         return DEFAULT
     places = [each.where for each in tensors if each.scalar is not True] or [each.where for each in tensors]
-    others = [place for place in places if place.kind != "default"]
+    others = [place for place in places if place.kind not in ("default", "part")]
     # One that was made on the host and is not of no dimensions met the others there, if at all.
     return any_of(others) if others else NOWHERE

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import ast
+from typing import Any, TypeGuard
 
 from samedevice.static.tensors.abstract import (
     UNTOLD_VALUE,
@@ -16,7 +17,8 @@ from samedevice.static.tensors.abstract import (
     same,
 )
 from samedevice.static.tensors.asking import Asking
-from samedevice.static.tensors.source import Attribute, ClassText, Function
+from samedevice.static.tensors.knowledge import MODULES
+from samedevice.static.tensors.source import Attribute, ClassText, Function, called
 
 _MOVERS = frozenset(("to", "cuda", "_apply", "to_device", "cpu"))
 """Methods by which a class moves its attributes itself."""
@@ -25,6 +27,8 @@ _MOVERS = frozenset(("to", "cuda", "_apply", "to_device", "cpu"))
 def attribute_of_self(run: Asking, text: ClassText, name: str) -> Any:
     """The attribute as a method of the class reads it."""
     lineage = run.project.lineage(text)
+    if name == "get_input_embeddings":
+        return Method(Object(text), name)
     for each in lineage:
         if name in each.methods:
             return _method(run, each, each.methods[name], text)
@@ -40,6 +44,8 @@ def attribute_of_self(run: Asking, text: ClassText, name: str) -> Any:
             return Tensor(same(symbol), None, None, "parameter" if kind == "parameter" else "buffer")
     if any(attribute.several or attribute.kind != "assigned" for _, attribute in given):
         return UNTOLD_VALUE
+    if module and len(given) == 1 and _is_made(given[0][1].value):
+        return Module(symbol, called(given[0][1].value))
     value = joined([_assigned(run, each, attribute) for each, attribute in given])
     match value:
         case Module():
@@ -65,6 +71,19 @@ def _assigned(run: Asking, text: ClassText, attribute: Attribute) -> Any:
         if attribute.value is None
         else run.reader.given_in(text, attribute.function, attribute.value)
     )
+
+
+def _is_made(value: ast.expr | None) -> TypeGuard[ast.Call]:
+    """Whether an attribute is given an object of a class that is not in the table, by its name."""
+    if not isinstance(value, ast.Call):
+        return False
+    name = called(value)
+    known = name in MODULES["placed"] | MODULES["free"] or name in ("Parameter", "Tensor")
+    makes = name[:1].isupper() or name in ("from_config", "_from_config")
+    return makes and not known and not name.endswith(_NO_MODULES)
+
+
+_NO_MODULES = ("Tensor", "Config", "List", "Dict", "Lock", "Queue", "Processor", "Tokenizer")
 
 
 def _moved(lineage: list[ClassText]) -> bool:

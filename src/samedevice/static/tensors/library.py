@@ -68,6 +68,11 @@ def _torch(run: Asking, name: str, node: ast.Call, positional: Sequence[Any], ke
         return Tensor(_made(run, keywords), _scalar(name, positional, keywords), node, "made")
     if name in FUNCTIONS["of_values"]:
         return _of_values(run, node, first, keywords)
+    if name in FUNCTIONS["constructors"]:
+        parts = positional[0] if len(positional) == 1 else None
+        return Tensor(_made(run, {}), False if isinstance(parts, Items | Listed) else None, node, "made")
+    if name in FUNCTIONS["listed"]:
+        return Listed(Tensor(first.where)) if isinstance(first, Tensor) else UNTOLD_VALUE
     if name in FUNCTIONS["host"]:
         return Tensor(literal("cpu"), False if name != "from_file" else None, node, "made")
     if name in FUNCTIONS["like"] and isinstance(first, Tensor):
@@ -82,7 +87,7 @@ def _torch(run: Asking, name: str, node: ast.Call, positional: Sequence[Any], ke
         return Tensor(first.where, None, first.made, first.role)
     if name in FUNCTIONS["meet"] or name in FUNCTIONS["meet_strictly"]:
         if name == "where" and len(positional) == 1:
-            return UNTOLD_VALUE
+            return Listed(Tensor(first.where)) if isinstance(first, Tensor) else UNTOLD_VALUE
         pairs = zip(
             (*node.args, *(each.value for each in node.keywords)),
             (*positional, *keywords.values()),
@@ -110,6 +115,8 @@ def call_method(
             return _tensor_method(run, owner, name, node, positional, keywords)
         case Module():
             return _module_method(owner, name, positional, keywords)
+        case Object() if name == "get_input_embeddings":
+            return Module("self.get_input_embeddings()", "torch.nn.Embedding")
         case Object() if name == "parameters":
             return Listed(Tensor(same("self"), None, None, "parameter"))
         case _ if name in ("numpy", "tolist", "item"):
@@ -141,7 +148,8 @@ def _tensor_method(
     if name in METHODS["reduce"] and not positional and not keywords:
         return Tensor(owner.where, True, owner.made, owner.role)
     if name in METHODS["same"]:
-        scalar = owner.scalar if name in _SHAPELESS else None
+        kept = name in _SHAPELESS or (owner.scalar is False and name in (_SHAPED if positional else _LARGER))
+        scalar = owner.scalar if kept else None
         return Tensor(owner.where, scalar, owner.made, owner.role)
     if name in METHODS["same_several"]:
         return Tensor(owner.where, None, owner.made, owner.role)
@@ -169,6 +177,12 @@ _SHAPELESS = frozenset(
     "square reciprocal sign short byte isnan log2 log1p exponential_ bernoulli_".split()
 )
 """Methods that keep the number of dimensions."""
+_LARGER = frozenset("tril triu t flip roll cumsum cumprod softmax log_softmax flatten ravel argsort".split())
+"""Methods that give a tensor with dimensions of one that has some."""
+_SHAPED = _LARGER | frozenset(
+    "view reshape expand repeat repeat_interleave unsqueeze transpose permute swapaxes movedim tile".split()
+)
+"""The same, when they are given arguments."""
 
 
 def _module_method(owner: Module, name: str, positional: Sequence[Any], keywords: Keywords) -> Any:

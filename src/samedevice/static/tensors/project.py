@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from functools import lru_cache
 from pathlib import Path
 
@@ -70,6 +71,13 @@ class Project:
         """Whether a class is one of modules, which keep parameters and buffers."""
         return any(is_module_base(base) for each in self.lineage(text) for base in each.bases)
 
+    def has_class(self, source: SourceText, name: str) -> bool:
+        """Whether any file of the package around a source defines a class of this name."""
+        folder = source.path.absolute().parent
+        if not source.package:
+            return name in _classes_in(folder, "*.py")
+        return name in _classes_in(_root(source) / source.package.partition(".")[0], "**/*.py")
+
     def _find(self, root: Path, dotted: str, depth: int) -> Local | ClassName | Library:
         home, _, name = dotted.rpartition(".")
         path = _file_of(root, home)
@@ -83,6 +91,21 @@ class Project:
         if name in source.imports and source.imports[name] != dotted:
             return self._found(root, source.imports[name], depth + 1)
         return Library(dotted)
+
+
+_CLASS = re.compile(r"^\s*class (\w+)", re.MULTILINE)
+
+
+@lru_cache(maxsize=4)
+def _classes_in(folder: Path, pattern: str) -> frozenset[str]:
+    """The names of all classes in the files of a folder."""
+    found: set[str] = set()
+    for path in folder.glob(pattern):
+        try:
+            found.update(_CLASS.findall(path.read_text("utf-8", "replace")))
+        except OSError:
+            continue
+    return frozenset(found)
 
 
 @lru_cache(maxsize=4096)

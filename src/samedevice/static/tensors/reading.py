@@ -28,11 +28,12 @@ from samedevice.static.tensors.abstract import (
     Object,
     Plain,
     Tensor,
+    Where,
     joined,
     same,
 )
 from samedevice.static.tensors.attributes import attribute_of_self
-from samedevice.static.tensors.knowledge import ATTRIBUTES, MODULES
+from samedevice.static.tensors.knowledge import ATTRIBUTES, METHODS, MODULES
 from samedevice.static.tensors.library import call_function, call_method, meeting_of_operator
 from samedevice.static.tensors.project import Project
 from samedevice.static.tensors.signs import device_parameters, tensor_parameters
@@ -418,6 +419,8 @@ class _Run:
                 fits = fits and not any(isinstance(each, ast.Starred) for each in parts)
                 for number, part in enumerate(parts):
                     own = value.parts[number] if fits else UNTOLD_VALUE
+                    if isinstance(value, Listed):
+                        own = value.part
                     if isinstance(value, Tensor) and not isinstance(part, ast.Starred):
                         own = Tensor(value.where, None, value.made, value.role)
                     self.assign(part, own, environment)
@@ -489,6 +492,8 @@ class _Run:
                 return PLAIN
             case Tensor() if name in _SAME:
                 return owner
+            case Tensor() if owner.where.kind == "part" and not _is_method(name):
+                return owner  # a part of what a part of the module gave
             case Module(symbol=symbol) if name in ("weight", "bias"):
                 return Tensor(same(f"{symbol}.{name}") if symbol else NOWHERE, False, None, "parameter")
             case Module(symbol=symbol) if name == "device" and symbol:
@@ -546,7 +551,9 @@ class _Run:
             own = Tensor(same(f"{module.symbol}.weight"), False, None, "parameter")
             self.meet(node, (*tensors, (node.func, own)))
             return Tensor(own.where, False, None, "output")
-        return UNTOLD_VALUE
+        if not module.symbol:
+            return UNTOLD_VALUE
+        return Tensor(Where("part", (module.symbol,)), None, None, "output")
 
     def _binary(self, node: ast.BinOp, environment: Environment) -> Any:
         left, right = self.value(node.left, environment), self.value(node.right, environment)
@@ -593,7 +600,10 @@ class _Run:
     def _subscript(self, node: ast.Subscript, environment: Environment) -> Any:
         owner, index = self.value(node.value, environment), self.value(node.slice, environment)
         if isinstance(owner, Tensor):
-            return Tensor(owner.where, None, owner.made, owner.role)
+            scalar = False if owner.scalar is False and _keeps_dimensions(node.slice) else None
+            return Tensor(owner.where, scalar, owner.made, owner.role)
+        if isinstance(owner, Listed) and isinstance(index, Plain) and not isinstance(node.slice, ast.Slice):
+            return owner.part
         if isinstance(owner, Items) and isinstance(index, Plain) and isinstance(index.value, int):
             if index.known and -len(owner.parts) <= index.value < len(owner.parts):
                 return owner.parts[index.value]
@@ -661,6 +671,19 @@ def _makes_generator(node: Function) -> bool:
 
 def _decorator(node: ast.expr) -> str:
     return ast.unparse(node.func if isinstance(node, ast.Call) else node).rpartition(".")[2]
+
+
+def _keeps_dimensions(index: ast.expr) -> bool:
+    """Whether an index takes no dimension away: slices and new dimensions."""
+    parts = index.elts if isinstance(index, ast.Tuple) else [index]
+    return all(
+        isinstance(each, ast.Slice) or (isinstance(each, ast.Constant) and each.value in (None, ...))
+        for each in parts
+    )
+
+
+def _is_method(name: str) -> bool:
+    return any(name in row for row in METHODS.values()) or name in ("to", "cuda", "cpu", "type_as")
 
 
 _TRANSPARENT = frozenset(

@@ -153,6 +153,10 @@ class SourceText:
         parts.append(self.imports.get(node.id, node.id))
         return ".".join(reversed(parts))
 
+    def every_call(self) -> Iterator[Call]:
+        """All calls, in their order."""
+        return self.inner_calls(*self.calls)
+
     def dotted_call(self, node: ast.expr) -> str:
         """The full name of what a call calls."""
         return self.dotted(node.func) if isinstance(node, ast.Call) else ""

@@ -1,0 +1,205 @@
+"""A module keeps a tensor as a plain attribute, which `.to()` never moves.
+
+## What happens
+
+`self.scale = torch.ones(8)` in `__init__` makes neither a parameter nor a buffer. A method uses it together
+with what follows the module or its input.
+
+## Why it fails
+
+`model.to(device)`, a device map and loading move parameters and buffers alone. The attribute stays on the
+host, and the method fails on a GPU.
+
+## Example
+
+```python
+import torch
+from torch import nn
+
+
+class Scaled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = torch.linspace(0, 1, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.scale
+```
+
+## Use instead
+
+```python
+import torch
+from torch import nn
+
+
+class Scaled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("scale", torch.linspace(0, 1, 8), persistent=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.scale
+```
+
+## Fix safety
+
+Safe: a buffer that is not persistent is in no checkpoint, so old ones still load.
+
+## Known limits
+
+Only attributes that every method of the class gives a new tensor without a device, and classes that move
+nothing themselves.
+
+## References
+
+- [Module.register_buffer](https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html#torch.nn.Module.register_buffer)
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import partial
+
+from samedevice.diagnosis.fixes import swapped
+from samedevice.lint._meetings import CALLERS_DECIDE, pairs
+from samedevice.lint._rule import Hit, LintRule, Repair
+from samedevice.lint._source import Around, LintedFile, short
+from samedevice.static.tensors import MAKERS, Tensor
+
+
+def _check(file: LintedFile) -> Iterator[Hit]:
+    if file.is_test or file.source.changes_default:
+        return
+    makers = {id(call.node): call for call in file.calls(*MAKERS) if call.around.owner is not None}
+    classes = {id(call.around.owner) for call in makers.values()}
+    told: set[int] = set()
+    for function, around in file.source.functions:
+        if id(around.owner) not in classes or function.name in CALLERS_DECIDE:
+            continue
+        inside = Around(function, around.owner)
+        if not file.in_module_class(inside) or file.moves_itself(inside):
+            continue
+        for pair in pairs(file, inside, _is_kept):
+            maker = makers.get(id(pair.stray.made))
+            statement = maker.around.statement if maker is not None else None
+            if maker is None or id(maker.node) in told or not isinstance(statement, ast.Assign):
+                continue
+            if not isinstance(pair.stray_node, ast.Attribute):
+                continue
+            told.add(id(maker.node))
+            name = pair.stray_node.attr
+            line = str(getattr(pair.meeting.node, "lineno", 0))
+            yield Hit(
+                statement,
+                {"attribute": f"self.{name}"},
+                (RULE.phrase("meets", line=line, other=short(pair.placed_node, 40)),),
+                partial(_repair, file, statement, name),
+            )
+
+
+def _is_kept(tensor: Tensor) -> bool:
+    return tensor.where.kind == "default" and tensor.scalar is not True and tensor.role == "attribute"
+
+
+def _repair(file: LintedFile, statement: ast.Assign, name: str) -> Repair | None:
+    match statement.targets:
+        case [ast.Attribute(value=ast.Name(id="self"), attr=attribute)] if attribute == name:
+            value = file.script.text(statement.value)
+            text = f'self.register_buffer("{name}", {value}, persistent=False)'
+            return Repair(RULE.phrase("fix", attribute=f"self.{name}"), swapped(file.script, statement, text))
+    return None
+
+
+_CHINESE = """模块把张量放在普通属性里，`.to()` 不会移动它。
+
+## 发生了什么
+
+`__init__` 里的 `self.scale = torch.ones(8)` 既不是参数也不是缓冲区。某个方法把它与跟随模块或输入的张量
+一起使用。
+
+## 为什么会失败
+
+`model.to(device)`、device_map 和加载权重只移动参数与缓冲区。这个属性留在内存里，到了 GPU 上这个方法就会
+失败。
+
+## 示例
+
+```python
+import torch
+from torch import nn
+
+
+class Scaled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = torch.linspace(0, 1, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.scale
+```
+
+## 应当这样写
+
+```python
+import torch
+from torch import nn
+
+
+class Scaled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("scale", torch.linspace(0, 1, 8), persistent=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.scale
+```
+
+## 修复是否安全
+
+安全：不持久的缓冲区不进入检查点，旧检查点照样能加载。
+
+## 已知局限
+
+只看类里始终用不带设备的新张量赋值的属性，以及自己不做移动的类。
+
+## 参考
+
+- [Module.register_buffer](https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html#torch.nn.Module.register_buffer)
+"""
+
+RULE = LintRule(
+    code="SD208",
+    name="tensor-as-plain-attribute",
+    title={
+        "en": "a module keeps a tensor where .to() does not reach it",
+        "zh": "模块里的张量 .to() 够不着",
+    },
+    meaning={
+        "en": "`.to()` moves parameters and buffers, and no other attributes",
+        "zh": "`.to()` 移动参数和缓冲区，不移动其他属性",
+    },
+    cure={
+        "en": "register it as a buffer",
+        "zh": "把它注册为缓冲区",
+    },
+    sentences={
+        "headline": {
+            "en": "{attribute} stays on the host when its module is moved",
+            "zh": "移动模块时 {attribute} 仍留在内存里",
+        },
+        "meets": {
+            "en": "line {line} uses it together with {other}",
+            "zh": "第 {line} 行把它与 {other} 一起使用",
+        },
+        "fix": {
+            "en": "make {attribute} a buffer",
+            "zh": "把 {attribute} 改成缓冲区",
+        },
+    },
+    page={"en": __doc__ or "", "zh": _CHINESE},
+    check=_check,
+    cause="module-left-on-other-device",
+    words=("self.",),
+)
