@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from samedevice.lint._source import Around, LintedFile
-from samedevice.static.tensors import Meeting, Tensor, Where, device_parameters
+from samedevice.static.tensors import HOST, OTHER, Meeting, Tensor, Where, device_parameters
 
 CALLERS_DECIDE = frozenset(
     "__init__ __post_init__ reset_parameters _init_weights init_weights reset_buffers _reset_parameters "
@@ -57,15 +57,18 @@ def _is_placed(tensor: Tensor, module: bool) -> bool:
     where = tensor.where
     if where.kind == "literal":
         return not where.of[0].startswith(("cpu", "meta"))
-    if where.kind not in ("same", "part") or tensor.scalar is True:
+    if tensor.scalar is True:
         return False
-    return True
+    told = where.kind == "maybe" and not {HOST, OTHER} & set(where.of)
+    return told or where.kind in ("same", "part")
 
 
 def _handles_data(file: LintedFile, around: Around) -> bool:
     """Whether a function prepares data, which stays on the host."""
     function, owner = around.function, around.owner
     if function is None:
+        return False
+    if function.name.startswith("post_process"):
         return False
     if function.name in _READS_DATA or (owner is not None and owner.name.endswith(_DATA_CLASSES)):
         return True

@@ -53,7 +53,19 @@ from collections.abc import Iterator
 from samedevice.lint._rule import Hit, LintRule
 from samedevice.lint._source import Call, LintedFile, short
 
-_NO_LIBRARY = ("example", "benchmark", "script", "tutorial", "demo", "profil", "tools", "bench", "debug")
+_NO_LIBRARY = (
+    "example",
+    "benchmark",
+    "script",
+    "tutorial",
+    "demo",
+    "profil",
+    "tools",
+    "bench",
+    "debug",
+    "_vendor",
+    "cookbook",
+)
 
 
 def _check(file: LintedFile) -> Iterator[Hit]:

@@ -35,7 +35,9 @@ uses the result, since it is on the host then.
 
 ## Known limits
 
-A file that holds no tensors is flagged as well. What is written and read again in the same function is not.
+A file that holds no tensors is flagged as well. What is written and read
+again in the same function is not, nor what is called a scheduler, a scaler, a state of random numbers, a
+vocabulary or a configuration.
 
 ## References
 
@@ -52,6 +54,7 @@ from samedevice.diagnosis.fixes import with_keyword
 from samedevice.lint._rule import Hit, LintRule, Repair
 from samedevice.lint._source import Call, LintedFile, called, short
 
+_NO_TENSORS = ("scheduler", "rng", "scaler", "config", "vocab", "args", "meta")
 _MEMORY = ("BytesIO", "buffer", "buf", "bytes")
 
 
@@ -64,7 +67,8 @@ def _check(file: LintedFile) -> Iterator[Hit]:
             continue
         if len(call.node.args) > 1 or any(each.arg in ("map_location", None) for each in call.node.keywords):
             continue
-        if call.node.args and any(word in ast.unparse(call.node.args[0]) for word in _MEMORY):
+        named = ast.unparse(call.node.args[0]) if call.node.args else ""
+        if any(word in named for word in _MEMORY) or any(word in named.lower() for word in _NO_TENSORS):
             continue
         yield Hit(call.node, {"call": short(call.node)}, repair=partial(_repair, file, call))
 
@@ -112,7 +116,8 @@ print(state.keys())
 
 ## 已知局限
 
-文件里没有张量时也会提示。同一个函数里先写后读的不提示。
+文件里没有张量时也会提示。同一个函数里先写后读的不提示，名字像调度器、缩放器、随机数状态、词表
+或配置的也不提示。
 
 ## 参考
 

@@ -72,7 +72,8 @@ the embeddings.
 ## Known limits
 
 Only classes of models that name `_no_split_modules`, and only what stands outside the blocks that these
-keep together. A map may never cut there: look at it before a change.
+keep together. A map may never cut
+there: the rule is off by default.
 
 ## References
 
@@ -86,7 +87,7 @@ from collections.abc import Iterator
 from samedevice.lint._rule import Hit, LintRule
 from samedevice.lint._source import Around, LintedFile, short
 from samedevice.lint._spread import spread_classes
-from samedevice.static.tensors import Tensor
+from samedevice.static.tensors import HOST, Tensor
 
 
 def _check(file: LintedFile) -> Iterator[Hit]:
@@ -98,6 +99,8 @@ def _check(file: LintedFile) -> Iterator[Hit]:
         if around.owner is None or around.owner.name not in spread or function.name == "__init__":
             continue
         for meeting in file.told(Around(function, around.owner)).meetings:
+            if any(node is getattr(meeting.node, "func", None) for node, _ in meeting.operands):
+                continue  # what goes into a module is moved by its hook
             parts = [(node, part) for node, tensor in meeting.operands if (part := _part(tensor)) is not None]
             names = {part for _, part in parts}
             if len(names) > 1 and id(meeting.node) not in done:
@@ -112,11 +115,11 @@ def _check(file: LintedFile) -> Iterator[Hit]:
 
 def _part(tensor: Tensor) -> str | None:
     """The part of the model that a tensor is beside; None for what is of no part alone."""
-    where = tensor.where
-    if where.kind not in ("same", "part") or len(where.of) != 1:
-        return None
-    symbol = where.of[0]
-    return symbol.split(".")[1] if symbol.startswith("self.") and ":" not in symbol else None
+    of = tensor.where.of
+    parts = {symbol.split(".")[1] for symbol in of if symbol.startswith("self.") and ":" not in symbol}
+    if len(parts) == 1 and HOST not in of:
+        return parts.pop()
+    return "" if tensor.where.kind == "same" and len(of) == 1 and tensor.role == "argument" else None
 
 
 _CHINESE = """模型把两个部分的输出合在一起，却没有先放到同一个设备上。
@@ -222,4 +225,5 @@ RULE = LintRule(
     check=_check,
     cause="block-split-across-devices",
     words=("_no_split_modules",),
+    default=False,
 )

@@ -69,7 +69,7 @@ from samedevice.diagnosis.fixes import with_keyword
 from samedevice.lint._meetings import CALLERS_DECIDE, Pair, pairs, symbol_expression
 from samedevice.lint._rule import Hit, LintRule, Repair
 from samedevice.lint._source import Call, LintedFile, short
-from samedevice.static.tensors import FUNCTIONS, MAKERS, Tensor
+from samedevice.static.tensors import FUNCTIONS, HOST, MAKERS, Tensor
 
 
 def _check(file: LintedFile) -> Iterator[Hit]:
@@ -95,7 +95,8 @@ def _is_unplaced(file: LintedFile, call: Call) -> bool:
 
 
 def _is_made(tensor: Tensor) -> bool:
-    return tensor.where.kind == "default" and tensor.scalar is False and tensor.role == "made"
+    stays = tensor.where.kind == "default" or HOST in tensor.where.of
+    return stays and tensor.scalar is False and tensor.role == "made"
 
 
 def _hit(file: LintedFile, maker: Call, pair: Pair) -> Hit:

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from samedevice.static.tensors.abstract import Device, Library, Module, Object, Plain, Tensor, Where
+from samedevice.static.tensors.abstract import (
+    HOST,
+    OTHER,
+    Device,
+    Library,
+    Module,
+    Object,
+    Plain,
+    Tensor,
+    Where,
+)
 from samedevice.static.tensors.knowledge import FUNCTIONS, MAKERS, METHODS, MODULES, OPTIMIZERS
 from samedevice.static.tensors.project import Project, parse_source
 from samedevice.static.tensors.reading import Meeting, Reading, Told
@@ -11,10 +21,12 @@ from samedevice.static.tensors.source import Around, Attribute, Call, ClassText,
 
 __all__ = [
     "FUNCTIONS",
+    "HOST",
     "MAKERS",
     "METHODS",
     "MODULES",
     "OPTIMIZERS",
+    "OTHER",
     "Around",
     "Attribute",
     "Call",

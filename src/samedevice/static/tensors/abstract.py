@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from samedevice.static.tensors.source import ClassText, SourceText
 
 Role = Literal["made", "argument", "parameter", "buffer", "attribute", "output", "other"]
-Kind = Literal["default", "literal", "same", "part", "unknown"]
+Kind = Literal["default", "literal", "same", "part", "maybe", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,18 +24,20 @@ class Where:
 
     kind: Kind
     """`default`: it was made without a device, so on the host. `literal`: it is written. `same`: that of one
-    of the things that `of` names. `part`: what a part of the module gave, which is no claim: it may give it
-    anywhere. `unknown`: it cannot be told.
+    of the things that `of` names. `part`: what a part of the module gave; no claim, as it may give
+    it anywhere. `maybe`: one of several of these, by the way that was taken; no claim either. `unknown`: it
+    cannot be told.
     """
     of: tuple[str, ...] = ()
     """The written device; or arguments (`x`), attributes (`self.weight`), parts of the module
-    (`self.proj`).
+    (`self.proj`). Of `maybe` also `HOST`, for what is made without a device, and `OTHER`.
     """
 
     def __str__(self) -> str:
         return self.kind if not self.of else f"{self.kind} {' or '.join(self.of)}"
 
 
+HOST, OTHER = "<host>", "<other>"
 NOWHERE = Where("unknown")
 DEFAULT = Where("default")
 
@@ -160,11 +162,9 @@ def joined(values: Sequence[Any]) -> Any:
     first, *others = values
     if all(each is first or each == first for each in others):
         return first
-    if all(isinstance(each, Tensor) for each in values):
-        scalar = first.scalar if all(each.scalar == first.scalar for each in others) else None
-        made = first.made if all(each.made is first.made for each in others) else None
-        role: Role = first.role if all(each.role == first.role for each in others) else "other"
-        return Tensor(any_of([each.where for each in values]), scalar, made, role)
+    tensors = [each for each in values if isinstance(each, Tensor)]
+    if tensors and all(each in (NONE, UNTOLD_VALUE) or isinstance(each, Tensor) for each in values):
+        return _joined_tensors(tensors, len(tensors) < len(values))
     if all(isinstance(each, Device) for each in values):
         return Device(any_of([each.where for each in values]))
     if all(isinstance(each, Plain) for each in values):
@@ -174,13 +174,37 @@ def joined(values: Sequence[Any]) -> Any:
     return UNTOLD_VALUE
 
 
+def _joined_tensors(tensors: Sequence[Tensor], others: bool) -> Tensor:
+    """One of several tensors, or something that cannot be told."""
+    first = tensors[0]
+    scalar = first.scalar if all(each.scalar == first.scalar for each in tensors) else None
+    strays = [each for each in tensors if each.where == DEFAULT or HOST in each.where.of]
+    named = strays[0] if strays else first
+    where = any_of([*(each.where for each in tensors), *([NOWHERE] if others else [])])
+    alike = all(each.made is first.made and each.role == first.role for each in tensors)
+    if strays or alike:
+        return Tensor(where, named.scalar if strays else scalar, named.made, named.role)
+    return Tensor(where, scalar)
+
+
 def any_of(places: Sequence[Where]) -> Where:
     """One of several places."""
     if len(set(places)) == 1:
         return places[0]
     if all(place.kind == "same" for place in places):
         return same(*(symbol for place in places for symbol in place.of))
-    return NOWHERE
+    named = {symbol for place in places for symbol in _named(place)}
+    return NOWHERE if named <= {OTHER} else Where("maybe", tuple(sorted(named)))
+
+
+def _named(place: Where) -> tuple[str, ...]:
+    """What a place is called among several."""
+    match place.kind:
+        case "default":
+            return (HOST,)
+        case "unknown" | "literal":
+            return (OTHER,)
+    return place.of
 
 
 def met(tensors: Sequence[Tensor]) -> Where:

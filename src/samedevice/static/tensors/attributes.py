@@ -44,8 +44,9 @@ def attribute_of_self(run: Asking, text: ClassText, name: str) -> Any:
             return Tensor(same(symbol), None, None, "parameter" if kind == "parameter" else "buffer")
     if any(attribute.several or attribute.kind != "assigned" for _, attribute in given):
         return UNTOLD_VALUE
-    if module and len(given) == 1 and _is_made(given[0][1].value):
-        return Module(symbol, called(given[0][1].value))
+    for _, attribute in given if module else ():
+        if _is_made(attribute.value):
+            return Module(symbol, called(attribute.value))
     value = joined([_assigned(run, each, attribute) for each, attribute in given])
     match value:
         case Module():

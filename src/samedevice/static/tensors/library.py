@@ -194,9 +194,17 @@ def _module_method(owner: Module, name: str, positional: Sequence[Any], keywords
                 literal("cpu") if name == "cpu" else given or (literal("cuda") if name == "cuda" else NOWHERE)
             )
         return Module(owner.symbol, owner.kind, owner.text, where)
-    if name == "parameters" and owner.symbol:
+    if not owner.symbol:
+        return UNTOLD_VALUE
+    if name == "parameters":
         return Listed(Tensor(same(owner.symbol), None, None, "parameter"))
-    return UNTOLD_VALUE
+    if name.startswith(
+        ("_", "set_", "is_", "load_", "save_", "named_", "register_", "state_", "apply", "modules")
+    ):
+        return UNTOLD_VALUE
+    return Tensor(
+        Where("part", (f"{owner.symbol}.{name}",)), None, None, "output"
+    )  # of a part, or a method of it
 
 
 def meeting_of_operator(run: Asking, node: ast.expr | ast.stmt, parts: Sequence[tuple[ast.expr, Any]]) -> Any:

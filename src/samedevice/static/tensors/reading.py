@@ -553,7 +553,9 @@ class _Run:
             return Tensor(own.where, False, None, "output")
         if not module.symbol:
             return UNTOLD_VALUE
-        return Tensor(Where("part", (module.symbol,)), None, None, "output")
+        given = Tensor(Where("part", (module.symbol,)), None, None, "output")
+        self.meet(node, (*tensors, (node.func, given)))
+        return given
 
     def _binary(self, node: ast.BinOp, environment: Environment) -> Any:
         left, right = self.value(node.left, environment), self.value(node.right, environment)

@@ -10,13 +10,17 @@ from samedevice.static.tensors.source import Function
 
 _DEVICE_NAMES = frozenset("device dev target_device execution_device torch_device".split())
 _METHODS = frozenset(
-    "unsqueeze size dim permute contiguous masked_fill numel new_zeros new_ones new_full new_tensor "
-    "type_as long float "
-    "half expand expand_as masked_fill_ scatter_ index_select detach cuda requires_grad_ unsqueeze_ "
-    "to_dense bool".split()
+    "unsqueeze size dim permute contiguous masked_fill numel new_zeros new_ones new_full "
+    "new_tensor type_as expand expand_as masked_fill_ scatter_ index_select detach unsqueeze_ "
+    "to_dense".split()
 )
 """Methods of tensors that neither arrays of NumPy nor modules have in the same way."""
+_TAKE_TENSORS = frozenset().union(
+    *(FUNCTIONS[kind] for kind in ("first", "like", "first_several", "listed", "meet", "meet_strictly"))
+) - {"cat", "concat", "concatenate", "stack", "hstack", "vstack", "einsum"}
+"""Functions whose first argument is a tensor."""
 _CONTAINERS = (
+    "TensorDict",
     "List",
     "list[",
     "Dict",
@@ -48,7 +52,11 @@ def tensor_parameters(function: Function) -> set[str]:
             open_names.add(each.arg)
             continue
         text = ast.unparse(each.annotation)
-        if "Tensor" in text and not any(word in text for word in _CONTAINERS) and "TensorDict" not in text:
+        if (
+            "tensor" in text.lower()
+            and not any(word in text for word in _CONTAINERS)
+            and "TensorDict" not in text
+        ):
             if not ("|" in text or "Union" in text) or _other_kinds(text) == 0:
                 annotated.add(each.arg)
             else:
@@ -60,7 +68,7 @@ def _other_kinds(annotation: str) -> int:
     """How many kinds an annotation allows beside tensors and None."""
     text = annotation.replace("Union[", "").replace("Optional[", "").replace("]", "")
     kinds = [each.strip(" '\"") for part in text.split("|") for each in part.split(",")]
-    return sum("Tensor" not in each and each not in ("None", "") for each in kinds)
+    return sum("tensor" not in each.lower() and each not in ("None", "") for each in kinds)
 
 
 def _used_as_tensors(function: Function, names: set[str]) -> set[str]:
@@ -78,7 +86,7 @@ def _used_as_tensors(function: Function, names: set[str]) -> set[str]:
                 func=ast.Attribute(value=ast.Name(id="torch" | "F"), attr=called),
                 args=[ast.Name(id=name), *_],
             ):
-                if called in FUNCTIONS["first"] | FUNCTIONS["like"]:
+                if called in _TAKE_TENSORS:
                     found.add(name)
     return (found & names) - stored
 
