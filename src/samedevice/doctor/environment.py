@@ -153,7 +153,11 @@ def _facts(document: Mapping[str, Any]) -> Facts:
     driver, gpus, torch = document["driver"], document["gpus"], document["torch"]
     packages = {str(name): dict(row) for name, row in document["packages"].items()}
     return Facts(
-        driver=None if driver is None else Driver(**{str(key): str(value) for key, value in driver.items()}),
+        driver=None
+        if driver is None
+        else Driver(
+            str(driver["version"]), str(driver["cuda"]), str(driver["trouble"]), bool(driver["hangs"])
+        ),
         gpus=None if gpus is None else tuple(_read_gpu(row) for row in gpus),
         boards=document["boards"],
         links=_pairs(document["links"]),

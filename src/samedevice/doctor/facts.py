@@ -74,6 +74,8 @@ class Driver:
     cuda: str = ""
     """The newest CUDA that it supports."""
     trouble: str = ""
+    hangs: bool = False
+    """Whether it did not answer at all in its time."""
 
 
 @dataclass(frozen=True, slots=True)

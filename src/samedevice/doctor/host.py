@@ -33,6 +33,8 @@ class Answer:
     output: str = ""
     errors: str = ""
     failure: Phrase | None = None
+    late: bool = False
+    """Whether it was ended because it did not answer in its time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +116,7 @@ class ThisHost:
                 os.killpg(process.pid, signal.SIGKILL)
             output, errors = process.communicate()
             late = Phrase("doctor.too-slow", command=words[0], seconds=f"{seconds:g}")
-            return Answer(None, _decoded(output), _decoded(errors), failure=late)
+            return Answer(None, _decoded(output), _decoded(errors), failure=late, late=True)
         return Answer(process.returncode, _decoded(output), _decoded(errors))
 
     def text(self, path: str) -> str | None:

@@ -80,6 +80,8 @@ def machine_phrase(facts: Facts) -> Phrase:
             driver=driver.version if driver else "?",
             cuda=(driver.cuda if driver else "") or "?",
         )
+    if facts.driver is not None:
+        return Phrase("doctor.no-answer")
     if facts.boards:
         return Phrase("doctor.boards", count=facts.boards)
     return Phrase("doctor.no-gpu")

@@ -29,6 +29,10 @@ _CASES = {
 
 
 def _look(facts: Facts) -> Iterator[Verdict]:
+    if facts.driver is not None and facts.driver.hangs:
+        yield Verdict(
+            Phrase("checks.driver-not-answering.hangs"), Phrase("checks.driver-not-answering.hangs-repair")
+        )
     said = facts.driver.trouble if facts.driver is not None else ""
     if not said or "No devices were found" in said:
         return
@@ -51,6 +55,16 @@ CHECK = Check(
     ),
     look=_look,
     sentences={
+        "hangs": {
+            "en": "nvidia-smi was started and did not return: a GPU or the driver hangs",
+            "zh": "nvidia-smi 启动后一直没有返回：有 GPU 或驱动卡死了",
+        },
+        "hangs-repair": {
+            "en": "look at dmesg for NVRM and Xid lines and for processes in state D (ps -eo pid,stat,cmd); "
+            "then reboot; a driver that wakes eight GPUs for each call gets quick by sudo nvidia-smi -pm 1",
+            "zh": "在 dmesg 里查 NVRM 和 Xid，用 ps -eo pid,stat,cmd 查 D 状态的进程，然后重启；"
+            "若只是每次都要唤醒多块 GPU，sudo nvidia-smi -pm 1 可以加快",
+        },
         "mismatch": {
             "en": "the loaded kernel module and the driver's libraries are of two releases: {said}",
             "zh": "内核里加载的驱动模块和用户态驱动库不是同一个版本：{said}",

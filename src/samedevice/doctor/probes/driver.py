@@ -38,12 +38,17 @@ def read_driver(host: Host, facts: Facts) -> Facts:
         none = "No devices were found" in said
         facts = replace(facts, driver=Driver(trouble=said), gpus=() if none else None)
         return _unread(facts, Phrase("doctor.smi-failed", text=said), "driver", "links", "peers")
+    if answer.late:
+        facts = replace(facts, driver=Driver(hangs=True))
+        return _unread(facts, answer.failure, "driver", "gpus", "links", "peers")
     return _by_nvml(host, facts, answer.failure)
 
 
 def _by_nvml(host: Host, facts: Facts, why: Phrase) -> Facts:
     """NVML's own answer, in a child process; `why` nvidia-smi did not give one."""
     answer = host.run([host.python, NVML], _SECONDS)
+    if answer.late:
+        facts = replace(facts, driver=Driver(hangs=True))
     try:
         document = json.loads(answer.output)
     except ValueError:
@@ -127,11 +132,12 @@ def _processes(host: Host, gpu: ET.Element) -> Sequence[GpuProcess]:
 
 
 def _errors(gpu: ET.Element) -> int:
-    """Errors that ECC could not correct, since the driver was loaded; newer layouts name three kinds."""
+    """Errors that ECC could not correct, since the driver was loaded; boards before Ampere call them double."""
     volatile = gpu.find("ecc_errors/volatile")
     if volatile is None:
         return 0
-    counts = (each.text or "" for each in volatile if "uncorrectable" in each.tag)
+    counts = [each.text or "" for each in volatile if "uncorrectable" in each.tag]
+    counts.append(volatile.findtext("double_bit/total") or "")
     return sum(int(count) for count in counts if count.strip().isdigit())
 
 

@@ -40,7 +40,8 @@ def main(modules: list[str]) -> None:
 def _ask(document: dict[str, Any]) -> None:
     torch = importlib.import_module("torch")  # here alone: this file is a process of its own
 
-    document["architectures"] = (torch._C._cuda_getArchFlags() or "").split()
+    flags = getattr(torch._C, "_cuda_getArchFlags", str)  # a build without CUDA does not have it
+    document["architectures"] = (flags() or "").split()
     count = document["count"] = torch.cuda.device_count()
     torch.cuda.is_available()  # warns of a driver that does not fit
     if count:
