@@ -57,6 +57,8 @@ TRIED = (
     Tried(("explain", "SD111"), 0, "SD111"),
     Tried(("explain", "-"), 0, "SD101", given=ERROR),
     Tried(("machines", "A100"), 0, "A100"),
+    Tried(("doctor",), 0, "not installed"),
+    Tried(("env", "lock", "-"), 0, "samedevice environment"),
     Tried(("preflight", "--machine", "8xA100-80G", LAUNCH), 1, "refused"),
     Tried(("run", "examples/s1_chat.py"), 2, "torch"),
 )

@@ -873,7 +873,7 @@ def doctor(
         float,
         typer.Option(min=1, metavar="SECONDS", help="Time for --gpu-test; pairs that are left are told."),
     ] = 60.0,
-    json: Annotated[bool, typer.Option("--json", help="Print verdicts and facts as JSON.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print what was found and read as JSON.")] = False,
     lang: Lang = None,
 ) -> None:
     """Say what is wrong with this machine and this environment, and what repairs it.

@@ -1,4 +1,4 @@
-"""`samedevice doctor`: verdicts on this machine and this environment. Needs no torch."""
+"""`samedevice doctor`: faults on this machine and this environment. Needs no torch."""
 
 from __future__ import annotations
 

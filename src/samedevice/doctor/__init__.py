@@ -7,7 +7,7 @@ no GPU and no network, and says what it could not read.
 from __future__ import annotations
 
 from samedevice.doctor._examine import Examination, examine
-from samedevice.doctor.check import Check, Verdict
+from samedevice.doctor.check import Check, Fault
 from samedevice.doctor.checks import CHECKS, check_named, sentence_of_check
 from samedevice.doctor.environment import Comparison, Difference, Locked, compared, locked, read_locked
 from samedevice.doctor.facts import CopyTest, Facts
@@ -23,11 +23,11 @@ __all__ = [
     "Difference",
     "Examination",
     "Facts",
+    "Fault",
     "Host",
     "Locked",
     "Metadata",
     "ThisHost",
-    "Verdict",
     "check_named",
     "compare_copies",
     "compared",

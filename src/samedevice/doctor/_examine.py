@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from samedevice.doctor.check import Check, Verdict
+from samedevice.doctor.check import Check, Fault
 from samedevice.doctor.checks import CHECKS
 from samedevice.doctor.facts import Facts, Unread
 from samedevice.findings import Finding
@@ -31,27 +31,27 @@ def examine(facts: Facts, checks: Sequence[Check] = CHECKS) -> Examination:
     idle: list[tuple[Check, Unread]] = []
     for check in checks:
         found = list(check.look(facts))
-        findings += [_finding(check, verdict, facts) for verdict in found]
+        findings += [_finding(check, fault, facts) for fault in found]
         missing = next((unread[topic] for topic in check.reads if topic in unread), None)
         if not found and missing is not None:
             idle.append((check, missing))
     return Examination(facts, tuple(findings), tuple(idle))
 
 
-def _finding(check: Check, verdict: Verdict, facts: Facts) -> Finding[Phrase]:
+def _finding(check: Check, fault: Fault, facts: Facts) -> Finding[Phrase]:
     versions = {each.name: each.version for name in _NAMED if (each := facts.package(name)) is not None}
     return Finding(
         code=check.code,
         cause=check.name,
-        confidence=verdict.confidence,
+        confidence=fault.confidence,
         title=check.phrase("title"),
         message=None,
         op=None,
         at=None,
         user_at=None,
         module=None,
-        notes=verdict.notes,
-        reasons=(verdict.reason,),
-        cure=verdict.repair,
+        notes=fault.notes,
+        reasons=(fault.reason,),
+        cure=fault.repair,
         versions=versions,
     )

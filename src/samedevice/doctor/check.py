@@ -1,4 +1,4 @@
-"""What a check is: a code, what it reads, its verdict with a repair, and where its knowledge is from.
+"""What a check is: a code, what it reads, the faults it finds, and where its knowledge is from.
 
 A check lives in one file of `checks/` and is found by being there. It is a function of facts alone, so that
 it can be tried on recorded ones. Its texts stand in its file, in every language, as those of a cause do.
@@ -17,7 +17,7 @@ Texts = Mapping[Language, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Fault:
     """What a check found: why it says so, and what repairs it."""
 
     reason: Phrase
@@ -36,7 +36,7 @@ class Check:
     reads: tuple[Topic, ...]
     """Without one of these it cannot judge, and the report says so."""
     sources: tuple[str, ...]
-    look: Callable[[Facts], Iterator[Verdict]]
+    look: Callable[[Facts], Iterator[Fault]]
     sentences: Mapping[str, Texts] = field(default_factory=dict)
     """Its reasons and repairs; `checks.NAME.PART` is the key of each."""
 

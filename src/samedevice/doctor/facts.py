@@ -1,6 +1,6 @@
 """What can be known of a machine and an environment before anything runs on it.
 
-Plain records without a verdict. None stands for what could not be read; `Facts.unread` says why.
+Plain records without a fault. None stands for what could not be read; `Facts.unread` says why.
 """
 
 from __future__ import annotations

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from samedevice.doctor.check import Check, Verdict
+from samedevice.doctor.check import Check, Fault
 from samedevice.doctor.facts import Facts
 from samedevice.doctor.visible import seen_gpus
 from samedevice.messages import Phrase
 
 
-def _look(facts: Facts) -> Iterator[Verdict]:
+def _look(facts: Facts) -> Iterator[Fault]:
     settings, seen = facts.settings, len(seen_gpus(facts))
     if not settings or not facts.gpus:
         return
@@ -19,9 +19,9 @@ def _look(facts: Facts) -> Iterator[Verdict]:
     here = int(count) // max(1, int(machines)) if count.isdigit() and machines.isdigit() else 0
     repair = Phrase("checks.accelerate-settings.again", file=file)
     if settings.get("use_cpu") == "true":
-        yield Verdict(Phrase("checks.accelerate-settings.cpu", file=file, gpus=len(facts.gpus)), repair)
+        yield Fault(Phrase("checks.accelerate-settings.cpu", file=file, gpus=len(facts.gpus)), repair)
     elif here > seen and settings.get("distributed_type", "NO") != "NO":
-        yield Verdict(Phrase("checks.accelerate-settings.more", file=file, count=here, seen=seen), repair)
+        yield Fault(Phrase("checks.accelerate-settings.more", file=file, count=here, seen=seen), repair)
 
 
 CHECK = Check(

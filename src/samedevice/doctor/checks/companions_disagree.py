@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.version import Version
 
-from samedevice.doctor.check import Check, Verdict
+from samedevice.doctor.check import Check, Fault
 from samedevice.doctor.facts import Facts, Package
 from samedevice.doctor.probes.cuda import EXTENSIONS
 from samedevice.doctor.tables import companions, pairs
@@ -38,26 +38,26 @@ _LINKS = (
 )
 
 
-def _look(facts: Facts) -> Iterator[Verdict]:
+def _look(facts: Facts) -> Iterator[Fault]:
     torch = facts.package("torch")
     if torch is None:
         return
     told: set[str] = set()
-    for verdict, name in (*_pins(facts, torch), *_wheels(facts, torch), *_pairs(facts)):
+    for fault, name in (*_pins(facts, torch), *_wheels(facts, torch), *_pairs(facts)):
         if name not in told:
             told.add(name)
-            yield verdict
+            yield fault
     broken = facts.cuda.broken if facts.cuda is not None else {}
     for name, module in EXTENSIONS.items():
         said = broken.get(module, "")
         if name not in told and any(sign in said for sign in _LINKS):
-            yield Verdict(
+            yield Fault(
                 Phrase("checks.companions-disagree.broken", name=name, torch=torch.version, said=said),
                 Phrase("checks.companions-disagree.again", name=name, torch=torch.version),
             )
 
 
-def _pins(facts: Facts, torch: Package) -> Iterator[tuple[Verdict, str]]:
+def _pins(facts: Facts, torch: Package) -> Iterator[tuple[Fault, str]]:
     """What the metadata of the installed packages demands, and what the table of wheels adds to it."""
     for name in _WATCHED:
         package = facts.package(name)
@@ -66,7 +66,7 @@ def _pins(facts: Facts, torch: Package) -> Iterator[tuple[Verdict, str]]:
             continue
         values = {"name": name, "version": package.version, "wanted": specifier, "torch": torch.version}
         yield (
-            Verdict(Phrase("checks.companions-disagree.wants", **values), _matching(name, torch)),
+            Fault(Phrase("checks.companions-disagree.wants", **values), _matching(name, torch)),
             name,
         )
     for text in torch.requires:
@@ -85,7 +85,7 @@ def _pins(facts: Facts, torch: Package) -> Iterator[tuple[Verdict, str]]:
             torch=torch.version,
         )
         repair = Phrase("checks.companions-disagree.install", what=f"{package.name}{specifier}")
-        yield Verdict(reason, repair), package.name
+        yield Fault(reason, repair), package.name
 
 
 def _demand(package: Package, of: str) -> str | None:
@@ -128,7 +128,7 @@ def _matching(name: str, torch: Package) -> Phrase:
     return Phrase("checks.companions-disagree.install", what=f"{name}=={max(fitting, key=Version)}")
 
 
-def _wheels(facts: Facts, torch: Package) -> Iterator[tuple[Verdict, str]]:
+def _wheels(facts: Facts, torch: Package) -> Iterator[tuple[Fault, str]]:
     """Wheels whose name says for which torch they were compiled."""
     release = torch.release
     for package in facts.packages:
@@ -137,7 +137,7 @@ def _wheels(facts: Facts, torch: Package) -> Iterator[tuple[Verdict, str]]:
             continue
         values = {"name": package.name, "version": package.version, "built": found[1], "torch": torch.version}
         yield (
-            Verdict(
+            Fault(
                 Phrase("checks.companions-disagree.wheel", **values),
                 Phrase("checks.companions-disagree.again", name=package.name, torch=torch.version),
             ),
@@ -145,7 +145,7 @@ def _wheels(facts: Facts, torch: Package) -> Iterator[tuple[Verdict, str]]:
         )
 
 
-def _pairs(facts: Facts) -> Iterator[tuple[Verdict, str]]:
+def _pairs(facts: Facts) -> Iterator[tuple[Fault, str]]:
     for row in pairs():
         one, other = facts.package(row["package"]), facts.package(row["other"])
         if one is None or other is None or one.release is None or other.release is None:
@@ -158,7 +158,7 @@ def _pairs(facts: Facts) -> Iterator[tuple[Verdict, str]]:
                 "below": row["below"],
             }
             yield (
-                Verdict(
+                Fault(
                     Phrase("checks.companions-disagree.pair", **values),
                     Phrase("checks.companions-disagree.install", what=f'"{other.name}<{row["from"]}"'),
                 ),

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from samedevice.doctor.check import Check, Verdict
+from samedevice.doctor.check import Check, Fault
 from samedevice.doctor.facts import Facts
 from samedevice.messages import Phrase
 
 
-def _look(facts: Facts) -> Iterator[Verdict]:
+def _look(facts: Facts) -> Iterator[Fault]:
     if facts.copies is None:
         return
     for copied in facts.copies.copied:
@@ -17,12 +17,12 @@ def _look(facts: Facts) -> Iterator[Verdict]:
             continue
         values = {"wrong": copied.wrong, "size": copied.size, "first": copied.first or 0}
         if copied.source == copied.target:
-            yield Verdict(
+            yield Fault(
                 Phrase("checks.copies-corrupted.own", index=copied.source, **values),
                 Phrase("checks.copies-corrupted.replace", index=copied.source),
             )
         else:
-            yield Verdict(
+            yield Fault(
                 Phrase("checks.copies-corrupted.pair", one=copied.source, other=copied.target, **values),
                 Phrase("checks.copies-corrupted.through-host"),
             )

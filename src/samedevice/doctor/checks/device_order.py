@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from samedevice.doctor.check import Check, Verdict
+from samedevice.doctor.check import Check, Fault
 from samedevice.doctor.facts import Facts
 from samedevice.doctor.visible import entries
 from samedevice.messages import Phrase
 
 
-def _look(facts: Facts) -> Iterator[Verdict]:
+def _look(facts: Facts) -> Iterator[Fault]:
     names = {gpu.name for gpu in facts.gpus or ()}
     numbers = [entry for entry in entries(facts) if entry.isdigit()]
     if len(names) < 2 or not numbers or facts.variables.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID":
         return
-    yield Verdict(
+    yield Fault(
         Phrase(
             "checks.device-order.fastest", setting=",".join(entries(facts)), names=", ".join(sorted(names))
         ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from samedevice.doctor.check import Check, Verdict
+from samedevice.doctor.check import Check, Fault
 from samedevice.doctor.facts import Facts
 from samedevice.messages import Phrase
 
@@ -28,9 +28,9 @@ _CASES = {
 }
 
 
-def _look(facts: Facts) -> Iterator[Verdict]:
+def _look(facts: Facts) -> Iterator[Fault]:
     if facts.driver is not None and facts.driver.hangs:
-        yield Verdict(
+        yield Fault(
             Phrase("checks.driver-not-answering.hangs"), Phrase("checks.driver-not-answering.hangs-repair")
         )
     said = facts.driver.trouble if facts.driver is not None else ""
@@ -40,7 +40,7 @@ def _look(facts: Facts) -> Iterator[Verdict]:
     reason, repair = _CASES[case]
     if case == "unknown" and facts.container:
         repair = "checks.driver-not-answering.in-container"
-    yield Verdict(Phrase(reason, said=said), Phrase(repair))
+    yield Fault(Phrase(reason, said=said), Phrase(repair))
 
 
 CHECK = Check(

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from samedevice.doctor.check import Check, Verdict
+from samedevice.doctor.check import Check, Fault
 from samedevice.doctor.facts import Facts
 from samedevice.doctor.tables import driver_minimum
 from samedevice.doctor.visible import version_tuple
 from samedevice.messages import Phrase
 
 
-def _look(facts: Facts) -> Iterator[Verdict]:
+def _look(facts: Facts) -> Iterator[Fault]:
     if facts.driver is None or not facts.driver.version or facts.torch is None or not facts.torch.cuda:
         return
     row = driver_minimum().get(version_tuple(facts.torch.cuda)[0])
@@ -20,7 +20,7 @@ def _look(facts: Facts) -> Iterator[Verdict]:
     if _forward(facts):
         return
     values = {"driver": facts.driver.version, "torch": facts.torch.version, "cuda": facts.torch.cuda}
-    yield Verdict(
+    yield Fault(
         Phrase("checks.driver-older-than-runtime.older", **values, least=row["driver"]),
         _repair(facts, row["driver"]),
     )

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from samedevice.doctor.check import Check, Verdict
+from samedevice.doctor.check import Check, Fault
 from samedevice.doctor.facts import Facts
 from samedevice.doctor.visible import seen_gpus
 from samedevice.messages import Phrase
 
 
-def _look(facts: Facts) -> Iterator[Verdict]:
+def _look(facts: Facts) -> Iterator[Fault]:
     for gpu in seen_gpus(facts):
         if gpu.compute_mode == "Prohibited":
             reason = Phrase("checks.exclusive-mode.prohibited", index=gpu.index)
@@ -22,7 +22,7 @@ def _look(facts: Facts) -> Iterator[Verdict]:
             )
         else:
             continue
-        yield Verdict(reason, Phrase("checks.exclusive-mode.default", index=gpu.index))
+        yield Fault(reason, Phrase("checks.exclusive-mode.default", index=gpu.index))
 
 
 CHECK = Check(

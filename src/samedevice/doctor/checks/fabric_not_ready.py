@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from samedevice.doctor.check import Check, Verdict
+from samedevice.doctor.check import Check, Fault
 from samedevice.doctor.facts import Facts
 from samedevice.doctor.visible import places
 from samedevice.messages import Phrase
 
 
-def _look(facts: Facts) -> Iterator[Verdict]:
+def _look(facts: Facts) -> Iterator[Fault]:
     waiting = [
         gpu for gpu in facts.gpus or () if gpu.fabric and gpu.fabric not in ("Completed", "Not Supported")
     ]
@@ -22,13 +22,13 @@ def _look(facts: Facts) -> Iterator[Verdict]:
     for gpus in (waiting, failed):
         if gpus:
             state = f"{gpus[0].fabric}, {gpus[0].fabric_status}".rstrip(", ")
-            yield Verdict(
+            yield Fault(
                 Phrase("checks.fabric-not-ready.state", places=places(gpus), state=state),
                 Phrase("checks.fabric-not-ready.start", driver=facts.driver.version if facts.driver else "?"),
             )
     said = " ".join((*facts.cuda.warnings, facts.cuda.trouble)) if facts.cuda is not None else ""
     if not waiting and not failed and "Error 802" in said:
-        yield Verdict(
+        yield Fault(
             Phrase("checks.fabric-not-ready.torch"),
             Phrase("checks.fabric-not-ready.start", driver=facts.driver.version if facts.driver else "?"),
         )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from samedevice.doctor.check import Check, Verdict
+from samedevice.doctor.check import Check, Fault
 from samedevice.doctor.facts import Facts
 from samedevice.messages import Phrase
 
 
-def _look(facts: Facts) -> Iterator[Verdict]:
+def _look(facts: Facts) -> Iterator[Fault]:
     for gpu in facts.gpus or ():
         if gpu.uncorrectable:
             reason = Phrase("checks.gpu-needs-reset.errors", index=gpu.index, count=gpu.uncorrectable)
@@ -19,7 +19,7 @@ def _look(facts: Facts) -> Iterator[Verdict]:
             reason = Phrase("checks.gpu-needs-reset.required", index=gpu.index)
         else:
             continue
-        yield Verdict(reason, Phrase("checks.gpu-needs-reset.reset", index=gpu.index))
+        yield Fault(reason, Phrase("checks.gpu-needs-reset.reset", index=gpu.index))
 
 
 CHECK = Check(

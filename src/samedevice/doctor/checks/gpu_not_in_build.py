@@ -7,14 +7,14 @@ from collections.abc import Iterator
 
 from packaging.version import Version
 
-from samedevice.doctor.check import Check, Verdict
+from samedevice.doctor.check import Check, Fault
 from samedevice.doctor.facts import Facts, GpuFacts
 from samedevice.doctor.tables import architectures
 from samedevice.doctor.visible import places, seen_gpus
 from samedevice.messages import Phrase
 
 
-def _look(facts: Facts) -> Iterator[Verdict]:
+def _look(facts: Facts) -> Iterator[Fault]:
     if facts.torch is None or not facts.torch.cuda:
         return
     built, source = _built(facts)
@@ -25,7 +25,7 @@ def _look(facts: Facts) -> Iterator[Verdict]:
     ]
     for name in dict.fromkeys(gpu.name for gpu in without):
         gpus = [gpu for gpu in without if gpu.name == name]
-        yield Verdict(
+        yield Fault(
             Phrase(
                 "checks.gpu-not-in-build.none",
                 gpu=name,

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from samedevice.doctor.check import Check, Verdict
+from samedevice.doctor.check import Check, Fault
 from samedevice.doctor.facts import Facts
 from samedevice.messages import Phrase
 
 
-def _look(facts: Facts) -> Iterator[Verdict]:
+def _look(facts: Facts) -> Iterator[Fault]:
     if not facts.boards or facts.nodes is None or any(name[6:7].isdigit() for name in facts.nodes):
         return
     if facts.gpus or facts.driver is not None:
         return
     if facts.container:
-        yield Verdict(
+        yield Fault(
             Phrase("checks.gpus-not-handed-in.container", boards=facts.boards),
             Phrase("checks.gpus-not-handed-in.container-repair"),
         )
     else:
-        yield Verdict(
+        yield Fault(
             Phrase("checks.gpus-not-handed-in.machine", boards=facts.boards),
             Phrase("checks.gpus-not-handed-in.machine-repair"),
         )

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 from packaging.version import Version
 
-from samedevice.doctor.check import Check, Verdict
+from samedevice.doctor.check import Check, Fault
 from samedevice.doctor.facts import Facts
 from samedevice.doctor.tables import KnownBug, known_bugs
 from samedevice.messages import Phrase
 
 
-def _look(facts: Facts) -> Iterator[Verdict]:
+def _look(facts: Facts) -> Iterator[Fault]:
     used = {use.what: use.place for use in facts.project.bugs}
     groups: dict[tuple[str, str], list[tuple[KnownBug, bool]]] = {}
     for bug in known_bugs():
@@ -30,7 +30,7 @@ def _look(facts: Facts) -> Iterator[Verdict]:
         place = used[bugs[0].case]
         values = {"name": name, "version": package.version, "subject": subject, "place": place}
         sources = ", ".join(bug.source for bug in bugs)
-        yield Verdict(
+        yield Fault(
             Phrase(
                 "checks.known-device-bugs.one" if len(bugs) == 1 else "checks.known-device-bugs.several",
                 **values,

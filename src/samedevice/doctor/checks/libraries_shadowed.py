@@ -5,32 +5,32 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
-from samedevice.doctor.check import Check, Verdict
+from samedevice.doctor.check import Check, Fault
 from samedevice.doctor.facts import Facts
 from samedevice.messages import Phrase
 
 
-def _look(facts: Facts) -> Iterator[Verdict]:
+def _look(facts: Facts) -> Iterator[Fault]:
     own = facts.torch.libraries if facts.torch is not None and facts.torch.cuda else {}
     shadowed: dict[str, list[str]] = {}
     for path, (name, target) in facts.searched.items():
         folder = str(PurePosixPath(path).parent)
         if name == "libcuda.so.1" and "stubs" in PurePosixPath(path).parts:
-            yield Verdict(
+            yield Fault(
                 Phrase("checks.libraries-shadowed.stub", folder=folder),
                 Phrase("checks.libraries-shadowed.without", folder=folder),
             )
         elif name == "libcuda.so.1" and "compat" in PurePosixPath(path).parts:
             consumer = next((gpu.name for gpu in facts.gpus or () if "GeForce" in gpu.name), None)
             if consumer is not None:
-                yield Verdict(
+                yield Fault(
                     Phrase("checks.libraries-shadowed.compat", folder=folder, gpu=consumer),
                     Phrase("checks.libraries-shadowed.without", folder=folder),
                 )
         elif name in own and target != own[name]:
             shadowed.setdefault(folder, []).append(name)
     for folder, names in shadowed.items():
-        yield Verdict(
+        yield Fault(
             Phrase("checks.libraries-shadowed.shadowed", folder=folder, names=", ".join(names[:4])),
             Phrase("checks.libraries-shadowed.without", folder=folder),
             "likely",

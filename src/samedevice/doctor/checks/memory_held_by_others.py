@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from samedevice.doctor.check import Check, Verdict
+from samedevice.doctor.check import Check, Fault
 from samedevice.doctor.facts import Facts
 from samedevice.doctor.visible import seen_gpus
 from samedevice.messages import Phrase
@@ -13,7 +13,7 @@ _SHARE = 0.05
 """Of a GPU's memory; less is a desktop, a monitor, the context of an idle program."""
 
 
-def _look(facts: Facts) -> Iterator[Verdict]:
+def _look(facts: Facts) -> Iterator[Fault]:
     for gpu in seen_gpus(facts):
         used, total = gpu.used_mib, gpu.memory_mib
         if gpu.mig or not used or not total or used < _SHARE * total:
@@ -23,12 +23,12 @@ def _look(facts: Facts) -> Iterator[Verdict]:
         if holders:
             listed = ", ".join(f"{each.name or '?'} (pid {each.pid})" for each in holders[:4])
             pids = " ".join(str(each.pid) for each in holders)
-            yield Verdict(
+            yield Fault(
                 Phrase("checks.memory-held-by-others.held", **values, holders=listed),
                 Phrase("checks.memory-held-by-others.end", pids=pids, index=gpu.index),
             )
         else:
-            yield Verdict(
+            yield Fault(
                 Phrase("checks.memory-held-by-others.hidden", **values),
                 Phrase("checks.memory-held-by-others.find", index=gpu.index),
                 "likely",

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from samedevice.doctor.check import Check, Verdict
+from samedevice.doctor.check import Check, Fault
 from samedevice.doctor.facts import Facts
 from samedevice.doctor.visible import places, seen_gpus, wanted_processes
 from samedevice.messages import Phrase
 
 
-def _look(facts: Facts) -> Iterator[Verdict]:
+def _look(facts: Facts) -> Iterator[Fault]:
     gpus = facts.gpus or ()
     waiting = [gpu for gpu in gpus if gpu.mig != gpu.mig_pending]
     if waiting:
-        yield Verdict(
+        yield Fault(
             Phrase("checks.mig.pending", places=places(waiting)),
             Phrase("checks.mig.reset", places=places(waiting)),
         )
     divided = [gpu for gpu in gpus if gpu.mig]
     empty = [gpu for gpu in divided if not gpu.mig_devices]
     if empty:
-        yield Verdict(
+        yield Fault(
             Phrase("checks.mig.empty", places=places(empty)),
             Phrase("checks.mig.create", places=places(empty)),
         )
@@ -31,7 +31,7 @@ def _look(facts: Facts) -> Iterator[Verdict]:
     )
     seen = [gpu for gpu in seen_gpus(facts) if gpu.mig and gpu.mig_devices]
     if seen and several:
-        yield Verdict(
+        yield Fault(
             Phrase("checks.mig.one-device", places=places(seen), place=several[0].place),
             Phrase("checks.mig.off", places=places(seen)),
         )

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from samedevice.doctor.check import Check, Verdict
+from samedevice.doctor.check import Check, Fault
 from samedevice.doctor.facts import Facts
 from samedevice.doctor.visible import seen_gpus
 from samedevice.messages import Phrase
 
 
-def _look(facts: Facts) -> Iterator[Verdict]:
+def _look(facts: Facts) -> Iterator[Fault]:
     seen = {gpu.index for gpu in seen_gpus(facts)}
     uses = facts.project.tensor_parallel
     if facts.links is None or not uses or len(seen) < 2:
@@ -21,7 +21,7 @@ def _look(facts: Facts) -> Iterator[Verdict]:
     if not slow:
         return
     (one, other), link = min(slow.items())
-    yield Verdict(
+    yield Fault(
         Phrase(
             "checks.no-nvlink-for-tensor-parallel.slow",
             use=uses[0].what,

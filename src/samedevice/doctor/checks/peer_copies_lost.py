@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from samedevice.doctor.check import Check, Verdict
+from samedevice.doctor.check import Check, Fault
 from samedevice.doctor.facts import Facts
 from samedevice.doctor.tables import bad_drivers
 from samedevice.doctor.visible import seen_gpus, version_tuple
 from samedevice.messages import Phrase
 
 
-def _look(facts: Facts) -> Iterator[Verdict]:
+def _look(facts: Facts) -> Iterator[Fault]:
     if facts.driver is None or not facts.driver.version:
         return
     own = version_tuple(facts.driver.version)
@@ -19,7 +19,7 @@ def _look(facts: Facts) -> Iterator[Verdict]:
         gpus = [gpu for gpu in seen_gpus(facts) if row["gpus"] in gpu.name]
         offered = any(status == "OK" for status in (facts.peers or {}).values())
         if len(gpus) > 1 and offered and version_tuple(row["since"]) <= own < version_tuple(row["until"]):
-            yield Verdict(
+            yield Fault(
                 Phrase("checks.peer-copies-lost.lost", driver=facts.driver.version, gpu=gpus[0].name),
                 Phrase("checks.peer-copies-lost.newer", until=row["until"]),
             )

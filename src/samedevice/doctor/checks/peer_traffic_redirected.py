@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from samedevice.doctor.check import Check, Verdict
+from samedevice.doctor.check import Check, Fault
 from samedevice.doctor.facts import Facts
 from samedevice.messages import Phrase
 
 
-def _look(facts: Facts) -> Iterator[Verdict]:
+def _look(facts: Facts) -> Iterator[Fault]:
     links = facts.links or {}
     if not links or all(link.startswith("NV") for link in links.values()):
         return
@@ -17,13 +17,13 @@ def _look(facts: Facts) -> Iterator[Verdict]:
     peers = facts.peers or {}
     if translated and "OK" in peers.values():
         bus, kind = min(translated.items())
-        yield Verdict(
+        yield Fault(
             Phrase("checks.peer-traffic-redirected.iommu", bus=bus, kind=kind),
             Phrase("checks.peer-traffic-redirected.passthrough"),
             "likely",
         )
     if facts.redirects and "OK" in peers.values():
-        yield Verdict(
+        yield Fault(
             Phrase("checks.peer-traffic-redirected.acs", bridges=", ".join(facts.redirects[:3])),
             Phrase("checks.peer-traffic-redirected.disable"),
             "likely",

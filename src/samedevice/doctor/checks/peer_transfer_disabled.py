@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from samedevice.doctor.check import Check, Verdict
+from samedevice.doctor.check import Check, Fault
 from samedevice.doctor.facts import Facts
 from samedevice.doctor.visible import seen_gpus
 from samedevice.messages import Phrase
 
 
-def _look(facts: Facts) -> Iterator[Verdict]:
+def _look(facts: Facts) -> Iterator[Fault]:
     off = {"NCCL_P2P_DISABLE": ("1",), "NCCL_P2P_LEVEL": ("LOC", "0")}
     seen = {gpu.index for gpu in seen_gpus(facts)}
     joined = any(link.startswith("NV") and set(pair) <= seen for pair, link in (facts.links or {}).items())
     for name, values in off.items():
         if joined and facts.variables.get(name) in values:
-            yield Verdict(
+            yield Fault(
                 Phrase("checks.peer-transfer-disabled.off", name=name, value=facts.variables[name]),
                 Phrase("checks.peer-transfer-disabled.unset", name=name),
                 "likely",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from samedevice.doctor.check import Check, Verdict
+from samedevice.doctor.check import Check, Fault
 from samedevice.doctor.facts import Facts
 from samedevice.doctor.visible import seen_gpus
 from samedevice.messages import Phrase
@@ -12,7 +12,7 @@ from samedevice.messages import Phrase
 _NAMES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
-def _look(facts: Facts) -> Iterator[Verdict]:
+def _look(facts: Facts) -> Iterator[Fault]:
     variables = facts.variables
     if "TORCHELASTIC_RUN_ID" in variables:  # this very process was launched
         return
@@ -26,7 +26,7 @@ def _look(facts: Facts) -> Iterator[Verdict]:
         reason = Phrase("checks.rank-variables.waits", size=size, listed=listed)
     else:
         return
-    yield Verdict(reason, Phrase("checks.rank-variables.unset", names=" ".join(left)), "likely")
+    yield Fault(reason, Phrase("checks.rank-variables.unset", names=" ".join(left)), "likely")
 
 
 CHECK = Check(

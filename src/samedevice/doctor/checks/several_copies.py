@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from samedevice.doctor.check import Check, Verdict
+from samedevice.doctor.check import Check, Fault
 from samedevice.doctor.facts import Facts, Package
 from samedevice.messages import Phrase
 
@@ -13,12 +13,12 @@ _TWICE = ("torch", "triton", "transformers", "accelerate", "torchvision")
 _RUNTIME = re.compile(r"nvidia-(cublas|cudnn|cuda-runtime|nccl)-cu(\d+)")
 
 
-def _look(facts: Facts) -> Iterator[Verdict]:
+def _look(facts: Facts) -> Iterator[Fault]:
     for name in _TWICE:
         copies = _different([each for each in facts.packages if each.name == name])
         if len(copies) > 1:
             listed = ", ".join(f"{each.version} in {each.folder}" for each in copies)
-            yield Verdict(
+            yield Fault(
                 Phrase("checks.several-copies.twice", name=name, copies=listed),
                 Phrase("checks.several-copies.keep", name=name, folder=copies[1].folder),
                 "likely",
@@ -31,7 +31,7 @@ def _look(facts: Facts) -> Iterator[Verdict]:
         if len(found_in) > 1:
             own = facts.torch.cuda.partition(".")[0] if facts.torch is not None else ""
             foreign = [each for major, each in sorted(found_in.items()) if major != own]
-            yield Verdict(
+            yield Fault(
                 Phrase(
                     "checks.several-copies.runtimes",
                     library=library,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from samedevice.doctor.check import Check, Verdict
+from samedevice.doctor.check import Check, Fault
 from samedevice.doctor.facts import Facts
 from samedevice.doctor.visible import seen_gpus
 from samedevice.messages import Bytes, Phrase
@@ -13,7 +13,7 @@ _LEAST = 1 << 30
 """What NCCL's page gives a container."""
 
 
-def _look(facts: Facts) -> Iterator[Verdict]:
+def _look(facts: Facts) -> Iterator[Fault]:
     size = facts.shared_memory
     if size is None or size >= _LEAST:
         return
@@ -25,7 +25,7 @@ def _look(facts: Facts) -> Iterator[Verdict]:
         reason = Phrase("checks.shared-memory-small.nccl", size=Bytes(size))
     else:
         return
-    yield Verdict(
+    yield Fault(
         reason,
         Phrase(
             "checks.shared-memory-small.container" if facts.container else "checks.shared-memory-small.mount"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from samedevice.doctor.check import Check, Verdict
+from samedevice.doctor.check import Check, Fault
 from samedevice.doctor.facts import Facts
 from samedevice.messages import Phrase
 
@@ -12,7 +12,7 @@ _BUILDERS = ("deepspeed", "flash-attn", "apex", "transformer-engine", "detectron
 """Packages that compile CUDA code when they are installed or first used."""
 
 
-def _look(facts: Facts) -> Iterator[Verdict]:
+def _look(facts: Facts) -> Iterator[Fault]:
     torch, toolkit = facts.torch, facts.toolkit
     builders = [name for name in _BUILDERS if facts.package(name) is not None]
     if torch is None or not torch.cuda or not toolkit or not builders:
@@ -20,7 +20,7 @@ def _look(facts: Facts) -> Iterator[Verdict]:
     if toolkit.partition(".")[0] == torch.cuda.partition(".")[0]:
         return
     values = {"toolkit": toolkit, "cuda": torch.cuda, "torch": torch.version, "name": builders[0]}
-    yield Verdict(
+    yield Fault(
         Phrase("checks.toolkit-differs.differs", **values),
         Phrase("checks.toolkit-differs.home", cuda=torch.cuda),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from samedevice.doctor.check import Check, Verdict
+from samedevice.doctor.check import Check, Fault
 from samedevice.doctor.facts import Facts
 from samedevice.messages import Phrase
 
@@ -19,7 +19,7 @@ _OF_OTHERS = (
 _SIGNS = ("Error 803", "CUDA unknown error", "Unexpected error from cudaGetDeviceCount")
 
 
-def _look(facts: Facts) -> Iterator[Verdict]:
+def _look(facts: Facts) -> Iterator[Fault]:
     cuda = facts.cuda
     if cuda is None or facts.torch is None:
         return
@@ -36,7 +36,7 @@ def _look(facts: Facts) -> Iterator[Verdict]:
         repair = Phrase("checks.torch-does-not-start.again", version=facts.torch.version.partition("+")[0])
     else:
         repair = Phrase("checks.torch-does-not-start.alone")
-    yield Verdict(Phrase("checks.torch-does-not-start.said", torch=facts.torch.version, said=said), repair)
+    yield Fault(Phrase("checks.torch-does-not-start.said", torch=facts.torch.version, said=said), repair)
 
 
 CHECK = Check(

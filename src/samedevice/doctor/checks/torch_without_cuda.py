@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from samedevice.doctor.check import Check, Verdict
+from samedevice.doctor.check import Check, Fault
 from samedevice.doctor.facts import Facts
 from samedevice.messages import Phrase
 
@@ -15,13 +15,13 @@ _KINDS = {
 }
 
 
-def _look(facts: Facts) -> Iterator[Verdict]:
+def _look(facts: Facts) -> Iterator[Fault]:
     torch = facts.torch
     gpus = len(facts.gpus) if facts.gpus is not None else facts.boards or 0
     if torch is None or torch.cuda or not gpus:
         return
     kind = "rocm" if torch.hip or "+rocm" in torch.version else "xpu" if "+xpu" in torch.version else "cpu"
-    yield Verdict(
+    yield Fault(
         Phrase(_KINDS[kind], torch=torch.version, gpus=gpus),
         Phrase("checks.torch-without-cuda.install", version=torch.version.partition("+")[0]),
     )

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from samedevice.doctor.check import Check, Verdict
+from samedevice.doctor.check import Check, Fault
 from samedevice.doctor.facts import Facts
 from samedevice.doctor.visible import places, seen_gpus
 from samedevice.messages import Phrase
 
 
-def _look(facts: Facts) -> Iterator[Verdict]:
+def _look(facts: Facts) -> Iterator[Fault]:
     seen = seen_gpus(facts)
     uses = (*facts.project.launchers, *facts.project.tensor_parallel)
     kinds = {gpu.name: [each for each in seen if each.name == gpu.name] for gpu in seen}
@@ -18,7 +18,7 @@ def _look(facts: Facts) -> Iterator[Verdict]:
         return
     listed = "; ".join(f"{places(gpus)}: {name}, {gpus[0].memory_mib} MiB" for name, gpus in kinds.items())
     most = max(kinds.values(), key=len)
-    yield Verdict(
+    yield Fault(
         Phrase("checks.unlike-gpus.unlike", kinds=listed, place=uses[0].place),
         Phrase("checks.unlike-gpus.choose", places=places(most).replace(" ", "")),
         "likely",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from samedevice.doctor.check import Check, Verdict
+from samedevice.doctor.check import Check, Fault
 from samedevice.doctor.facts import Facts
 from samedevice.doctor.visible import SETTING, entries, seen_gpus, wanted_processes
 from samedevice.messages import Phrase
@@ -19,7 +19,7 @@ _TROUBLES = {
 }
 
 
-def _look(facts: Facts) -> Iterator[Verdict]:
+def _look(facts: Facts) -> Iterator[Fault]:
     gpus = facts.gpus
     if not gpus:
         return
@@ -28,7 +28,7 @@ def _look(facts: Facts) -> Iterator[Verdict]:
     if setting is not None and not (setting.strip().startswith("MIG-") and seen):
         key, entry = _trouble(listed, [gpu.uuid for gpu in gpus])
         if key:
-            yield Verdict(
+            yield Fault(
                 Phrase(
                     _TROUBLES[key],
                     setting=setting,
@@ -41,7 +41,7 @@ def _look(facts: Facts) -> Iterator[Verdict]:
             return
     wanted = wanted_processes(facts)
     if wanted is not None and setting is not None and len(seen) < wanted[0] <= len(gpus):
-        yield Verdict(
+        yield Fault(
             Phrase(
                 "checks.visible-devices.too-few",
                 setting=setting,

@@ -132,7 +132,7 @@ def _processes(host: Host, gpu: ET.Element) -> Sequence[GpuProcess]:
 
 
 def _errors(gpu: ET.Element) -> int:
-    """Errors that ECC could not correct, since the driver was loaded; boards before Ampere call them double."""
+    """Errors that ECC could not correct, since the driver was loaded; older boards call them double."""
     volatile = gpu.find("ecc_errors/volatile")
     if volatile is None:
         return 0
