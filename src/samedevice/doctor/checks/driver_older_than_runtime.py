@@ -17,7 +17,7 @@ def _look(facts: Facts) -> Iterator[Fault]:
     row = driver_minimum().get(version_tuple(facts.torch.cuda)[0])
     if row is None or version_tuple(facts.driver.version) >= version_tuple(row["driver"]):
         return
-    if _forward(facts):
+    if _forward(facts) or (facts.cuda is not None and facts.cuda.count):  # it works, whatever the numbers say
         return
     values = {"driver": facts.driver.version, "torch": facts.torch.version, "cuda": facts.torch.cuda}
     yield Fault(
@@ -27,7 +27,13 @@ def _look(facts: Facts) -> Iterator[Fault]:
 
 
 def _forward(facts: Facts) -> bool:
-    """Whether NVIDIA's package for forward compatibility stands in for the driver, in a data centre."""
+    """Whether NVIDIA's package for forward compatibility stands in for the driver, in a data centre.
+
+    nvidia-smi then names the CUDA of that package beside the release of the driver.
+    """
+    assert facts.driver is not None and facts.torch is not None
+    if version_tuple(facts.driver.cuda)[:1] >= version_tuple(facts.torch.cuda)[:1]:
+        return True
     consumer = any("GeForce" in gpu.name for gpu in facts.gpus or ())
     compat = any("compat" in path and name == "libcuda.so.1" for path, (name, _) in facts.searched.items())
     return compat and not consumer

@@ -14,6 +14,10 @@ def _look(facts: Facts) -> Iterator[Fault]:
         return
     if facts.gpus or facts.driver is not None:
         return
+    if facts.torch is not None and not facts.torch.cuda:  # nothing here would use them
+        return
+    if facts.container and facts.torch is None:
+        return
     if facts.container:
         yield Fault(
             Phrase("checks.gpus-not-handed-in.container", boards=facts.boards),

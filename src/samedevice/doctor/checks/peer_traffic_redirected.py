@@ -22,7 +22,8 @@ def _look(facts: Facts) -> Iterator[Fault]:
             Phrase("checks.peer-traffic-redirected.passthrough"),
             "likely",
         )
-    if facts.redirects and "OK" in peers.values():
+    switched = any(link in ("PIX", "PXB") for link in links.values())  # else the host is on the way anyhow
+    if facts.redirects and switched and "OK" in peers.values():
         yield Fault(
             Phrase("checks.peer-traffic-redirected.acs", bridges=", ".join(facts.redirects[:3])),
             Phrase("checks.peer-traffic-redirected.disable"),

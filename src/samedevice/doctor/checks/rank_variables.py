@@ -22,11 +22,16 @@ def _look(facts: Facts) -> Iterator[Fault]:
     listed = " ".join(f"{name}={variables[name]}" for name in left)
     if rank.isdigit() and facts.gpus and int(rank) >= seen:
         reason = Phrase("checks.rank-variables.beyond", rank=rank, seen=seen, listed=listed)
-    elif size.isdigit() and int(size) > 1 and "RANK" in variables and "SLURM_JOB_ID" not in variables:
+    elif size.isdigit() and int(size) > 1 and "RANK" in variables and not _of_cluster(facts):
         reason = Phrase("checks.rank-variables.waits", size=size, listed=listed)
     else:
         return
     yield Fault(reason, Phrase("checks.rank-variables.unset", names=" ".join(left)), "likely")
+
+
+def _of_cluster(facts: Facts) -> bool:
+    """Whether a scheduler starts the processes: Slurm's tasks, the pods of a training job."""
+    return any(name in facts.variables for name in ("SLURM_JOB_ID", "KUBERNETES_SERVICE_HOST", "PET_NNODES"))
 
 
 CHECK = Check(

@@ -17,7 +17,7 @@ _KINDS = {
 
 def _look(facts: Facts) -> Iterator[Fault]:
     torch = facts.torch
-    gpus = len(facts.gpus) if facts.gpus is not None else facts.boards or 0
+    gpus = len(facts.gpus or ())
     if torch is None or torch.cuda or not gpus:
         return
     kind = "rocm" if torch.hip or "+rocm" in torch.version else "xpu" if "+xpu" in torch.version else "cpu"
