@@ -58,7 +58,8 @@ def test_the_release_with_a_known_bug_is_named(tmp_path):
 
 def test_what_only_one_side_is_found_wrong_for(tmp_path):
     name = "eight-b200-cuda-13"
-    first, second = lock_of(tmp_path, name), lock_of(tmp_path, name, driver="550.163.01")
+    first = lock_of(tmp_path, name)
+    second = lock_of(tmp_path, name, driver="550.163.01", driver_cuda="12.4")
     comparison = compared(read_locked(first), read_locked(second))
     assert comparison.first == ()
     assert [finding.code for finding in comparison.second] == ["SD301"]

@@ -38,6 +38,7 @@ def test_every_verdict_can_be_said(language):
 
 def test_a_healthy_environment_becomes_a_broken_one_by_one_fact():
     recorded = next(each for each in environments() if each.id == "eight-h200-tensor-parallel")
-    changed = {**recorded.description, "driver": "418.39", "driver_cuda": "10.1"}
+    torch = {**recorded.description["torch"], "count": 0}
+    changed = {**recorded.description, "driver": "418.39", "driver_cuda": "10.1", "torch": torch}
     findings = examine(read_facts(RecordedHost(changed), PROJECT)).findings
     assert [finding.code for finding in findings] == ["SD301"]
