@@ -6,9 +6,11 @@ import re
 
 import pytest
 
-from samedevice.doctor import CHECKS, Facts
+from samedevice.doctor import CHECKS, Facts, find_check
 from samedevice.doctor.checks import in_order
 from samedevice.doctor.tables import architectures, bad_drivers, companions, driver_minimum, known_bugs, pairs
+from samedevice.messages import languages
+from samedevice.report import check_text
 from tools import doctor_page, known_bad
 
 
@@ -23,6 +25,16 @@ def test_a_check_says_where_its_knowledge_is_from(check):
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)
 def test_without_facts_no_check_says_anything(check):
     assert list(check.look(Facts())) == []
+
+
+@pytest.mark.parametrize("language", languages())
+def test_explain_tells_of_a_check(language):
+    for check in CHECKS:
+        text = check_text(find_check(check.code.lower()), language)
+        assert text.startswith(f"{check.code} {check.name}: ")
+        assert all(source in text for source in check.sources)
+        assert "{" not in text
+    assert find_check("SD399") is None
 
 
 def test_a_code_is_given_once():

@@ -10,10 +10,12 @@ from typing import BinaryIO, TextIO
 
 from samedevice.cli._reporting import Reporting, Told, in_form, into_file
 from samedevice.diagnosis import Source, explain_text
+from samedevice.doctor import find_check
 from samedevice.errors import UsageError
 from samedevice.findings import explain_document
 from samedevice.messages import Language, Phrase, language_of
 from samedevice.report import (
+    check_text,
     error_text,
     open_console,
     page_text,
@@ -39,6 +41,10 @@ def explain(source: str | None, reporting: Reporting, chosen: Language | None) -
         rule = find_rule(source) if source is not None and not Path(source).is_file() else None
         if rule is not None:
             print(page_text(rule, language), end="")
+            return EXPLAINED
+        check = find_check(source) if source is not None and not Path(source).is_file() else None
+        if check is not None:
+            print(check_text(check, language), end="")
             return EXPLAINED
         text = _read(source)
     except UsageError as error:

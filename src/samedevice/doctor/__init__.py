@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from samedevice.doctor._examine import Examination, examine
 from samedevice.doctor.check import Check, Fault
-from samedevice.doctor.checks import CHECKS, check_named, sentence_of_check
+from samedevice.doctor.checks import CHECKS, check_named, find_check, sentence_of_check
 from samedevice.doctor.environment import Comparison, Difference, Locked, compared, locked, read_locked
 from samedevice.doctor.facts import CopyTest, Facts
 from samedevice.doctor.host import Answer, Host, Metadata, ThisHost
@@ -32,6 +32,7 @@ __all__ = [
     "compare_copies",
     "compared",
     "examine",
+    "find_check",
     "locked",
     "read_facts",
     "read_locked",

@@ -6,7 +6,7 @@ from samedevice.report._pages import page_text, pages
 from samedevice.report._project import project_root
 from samedevice.report._render import error_text, render, render_finding, worded_errors
 from samedevice.report._words import name_files, short_path
-from samedevice.report.doctor import print_doctor
+from samedevice.report.doctor import check_text, print_doctor
 from samedevice.report.environment import print_comparison
 from samedevice.report.github import finding_commands, problem_commands
 from samedevice.report.gpus import print_gpus
@@ -35,6 +35,7 @@ __all__ = [
     "TextRenderer",
     "asked_text",
     "assumed_text",
+    "check_text",
     "error_text",
     "finding_commands",
     "finding_line",

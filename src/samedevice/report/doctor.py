@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import groupby
 
 from rich.console import Console
 from rich.text import Text
 
-from samedevice.doctor import CopyTest, Examination, Facts
+from samedevice.doctor import Check, CopyTest, Examination, Facts
 from samedevice.findings import Finding
 from samedevice.messages import SOURCE, Bytes, Language, Phrase, Value
 from samedevice.report._render import render
@@ -35,6 +36,23 @@ def print_doctor(
     key = {0: "doctor.passed", 1: "doctor.one"}.get(found, "doctor.several")
     lines = [Phrase(key, found=found, count=checks), *notes, *_idle(examination)]
     print_notices(console, [harmless(render(line, language)) for line in lines])
+
+
+def check_text(check: Check, language: Language = SOURCE) -> str:
+    """A check as a short page: everything that it may say, and where its knowledge is from.
+
+    What an environment fills in stands in angle brackets.
+    """
+    title = render(check.phrase("title"), language)
+    said = [
+        re.sub(r"\{(\w+)\}", r"<\1>", texts.get(language, texts[SOURCE]))
+        for texts in check.sentences.values()
+    ]
+    parts = (("doctor.says", said), ("doctor.from", check.sources))
+    lines = [f"{check.code} {check.name}: {title}"]
+    for head, listed in parts:
+        lines += ["", render(Phrase(head), language), *(f"- {each}" for each in listed)]
+    return "\n".join([*lines, ""])
 
 
 def _heads(facts: Facts, python: str) -> list[tuple[str, Phrase]]:
@@ -98,6 +116,7 @@ def _finding(console: Console, finding: Finding[Phrase], language: Language) -> 
         put_labelled(console, "label.do", Text(harmless(render(finding.cure, language)), "green"), language)
     for note in finding.notes:
         put_labelled(console, "label.note", Text(harmless(render(note, language))), language)
+    put_labelled(console, "label.more", Text(f"samedevice explain {finding.code}"), language)
 
 
 def _idle(examination: Examination) -> list[Phrase]:

@@ -31,6 +31,12 @@ def check_named(name: str) -> Check:
     return _BY_NAME[name]
 
 
+def find_check(word: str) -> Check | None:
+    """The check with this code or name, in any case."""
+    wanted = word.strip()
+    return next((each for each in CHECKS if wanted.upper() == each.code or wanted.lower() == each.name), None)
+
+
 def sentence_of_check(key: str, language: Language) -> str:
     """What a check's own file says for a key such as `checks.mig.title`.
 
@@ -41,4 +47,4 @@ def sentence_of_check(key: str, language: Language) -> str:
     return texts.get(language, texts[SOURCE])
 
 
-__all__ = ["CHECKS", "check_named", "in_order", "sentence_of_check"]
+__all__ = ["CHECKS", "check_named", "find_check", "in_order", "sentence_of_check"]

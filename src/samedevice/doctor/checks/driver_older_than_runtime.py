@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from samedevice.doctor.check import Check, Fault
 from samedevice.doctor.facts import Facts
-from samedevice.doctor.tables import driver_minimum
+from samedevice.doctor.tables import architectures, driver_minimum
 from samedevice.doctor.visible import version_tuple
 from samedevice.messages import Phrase
 
@@ -44,9 +44,21 @@ def _repair(facts: Facts, least: str) -> Phrase:
     assert facts.driver is not None
     own = version_tuple(facts.driver.version)
     fitting = [cuda for cuda, row in driver_minimum().items() if own >= version_tuple(row["driver"])]
-    if not fitting:
+    builds = [
+        row
+        for row in architectures()
+        if fitting and row["cuda"][-1].isdigit() and version_tuple(row["cuda"])[0] == max(fitting)
+    ]
+    if not builds:
         return Phrase("checks.driver-older-than-runtime.newer-driver", least=least)
-    return Phrase("checks.driver-older-than-runtime.either", least=least, cuda=max(fitting))
+    newest = max(builds, key=lambda row: (version_tuple(row["until"]), version_tuple(row["cuda"])))
+    return Phrase(
+        "checks.driver-older-than-runtime.either",
+        least=least,
+        cuda=newest["cuda"],
+        until=newest["until"],
+        index=newest["cuda"].replace(".", ""),
+    )
 
 
 CHECK = Check(
@@ -70,12 +82,11 @@ CHECK = Check(
             "zh": "把驱动升级到 {least} 以上",
         },
         "either": {
-            "en": "install a driver from {least} on, or a torch that was built with CUDA {cuda} "
-            "(pip install torch --index-url https://download.pytorch.org/whl/cu{cuda}x, x as pytorch.org "
-            "lists it)",
+            "en": "install a driver from {least} on, or a torch that was built with CUDA {cuda}, known here "
+            "up to torch {until}: pip install torch --index-url https://download.pytorch.org/whl/cu{index}",
             "zh": "把驱动升级到 {least} 以上；不能动驱动时，改装用 CUDA {cuda} 编译的 torch"
-            "（pip install torch --index-url https://download.pytorch.org/whl/cu{cuda}x，x 见 "
-            "pytorch.org 的列表）",
+            "（这里已知到 {until} 都有）："
+            "pip install torch --index-url https://download.pytorch.org/whl/cu{index}",
         },
     },
 )
