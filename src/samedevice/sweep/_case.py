@@ -34,6 +34,8 @@ class Case:
     spread: Callable[[Any, Map], Any] | None = None
     load: Callable[[str, Mapping[Any, int]], Any] | None = None
     """The public way: a fresh model by a mode of `device_map` and `max_memory`."""
+    origin: tuple[str, str, str, Mapping[str, Any]] | None = None
+    """How a script makes it: library, class, class of its configuration, and what that is given."""
     folder: str | None = None
     """Where its checkpoint lies."""
     baseline: dict[str, str] = field(default_factory=dict)

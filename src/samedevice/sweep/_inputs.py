@@ -118,21 +118,22 @@ class Asked:
     """All arguments."""
 
 
-def attempts(asked: Asked, config: Any) -> Iterator[Given]:
-    """Inputs to try, the fullest first: all modalities that the arguments name, then the main one alone."""
-    table = _table()
+def attempts(asked: Asked, config: Any, *, whole: bool) -> Iterator[Given]:
+    """Inputs to try: those with all modalities that the arguments name, or those with fewer.
+
+    A model that has its main inputs in all modalities has no fewer.
+    """
     needed = {*asked.main, *asked.required}
-    rows = [row for row in table.inputs if any(name in asked.names for name in row.names)]
+    rows = [row for row in _table().inputs if any(name in asked.names for name in row.names)]
     base = {row.modality for row in rows if needed & set(row.names)}
-    optional = [m for m in dict.fromkeys(row.modality for row in rows) if m in _ADDED and m not in base]
-    made = 0
-    for modalities in [base | set(optional), *({*base, each} for each in optional[:2]), base]:
-        chosen = [row for row in rows if row.modality in modalities]
-        for given in _combinations(chosen, asked, config, needed):
-            yield given
-            made += 1
-            if made >= _ATTEMPTS:
-                return
+    modalities = dict.fromkeys(row.modality for row in rows)
+    optional = [each for each in modalities if each in _ADDED and each not in base]
+    chosen: list[set[str]] = [base | set(optional)]
+    if not whole:
+        chosen = [{*base, each} for each in optional if len(optional) > 1] + ([base] if optional else [])
+    for each in chosen:
+        given = [row for row in rows if row.modality in each]
+        yield from itertools.islice(_combinations(given, asked, config, needed), _ATTEMPTS)
 
 
 _ADDED = ("image", "video", "audio", "text")
@@ -141,23 +142,37 @@ _ONLY_IF_NEEDED = {
     *("future_time_features", "hidden_states", "bool_masked_pos", "mask_time_indices", "target_sizes"),
     *("input_features_mask", "feature_attention_mask", "hidden"),
 }
+_MAYBE = ("decoder_input_ids", "image_sizes")
+"""Some models want them and some cannot stand them; both are tried."""
 
 
 def _combinations(rows: Sequence[_Row], asked: Asked, config: Any, needed: set[str]) -> Iterator[Given]:
+    """One modality after the other goes through its forms, while the others keep their first one."""
     named = [
-        (name, row)
+        (name, row, [form for form in row.forms if _has(form, asked)])
         for row in rows
         for name in row.names
         if name in asked.names and (name in needed or name not in _ONLY_IF_NEEDED)
     ]
-    forms = [[(name, row, form) for form in row.forms if _has(form, asked)] for name, row in named]
-    longest = max((len(each) for each in forms), default=0)
-    # Forms of one modality belong together, so they advance together instead of in all combinations.
-    for step in range(longest):
-        yield {
-            name: make(form, Sizes(config, row.modality))
-            for name, row, form in (each[min(step, len(each) - 1)] for each in forms if each)
+    modalities = sorted({row.modality for _, row, _ in named}, key=lambda each: each == "text")
+    steps = [("", 0)] + [
+        (modality, step)
+        for modality in modalities
+        for step in range(1, max(len(forms) for _, row, forms in named if row.modality == modality))
+    ]
+    maybe = [name for name in _MAYBE if any(name == each for each, _, _ in named) and name not in needed]
+    for modality, step in steps:
+        given = {
+            name: make(
+                forms[min(step, len(forms) - 1) if row.modality == modality else 0],
+                Sizes(config, row.modality),
+            )
+            for name, row, forms in named
+            if forms
         }
+        yield given
+        if maybe:
+            yield {name: value for name, value in given.items() if name not in maybe}
 
 
 def _has(form: Mapping[str, Any], asked: Asked) -> bool:
@@ -218,6 +233,11 @@ def with_placeholders(model: Any, config: Any, given: Given) -> Given:
     ids = given.get("input_ids")
     if ids is None or ids.dim() != 2:
         return given
+    end = _field(config, "eos_token_id")
+    if end is not None:  # some heads look for the end of a text
+        ids = ids.clone()
+        ids[:, -1] = end
+        given = {**given, "input_ids": ids}
     runs: list[tuple[int, int, int]] = []
     for row in _table().placeholders:
         sources = {name: given[name] for name in row["arguments"] if given.get(name) is not None}

@@ -14,7 +14,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Literal
 
-Kind = Literal["keep", "count", "vocabulary", "picture", "width"]
+Kind = Literal["keep", "token", "derived", "count", "vocabulary", "picture", "width"]
 
 _SMALLEST_WIDTH = 8
 """A width that is divided keeps at least so much."""
@@ -28,6 +28,8 @@ class Scale:
 
     divisor: int
     """Of all widths."""
+    heads: bool = False
+    """Whether there are fewer heads of the same width, instead of as many of a smaller one."""
     layers: bool = True
     vocabulary: bool = True
     pictures: bool = True
@@ -35,7 +37,9 @@ class Scale:
 
 SCALES = (
     Scale(16),
-    Scale(8),
+    Scale(16, heads=True),
+    Scale(16, pictures=False),
+    Scale(16, heads=True, pictures=False),
     Scale(4, pictures=False),
     Scale(1),
     Scale(1, pictures=False, vocabulary=False),
@@ -49,13 +53,15 @@ class _Row:
     pattern: re.Pattern[str]
     kind: Kind
     most: int
+    missing: int | None
+    """What stands in for None."""
 
 
 @cache
 def _rows() -> tuple[_Row, ...]:
     text = files("samedevice.sweep").joinpath("shrinking.toml").read_text("utf-8")
     return tuple(
-        _Row(re.compile("|".join(row["names"])), row["kind"], row.get("most", 0))
+        _Row(re.compile("|".join(row["names"])), row["kind"], row.get("most", 0), row.get("missing"))
         for row in tomllib.loads(text)["field"]
     )
 
@@ -67,8 +73,24 @@ def _row_of(name: str) -> _Row | None:
 
 def shrunk(values: Mapping[str, Any], scale: Scale) -> dict[str, Any]:
     """A configuration, as a dictionary with its sub-configurations, in a smaller size."""
-    divisor = _fitting(values, scale.divisor)
-    return _shrunk(values, scale, divisor, _small_tokens(values) if scale.vocabulary else {})
+    divisor = (_fewer if scale.heads else _fitting)(values, scale.divisor)
+    made = _shrunk(values, scale, divisor, _small_tokens(values) if scale.vocabulary else {})
+    if scale.divisor > 1:
+        _join(made)
+    return made
+
+
+def _join(made: dict[str, Any]) -> None:
+    """Give what a part hands to the text the width of the text; default configurations often do not."""
+    text = made.get("text_config")
+    width = text.get("hidden_size") if isinstance(text, dict) else None
+    for name, part in made.items():
+        if width is None or name == "text_config" or not isinstance(part, dict):
+            continue
+        if "out_hidden_size" in part:
+            part["out_hidden_size"] = width
+        elif "embed_dim" in part and "hidden_size" in part:
+            part["hidden_size"] = width
 
 
 def _fitting(values: Mapping[str, Any], divisor: int) -> int:
@@ -80,10 +102,28 @@ def _fitting(values: Mapping[str, Any], divisor: int) -> int:
         if count and width and width % count == 0
     ]
     while divisor > 1 and any(
-        width % divisor or width // divisor < _ATTENTION_WIDTH or width // divisor % 2 for width in heads
+        width % divisor or width // divisor < _ATTENTION_WIDTH or width // divisor % 4 for width in heads
     ):
         divisor //= 2
     return divisor
+
+
+def _fewer(values: Mapping[str, Any], divisor: int) -> int:
+    """The largest power of two up to `divisor` by which all numbers of attention heads can be divided."""
+    counts = [
+        count
+        for part in _parts(values)
+        for name, count in part.items()
+        if _ATTENTION.fullmatch(name) and isinstance(count, int) and count > 1
+    ]
+    while divisor > 1 and any(count % divisor for count in counts):
+        divisor //= 2
+    return divisor
+
+
+_ATTENTION = re.compile(r"((num|n)_)?((encoder|decoder)_)?(attention_)?heads?")
+_SHARED = re.compile(r"(num|n)_(key_value|kv)_heads?")
+_OF_A_HEAD = re.compile(r"(.*_)?head_dim|mrope_section|rotary_dim|dim_head|query_pre_attn_scalar|d_kv")
 
 
 def _heads(part: Mapping[str, Any]) -> Iterator[tuple[int, int]]:
@@ -129,6 +169,9 @@ def _shrunk(
     length = _layers(values)
     kept = _kept_layers(values, length) if scale.layers else ()
     for name, value in values.items():
+        row = _row_of(name) if isinstance(name, str) else None
+        if row is not None and row.kind == "derived" and scale.layers:
+            continue
         if not isinstance(name, str):  # labels by their numbers
             made[name] = value
         elif isinstance(value, Mapping):
@@ -143,12 +186,17 @@ def _shrunk(
 
 
 def _number(name: str, value: Any, scale: Scale, divisor: int, tokens: Mapping[int, int], layers: int) -> Any:
+    if scale.heads and isinstance(value, int) and not isinstance(value, bool):
+        if _OF_A_HEAD.fullmatch(name):
+            return value
+        if _ATTENTION.fullmatch(name) or _SHARED.fullmatch(name):
+            return max(1, value // divisor) if value % divisor == 0 or _SHARED.fullmatch(name) else value
     row = _row_of(name)
-    if value is None and row is not None and row.kind == "vocabulary":
-        return row.most  # what a tokenizer would say
+    if value is None and row is not None:
+        return row.missing
     if isinstance(value, bool) or not isinstance(value, int):
         return value
-    if row is None or row.kind == "keep":
+    if row is None or row.kind in ("keep", "token"):
         return tokens.get(value, value) if re.fullmatch(r".*token.*|.*_ids?", name) else value
     match row.kind:
         case "count":

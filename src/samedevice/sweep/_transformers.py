@@ -5,17 +5,20 @@ from __future__ import annotations
 import hashlib
 import importlib
 import inspect
+import itertools
 import re
 import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from samedevice.sweep._actions import ACTIONS
 from samedevice.sweep._case import Case, Given, Listed, Untried
 from samedevice.sweep._inputs import Asked, attempts, labels, with_placeholders
+from samedevice.sweep._scripts import changes_of
 from samedevice.sweep._shrink import SCALES, Scale, shrunk
 
 _MOST_PARAMETERS = 150_000_000
@@ -70,24 +73,49 @@ class TransformersLibrary:
             raise Untried(f"configuration: {_reason(error)}") from error
         if model_class.forward.__name__ == "_forward_unimplemented":
             raise Untried("has no forward")
-        reason, tried = "", ""
-        began = time.monotonic()
-        for scale in SCALES:
-            if time.monotonic() - began > _PATIENCE:
-                break
+        made = _smallest(model_class, values)
+        case = _case(model_class, made)
+        changes = changes_of(values, made.config.to_dict())
+        case.origin = (self.package, kind, model_class.config_class.__name__, changes)
+        return case
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A model in a size in which it ran."""
+
+    model: Any
+    config: Any
+    scale: Scale
+    inputs: Given
+    labels: Given
+
+
+def _smallest(model_class: Any, values: Mapping[str, Any]) -> _Made:
+    """The smallest size with all modalities that runs, or else the smallest one with fewer of them.
+
+    Raises `Untried` with the first reason that is not about size.
+    """
+    built: dict[Scale, tuple[Any, Any]] = {}
+    reason, tried = "", ""
+    began = time.monotonic()
+    for whole, scale in itertools.product((True, False), SCALES):
+        if time.monotonic() - began > _PATIENCE:
+            break
+        if whole:
             try:
                 config = model_class.config_class.from_dict(shrunk(values, scale))
-                model = _built(model_class, config)
+                built[scale] = _built(model_class, config), config
             except Exception as error:  # anything: it is foreign code
                 reason = reason or f"build: {_reason(error)}"
-                continue
-            ran = _ran(model_class, model, config)
-            if isinstance(ran, str):
-                tried = tried or ran
-                continue
-            inputs, found = ran
-            return _case(model_class, model, inputs, found, scale)
-        raise Untried(f"run: {tried}" if tried else reason)
+        if scale not in built:
+            continue
+        model, config = built[scale]
+        ran = _ran(model_class, model, config, whole=whole)
+        if not isinstance(ran, str):
+            return _Made(model, config, scale, *ran)
+        tried = tried or ran
+    raise Untried(f"run: {tried}" if tried else reason)
 
 
 _BASE = "PreTrainedModel"
@@ -118,11 +146,11 @@ def _built(model_class: Any, config: Any) -> Any:
     return model_class(config).eval()
 
 
-def _ran(model_class: Any, model: Any, config: Any) -> tuple[Given, Given] | str:
+def _ran(model_class: Any, model: Any, config: Any, *, whole: bool) -> tuple[Given, Given] | str:
     """Inputs and labels with which it runs on one GPU, or the first reason why none do."""
     asked = _asked(model_class)
     first = ""
-    for given in attempts(asked, config):
+    for given in attempts(asked, config, whole=whole):
         try:
             model.to("cpu")
             inputs = with_placeholders(model, config, given)
@@ -132,7 +160,7 @@ def _ran(model_class: Any, model: Any, config: Any) -> tuple[Given, Given] | str
             first = first or _reason(error)
             continue
         return inputs, _labels(model, asked, config, inputs)
-    return first or "no recipe for its inputs"
+    return first
 
 
 def _labels(model: Any, asked: Asked, config: Any, inputs: Given) -> Given:
@@ -162,7 +190,8 @@ def _asked(model_class: Any) -> Asked:
     return Asked(tuple(each for each in mains if each in names), required, names)
 
 
-def _case(model_class: Any, model: Any, inputs: Given, found: Given, scale: Scale) -> Case:
+def _case(model_class: Any, made: _Made) -> Case:
+    model, inputs, found, scale = made.model, made.inputs, made.labels, made.scale
     folder = tempfile.mkdtemp(prefix="samedevice-sweep-")
     model.to("cpu")
     try:

@@ -22,6 +22,7 @@ from samedevice.sweep._actions import ACTIONS, CHANGES_MODEL
 from samedevice.sweep._case import Case, Library, Untried
 from samedevice.sweep._causes import root_of, statement_of
 from samedevice.sweep._cuts import LIMIT, Cut, offloaded, shares, walk
+from samedevice.sweep._scripts import script_of
 
 Told = Callable[[dict[str, Any]], None]
 Document = Callable[[Finding[Phrase]], dict[str, Any]]
@@ -55,7 +56,7 @@ def try_target(
 ) -> None:
     """Try one; everything that is seen is told as a dictionary that JSON can hold.
 
-    Of the statements in `known` the finding is not told again.
+    Of the statements in `known` the finding is not told again, nor loaded again to confirm it.
     """
     began = time.perf_counter()
     made = _Trial(asked, tell, document, set(known))
@@ -83,6 +84,7 @@ class _Trial:
         self._tell = tell
         self._document = document
         self._seen = seen
+        self._known = frozenset(seen)
         self._failed: dict[str, str] = {}
         self._alone: set[str] = set()
         """Statements that a single GPU has, too."""
@@ -102,7 +104,8 @@ class _Trial:
                 if (action == "offload") != _is_offload(cut):
                     continue
                 for statement in self._run(vm, spec, cut, case, action):
-                    found.setdefault(statement, (cut, action))
+                    if statement not in self._known:
+                        found.setdefault(statement, (cut, action))
         if self._asked.confirm and case.load is not None:
             self._confirm(vm, spec, case, found)
 
@@ -192,6 +195,9 @@ class _Trial:
                     self._tell({"kind": "confirmed", "statement": each, "mode": mode, "machine": spec,
                                 "memory": memory, "action": action})  # fmt: skip
                 if statement in seen:
+                    text = script_of(case, action, mode, dict(cut.max_memory))
+                    if text is not None:
+                        self._tell({"kind": "script", "statement": statement, "text": text})
                     break
 
 
