@@ -15,9 +15,8 @@ LABELS = Operand("target", "cuda:0", (2,), "int64", argument="labels", local="la
 LOGITS = Operand("self", "cuda:1", (2, 3), "float32", local="x")
 
 
-def event(at=HEAD, *operands):
-    return Event(EventKind.MISMATCH, "aten.nll_loss.default", "found two", at, None, None,
-                 operands or (LOGITS, LABELS))  # fmt: skip
+def event(at=HEAD, *operands, op="aten.nll_loss.default"):
+    return Event(EventKind.MISMATCH, op, "found two", at, None, None, operands or (LOGITS, LABELS))
 
 
 def root(seen):
@@ -30,23 +29,21 @@ def test_a_statement_is_named_below_the_library():
 
 def test_labels_in_two_files_are_one_cause():
     other = replace(HEAD, file="/env/lib/python3.11/site-packages/lib/models/b.py", code="y = g(labels)")
-    assert root(event()) == root(event(other)) == "argument labels meets results"
+    assert root(event()) == root(event(other)) == "labels of the caller meet a loss on another GPU"
 
 
 def test_another_argument_is_another_cause():
-    other = replace(LABELS, argument="bbox")
-    assert root(event(HEAD, LOGITS, other)) != root(event())
+    boxes = replace(LABELS, argument="bbox")
+    keys = [root(event(HEAD, LOGITS, each, op="aten.add.Tensor")) for each in (LABELS, boxes)]
+    assert keys == ["argument labels meets results", "argument bbox meets results"]
 
 
 def test_a_tensor_made_by_the_same_expression_is_one_cause():
     made = Place("/x/site-packages/lib/a.py", 3, "f", "m = torch.ones(3)")
     copy = replace(made, file="/x/site-packages/lib/b.py", line=9, code="m  =  torch.ones(3)")
-    seen = [
-        event(
-            HEAD, LOGITS, Operand("target", "cpu", (3,), "float32", lineage=(Decision("created", "cpu", at),))
-        )
-        for at in (made, copy)
-    ]
+    places = [(Decision("created", "cpu", at),) for at in (made, copy)]
+    tensors = [Operand("target", "cpu", (3,), "float32", lineage=each) for each in places]
+    seen = [event(HEAD, LOGITS, each, op="aten.add.Tensor") for each in tensors]
     assert root(seen[0]) == root(seen[1]) == "created by m=torch.ones(3)"
 
 

@@ -43,8 +43,9 @@ def swept(tmp_path_factory):
     first.send_signal(signal.SIGKILL)
     first.wait()
     before = kept(folder / "s.db")
-    done = run(*words, "--json", str(folder / "o.json"))
-    return before, done, json.loads((folder / "o.json").read_text()), words
+    files = ("--json", str(folder / "o.json"), "--html", str(folder / "o.html"))
+    done = run(*words, *files, "--scripts", str(folder / "scripts"))
+    return before, done, json.loads((folder / "o.json").read_text()), words, folder
 
 
 def kept(path):
@@ -58,23 +59,38 @@ def kept(path):
 
 
 def test_it_finds_hand_written_losses_and_goes_on_after_kill_9(swept):
-    before, done, document, _ = swept
+    before, done, document, *_ = swept
     assert done.returncode == 1
     names = {target["name"] for target in document["targets"]}
     assert before
     assert before < names
     assert document["tried_now"] == len(names) - len(before)
     assert document["counts"]["built"] == len(names)
-    labels = next(root for root in document["roots"] if root["key"].startswith("argument labels"))
+    labels = next(root for root in document["roots"] if root["key"].startswith("labels of the caller"))
     assert "BertForSequenceClassification" in labels["targets"]
     assert "BertForMaskedLM" not in labels["targets"]
     assert labels["confirmed"]
     assert labels["finding"]["op"].startswith("aten.")
-    assert "argument labels meets results" in done.stdout
+    assert "labels of the caller" in done.stdout
+
+
+def test_each_root_cause_has_a_script_that_shows_it(swept):
+    _, done, _, _, folder = swept
+    scripts = sorted((folder / "scripts").iterdir())
+    assert scripts
+    assert all(len(path.read_text().splitlines()) <= 20 for path in scripts)
+    assert done.stdout.count("  shows  ") == len(scripts)
+
+
+def test_the_page_leads_from_classes_to_root_causes(swept):
+    page = (swept[-1] / "o.html").read_text()
+    assert 'id="root-1"' in page
+    assert '<a href="#root-1">1</a>' in page
+    assert "<script" not in page
 
 
 def test_what_did_not_change_is_not_tried_again(swept):
-    _, _, document, words = swept
+    _, _, document, words, _ = swept
     again = run(*words)
     assert again.returncode == 1
     assert "(0 classes now" in again.stdout
@@ -88,6 +104,9 @@ def test_what_did_not_change_is_not_tried_again(swept):
         (("transformers", "--actions", "fly"), "no action"),
         (("transformers", "--machine", "2xNothing"), "Nothing"),
         (("transformers", "--memory", "much"), "no size"),
+        (("transformers", "--versions", "5.22.0"), "two versions"),
+        (("transformers", "--bisect"), "needs --versions"),
+        (("transformers", "--versions", "old,new"), "no version"),
     ],
 )
 def test_wrong_usage(words, told, tmp_path):

@@ -940,6 +940,34 @@ def sweep(
     json: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also write everything as JSON.", show_default=False)
     ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Also write a page for a browser: models by actions and machines, with all findings.",
+            show_default=False,
+        ),
+    ] = None,
+    scripts: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Write the smallest script of each root cause there, and run it to confirm the finding.",
+            show_default=False,
+        ),
+    ] = None,
+    versions: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A,B",
+            help="Sweep two releases of the package, installed in the cache folder, and compare them.",
+            show_default=False,
+        ),
+    ] = None,
+    bisect: Annotated[
+        bool,
+        typer.Option("--bisect", help="With --versions: find the release that brought or repaired each."),
+    ] = False,
     lang: Lang = None,
 ) -> None:
     """Try every model of a library on several virtual GPUs, and list its device bugs by root cause.
@@ -967,6 +995,10 @@ def sweep(
         most << 20,
         store,
         json,
+        html,
+        scripts,
+        tuple(word.strip() for word in (versions or "").split(",") if word.strip()),
+        bisect,
         _language(lang),
     )
     raise typer.Exit(sweep_package(asked))

@@ -8,14 +8,29 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from samedevice.errors import UsageError
 from samedevice.machines import parse_machine
 from samedevice.messages import Language, Phrase, language_of
 from samedevice.report import error_text, open_console, readable_language, render
-from samedevice.sweep import ACTIONS, KNOWN, LocalPool, Order, Progress, Store, Swept, sweep
+from samedevice.sweep import (
+    ACTIONS,
+    KNOWN,
+    Changes,
+    LocalPool,
+    Order,
+    Progress,
+    Store,
+    Swept,
+    changes_between,
+    first_with,
+    python_with,
+    releases_between,
+    sweep,
+    write_scripts,
+)
 
 CLEAN, FOUND, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130
 _EVERY = 10.0
@@ -36,6 +51,10 @@ class Options:
     memory: int
     store: Path | None
     json: Path | None
+    html: Path | None
+    scripts: Path | None
+    versions: tuple[str, ...]
+    bisect: bool
     language: Language | None
 
 
@@ -54,21 +73,57 @@ def sweep_package(options: Options) -> int:
 
 
 def _answer(options: Options, language: Language) -> int:
-    from samedevice.report.sweep import print_sweep
+    from samedevice.report.sweep import print_changes, print_scripts, print_sweep
 
     order = _order(options)
+    if options.versions and len(options.versions) != 2:
+        raise UsageError(Phrase("sweep.two-versions"))
+    if options.bisect and not options.versions:
+        raise UsageError(Phrase("sweep.bisect-what"))
     store = Store(options.store or _cache() / f"{options.package}.db")
     try:
-        swept = _swept(options, order, store, language)
+        orders = [_with_release(order, version) for version in options.versions] or [order]
+        every = [_swept(options, each, store, language) for each in orders]
+        swept = every[-1]
+        if not swept.targets:
+            raise UsageError(Phrase("sweep.no-models", package=options.package, pattern=options.models))
+        changes = changes_between(every[0], swept) if options.versions else None
+        _write_files(options, swept, changes, language)
+        console = open_console(sys.stdout)
+        print_sweep(console, swept, language)
+        if changes is not None:
+            came = _bisected(options, order, store, changes, language) if options.bisect else {}
+            print_changes(console, changes, options.versions, came, language)
+        if options.scripts is not None:
+            written = write_scripts(swept.roots, swept.scripts, options.scripts, orders[-1])
+            print_scripts(console, written, language)
     finally:
         store.close()
-    if not swept.targets:
-        raise UsageError(Phrase("sweep.no-models", package=options.package, pattern=options.models))
-    if options.json is not None:
-        _write(options.json, swept)
-    print_sweep(open_console(sys.stdout), swept, language)
     sys.stdout.flush()
     return FOUND if swept.roots else CLEAN
+
+
+def _with_release(order: Order, version: str) -> Order:
+    return replace(order, python=python_with(order.package, version, _cache()))
+
+
+def _bisected(
+    options: Options, order: Order, store: Store, changes: Changes, language: Language
+) -> dict[str, str]:
+    """The release that brought each new root cause, and the one that repaired each that is gone."""
+    versions = releases_between(order.package, *options.versions)
+    came: dict[str, str] = {}
+    for root, is_new in [*((each, True) for each in changes.new), *((each, False) for each in changes.fixed)]:
+        one = replace(options, models=root.targets[0])
+
+        def differs(version: str, key: str = root.key, one: Options = one, is_new: bool = is_new) -> bool:
+            swept = _swept(one, _with_release(order, version), store, language)
+            return is_new == any(each.key == key for each in swept.roots)
+
+        found = first_with(versions, differs)
+        if found is not None:
+            came[root.key] = found
+    return came
 
 
 def _swept(options: Options, order: Order, store: Store, language: Language) -> Swept:
@@ -103,11 +158,25 @@ def _cache() -> Path:
     return (Path(home) if home else Path.home() / ".cache") / "samedevice" / "sweep"
 
 
-def _write(path: Path, swept: Swept) -> None:
-    from samedevice.report.sweep import sweep_document
+def _write_files(options: Options, swept: Swept, changes: Changes | None, language: Language) -> None:
+    from samedevice.report.sweep import changes_document, sweep_document
 
+    if options.json is not None:
+        document = sweep_document(swept)
+        if changes is not None:
+            document["changes"] = changes_document(changes, options.versions)
+        _write(options.json, json.dumps(document, indent=1) + "\n")
+    if options.html is not None:
+        import samedevice
+        from samedevice.report.web import sweep_page  # jinja2: only who asks for a page imports it
+
+        chosen = options.language or language_of(os.environ)
+        _write(options.html, sweep_page(swept, chosen, version=samedevice.__version__))
+
+
+def _write(path: Path, text: str) -> None:
     try:
-        path.write_text(json.dumps(sweep_document(swept), indent=1) + "\n", "utf-8")
+        path.write_text(text, "utf-8")
     except OSError as error:
         reason = error.strerror or str(error)
         raise UsageError(Phrase("preflight.unwritable", path=str(path), reason=reason)) from None

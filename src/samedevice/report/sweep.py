@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -14,7 +14,7 @@ from rich.text import Text
 from samedevice.messages import Language, Phrase
 from samedevice.report._render import render
 from samedevice.report._words import harmless
-from samedevice.sweep import Root, Swept
+from samedevice.sweep import Changes, Root, Script, Swept
 
 _SCHEMA = 1
 _SHOWN = 40
@@ -58,6 +58,46 @@ def print_sweep(console: Console, swept: Swept, language: Language) -> None:
         say(Phrase("sweep.untried", count=reasons.total(), reasons=harmless(told)))
 
 
+def print_scripts(console: Console, scripts: Iterable[Script], language: Language) -> None:
+    """Each script as soon as it ran."""
+    for script in scripts:
+        said = Phrase("sweep.script-shows") if script.confirmed else Phrase("sweep.script-silent")
+        told = f"{harmless(str(script.path))}  {render(said, language)}  {harmless(script.statement)}"
+        console.print(Text(told))
+
+
+def print_changes(
+    console: Console,
+    changes: Changes,
+    versions: Sequence[str],
+    came: Mapping[str, str],
+    language: Language,
+) -> None:
+    """What two releases differ in."""
+    first, last = versions
+    for phrase, roots in (
+        (Phrase("sweep.new", first=first, last=last, count=len(changes.new)), changes.new),
+        (Phrase("sweep.fixed", first=first, last=last, count=len(changes.fixed)), changes.fixed),
+        (Phrase("sweep.still", first=first, last=last, count=len(changes.still)), ()),
+    ):
+        console.print(Text(render(phrase, language)))
+        for root in roots:
+            since = (
+                render(Phrase("sweep.since", version=came[root.key]), language) if root.key in came else ""
+            )
+            console.print(Text(f"  {harmless(root.key)}  {_few(root)}  {since}".rstrip()))
+
+
+def changes_document(changes: Changes, versions: Sequence[str]) -> dict[str, Any]:
+    """What two releases differ in, by the keys of root causes."""
+    return {
+        "versions": list(versions),
+        "new": [root.key for root in changes.new],
+        "fixed": [root.key for root in changes.fixed],
+        "still": [root.key for root in changes.still],
+    }
+
+
 def _table(swept: Swept, language: Language) -> Table:
     table = Table(box=None, pad_edge=False)
     table.add_column(render(Phrase("sweep.column-classes"), language), justify="right")
@@ -70,7 +110,7 @@ def _table(swept: Swept, language: Language) -> Table:
             Text(str(len(root.targets))),
             Text(f"{harmless(root.key)}\n  {_few(root)}"),
             Text(harmless(root.statements[0]) + (f" +{others}" if others else "")),
-            Text(render(_seen(root), language) + "\n" + ", ".join(root.actions)),
+            Text(render(seen_phrase(root), language) + "\n" + ", ".join(root.actions)),
         )
     return table
 
@@ -80,7 +120,8 @@ def _few(root: Root) -> str:
     return harmless(", ".join(root.targets[:_CLASSES])) + (f" +{more}" if more > 0 else "")
 
 
-def _seen(root: Root) -> Phrase:
+def seen_phrase(root: Root) -> Phrase:
+    """How strong the evidence is."""
     if root.one_gpu:
         return Phrase("sweep.seen-one")
     return Phrase("sweep.seen-public") if root.confirmed else Phrase("sweep.seen-spread")

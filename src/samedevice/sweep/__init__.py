@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from samedevice.sweep._actions import ACTIONS, DEFAULT_ACTIONS
+from samedevice.sweep._confirm import Script, write_scripts
 from samedevice.sweep._libraries import KNOWN
 from samedevice.sweep._pool import LocalPool, Order
+from samedevice.sweep._releases import Changes, changes_between, first_with, python_with, releases_between
 from samedevice.sweep._store import Store, Target
 from samedevice.sweep._sweep import Progress, Root, Swept, sweep
 from samedevice.sweep._worker import serve
@@ -13,13 +15,20 @@ __all__ = [
     "ACTIONS",
     "DEFAULT_ACTIONS",
     "KNOWN",
+    "Changes",
     "LocalPool",
     "Order",
     "Progress",
     "Root",
+    "Script",
     "Store",
     "Swept",
     "Target",
+    "changes_between",
+    "first_with",
+    "python_with",
+    "releases_between",
     "serve",
     "sweep",
+    "write_scripts",
 ]

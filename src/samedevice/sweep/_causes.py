@@ -18,6 +18,10 @@ _CUT_BLOCK = "block-split-across-devices"
 """The cause of which one line repairs a whole file: the list of blocks that stay whole."""
 
 
+_LABELS = "loss-or-label-on-other-device"
+"""The cause of heads that compute their own loss, by whatever name they take the labels."""
+
+
 def statement_of(event: Event) -> str:
     """The failing line as `path/below/the/library.py:line`."""
     return f"{library_path(event.at.file)}:{event.at.line}"
@@ -35,7 +39,9 @@ def library_path(file: str) -> str:
 def root_of(event: Event, finding: Finding[Phrase]) -> str:
     """A key that is equal for statements that fail for the same decision."""
     if finding.cause == _CUT_BLOCK:
-        return f"block cut in {library_path(event.at.file)}"
+        return f"block cut in {library_path(_of_block(event).file)}"
+    if finding.cause == _LABELS:
+        return "labels of the caller meet a loss on another GPU"
     operand = _odd(event, finding)
     if operand is None:
         return f"statement {_plain(_code(event.at))}"
@@ -52,6 +58,11 @@ def root_of(event: Event, finding: Finding[Phrase]) -> str:
     if operand.made is not None:
         return f"made by {_plain(_code(operand.made))}"
     return f"statement {_plain(_code(event.at))}"
+
+
+def _of_block(event: Event) -> Place:
+    """The innermost `forward`: what a block calls outside its file is not what is cut."""
+    return next((place for place in reversed(event.stack) if place.function == "forward"), event.at)
 
 
 def _odd(event: Event, finding: Finding[Phrase]) -> Operand | None:

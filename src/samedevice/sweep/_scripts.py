@@ -48,7 +48,7 @@ def script_of(case: Case, action: str, mode: str, memory: Mapping[Any, int]) -> 
             *_call(f"config = {config}(", [f"{name}={value!r}" for name, value in changes.items()], width),
             "folder = tempfile.mkdtemp()",
             f"{kind}(config).save_pretrained(folder)",
-            f"model = {kind}.from_pretrained(folder, device_map={mode!r}, max_memory={dict(memory)!r})",
+            f"model = {kind}.from_pretrained(folder, device_map={mode!r}, max_memory={_budgets(memory)!r})",
             *_call("inputs = dict(", [f"{name}={literal(value)}" for name, value in given.items()], width),
             "inputs = {name: x.to(model.device) if hasattr(x, 'to') else x for name, x in inputs.items()}",
             _CALLS[action],
@@ -56,6 +56,11 @@ def script_of(case: Case, action: str, mode: str, memory: Mapping[Any, int]) -> 
         if len(lines) <= MOST_LINES:
             return "\n".join(lines) + "\n"
     return None
+
+
+def _budgets(memory: Mapping[Any, int]) -> dict[Any, int | str]:
+    """Budgets as people write them."""
+    return {device: "1000GB" if budget >= 1 << 40 else budget for device, budget in memory.items()}
 
 
 def _call(head: str, parts: list[str], width: int) -> list[str]:

@@ -63,6 +63,11 @@ class Swept:
     tried_now: int
     counts: Mapping[str, int] = field(default_factory=dict)
 
+    @property
+    def scripts(self) -> dict[str, str]:
+        """The smallest programs that were written, by statement."""
+        return {each["statement"]: each["text"] for t in self.targets for each in t.of_kind("script")}
+
 
 def sweep(
     order: Order,

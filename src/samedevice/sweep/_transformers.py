@@ -236,10 +236,19 @@ def _spreadable(case: Case) -> Case:
     def spread(model: Any, device_map: dict[str, Any]) -> Any:
         dispatch = importlib.import_module("accelerate").dispatch_model
         skip = getattr(model, "_skip_keys_device_placement", None)
+        _place_single(model, device_map)
         return dispatch(model, device_map=device_map, skip_keys=skip, offload_buffers=False)
 
     case.infer, case.sizes, case.spread = infer, sizes, spread
     return case
+
+
+def _place_single(model: Any, device_map: dict[str, Any]) -> None:
+    """Parameters with an entry of their own: loading puts them there, and dispatch alone leaves them."""
+    single = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    for name, device in device_map.items():
+        if name in single and device not in ("cpu", "disk"):
+            single[name].data = single[name].data.to(f"cuda:{device}")
 
 
 def _reason(error: BaseException) -> str:

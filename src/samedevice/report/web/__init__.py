@@ -2,5 +2,6 @@
 
 from samedevice.report.web._plan_page import plan_page
 from samedevice.report.web._run_page import run_page
+from samedevice.report.web._sweep_page import sweep_page
 
-__all__ = ["plan_page", "run_page"]
+__all__ = ["plan_page", "run_page", "sweep_page"]

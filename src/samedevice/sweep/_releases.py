@@ -1,0 +1,117 @@
+"""Other releases of a package, each in an environment of its own, and what changed between two sweeps.
+
+An environment is a folder with one installed package; everything else comes from the environment that
+samedevice runs in.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import sysconfig
+import venv
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from samedevice.errors import UsageError
+from samedevice.messages import Phrase
+from samedevice.sweep._sweep import Root, Swept
+
+_VERSION = re.compile(r"\d+(\.\d+)*([a-z]+\d+)?")
+_PATIENCE = 600.0
+
+
+def python_with(package: str, version: str, cache: Path) -> str:
+    """The interpreter of an environment with that release; it is made where it is not there yet.
+
+    Raises `UsageError` for what is no version, and where pip does not find or install it.
+    """
+    if not _VERSION.fullmatch(version):
+        raise UsageError(Phrase("sweep.no-version", given=version))
+    folder = cache / "environments" / f"{package}-{version}"
+    python = folder / "bin" / "python"
+    if (folder / "complete").is_file():
+        return str(python)
+    venv.create(folder, with_pip=False, clear=True)
+    site = next(folder.glob("lib/python*/site-packages"))
+    (site / "samedevice-sweep.pth").write_text(sysconfig.get_paths()["purelib"] + "\n", "utf-8")
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(site)]
+    try:
+        done = subprocess.run(
+            [*command, f"{package}=={version}"],
+            capture_output=True,
+            text=True,
+            timeout=_PATIENCE,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise UsageError(
+            Phrase("sweep.no-release", package=package, version=version, reason="time")
+        ) from None
+    if done.returncode:
+        reason = (done.stderr.strip().splitlines() or [""])[-1]
+        raise UsageError(Phrase("sweep.no-release", package=package, version=version, reason=reason))
+    (folder / "complete").touch()
+    return str(python)
+
+
+def releases_between(package: str, first: str, last: str) -> list[str]:
+    """The final releases from `first` to `last`, oldest first, as the package index lists them.
+
+    Raises `UsageError` where the index cannot be asked, or does not have both.
+    """
+    from packaging.version import InvalidVersion, Version
+
+    command = [sys.executable, "-m", "pip", "index", "versions", package]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE, check=False)
+    listed = re.search(r"Available versions: (.*)", done.stdout)
+    try:
+        found = sorted(Version(each.strip()) for each in (listed[1] if listed else "").split(","))
+        low, high = Version(first), Version(last)
+    except InvalidVersion:
+        found = []
+    else:
+        found = [each for each in found if low <= each <= high and not each.is_prerelease]
+    if len(found) < 2 or (found[0], found[-1]) != (low, high):
+        raise UsageError(Phrase("sweep.no-releases", package=package, first=first, last=last))
+    return [str(each) for each in found]
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Two sweeps side by side, by root causes."""
+
+    new: tuple[Root, ...]
+    """In the second release only."""
+    fixed: tuple[Root, ...]
+    """In the first release only; of a class that the second one does not have, too."""
+    still: tuple[Root, ...]
+
+
+def changes_between(first: Swept, second: Swept) -> Changes:
+    """What the second release has and the first has not, the other way round, and what both have."""
+    before, after = ({root.key: root for root in each.roots} for each in (first, second))
+    return Changes(
+        tuple(root for key, root in after.items() if key not in before),
+        tuple(root for key, root in before.items() if key not in after),
+        tuple(root for key, root in after.items() if key in before),
+    )
+
+
+def first_with(versions: Sequence[str], has: Callable[[str], bool]) -> str | None:
+    """The first release, of releases in order, from which on something is so; None where the last has it not.
+
+    Asks for as few releases as can be, and takes it that it came once and stayed.
+    """
+    if not versions or not has(versions[-1]):
+        return None
+    low, high = 0, len(versions) - 1
+    while low < high:
+        middle = (low + high) // 2
+        if has(versions[middle]):
+            high = middle
+        else:
+            low = middle + 1
+    return versions[high]
