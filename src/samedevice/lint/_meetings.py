@@ -46,6 +46,8 @@ def pairs(file: LintedFile, around: Around, is_stray: Callable[[Tensor], bool]) 
     if not module and _handles_data(file, around):
         return
     for meeting in file.told(around).meetings:
+        if meeting.indexed:
+            continue
         strays = [each for each in meeting.operands if is_stray(each[1])]
         placed = [each for each in meeting.operands if _is_placed(each[1], module)]
         if strays and placed:

@@ -6,13 +6,17 @@ import ast
 
 from samedevice.lint._source import Around, LintedFile
 
+_BLOCKS = ("Layer", "Block", "Attention", "MLP")
+"""What blocks are called that no cut goes through, as a rule, where the file names none."""
+
 
 def spread_classes(file: LintedFile) -> set[str]:
-    """The names of the classes of modules that no block keeps on one device; none without such blocks."""
-    blocks = _blocks(file)
-    if not blocks:
-        return set()
+    """The names of the classes that no block keeps on one device; none in a file without a model."""
     known = {node.name: node for node in file.source.class_list}
+    bases = [ast.unparse(base) for node in known.values() for base in node.bases]
+    if not any(base.endswith("PreTrainedModel") for base in bases):
+        return set()
+    blocks = _blocks(file) or {name for name in known if name.endswith(_BLOCKS)}
     kept, waiting = set(blocks), list(blocks)
     while waiting:
         node = known.get(waiting.pop())

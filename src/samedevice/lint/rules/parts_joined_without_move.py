@@ -192,7 +192,7 @@ class Joined(PreTrainedModel):
 
 ## 已知局限
 
-只看写了 `_no_split_modules` 的模型里、不会被这些块保持在一起的代码。实际的 device_map 未必在这里切开，
+只看含有 `PreTrainedModel` 的文件里、不会被这些块保持在一起的代码。实际的 device_map 未必在这里切开，
 改动之前请先看一下。
 
 ## 参考
@@ -224,6 +224,6 @@ RULE = LintRule(
     page={"en": __doc__ or "", "zh": _CHINESE},
     check=_check,
     cause="block-split-across-devices",
-    words=("_no_split_modules",),
+    words=("PreTrainedModel",),
     default=False,
 )

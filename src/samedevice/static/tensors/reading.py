@@ -52,6 +52,8 @@ class Meeting:
 
     node: ast.expr | ast.stmt
     operands: tuple[tuple[ast.expr, Tensor], ...]
+    indexed: bool = False
+    """Whether all but the first are indices, which may be on the host."""
 
 
 @dataclass(slots=True)
@@ -427,8 +429,11 @@ class _Run:
             case ast.Starred(value=inner):
                 self.assign(inner, UNTOLD_VALUE, environment)
             case ast.Subscript():
-                self.value(target.value, environment)
-                self.value(target.slice, environment)
+                owner, index = self.value(target.value, environment), self.value(target.slice, environment)
+                if isinstance(owner, Tensor):
+                    self._indexed(target, owner, index)
+                    if isinstance(value, Tensor) and isinstance(index, Tensor):
+                        self.meet(target, ((target.value, owner), (target.slice, value)))
                 if isinstance(target.value, ast.Name) and isinstance(
                     environment.get(target.value.id), Items | Plain
                 ):
@@ -602,6 +607,7 @@ class _Run:
     def _subscript(self, node: ast.Subscript, environment: Environment) -> Any:
         owner, index = self.value(node.value, environment), self.value(node.slice, environment)
         if isinstance(owner, Tensor):
+            self._indexed(node, owner, index)
             scalar = False if owner.scalar is False and _keeps_dimensions(node.slice) else None
             return Tensor(owner.where, scalar, owner.made, owner.role)
         if isinstance(owner, Listed) and isinstance(index, Plain) and not isinstance(node.slice, ast.Slice):
@@ -610,6 +616,13 @@ class _Run:
             if index.known and -len(owner.parts) <= index.value < len(owner.parts):
                 return owner.parts[index.value]
         return PLAIN if isinstance(owner, Plain) and not owner.known else UNTOLD_VALUE
+
+    def _indexed(self, node: ast.Subscript, owner: Tensor, index: Any) -> None:
+        parts = index.parts if isinstance(index, Items) else (index,)
+        nodes = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        found = [(each, part) for each, part in zip(nodes, parts, strict=False) if isinstance(part, Tensor)]
+        if found and not self.depth:
+            self.told.meetings.append(Meeting(node, ((node.value, owner), *found), True))
 
     def _walrus(self, node: ast.NamedExpr, environment: Environment) -> Any:
         value = self.value(node.value, environment)
