@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-COMMANDS = ("run", "preflight", "pytest")
+COMMANDS = ("run", "preflight", "lint", "pytest")
 TORCH = ("cpu", "pypi", "none")
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 ROOT = Path(__file__).resolve().parents[1]
@@ -54,6 +54,8 @@ def check_command(given: Mapping[str, str], annotations: Path) -> list[str]:
         return [sys.executable, "-m", "pytest", f"--machine={machine}", *arguments, *where]
     if not script:
         raise WrongInputError(f"script: {command} needs one")
+    if command == "lint":
+        machine = ""  # sources are the same for each
     sarif = given.get("INPUT_SARIF", "")
     form, file = ("sarif", sarif) if sarif else ("github", str(annotations))
     words = [sys.executable, "-m", "samedevice", command, f"--output-format={form}", f"--output-file={file}"]
@@ -62,6 +64,8 @@ def check_command(given: Mapping[str, str], annotations: Path) -> list[str]:
         for name, value in (("machine", machine), ("baseline", given.get("INPUT_BASELINE", "")))
         if value
     ]
+    if command == "lint":
+        return [*words, *arguments, script]
     between = ["--"] if command == "preflight" and arguments else []
     return [*words, script, *between, *arguments]
 

@@ -17,7 +17,7 @@ from pathlib import Path
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "bugs": ("situations", "corpus", "programs", "repro"),
     "zoo": ("zoo", "causes", "fixes", "heal-zoo", "mutations"),
-    "lint": ("lint-zoo",),
+    "lint": ("lint-zoo", "lint-libraries"),
     "healing": ("heal-proof", "compile-proof"),
     "engine": ("op-db-sweep", "model-sweep", "record-rules", "replay-rules", "hardware-proof"),
     "peers": ("peers", "cuda-builds", "petals-proof", "stand-ins"),

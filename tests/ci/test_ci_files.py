@@ -88,6 +88,14 @@ def test_a_refused_launch_is_annotated_and_fails(tmp_path):
     assert "\n::error " in done.stdout
 
 
+def test_sources_are_linted(tmp_path):
+    bad = tmp_path / "bad.py"
+    bad.write_text('import torch\n\nstate = torch.load("model.pt")\n')
+    done, _ = check(tmp_path, command="lint", script=str(bad), machine="2x24GB", args="--select SD205")
+    assert done.returncode == 1
+    assert "SD205 load-without-map-location" in done.stdout
+
+
 def test_a_correct_launch_passes_without_an_annotation(tmp_path):
     done, outputs = check(tmp_path, command="preflight", script=str(ROOT / CORRECT), machine="2xA100-80G")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -133,7 +141,7 @@ def test_tests_run_on_the_machine(tmp_path):
 @pytest.mark.parametrize(
     ("inputs", "told"),
     [
-        ({"command": "lint"}, "command: 'lint' is not one of run, preflight, pytest"),
+        ({"command": "sweep"}, "command: 'sweep' is not one of run, preflight, lint, pytest"),
         ({}, "script: run needs one"),
         ({"command": "pytest"}, "machine: pytest needs one"),
         ({"script": "--help"}, "script: '--help' is an option"),

@@ -7,7 +7,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from samedevice.lint._source import Around, LintedFile
-from samedevice.static.tensors import HOST, OTHER, Meeting, Tensor, Where, device_parameters
+from samedevice.static.tensors import (
+    HOST,
+    OTHER,
+    Meeting,
+    Tensor,
+    Where,
+    device_parameters,
+    tensor_parameters,
+)
 
 CALLERS_DECIDE = frozenset(
     "__init__ __post_init__ reset_parameters _init_weights init_weights reset_buffers _reset_parameters "
@@ -45,24 +53,37 @@ def pairs(file: LintedFile, around: Around, is_stray: Callable[[Tensor], bool]) 
     module = file.in_module_class(around)
     if not module and _handles_data(file, around):
         return
+    handed = _handed_in(around)
     for meeting in file.told(around).meetings:
         if meeting.indexed:
             continue
         strays = [each for each in meeting.operands if is_stray(each[1])]
-        placed = [each for each in meeting.operands if _is_placed(each[1], module)]
+        placed = [each for each in meeting.operands if _is_placed(each[1], handed)]
         if strays and placed:
             yield Pair(meeting, *strays[0], *placed[0])
 
 
-def _is_placed(tensor: Tensor, module: bool) -> bool:
+def _is_placed(tensor: Tensor, handed: frozenset[str]) -> bool:
     """Whether a tensor is where the model, its input or a written GPU is."""
     where = tensor.where
     if where.kind == "literal":
         return not where.of[0].startswith(("cpu", "meta"))
-    if tensor.scalar is True:
+    if tensor.scalar is True or not handed.isdisjoint(where.of):
         return False
     told = where.kind == "maybe" and not {HOST, OTHER} & set(where.of)
     return told or where.kind in ("same", "part")
+
+
+def _handed_in(around: Around) -> frozenset[str]:
+    """The tensors that a function is given beside its input, the first: lengths, say, which callers keep on
+    the host.
+    """
+    if around.function is None:
+        return frozenset()
+    given = around.function.args
+    tensors = tensor_parameters(around.function)
+    names = [each.arg for each in (*given.posonlyargs, *given.args, *given.kwonlyargs) if each.arg in tensors]
+    return frozenset(names[1:])
 
 
 def _handles_data(file: LintedFile, around: Around) -> bool:

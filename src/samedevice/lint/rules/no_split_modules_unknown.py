@@ -80,7 +80,20 @@ def _exists(file: LintedFile, name: str) -> bool:
     source = file.source
     if name in source.imports or any(each.name == name for each in source.class_list):
         return True
-    return not name or file.project.has_class(source, name)
+    if not name or name.startswith("Parametrized"):  # made by torch.nn.utils.parametrize
+        return True
+    return file.project.has_class(source, name) or _builds_on_others(file)
+
+
+def _builds_on_others(file: LintedFile) -> bool:
+    """Whether the file takes models from another package, whose classes are not read."""
+    own = file.source.package.partition(".")[0]
+    return any(
+        "Model" in dotted
+        and dotted.partition(".")[0] not in (own, "torch")
+        and not dotted.endswith("PreTrainedModel")
+        for dotted in file.source.imports.values()
+    )
 
 
 _CHINESE = """`_no_split_modules` 里有不存在的类名。
@@ -130,7 +143,7 @@ class MyModel(PreTrainedModel):
 
 ## 已知局限
 
-在文件、它的导入和所在的整个包里查找名字；运行时才生成的类看不到。
+在文件、它的导入和所在的整个包里查找名字；运行时才生成的类看不到；从别的包取用模型的文件不查。
 
 ## 参考
 

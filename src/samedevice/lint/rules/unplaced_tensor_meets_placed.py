@@ -51,9 +51,10 @@ tensor meets is at hand on the line that makes it.
 
 ## Known limits
 
-Tensors of no dimensions (`torch.tensor(1.0)`) are left out: CUDA accepts them from the host. So are indices,
-tests, constructors, and files that change the default device. What a library's own function gives is not
-followed.
+Tensors of no dimensions (`torch.tensor(1.0)`) are left out: CUDA accepts them from the host. So are
+indices, tests, constructors, and files that change the default device. What a library's own function gives
+is not followed. Of a function's arguments only the first tensor counts, its input: callers may keep others,
+such as lengths, on the host.
 
 ## References
 
@@ -178,7 +179,8 @@ class Positions(nn.Module):
 ## 已知局限
 
 零维张量（`torch.tensor(1.0)`）不算：CUDA 接受内存里的零维张量。索引、测试文件、构造函数，以及改动了默认
-设备的文件也不算。第三方库函数的返回值不追踪。
+设备的文件也不算。第三方库函数的返回值不追踪。函数的参数里只看第一个张量，也就是输入；
+长度之类的其他参数，调用者可能有意放在内存里。
 
 ## 参考
 

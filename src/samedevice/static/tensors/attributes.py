@@ -51,6 +51,8 @@ def attribute_of_self(run: Asking, text: ClassText, name: str) -> Any:
     match value:
         case Module():
             return Module(symbol, value.kind, value.text)
+        case Tensor(role="parameter"):
+            return Tensor(same(symbol), None, None, "parameter")
         case Tensor(where=where) if where.kind in ("default", "literal") and not _moved(lineage):
             return Tensor(where, value.scalar, value.made, "attribute")
     return UNTOLD_VALUE

@@ -16,7 +16,7 @@ _METHODS = frozenset(
 )
 """Methods of tensors that neither arrays of NumPy nor modules have in the same way."""
 _TAKE_TENSORS = frozenset().union(
-    *(FUNCTIONS[kind] for kind in ("first", "like", "first_several", "listed", "meet", "meet_strictly"))
+    *(FUNCTIONS[kind] for kind in ("first", "like", "first_several", "listed", "meet_strictly"))
 ) - {"cat", "concat", "concatenate", "stack", "hstack", "vstack", "einsum"}
 """Functions whose first argument is a tensor."""
 _CONTAINERS = (
