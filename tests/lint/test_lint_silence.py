@@ -1,0 +1,91 @@
+"""What lint must not flag: code that is right, or of which reading cannot tell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from samedevice.lint import Options, check_text
+from samedevice.static.tensors import Project, Reading, parse_source
+
+HEAD = "import torch\nimport torch.nn.functional as F\nfrom torch import nn\n\n\n"
+DEFAULT = Options()
+
+
+def codes(text, name="model.py"):
+    return [finding.code for finding in check_text(Path(name), HEAD + text, DEFAULT).findings]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return x[torch.arange(x.shape[0])]",
+        "return x * torch.tensor(2.0)",
+        "return x + torch.zeros(())",
+        "return x + torch.arange(4).to(x)",
+        "return x + torch.arange(4, device=x.device)",
+        "return x + torch.ones_like(x)",
+        "t = torch.arange(4)\n    t = t.to(x.device)\n    return x + t",
+        "t = torch.arange(4)\n    if x.is_cuda:\n        t = t.cuda()\n    return x + t.type_as(x)",
+        "with torch.device(x.device):\n        return x + torch.arange(4)",
+        "return x.cpu() + torch.arange(4)",
+        "return torch.where(x > 0, x, torch.tensor(0.0))",
+        "return sum(torch.arange(3).tolist()) + x",
+    ],
+)
+def test_tensors_that_are_together_or_need_not_be(body):
+    assert codes(f"def f(x: torch.Tensor):\n    {body}\n") == []
+
+
+def test_the_same_function_with_a_stray_tensor_is_flagged():
+    assert codes("def f(x: torch.Tensor):\n    return x + torch.arange(4)\n") == ["SD201"]
+    late = (
+        "def f(x: torch.Tensor, mask=None):\n    if mask is None:\n"
+        "        mask = torch.ones(4, 4)\n    return x * mask\n"
+    )
+    assert codes(late) == ["SD201"]
+
+
+def test_a_length_may_stay_on_the_host():
+    head = "def f(x: torch.Tensor, lengths: torch.Tensor):\n"
+    text = f"{head}    return torch.arange(9)[None, :] < lengths[:, None]\n"
+    assert codes(text) == []
+
+
+def test_tests_and_files_that_change_the_default_are_left_out():
+    text = "def f(x: torch.Tensor):\n    return x + torch.arange(4)\n"
+    assert codes(text, "test_model.py") == []
+    assert codes(f"torch.set_default_device('cuda')\n{text}") == []
+
+
+def test_a_helper_of_another_file_is_entered(tmp_path):
+    (tmp_path / "__init__.py").write_text("")
+    helper = "import torch\n\n\ndef steps(n, device=None):\n    return torch.arange(n, device=device)\n"
+    (tmp_path / "steps.py").write_text(helper)
+    used = (
+        "from .steps import steps\n\n\ndef f(x: torch.Tensor):\n    return (steps(3, {}) + x).to(steps(3))\n"
+    )
+    for given, value in (("x.device", "same x"), ("", "default")):
+        path = tmp_path / "model.py"
+        source = parse_source(path, "import torch\n" + used.format(given))
+        told = Reading(source, Project()).of(source.functions[0][0])
+        meeting = told.meetings[0]
+        assert str(meeting.operands[0][1].where) == value
+
+
+def test_a_parameter_that_a_function_makes_is_one():
+    text = """class P(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = self.made()
+
+    @staticmethod
+    def made():
+        return nn.Parameter(torch.zeros(4))
+
+    def forward(self, x: torch.Tensor):
+        return x + self.table
+"""
+    assert codes(text) == []
+    assert codes(text.replace("self.made()", "torch.zeros(4)")) == ["SD208"]
