@@ -53,15 +53,9 @@ class LintedFile:
 
     @cached_property
     def is_script(self) -> bool:
-        """Whether it is a program that somebody starts, and no library."""
-        if self.source.package:
-            return False
-        return (
-            self.path.suffix == ".ipynb"
-            or "__main__" in self.source.text
-            or not self.source.functions
-            or (not _SCRIPT_SIGNS.isdisjoint(self.source.calls))
-        )
+        """Whether it is a program that somebody starts, and no module of a package."""
+        started = "__main__" in self.source.text or not _SCRIPT_SIGNS.isdisjoint(self.source.calls)
+        return started or not self.source.package
 
     def told(self, around: Around) -> Told:
         """What the function around something does; what the file does, outside functions."""

@@ -69,7 +69,7 @@ _NO_LIBRARY = (
 
 
 def _check(file: LintedFile) -> Iterator[Hit]:
-    path = "/".join(file.path.parts[-5:]).lower()
+    path = f"{file.source.package}.{file.path.stem}".lower()
     if (
         file.is_test
         or file.is_script
