@@ -16,6 +16,7 @@ from pathlib import Path
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "bugs": ("situations", "corpus", "programs", "repro"),
+    "found": ("found",),
     "zoo": ("zoo", "causes", "fixes", "heal-zoo", "mutations"),
     "lint": ("lint-zoo", "lint-libraries"),
     "healing": ("heal-proof", "compile-proof"),

@@ -1,0 +1,1 @@
+"""Device bugs that the sweep found in released libraries."""

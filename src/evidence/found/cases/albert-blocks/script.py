@@ -1,0 +1,19 @@
+import tempfile
+
+import torch
+from transformers import AlbertConfig, AlbertForMaskedLM
+
+config = AlbertConfig(
+    vocab_size=512, embedding_size=16, hidden_size=512, num_hidden_layers=2,
+    intermediate_size=2048,
+)
+folder = tempfile.mkdtemp()
+AlbertForMaskedLM(config).save_pretrained(folder)
+model = AlbertForMaskedLM.from_pretrained(folder, device_map='auto', max_memory={0: 9565008, 1: "1000GB"})
+inputs = dict(
+    input_ids=torch.tensor([[10, 11, 12, 13, 14, 15, 16, 3], [18, 19, 20, 21, 22, 23, 24, 3]]).reshape(2, 8),
+    attention_mask=torch.full((2, 8,), 1),
+    labels=torch.tensor([[10, 11, 12, 13, 14, 15, 16, 3], [18, 19, 20, 21, 22, 23, 24, 3]]).reshape(2, 8),
+)
+inputs = {name: x.to(model.device) if hasattr(x, 'to') else x for name, x in inputs.items()}
+model(**inputs)
