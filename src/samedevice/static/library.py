@@ -12,6 +12,7 @@ from typing import Any
 from samedevice.static.arguments import Parser, fill_dataclass, parsed_dataclasses
 from samedevice.static.python import method, truth
 from samedevice.static.reader import Frame, Reader, Stopped
+from samedevice.static.tensors.knowledge import FUNCTIONS, OPTIMIZERS
 from samedevice.static.values import (
     ANYWHERE,
     HOST,
@@ -65,14 +66,7 @@ _WRAPS_MODEL = frozenset(
     "get_peft_model prepare_model_for_kbit_training prepare_model_for_int8_training "
     "prepare_model_for_training compile".split()
 )
-_OPTIMIZERS = frozenset(
-    "SGD Adam AdamW Adagrad Adadelta Adamax RMSprop Rprop LBFGS NAdam RAdam SparseAdam ASGD Adafactor "
-    "FusedAdam DeepSpeedCPUAdam Lion"
-    " AdamW8bit Adam8bit PagedAdamW PagedAdamW8bit PagedAdamW32bit Lion8bit SGD8bit Lamb FusedLAMB".split()
-)
-FACTORIES = frozenset(
-    "zeros ones rand randn randint empty full tensor arange eye linspace as_tensor randperm".split()
-)
+FACTORIES = FUNCTIONS["factories"] | FUNCTIONS["of_values"]
 """Functions that make a tensor from nothing, or from Python values."""
 
 
@@ -767,7 +761,7 @@ _BY_PART: tuple[tuple[Callable[[str, str], bool], Callable[[Reader, External, Ca
     (lambda name, last: last in ("Trainer", "Fabric") and name.startswith(_LIGHTNING), _lightning),
     (lambda name, last: last.endswith("Trainer") and last[:1].isupper(), _trainer),
     (
-        lambda name, last: last in _OPTIMIZERS,
+        lambda name, last: last in OPTIMIZERS,
         lambda reader, function, call: _optimizer(reader, function.last, call),
     ),
     (lambda name, last: last in _WRAPS_MODEL, _same_model),

@@ -19,12 +19,12 @@ from samedevice.errors import UsageError
 from samedevice.events import Origin, Written
 from samedevice.static.files import read_text
 from samedevice.static.library import FACTORIES
+from samedevice.static.tensors.knowledge import FUNCTIONS, METHODS
 
 _LONGEST_TEXT = 60_000
 _DEEPEST = 8
 """Assignments that are followed from a name back to where its tensor was made."""
-_LIKE = frozenset("zeros_like ones_like full_like empty_like rand_like randn_like randint_like".split())
-_NEW = frozenset("new_zeros new_ones new_full new_empty new_tensor".split())
+_LIKE, _NEW = FUNCTIONS["like"], METHODS["new"]
 _OF_TENSORS = frozenset(
     "view reshape unsqueeze squeeze expand expand_as repeat repeat_interleave transpose permute flatten "
     "contiguous clone detach float long int bool half bfloat16 double type sum mean max min cumsum argmax "
