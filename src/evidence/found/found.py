@@ -1,10 +1,12 @@
 """The script of each page in docs/found shows its finding, and with the patch none and the same numbers.
 
+Time: one minute a case.
+Needs: transformers and accelerate, and git.
+
+    python -m evidence found [NAME]
+
 The release runs as it is installed; the patch is applied to a copy. Numbers are those of one device, compared
 bit by bit.
-
-Time: 1 minute a case.
-Needs: transformers, accelerate, git.
 """
 
 from __future__ import annotations
