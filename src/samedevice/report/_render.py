@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -15,9 +16,8 @@ def render(value: Value, language: Language = SOURCE) -> str:
     """The sentence of a phrase, filled with its values; text stays as it is."""
     match value:
         case Phrase(key, values):
-            return _sentence(key, language).format_map(
-                {name: render(each, language) for name, each in values}
-            )
+            filled = {name: render(each, language) for name, each in values}
+            return _BETWEEN_CHINESE.sub("", _sentence(key, language).format_map(filled))
         case Several(parts, joint):
             return _joined([render(part, language) for part in parts], joint, language)
     return str(value)
@@ -57,6 +57,8 @@ def error_text(error: BaseException, language: Language = SOURCE) -> str:
     return render(said, language) if isinstance(said, Phrase) else str(error)
 
 
+_BETWEEN_CHINESE = re.compile(r"(?<=[\u4e00-\u9fff]) (?=[\u4e00-\u9fff])")
+"""A space that a sentence has for a word in Latin letters, where the value is Chinese as well."""
 _TEXTS = ("title", "notes", "reasons", "cure", "ask", "fixes")
 
 

@@ -31,6 +31,8 @@ _LABEL = 9
 """Width of the label column, the space behind it included."""
 _LEAST_ORIGIN = 30
 """With fewer columns left beside it, an operand's origin goes on lines of its own."""
+_NAME = 32
+"""Columns that an operand's words may take."""
 
 _READS_SHOWN = 3
 """Places that are named where a program read values that nobody computed."""
@@ -151,7 +153,7 @@ def print_finding(
     if finding.message and finding.kind is not None:
         put_labelled(console, "label.message", Text(harmless(finding.message)), language)
     if any(operand.name != "?" for operand in finding.operands):
-        _operands(console, finding.operands, language, finding.guilty)
+        _operands(console, finding, language)
     for device, held in finding.memory.items():
         amounts = {"allocated": Bytes(held.allocated), "total": Bytes(held.total)}
         put_labelled(
@@ -349,8 +351,10 @@ def why_text(finding: Finding[str | Phrase], language: Language) -> str:
     return render(rule.phrase("why", op=op), language)
 
 
-def _operands(console: Console, operands: Sequence[Operand], language: Language, guilty: str | None) -> None:
-    rows = [(harmless(operand.name), typed_shape(operand), operand.device) for operand in operands]
+def _operands(console: Console, finding: Finding[str | Phrase], language: Language) -> None:
+    """A row for each, with its words in the statement; an arrow stands before the one in the wrong place."""
+    file = finding.at.file if finding.at is not None else None
+    rows = [(spelled(operand), typed_shape(operand), operand.device) for operand in finding.operands]
     names, shapes, devices = ([row[column] for row in rows] for column in range(3))
     widths = [
         max(map(len, names), default=0),
@@ -360,39 +364,47 @@ def _operands(console: Console, operands: Sequence[Operand], language: Language,
     widths[0] = max(widths[0], _LABEL - 2)
     origin_column = 2 + sum(widths) + 2 * len(widths)
     beside = console.width - origin_column >= _LEAST_ORIGIN
-    for operand, (name, shape, device) in zip(operands, rows, strict=True):
-        origin = Text(origin_text(operand, language))
+    for operand, (name, shape, device) in zip(finding.operands, rows, strict=True):
+        origin = Text(origin_text(operand, language, file))
+        blamed = operand.name == finding.guilty
         head = Text.assemble(
-            (name.ljust(widths[0]), "cyan"),
+            ("> " if blamed else "  ", "bold red"),
+            (name.ljust(widths[0]), "bold cyan" if blamed else "cyan"),
             "  ",
             shape.ljust(widths[1]),
             "  ",
-            (device.ljust(widths[2]), "yellow"),
+            (device.ljust(widths[2]), "bold yellow" if blamed else "yellow"),
             "  ",
         )
         if beside:
-            put_line(console, 2, head + origin, head=len(head))
+            put_line(console, 0, head + origin, head=len(head))
         else:
             head.rstrip()
-            put_line(console, 2, head)
+            put_line(console, 0, head)
             put_line(console, 4, origin)
 
 
-def origin_text(operand: Operand, language: Language) -> str:
-    """Where an operand comes from, and why it is on its device."""
+def spelled(operand: Operand) -> str:
+    """The operand as the failing statement writes it, or else its name in CUDA's text."""
+    text = harmless(operand.local or operand.name)
+    return text if len(text) <= _NAME else f"{text[: _NAME - 3]}..."
+
+
+def origin_text(operand: Operand, language: Language, file: str | None = None) -> str:
+    """Where an operand comes from, and why it is on its device; a place in `file` is a line alone."""
     facts: list[Value] = [operand.parameter] if operand.parameter else []
     if operand.tied:
         facts.append(Phrase("tied", names=Several(operand.tied)))
     if operand.lineage:
-        facts += _lineage(operand)
+        facts += _lineage(operand, file)
     elif operand.moved is not None:
         call = _move_in(operand.moved)
-        where = place_text(operand.moved)
+        where = _shown(operand.moved, file)
         facts.append(Phrase("moved-by", call=call, place=where) if call else Phrase("moved", place=where))
         if operand.made is not None and not same_line(operand.made, operand.moved):
-            facts.append(Phrase("made", place=place_text(operand.made)))
+            facts.append(Phrase("made", place=_shown(operand.made, file)))
     elif operand.made is not None:
-        facts.append(Phrase("made-never-moved", place=place_text(operand.made)))
+        facts.append(Phrase("made-never-moved", place=_shown(operand.made, file)))
     if operand.assumed:
         facts.append(Phrase("assumed"))
     if not facts and operand.dtype:
@@ -400,34 +412,38 @@ def origin_text(operand: Operand, language: Language) -> str:
     return harmless(render(Several(tuple(facts), "clause"), language))
 
 
-def _lineage(operand: Operand) -> list[Value]:
+def _shown(place: Place, file: str | None) -> Value:
+    return Phrase("line", line=place.line) if place.line and place.file == file else place_text(place)
+
+
+def _lineage(operand: Operand, file: str | None) -> list[Value]:
     """Why the operand is on its device: the newest decision, and where a moved one was made."""
     newest = operand.lineage[0]
     if newest.inherited and operand.made is not None:
-        place, origin = place_text(operand.made), decision_phrase(newest)
+        place, origin = _shown(operand.made, file), decision_phrase(newest, file)
         if newest.kind == "placed" and newest.name is not None:
             return [Phrase("follows", place=place, name=newest.name, origin=origin)]
         return [Phrase("follows-unnamed", place=place, origin=origin)]
-    facts: list[Value] = [decision_phrase(newest)]
+    facts: list[Value] = [decision_phrase(newest, file)]
     if (
         newest.kind in ("moved", "hook")
         and operand.made is not None
         and not same_line(operand.made, newest.at)
     ):
-        facts.append(Phrase("made", place=place_text(operand.made)))
+        facts.append(Phrase("made", place=_shown(operand.made, file)))
     return facts
 
 
-def decision_phrase(step: Decision) -> Phrase:
-    """One decision as a clause."""
+def decision_phrase(step: Decision, file: str | None = None) -> Phrase:
+    """One decision as a clause; a place in `file` is a line alone."""
     if step.kind == "placed" and step.entry is not None:
         return Phrase("placed-by-map", entry=step.entry) if step.entry else Phrase("placed-whole")
     if step.kind == "hook" and step.name is not None:
         return Phrase("sent-by-hook", module=step.name)
-    place = place_text(step.at) if step.at is not None else "?"
+    place = _shown(step.at, file) if step.at is not None else "?"
     if step.kind in ("moved", "hook"):
         if step.user_at is not None and (call := _move_in(step.user_at)) is not None:
-            return Phrase("moved-by", call=call, place=place_text(step.user_at))
+            return Phrase("moved-by", call=call, place=_shown(step.user_at, file))
         if step.source == "tensor" and step.said is not None:
             return Phrase("moved-like", place=place, said=step.said)
         call = None if step.at is None else _move_in(step.at)
