@@ -147,3 +147,28 @@ def test_a_failure_after_assumed_values_says_so(shell):
         "known.py", 'import torch\nlarge = torch.ones(1 << 10, device="cuda")\nassert large.sum() < 1\n'
     )
     assert "nobody computed" not in shell.call([*shell.real, "run", "known.py"]).stderr
+
+
+@pytest.mark.parametrize(
+    ("statement", "code", "cause"),
+    [
+        ("numpy.argsort(torch.ones(3, device='cuda'))", "SD143", "numpy-of-gpu-tensor"),
+        ("torch.nn.Linear(2, 2).to('cuda:5')", "SD137", "device-ordinal-out-of-range"),
+    ],
+)
+def test_an_error_about_devices_that_ends_the_script_is_a_finding(shell, statement, code, cause):
+    shell.write("ends.py", f"import numpy, torch\n{statement}\n")
+    done = shell.call([*shell.real, "run", "--json", "out.json", "ends.py"])
+    document = json.loads((shell.folder / "out.json").read_text())
+    (finding,) = document["findings"]
+    assert (done.returncode, document["status"]) == (1, "script-error")
+    assert (finding["code"], finding["cause"], finding["at"]["file"] != "") == (code, cause, True)
+
+
+@pytest.mark.parametrize(
+    "statement", ["raise ValueError('shapes do not match')", "torch.ones(2, 3) @ torch.ones(2)"]
+)
+def test_another_error_is_none(shell, statement):
+    shell.write("ends.py", f"import torch\n{statement}\n")
+    done = shell.call([*shell.real, "run", "ends.py"])
+    assert done.returncode == 3 and "nothing found" in done.stderr

@@ -9,6 +9,7 @@ import pytest
 
 from samedevice.diagnosis import fixes
 from samedevice.provenance import flow, syntax
+from samedevice.provenance.written import written
 
 FILES = [Path(module.__file__) for module in (syntax, flow, fixes)]
 WIDE = """\
@@ -51,3 +52,21 @@ def test_a_node_beyond_the_file_has_no_text():
     (node,) = ast.parse("x + 1").body
     assert syntax.segment([], node) == ""
     assert syntax.segment(["x + 1"], ast.Module([], [])) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "op", "names", "expected"),
+    [
+        ("table[t] * x", "mul", ["self", "other"], ["table[t]", "x"]),
+        ("m.mul(b1).add(p.grad, alpha=1 - b1)", "add", ["self", "other"], ["m.mul(b1)", "p.grad"]),
+        ("torch.cat([a[0], b], 1)", "cat", ["tensors[0]", "tensors[1]"], ["a[0]", "b"]),
+        ("x.gather(1, index=i + 1)", "gather", ["self", "index"], ["x", "i + 1"]),
+        ("x.clamp_(low, high)", "clamp_", ["self", "max"], ["x"]),
+        ("self.layer(x)", "addmm", ["self", "mat1", "mat2"], []),
+        ("torch.randn(3, generator=g)", "normal_", ["self", "generator"], ["g"]),
+        ("left <= right", "le", ["self", "other"], ["left", "right"]),
+    ],
+)
+def test_how_an_expression_writes_the_operands(text, op, names, expected):
+    found = written(ast.parse(text, mode="eval").body, op, names)
+    assert [ast.unparse(found[name]) for name in names if name in found] == expected

@@ -186,7 +186,7 @@ def test_a_phrase_gets_its_language_when_it_is_rendered():
     key = "rules.cross-device-operands.headline"
     phrase = Phrase(key, op=Phrase("operator-untold"), devices=devices)
     assert render(phrase) == "the operator got operands on cpu, cuda:0 and cuda:1"
-    assert render(phrase, "zh") == "该算子 的操作数分别在 cpu、cuda:0 和 cuda:1 上"
+    assert render(phrase, "zh") == "该算子的操作数分别在 cpu、cuda:0 和 cuda:1 上"
     held = Phrase("held", allocated=Bytes(3 << 29), total=Bytes(24 << 30), device="cuda:0")
     assert render(held) == "1.5 GiB of 24.0 GiB on cuda:0"
     assert render(Phrase("fix.export", name=Several(("A", "B"), "none"))) == "export AB"

@@ -210,3 +210,9 @@ def test_whoever_makes_a_tensor_its_decision_names_its_device(machine, way):
     memory = memory_of(result)
     assert memory.decision is not None
     assert memory.decision.device == memory.device
+
+
+def test_a_result_follows_the_operand_that_is_there_and_no_number_of_the_host(machine):
+    value = torch.ones(3).cuda(1).sum()
+    (torch.tensor(0.5) * value).reshape(1) + torch.ones(1, device="cuda:0")
+    assert chains(machine)[0][0] == ("moved", "cuda:1", "literal", "1", True)

@@ -16,6 +16,7 @@ import stat
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
@@ -42,7 +43,7 @@ from samedevice.cli._restart import start_with
 from samedevice.cli._traceback import show_exception
 from samedevice.cli._trial import here
 from samedevice.edited import edited, read_edited
-from samedevice.errors import UnsupportedFeatureError, UsageError
+from samedevice.errors import SameDeviceError, UnsupportedFeatureError, UsageError
 from samedevice.events import DeviceMemory, Event, Place
 from samedevice.findings import Status, run_document
 from samedevice.launchers import Typed
@@ -158,6 +159,8 @@ class _Ending:
     code: int
     python_code: int
     """What Python itself would have exited with."""
+    trace: str | None = None
+    """The traceback of the script's error, if no operator was recorded for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,7 +306,7 @@ def _conclude(own: list[Member], family: Family, machine: Described, ending: _En
     """Tell what all processes saw, and return the exit status."""
     reporting, language = report.reporting, report.language
     members = [*own, *(member for member in family.members() if member.concerned)]
-    found = _judged(members)
+    found = [*_judged(members), *_told_by_its_error(ending)]
     whole = ending.status == "completed"
     sifted, said = decided(
         found, report.decisions, report.program, _sources(report.script), write=reporting.write, whole=whole
@@ -355,6 +358,14 @@ def _conclude(own: list[Member], family: Family, machine: Described, ending: _En
     if ending.status == "interrupted" and _workers():
         _leave(code)  # Python would wait for threads that may never end
     return code if written else INTERNAL_ERROR
+
+
+def _told_by_its_error(ending: _Ending) -> list[Found]:
+    """The finding that the script's own error amounts to, where it is one about devices that no operator was
+    recorded for: a GPU that is not there, a tensor of a GPU for NumPy, a check of DataParallel.
+    """
+    told = [] if ending.trace is None else diagnosis.explain_text(ending.trace)
+    return [Found(each) for each in told[:1] if each.verdict == "device-error"]
 
 
 def _judged(members: Sequence[Member]) -> list[Found]:
@@ -633,11 +644,25 @@ def _failed(error: BaseException, stream: TextIO, language: Language) -> _Ending
     if internal:
         _tell(stream, render(Phrase("internal-error", reason=_named(error)), language))
         return _Ending("script-error", INTERNAL_ERROR, 1)
-    return (
-        _Ending("out-of-memory", FOUND, 1)
-        if _is_out_of_memory(error)
-        else _Ending("script-error", SCRIPT_FAILED, 1)
-    )
+    if _is_out_of_memory(error):
+        return _Ending("out-of-memory", FOUND, 1)
+    recorded = isinstance(error, SameDeviceError) or _was_recorded(error)
+    trace = None if recorded else "".join(traceback.format_exception(error))
+    return _Ending("script-error", SCRIPT_FAILED, 1, trace)
+
+
+def _was_recorded(error: BaseException | None) -> bool:
+    """Whether the error, or the one that it came from, is that of an operator."""
+    seen = 0
+    while error is not None and seen < _DEEPEST:
+        if hasattr(error, "samedevice_event"):
+            return True
+        error, seen = error.__cause__ or error.__context__, seen + 1
+    return False
+
+
+_DEEPEST = 20
+"""Errors behind one another."""
 
 
 def _ending_of_exit(request: SystemExit) -> _Ending:

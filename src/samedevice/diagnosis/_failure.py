@@ -44,6 +44,11 @@ class Failure:
         return short_operator(self.event.op)
 
     @cached_property
+    def looks_up(self) -> bool:
+        """Whether rows of a table are read by ids."""
+        return self.op.lstrip("_").startswith("embedding")
+
+    @cached_property
     def mismatch(self) -> bool:
         """Whether operands met on several devices."""
         return self.event.kind in (EventKind.MISMATCH, EventKind.UNCHECKED)

@@ -78,7 +78,7 @@ def print_changes(
     for phrase, roots in (
         (Phrase("sweep.new", first=first, last=last, count=len(changes.new)), changes.new),
         (Phrase("sweep.fixed", first=first, last=last, count=len(changes.fixed)), changes.fixed),
-        (Phrase("sweep.still", first=first, last=last, count=len(changes.still)), ()),
+        (Phrase("sweep.still", count=len(changes.still)), ()),
     ):
         console.print(Text(render(phrase, language)))
         for root in roots:

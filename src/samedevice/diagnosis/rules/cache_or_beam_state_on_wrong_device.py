@@ -160,7 +160,7 @@ _WRITES = ("index_put_", "copy_", "index_copy_", "scatter_", "slice_scatter")
 
 def _carried(failure: Failure) -> Hint | None:
     """What was made before a loop, is handed on from turn to turn, and stands beside another input."""
-    if not failure.in_model or failure.op.startswith("embedding"):
+    if not failure.in_model or failure.looks_up:
         return None
     elsewhere = {device for _, device in failure.event.arguments}
     for state in failure.plain:

@@ -56,8 +56,6 @@ def _detect(failure: Failure) -> Hint | None:
         return None
     if (place := _of_an_input(failure)) is not None:
         return _streams(6.6, failure, place)
-    if failure.weights:
-        return None
     layers = [each for each in failure.plain if failure.activation(each)]
     for one in layers:
         for other in layers:
@@ -65,6 +63,8 @@ def _detect(failure: Failure) -> Hint | None:
                 continue
             if failure.related(one, other) is False:
                 return _streams(6.5, failure, failure.odd(other, one) if failure.home else other)
+    if failure.weights:
+        return None
     if failure.op in ("masked_scatter", "masked_scatter_"):
         joined = Phrase("rules.embedding-streams-on-different-devices.joined", op=failure.op)
         return Hint(7, joined, _late(failure))

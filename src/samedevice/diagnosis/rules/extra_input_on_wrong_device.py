@@ -46,7 +46,7 @@ from samedevice.messages import Phrase
 
 
 def _detect(failure: Failure) -> Hint | None:
-    if not failure.mismatch or failure.op.startswith("embedding") or failure.computes_loss:
+    if not failure.mismatch or failure.looks_up or failure.computes_loss:
         return None
     for operand in failure.plain:
         if failure.activation(operand) or failure.made_inside(operand) or failure.beside_a_layer(operand):

@@ -86,7 +86,7 @@ def _made_for_steps(failure: Failure) -> Hint | None:
         ran = operand.made.function in {place.function for place in failure.event.stack}
         made = newest.inherited and operand.made.file == loop.file and not failure.activation(operand)
         other_model = failure.activation(operand) and newest.name is None and newest.kind == "placed"
-        if (made and not ran) or (other_model and failure.op.startswith("embedding")):
+        if (made and not ran) or (other_model and failure.looks_up):
             return _helper(7.4, failure, operand)
     return None
 

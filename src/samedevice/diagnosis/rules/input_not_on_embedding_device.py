@@ -53,7 +53,7 @@ from samedevice.messages import Phrase
 def _detect(failure: Failure) -> Hint | None:
     if not failure.mismatch:
         return None
-    if not failure.op.startswith("embedding"):
+    if not failure.looks_up:
         return _main_input(failure)
     weight = next((each for each in failure.weights if each.name == "weight"), None)
     ids = next((each for each in failure.event.operands if each.name == "indices"), None)

@@ -50,7 +50,9 @@ from samedevice.provenance.named_devices import device_source
 def _detect(failure: Failure) -> Hint | None:
     if not failure.mismatch:
         return None
-    return _of_another_module(failure) or _tied(failure) or _next_tokens(failure)
+    return (
+        _of_another_module(failure) or _tied(failure) or _next_tokens(failure) or _behind_the_blocks(failure)
+    )
 
 
 def _tied(failure: Failure) -> Hint | None:
@@ -97,6 +99,21 @@ def _next_tokens(failure: Failure) -> Hint | None:
         return None
     apart = Phrase("rules.lm-head-or-tied-weight-split.logits-apart", device=chosen.device)
     return Hint(7.4, apart, chosen.name)
+
+
+def _behind_the_blocks(failure: Failure) -> Hint | None:
+    """What a numbered block computed meets the weights of a layer that stands behind the blocks."""
+    here = failure.event.running[0] if failure.event.running else None
+    if here is None or not failure.two_gpus or not here.own or failure.event.device_map or failure.looks_up:
+        return None
+    for computed in failure.plain:
+        made_by = (computed.lineage[0].name or "") if failure.activation(computed) else ""
+        numbered = any(part.isdecimal() for part in made_by.split("."))
+        behind = "." in here.name and not any(part.isdecimal() for part in here.name.split("."))
+        if numbered and behind and all(each.device != computed.device for each in failure.weights):
+            apart = Phrase("rules.lm-head-or-tied-weight-split.logits-apart", device=computed.device)
+            return Hint(6.6, apart, failure.weights[0].name if failure.weights else None)
+    return None
 
 
 _USES = ("mm", "addmm", "linear", "matmul", "bmm")

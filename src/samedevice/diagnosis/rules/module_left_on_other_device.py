@@ -84,7 +84,7 @@ def _detect(failure: Failure) -> Hint | None:
         or failure.event.device_map
     ):
         return None
-    if failure.op.startswith("embedding"):
+    if failure.looks_up:
         ids = failure.plain[0]
         weight = 5.5 if failure.placed_by_user(ids) else 3.0
         return Hint(

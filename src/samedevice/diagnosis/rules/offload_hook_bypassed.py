@@ -55,7 +55,13 @@ def _detect(failure: Failure) -> Hint | None:
         return _not_run(8 if weights[0].hook else 6, weights[0]) if waits else None
     if not failure.mismatch:
         return None
+    waiting = any(
+        each.hook is not None and each.hook.startswith("cuda") and set(each.below) == {"cpu"}
+        for each in failure.event.running
+    )
     for each in failure.weights:
+        if each.device == "cpu" and waiting:
+            return _not_run(7.4, each)
         mapped = offloaded and failure.mapped(each.parameter or "") == "cpu"
         bypassed = each.hook is not None and each.hook != each.device
         if each.device == "cpu" and (mapped or bypassed):

@@ -283,8 +283,8 @@ class Engine:
         """The tensors are on several devices; afterwards each that is written holds what it would hold."""
         if cuda_terms(call.op) is refuse and any(device_of(tensor).type == "cuda" for tensor in call.tensors):
             refuse(call)
-        call = self.mismatches.resolve(call)
-        this_thread.decision = call.decision()
+        given, call = call, self.mismatches.resolve(call)
+        this_thread.decision = given.decision(call.home) or call.decision(call.home)
         if call.home.type == "cpu" and not any(
             record.__class__ is Memory and record.virtual for record in call.records
         ):

@@ -45,10 +45,10 @@ class Call:
         place.
         """
 
-    def decision(self) -> Decision | None:
-        """Why the first operand that is on `home` is there."""
+    def decision(self, home: torch.device) -> Decision | None:
+        """Why the first operand that is on this device is there."""
         for record in self.records:
-            if record.__class__ is Memory and record.device == self.home:
+            if record.__class__ is Memory and record.device == home:
                 return record.decision
         return None
 
