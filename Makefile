@@ -68,6 +68,7 @@ docs: $(VENV)/.installed-dev ## Write the pages that are made from the code
 	$(RUN) -m tools.cli_page
 	$(RUN) -m tools.doctor_page
 	$(RUN) -m tools.known_bad
+	$(RUN) -m tools.found_pages
 	$(RUN) -m tools.readme
 
 site: $(VENV)/.installed-docs ## Build the documentation as a site into build/site, and check it

@@ -896,7 +896,10 @@ def sweep(
     package: Annotated[
         str,
         typer.Argument(
-            metavar="PACKAGE", help="The library whose models are tried: transformers.", show_default=False
+            metavar="PACKAGE|FOLDER",
+            help="The library whose models are tried: transformers. Or a folder of checkpoints, whose code "
+            "is run as trust_remote_code does; weights are not needed.",
+            show_default=False,
         ),
     ],
     models: Annotated[

@@ -80,7 +80,7 @@ def _answer(options: Options, language: Language) -> int:
         raise UsageError(Phrase("sweep.two-versions"))
     if options.bisect and not options.versions:
         raise UsageError(Phrase("sweep.bisect-what"))
-    store = Store(options.store or _cache() / f"{options.package}.db")
+    store = Store(options.store or _cache() / f"{Path(options.package).resolve().name}.db")
     try:
         orders = [_with_release(order, version) for version in options.versions] or [order]
         every = [_swept(options, each, store, language) for each in orders]
@@ -140,7 +140,7 @@ def _order(options: Options) -> Order:
     for action in options.actions:
         if action not in ACTIONS:
             raise UsageError(Phrase("sweep.no-action", given=action, known=", ".join(ACTIONS)))
-    if options.package not in KNOWN:
+    if options.package not in KNOWN and (options.versions or not Path(options.package).is_dir()):
         raise UsageError(Phrase("sweep.unknown", package=options.package, known=", ".join(KNOWN)))
     for spec in options.machines:
         parse_machine(spec)

@@ -70,14 +70,23 @@ class TransformersLibrary:
             model_class = getattr(importlib.import_module(module), kind)
             values = model_class.config_class().to_dict()
         except Exception as error:  # anything: it is foreign code
-            raise Untried(f"configuration: {_reason(error)}") from error
+            raise Untried(f"configuration: {reason_of(error)}") from error
         if model_class.forward.__name__ == "_forward_unimplemented":
             raise Untried("has no forward")
-        made = _smallest(model_class, values)
-        case = _case(model_class, made)
+        return case_of(model_class, values, self.package)
+
+
+def case_of(model_class: Any, values: Mapping[str, Any], package: str | None = None) -> Case:
+    """A case of a class with the values of a configuration; with `package`, scripts can import it from there.
+
+    Raises `Untried`.
+    """
+    made = _smallest(model_class, values)
+    case = _case(model_class, made)
+    if package is not None:
         changes = changes_of(values, made.config.to_dict())
-        case.origin = (self.package, kind, model_class.config_class.__name__, changes)
-        return case
+        case.origin = (package, model_class.__name__, model_class.config_class.__name__, changes)
+    return case
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +116,7 @@ def _smallest(model_class: Any, values: Mapping[str, Any]) -> _Made:
                 config = model_class.config_class.from_dict(shrunk(values, scale))
                 built[scale] = _built(model_class, config), config
             except Exception as error:  # anything: it is foreign code
-                reason = reason or f"build: {_reason(error)}"
+                reason = reason or f"build: {reason_of(error)}"
         if scale not in built:
             continue
         model, config = built[scale]
@@ -157,7 +166,7 @@ def _ran(model_class: Any, model: Any, config: Any, *, whole: bool) -> tuple[Giv
             model.to(_GPU)
             ACTIONS["loss"](model, _on_gpu(inputs), {})
         except Exception as error:  # anything: it is foreign code
-            first = first or _reason(error)
+            first = first or reason_of(error)
             continue
         return inputs, _labels(model, asked, config, inputs)
     return first
@@ -199,7 +208,7 @@ def _case(model_class: Any, made: _Made) -> Case:
         model = model_class.from_pretrained(folder).eval()
     except Exception as error:  # a class that does not save: it is spread as it was built
         shutil.rmtree(folder, ignore_errors=True)
-        return _spreadable(Case(model, inputs, found, _size(scale), baseline={"load": _reason(error)}))
+        return _spreadable(Case(model, inputs, found, _size(scale), baseline={"load": reason_of(error)}))
     case = _spreadable(Case(model, inputs, found, _size(scale), folder=folder))
 
     def load(mode: str, max_memory: Mapping[Any, int]) -> Any:
@@ -251,5 +260,6 @@ def _place_single(model: Any, device_map: dict[str, Any]) -> None:
             single[name].data = single[name].data.to(f"cuda:{device}")
 
 
-def _reason(error: BaseException) -> str:
+def reason_of(error: BaseException) -> str:
+    """The first line of an error, with its class."""
     return f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"[:300]
