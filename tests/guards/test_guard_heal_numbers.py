@@ -461,7 +461,9 @@ def test_random_numbers_are_drawn_once():
 @pytest.mark.parametrize("reach", ["itself", "view", "part", "write", "nothing"])
 def test_a_copy_that_gets_out_of_its_operator_is_refused(reach):
     lending = _lent.Lending(lambda _: torch.device(GPU), TextRenderer("en"))
-    copy = lending.place("", "", torch.arange(4.0))
+    given = torch.arange(4.0)
+    lending.copy_all([given])
+    copy = lending.place("", "", given)
     result = {"itself": copy, "view": copy[1:].view(3, 1), "part": [1, (copy[:2],)]}.get(reach, copy + 1)
     if reach == "write":
         copy.add_(1)
@@ -539,3 +541,26 @@ def test_what_is_written_is_known_from_schemas(name):
 )
 def test_what_draws_is_known_from_tags(name, draws):
     assert operator_of(getattr(torch, name)).draws == draws
+
+
+class Twice(nn.Module):
+    """Gives its weight to one operator twice, and returns it."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.arange(4.0) * 0.37 - 0.9)
+
+    def forward(self, x):
+        return self.weight, x.addcmul_(self.weight, self.weight)
+
+
+def test_the_gradients_of_a_tensor_given_twice_add_up_in_their_order():
+    def gradient(place):
+        model = Twice().to(place)
+        with sd.heal():
+            weight, result = model(torch.arange(4.0).mul(0.1).to(GPU))
+        loss = sum(each.square().sum().to(GPU) for each in (weight, result))
+        loss.backward()
+        return model.weight.grad.to(GPU)
+
+    assert torch.equal(gradient(GPU), gradient(OTHER))

@@ -57,3 +57,24 @@ def test_a_mismatch_after_a_call_from_the_host_is_still_found():
         (model(torch.ones(2, 4, device="cuda")).sum() + first.cuda()).backward()
         assert model.weight.grad is not None
     assert len(machine.findings) == 1
+
+
+class SumOnTheHost(nn.Linear):
+    """Computes a number on the host, which a GPU takes as it is."""
+
+    def forward(self, x):
+        return self.weight.square().sum() * x
+
+
+@pytest.mark.parametrize("place", ["cuda", "cpu"])
+def test_gradients_of_gradients_go_through_the_host(place):
+    with sd.machine("1x24GB", on_mismatch="raise"):
+        model = SumOnTheHost(3, 1, bias=False)
+        with torch.no_grad():
+            model.weight.copy_(torch.arange(1.0, 4.0))
+        model.to(place)
+        loss = model(torch.arange(3.0, device="cuda")).square().sum()
+        (first,) = torch.autograd.grad(loss, [model.weight], create_graph=True)
+        first.square().sum().backward()
+        assert first.tolist() == [[280, 560, 840]]
+        assert model.weight.grad.tolist() == [[470400, 940800, 1411200]]

@@ -8,12 +8,18 @@ are those of the original, whatever the program does. What cannot be shown to ho
 
 The copy has the sizes and strides of the original, and so have gradients on their way back: the operator and
 whatever follows take the paths, and the order of sums, that they take on one device.
+
+Note [Order of gradients]
+Autograd adds gradients up in the order in which they come, and of the nodes that are ready the one made last
+runs first. A tensor that an operator gets twice has a copy for each, and the copy for the last argument is
+made first: their gradients come one by one, that of the first argument before the others, right after the
+operator's own node, as they do without copies.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -168,21 +174,36 @@ class Lending:
     def __init__(self, target_of: Callable[[torch.Tensor], torch.device], renderer: Renderer) -> None:
         self._target_of = target_of
         self._renderer = renderer
-        self._copies: dict[int, tuple[torch.Tensor, torch.Tensor, int | None]] = {}
-        """Original, copy and the copy's count of writes, by the original."""
+        self._copies: dict[int, list[tuple[torch.Tensor, int | None]]] = {}
+        """The copies that no argument has yet, with their counts of writes, by the original."""
+        self._made: list[tuple[torch.Tensor, int | None]] = []
+        """All copies."""
         self._lent: dict[int, tuple[torch.Tensor, torch.device]] = {}
         """The original of each copied memory."""
 
-    def place(self, _: str, __: str, tensor: torch.Tensor) -> torch.Tensor:
-        """The tensor, or its copy where it is wanted elsewhere; as `rebuilt` calls it."""
-        target = self._target_of(tensor)
-        if tensor.device == target:
-            return tensor
-        if id(tensor) not in self._copies:
+    def copy_all(self, tensors: Sequence[torch.Tensor]) -> None:
+        """Copy the tensors of a call, given in their order, that are wanted elsewhere.
+
+        See Note [Order of gradients].
+        """
+        import torch
+
+        for tensor in reversed(tensors):
+            target = self._target_of(tensor)
+            follows = torch.is_grad_enabled() and tensor.requires_grad
+            if tensor.device == target or (id(tensor) in self._copies and not follows):
+                continue
             copy = copied(tensor, target)
-            self._copies[id(tensor)] = tensor, copy, _version(copy)
+            self._made.append((copy, _version(copy)))
+            self._copies.setdefault(id(tensor), []).insert(0, self._made[-1])
             self._lent |= dict.fromkeys(memories(copy), (tensor, target))
-        return self._copies[id(tensor)][1]
+
+    def place(self, _: str, __: str, tensor: torch.Tensor) -> torch.Tensor:
+        """The tensor, or its next copy where it is wanted elsewhere; as `rebuilt` calls it."""
+        copies = self._copies.get(id(tensor))
+        if copies is None:
+            return tensor
+        return (copies.pop(0) if len(copies) > 1 else copies[0])[0]
 
     def saving(self, tensors: Iterable[torch.Tensor]) -> AbstractContextManager[Any]:
         """Inside it autograd keeps originals in the place of copies."""
@@ -236,7 +257,7 @@ class Lending:
 
     def check(self, result: Any) -> None:
         """Raises `Reached` when a result shares memory with a copy, or a copy was written to."""
-        for _, copy, version in self._copies.values():
+        for copy, version in self._made:
             if _version(copy) != version:
                 raise Reached(Phrase("heal.copy-written"))
         for _, _, tensor in tensors_of(result):

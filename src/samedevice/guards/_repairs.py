@@ -377,6 +377,7 @@ class _Call:
         Raises `Reached` when one gets out of the operator, and what torch raises.
         """
         lending = Lending(lambda tensor: self.target_of(plan, tensor), self._repairs.renderer)
+        lending.copy_all([tensor for value in (self.args, self.kwargs) for _, _, tensor in tensors_of(value)])
         args, kwargs = rebuilt(self.args, lending.place), rebuilt(self.kwargs, lending.place)
         if not tried and (refused := refusal_of(self.function, args, kwargs, self.written)) is not None:
             raise refused

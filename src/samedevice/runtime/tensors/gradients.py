@@ -131,6 +131,9 @@ def _arrive(gradient: torch.Tensor, device: torch.device) -> torch.Tensor:
         return gradient
     if device != CPU:
         return move(gradient, device)
+    if gradient.requires_grad and torch.is_grad_enabled():  # a graph of the gradients goes through here
+        there: torch.Tensor = _Arrival.apply(gradient, device)  # type: ignore[no-untyped-call] # torch's own
+        return there
     # A real host tensor would be refused: the gradient of a carrier is a carrier.
     with as_torch():
         whole = gradient.contiguous()
@@ -144,6 +147,19 @@ def _arrive(gradient: torch.Tensor, device: torch.device) -> torch.Tensor:
         )
         storage_of(made)._sd = arrived
         return made
+
+
+class _Arrival(torch.autograd.Function):
+    """The arrival of a gradient on the host, of which gradients are taken in turn."""
+
+    @staticmethod
+    def forward(context: Any, gradient: torch.Tensor, device: torch.device) -> torch.Tensor:
+        context.home = seen_device(gradient)
+        return _arrive(gradient.detach(), device)
+
+    @staticmethod
+    def backward(context: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
+        return _arrive(gradient, context.home), None
 
 
 _handles: list[Any] = []
