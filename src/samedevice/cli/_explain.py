@@ -8,10 +8,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
+from samedevice import doctor, static
 from samedevice.cli._reporting import Reporting, Told, in_form, into_file
 from samedevice.diagnosis import Source, explain_text
-from samedevice.doctor import find_check
 from samedevice.errors import UsageError
+from samedevice.events import Written
 from samedevice.findings import explain_document
 from samedevice.messages import Language, Phrase, language_of
 from samedevice.report import (
@@ -24,7 +25,6 @@ from samedevice.report import (
     render_finding,
 )
 from samedevice.rulebook import find_rule
-from samedevice.static import shown_origins, written_origins
 from samedevice.suppression import Sifted
 
 EXPLAINED, WRONG_USAGE = 0, 2
@@ -42,7 +42,7 @@ def explain(source: str | None, reporting: Reporting, chosen: Language | None) -
         if rule is not None:
             print(page_text(rule, language), end="")
             return EXPLAINED
-        check = find_check(source) if source is not None and not Path(source).is_file() else None
+        check = doctor.find_check(source) if source is not None and not Path(source).is_file() else None
         if check is not None:
             print(check_text(check, language), end="")
             return EXPLAINED
@@ -50,7 +50,7 @@ def explain(source: str | None, reporting: Reporting, chosen: Language | None) -
     except UsageError as error:
         print(f"samedevice: {error_text(error, language)}", file=sys.stderr)
         return WRONG_USAGE
-    findings = explain_text(text, Source(written_origins, shown_origins))
+    findings = explain_text(text, Source(_of_installed, _of_shown))
     told = Told("explain", Sifted(tuple(findings)), source, language)
 
     def blocks(into: TextIO) -> None:
@@ -80,6 +80,14 @@ def explain(source: str | None, reporting: Reporting, chosen: Language | None) -
         (form if reporting.file is None else blocks)(sys.stdout)
         sys.stdout.flush()
     return EXPLAINED
+
+
+def _of_installed(file: str, function: str | None, line: int | None, code: str) -> tuple[Written, ...]:
+    return static.written_origins(file, function, line, code)  # the readers of source come in when asked
+
+
+def _of_shown(text: str, function: str | None, code: str) -> tuple[Written, ...]:
+    return static.shown_origins(text, function, code)
 
 
 def _read(source: str | None) -> str:

@@ -9,7 +9,7 @@ from itertools import groupby
 from rich.console import Console
 from rich.text import Text
 
-from samedevice.doctor import Check, CopyTest, Examination, Facts
+from samedevice import doctor
 from samedevice.findings import Finding
 from samedevice.messages import SOURCE, Bytes, Language, Phrase, Value
 from samedevice.report._render import render
@@ -19,7 +19,7 @@ from samedevice.report.terminal import CONFIDENCES, print_notices, put_labelled,
 
 def print_doctor(
     console: Console,
-    examination: Examination,
+    examination: doctor.Examination,
     checks: int,
     notes: Sequence[Phrase] = (),
     language: Language = SOURCE,
@@ -38,7 +38,7 @@ def print_doctor(
     print_notices(console, [harmless(render(line, language)) for line in lines])
 
 
-def check_text(check: Check, language: Language = SOURCE) -> str:
+def check_text(check: doctor.Check, language: Language = SOURCE) -> str:
     """A check as a short page: everything that it may say, and where its knowledge is from.
 
     What an environment fills in stands in angle brackets.
@@ -55,7 +55,7 @@ def check_text(check: Check, language: Language = SOURCE) -> str:
     return "\n".join([*lines, ""])
 
 
-def _heads(facts: Facts, python: str) -> list[tuple[str, Phrase]]:
+def _heads(facts: doctor.Facts, python: str) -> list[tuple[str, Phrase]]:
     heads = [("doctor.machine", machine_phrase(facts))]
     if facts.torch is None:
         heads.append(("doctor.torch", Phrase("doctor.no-torch", python=python)))
@@ -73,7 +73,7 @@ def _heads(facts: Facts, python: str) -> list[tuple[str, Phrase]]:
     return heads
 
 
-def _copies(test: CopyTest) -> Phrase:
+def _copies(test: doctor.CopyTest) -> Phrase:
     if not test.copied:
         return Phrase("doctor.copies-none")
     wrong = sum(bool(each.wrong) for each in test.copied)
@@ -87,7 +87,7 @@ def _copies(test: CopyTest) -> Phrase:
     return Phrase("doctor.copies-right", **values)
 
 
-def machine_phrase(facts: Facts) -> Phrase:
+def machine_phrase(facts: doctor.Facts) -> Phrase:
     """The GPUs and the driver in one line."""
     if facts.gpus:
         runs = ((name, len(list(run))) for name, run in groupby(gpu.name for gpu in facts.gpus))
@@ -119,7 +119,7 @@ def _finding(console: Console, finding: Finding[Phrase], language: Language) -> 
     put_labelled(console, "label.more", Text(f"samedevice explain {finding.code}"), language)
 
 
-def _idle(examination: Examination) -> list[Phrase]:
+def _idle(examination: doctor.Examination) -> list[Phrase]:
     """What was asked for in vain; then checks that could not judge, together where they lack the same."""
     asked = [
         Phrase("doctor.copies-untested", why=each.why)

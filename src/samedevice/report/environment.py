@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.text import Text
 
-from samedevice.doctor import Comparison, Difference
+from samedevice import doctor
 from samedevice.messages import SOURCE, Language, Phrase
 from samedevice.report._render import render
 from samedevice.report._words import harmless
@@ -15,7 +15,7 @@ from samedevice.report.terminal import print_notices, put_line
 
 
 def print_comparison(
-    console: Console, comparison: Comparison, names: tuple[str, str], language: Language = SOURCE
+    console: Console, comparison: doctor.Comparison, names: tuple[str, str], language: Language = SOURCE
 ) -> None:
     """What may explain a device error, then what differs besides, then what only one is found wrong for."""
     explaining = [each for each in comparison.differences if each.why is not None]
@@ -37,7 +37,7 @@ def print_comparison(
     print_notices(console, [harmless(render(line, language)) for line in lines])
 
 
-def _group(console: Console, group: Sequence[Difference], width: int, language: Language) -> None:
+def _group(console: Console, group: Sequence[doctor.Difference], width: int, language: Language) -> None:
     for each in group:
         head = Text.assemble((each.what.ljust(width), "cyan"), "  ")
         values = Text.assemble((harmless(each.first), "red"), "  |  ", (harmless(each.second), "green"))
