@@ -53,8 +53,8 @@ def test_report_and_document(shell):
     assert got.stdout == "mine\n"
     assert got.stderr == (
         "SD101 cross-device-operands: add got operands on cuda:0 and cuda:1\n  script.py:2 in <module>      "
-        "y = a + b\n  self     f32[2, 3]  cuda:0  made at script.py:2, never moved\n  other    bf16[3]    "
-        "cuda:1  moved by .to() at script.py:1, made at script.py:2\n  why      add needs all operands on "
+        "y = a + b\n  self     f32[2, 3]  cuda:0  made at line 2, never moved\n  other    bf16[3]    "
+        "cuda:1  moved by .to() at line 1, made at line 2\n  why      add needs all operands on "
         "one device; CUDA moves none of them there by itself\n  do       the evidence does not tell which "
         "operand is wrong: follow the made and moved lines above, and compare model.hf_device_map\n  more    "
         " samedevice explain SD101\n\nsamedevice: 1 finding on 4x16GB; the script ran to its end\n  device  "

@@ -114,7 +114,7 @@ def test_narrow_terminal(shell):
     shell.write("script.py", SEE)
     shown = COLOUR.sub("", on_terminal(shell, "script.py", columns=40))
     assert max(map(len, screen(shown))) <= 40
-    assert "  other    bf16[3]    cuda:1\n    moved by .to() at script.py:1, made\n" in shown
+    assert "  other    bf16[3]    cuda:1\n    moved by .to() at line 1, made at" in shown
     assert "  cuda:0  1.0 GiB / 24.0 GiB\n" in shown
 
 
