@@ -71,7 +71,7 @@ def test_a_cell(outputs):
     assert found[2].data["text/plain"] == "<run on 2x24GB, findings: 1>"
     assert "Cell In[2]:5 in <module>      torch.ones(2) + a" in page(found)
     assert "samedevice: 1 finding on 2x24GB" in page(found)
-    assert "创建于 Cell In[3]:3" in page(outputs["chinese"])
+    assert "创建于第 3 行" in page(outputs["chinese"])
 
 
 @pytest.mark.parametrize(

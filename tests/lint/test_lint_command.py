@@ -35,7 +35,7 @@ def lint(folder, *words, lang="en"):
     return subprocess.run(
         [sys.executable, "-m", "samedevice", "lint", *words, "--lang", lang],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONIOENCODING": "utf-8"},
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONIOENCODING": "utf-8", "COLUMNS": "120"},
         capture_output=True,
         encoding="utf-8",
         timeout=120,

@@ -52,7 +52,7 @@ def test_findings_are_listed_once_with_their_tests(suite):
             "*= device findings =*",
             HEADLINE,
             "  test_it.py:5 in mix      return torch.ones(2, device=*",
-            "  other *cuda:1 * made at test_it.py:4*",
+            "  scale *cuda:1 * made at line 4*",
             "  in test_it.py::test_caught?0?",
             "  in test_it.py::test_caught?4?",
             "  and in 2 more; -v lists them",

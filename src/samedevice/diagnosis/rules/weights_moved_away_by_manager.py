@@ -46,7 +46,12 @@ from samedevice.messages import Phrase
 
 
 def _detect(failure: Failure) -> Hint | None:
-    """A weight that was on a GPU before a function, and no line of the script's own, sent it to the host."""
+    """A weight that was on a GPU before a function, and no line of the script's own, sent its whole model to
+    the host.
+    """
+    model = failure.event.running[-1] if failure.event.running else None
+    if model is None or set(model.below) != {"cpu"}:
+        return None
     for weight in failure.weights if failure.mismatch else ():
         newest, *before = weight.lineage or (None,)
         if newest is None or newest.kind != "placed" or newest.device != "cpu" or newest.at is None:
