@@ -337,7 +337,7 @@ class Recorder:
             names = parameter_names(modules or held)
             spoken = Names(frames)
             user_frame = next((each for each in frames if self.filter.of_user(each.f_code.co_filename)), None)
-            at_user = spoken if user_frame in (None, frames[0]) else Names([user_frame])
+            at_user = spoken if user_frame is None or user_frame is frames[0] else Names([user_frame])
             around = _surroundings(modules)
             given = arguments_of(modules[-1], _outwards(frame)) if modules else []
             lineages = Lineages([*modules, *held], given)
