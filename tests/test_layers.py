@@ -11,7 +11,7 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "src" / "samedevice"
 ROWS = (
     {"errors", "events", "findings", "messages"},  # words: the only row whose members may build on each other
-    {"device_rules", "edited", "imports", "launchers", "machines", "provenance", "torch_versions"},
+    {"device_rules", "edited", "imports", "launchers", "machines", "parts", "provenance", "torch_versions"},
     {"runtime"},
     {"diagnosis", "doctor", "planner", "static"},
     {"lint"},
@@ -31,6 +31,7 @@ TORCH_FREE = {
         "edited",
         "imports",
         "launchers",
+        "parts",
         "machines",
         "static",
         "diagnosis",

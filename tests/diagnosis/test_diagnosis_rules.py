@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from samedevice.diagnosis import CAUSES, CODES, HEADINGS, REFUSALS, RULES, find_rule
-from samedevice.diagnosis.rules import in_order
 from samedevice.messages import languages
+from samedevice.parts import in_order
 from samedevice.report import page_text
 from samedevice.rulebook import every_rule
 from tools.pages import main, page_name

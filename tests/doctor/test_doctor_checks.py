@@ -7,9 +7,9 @@ import re
 import pytest
 
 from samedevice.doctor import CHECKS, Facts, find_check
-from samedevice.doctor.checks import in_order
 from samedevice.doctor.tables import architectures, bad_drivers, companions, driver_minimum, known_bugs, pairs
 from samedevice.messages import languages
+from samedevice.parts import in_order
 from samedevice.report import check_text
 from tools import doctor_page, known_bad
 
@@ -39,7 +39,7 @@ def test_explain_tells_of_a_check(language):
 
 def test_a_code_is_given_once():
     with pytest.raises(AssertionError, match="two checks have"):
-        in_order([CHECKS[0], CHECKS[0]])
+        in_order([CHECKS[0], CHECKS[0]], "checks")
 
 
 def test_known_bugs_are_those_of_the_zoo():

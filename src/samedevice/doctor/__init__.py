@@ -7,13 +7,14 @@ for.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from samedevice.parts import on_demand
 
 if TYPE_CHECKING:
     from samedevice.doctor._examine import Examination, examine
     from samedevice.doctor.check import Check, Fault
-    from samedevice.doctor.checks import CHECKS, check_named, find_check, sentence_of_check
+    from samedevice.doctor.checks import CHECKS, find_check, sentence_of_check
     from samedevice.doctor.environment import Comparison, Difference, Locked, compared, locked, read_locked
     from samedevice.doctor.facts import CopyTest, Facts
     from samedevice.doctor.host import Answer, Host, Metadata, ThisHost
@@ -33,7 +34,6 @@ __all__ = [
     "Locked",
     "Metadata",
     "ThisHost",
-    "check_named",
     "compare_copies",
     "compared",
     "examine",
@@ -44,24 +44,15 @@ __all__ = [
     "sentence_of_check",
 ]
 
-_HOMES = {
-    "_examine": ("Examination", "examine"),
-    "check": ("Check", "Fault"),
-    "checks": ("CHECKS", "check_named", "find_check", "sentence_of_check"),
-    "environment": ("Comparison", "Difference", "Locked", "compared", "locked", "read_locked"),
-    "facts": ("CopyTest", "Facts"),
-    "host": ("Answer", "Host", "Metadata", "ThisHost"),
-    "probes": ("compare_copies", "read_facts"),
-}
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = found = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
-    return found
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = on_demand(
+    __name__,
+    {
+        "_examine": ("Examination", "examine"),
+        "check": ("Check", "Fault"),
+        "checks": ("CHECKS", "find_check", "sentence_of_check"),
+        "environment": ("Comparison", "Difference", "Locked", "compared", "locked", "read_locked"),
+        "facts": ("CopyTest", "Facts"),
+        "host": ("Answer", "Host", "Metadata", "ThisHost"),
+        "probes": ("compare_copies", "read_facts"),
+    },
+)

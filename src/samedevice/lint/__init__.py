@@ -5,8 +5,9 @@ Neither torch nor the files are imported. The rules come in with the first name 
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from samedevice.parts import on_demand
 
 if TYPE_CHECKING:
     from samedevice.lint._files import Unreadable, files_below
@@ -29,21 +30,12 @@ __all__ = [
     "rule_of",
 ]
 
-_HOMES = {
-    "_files": ("Unreadable", "files_below"),
-    "_lint": ("Checked", "Options", "check_file", "check_files", "check_text", "chosen_rules"),
-    "_rule": ("LintRule",),
-    "rules": ("RULES", "find_rule", "rule_of"),
-}
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = found = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
-    return found
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = on_demand(
+    __name__,
+    {
+        "_files": ("Unreadable", "files_below"),
+        "_lint": ("Checked", "Options", "check_file", "check_files", "check_text", "chosen_rules"),
+        "_rule": ("LintRule",),
+        "rules": ("RULES", "find_rule", "rule_of"),
+    },
+)

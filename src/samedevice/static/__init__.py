@@ -5,8 +5,9 @@ Each part comes in with the first of its names that is asked for.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from samedevice.parts import on_demand
 
 if TYPE_CHECKING:
     from samedevice.static.arguments import given_options
@@ -53,44 +54,35 @@ __all__ = [
     "written_origins",
 ]
 
-_HOMES = {
-    "arguments": ("given_options",),
-    "documents": (
-        "Document",
-        "line_of",
-        "read_document",
-        "read_documents",
-    ),
-    "files": ("read_text",),
-    "interpreter": ("facts_of",),
-    "origins": (
-        "shown_origins",
-        "written_origins",
-    ),
-    "start": ("Start",),
-    "values": (
-        "SPREADING",
-        "UNKNOWN",
-        "UNTOLD",
-        "External",
-        "Fact",
-        "Instance",
-        "Model",
-        "Origin",
-        "Placement",
-        "Table",
-        "Text",
-    ),
-}
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = found = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
-    return found
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = on_demand(
+    __name__,
+    {
+        "arguments": ("given_options",),
+        "documents": (
+            "Document",
+            "line_of",
+            "read_document",
+            "read_documents",
+        ),
+        "files": ("read_text",),
+        "interpreter": ("facts_of",),
+        "origins": (
+            "shown_origins",
+            "written_origins",
+        ),
+        "start": ("Start",),
+        "values": (
+            "SPREADING",
+            "UNKNOWN",
+            "UNTOLD",
+            "External",
+            "Fact",
+            "Instance",
+            "Model",
+            "Origin",
+            "Placement",
+            "Table",
+            "Text",
+        ),
+    },
+)

@@ -6,27 +6,10 @@ refuse a launch.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
-from importlib import import_module
-from pkgutil import iter_modules
-
 from samedevice.diagnosis._rule import Rule
-from samedevice.messages import SOURCE, Language
+from samedevice.parts import found_in, in_order
 
-
-def in_order(rules: Iterable[Rule]) -> tuple[Rule, ...]:
-    """The rules by their codes; a code or a name that two of them have is our mistake."""
-    found = sorted(rules, key=lambda rule: rule.code)
-    for given in ([rule.code for rule in found], [rule.name for rule in found]):
-        twice = [each for each, count in Counter(given).items() if count > 1]
-        assert not twice, f"two rules have {twice[0]}"
-    return tuple(found)
-
-
-RULES: tuple[Rule, ...] = in_order(
-    import_module(f"{__name__}.{found.name}").RULE for found in iter_modules(__path__)
-)
+RULES: tuple[Rule, ...] = in_order(found_in(__name__, "RULE"))
 
 _BY_CODE = {rule.code: rule for rule in RULES}
 _BY_NAME = {rule.name: rule for rule in RULES}
@@ -53,23 +36,11 @@ def find_rule(word: str) -> Rule | None:
     return _BY_CODE.get(wanted.upper()) or _BY_NAME.get(wanted.lower())
 
 
-def sentence_of_rule(key: str, language: Language) -> str:
-    """What a rule's own file says for a key such as `rules.out-of-memory.cure`.
-
-    In English where it does not have the language.
-    """
-    _, name, part = key.split(".", maxsplit=2)
-    texts = rule_named(name).texts[part]
-    return texts.get(language, texts[SOURCE])
-
-
 __all__ = [
     "CAUSES",
     "REFUSALS",
     "RULES",
     "find_rule",
-    "in_order",
     "rule_named",
     "rule_of",
-    "sentence_of_rule",
 ]

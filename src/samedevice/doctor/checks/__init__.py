@@ -2,33 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
-from importlib import import_module
-from pkgutil import iter_modules
-
 from samedevice.doctor.check import Check
 from samedevice.messages import SOURCE, Language
+from samedevice.parts import found_in, in_order
 
-
-def in_order(checks: Iterable[Check]) -> tuple[Check, ...]:
-    """The checks by their codes; a code or a name that two of them have is our mistake."""
-    found = sorted(checks, key=lambda check: check.code)
-    for given in ([check.code for check in found], [check.name for check in found]):
-        twice = [each for each, count in Counter(given).items() if count > 1]
-        assert not twice, f"two checks have {twice[0]}"
-    return tuple(found)
-
-
-CHECKS: tuple[Check, ...] = in_order(
-    import_module(f"{__name__}.{found.name}").CHECK for found in iter_modules(__path__)
-)
+CHECKS: tuple[Check, ...] = in_order(found_in(__name__, "CHECK"), "checks")
 _BY_NAME = {check.name: check for check in CHECKS}
-
-
-def check_named(name: str) -> Check:
-    """The check of a name; raises `KeyError` when there is none."""
-    return _BY_NAME[name]
 
 
 def find_check(word: str) -> Check | None:
@@ -43,8 +22,8 @@ def sentence_of_check(key: str, language: Language) -> str:
     In English where it does not have the language.
     """
     _, name, part = key.split(".", maxsplit=2)
-    texts = check_named(name).texts[part]
+    texts = _BY_NAME[name].texts[part]
     return texts.get(language, texts[SOURCE])
 
 
-__all__ = ["CHECKS", "check_named", "find_check", "in_order", "sentence_of_check"]
+__all__ = ["CHECKS", "find_check", "sentence_of_check"]

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from pkgutil import iter_modules
-
-from samedevice.diagnosis.rules import in_order
 from samedevice.lint._rule import LintRule
+from samedevice.parts import found_in, in_order
 
-_FOUND: list[LintRule] = [import_module(f"{__name__}.{found.name}").RULE for found in iter_modules(__path__)]
-assert in_order(_FOUND), "each code and each name once"
-RULES: tuple[LintRule, ...] = tuple(sorted(_FOUND, key=lambda rule: rule.code))
+RULES: tuple[LintRule, ...] = in_order(found_in(__name__, "RULE"))
 _BY_CODE = {rule.code: rule for rule in RULES}
 _BY_NAME = {rule.name: rule for rule in RULES}
 
