@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from importlib.metadata import PackageNotFoundError, version
 
 import pytest
@@ -31,8 +32,9 @@ def test_a_case_says_all_that_its_page_shows(case):
     assert case.reading["severity"] in found_pages.SEVERITIES
     assert len(case.reading["why"]) > 100
     assert case.seen["finding"]["operands"]
-    assert "/tmp/" not in (case.folder / "seen.json").read_text()
-    assert "/work/" not in (case.folder / "seen.json").read_text()
+    assert not re.search(r"(?<![\w.>:])/[\w.-]+/", (case.folder / "seen.json").read_text()), (
+        "an absolute path"
+    )
 
 
 def test_pages_are_what_the_cases_say():

@@ -6,25 +6,23 @@ import json
 import os
 import sys
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
+from samedevice.cli._answering import answered, print_answer
 from samedevice.doctor import CHECKS, Examination, Facts, ThisHost, compare_copies, examine, read_facts
 from samedevice.errors import UsageError
 from samedevice.findings import SCHEMA
-from samedevice.messages import SOURCE, Language, Phrase, language_of
+from samedevice.messages import SOURCE, Language, Phrase
 from samedevice.report import (
-    error_text,
     open_console,
     print_doctor,
-    readable_language,
     render,
     render_finding,
 )
 
-HEALTHY, FOUND, WRONG_USAGE = 0, 1, 2
+HEALTHY, FOUND = 0, 1
 _ENVIRONMENTS = ("VIRTUAL_ENV", "CONDA_PREFIX")
 
 
@@ -33,21 +31,22 @@ def judge_environment(project: Path, gpu_test: float | None, as_json: bool, chos
 
     `gpu_test` is the time for copies between GPUs; None for none.
     """
-    language = readable_language(sys.stdout, chosen or language_of(os.environ))
-    try:
+
+    def answer(language: Language) -> int:
         examination = _examined(project, gpu_test)
-    except UsageError as error:
-        print(f"samedevice: {error_text(error, language)}", file=sys.stderr)
-        return WRONG_USAGE
-    notes = _notes()
-    with suppress(BrokenPipeError):
-        if as_json:
-            print(json.dumps(document_of(examination), indent=1))
-        else:
-            console = open_console(sys.stdout)
-            print_doctor(console, examination, len(CHECKS), notes, language, sys.executable)
-        sys.stdout.flush()
-    return FOUND if examination.findings else HEALTHY
+        notes = _notes()
+
+        def show(into: TextIO) -> None:
+            if as_json:
+                print(json.dumps(document_of(examination), indent=1), file=into)
+            else:
+                console = open_console(into)
+                print_doctor(console, examination, len(CHECKS), notes, language, sys.executable)
+
+        print_answer(show)
+        return FOUND if examination.findings else HEALTHY
+
+    return answered(chosen, answer)
 
 
 def _examined(project: Path, gpu_test: float | None) -> Examination:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import sys
-from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
+from samedevice.cli._answering import answered, print_answer, write_file
 from samedevice.doctor import (
     Comparison,
     ThisHost,
@@ -19,37 +18,32 @@ from samedevice.doctor import (
 )
 from samedevice.errors import UsageError
 from samedevice.findings import SCHEMA
-from samedevice.messages import SOURCE, Language, Phrase, language_of
+from samedevice.messages import SOURCE, Language, Phrase
 from samedevice.report import (
-    error_text,
     open_console,
     print_comparison,
-    readable_language,
     render,
     render_finding,
 )
 
-SAME, DIFFERENT, WRONG_USAGE = 0, 1, 2
+SAME, DIFFERENT = 0, 1
 
 
 def lock_environment(file: Path, chosen: Language | None) -> int:
     """Write this environment into a file, `-` for standard output, and return the exit status."""
-    language = readable_language(sys.stdout, chosen or language_of(os.environ))
+    return answered(chosen, partial(_lock, file))
+
+
+def _lock(file: Path, language: Language) -> int:
     to_output = str(file) == "-"
-    try:
-        if not to_output:
-            _free(file)
-        document = locked(read_facts(ThisHost(), None))
-        text = json.dumps(document, indent=1, ensure_ascii=True) + "\n"
-        if to_output:
-            with suppress(BrokenPipeError):
-                sys.stdout.write(text)
-                sys.stdout.flush()
-            return SAME
-        _write(file, text)
-    except UsageError as error:
-        print(f"samedevice: {error_text(error, language)}", file=sys.stderr)
-        return WRONG_USAGE
+    if not to_output:
+        _free(file)
+    document = locked(read_facts(ThisHost(), None))
+    text = json.dumps(document, indent=1, ensure_ascii=True) + "\n"
+    if to_output:
+        print_answer(lambda into: into.write(text))
+        return SAME
+    write_file(file, text)
     said = Phrase(
         "environment.written",
         path=str(file),
@@ -70,31 +64,22 @@ def _free(file: Path) -> None:
             raise UsageError(Phrase("environment.in-the-way", path=str(file))) from None
 
 
-def _write(file: Path, text: str) -> None:
-    try:
-        file.write_text(text, encoding="utf-8")
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise UsageError(Phrase("environment.unwritable", path=str(file), reason=reason)) from None
-
-
 def compare_environments(first: Path, second: Path, as_json: bool, chosen: Language | None) -> int:
     """Say what differs between two files of `env lock`, and return the exit status."""
-    language = readable_language(sys.stdout, chosen or language_of(os.environ))
-    try:
-        sides = (read_locked(first), read_locked(second))
-    except UsageError as error:
-        print(f"samedevice: {error_text(error, language)}", file=sys.stderr)
-        return WRONG_USAGE
-    comparison = compared(*sides)
-    with suppress(BrokenPipeError):
-        if as_json:
-            print(json.dumps(_document(comparison), indent=1))
-        else:
-            names = (str(first), str(second))
-            print_comparison(open_console(sys.stdout), comparison, names, language)
-        sys.stdout.flush()
-    return DIFFERENT if comparison.differences else SAME
+
+    def answer(language: Language) -> int:
+        comparison = compared(read_locked(first), read_locked(second))
+
+        def show(into: TextIO) -> None:
+            if as_json:
+                print(json.dumps(_document(comparison), indent=1), file=into)
+            else:
+                print_comparison(open_console(into), comparison, (str(first), str(second)), language)
+
+        print_answer(show)
+        return DIFFERENT if comparison.differences else SAME
+
+    return answered(chosen, answer)
 
 
 def _document(comparison: Comparison) -> dict[str, Any]:

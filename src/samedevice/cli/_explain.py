@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
 from samedevice import doctor, static
+from samedevice.cli._answering import answered, print_answer
 from samedevice.cli._reporting import Reporting, Told, in_form, into_file
 from samedevice.diagnosis import Source, explain_text
 from samedevice.errors import UsageError
 from samedevice.events import Written
 from samedevice.findings import explain_document
-from samedevice.messages import Language, Phrase, language_of
+from samedevice.messages import Language, Phrase
 from samedevice.report import (
     check_text,
-    error_text,
     open_console,
     page_text,
     print_finding,
-    readable_language,
     render_finding,
 )
 from samedevice.rulebook import find_rule
 from samedevice.suppression import Sifted
 
-EXPLAINED, WRONG_USAGE = 0, 2
+EXPLAINED = 0
 _MOST_MARKS = 10
 """Of so many characters one may be a mark for bytes that are no text."""
 _LARGEST = 16_000_000
@@ -36,21 +34,19 @@ _LARGEST = 16_000_000
 
 def explain(source: str | None, reporting: Reporting, chosen: Language | None) -> int:
     """Explain a code, a file, or standard input, and return the exit status."""
-    language = readable_language(sys.stdout, chosen or language_of(os.environ))
-    try:
-        rule = find_rule(source) if source is not None and not Path(source).is_file() else None
-        if rule is not None:
-            print(page_text(rule, language), end="")
-            return EXPLAINED
-        check = doctor.find_check(source) if source is not None and not Path(source).is_file() else None
-        if check is not None:
-            print(check_text(check, language), end="")
-            return EXPLAINED
-        text = _read(source)
-    except UsageError as error:
-        print(f"samedevice: {error_text(error, language)}", file=sys.stderr)
-        return WRONG_USAGE
-    findings = explain_text(text, Source(_of_installed, _of_shown))
+    return answered(chosen, partial(_explain, source, reporting))
+
+
+def _explain(source: str | None, reporting: Reporting, language: Language) -> int:
+    rule = find_rule(source) if source is not None and not Path(source).is_file() else None
+    if rule is not None:
+        print(page_text(rule, language), end="")
+        return EXPLAINED
+    check = doctor.find_check(source) if source is not None and not Path(source).is_file() else None
+    if check is not None:
+        print(check_text(check, language), end="")
+        return EXPLAINED
+    findings = explain_text(_read(source), Source(_of_installed, _of_shown))
     told = Told("explain", Sifted(tuple(findings)), source, language)
 
     def blocks(into: TextIO) -> None:
@@ -70,15 +66,9 @@ def explain(source: str | None, reporting: Reporting, chosen: Language | None) -
             EXPLAINED,
         )
 
-    try:
-        if reporting.file is not None:
-            into_file(reporting.file, form)
-    except UsageError as error:
-        print(f"samedevice: {error_text(error, language)}", file=sys.stderr)
-        return WRONG_USAGE
-    with suppress(BrokenPipeError):
-        (form if reporting.file is None else blocks)(sys.stdout)
-        sys.stdout.flush()
+    if reporting.file is not None:
+        into_file(reporting.file, form)
+    print_answer(form if reporting.file is None else blocks)
     return EXPLAINED
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
+from samedevice.cli._answering import WRONG_USAGE, answered
 from samedevice.cli._reporting import (
     Reporting,
     Told,
@@ -25,20 +26,18 @@ from samedevice.diagnosis.fixes import combined, file_diff
 from samedevice.errors import UsageError
 from samedevice.findings import SCHEMA, Finding
 from samedevice.lint import Checked, Options, Unreadable, check_file, check_files, chosen_rules, files_below
-from samedevice.messages import Language, Phrase, language_of
+from samedevice.messages import Language, Phrase
 from samedevice.report import (
-    error_text,
     open_console,
     print_finding,
     print_notices,
     problem_lines,
-    readable_language,
     render,
     render_finding,
 )
 from samedevice.suppression import Found, Sifted
 
-CLEAN, FOUND, WRONG_USAGE = 0, 1, 2
+CLEAN, FOUND = 0, 1
 _FIRST_AFTER = 2.0
 """Seconds before a line of progress is shown on a terminal."""
 _MOST_PASSES = 5
@@ -62,12 +61,7 @@ class Asked:
 
 def lint_paths(asked: Asked) -> int:
     """Lint, print what was found, and return the exit status."""
-    language = readable_language(sys.stdout, asked.language or language_of(os.environ))
-    try:
-        return _linted(asked, language)
-    except UsageError as error:
-        print(f"samedevice: {error_text(error, language)}", file=sys.stderr)
-        return WRONG_USAGE
+    return answered(asked.language, partial(_linted, asked))
 
 
 def _linted(asked: Asked, language: Language) -> int:

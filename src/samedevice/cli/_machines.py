@@ -3,36 +3,38 @@
 from __future__ import annotations
 
 import json
-import os
-import sys
-from contextlib import suppress
+from typing import TextIO
 
+from samedevice.cli._answering import answered, print_answer
 from samedevice.errors import MachineSpecError, UsageError
 from samedevice.machines import Gpu, gpus_like, nearest_keys, parse_machine
-from samedevice.messages import Language, Phrase, Several, language_of
-from samedevice.report import error_text, open_console, print_gpus, readable_language
+from samedevice.messages import Language, Phrase, Several
+from samedevice.report import open_console, print_gpus
 
-LISTED, WRONG_USAGE = 0, 2
+LISTED = 0
 _MOST_SOURCES = 10
 """So many GPUs are shown with the source of their figures."""
 
 
 def list_machines(pattern: str | None, as_json: bool, chosen: Language | None) -> int:
     """List the GPUs that `pattern` names and return the exit status."""
-    language = readable_language(sys.stdout, chosen or language_of(os.environ))
-    try:
+
+    def answer(language: Language) -> int:
         gpus = _named(pattern or "")
-    except UsageError as error:
-        print(f"samedevice: {error_text(error, language)}", file=sys.stderr)
-        return WRONG_USAGE
-    with suppress(BrokenPipeError):
-        if as_json:
-            print(json.dumps({"schema": 1, "gpus": [gpu.describe() for gpu in gpus]}, indent=1))
-        else:
-            few = pattern is not None and len(gpus) <= _MOST_SOURCES
-            print_gpus(open_console(sys.stdout), gpus, sources=few, language=language)
-        sys.stdout.flush()
-    return LISTED
+
+        def show(into: TextIO) -> None:
+            if as_json:
+                print(
+                    json.dumps({"schema": 1, "gpus": [gpu.describe() for gpu in gpus]}, indent=1), file=into
+                )
+            else:
+                few = pattern is not None and len(gpus) <= _MOST_SOURCES
+                print_gpus(open_console(into), gpus, sources=few, language=language)
+
+        print_answer(show)
+        return LISTED
+
+    return answered(chosen, answer)
 
 
 def _named(pattern: str) -> tuple[Gpu, ...]:

@@ -8,11 +8,13 @@ import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console, RenderableType
 
+from samedevice.cli._answering import answered, write_file
 from samedevice.errors import UsageError
 from samedevice.machines import parse_machine, size_in_mib
 from samedevice.messages import Language, Phrase, language_of
@@ -28,11 +30,11 @@ from samedevice.planner.inference import (
     read_map,
     read_prices,
 )
-from samedevice.report import error_text, open_console, readable_language, render
+from samedevice.report import open_console, render
 from samedevice.report.gpu_bars import CHARACTERS
 from samedevice.report.plan import CheckedMap, Plan, offers_document, print_offers
 
-FITS, UNFIT, WRONG_USAGE = 0, 1, 2
+FITS, UNFIT = 0, 1
 
 
 _MAX = "max"
@@ -66,13 +68,8 @@ class Options:
 
 def plan_model(options: Options) -> int:
     """Make the plan, print it, write what was asked for, and return the exit status."""
-    language = readable_language(sys.stdout, options.language or language_of(os.environ))
-    try:
-        with suppress(BrokenPipeError):
-            return _answer(options, language)
-    except UsageError as error:
-        print(f"samedevice: {error_text(error, language)}", file=sys.stderr)
-        return WRONG_USAGE
+    with suppress(BrokenPipeError):
+        return answered(options.language, partial(_answer, options))
     return FITS
 
 
@@ -123,7 +120,7 @@ def _which(options: Options, workload: Workload, language: Language) -> int:
             options.model, workload, reserve=reserve, dtype=options.dtype, prices=prices
         )
     if options.json is not None:
-        _write(options.json, json.dumps(offers_document(profile, found), indent=1) + "\n")
+        write_file(options.json, json.dumps(offers_document(profile, found), indent=1) + "\n")
     print_offers(open_console(sys.stdout), profile, found, language)
     sys.stdout.flush()
     return FITS if found else UNFIT
@@ -143,7 +140,7 @@ def _check(options: Options, file: Path, workload: Workload, language: Language)
         )
     shown = CheckedMap(checked, language)
     if options.json is not None:
-        _write(options.json, json.dumps(shown.as_json(), indent=1) + "\n")
+        write_file(options.json, json.dumps(shown.as_json(), indent=1) + "\n")
     _show(shown.shown(language, ascii_only=_plain()))
     return FITS if shown.holds else UNFIT
 
@@ -233,15 +230,15 @@ def _plain() -> bool:
 
 def _write_files(options: Options, plan: Plan) -> None:
     if options.json is not None:
-        _write(options.json, json.dumps(plan.as_json(), indent=1) + "\n")
+        write_file(options.json, json.dumps(plan.as_json(), indent=1) + "\n")
     if options.html is not None:
-        _write(options.html, _page(options, plan))
+        write_file(options.html, _page(options, plan))
     if not plan.fits:
         return
     if options.device_map is not None:
-        _write(options.device_map, json.dumps(plan.device_map, indent=1) + "\n")
+        write_file(options.device_map, json.dumps(plan.device_map, indent=1) + "\n")
     if options.script is not None:
-        _write(options.script, plan.script())
+        write_file(options.script, plan.script())
 
 
 def _page(options: Options, plan: Plan) -> str:
@@ -253,11 +250,3 @@ def _page(options: Options, plan: Plan) -> str:
     shown = Plan(plan.placed, language, options.concurrent)
     map_file = None if options.device_map is None else str(options.device_map)
     return plan_page(shown, language, version=samedevice.__version__, map_file=map_file)
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, "utf-8")
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise UsageError(Phrase("preflight.unwritable", path=str(path), reason=reason)) from None

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
+from samedevice.cli._answering import WRONG_USAGE, answered, print_answer, write_file
 from samedevice.cli._reporting import (
     Reporting,
     Told,
@@ -24,7 +24,7 @@ from samedevice.cli._reporting import (
 from samedevice.errors import UsageError
 from samedevice.launchers import PYTHON, STARTED, begins_command
 from samedevice.machines import parse_machine
-from samedevice.messages import Language, Phrase, language_of
+from samedevice.messages import Language, Phrase
 from samedevice.preflight import (
     METHODS,
     SHARDINGS,
@@ -41,17 +41,15 @@ from samedevice.preflight import (
 from samedevice.report import (
     Needs,
     TextRenderer,
-    error_text,
     open_console,
     print_notices,
     print_preflight,
     print_written,
     problem_lines,
-    readable_language,
 )
 from samedevice.suppression import Found, Sifted
 
-PASSED, REFUSED, WRONG_USAGE = 0, 1, 2
+PASSED, REFUSED = 0, 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,20 +84,21 @@ class Options:
 
 def judge_launch(options: Options) -> int:
     """Judge what `options` name, print it, and return the exit status."""
-    language = readable_language(sys.stdout, options.language or language_of(os.environ))
-    try:
-        outcome = _judged(options, language)
-    except UsageError as error:
-        print(f"samedevice: {error_text(error, language)}", file=sys.stderr)
-        return WRONG_USAGE
+    return answered(options.language, partial(_answer, options))
+
+
+def _answer(options: Options, language: Language) -> int:
+    outcome = _judged(options, language)
     reporting, told, code = options.reporting, outcome.told, outcome.code
-    with suppress(BrokenPipeError):
-        form = reporting.form if reporting.file is None else "text"
-        in_form(form, told, lambda: outcome.document, outcome.text, sys.stdout, code)
+    form = reporting.form if reporting.file is None else "text"
+
+    def show(into: TextIO) -> None:
+        in_form(form, told, lambda: outcome.document, outcome.text, into, code)
         if form != "text" or reporting.detail == "quiet":
             for line in problem_lines(told.sifted, language):
                 print(f"samedevice: {line}", file=sys.stderr)
-        sys.stdout.flush()
+
+    print_answer(show)
     return code
 
 
@@ -133,7 +132,7 @@ def _judged(options: Options, language: Language) -> _Outcome:
         "ignored": [each.as_json() for each in told.ignored()],
     }
     if options.json is not None:
-        _write(options.json, document)
+        write_file(options.json, json.dumps(document, indent=1, ensure_ascii=True) + "\n")
     written = (
         _write_launch(options.write, options.asked, judgements[0], request, language)
         if options.write is not None
@@ -260,15 +259,6 @@ def _document(
     for document, memory in zip(documents, memories, strict=False):  # none where they were not asked for
         document["memory"] = memory.as_json(english)
     return documents[0] if len(documents) == 1 else {**_joined(documents), "launches": documents}
-
-
-def _write(path: Path, content: dict[str, Any]) -> None:
-    try:
-        path.write_text(json.dumps(content, indent=1, ensure_ascii=True) + "\n", "utf-8")
-    except OSError as error:
-        raise UsageError(
-            Phrase("preflight.unwritable", path=str(path), reason=error.strerror or str(error))
-        ) from None
 
 
 def _joined(documents: list[dict[str, Any]]) -> dict[str, Any]:

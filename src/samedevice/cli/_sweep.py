@@ -9,12 +9,14 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
+from samedevice.cli._answering import answered, write_file
 from samedevice.errors import UsageError
 from samedevice.machines import parse_machine
 from samedevice.messages import Language, Phrase, language_of
-from samedevice.report import error_text, open_console, readable_language, render
+from samedevice.report import open_console, render
 from samedevice.sweep import (
     ACTIONS,
     KNOWN,
@@ -32,7 +34,7 @@ from samedevice.sweep import (
     write_scripts,
 )
 
-CLEAN, FOUND, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130
+CLEAN, FOUND, INTERRUPTED = 0, 1, 130
 _EVERY = 10.0
 """Seconds between two lines of progress where no terminal can rewrite one."""
 
@@ -60,13 +62,9 @@ class Options:
 
 def sweep_package(options: Options) -> int:
     """Sweep, print the table, write what was asked for, and return the exit status."""
-    language = readable_language(sys.stdout, options.language or language_of(os.environ))
     try:
         with suppress(BrokenPipeError):
-            return _answer(options, language)
-    except UsageError as error:
-        print(f"samedevice: {error_text(error, language)}", file=sys.stderr)
-        return WRONG_USAGE
+            return answered(options.language, partial(_answer, options))
     except KeyboardInterrupt:  # what is done is kept, and the next sweep goes on behind it
         return INTERRUPTED
     return CLEAN
@@ -165,21 +163,13 @@ def _write_files(options: Options, swept: Swept, changes: Changes | None, langua
         document = sweep_document(swept)
         if changes is not None:
             document["changes"] = changes_document(changes, options.versions)
-        _write(options.json, json.dumps(document, indent=1) + "\n")
+        write_file(options.json, json.dumps(document, indent=1) + "\n")
     if options.html is not None:
         import samedevice
         from samedevice.report.web import sweep_page  # jinja2: only who asks for a page imports it
 
         chosen = options.language or language_of(os.environ)
-        _write(options.html, sweep_page(swept, chosen, version=samedevice.__version__))
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, "utf-8")
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise UsageError(Phrase("preflight.unwritable", path=str(path), reason=reason)) from None
+        write_file(options.html, sweep_page(swept, chosen, version=samedevice.__version__))
 
 
 class _Line:

@@ -21,7 +21,7 @@ def read_text(path: Path) -> str:
         content = path.read_bytes()
     except OSError as error:
         raise UsageError(
-            Phrase("preflight.unreadable", path=str(path), reason=error.strerror or str(error))
+            Phrase("file.unreadable", path=str(path), reason=error.strerror or str(error))
         ) from None
     if b"\0" in content:
         raise UsageError(Phrase("preflight.binary", path=str(path)))

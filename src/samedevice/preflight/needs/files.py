@@ -102,7 +102,7 @@ def write_launch(
             path.write_text(text, "utf-8")
     except OSError as error:
         raise UsageError(
-            Phrase("preflight.unreadable", path=str(folder), reason=error.strerror or str(error))
+            Phrase("file.unreadable", path=str(folder), reason=error.strerror or str(error))
         ) from None
     return WrittenLaunch(tuple(paths), why, training)
 
