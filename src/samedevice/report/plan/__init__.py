@@ -1,0 +1,10 @@
+"""How placement plans are shown: plans, maps that were there already, and machines that would do."""
+
+from __future__ import annotations
+
+from samedevice.report.plan._checked import CheckedMap
+from samedevice.report.plan._drawing import working
+from samedevice.report.plan._offers import offers_document, print_offers
+from samedevice.report.plan._plan import Plan
+
+__all__ = ["CheckedMap", "Plan", "offers_document", "print_offers", "working"]

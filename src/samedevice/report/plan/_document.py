@@ -1,0 +1,115 @@
+"""A plan as a JSON object."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from samedevice.planner import inference
+from samedevice.planner.inference import PlacementPlan, Proof, Share
+from samedevice.report._render import render
+from samedevice.report.shown import Findings
+
+SCHEMA = 1
+
+
+def plan_document(placed: PlacementPlan, findings: Findings) -> dict[str, Any]:
+    profile, work, division = placed.profile, placed.workload, placed.division
+    source = profile.source
+    return {
+        "schema": SCHEMA,
+        "model": {
+            "name": source.name,
+            "architecture": source.architecture,
+            "parameters": profile.parameters,
+            "dtype": source.dtype,
+            "dtype_from": source.dtype_from,
+        },
+        "machine": placed.machine.describe(),
+        "workload": workload(work),
+        "pictures": None if profile.pictures is None else _pictures(profile.pictures),
+        "objective": placed.objective,
+        "reserve": placed.reserve,
+        "feasible": placed.fits,
+        "proved": placed.proved,
+        "room": placed.room,
+        "device_map": placed.device_map if placed.fits else None,
+        "devices": [_device(placed, share) for share in placed.shares],
+        "unused": [f"cuda:{gpu}" for gpu in placed.unused],
+        "certificate": {
+            "room": division.room,
+            "bound": division.bound,
+            "thresholds": division.tried,
+            "stage_seconds": division.stage,
+        },
+        "most": None if placed.most is None else asdict(placed.most),
+        "ways_out": [render(way) for way in placed.ways_out],
+        "serving": _serving(placed),
+        "proof": None
+        if placed.proof is None
+        else trial(placed.proof, placed.proved, placed.rounds, findings),
+    }
+
+
+def workload(work: inference.Workload) -> dict[str, Any]:
+    return {
+        "batch": work.batch,
+        "context": work.context,
+        "new_tokens": work.new_tokens,
+        "images": work.images,
+    }
+
+
+def _pictures(pictures: inference.Pictures) -> dict[str, int]:
+    return {
+        "count": pictures.count,
+        "width": pictures.width,
+        "height": pictures.height,
+        "tokens": pictures.tokens,
+        "length": pictures.length,
+    }
+
+
+def _serving(placed: PlacementPlan) -> dict[str, Any] | None:
+    served = placed.serving if placed.fits else None
+    if served is None:
+        return None
+    return {**asdict(served), "commands": dict(served.commands)}
+
+
+def _device(placed: PlacementPlan, share: Share) -> dict[str, Any]:
+    gpu = placed.machine.gpus[share.gpu]
+    return {
+        "device": f"cuda:{share.gpu}",
+        "gpu": gpu.name,
+        "blocks": list(share.blocks),
+        "weights": share.planned.weights,
+        "cache": share.planned.cache,
+        "working": share.planned.working,
+        "planned_peak": share.planned.total,
+        "measured_peak": None if share.peak is None else share.peak.allocated,
+        "total": gpu.total_memory,
+        "budget": share.budget,
+        "free": share.free,
+    }
+
+
+def trial(proof: Proof, holds: bool, rounds: int, findings: Findings) -> dict[str, Any]:
+    return {
+        "holds": holds,
+        "rounds": rounds,
+        "findings": [finding.as_json() for finding in findings],
+        "out_of_memory": proof.out_of_memory,
+        "error": proof.error,
+        "peaks": {
+            f"cuda:{peak.gpu}": {
+                "load": peak.load,
+                "prompt": peak.prompt,
+                "last_token": peak.last,
+                "reserved": peak.reserved,
+            }
+            for peak in proof.peaks
+        },
+        "seconds": round(proof.seconds, 2),
+        "versions": dict(proof.versions),
+    }

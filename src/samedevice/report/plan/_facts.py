@@ -1,0 +1,142 @@
+"""What is said around the drawing of a plan: what was placed where, and what makes sure of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from samedevice import diagnosis
+from samedevice.messages import Bytes, Language, Phrase, Value
+from samedevice.planner import inference
+from samedevice.planner.inference import PlacementPlan, Proof
+from samedevice.report.shown import Findings, shown_findings
+
+FINDINGS_SHOWN = 3
+"""Findings of a proof that are shown whole."""
+
+
+def head(placed: PlacementPlan) -> Iterator[tuple[Phrase, Phrase]]:
+    profile, work = placed.profile, placed.workload
+    source = profile.source
+    said = {
+        "asked": Phrase("place.dtype-asked"),
+        "config": Phrase("place.dtype-config"),
+        "weights": Phrase("place.dtype-weights"),
+        "assumed": Phrase("place.dtype-assumed"),
+    }[source.dtype_from]
+    yield (
+        Phrase("place.model"),
+        Phrase(
+            "place.model-line",
+            name=source.name,
+            architecture=source.architecture,
+            count=_count(profile.parameters),
+            dtype=source.dtype,
+            said=said,
+        ),
+    )
+    yield (
+        Phrase("place.work"),
+        Phrase("place.work-line", batch=work.batch, context=work.context, new_tokens=work.new_tokens),
+    )
+    if (pictures := profile.pictures) is not None:
+        yield (
+            Phrase("place.pictures-label"),
+            Phrase(
+                "place.pictures-line",
+                images=pictures.count,
+                width=pictures.width,
+                height=pictures.height,
+                tokens=pictures.tokens,
+                all=pictures.length,
+            ),
+        )
+    elif source.sees:
+        yield Phrase("place.pictures-label"), Phrase("place.pictures-none")
+    yield (
+        Phrase("place.machine"),
+        Phrase("place.machine-line", machine=str(placed.machine), reserve=Bytes(placed.reserve)),
+    )
+
+
+def _most(most: inference.Most) -> Phrase:
+    match most.axis, most.limited:
+        case "context", False:
+            return Phrase("place.longest", context=most.value, grain=inference.GRAIN[most.axis])
+        case "context", True:
+            return Phrase("place.longest-limit", context=most.value)
+        case _, False:
+            return Phrase("place.widest", batch=most.value)
+    return Phrase("place.widest-limit", batch=most.value)
+
+
+def served(placed: PlacementPlan, asked: int) -> Iterator[tuple[Phrase, Value]]:
+    """How engines that split every layer would serve it."""
+    served = placed.serving
+    if served is None:
+        yield Phrase("place.serve"), Phrase("place.no-serving")
+        return
+    sizes = {"tensor": served.tensor, "pipeline": served.pipeline}
+    if not served.sequences:
+        yield Phrase("place.serve"), Phrase("place.serve-none", **sizes)
+        return
+    amounts = {"sequences": served.sequences, "length": served.length, "asked": asked}
+    yield Phrase("place.serve"), Phrase("place.serve-line", **sizes, **amounts)
+    yield Phrase("place.vllm"), served.commands["vllm"]
+    yield Phrase("place.sglang"), served.commands["sglang"]
+
+
+def _count(parameters: int) -> str:
+    """As model names have it: 7.62B, 494M."""
+    return f"{parameters / 1e9:.2f}B" if parameters >= 1e9 else f"{parameters / 1e6:.3g}M"
+
+
+def foot(placed: PlacementPlan) -> Iterator[tuple[Phrase, Phrase]]:
+    division, proof = placed.division, placed.proof
+    if placed.most is not None and placed.most.value:
+        yield Phrase("place.most"), _most(placed.most)
+    if not placed.fits:
+        missing = Bytes(-division.room)
+        yield Phrase("place.result"), Phrase("place.unfit", missing=missing)
+        for way in placed.ways_out:
+            yield Phrase("label.next"), way
+        return
+    certified = {
+        "room": "place.best-room",
+        "stage": "place.best-stage",
+        "gpus": "place.best-gpus",
+        "price": "place.best-price",
+    }
+    yield (
+        Phrase("place.best"),
+        Phrase(
+            certified[placed.objective],
+            room=Bytes(division.room),
+            bound=Bytes(division.bound),
+            tried=division.tried,
+            gpus=len(division.runs),
+        ),
+    )
+    if proof is None:
+        return
+    ran = ran_phrase(proof)
+    if proof.error is not None:
+        yield Phrase("place.proof"), Phrase("place.failed", error=proof.error)
+    elif placed.proved:
+        yield Phrase("place.proof"), Phrase("place.proved", room=Bytes(placed.room), ran=ran)
+    elif proof.events:
+        yield Phrase("place.proof"), Phrase("place.found", count=len(proof.events), ran=ran)
+    else:
+        yield Phrase("place.proof"), Phrase("place.over", missing=Bytes(-placed.room), ran=ran)
+    if placed.rounds > 1:
+        yield Phrase("place.note"), Phrase("place.again", rounds=placed.rounds)
+
+
+def found_in(proof: Proof, language: Language) -> Findings:
+    """What a trial found."""
+    return shown_findings((diagnosis.judge(event, count) for event, count in proof.events), language)
+
+
+def ran_phrase(proof: Proof) -> Phrase:
+    """What was run, how long, and with which versions."""
+    versions = ", ".join(f"{name} {version}" for name, version in proof.versions.items())
+    return Phrase("place.ran", seconds=f"{proof.seconds:.0f}", versions=versions)
