@@ -47,11 +47,13 @@ def check_command(given: Mapping[str, str], annotations: Path) -> list[str]:
         raise WrongInputError(f"args: {error}") from None
     if script.startswith("-"):
         raise WrongInputError(f"script: {script!r} is an option; options of the program belong to args")
+    baseline = given.get("INPUT_BASELINE", "")
     if command == "pytest":
         if not machine:
             raise WrongInputError("machine: pytest needs one, such as 2x24GB")
+        known = [f"--device-baseline={baseline}"] if baseline else []
         where = [script] if script else []
-        return [sys.executable, "-m", "pytest", f"--machine={machine}", *arguments, *where]
+        return [sys.executable, "-m", "pytest", f"--machine={machine}", *known, *arguments, *where]
     if not script:
         raise WrongInputError(f"script: {command} needs one")
     if command == "lint":
@@ -59,11 +61,7 @@ def check_command(given: Mapping[str, str], annotations: Path) -> list[str]:
     sarif = given.get("INPUT_SARIF", "")
     form, file = ("sarif", sarif) if sarif else ("github", str(annotations))
     words = [sys.executable, "-m", "samedevice", command, f"--output-format={form}", f"--output-file={file}"]
-    words += [
-        f"--{name}={value}"
-        for name, value in (("machine", machine), ("baseline", given.get("INPUT_BASELINE", "")))
-        if value
-    ]
+    words += [f"--{name}={value}" for name, value in (("machine", machine), ("baseline", baseline)) if value]
     if command == "lint":
         return [*words, *arguments, script]
     between = ["--"] if command == "preflight" and arguments else []

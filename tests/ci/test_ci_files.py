@@ -136,6 +136,10 @@ def test_tests_run_on_the_machine(tmp_path):
     done, outputs = check(tmp_path, command="pytest", script="test_two.py", machine="2x24GB", args="-q")
     assert outputs == "status=1\n", done.stdout + done.stderr
     assert "SD101" in done.stdout
+    done, _ = check(
+        tmp_path, command="pytest", script="test_two.py", machine="2x24GB", baseline="missing.json"
+    )
+    assert "there is no baseline" in done.stdout + done.stderr
 
 
 @pytest.mark.parametrize(

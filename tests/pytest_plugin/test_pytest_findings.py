@@ -215,7 +215,7 @@ def test_what_comments_and_settings_ignore_is_counted_and_fails_no_test(suite, p
     result = suite(IGNORED, "--machine=2x24GB", "--on-mismatch=record")
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(
-        ["2 statements ignored, by comments or the settings", "1 statement in 1 test"]
+        ["2 statements ignored, by comments, settings or the baseline", "1 statement in 1 test"]
     )
 
 

@@ -16,9 +16,9 @@ from samedevice.suppression import (
     Baseline,
     Decisions,
     Found,
+    baseline_to_use,
     found_in,
     identity_of,
-    read_baseline,
     sift,
     updated,
     write_baseline,
@@ -106,11 +106,15 @@ def test_codes_of_the_settings(project):
     assert [(each.by, each.reason) for each in sifted.ignored] == [("settings", "noise")]
 
 
+def read(path):
+    return baseline_to_use(path, write=False, option="--write-baseline")
+
+
 def baseline_of(project, *findings, program="run train.py"):
     baseline = Baseline(project / "known.json")
     own = [identity_of(each.finding, project) for each in findings]
     write_baseline(updated(baseline, program, own, whole=True))
-    return read_baseline(baseline.path)
+    return read(baseline.path)
 
 
 def test_a_baseline_survives_moved_lines_and_counts_equal_statements(project):
@@ -174,7 +178,7 @@ def test_a_file_that_is_no_baseline_is_told(tmp_path, content, key):
     if content is not None:
         path.write_text(content)
     with pytest.raises(UsageError) as raised:
-        read_baseline(path)
+        read(path)
     assert raised.value.args[0].key == key
 
 
@@ -184,7 +188,7 @@ def test_counts_are_whole_numbers(tmp_path, count):
     row = {"program": "a", "code": "SD101", "file": "", "statement": "", "operator": "", "count": count}
     path.write_text(json.dumps({"schema": 1, "findings": [row]}))
     with pytest.raises(UsageError):
-        read_baseline(path)
+        read(path)
 
 
 def test_a_finding_without_a_place_has_an_identity(project):

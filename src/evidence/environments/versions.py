@@ -7,8 +7,9 @@ Needs: PyPI and about 6 GiB of disk for each torch; uv.
 
 For each torch (`2.15.0`; with a local build in UV_FIND_LINKS also `2.13.0+cpu`) an environment is made with
 uv, then each folder of `tests` runs there in a process of its own. A folder that ran at this commit is not
-run again, so an interrupted run goes on where it was. Then `docs/versions.md` is written; without a VERSION
-only that. Exit status: 0 all tests passed that ran, 1 not so.
+run again, so an interrupted run goes on where it was; what pytest printed is in `logs` of the environment.
+Then `docs/versions.md` is written; without a VERSION only that. Exit status: 0 all tests passed that ran,
+1 not so.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             check=True,
         )
         for tests in given.tests:
-            outcome = _run(python, tests)
+            outcome = _run(python, tests, folder / "logs")
             good = good and not outcome.failed and not outcome.ended
             print(
                 f"{outcome.torch:16} {tests:24} {outcome.passed:5} passed {outcome.failed:4} failed "
@@ -104,7 +105,7 @@ def folders() -> list[str]:
     return sorted(str(path.relative_to(ROOT)) for path in (*found, *tests.glob("test_*.py")))
 
 
-def _run(python: str, tests: str) -> Outcome:
+def _run(python: str, tests: str, logs: Path) -> Outcome:
     torch, version, transformers, accelerate = json.loads(_output([python, "-c", _PROBE]))
     told = torch, version, transformers, accelerate
     commit = _output(["git", "-C", str(ROOT), "rev-parse", "--short=9", "HEAD"])
@@ -112,7 +113,8 @@ def _run(python: str, tests: str) -> Outcome:
     for outcome in known:
         if (*outcome.environment, outcome.tests, outcome.commit) == (*told, tests, commit):
             return outcome
-    outcome = measure(python, told, tests, commit)
+    logs.mkdir(exist_ok=True)
+    outcome = measure(python, told, tests, commit, logs / f"{tests.replace('/', '-')}.txt")
     same = (*outcome.environment, tests)
     kept = [each for each in known if (*each.environment, each.tests) != same]
     text = json.dumps([asdict(each) for each in sorted([*kept, outcome], key=_order)], indent=1)
@@ -120,15 +122,21 @@ def _run(python: str, tests: str) -> Outcome:
     return outcome
 
 
-def measure(python: str, told: tuple[str, str, str, str], tests: str, commit: str) -> Outcome:
+def measure(python: str, told: tuple[str, str, str, str], tests: str, commit: str, log: Path) -> Outcome:
     """Run some tests in a process of their own and read what they did."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, log.open("wb") as printed:
         report = Path(folder) / "report.xml"
         command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}", tests]
         environment = {**variables(), "PATH": f"{Path(python).parent}:{variables()['PATH']}"}
         try:
             done = subprocess.run(
-                command, cwd=ROOT, env=environment, timeout=LIMIT, capture_output=True, check=False
+                command,
+                cwd=ROOT,
+                env=environment,
+                timeout=LIMIT,
+                stdout=printed,
+                stderr=subprocess.STDOUT,
+                check=False,
             )
         except subprocess.TimeoutExpired:
             return Outcome(*told, tests, commit, 0, 0, 0, f"no end after {LIMIT} s")

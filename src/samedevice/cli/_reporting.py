@@ -6,7 +6,6 @@ anything runs.
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 from collections.abc import Callable, Iterable, Sequence
@@ -30,12 +29,10 @@ from samedevice.report import (
 )
 from samedevice.settings import Settings
 from samedevice.suppression import (
-    Baseline,
     Decisions,
     Found,
     Sifted,
-    identity_of,
-    read_baseline,
+    baseline_to_use,
     sift,
     updated,
     write_baseline,
@@ -87,13 +84,8 @@ def decisions_of(reporting: Reporting) -> Decisions:
         if reporting.write:
             raise UsageError(Phrase("usage.write-baseline"))
         return Decisions(reporting.settings.ignore)
-    if not reporting.write:
-        return Decisions(reporting.settings.ignore, read_baseline(path))
-    folder = path.absolute().parent
-    if not folder.is_dir() or not os.access(folder, os.W_OK):
-        reason = os.strerror(errno.EACCES if folder.is_dir() else errno.ENOENT)
-        raise UsageError(Phrase("baseline.unwritable", path=str(path), reason=reason))
-    return Decisions(reporting.settings.ignore, read_baseline(path) if path.exists() else Baseline(path))
+    baseline = baseline_to_use(path, write=reporting.write, option="--write-baseline")
+    return Decisions(reporting.settings.ignore, baseline)
 
 
 def decided(
@@ -112,8 +104,7 @@ def decided(
     baseline = decisions.baseline
     if not write or baseline is None:
         return sifted, ()
-    known = [each.finding for each in sifted.ignored if each.by == "baseline"]
-    own = [identity_of(finding, baseline.root) for finding in (*known, *sifted.findings)]
+    own = sifted.identities(baseline)
     path = str(baseline.path)
     write_baseline(updated(baseline, program, own, whole=whole))
     said = [Phrase("baseline.written", path=path, program=program, count=len(own))]

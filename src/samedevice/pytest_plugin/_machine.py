@@ -12,10 +12,10 @@ import pytest
 from samedevice.diagnosis import judge
 from samedevice.errors import MachineSpecError
 from samedevice.events import DeviceMemory, Place
-from samedevice.findings import Finding, IgnoredCode
+from samedevice.findings import Finding
 from samedevice.machines import parse_machine
 from samedevice.ranks import Family, Member, Reporter, together
-from samedevice.suppression import Decisions, Sifted, found_in, sift
+from samedevice.suppression import Found, found_in
 
 if TYPE_CHECKING:
     from samedevice.runtime import VirtualMachine
@@ -57,13 +57,12 @@ class SuiteMachine:
             render_finding(judge(seen.event, seen.count, seen.ranks)) for seen in together(self._members())
         ]
 
-    def sifted(self, codes: tuple[IgnoredCode, ...]) -> Sifted:
-        """What was found, without what a comment or `codes` of the settings leave out."""
-        found = [
+    def judged(self) -> list[Found]:
+        """The same with the statements that led there, in no language yet."""
+        return [
             found_in(judge(seen.event, seen.count, seen.ranks), seen.event)
             for seen in together(self._members())
         ]
-        return sift(found, Decisions(codes), "pytest")
 
     @property
     def assumed_reads(self) -> list[Place]:

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
-    from samedevice.findings import Finding
+    from samedevice.pytest_plugin._known import Known, Left
     from samedevice.pytest_plugin._machine import SuiteMachine
-    from samedevice.settings import Settings
+    from samedevice.pytest_plugin._summary import Notes
 
-_SETTINGS: pytest.StashKey[Settings] = pytest.StashKey()
-"""On the configuration: `[tool.samedevice]` of the project."""
+_KNOWN: pytest.StashKey[Known] = pytest.StashKey()
+"""On the configuration: what the project decided not to be told."""
 _SUITE: pytest.StashKey[SuiteMachine] = pytest.StashKey()
 """On the configuration: the machine of the whole run."""
 _OWN: pytest.StashKey[SuiteMachine] = pytest.StashKey()
 """On a test: the machine that was entered for it alone."""
-_JUDGED: pytest.StashKey[int] = pytest.StashKey()
-"""On a test: how many findings its outcome already tells."""
-_BEFORE: pytest.StashKey[list[dict[str, Any]]] = pytest.StashKey()
+_RAN: pytest.StashKey[bool] = pytest.StashKey()
+"""On a test: that it ran to its end."""
+_BEFORE: pytest.StashKey[Notes] = pytest.StashKey()
 """On the configuration: what was found while the tests were collected and is not yet told."""
 
 _MARKER = (
@@ -33,7 +33,7 @@ _MARKER = (
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--machine`, `--on-mismatch`, `--device-findings` and the ini option `machine`."""
+    """The options of the group `samedevice` and the ini option `machine`."""
     group = parser.getgroup("samedevice", "virtual GPUs (samedevice)")
     group.addoption(
         "--machine",
@@ -53,6 +53,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="a test with findings fails, or is only reported; "
         "default: error with --on-mismatch=record, else report",
     )
+    group.addoption(
+        "--device-baseline",
+        metavar="FILE",
+        help="leave out what each test is known to find; default: baseline of [tool.samedevice]",
+    )
+    group.addoption(
+        "--write-device-baseline",
+        action="store_true",
+        help="write what is found into that file instead",
+    )
     parser.addini("machine", "virtual machine for the tests, as for --machine", default="")
 
 
@@ -70,7 +80,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
     config.addinivalue_line("markers", _MARKER)
     _enter(config, config.option)  # this plugin may have come with a conftest
-    config.pluginmanager.register(Summary(config), "samedevice-summary")
+    option = config.option
+    chosen = _known(config) if option.device_baseline or option.write_device_baseline else None
+    written = chosen.baseline if chosen is not None and chosen.write else None
+    config.pluginmanager.register(Summary(config, written), "samedevice-summary")
     config.pluginmanager.register(_Tracebacks(), "samedevice-tracebacks")
     if _SUITE in config.stash:
         from samedevice.pytest_plugin._machine import Isolation
@@ -91,31 +104,21 @@ def _enter(config: pytest.Config, given: Any) -> None:
     config.stash[_SUITE] = machine
 
 
-def _settings(config: pytest.Config) -> Settings:
-    """The settings of the project, read once and not before a machine is there."""
-    if _SETTINGS not in config.stash:
-        from samedevice.errors import UsageError
-        from samedevice.report import error_text
-        from samedevice.settings import find_settings
+def _known(config: pytest.Config) -> Known:
+    """What the project decided, read once, and without an option for it not before something asks."""
+    if _KNOWN not in config.stash:
+        from samedevice.pytest_plugin._known import read_known
 
-        try:
-            config.stash[_SETTINGS] = find_settings(config.rootpath)
-        except UsageError as error:
-            raise pytest.UsageError(f"samedevice: {error_text(error)}") from None
-    return config.stash[_SETTINGS]
+        config.stash[_KNOWN] = read_known(config)
+    return config.stash[_KNOWN]
 
 
-def _left(
-    config: pytest.Config, machine: SuiteMachine
-) -> tuple[list[Finding[str]], list[list[Any]], list[str]]:
-    """What a machine found and is to be told, the statements that are left out, and comments that fail to."""
-    from samedevice.pytest_plugin._summary import statement_of
-    from samedevice.report import problem_lines, render_finding
+def _left(item: pytest.Item, machines: Sequence[SuiteMachine]) -> Left:
+    """What a test found on these machines, parted by what the project decided."""
+    from samedevice.pytest_plugin._known import program_of
 
-    sifted = machine.sifted(_settings(config).ignore)
-    left_out = [statement_of(render_finding(each.finding)) for each in sifted.ignored]
-    told = [render_finding(finding) for finding in sifted.findings]
-    return told, left_out, problem_lines(sifted)
+    found = [each for machine in machines for each in machine.judged()]
+    return _known(item.config).left(found, program_of(item), whole=item.stash.get(_RAN, False))
 
 
 def _only_hands_out(given: Any) -> bool:
@@ -146,7 +149,7 @@ def virtual_machine(request: pytest.FixtureRequest) -> Iterator[SuiteMachine]:
     if marker is None and suite is not None:
         yield suite
         return
-    spec = _settings(request.config).machine or DEFAULT_MACHINE
+    spec = _known(request.config).settings.machine or DEFAULT_MACHINE
     mode = request.config.option.on_mismatch
     if marker is not None:
         spec, mode = _of_marker(*marker.args, **{"on_mismatch": mode, **marker.kwargs})
@@ -175,23 +178,22 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Keep what was found while test modules were imported."""
-    from samedevice.pytest_plugin._summary import as_entries
-
     suite = session.config.stash.get(_SUITE, None)
     if suite is not None and suite.found:
-        findings, _, _ = _left(session.config, suite)
-        session.config.stash[_BEFORE] = as_entries(findings, "while the tests were imported")
+        from samedevice.pytest_plugin._known import IMPORTS, notes_of
+
+        # other tests may import more: what an earlier run found there is kept
+        left = _known(session.config).left(suite.judged(), IMPORTS, whole=False)
+        session.config.stash[_BEFORE] = notes_of(left, "while the tests were imported")
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     """With `--device-findings=error`, a test that got through with findings fails."""
-    try:
-        result = yield
-        _refuse_findings(item)
-        return result
-    finally:
-        item.stash[_JUDGED] = sum(machine.found for machine in _machines(item))
+    result = yield
+    item.stash[_RAN] = True
+    _refuse_findings(item)
+    return result
 
 
 @pytest.hookimpl(wrapper=True)
@@ -206,21 +208,20 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
         from samedevice.report import assumed_text
 
         report.sections.append(("Assumed values", assumed_text(reads)))
-    if not any(machine.found for machine in machines) and _BEFORE not in item.config.stash:
+    before = item.config.stash.get(_BEFORE, None)
+    if not machines or not (before or any(each.found for each in machines) or _known(item.config).baseline):
         return report
-    from samedevice.pytest_plugin._summary import as_entries, as_text
+    from samedevice.pytest_plugin._known import notes_of
+    from samedevice.pytest_plugin._summary import as_text
 
-    parted = [_left(item.config, machine) for machine in machines]
-    findings = [finding for told, _, _ in parted for finding in told]
-    if report.failed and findings and not _told(call):
-        report.sections.append(("Device findings", as_text(findings)))
+    left = _left(item, machines)
+    if report.failed and left.told and not _told(call):
+        report.sections.append(("Device findings", as_text(left.told)))
     if report.when == "teardown":
-        entries = as_entries(findings, item.nodeid)
-        report.user_properties += [("device_finding", entry["line"]) for entry in entries]
-        report.device_findings = item.config.stash.get(_BEFORE, []) + entries
-        report.device_findings_ignored = [each for _, left_out, _ in parted for each in left_out]
-        report.device_problems = [line for _, _, lines in parted for line in lines]
-        if _BEFORE in item.config.stash:
+        own = notes_of(left, item.nodeid)
+        report.user_properties += [("device_finding", entry["line"]) for entry in own["findings"]]
+        report.device_notes = [own] if before is None else [before, own]
+        if before is not None:
             del item.config.stash[_BEFORE]
     return report
 
@@ -251,16 +252,16 @@ def _machines(item: pytest.Item) -> list[SuiteMachine]:
 
 def _refuse_findings(item: pytest.Item) -> None:
     choice = item.config.option.device_findings
-    findings = [
-        finding
+    counting = [
+        machine
         for machine in _machines(item)
-        if choice == "error" or (choice is None and machine.on_mismatch == "record")
-        for finding in _left(item.config, machine)[0]
+        if machine.found and (choice == "error" or (choice is None and machine.on_mismatch == "record"))
     ]
-    if findings:
+    told = _left(item, counting).told if counting else ()
+    if told:
         from samedevice.pytest_plugin._summary import as_text
 
-        failure = pytest.fail.Exception(as_text(findings), pytrace=False)
+        failure = pytest.fail.Exception(as_text(told), pytrace=False)
         failure.device_findings = True  # type: ignore[attr-defined]  # so that they are not told twice
         raise failure
 

@@ -11,7 +11,7 @@ from samedevice.report.environment import print_comparison
 from samedevice.report.github import finding_commands, problem_commands
 from samedevice.report.gpus import print_gpus
 from samedevice.report.html import html_of
-from samedevice.report.lines import finding_line, notice_lines, problem_lines
+from samedevice.report.lines import finding_line, gone_lines, notice_lines, problem_lines
 from samedevice.report.sarif import sarif_document
 from samedevice.report.shown import Findings, shown_findings
 from samedevice.report.terminal import (
@@ -40,6 +40,7 @@ __all__ = [
     "finding_commands",
     "finding_line",
     "finding_text",
+    "gone_lines",
     "html_of",
     "name_files",
     "notice_lines",

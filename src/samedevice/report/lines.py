@@ -88,9 +88,17 @@ def _listed(ignored: Ignored[Phrase]) -> Phrase:
     return Phrase("ignore.listed", code=finding.code, place=where_of(finding.at), way=way)
 
 
+def gone_lines(absent: Sequence[Identity], language: Language = SOURCE) -> list[str]:
+    """Entries of a baseline that no longer occur, each by itself."""
+    return [_line(_gone(each), language) for each in absent]
+
+
+def _gone(absent: Identity) -> Phrase:
+    return Phrase("baseline.gone", code=absent.code, file=absent.file, statement=absent.statement)
+
+
 def _absent(absent: Sequence[Identity], verbose: bool) -> Iterator[Phrase]:
     if verbose:
-        for each in absent:
-            yield Phrase("baseline.gone", code=each.code, file=each.file, statement=each.statement)
+        yield from map(_gone, absent)
     if absent:
         yield Phrase("baseline.absent", count=len(absent))

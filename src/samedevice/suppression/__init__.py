@@ -6,7 +6,7 @@ baseline that is no JSON) leaves nothing out.
 
 from __future__ import annotations
 
-from samedevice.suppression._baseline import Baseline, Entry, read_baseline, updated, write_baseline
+from samedevice.suppression._baseline import Baseline, Entry, baseline_to_use, updated, write_baseline
 from samedevice.suppression._comments import Comment, Problem, comments_in
 from samedevice.suppression._identity import Identity, identity_of
 from samedevice.suppression._sift import Decisions, Found, Sifted, found_in, sift
@@ -20,10 +20,10 @@ __all__ = [
     "Identity",
     "Problem",
     "Sifted",
+    "baseline_to_use",
     "comments_in",
     "found_in",
     "identity_of",
-    "read_baseline",
     "sift",
     "updated",
     "write_baseline",

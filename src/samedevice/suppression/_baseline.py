@@ -7,7 +7,9 @@ entries. Must guarantee: a file of ours is written whole or not at all.
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -49,12 +51,26 @@ class Baseline:
         return Counter({entry.identity: entry.count for entry in self.entries if entry.program == program})
 
 
-def read_baseline(path: Path) -> Baseline:
+def baseline_to_use(path: Path, *, write: bool, option: str) -> Baseline:
+    """The baseline to hold findings against, or to `write` later, which is what `option` asks for.
+
+    Raises `UsageError` for one that cannot be read or, where it has to be, written.
+    """
+    if not write:
+        return read_baseline(path, option)
+    folder = path.absolute().parent
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        reason = os.strerror(errno.EACCES if folder.is_dir() else errno.ENOENT)
+        raise UsageError(Phrase("baseline.unwritable", path=str(path), reason=reason))
+    return read_baseline(path, option) if path.exists() else Baseline(path)
+
+
+def read_baseline(path: Path, option: str) -> Baseline:
     """The baseline in a file; raises `UsageError` for one that cannot be read or is none."""
     try:
         content = json.loads(path.read_text("utf-8"))
     except FileNotFoundError:
-        raise UsageError(Phrase("baseline.missing", path=str(path))) from None
+        raise UsageError(Phrase("baseline.missing", path=str(path), option=option)) from None
     except (OSError, ValueError, RecursionError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise UsageError(Phrase("baseline.unreadable", path=str(path), reason=reason)) from None

@@ -48,6 +48,11 @@ class Sifted:
     absent: tuple[Identity, ...] = ()
     """Entries of the baseline that were not found, each as often as it was missed."""
 
+    def identities(self, baseline: Baseline) -> list[Identity]:
+        """What belongs into the baseline: all that is to be told, and what it knew already."""
+        known = [each.finding for each in self.ignored if each.by == "baseline"]
+        return [identity_of(finding, baseline.root) for finding in (*known, *self.findings)]
+
 
 def found_in(finding: Finding[Phrase], event: Event) -> Found:
     """A finding that an event amounts to."""
