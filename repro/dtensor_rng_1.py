@@ -17,4 +17,5 @@ torch.distributed.destroy_process_group()
 # command = "run --machine 2x24GB --launcher torchrun --nproc 2"
 # exit = 0
 # prints = ["ok"]
+# long = true
 # ///

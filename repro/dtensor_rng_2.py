@@ -19,4 +19,5 @@ torch.distributed.destroy_process_group()
 # command = "run --machine 2x24GB --launcher torchrun --nproc 2"
 # exit = 0
 # prints = ["dtensor.rand ok", "dropout ok", "uniform_ ok", "rand_like ok"]
+# long = true
 # ///

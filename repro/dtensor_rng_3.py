@@ -16,4 +16,5 @@ torch.distributed.destroy_process_group()
 # command = "run --machine 2x24GB --launcher torchrun --nproc 2"
 # exit = 0
 # prints = ["dtensor.rand ok", "uniform_ ok"]
+# long = true
 # ///

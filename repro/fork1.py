@@ -24,4 +24,5 @@ if __name__ == "__main__":
 # /// expect
 # must = "the fix takes the device of x, or is not called safe"
 # exit = 1
+# long = true
 # ///

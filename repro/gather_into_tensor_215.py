@@ -8,4 +8,5 @@ o = torch.empty(2, device="cuda"); dist.all_gather_into_tensor(o, torch.ones(1, 
 # command = "run --machine 2x24GB --launcher torchrun --nproc 2"
 # exit = 0
 # prints = ["tensor([1., 1.], device='cuda:0')"]
+# long = true
 # ///

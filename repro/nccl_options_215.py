@@ -7,4 +7,5 @@ print(dist.get_backend()); dist.destroy_process_group()
 # command = "run --machine 1x24GB --launcher torchrun --nproc 1"
 # exit = 0
 # prints = ["nccl"]
+# long = true
 # ///

@@ -9,4 +9,5 @@ else:
 # needs = ["transformers"]
 # exit = [0, 1]
 # args = ["save"]
+# long = true
 # ///

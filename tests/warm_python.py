@@ -26,10 +26,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-PRELOADED = (
+TORCH = (
     "torch",
     "samedevice.runtime",
     "samedevice.diagnosis._judge",
@@ -37,6 +37,9 @@ PRELOADED = (
     "samedevice.cli._app",
     "samedevice.cli._run",
     "typer._adapters",
+)
+PRELOADED = (
+    *TORCH,
     "transformers.modeling_utils",
     "accelerate",
     "pytest",
@@ -82,7 +85,7 @@ os._exit(status)
 
 
 @contextlib.contextmanager
-def warm_python(folder: Path) -> Iterator[str]:
+def warm_python(folder: Path, modules: Sequence[str] = PRELOADED) -> Iterator[str]:
     """The path of the small program, in this folder; the server ends with the block."""
     address = folder / "server"
     client = folder / "python"
@@ -91,7 +94,7 @@ def warm_python(folder: Path) -> Iterator[str]:
     environment = {name: value for name, value in os.environ.items() if name not in _IGNORED}
     environment["PYTHONHASHSEED"] = "0"
     server = subprocess.Popen(
-        [sys.executable, __file__, str(address)],
+        [sys.executable, __file__, str(address), *modules],
         env=environment,
         stdin=subprocess.DEVNULL,
         start_new_session=True,
@@ -107,9 +110,9 @@ def warm_python(folder: Path) -> Iterator[str]:
         server.wait()
 
 
-def _serve(address: str):
+def _serve(address: str, modules: Sequence[str]):
     """Fork for each connection; returns in the children, with what they are to run."""
-    for name in PRELOADED:
+    for name in modules:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
     gc.collect()
@@ -249,4 +252,4 @@ def _end(status: int) -> None:
 
 if __name__ == "__main__":
     sys.path.pop(0)
-    _end(_status(_become(*_serve(sys.argv[1]))))
+    _end(_status(_become(*_serve(sys.argv[1], sys.argv[2:]))))

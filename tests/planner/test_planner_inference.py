@@ -183,7 +183,7 @@ def test_wrong_wishes(tmp_path, change, said):
 def test_what_is_no_model(name, said, monkeypatch):
     from samedevice.report import error_text
 
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)  # read from its variable at import
     with pytest.raises(UsageError) as error:
         find_model(name)
     assert said in error_text(error.value)

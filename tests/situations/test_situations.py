@@ -3,10 +3,17 @@
 Full-size models and the remaining versions are for `python -m evidence situations`.
 """
 
+import subprocess
+import sys
+
 import pytest
 
 from evidence.bugs import situations
 from evidence.environments import example_models
+from tests.warm_python import TORCH, warm_python
+
+OF_TORCH = {"numpy"}
+"""What torch itself loads; where an environment pins it, Python starts afresh."""
 
 
 def quick_runs():
@@ -32,8 +39,26 @@ def models(tmp_path_factory):
     return shared / "models"
 
 
+@pytest.fixture(scope="module")
+def with_torch(tmp_path_factory):
+    """A Python that has torch loaded when it starts, and no library that an overlay may have another of."""
+    with warm_python(tmp_path_factory.mktemp("warm"), TORCH) as python:
+        yield python
+
+
+def test_what_is_loaded_beforehand_is_of_no_overlay(with_torch):
+    code = "import sys; print(*{name.partition('.')[0] for name in sys.modules})"
+    loaded = subprocess.run(
+        [with_torch, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert "torch" in loaded
+    for environment in situations.TABLE["environments"]:
+        pinned = {name.replace("-", "_") for name in situations.pins_of(environment)}
+        assert pinned & set(loaded) <= OF_TORCH, environment
+
+
 @pytest.mark.parametrize("run", quick_runs(), ids=name_of)
-def test_situation(run, models):
+def test_situation(run, models, with_torch, monkeypatch):
     if not situations.is_cached(run["environment"]):
         pytest.skip(
             f"the overlays of environment {run['environment']} are not built: python -m evidence situations "
@@ -42,6 +67,8 @@ def test_situation(run, models):
     for package in ("transformers", "accelerate"):
         pytest.importorskip(package)
 
+    if not OF_TORCH & situations.pins_of(run["environment"]).keys():
+        monkeypatch.setattr(sys, "executable", with_torch)
     document, status, output = situations.execute(run, models)
 
     assert situations.judge(run, document, status, output) == []

@@ -4,6 +4,7 @@ Time: two minutes.
 Needs: nothing more; some programs are skipped without torchvision or gpytorch.
 
     python -m evidence repro                     # all of them, two at a time
+    python -m evidence repro --short             # without those that their block calls long
     python -m evidence repro ctc.py cond.py      # some
     python -m evidence repro --json out.json
 
@@ -41,7 +42,19 @@ _LIMIT = 120.0
 _SCRIPT_FAILED = 3
 _OURS = "samedevice.errors.UnsupportedFeatureError"
 _BLOCK = re.compile(r"^# /// expect$\n((?:^#(?: .*)?$\n)*?)^# ///$", re.MULTILINE)
-_KEYS = {"must", "command", "args", "needs", "exit", "prints", "says", "never", "findings", "refused"}
+_KEYS = {
+    "must",
+    "command",
+    "args",
+    "needs",
+    "exit",
+    "prints",
+    "says",
+    "never",
+    "findings",
+    "refused",
+    "long",
+}
 
 
 class ReproError(Exception):
@@ -63,6 +76,8 @@ class Program:
     says: tuple[str, ...] = ()
     never: tuple[str, ...] = ()
     findings: tuple[Mapping[str, str], ...] | None = None
+    long: bool = False
+    """Whether it takes long and another program of the quick suite goes most of its way."""
     refused: bool = False
     """Whether one error of ours that names what is missing is right, too: then nothing else of the block
     counts.
@@ -274,9 +289,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("programs", nargs="*", help="names of programs; all when none is given")
     parser.add_argument("--json", type=Path, help="write the outcomes to this file, too")
     parser.add_argument("--jobs", type=int, default=2, help="programs that run at once (2)")
+    parser.add_argument("--short", action="store_true", help="leave out those that their block calls long")
     chosen = parser.parse_args(arguments)
     try:
-        wanted = programs(chosen.programs)
+        wanted = [each for each in programs(chosen.programs) if not (chosen.short and each.long)]
     except ReproError as error:
         print(f"repro: {error}", file=sys.stderr)
         return 2
