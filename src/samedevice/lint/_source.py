@@ -156,4 +156,4 @@ def short(node: ast.AST, most: int = 60) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
-__all__ = ["Around", "Call", "Function", "LintedFile", "called", "short"]
+__all__ = ["Around", "Call", "ClassText", "Function", "LintedFile", "called", "short"]

@@ -1,0 +1,204 @@
+"""Sums in a module that add what came in to what a part with weights gave, or two such parts.
+
+A device map may put the two on different GPUs wherever it may cut the module.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from samedevice.lint._source import ClassText, LintedFile, called
+from samedevice.static.tensors import MODULES
+
+Sources = frozenset[str]
+"""What a value came from last: parts of the module by name, and the empty name for what came in."""
+_NOTHING: Sources = frozenset()
+_CAME_IN: Sources = frozenset(("",))
+_DEEPEST = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Residual:
+    """A sum in a class."""
+
+    owner: str
+    node: ast.BinOp | ast.AugAssign
+
+
+def residuals(file: LintedFile, text: ClassText) -> Iterator[Residual]:
+    """The sums of a class's own methods, in their order."""
+    weighted = Weights(file)
+    for function in text.methods.values():
+        if function.name != "__init__":
+            flow = _Flow(text, weighted)
+            flow.block(function.body, {name: _CAME_IN for name in _arguments(function)})
+            yield from flow.found
+
+
+def _arguments(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
+    given = function.args
+    every = [each.arg for each in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
+    return [name for name in every if name != "self"]
+
+
+class Weights:
+    """Which parts of the classes of a file have weights."""
+
+    def __init__(self, file: LintedFile) -> None:
+        self.file = file
+        self.part = lru_cache(maxsize=None)(self._part)
+
+    def _part(self, text: ClassText, name: str, depth: int = 0) -> bool:
+        """Whether an attribute of a class is a module that has weights, as far as the file tells."""
+        given = text.attributes.get(name, [])
+        return any(each.value is not None and self._made(text, each.value, depth) for each in given)
+
+    def _made(self, text: ClassText, value: ast.expr, depth: int) -> bool:
+        return any(
+            self._of_class(text, called(node), depth)
+            for node in ast.walk(value)
+            if isinstance(node, ast.Call)
+        )
+
+    def _of_class(self, text: ClassText, name: str, depth: int) -> bool:
+        known = text.source.classes.get(name)
+        if known is None:
+            return name in MODULES["placed"] or (
+                name[:1].isupper()
+                and name not in MODULES["free"]
+                and not name.endswith(("Dropout", "DropPath", "Identity", "ReLU", "Pool2d", "Config"))
+            )
+        own = text.source.class_text(known)
+        return depth < _DEEPEST and (self.count(own, depth + 1) > 0)
+
+    def count(self, text: ClassText, depth: int = 0) -> int:
+        """How many parts with weights, and parameters of its own, a class has; lists of parts count twice."""
+        total = 0
+        for each in self.file.project.lineage(text):
+            total += sum(base.rpartition(".")[2] in MODULES["placed"] for base in each.bases)
+            for name, given in each.attributes.items():
+                if any(attribute.kind == "parameter" for attribute in given):
+                    total += 1
+                elif self._part(each, name, depth):
+                    several = any(
+                        called(attribute.value) in ("ModuleList", "Sequential")
+                        for attribute in given
+                        if attribute.value is not None
+                    )
+                    total += 2 if several else 1
+        return total
+
+
+class _Flow:
+    """Reads a method once, in the order of its statements."""
+
+    def __init__(self, text: ClassText, weighted: Weights, depth: int = 0) -> None:
+        self.text, self.weighted, self.depth = text, weighted, depth
+        self.found: list[Residual] = []
+        self.returned: Sources = _NOTHING
+
+    def block(self, statements: Sequence[ast.stmt], names: dict[str, Sources]) -> None:
+        """Statements; in conditions and loops a name keeps what it had before, too."""
+        for statement in statements:
+            self._statement(statement, names)
+
+    def _statement(self, node: ast.stmt, names: dict[str, Sources]) -> None:
+        match node:
+            case ast.Assign(targets=targets, value=value):
+                came = self.value(value, names)
+                for target in targets:
+                    self._give(target, came, names)
+            case ast.AnnAssign(target=target, value=ast.expr() as value):
+                self._give(target, self.value(value, names), names)
+            case ast.AugAssign(target=target, value=value):
+                pair = self.value(target, names), self.value(value, names)
+                self._sum(node, *pair)
+                self._give(target, pair[0] | pair[1], names)
+            case ast.Return(value=ast.expr() as value):
+                self.returned |= self.value(value, names)
+            case ast.Expr(value=value):
+                self.value(value, names)
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                pass
+            case _:
+                self._inside(node, names)
+
+    def _inside(self, node: ast.stmt, names: dict[str, Sources]) -> None:
+        """Ways that may be taken or not: each begins with the names before, and all are kept."""
+        if isinstance(node, ast.For | ast.AsyncFor):
+            self._give(node.target, self.value(node.iter, names), names)
+        before = dict(names)
+        for field in ("body", "orelse", "finalbody"):
+            own = dict(before)
+            self.block(getattr(node, field, []), own)
+            for name, came in own.items():
+                names[name] = names.get(name, _NOTHING) | came
+
+    def _give(self, target: ast.expr, came: Sources, names: dict[str, Sources]) -> None:
+        for each in ast.walk(target):
+            if isinstance(each, ast.Name):
+                names[each.id] = came
+
+    def value(self, node: ast.expr, names: dict[str, Sources]) -> Sources:
+        """What an expression came from."""
+        match node:
+            case ast.Name(id=name):
+                return names.get(name, _NOTHING)
+            case ast.Call():
+                return self._call(node, names)
+            case ast.BinOp(left=left, right=right):
+                pair = self.value(left, names), self.value(right, names)
+                if isinstance(node.op, ast.Add):
+                    self._sum(node, *pair)
+                return pair[0] | pair[1]
+            case ast.Attribute(attr=attr) if attr in _NO_TENSORS:
+                return _NOTHING
+            case ast.Compare() | ast.Constant() | ast.Lambda():
+                return _NOTHING
+        return _NOTHING.union(
+            *(self.value(each, names) for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr))
+        )
+
+    def _call(self, node: ast.Call, names: dict[str, Sources]) -> Sources:
+        given = [*node.args, *(each.value for each in node.keywords)]
+        came = _NOTHING.union(*(self.value(each, names) for each in given))
+        passed = _NOTHING.union(*(self._called(_own(each)) for each in given))
+        name = _own(node.func)
+        if name:
+            return self._called(name) or (frozenset((name,)) if self.weighted.part(self.text, name) else came)
+        if isinstance(node.func, ast.Attribute):
+            if node.func.attr in _NO_TENSORS:
+                return _NOTHING
+            came |= self.value(node.func.value, names)
+        return passed or came
+
+    def _called(self, name: str) -> Sources:
+        """What a part or a method of the module gives; nothing where that is of its input alone."""
+        function = self.text.methods.get(name)
+        if function is None and self.weighted.part(self.text, name):
+            return frozenset((name,))
+        if function is None or self.depth > _DEEPEST:
+            return _NOTHING
+        inner = _Flow(self.text, self.weighted, self.depth + 1)
+        inner.block(function.body, {each: _CAME_IN for each in _arguments(function)})
+        return inner.returned - _CAME_IN
+
+    def _sum(self, node: ast.BinOp | ast.AugAssign, left: Sources, right: Sources) -> None:
+        if isinstance(node.op, ast.Add) and left and right and left != right and (left | right) - _CAME_IN:
+            self.found.append(Residual(self.text.name, node))
+
+
+_NO_TENSORS = frozenset("shape size dtype device ndim dim numel item tolist".split())
+
+
+def _own(node: ast.expr) -> str:
+    """The name of an attribute of `self`."""
+    match node:
+        case ast.Attribute(value=ast.Name(id="self"), attr=name):
+            return name
+        case ast.Subscript(value=value):
+            return _own(value)
+    return ""
