@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-HEAVY = ("torch", "transformers", "accelerate", "numpy", "jinja2")
+HEAVY = ("torch", "transformers", "accelerate", "numpy", "jinja2", "pygls", "lsprotocol")
 SOURCES = str(Path(__file__).parents[1] / "src")
 MAIN = (
     "import sys; sys.argv = {argv}\ntry:\n    from samedevice.cli import main; main()\nexcept SystemExit:\n  "
@@ -49,6 +49,7 @@ def heavy_after(code, heavy=HEAVY):
         MAIN.format(argv=["samedevice", "explain", "SD111"]),
         MAIN.format(argv=["samedevice", "explain", __file__]),
         MAIN.format(argv=["samedevice", "lint", __file__]),
+        MAIN.format(argv=["samedevice", "lint", "--lsp", "--help"]),
         MAIN.format(argv=["samedevice", "run", "--machine", "2xNOTHING", __file__]),
     ],
 )

@@ -590,11 +590,11 @@ def lint(
     # Long: a parameter for each option, with its help.
     *,
     paths: Annotated[
-        list[Path],
+        list[Path] | None,
         typer.Argument(
             metavar="PATH...", help="Python files, notebooks, and folders with them.", show_default=False
         ),
-    ],
+    ] = None,
     select: Annotated[
         str | None,
         typer.Option(
@@ -629,6 +629,14 @@ def lint(
             min=1, metavar="N", help="Processes that read; default: one for each core.", show_default=False
         ),
     ] = None,
+    lsp: Annotated[
+        bool,
+        typer.Option(
+            "--lsp",
+            help="Serve an editor over standard input and output, by the Language Server Protocol; needs "
+            'pip install "samedevice[lsp]".',
+        ),
+    ] = False,
     output_format: Form = None,
     output_file: FormFile = None,
     baseline: Known = None,
@@ -643,7 +651,7 @@ def lint(
     classes. Neither the files nor torch are imported.
     """
     from samedevice.cli._choices import reporting_of, settings_here
-    from samedevice.cli._lint import Asked, lint_paths
+    from samedevice.cli._lint import Asked, lint_paths, serve_lint
 
     if fix and diff:
         raise typer.BadParameter("does not go with --diff.", param_hint="'--fix'")
@@ -651,19 +659,19 @@ def lint(
     chosen = _language(lang)
     settings = settings_here(chosen)
     asked = Asked(
-        tuple(paths),
+        tuple(paths or ()),
         _listed(select),
         _listed(ignore),
         _listed(exclude),
         fix,
         diff,
         jobs,
-        chosen or settings.language,
+        chosen if lsp else chosen or settings.language,
         reporting_of(
             settings, output_format, output_file, baseline, write_baseline, quiet=quiet, verbose=verbose
         ),
     )
-    raise typer.Exit(lint_paths(asked))
+    raise typer.Exit(serve_lint(asked) if lsp else lint_paths(asked))
 
 
 def _listed(words: str | None) -> tuple[str, ...]:

@@ -64,7 +64,26 @@ def lint_paths(asked: Asked) -> int:
     return answered(asked.language, partial(_linted, asked))
 
 
+def serve_lint(asked: Asked) -> int:
+    """Answer an editor until it ends, and return the exit status."""
+    return answered(asked.language, partial(_served, asked))
+
+
+def _served(asked: Asked, language: Language) -> int:
+    if asked.paths:
+        raise UsageError(Phrase("lint.server-path"))
+    chosen_rules(Options(asked.select, asked.ignore))
+    try:
+        from samedevice.cli import _editor
+    except ImportError as error:  # pygls is an extra
+        raise UsageError(Phrase("lint.no-server", reason=str(error))) from None
+    _editor.serve_editor(_editor.Asked(asked.select, asked.ignore, asked.exclude, asked.language))
+    return CLEAN
+
+
 def _linted(asked: Asked, language: Language) -> int:
+    if not asked.paths:
+        raise UsageError(Phrase("lint.what"))
     reporting = asked.reporting
     settled = reporting.settings.lint
     options = Options(

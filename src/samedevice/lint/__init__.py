@@ -10,8 +10,16 @@ from typing import TYPE_CHECKING
 from samedevice.parts import on_demand
 
 if TYPE_CHECKING:
-    from samedevice.lint._files import Unreadable, files_below
-    from samedevice.lint._lint import Checked, Options, check_file, check_files, check_text, chosen_rules
+    from samedevice.lint._files import Unreadable, files_below, is_excluded
+    from samedevice.lint._lint import (
+        Checked,
+        Linter,
+        Options,
+        check_file,
+        check_files,
+        check_text,
+        chosen_rules,
+    )
     from samedevice.lint._rule import LintRule
     from samedevice.lint.rules import RULES, find_rule, rule_of
 
@@ -19,6 +27,7 @@ __all__ = [
     "RULES",
     "Checked",
     "LintRule",
+    "Linter",
     "Options",
     "Unreadable",
     "check_file",
@@ -27,14 +36,15 @@ __all__ = [
     "chosen_rules",
     "files_below",
     "find_rule",
+    "is_excluded",
     "rule_of",
 ]
 
 __getattr__, __dir__ = on_demand(
     __name__,
     {
-        "_files": ("Unreadable", "files_below"),
-        "_lint": ("Checked", "Options", "check_file", "check_files", "check_text", "chosen_rules"),
+        "_files": ("Unreadable", "files_below", "is_excluded"),
+        "_lint": ("Checked", "Linter", "Options", "check_file", "check_files", "check_text", "chosen_rules"),
         "_rule": ("LintRule",),
         "rules": ("RULES", "find_rule", "rule_of"),
     },

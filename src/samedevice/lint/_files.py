@@ -75,6 +75,17 @@ def _excluded(path: Path, folder: Path, patterns: tuple[str, ...]) -> bool:
     )
 
 
+def is_excluded(path: Path, folder: Path, patterns: Iterable[str]) -> bool:
+    """Whether a file, or a folder below `folder` that it is in, is left out by such names."""
+    given = tuple(patterns)
+    if not given or not path.is_relative_to(folder):
+        return False
+    below = path.relative_to(folder).parts
+    return any(
+        _excluded(folder.joinpath(*below[:count]), folder, given) for count in range(1, len(below) + 1)
+    )
+
+
 def read_code(path: Path) -> Text | Unreadable:
     """The code of a file, or why there is none."""
     try:

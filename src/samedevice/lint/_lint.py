@@ -133,6 +133,10 @@ class Linter:
         text = read_code(path)
         return Checked(path, unreadable=text) if isinstance(text, Unreadable) else self.check_text(text)
 
+    def check_code(self, path: Path, code: str) -> Checked:
+        """A Python file with the code that it will have."""
+        return self.check_text(Text(path, code))
+
     def check_text(self, text: Text) -> Checked:
         """The code of a file."""
         rules = [rule for rule in self.rules if any(word in text.code for word in rule.words)]

@@ -64,10 +64,13 @@ class Problem:
     what: Phrase
 
 
-def comments_in(file: str) -> tuple[list[Comment], list[Problem]]:
-    """The comments of a file, and those that cannot be understood; nothing for a file that cannot be read."""
+def comments_in(file: str, text: str | None = None) -> tuple[list[Comment], list[Problem]]:
+    """The comments of a file, and those that cannot be understood; nothing for a file that cannot be read.
+
+    `text` is its content where that is known already.
+    """
     suffix = Path(file).suffix
-    text = _text_of(file)
+    text = _text_of(file) if text is None else text
     lines: tuple[int, ...] = ()
     if suffix == ".ipynb" and (notebook := read_notebook(text)) is not None:
         text, lines = notebook.code, notebook.lines

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from samedevice import diagnosis, rulebook
@@ -59,9 +59,19 @@ def found_in(finding: Finding[Phrase], event: Event) -> Found:
     return Found(finding, event.reached)
 
 
-def sift(found: Sequence[Found], decisions: Decisions, program: str, files: Iterable[str] = ()) -> Sifted:
-    """Part what was found in `program`. Comments are read in `files` and wherever something was found."""
-    comments, problems = _comments([*files, *(file for each in found for file in _files(each))])
+def sift(
+    found: Sequence[Found],
+    decisions: Decisions,
+    program: str,
+    files: Iterable[str] = (),
+    texts: Mapping[str, str] | None = None,
+) -> Sifted:
+    """Part what was found in `program`. Comments are read in `files` and wherever something was found.
+
+    `texts` has the content of files that are otherwise on disk.
+    """
+    named = [*files, *(file for each in found for file in _files(each))]
+    comments, problems = _comments(named, texts or {})
     used: set[Comment] = set()
     told: list[Finding[Phrase]] = []
     ignored: list[Ignored[Phrase]] = []
@@ -122,11 +132,11 @@ def _files(found: Found) -> list[str]:
     return [place.file for place in places if place is not None]
 
 
-def _comments(files: Iterable[str]) -> tuple[list[Comment], list[Problem]]:
+def _comments(files: Iterable[str], texts: Mapping[str, str]) -> tuple[list[Comment], list[Problem]]:
     comments: list[Comment] = []
     problems: list[Problem] = []
     for file in {real_path(file): file for file in files if file}.values():
-        own, wrong = comments_in(file)
+        own, wrong = comments_in(file, texts.get(file))
         comments += own
         if installed_path(file) is None:  # what others installed is not to be repaired here
             problems += wrong
