@@ -99,3 +99,62 @@ def test_a_layer_on_the_host_is_called_from_there_and_from_a_gpu(way):
     """Found by seed 41, program 5536: the gradient of the first call of the layer was lost."""
     word, why = healed_programs.outcome(healed_programs.Program(TWICE, ("cuda:0", "cpu"), way))
     assert word == "equal", why
+
+
+LISTED = """
+import torch
+def program(place, heal, see):
+    class Listed(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.held = (torch.arange(8.0) * 0.37 - 0.9)[:4].to(place(0))
+        def forward(self, x, b):
+            torch._foreach_lerp_([x, self.held], [b, b], 0.5)
+            return self.held, x, b
+    model = Listed()
+    heal(model)
+    x = (torch.arange(4.0) * 0.37 - 0.12).to(place(0))
+    b = (torch.arange(4.0) * 0.37 - 0.51).to(place(1)).requires_grad_()
+    for call in range(3):
+        model.held = model.held.detach()
+        out = model(x.clone(), b)
+        sum((each * each).sum().to(place(0)) for each in out).backward()
+        see(out=out, b=b)
+"""
+
+
+@pytest.mark.parametrize("place", ["cuda:1", "cpu"])
+def test_a_list_with_one_tensor_twice(place):
+    """Found by seed 97, program 6217: each tensor of a list has a node, and the last runs first."""
+    word, why = healed_programs.outcome(healed_programs.Program(LISTED, ("cuda:0", place), "both"))
+    assert word == "equal", why
+
+
+WRITTEN = """
+import torch
+from torch.utils.checkpoint import checkpoint
+def program(place, heal, see):
+    class Written(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.w = torch.nn.Parameter((torch.arange(4.0) * 0.37).to(place(1)))
+        def forward(self, k):
+            product = checkpoint(lambda one, two: one * two, k, self.w, use_reentrant=False)
+            with torch.no_grad():
+                self.w.exp_()
+            return product
+    model = Written()
+    heal(model)
+    for call in range(2):
+        out = model(torch.arange(4.0).to(place(0)))
+        out.sum().backward()
+        see(out=out, model=model)
+"""
+
+
+@pytest.mark.parametrize("way", ["model", "block"])
+def test_a_checkpoint_whose_input_is_written_to(way):
+    """Found by seed 97, program 6713: healed, the checkpoint kept nothing, and so missed the write."""
+    program = healed_programs.Program(WRITTEN, ("cuda:0", "cpu"), way)
+    assert "modified by an inplace" in healed_programs.ran(program, healed=False).error
+    assert "modified by an inplace" in healed_programs.ran(program, healed=True).error

@@ -10,15 +10,19 @@ The copy has the sizes and strides of the original, and so have gradients on the
 whatever follows take the paths, and the order of sums, that they take on one device.
 
 Note [Order of gradients]
-Autograd adds gradients up in the order in which they come, and of the nodes that are ready the one made last
-runs first. A tensor that an operator gets twice has a copy for each, and the copy for the last argument is
-made first: their gradients come one by one, that of the first argument before the others, right after the
-operator's own node, as they do without copies.
+Autograd adds gradients up in the order in which they come: the nodes that are ready run from the one made
+last to the one made first, and each hands on its gradients in the order of its arguments. An operator may be
+several nodes (one for each tensor of a list, or what a composite operator is made of), and each hands its own
+piece of a gradient to what it was given. The node of a copy comes between. So it runs as soon as it has all
+pieces, before any other node that is ready, and hands them on one by one in the order in which they came:
+sums are rounded as they are without copies. What no longer has its order is only which of two leaves of one
+operator is told first of its gradient, which torch leaves open.
 """
 
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -33,6 +37,10 @@ if TYPE_CHECKING:
 
 _ALIGNED = 64
 """Bytes at which allocators begin memory."""
+_FIRST = 2**64 - 1
+"""The sequence number of nodes that run as soon as they are ready; autograd's own for leaves."""
+_PIECES = 8
+"""Uses of one tensor by a composite operator, of which each makes a piece of its gradient."""
 
 
 def is_plain(tensor: torch.Tensor) -> bool:
@@ -50,16 +58,26 @@ def can_be_lent(tensor: torch.Tensor) -> bool:
         return False
 
 
-def copied(tensor: torch.Tensor, target: torch.device) -> torch.Tensor:
-    """The tensor on another device with its sizes and strides; gradients go back to the original."""
+def copied(tensor: torch.Tensor, target: torch.device, pieces: int = 1) -> torch.Tensor:
+    """The tensor on another device with its sizes and strides; gradients go back to the original.
+
+    They may come in so many pieces; see Note [Order of gradients].
+    """
     import torch
 
     if (torch.is_grad_enabled() and tensor.requires_grad) or torch.autograd.forward_ad._current_level >= 0:
-        moved: torch.Tensor = _crossing().apply(tensor, target)
-        return moved
+        return _crossed(tensor, target, pieces)
     alike = tensor.is_inference() == torch.is_inference_mode_enabled()
     with nullcontext() if alike else torch.inference_mode(tensor.is_inference()), torch.no_grad():
         return _same_layout(tensor, target)
+
+
+def _crossed(tensor: torch.Tensor, target: torch.device, pieces: int = 1) -> torch.Tensor:
+    moved: torch.Tensor = _crossing().apply(target, *[tensor] * pieces)
+    node: Any = moved.grad_fn
+    if node is not None:
+        node._set_sequence_nr(_FIRST)
+    return moved
 
 
 @functools.cache
@@ -67,24 +85,31 @@ def _crossing() -> Any:
     import torch
 
     class Crossing(torch.autograd.Function):
-        """From one device to another, forward and backward."""
+        """From one device to another, forward and backward.
+
+        It takes its tensor once for each piece of the gradient that may come.
+        """
 
         @staticmethod
-        def forward(tensor: torch.Tensor, target: torch.device) -> torch.Tensor:
+        def forward(target: torch.device, tensor: torch.Tensor, *_: torch.Tensor) -> torch.Tensor:
             return _same_layout(tensor, target)
 
         @staticmethod
         def setup_context(context: Any, inputs: tuple[Any, ...], output: Any) -> None:
-            context.source, context.target = inputs[0].device, inputs[1]
+            context.target, context.source = inputs[0], inputs[1].device
+            context.uses = len(inputs) - 1
+            context.pieces = {}
+            context.set_materialize_grads(False)
 
         @staticmethod
-        def backward(context: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
-            return _crossing().apply(gradient, context.source), None
+        def backward(context: Any, gradient: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
+            pieces = context.pieces.pop(torch._C._current_graph_task_id(), [gradient])
+            moved = [None if piece is None else _crossed(piece, context.source) for piece in pieces]
+            return (None, *moved, *[None] * (context.uses - len(moved)))
 
         @staticmethod
-        def jvp(context: Any, tangent: torch.Tensor, _: None) -> torch.Tensor:
-            moved: torch.Tensor = _crossing().apply(tangent, context.target)
-            return moved
+        def jvp(context: Any, _: None, tangent: torch.Tensor, *__: torch.Tensor) -> torch.Tensor:
+            return _crossed(tangent, context.target)
 
     return Crossing
 
@@ -127,6 +152,42 @@ def _overlaps(tensor: torch.Tensor) -> bool:
     return False
 
 
+def _same_view(original: torch.Tensor, copy: torch.Tensor, view: torch.Tensor) -> torch.Tensor:
+    """The view of the original that corresponds to a view of its copy."""
+    import torch
+
+    if copy.layout != torch.strided:
+        if view.layout == copy.layout:
+            return original
+        raise Reached(Phrase("heal.kind"))
+    if _geometry(view) == _geometry(copy):
+        return original
+    with torch.no_grad():
+        of_original, of_copy = _as_stored(original), _as_stored(copy)
+        if view.dtype != original.dtype:
+            if not original.is_complex() or view.is_complex():
+                raise Reached(Phrase("heal.kind"))
+            of_original, of_copy = torch.view_as_real(of_original), torch.view_as_real(of_copy)
+        beside = of_original.storage_offset() - of_copy.storage_offset()
+        made = of_original.as_strided(view.shape, view.stride(), view.storage_offset() + beside)
+        made = torch._neg_view(made) if view.is_neg() else made
+        return made.conj() if view.is_conj() else made
+
+
+def _geometry(tensor: torch.Tensor) -> tuple[Any, ...]:
+    """What tells views of the same memory apart."""
+    bits = tensor.dtype, tensor.is_conj(), tensor.is_neg()
+    return tensor.shape, tensor.stride(), tensor.storage_offset(), *bits
+
+
+def _as_stored(tensor: torch.Tensor) -> torch.Tensor:
+    """The numbers that are in memory, without what is computed when they are read."""
+    import torch
+
+    stored = tensor.conj() if tensor.is_conj() else tensor
+    return torch._neg_view(stored) if stored.is_neg() else stored
+
+
 def memories(tensor: torch.Tensor) -> Iterator[int]:
     """Stands for each piece of memory of a tensor; raises RuntimeError where torch does not tell."""
     import torch
@@ -152,12 +213,19 @@ class Reached(Exception):
 
 @dataclass(slots=True)
 class _Original:
-    """What autograd keeps in the place of a copy."""
+    """What autograd keeps in the place of a copy, or of a view of one."""
 
     tensor: torch.Tensor
     version: int | None
     target: torch.device
-    layout: Any
+
+
+@dataclass(slots=True)
+class _Packed:
+    """What hooks of the program made of an original, in the place of a copy."""
+
+    value: Any
+    target: torch.device
 
 
 @dataclass(slots=True)
@@ -174,36 +242,31 @@ class Lending:
     def __init__(self, target_of: Callable[[torch.Tensor], torch.device], renderer: Renderer) -> None:
         self._target_of = target_of
         self._renderer = renderer
-        self._copies: dict[int, list[tuple[torch.Tensor, int | None]]] = {}
-        """The copies that no argument has yet, with their counts of writes, by the original."""
-        self._made: list[tuple[torch.Tensor, int | None]] = []
-        """All copies."""
-        self._lent: dict[int, tuple[torch.Tensor, torch.device]] = {}
-        """The original of each copied memory."""
+        self._copies: dict[int, tuple[torch.Tensor, int | None]] = {}
+        """The copies and their counts of writes, by the original."""
+        self._lent: dict[int, tuple[torch.Tensor, torch.Tensor, torch.device]] = {}
+        """The original and its copy, by the copy's memory."""
+        self._start = 0
+        """The sequence number of the first node of the call."""
 
-    def copy_all(self, tensors: Sequence[torch.Tensor]) -> None:
-        """Copy the tensors of a call, given in their order, that are wanted elsewhere.
-
-        See Note [Order of gradients].
-        """
+    def copy_all(self, tensors: Sequence[torch.Tensor], in_parts: bool = False) -> None:
+        """Copy the tensors of a call that are wanted elsewhere; `in_parts` for a composite operator."""
         import torch
 
-        for tensor in reversed(tensors):
+        self._start = torch._C._autograd._get_sequence_nr()
+        uses = Counter(map(id, tensors))
+        for tensor in tensors:
             target = self._target_of(tensor)
-            follows = torch.is_grad_enabled() and tensor.requires_grad
-            if tensor.device == target or (id(tensor) in self._copies and not follows):
+            if tensor.device == target or id(tensor) in self._copies:
                 continue
-            copy = copied(tensor, target)
-            self._made.append((copy, _version(copy)))
-            self._copies.setdefault(id(tensor), []).insert(0, self._made[-1])
-            self._lent |= dict.fromkeys(memories(copy), (tensor, target))
+            copy = copied(tensor, target, max(uses[id(tensor)], _PIECES if in_parts else 1))
+            self._copies[id(tensor)] = copy, _version(copy)
+            self._lent |= dict.fromkeys(memories(copy), (tensor, copy, target))
 
     def place(self, _: str, __: str, tensor: torch.Tensor) -> torch.Tensor:
-        """The tensor, or its next copy where it is wanted elsewhere; as `rebuilt` calls it."""
-        copies = self._copies.get(id(tensor))
-        if copies is None:
-            return tensor
-        return (copies.pop(0) if len(copies) > 1 else copies[0])[0]
+        """The tensor, or its copy where it is wanted elsewhere; as `rebuilt` calls it."""
+        known = self._copies.get(id(tensor))
+        return tensor if known is None else known[0]
 
     def saving(self, tensors: Iterable[torch.Tensor]) -> AbstractContextManager[Any]:
         """Inside it autograd keeps originals in the place of copies."""
@@ -218,11 +281,11 @@ class Lending:
                 (found for part in memories(tensor) if (found := self._lent.get(part)) is not None), None
             )
             if known is not None:
-                original, target = known
-                layout: Any = ()
-                if tensor.layout == torch.strided:
-                    layout = tensor.shape, tensor.stride(), tensor.storage_offset()
-                return _Original(original, _version(original), target, layout)
+                original, copy, target = known
+                kept = _same_view(original, copy, tensor)
+                if theirs is not None:
+                    return _Packed(theirs[0](kept), target)
+                return _Original(kept, _version(original), target)
             if theirs is not None:
                 return theirs[0](tensor)
             # A result holds the graph that would hold it; a part of it does not, and knows of the same
@@ -230,15 +293,15 @@ class Lending:
             return _Own(tensor if tensor.is_leaf or id(tensor) in held else tensor.detach(), _version(tensor))
 
         def unpack(kept: Any) -> Any:
-            if theirs is not None and not isinstance(kept, _Original):
+            if theirs is None:
+                return self._unpacked(kept)
+            if not isinstance(kept, _Packed):
                 return theirs[1](kept)
-            return self._unpacked(kept)
+            return self._copied_again(theirs[1](kept.value), kept.target)
 
         return torch.autograd.graph.saved_tensors_hooks(pack, unpack)
 
     def _unpacked(self, kept: _Original | _Own) -> torch.Tensor:
-        import torch
-
         now = _version(kept.tensor)
         if now != kept.version:
             kind = f"{kept.tensor.type()} {list(kept.tensor.shape)}"
@@ -246,23 +309,72 @@ class Lending:
                 "one of the variables needed for gradient computation has been modified by an inplace "
                 f"operation: [{kind}] is at version {now}; expected version {kept.version} instead."
             )
-        if isinstance(kept, _Own):
-            return kept.tensor
+        return kept.tensor if isinstance(kept, _Own) else self._copied_again(kept.tensor, kept.target)
+
+    def _copied_again(self, tensor: torch.Tensor, target: torch.device) -> torch.Tensor:
+        import torch
+
         if (
             torch.is_grad_enabled()
         ):  # the copy would be kept by the graph of the gradients, where nobody watches it
             raise RuntimeError(self._renderer.text(Phrase("heal.graph-of-gradients")))
-        copy = copied(kept.tensor, kept.target)
-        return copy.as_strided(*kept.layout) if kept.layout else copy
+        return copied(tensor, target)
 
     def check(self, result: Any) -> None:
         """Raises `Reached` when a result shares memory with a copy, or a copy was written to."""
-        for copy, version in self._made:
+        for copy, version in self._copies.values():
             if _version(copy) != version:
                 raise Reached(Phrase("heal.copy-written"))
         for _, _, tensor in tensors_of(result):
             if any(part in self._lent for part in memories(tensor)):
                 raise Reached(Phrase("heal.copy-returned"))
+
+    def follow(self, results: Iterable[torch.Tensor]) -> None:
+        """Have the pieces of gradients arrive in their order; see Note [Order of gradients].
+
+        Raises `Reached` where there are more than can be told apart.
+        """
+        crossings = {
+            id(node): node for copy, _ in self._copies.values() if (node := copy.grad_fn) is not None
+        }
+        if not crossings:
+            return
+        found = list(self._pieces(results, crossings))
+        counts = Counter(id(crossing) for _, _, crossing in found)
+        for node, position, crossing in found:
+            count = counts[id(crossing)]
+            if count > crossing.uses:
+                raise Reached(Phrase("heal.many-pieces", count=count))
+            if count > 1:
+                node.register_hook(functools.partial(_take, position, crossing.pieces))
+
+    def _pieces(
+        self, results: Iterable[torch.Tensor], crossings: dict[int, Any]
+    ) -> Iterator[tuple[Any, int, Any]]:
+        """Nodes of the call with a piece of a copy's gradient, its position there, and the copy's node."""
+        nodes = [each.grad_fn for each in results]
+        seen = set()
+        while nodes:
+            node: Any = nodes.pop()
+            if node is None or node in seen or isinstance(node, _crossing()._backward_cls):
+                continue
+            if node._sequence_nr() < self._start:
+                continue  # made before the call
+            seen.add(node)
+            for position, (inner, _) in enumerate(node.next_functions):
+                crossing = crossings.get(id(inner))
+                if crossing is None:
+                    nodes.append(inner)
+                else:
+                    yield node, position, crossing
+
+
+def _take(position: int, pieces: dict[int, list[torch.Tensor]], gradients: Any, _: Any) -> None:
+    """Note a piece of a copy's gradient; a hook of the node that made it."""
+    import torch
+
+    if gradients[position] is not None:
+        pieces.setdefault(torch._C._current_graph_task_id(), []).append(gradients[position])
 
 
 def _version(tensor: torch.Tensor) -> int | None:

@@ -51,6 +51,8 @@ class Operator:
     overloads: tuple[Overload, ...]
     draws: bool
     """Whether it may advance a generator of random numbers."""
+    in_parts: bool
+    """Whether it is composite: autograd sees the operators that it is made of."""
 
     @property
     def leaves_nothing(self) -> bool:
@@ -101,11 +103,12 @@ def operator_of(function: Callable[..., Any]) -> Operator | None:
         only = getattr(function, "_overloadname", None)
     else:
         name, only = operator_name(function), None
-    overloads, draws = [], False
+    overloads, draws, in_parts = [], False, False
     for schema in torch._C._jit_get_schemas_for_operator(f"aten::{name}"):
         full = f"aten::{name}" + (f".{schema.overload_name}" if schema.overload_name else "")
         if only not in (None, schema.overload_name or "default") or not torch._C._dispatch_has_kernel(full):
             continue
+        in_parts |= torch._C._dispatch_has_kernel_for_dispatch_key(full, "CompositeImplicitAutograd")
         draws |= (
             torch.Tag.nondeterministic_seeded
             in torch._C._get_operation_overload(f"aten::{name}", schema.overload_name)[2]
@@ -119,7 +122,7 @@ def operator_of(function: Callable[..., Any]) -> Operator | None:
         if only is None and any(each.kwarg_only and each.name in said for each in schema.arguments):
             continue  # for a call with `out`
         overloads.append(Overload(names, written, schema, bool(written - said)))
-    return Operator(name, tuple(overloads), draws) if overloads else None
+    return Operator(name, tuple(overloads), draws, in_parts) if overloads else None
 
 
 def is_python(function: Callable[..., Any]) -> bool:

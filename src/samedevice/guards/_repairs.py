@@ -268,6 +268,7 @@ class _Call:
         operator = operator_of(function) if not is_python(function) else None
         self.written: list[Any] = operator.written(args, kwargs) if operator is not None else []
         self.written_tensors = [tensor for value in self.written for _, _, tensor in tensors_of(value)]
+        self._in_parts = operator is not None and operator.in_parts
         self.only_reads = (
             operator is not None
             and operator.leaves_nothing
@@ -377,7 +378,8 @@ class _Call:
         Raises `Reached` when one gets out of the operator, and what torch raises.
         """
         lending = Lending(lambda tensor: self.target_of(plan, tensor), self._repairs.renderer)
-        lending.copy_all([tensor for value in (self.args, self.kwargs) for _, _, tensor in tensors_of(value)])
+        given = [tensor for value in (self.args, self.kwargs) for _, _, tensor in tensors_of(value)]
+        lending.copy_all(given, self._in_parts)
         args, kwargs = rebuilt(self.args, lending.place), rebuilt(self.kwargs, lending.place)
         if not tried and (refused := refusal_of(self.function, args, kwargs, self.written)) is not None:
             raise refused
@@ -386,6 +388,7 @@ class _Call:
         ):
             result = self.function(*args, **kwargs)
         lending.check(result)
+        lending.follow([*self.written_tensors, *(tensor for _, _, tensor in tensors_of(result))])
         return result
 
 
