@@ -475,40 +475,6 @@ def _is_shared(self: torch.Tensor) -> bool:
     return True if seen_device(self).type == "cuda" else bool(_original_is_shared(self))
 
 
-def _set_data(self: torch.Tensor, new: torch.Tensor) -> None:
-    """`x.data = y`; torch swaps the memory in place, also between CPU and CUDA, and keeps the Python object.
-
-    For dense CPU and CUDA memory it is all the same whether inference mode made one of the two; for meta C++
-    refuses the mixture.
-    """
-    if has_torch_function_unary(self) and not this_thread.raw:
-        handle_torch_function(Tensor.data.__set__, (self,), self, new)  # type: ignore[attr-defined]
-        # the property below
-        return
-    virtual = raw_is_meta(self), raw_is_meta(new)
-    if any(virtual) and self.is_inference() != new.is_inference():
-        with torch.inference_mode(self.is_inference()):
-            same = torch.empty(0, dtype=new.dtype, device=seen_device(new))
-            new = same.set_(storage_of(new), new.storage_offset(), new.size(), new.stride())
-    if virtual[0] == virtual[1]:
-        _Base.data.__set__(self, new)  # type: ignore[attr-defined]  # a C setter
-        return
-    gradient = self.grad
-    twin = new.detach()
-    twin.requires_grad_(self.requires_grad)
-    if gradient is not None:
-        self.grad = None
-    with torch.no_grad():
-        torch._C._swap_tensor_impl(self, twin)
-    for name in ("_backward_hooks", "_post_accumulate_grad_hooks"):
-        hooks = getattr(self, name)
-        if hooks is not None:  # C++ calls them through the memory that was swapped away
-            setattr(self, name, None)
-            setattr(self, name, hooks)
-    if gradient is not None:
-        self.grad = move(gradient.detach(), seen_device(self), self.dtype)
-
-
 def _has_compatible_shallow_copy_type(input: torch.Tensor, from_: torch.Tensor) -> bool:
     """Whether `input.data = from_` may be done.
 
@@ -625,7 +591,6 @@ _VALUES = "C++ has no values of a carrier to read"
 _MAKES = "C++ would make the tensor on meta"
 _SHARED = "memory on a GPU counts as shared, which C++ knows of its own CUDA only"
 _INDICES = "C++ makes the index of a list where the tensor is, and on meta without the numbers"
-_data: Any = _Base.data
 _ANSWERS: dict[str, tuple[Callable[..., Any], str]] = {
     "get_device": (_get_device, _PLACE),
     "to": (_to, _MOVES),
@@ -677,11 +642,6 @@ PATCHES = (
             "`torch.Tensor([x, y])` asks for it below every mode, where C++ would read a carrier",
         )
         for name in ("__float__", "__int__", "__index__", "__complex__")
-    ),
-    Patch(
-        "torch.Tensor.data",
-        Constant(property(_data.__get__, _set_data, _data.__delete__)),
-        "C++ exchanges no memory of the host and of meta, as it does between the host and CUDA",
     ),
     Patch(
         "torch.nn.parameter.UninitializedTensorMixin._allowed_methods",

@@ -1,0 +1,148 @@
+"""`x.data = y` on a virtual machine.
+
+Torch puts the new memory into the tensor that C++ has, also between CPU and CUDA. It does not between the
+host and meta, so there Python's object gets another tensor of C++.
+
+Note [Graphs that hold what was replaced]
+A graph made before holds the tensor that C++ had, and hands its gradient there. So that one hands it on: a
+leaf adds it to the gradient of Python's object, on the device where it was computed, as torch does; the new
+tensor of what is no leaf is a result of the old one. No gradient is lost, and where hardware refuses to add
+gradients of two devices, so does the machine.
+"""
+
+from __future__ import annotations
+
+import weakref
+from contextlib import nullcontext
+from typing import Any
+
+import torch
+from torch.autograd.grad_mode import _unsafe_preserve_version_counter
+from torch.overrides import handle_torch_function, has_torch_function_unary
+
+from samedevice.errors import UnsupportedFeatureError
+from samedevice.runtime.patching import Constant, Patch
+from samedevice.runtime.state import raw_is_meta, storage_of, this_thread
+from samedevice.runtime.tensors.gradients import host_carrier
+from samedevice.runtime.tensors.tensor import host_copy, move, seen_device
+
+Tensor = torch.Tensor
+_data: Any = torch._C.TensorBase.data
+_gradient: Any = torch._C.TensorBase.grad
+
+
+def _set_data(self: torch.Tensor, new: torch.Tensor) -> None:
+    """`x.data = y`; Python's object stays.
+
+    For dense CPU and CUDA memory it is all the same whether inference mode made one of the two; for meta C++
+    refuses the mixture.
+    """
+    if has_torch_function_unary(self) and not this_thread.raw:
+        handle_torch_function(Tensor.data.__set__, (self,), self, new)  # type: ignore[attr-defined]
+        # the property below
+        return
+    virtual = raw_is_meta(self), raw_is_meta(new)
+    if any(virtual) and self.is_inference() != new.is_inference():
+        with torch.inference_mode(self.is_inference()):
+            same = torch.empty(0, dtype=new.dtype, device=seen_device(new))
+            new = same.set_(storage_of(new), new.storage_offset(), new.size(), new.stride())
+    if virtual[0] == virtual[1]:
+        _data.__set__(self, new)
+    else:
+        _replace(self, new)
+
+
+def _replace(tensor: torch.Tensor, new: torch.Tensor) -> None:
+    """Give Python's object another tensor of C++; see Note [Graphs that hold what was replaced]."""
+    gradient = tensor.grad if tensor.is_leaf else None
+    if gradient is not None:
+        tensor.grad = None
+    if not tensor.is_leaf:
+        with torch.enable_grad():
+            twin: torch.Tensor = _Replaced.apply(tensor, new)  # type: ignore[no-untyped-call] # torch's own
+        if tensor.retains_grad:
+            twin.retain_grad()
+        _swap(tensor, twin)
+        return
+    held = tensor.requires_grad and tensor._use_count() > 1  # type: ignore[attr-defined] # not in torch's stub
+    twin = _data.__get__(new).requires_grad_(tensor.requires_grad)
+    _swap(tensor, twin)
+    for name in ("_backward_hooks", "_post_accumulate_grad_hooks"):
+        hooks = getattr(tensor, name)
+        if hooks is not None:  # C++ calls them through the memory that was swapped away
+            setattr(tensor, name, None)
+            setattr(tensor, name, hooks)
+    if held:
+        _hand_on(twin, tensor)
+    if gradient is not None:
+        moved = move(gradient.detach(), seen_device(tensor), tensor.dtype)
+        if raw_is_meta(moved) != raw_is_meta(tensor):
+            moved = host_carrier(moved) if raw_is_meta(tensor) else host_copy(moved).clone()
+        tensor.grad = moved
+
+
+def _swap(tensor: torch.Tensor, twin: torch.Tensor) -> None:
+    """Exchange what two objects of Python stand for; the count of writes is that of the object."""
+    counted = nullcontext() if tensor.is_inference() else _unsafe_preserve_version_counter(tensor)
+    with torch.no_grad(), counted:
+        torch._C._swap_tensor_impl(tensor, twin)
+
+
+class _Replaced(torch.autograd.Function):
+    """The new memory, as a result of the old one."""
+
+    @staticmethod
+    def forward(context: Any, old: torch.Tensor, new: torch.Tensor) -> torch.Tensor:
+        made: torch.Tensor = _data.__get__(new)  # has a count of writes of its own
+        return made
+
+    @staticmethod
+    def backward(context: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
+        return gradient, None
+
+
+def _hand_on(former: torch.Tensor, tensor: torch.Tensor) -> None:
+    """Let a gradient that arrives at the former tensor of C++ get to Python's object."""
+    owner = weakref.ref(tensor)
+
+    def hand_on(former: torch.Tensor) -> None:
+        gradient, former.grad = former.grad, None
+        found = owner()
+        if found is None or gradient is None:
+            return
+        _add(found, gradient)
+        hooks: Any = found._post_accumulate_grad_hooks
+        for hook in tuple((hooks or {}).values()):
+            hook(found)
+
+    former.register_post_accumulate_grad_hook(hand_on)  # type: ignore[no-untyped-call] # torch's own
+
+
+def _add(tensor: torch.Tensor, gradient: torch.Tensor) -> None:
+    """Add to the gradient of a leaf, on whatever device each of them is, as torch itself does."""
+    if tensor.grad is not None:
+        if gradient.requires_grad or tensor.grad.requires_grad:
+            _gradient.__set__(tensor, tensor.grad + gradient)
+        else:
+            tensor.grad.add_(gradient)
+        return
+    if raw_is_meta(tensor) != raw_is_meta(gradient):
+        if gradient.requires_grad:
+            raise UnsupportedFeatureError(
+                "A graph of gradients (create_graph=True) of a tensor whose data moved between the host and "
+                "a GPU after it was used is not supported on a virtual machine."
+            )
+        if raw_is_meta(tensor):
+            gradient = host_carrier(gradient)
+        else:  # C++ takes no gradient of a GPU for memory of the host
+            _replace(tensor, host_carrier(tensor.detach()))
+    _gradient.__set__(tensor, gradient)
+
+
+PATCHES = (
+    Patch(
+        "torch.Tensor.data",
+        Constant(property(_data.__get__, _set_data, _data.__delete__)),
+        "C++ exchanges no memory of the host and of meta, as it does between the host and CUDA",
+    ),
+)

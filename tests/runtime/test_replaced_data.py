@@ -1,0 +1,112 @@
+"""`x.data = y` between the host and a GPU, with graphs that hold what was there before."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+pytestmark = pytest.mark.usefixtures("machine")
+
+
+@pytest.mark.parametrize(("home", "target"), [("cpu", "cuda:0"), ("cuda:0", "cpu"), ("cuda:0", "cuda:1")])
+@pytest.mark.parametrize("calls", [1, 2])
+def test_a_graph_made_before_keeps_its_gradient(home, target, calls):
+    """Torch adds it where it was computed, and leaves it there."""
+    parameter = nn.Parameter(torch.arange(3.0, device=home))
+    loss = (parameter * torch.tensor([1.0, 2.0, 3.0], device=home)).sum()
+    parameter.data = parameter.data.to(target)
+    for _ in range(calls):
+        loss.backward(retain_graph=True)
+    assert str(parameter.device) == target
+    assert str(parameter.grad.device) == home
+    assert parameter.grad.tolist() == [calls, 2 * calls, 3 * calls]
+
+
+def test_a_model_that_was_away_is_trained():
+    """To the host and back between forward and backward, as offloading does."""
+    steps = []
+    for moves in ((), ("cpu", "cuda:0")):
+        torch.manual_seed(0)
+        model = nn.Linear(3, 2).to("cuda:0")
+        step = torch.optim.SGD(model.parameters(), lr=0.1)
+        loss = model(torch.ones(4, 3, device="cuda:0")).square().sum()
+        for place in moves:
+            model.to(place)
+        loss.backward()
+        step.step()
+        steps.append([parameter.detach().cpu() for parameter in model.parameters()])
+    assert all(map(torch.equal, *steps))
+
+
+def test_an_optimizer_meets_the_gradient_where_it_is():
+    """On hardware, too, the gradient is still on the host, and the step is refused."""
+    model = nn.Linear(3, 2)
+    step = torch.optim.SGD(model.parameters(), lr=0.1, foreach=False)
+    loss = model(torch.ones(4, 3)).sum()
+    model.to("cuda:0")
+    loss.backward()
+    assert {str(parameter.grad.device) for parameter in model.parameters()} == {"cpu"}
+    with pytest.raises(RuntimeError, match="same device"):
+        step.step()
+    model.cpu()
+    step.step()
+    assert {str(parameter.grad.device) for parameter in model.parameters()} == {"cpu"}
+
+
+def test_gradients_of_two_devices_do_not_add_up():
+    parameter = nn.Parameter(torch.ones(3))
+    first = (parameter * 2).sum()
+    parameter.data = parameter.data.to("cuda:0")
+    (parameter * 3).sum().backward()
+    with pytest.raises(RuntimeError, match="same device"):
+        first.backward()
+
+
+def test_hooks_are_called_once_and_with_the_parameter():
+    parameter, told = nn.Parameter(torch.ones(3)), []
+    parameter.register_hook(lambda gradient: told.append(str(gradient.device)) or gradient * 10)
+    parameter.register_post_accumulate_grad_hook(lambda found: told.append(found is parameter))
+    loss = (parameter * 2).sum()
+    parameter.data = parameter.data.to("cuda:0")
+    loss.backward()
+    assert told == ["cpu", True]
+    assert parameter.grad.tolist() == [20, 20, 20]
+    parameter.grad = None
+    (parameter * 3).sum().backward()
+    assert told[2:] == ["cuda:0", True]
+    assert parameter.grad.tolist() == [30, 30, 30]
+
+
+def test_a_result_stays_a_result():
+    """Its gradient comes on another device than it was made on, which autograd refuses on hardware."""
+    weight = torch.ones(3, requires_grad=True)
+    result = weight * 2
+    result.data = result.data.to("cuda:0")
+    assert str(result.device) == "cuda:0"
+    assert not result.is_leaf
+    with pytest.raises(
+        RuntimeError, match="invalid gradient at index 0 - expected device cpu but got cuda:0"
+    ):
+        (result * 5).sum().backward()
+
+
+def test_counts_of_writes_are_of_the_object():
+    parameter, other = torch.ones(3), torch.zeros(3, device="cuda:0")
+    parameter.add_(1).add_(1)
+    other.add_(1)
+    parameter.data = other
+    assert (parameter._version, other._version) == (2, 1)
+    parameter.add_(1)
+    assert (parameter._version, other._version) == (3, 1)
+    assert other.tolist() == [2, 2, 2]
+
+
+def test_a_graph_that_nobody_asks_changes_nothing():
+    parameter = nn.Parameter(torch.ones(3))
+    held = (parameter * 2).sum()
+    parameter.data = parameter.data.to("cuda:0")
+    (parameter * 3).sum().backward()
+    assert parameter.grad.tolist() == [3, 3, 3]
+    assert str(parameter.grad.device) == "cuda:0"
+    assert held.requires_grad
