@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
+from evidence.environments.some_cases import spread
 from evidence.environments.versions import PAGE, Outcome, page, recorded
 
 
@@ -36,3 +39,13 @@ def test_a_process_that_a_signal_ended_is_no_success():
     text = page([crashed, failed])
     assert "| 8 | 1 (tests/ranks: signal 7) | 2 | `tests/cli`, `tests/ranks` |" in text
     assert "torch 2.15.0+cu132:\n\n- `tests/cli/a.py::b`" in text
+
+
+def test_the_page_says_where_only_some_cases_ran():
+    some = Outcome("2.15.0+cu132", "3.11.2", "5.1", "1.2", "tests/cli", "0" * 9, 5, 0, 2, cases=3)
+    assert "`tests/cli` (3 cases of each) |" in page([some])
+
+
+@pytest.mark.parametrize(("cases", "kept"), [(1, [0]), (2, [0, 9]), (3, [0, 4, 9]), (20, list(range(10)))])
+def test_some_cases_are_the_first_the_last_and_evenly_between(cases, kept):
+    assert spread(range(10), cases) == kept

@@ -3,13 +3,15 @@
 Time: half an hour to two hours for each torch; what was run is not run again.
 Needs: PyPI and about 6 GiB of disk for each torch; uv.
 
-    python -m evidence versions [VERSION ...] [--tests PATH ...] [--python FILE] [--environments FOLDER]
+    python -m evidence versions [VERSION ...] [--tests PATH ...] [--cases N] [--python FILE]
+        [--environments FOLDER]
 
 For each torch (`2.15.0`; with a local build in UV_FIND_LINKS also `2.13.0+cpu`) an environment is made with
 uv, then each folder of `tests` runs there in a process of its own. A folder that ran at this commit is not
 run again, so an interrupted run goes on where it was; what pytest printed is in `logs` of the environment.
-Then `docs/versions.md` is written; without a VERSION only that. Exit status: 0 all tests passed that ran,
-1 not so.
+`--cases N` runs at most N cases of each test that has parameters, and the page says so. Then
+`docs/versions.md` is written; without a VERSION only that. Exit status: 0 all tests passed that ran, 1 not
+so.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -27,6 +29,7 @@ from xml.etree import ElementTree
 from packaging.version import Version
 
 from evidence.commands import command_parser
+from evidence.environments import some_cases
 from evidence.environments.torch_environments import torch_environment, variables
 from evidence.places import ROOT
 
@@ -63,11 +66,18 @@ class Outcome:
     """How the process ended where it did not end by itself, such as `signal 7`."""
     failures: tuple[str, ...] = ()
     """Names of the tests that failed."""
+    cases: int = 0
+    """At most so many cases of each test ran; 0 where all did."""
 
     @property
     def environment(self) -> tuple[str, str, str, str]:
         """What the tests ran with."""
         return self.torch, self.python, self.transformers, self.accelerate
+
+    @property
+    def selection(self) -> str:
+        """The tests that ran, for the page."""
+        return f"`{self.tests}`" + (f" ({self.cases} cases of each)" if self.cases else "")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -75,6 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = command_parser(__name__, __doc__)
     parser.add_argument("versions", nargs="*", metavar="VERSION")
     parser.add_argument("--tests", nargs="+", default=folders(), metavar="PATH")
+    parser.add_argument("--cases", type=int, default=0, metavar="N")
     parser.add_argument("--python", default=sys.executable, help="the Python of the environments")
     parser.add_argument("--environments", type=Path, default=ROOT / ".versions")
     given = parser.parse_args(arguments)
@@ -87,7 +98,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             check=True,
         )
         for tests in given.tests:
-            outcome = _run(python, tests, folder / "logs")
+            outcome = _run(python, tests, given.cases, folder / "logs")
             good = good and not outcome.failed and not outcome.ended
             print(
                 f"{outcome.torch:16} {tests:24} {outcome.passed:5} passed {outcome.failed:4} failed "
@@ -105,16 +116,18 @@ def folders() -> list[str]:
     return sorted(str(path.relative_to(ROOT)) for path in (*found, *tests.glob("test_*.py")))
 
 
-def _run(python: str, tests: str, logs: Path) -> Outcome:
+def _run(python: str, tests: str, cases: int, logs: Path) -> Outcome:
     torch, version, transformers, accelerate = json.loads(_output([python, "-c", _PROBE]))
     told = torch, version, transformers, accelerate
     commit = _output(["git", "-C", str(ROOT), "rev-parse", "--short=9", "HEAD"])
     known = recorded()
     for outcome in known:
-        if (*outcome.environment, outcome.tests, outcome.commit) == (*told, tests, commit):
+        ran = (*outcome.environment, outcome.tests, outcome.cases, outcome.commit)
+        if ran == (*told, tests, cases, commit):
             return outcome
     logs.mkdir(exist_ok=True)
-    outcome = measure(python, told, tests, commit, logs / f"{tests.replace('/', '-')}.txt")
+    log = logs / f"{tests.replace('/', '-')}.txt"
+    outcome = replace(measure(python, told, tests, commit, log, cases), cases=cases)
     same = (*outcome.environment, tests)
     kept = [each for each in known if (*each.environment, each.tests) != same]
     text = json.dumps([asdict(each) for each in sorted([*kept, outcome], key=_order)], indent=1)
@@ -122,11 +135,14 @@ def _run(python: str, tests: str, logs: Path) -> Outcome:
     return outcome
 
 
-def measure(python: str, told: tuple[str, str, str, str], tests: str, commit: str, log: Path) -> Outcome:
+def measure(
+    python: str, told: tuple[str, str, str, str], tests: str, commit: str, log: Path, cases: int
+) -> Outcome:
     """Run some tests in a process of their own and read what they did."""
     with tempfile.TemporaryDirectory() as folder, log.open("wb") as printed:
         report = Path(folder) / "report.xml"
         command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}", tests]
+        command += ["-p", some_cases.__name__, f"--cases={cases}"] if cases else []
         environment = {**variables(), "PATH": f"{Path(python).parent}:{variables()['PATH']}"}
         try:
             done = subprocess.run(
@@ -171,7 +187,8 @@ def page(outcomes: Iterable[Outcome]) -> str:
         own = [each for each in outcomes if each.environment == environment]
         torch, python, transformers, accelerate = environment
         build = torch.partition("+")[2] or "?"
-        ran = "all" if {each.tests for each in own} >= whole else ", ".join(f"`{each.tests}`" for each in own)
+        everything = {each.tests for each in own if not each.cases} >= whole
+        ran = "all" if everything else ", ".join(each.selection for each in own)
         ended = "; ".join(f"{each.tests}: {each.ended}" for each in own if each.ended)
         failed = f"{sum(each.failed for each in own)}{f' ({ended})' if ended else ''}"
         commits = ", ".join(dict.fromkeys(each.commit for each in own))
@@ -189,8 +206,9 @@ def page(outcomes: Iterable[Outcome]) -> str:
 _HEAD = """# Versions
 
 Written by `python -m evidence versions VERSION ...`; do not edit. Each row is what was run, and nothing else:
-the tests of the folders named, on a computer without a GPU. `build` is what torch says of itself: `cu...` is
-the build with CUDA that PyPI has, `cpu` the small one.
+the tests of the folders named, on a computer without a GPU; `3 cases of each`: of each test with parameters
+at most three cases, the first, the last and one between. `build` is what torch says of itself: `cu...` is the
+build with CUDA that PyPI has, `cpu` the small one.
 
 | torch | build | Python | transformers | accelerate | passed | failed | skipped | tests | commit |
 |---|---|---|---|---|---|---|---|---|---|"""
