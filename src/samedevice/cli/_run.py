@@ -73,7 +73,7 @@ from samedevice.report import (
     render_finding,
 )
 from samedevice.suppression import Decisions, Found, Sifted, found_in, sift
-from samedevice.torch_versions import NEWEST, spelled
+from samedevice.torch_versions.installed import newer_than_tested, newer_torch, require_torch
 
 NOTHING_FOUND, FOUND, WRONG_USAGE, SCRIPT_FAILED, INTERNAL_ERROR, INTERRUPTED = 0, 1, 2, 3, 70, 130
 _PATIENCE = 2.0
@@ -259,8 +259,8 @@ def _run_here(
     ):  # while torch is imported or the engine comes and goes; the script's own is in _execute
         _take_sigterm()
         watcher = _virtual_machine(machine, request.fail_fast, program.file, reporter)
-        if not quiet:
-            _tell_of_newer_torch(watcher, stream, language)
+        if watcher.newer_torch and not quiet:
+            _tell(stream, render(newer_torch(watcher.newer_torch, watcher.off), language))
         enter_path(program.path_entry)
         with family.adopted(), watcher:
             with nullcontext() if quiet else Progress(stream, watcher, language):
@@ -285,6 +285,8 @@ def _run_launch(launched: _Launched, machine: Any, family: Family, report: _Repo
     ending = _Ending("interrupted", INTERRUPTED, INTERRUPTED)
     with suppress(KeyboardInterrupt):
         _take_sigterm()
+        if (version := newer_than_tested()) and report.reporting.detail != "quiet":
+            _tell(report.stream, render(newer_torch(version), report.language))
         code = launch(launched.command, family)
         ending = (
             _Ending("completed", NOTHING_FOUND, 0)
@@ -506,11 +508,13 @@ def _launch(request: Request, typed: Typed, machine: Any) -> _Launched | None:
     """The launch that a command comes to; None for a program that runs in this process."""
     tried = typed.kind == "script" and edited(str(Path(typed.program).absolute())) is not None
     if typed.call is not None:
+        require_torch()
         command, processes = launch_typed(typed, machine)
         name = typed.call.launcher.name
         return _Launched(name, started_by_us(typed, "edited_rank") if tried else command, processes)
     if (launcher := _launcher(request, typed)) is None:
         return None
+    require_torch()
     processes = request.processes or len(machine.gpus)
     started = launch_command(
         launcher,
@@ -527,17 +531,6 @@ def _machine(spec: str) -> Described:
 
     machine: Described = parse_machine(spec)
     return machine
-
-
-def _tell_of_newer_torch(watcher: Watcher, stream: TextIO, language: Language) -> None:
-    """One line where nobody has run the tests on the installed torch."""
-    if watcher.newer_torch:
-        off = Phrase("torch-off", names=", ".join(watcher.off)) if watcher.off else ""
-        newest = spelled(NEWEST)
-        _tell(
-            stream,
-            render(Phrase("newer-torch", version=watcher.newer_torch, newest=newest, off=off), language),
-        )
 
 
 def _virtual_machine(machine: Any, fail_fast: bool, script: str | None, reporter: Reporter) -> Watcher:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 import pytest
 
 from samedevice.diagnosis import judge
-from samedevice.errors import MachineSpecError
+from samedevice.errors import MachineSpecError, TorchNeededError
 from samedevice.events import DeviceMemory, Place
 from samedevice.findings import Finding
 from samedevice.machines import parse_machine
@@ -34,7 +34,10 @@ class SuiteMachine:
             machine = parse_machine(spec)
         except MachineSpecError as error:
             raise pytest.UsageError(f"samedevice: {error}") from None
-        from samedevice.runtime import VirtualMachine
+        try:
+            from samedevice.runtime import VirtualMachine
+        except TorchNeededError as error:
+            raise pytest.UsageError(f"samedevice: {error}") from None
 
         self.spec = spec
         self.on_mismatch = on_mismatch

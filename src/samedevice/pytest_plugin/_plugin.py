@@ -127,10 +127,19 @@ def _only_hands_out(given: Any) -> bool:
     return distributes and "PYTEST_XDIST_WORKER" not in os.environ
 
 
-def pytest_report_header(config: pytest.Config) -> str | None:
-    """The machine, if there is one."""
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    """The machine, if there is one, and a torch that is too new to know."""
     spec = config.getini("machine") if config.option.machine is None else config.option.machine
-    return f"machine: {spec} (virtual), on mismatch: {config.option.on_mismatch}" if spec else None
+    if not spec:
+        return []
+    from samedevice.torch_versions.installed import newer_than_tested, newer_torch
+
+    lines = [f"machine: {spec} (virtual), on mismatch: {config.option.on_mismatch}"]
+    if version := newer_than_tested():
+        from samedevice.report import render
+
+        lines.append(f"samedevice: {render(newer_torch(version))}")
+    return lines
 
 
 # -- tests

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from samedevice.runtime.installed import refused_by_name, require_torch
+from samedevice.torch_versions.installed import refused_by_name, require_torch
 
 require_torch()
 with refused_by_name():

@@ -1,4 +1,4 @@
-"""What is said where torch is missing or too old."""
+"""What is said where torch is missing, too old, or newer than any that the tests were run on."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from samedevice.errors import TorchNeededError
-from samedevice.runtime import installed
+from samedevice.torch_versions import installed
 
 WITHOUT = "import sys; sys.modules['torch'] = None; "
 
@@ -44,6 +44,30 @@ def test_run_without_torch_says_what_to_install(tmp_path):
     assert "Traceback" not in done.stderr
 
 
+def test_a_launcher_without_torch_says_what_to_install(tmp_path):
+    code = (
+        WITHOUT
+        + "from samedevice.cli import main; "
+        + "sys.argv = ['samedevice', 'run', 'torchrun', '--nproc_per_node', '2', 'train.py']; main()"
+    )
+    (tmp_path / "train.py").write_text("print(1)")
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert done.returncode == 2
+    assert 'pip install "samedevice[torch]"' in " ".join(done.stderr.split())
+
+
+def test_a_suite_without_torch_says_what_to_install(tmp_path):
+    code = WITHOUT + "import pytest; sys.exit(pytest.main(['-q', '--machine=2x24GB', '-pno:cacheprovider']))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR
+    assert 'pip install "samedevice[torch]"' in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr
+
+
 def test_explain_works_without_torch():
     text = "RuntimeError: Expected all tensors to be on the same device, but got mat2 is on cpu"
     code = WITHOUT + f"import samedevice as sd; print(len(sd.explain({text!r})))"
@@ -51,23 +75,28 @@ def test_explain_works_without_torch():
     assert done.stdout.strip() == "1", done.stderr
 
 
-NEWER = """
+FAKED = """
 import importlib.metadata, sys
 import torch
 {change}
 torch.__version__ = "2.99.0"
 found = importlib.metadata.version
 importlib.metadata.version = lambda name: "2.99.0" if name == "torch" else found(name)
+"""
+NEWER = (
+    FAKED
+    + """
 from samedevice.cli import main
-sys.argv = ["samedevice", "run", {script!r}]
+sys.argv = ["samedevice", "run", *{words!r}]
 main()
 """
+)
 
 
-def run_on_a_newer_torch(tmp_path, change=""):
+def run_on_a_newer_torch(tmp_path, change="", launcher=()):
     script = tmp_path / "train.py"
     script.write_text("import torch; print(torch.ones(2, device='cuda').tolist())")
-    code = NEWER.format(change=change, script=str(script))
+    code = NEWER.format(change=change, words=[*launcher, str(script)])
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "Traceback" not in done.stderr
     return done.returncode, done.stdout, " ".join(done.stderr.split())
@@ -91,3 +120,18 @@ def test_a_newer_torch_that_cannot_work_is_refused_by_name(tmp_path):
     assert code == 2
     assert "does not work with torch 2.99.0" in error
     assert "_supported_activities" in error
+
+
+def test_a_launch_says_so_too(tmp_path):
+    code, _, error = run_on_a_newer_torch(tmp_path, launcher=("torchrun", "--nproc_per_node", "1"))
+    assert code == 0
+    assert error.count("torch 2.99.0 is newer than any that samedevice was tested with") == 1
+
+
+def test_a_suite_says_so_too(tmp_path):
+    (tmp_path / "test_it.py").write_text("def test_it():\n    pass\n")
+    code = FAKED.format(change="") + "import pytest; pytest.main(['--machine=2x24GB', '-pno:cacheprovider'])"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+    assert "torch 2.99.0 is newer than any that samedevice was tested with" in done.stdout
