@@ -6,24 +6,23 @@ The rules of lint come in when a code or a name is one of theirs.
 from __future__ import annotations
 
 from samedevice import diagnosis, lint
-from samedevice.diagnosis import Rule
 from samedevice.messages import SOURCE, Language
 
 _LINT = "SD2"
 """What the codes of lint begin with."""
 
 
-def every_rule() -> tuple[Rule, ...]:
+def every_rule() -> tuple[diagnosis.Rule, ...]:
     """All rules, by their codes."""
     return tuple(sorted((*diagnosis.RULES, *lint.RULES), key=lambda rule: rule.code))
 
 
-def code_of(code: str) -> Rule:
+def code_of(code: str) -> diagnosis.Rule:
     """The rule of a code such as `SD101`; raises `KeyError` when there is none."""
     return lint.rule_of(code) if code.startswith(_LINT) else diagnosis.code_of(code)
 
 
-def rule_named(name: str) -> Rule:
+def rule_named(name: str) -> diagnosis.Rule:
     """The rule of a name or slug; raises `KeyError` when there is none."""
     found = diagnosis.find_rule(name) or lint.find_rule(name)
     if found is None or found.name != name:
@@ -36,7 +35,7 @@ def page_code(code: str, cause: str | None) -> str:
     return code if cause is None or code.startswith(_LINT) else rule_named(cause).code
 
 
-def find_rule(word: str) -> Rule | None:
+def find_rule(word: str) -> diagnosis.Rule | None:
     """The rule with this code or name, in any case."""
     return diagnosis.find_rule(word) or lint.find_rule(word)
 

@@ -183,3 +183,23 @@ def test_terminated_worker_dies_of_the_signal(shell):
     got = shell.run("script.py")
     assert (got.stdout, got.returncode) == ("-15\n", 0)
     assert "Traceback" not in got.stderr
+
+
+def test_what_the_script_holds_is_let_go_at_the_end(shell):
+    """What was imported before the script is left out of collections, what it makes itself is not."""
+    shell.write(
+        "script.py",
+        "import gc\n"
+        "class Held:\n"
+        "    def __init__(self, name):\n"
+        "        self.own, self.name, self.file = self, name, open(name, 'w')\n"
+        "        self.file.write('whole')\n"
+        "    def __del__(self): print('gone', self.name)\n"
+        "dropped = Held('dropped.txt')\n"
+        "del dropped\n"
+        "gc.collect()\n"
+        "kept = Held('kept.txt')\n",
+    )
+    plain, run = shell.python("script.py"), shell.run("script.py")
+    assert run.stdout == plain.stdout == "gone dropped.txt\ngone kept.txt\n"
+    assert (shell.folder / "kept.txt").read_text() == "whole"

@@ -120,8 +120,7 @@ def _run(python: str, tests: str, cases: int, logs: Path) -> Outcome:
     torch, version, transformers, accelerate = json.loads(_output([python, "-c", _PROBE]))
     told = torch, version, transformers, accelerate
     commit = _output(["git", "-C", str(ROOT), "rev-parse", "--short=9", "HEAD"])
-    known = recorded()
-    for outcome in known:
+    for outcome in recorded():
         ran = (*outcome.environment, outcome.tests, outcome.cases, outcome.commit)
         if ran == (*told, tests, cases, commit):
             return outcome
@@ -129,7 +128,7 @@ def _run(python: str, tests: str, cases: int, logs: Path) -> Outcome:
     log = logs / f"{tests.replace('/', '-')}.txt"
     outcome = replace(measure(python, told, tests, commit, log, cases), cases=cases)
     same = (*outcome.environment, tests)
-    kept = [each for each in known if (*each.environment, each.tests) != same]
+    kept = [each for each in recorded() if (*each.environment, each.tests) != same]
     text = json.dumps([asdict(each) for each in sorted([*kept, outcome], key=_order)], indent=1)
     RESULTS.write_text(text + "\n", encoding="utf-8")
     return outcome

@@ -13,18 +13,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TextIO
 
+from samedevice import report
 from samedevice.errors import UsageError
 from samedevice.findings import Detail, Finding, Ignored, OutputFormat
 from samedevice.messages import Language, Phrase
 from samedevice.report import (
-    finding_commands,
     notice_lines,
-    problem_commands,
     problem_lines,
     project_root,
     render,
     render_finding,
-    sarif_document,
     short_path,
 )
 from samedevice.settings import Settings
@@ -157,14 +155,14 @@ def in_form(
             stream.write(f"{json.dumps(document(), ensure_ascii=True, indent=1)}\n")
         case "github":
             commands = [
-                *finding_commands(told.findings, root, told.language),
-                *problem_commands(told.sifted, root, told.language),
+                *report.finding_commands(told.findings, root, told.language),
+                *report.problem_commands(told.sifted, root, told.language),
             ]
             stream.writelines(f"{command}\n" for command in commands)
         case "sarif":
             import samedevice
 
-            log = sarif_document(
+            log = report.sarif_document(
                 told.findings,
                 version=samedevice.__version__,
                 command=told.command,
