@@ -158,14 +158,14 @@ def measure(
         ended = f"signal {-done.returncode}" if done.returncode < 0 else ""
         if not report.exists():
             return Outcome(*told, tests, commit, 0, 0, 0, ended or "no report")
-        cases = list(ElementTree.parse(report).iter("testcase"))
+        elements = list(ElementTree.parse(report).iter("testcase"))
     failures = [
         f"{case.get('classname', '').replace('.', '/')}.py::{case.get('name')}"
-        for case in cases
+        for case in elements
         if case.find("failure") is not None or case.find("error") is not None
     ]
-    skipped = sum(case.find("skipped") is not None for case in cases)
-    counts = (len(cases) - len(failures) - skipped, len(failures), skipped)
+    skipped = sum(case.find("skipped") is not None for case in elements)
+    counts = (len(elements) - len(failures) - skipped, len(failures), skipped)
     return Outcome(*told, tests, commit, *counts, ended, tuple(sorted(failures)))
 
 
