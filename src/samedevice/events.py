@@ -66,7 +66,7 @@ class Place:
 
 DecisionKind = Literal["created", "moved", "placed", "hook", "loaded", "received", "outside"]
 DeviceSource = Literal[
-    "literal", "default", "current-gpu", "context", "tensor", "argument", "launcher", "computed"
+    "literal", "default", "current-gpu", "context", "tensor", "argument", "launcher", "unordered", "computed"
 ]
 
 
@@ -88,7 +88,8 @@ class Decision:
     source: DeviceSource | None = None
     """What names the device in that line: a literal; nothing (`default`, or `context` where a default device
     was set); the current GPU (`.cuda()`); the `.device` of another tensor or module; an argument of the
-    function; the launcher's rank; `computed` for everything else. None where no line names one.
+    function; the launcher's rank; an element of a set (`unordered`); `computed` for everything else. None
+    where no line names one.
     """
     said: str | None = None
     """The expression that names the device, or the tensor from which it is taken."""
@@ -184,6 +185,8 @@ class Running:
     """False for a module that the outermost one runs and does not have among its parts: `.to()` does not
     reach it.
     """
+    replica: bool = False
+    """Whether `nn.DataParallel` made it for one call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +242,10 @@ class Event:
     """
     read: tuple[Ingredient, ...] = ()
     """The tensors that the failing line reads by a name or an attribute."""
+    placed: tuple[Place, ...] = ()
+    """The lines that placed the weights of the outermost running module, each once."""
+    differentiable: tuple[str, ...] = ()
+    """Variables of the failing function whose tensors come out of a graph of gradients."""
 
 
 Origin = Literal["argument", "parameter", "buffer", "attribute", "made", "literal", "like", "host", "unknown"]

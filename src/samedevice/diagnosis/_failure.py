@@ -20,6 +20,7 @@ FACTORY = re.compile(
 )
 """Calls that make a tensor from nothing, or from Python values."""
 
+_LISTS_WEIGHTS = re.compile(r"\.(?:(?:named_)?(?:parameters|buffers)|state_dict)\(")
 _FUNCTIONAL = ("F", "functional", "nn.functional", "torch.nn.functional")
 _LOSSES = re.compile(
     r"(?:\w*_)?loss|cross_entropy\w*|binary_cross_entropy\w*|kl_div|smooth_l1\w*|ctc\w*|huber\w*"
@@ -91,6 +92,11 @@ class Failure:
             or bool(self.called and _LOSSES.fullmatch(self.called))
             or (kind.endswith("Loss") and len(self.event.running) == 1)
         )
+
+    @cached_property
+    def loss_of_torch(self) -> bool:
+        """Whether the operator, or the function that is called, is a loss of torch itself."""
+        return bool(_LOSSES.match(self.op)) or bool(self.called and _LOSSES.fullmatch(self.called))
 
     @cached_property
     def called(self) -> str | None:
@@ -182,6 +188,13 @@ class Failure:
         there = [name for name, device in self.event.arguments if device == operand.device]
         return there[0] if len(there) == 1 else None
 
+    def at_home(self, operand: Operand) -> bool:
+        """Whether all weights of the outermost running module are on the operand's device: then it is not the
+        operand that is in the wrong place.
+        """
+        model = self.event.running[-1] if self.event.running else None
+        return model is not None and model.below == (operand.device,)
+
     def stayed_behind(self, operand: Operand) -> str | None:
         """The argument of the outermost module that the operand comes from, where other arguments are on
         another device of the failing operands; None where all arguments are on one device.
@@ -194,6 +207,8 @@ class Failure:
             if given != name and not (given.partition("[")[0] == top and device == operand.device)
         }
         elsewhere = {each.device for each in self.event.operands if each.device != operand.device}
+        if self.at_home(operand):
+            return None
         return name if name is not None and operand.device not in others and others & elsewhere else None
 
     @staticmethod
@@ -206,7 +221,8 @@ class Failure:
             return False
         if steps[0].kind == "moved" and len(steps) > 1:
             return steps[1].kind in ("placed", "hook")
-        return steps[0].kind == "hook" or (steps[0].kind == "placed" and steps[0].inherited)
+        of_a_weight = steps[0].kind == "placed" or (steps[0].kind == "loaded" and steps[0].name is not None)
+        return steps[0].kind == "hook" or (of_a_weight and steps[0].inherited)
 
     @staticmethod
     def born(operand: Operand) -> Decision | None:
@@ -233,17 +249,25 @@ class Failure:
 
     def expression(self, operand: Operand) -> str | None:
         """The operand as the failing expression writes it; None where that cannot be told."""
-        if operand.local is not None:
+        if operand.local is not None and not self._only_found(operand.local):
             return operand.local
         if operand.name in self._written:
             return self._written[operand.name]
+        if operand.local is not None:
+            return operand.local
+        if operand.role and (called := self.flow.called_object()) is not None:
+            return called
         written = [ast.unparse(each) for each in self.flow.operands()]
         taken = {each.local for each in self.event.operands}
-        free = [text for text in written if text not in taken and text not in _FUNCTIONAL]
+        free = [text for text in written if text not in taken and text not in (*_FUNCTIONAL, "self")]
         unnamed = [each for each in self.event.operands if each.local is None and not each.role]
-        if len(written) == 2 and operand.name in ("self", "other", "mat2"):
+        if not self.flow.calls and len(written) == 2 and operand.name in ("self", "other", "mat2"):
             return written[0 if operand.name == "self" else 1]
         return free[0] if len(free) == 1 and unnamed == [operand] else None
+
+    def _only_found(self, name: str) -> bool:
+        """Whether a tensor's name says where in a container it was found, not what the statement writes."""
+        return "[" in name and "".join(name.split()) not in "".join(self.code.split())
 
     @cached_property
     def _written(self) -> dict[str, str]:
@@ -307,6 +331,19 @@ class Failure:
             return False  # an input of the model, of which the function uses the tensor that stayed
         early = born.at is None or born.at.function in ("__init__", "<module>")
         return text is not None and not early and self.flow.made_within(text, self.flow.model_depth or 0)
+
+    def sent_by_table(self, operand: Operand) -> str | None:
+        """The move, to a device that is looked up in a table, that gave the operand its value."""
+        text = self.expression(operand)
+        return self.flow.moved_by_table(text) if text is not None else None
+
+    def of_weights(self, operand: Operand) -> bool:
+        """Whether it comes from what a module lists as its weights, while no `forward` runs."""
+        text = self.expression(operand)
+        roots = self.flow.roots(text) if text is not None else frozenset()
+        return not self.in_model and any(
+            root.kind == "item" and _LISTS_WEIGHTS.search(root.text) for root in roots
+        )
 
     def gradient(self, operand: Operand) -> bool:
         """Whether it is the gradient of a parameter."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis._rule import Hint, Rule, device_pattern
 from samedevice.diagnosis.paste import Report
-from samedevice.diagnosis.rules import CAUSES, rule_named
+from samedevice.diagnosis.rules import CAUSES, RULES, rule_named
 from samedevice.findings import Confidence
 from samedevice.messages import Phrase
 
@@ -109,7 +109,7 @@ def weigh_report(report: Report) -> list[Weighed]:
 def weigh_event(failure: Failure) -> list[Weighed]:
     """Every cause that an event points to, the heaviest first."""
     found = []
-    for rule in CAUSES:
+    for rule in RULES:
         hint: Hint | None = rule.detect(failure) if rule.detect else None
         if hint is not None:
             found.append(Weighed(rule, hint.weight, (hint.reason,), hint.certain, hint.guilty, hint.weight))

@@ -44,6 +44,7 @@ REFUSED_CAUSES = frozenset(
         "hardware-or-driver",
         "meta-tensor-not-materialized",
         "misleading-after-effect",
+        "optimizer-built-before-move",
         "optimizer-state-on-other-device",
         "quantized-state-on-other-device",
     }
@@ -51,6 +52,7 @@ REFUSED_CAUSES = frozenset(
 """Causes of which a mismatch is only the visible part: training that goes wrong, missing values, other random
 numbers.
 """
+_STATE_OF_OPTIMIZERS = ("optimizer-built-before-move", "optimizer-state-on-other-device")
 _PLANS_AT_MOST = 10_000
 _OURS = str(Path(__file__).parent) + "/"
 
@@ -395,7 +397,7 @@ class _Call:
 def _unhealed(finding: Finding[Phrase], event: Event, call: _Call) -> Phrase | None:
     """Why a refused call is not made again; None when it may be."""
     refused = finding.cause in REFUSED_CAUSES
-    if finding.cause == "optimizer-state-on-other-device" and not _in_optimizer(call.frame):
+    if finding.cause in _STATE_OF_OPTIMIZERS and not _in_optimizer(call.frame):
         refused = False  # a kept average, say: its own device is where it is written
     if (
         refused

@@ -22,6 +22,8 @@ def tensors_reached(
         parts: Iterator[tuple[str, Any]]
         if isinstance(value, Mapping):
             parts = ((f"{path}[{key!r}]", part) for key, part in value.items())
+        elif isinstance(value, tuple) and isinstance(fields := getattr(value, "_fields", None), tuple):
+            parts = ((f"{path}.{name}", part) for name, part in zip(fields, value, strict=False))
         elif isinstance(value, (list, tuple)):
             parts = ((f"{path}[{index}]", part) for index, part in enumerate(value))
         else:

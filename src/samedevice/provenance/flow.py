@@ -24,6 +24,7 @@ from samedevice.provenance.assignments import (
     statement_at,
     statements,
 )
+from samedevice.provenance.named_devices import looked_up
 from samedevice.provenance.results import attribute_written, follow
 from samedevice.provenance.syntax import Function, function_around, function_at, module_of, parsed, segment
 from samedevice.provenance.written import written
@@ -95,10 +96,32 @@ class Flow:
         """The tensors that the failing expression is written with, in their order."""
         return _written(self._frames[0].call) if self._frames else []
 
+    @property
+    def calls(self) -> bool:
+        """Whether the failing expression is a call: what stands before its dot may be no tensor."""
+        return bool(self._frames) and isinstance(self._frames[0].call, ast.Call)
+
     def written(self, op: str, operands: Sequence[str]) -> dict[str, str]:
         """How the failing expression writes the operands of its operator, by their names."""
         found = written(self._frames[0].call, op, operands) if self._frames else {}
         return {name: ast.unparse(node) for name, node in found.items()}
+
+    def called_object(self) -> str | None:
+        """The object, and no function or method, that the failing expression calls: a variable, an attribute
+        of the method's object, or an item of one.
+        """
+        call = self._frames[0].call if self._frames else None
+        if not isinstance(call, ast.Call):
+            return None
+        function = self._frames[0].function
+        of = call.func
+        while isinstance(of, ast.Subscript):
+            of = of.value
+        if isinstance(of, ast.Attribute):
+            return ast.unparse(call.func) if _of_self(of) else None
+        if not isinstance(of, ast.Name) or of.id in _imported(self._frames[0].place.file):
+            return None
+        return ast.unparse(call.func) if function is None or function.name != of.id else None
 
     def arguments(self) -> list[str]:
         """What the failing call is given, as it is written."""
@@ -172,6 +195,22 @@ class Flow:
             if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
         )
 
+    @property
+    def only_observes(self) -> bool:
+        """Whether the failing function was called back, as a hook is, and returns nothing."""
+        if len(self._frames) < 2 or (function := self._frames[0].function) is None:
+            return False
+        called = {
+            node.id if isinstance(node, ast.Name) else node.attr
+            for node in ast.walk(self._frames[1].statement)
+            if isinstance(node, (ast.Name, ast.Attribute))
+        }
+        gives = any(
+            isinstance(node, (ast.Yield, ast.YieldFrom)) or (isinstance(node, ast.Return) and node.value)
+            for node in ast.walk(function)
+        )
+        return not gives and function.name not in (*called, "forward", "__call__")
+
     def rules_out(self) -> bool:
         """Whether a function on the stack puts minus infinity somewhere, which no softmax ever chooses."""
         return any(
@@ -199,6 +238,20 @@ class Flow:
             and isinstance(node.func.value, ast.Name)
         }
         return bool(together & moved)
+
+    def moved_by_table(self, name: str) -> str | None:
+        """The `.to(table[...])` that gave a name of the failing statement its value, here or in a caller."""
+        for depth, frame in enumerate(self._frames):
+            values = [each.value for each in reaching(name, frame.scope, frame.statement)]
+            for node in values:
+                match node:
+                    case ast.Call(func=ast.Attribute(attr="to"), args=[device, *_]) if looked_up(device):
+                        return ast.unparse(node)
+            above = self.given(name, depth) if not values else None
+            if above is None or above[1] != depth + 1 or not isinstance(above[0], ast.Name):
+                return None
+            name = above[0].id
+        return None
 
     def given(self, name: str, depth: int) -> tuple[ast.expr, int] | None:
         """What a caller gave for a parameter of the function at `depth`, and at which depth it stands."""
@@ -228,6 +281,20 @@ class Flow:
             if outcome != "returned":
                 return outcome == "called"
         return False
+
+    def only_adds_up(self) -> bool:
+        """Whether the failing statement gives an attribute of an object a new value that its function does
+        not read any more.
+        """
+        kept = self.kept_as()
+        frame = self._frames[0] if kept is not None else None
+        if frame is None or frame.function is None:
+            return False
+        last = frame.statement.end_lineno or frame.statement.lineno
+        return not any(
+            isinstance(node, ast.Attribute) and node.lineno > last and ast.unparse(node) == kept
+            for node in ast.walk(frame.function)
+        )
 
     def kept_as(self) -> str | None:
         """The attribute of an object into which the failing statement writes its result."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import replace
 
 from samedevice.events import DeviceSource, Place
 from samedevice.provenance.syntax import function_at, module_of, parsed
@@ -30,6 +31,39 @@ def device_source(place: Place) -> Told | None:
     if isinstance(named, ast.expr):
         return _told(named, place, 0)
     return named
+
+
+def by_table(place: Place) -> bool:
+    """Whether the call at a place takes the device out of a table: `plan[name]`, or a loop over its items."""
+    call = _call(place)
+    named = _named(call) if call is not None else None
+    if isinstance(named, ast.expr) and looked_up(named):
+        return True
+    match named:
+        case ast.Name(id=name):
+            scope = function_at(place.file, place.line) or module_of(place.file)
+            return scope is not None and any(_names_item(node, name) for node in ast.walk(scope))
+    return False
+
+
+def looked_up(device: ast.expr) -> bool:
+    """Whether an expression looks a device up in a table, by a name or a number that is not written there."""
+    match device:
+        case ast.Subscript(slice=index):
+            return not isinstance(index, ast.Constant)
+        case ast.Call(func=ast.Attribute(attr="get"), args=[first, *_]):
+            return not isinstance(first, ast.Constant)
+    return False
+
+
+def _names_item(node: ast.AST, name: str) -> bool:
+    """Whether a loop over the items of a mapping gives a name their values."""
+    match node:
+        case ast.For(target=target, iter=iterable) | ast.comprehension(target=target, iter=iterable):
+            match iterable, target:
+                case ast.Call(func=ast.Attribute(attr="items")), ast.Tuple(elts=[_, ast.Name(id=value)]):
+                    return value == name
+    return False
 
 
 def _call(place: Place) -> ast.Call | None:
@@ -88,7 +122,86 @@ def _told(node: ast.expr, place: Place, depth: int) -> Told:
             return (sources.pop() if len(sources) == 1 else "computed"), text
         case ast.Name(id=name) if depth < _DEEPEST:
             return _of_name(name, place, depth)
-    return "computed", text
+        case ast.Call() if depth < _DEEPEST:
+            return _returned(node, place, depth), text
+        case ast.Attribute(value=ast.Name(id="self"), attr=attribute) if depth < _DEEPEST:
+            given = _attribute_given(attribute, place)
+            if given is not None and _told(given, place, depth + 1)[0] == "unordered":
+                return "unordered", text
+    return ("unordered" if _picks_from_set(node, place, depth) else "computed"), text
+
+
+def _returned(call: ast.Call, place: Place, depth: int) -> DeviceSource:
+    """Whether a call takes an element of a set itself, or calls a function of the same file that returns one.
+
+    Everything else that a function may return is `computed`.
+    """
+    if _picks_from_set(call, place, depth):
+        return "unordered"
+    module = module_of(place.file)
+    name = call.func.id if isinstance(call.func, ast.Name) else getattr(call.func, "attr", None)
+    own = isinstance(call.func, ast.Name) or ast.unparse(call.func).startswith(("self.", "cls."))
+    for function in ast.walk(module) if module is not None and own else ():
+        if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)) and function.name == name:
+            returns = [
+                node.value for node in ast.walk(function) if isinstance(node, ast.Return) and node.value
+            ]
+            inside = replace(place, line=function.body[-1].end_lineno or function.lineno)
+            if any(_told(each, inside, depth + 1)[0] == "unordered" for each in returns):
+                return "unordered"
+    return "computed"
+
+
+def _attribute_given(name: str, place: Place) -> ast.expr | None:
+    """The only value that the class around a place gives to an attribute of its object, in a statement."""
+    for node in ast.walk(module_of(place.file) or ast.Module([], [])):
+        if isinstance(node, ast.ClassDef) and node.lineno <= place.line <= (node.end_lineno or 0):
+            given = [
+                each.value
+                for each in ast.walk(node)
+                if isinstance(each, ast.Assign)
+                and any(ast.unparse(target) == f"self.{name}" for target in each.targets)
+            ]
+            return given[0] if len(given) == 1 else None
+    return None
+
+
+def _picks_from_set(node: ast.expr, place: Place, depth: int) -> bool:
+    """Whether an expression takes one element out of a set, whose order nobody chose."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr="pop", value=of), args=[]):
+            return _is_set(of, place, depth)
+        case ast.Call(func=ast.Name(id="next"), args=[ast.Call(func=ast.Name(id="iter"), args=[of]), *_]):
+            return _is_set(of, place, depth)
+        case ast.Subscript(value=ast.Call(func=ast.Name(id="list" | "tuple"), args=[of])):
+            return _is_set(of, place, depth)
+        case ast.Subscript(value=ast.List(elts=[ast.Starred(value=of)])):
+            return _is_set(of, place, depth)
+        case ast.Subscript(value=ast.Name(id=name)):
+            given = _given_to(name, place)
+            match given:
+                case ast.Call(func=ast.Name(id="list" | "tuple"), args=[of]):
+                    return _is_set(of, place, depth)
+    return False
+
+
+def _is_set(node: ast.expr, place: Place, depth: int) -> bool:
+    match node:
+        case ast.Set() | ast.SetComp() | ast.Call(func=ast.Name(id="set" | "frozenset")):
+            return True
+        case ast.Name(id=name) if depth < _DEEPEST:
+            given = _given_to(name, place)
+            return given is not None and _is_set(given, place, depth + 1)
+    return False
+
+
+def _given_to(name: str, place: Place) -> ast.expr | None:
+    """The only value that the function around a place, or else the module, gives to a name."""
+    for scope in (function_at(place.file, place.line), module_of(place.file)):
+        values = list(_assigned(name, scope)) if scope is not None else []
+        if values:
+            return values[0] if len(values) == 1 else None
+    return None
 
 
 def _of_name(name: str, place: Place, depth: int) -> Told:

@@ -95,11 +95,30 @@ def arguments_of(module: torch.nn.Module, frames: Iterable[FrameType]) -> list[t
             found = [
                 reached
                 for name, value in variables.items()
-                if name in kept and isinstance(value, (torch.Tensor, tuple, list, Mapping))
+                if name in kept and _carries(value)
                 for reached in tensors_reached(value, name, _DEPTH - 1, _ITEMS_LIMIT)
-                if "." not in reached[0]  # what an object in a container keeps was not handed in
+                # what an object in a container keeps was not handed in
+                if _is_record(value) or "." not in reached[0]
             ] or found
     return found
+
+
+def _carries(value: Any) -> bool:
+    """Whether what a function was given hands tensors to it: by itself, as a container, or as a record."""
+    return isinstance(value, (torch.Tensor, tuple, list, Mapping)) or _is_record(value)
+
+
+def _is_record(value: Any) -> bool:
+    """Whether it is an object with fields, as a batch or a graph is, and none that keeps state of its own."""
+    if isinstance(value, tuple):
+        return hasattr(value, "_fields")
+    return (
+        hasattr(value, "__dict__")
+        and not callable(value)
+        and not isinstance(value, (torch.Tensor, torch.nn.Module, list, Mapping, type))
+        and not keeps_state("", value)
+        and not writes_itself(type(value))
+    )
 
 
 def _stored(code: CodeType) -> set[str]:
@@ -143,7 +162,7 @@ def parameter_names(modules: Sequence[torch.nn.Module]) -> dict[int, list[tuple[
     for root in reversed(modules):
         known_before = set(names)
         for role, pairs in (
-            ("parameter", root.named_parameters(remove_duplicate=False)),
+            ("parameter", (*root.named_parameters(remove_duplicate=False), *_named_copies(root))),
             ("buffer", root.named_buffers(remove_duplicate=False)),
         ):
             for name, tensor in pairs:
@@ -231,8 +250,9 @@ class Names:
                     if innermost:
                         self._spell(identity(tensor), path)
             elif name in parameters or innermost:
-                if name != "self" and isinstance(value, (tuple, list, dict)):
-                    for path, tensor in tensors_reached(value, name, 2, _ITEMS_LIMIT):
+                if name != "self" and (isinstance(value, (tuple, list, dict)) or _is_record(value)):
+                    depth = 2 if isinstance(value, (tuple, list, dict)) else 1
+                    for path, tensor in tensors_reached(value, name, depth, _ITEMS_LIMIT):
                         if innermost:
                             self._spell(identity(tensor), path)
                         self._argument.setdefault(identity(tensor), path)
@@ -322,10 +342,31 @@ def _record(
     module: torch.nn.Module, name: str, registered: bool, device_of: Callable[[torch.Tensor], torch.device]
 ) -> Running:
     own = sorted({str(device_of(tensor)) for tensor in _own(module) if identity(tensor)})
-    below = sorted({str(device_of(tensor)) for tensor in module.parameters() if identity(tensor)})
-    return Running(name, type(module).__name__, hook_device(module), tuple(own), tuple(below), registered)
+    copies = [each for part in module.modules() for each in _copied(part)]
+    below = sorted({str(device_of(tensor)) for tensor in (*module.parameters(), *copies) if identity(tensor)})
+    return Running(
+        name,
+        type(module).__name__,
+        hook_device(module),
+        tuple(own),
+        tuple(below),
+        registered,
+        replica=bool(vars(module).get("_is_replica")),
+    )
 
 
 def _own(module: torch.nn.Module) -> Iterator[torch.Tensor]:
     yield from module.parameters(recurse=False)
+    yield from _copied(module)
     yield from module.buffers(recurse=False)
+
+
+def _named_copies(root: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    for prefix, module in root.named_modules():
+        for name, tensor in vars(module).get("_former_parameters", {}).items():
+            yield f"{prefix}.{name}" if prefix else name, tensor
+
+
+def _copied(module: torch.nn.Module) -> Iterator[torch.Tensor]:
+    """The copies of parameters that a replica of `nn.DataParallel` has, which are no parameters of it."""
+    yield from vars(module).get("_former_parameters", {}).values()

@@ -28,6 +28,16 @@ def parsed(source: str) -> ast.Module | None:
         return None
 
 
+def methods_called(statement: str) -> frozenset[str]:
+    """The names of the methods and of the functions of modules that a statement calls."""
+    tree = parsed(statement)
+    return frozenset(
+        node.func.attr
+        for node in (ast.walk(tree) if tree is not None else ())
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+    )
+
+
 def function_at(file: str, line: int) -> Function | None:
     """The innermost function around a line of a file."""
     module = module_of(file)

@@ -52,7 +52,8 @@ from samedevice.messages import Phrase
 def _detect(failure: Failure) -> Hint | None:
     if not failure.mismatch:
         return None
-    return _added_later(failure) or _placed_apart(failure) or _shared_by_layers(failure) or _named_so(failure)
+    looks = (_added_later, _wrapped_around, _placed_apart, _shared_by_layers, _named_so)
+    return next((hint for look in looks if (hint := look(failure)) is not None), None)
 
 
 def _named_so(failure: Failure) -> Hint | None:
@@ -90,6 +91,22 @@ def _added_later(failure: Failure) -> Hint | None:
                 "rules.adapter-weights-on-other-device.added-later", operand=name, module=cut.name
             )
             return Hint(7.5, phrase, weight.name)
+    return None
+
+
+def _wrapped_around(failure: Failure) -> Hint | None:
+    """A weight that the outermost module owns itself and nobody placed, around a module that was placed."""
+    model = failure.event.running[-1] if failure.event.running else None
+    if model is None or failure.dispatched or len(model.below) < 2:
+        return None
+    for weight in failure.weights:
+        newest = weight.lineage[0] if weight.lineage else None
+        own = weight.role == "parameter" and "." not in (weight.parameter or ".")
+        others = [each for each in failure.event.operands if each is not weight]
+        placed = others and all(failure.activation(each) and each.device != weight.device for each in others)
+        if newest is not None and newest.kind == "created" and own and placed:
+            key = "rules.adapter-weights-on-other-device.added-later"
+            return Hint(6.0, Phrase(key, operand=weight.parameter or "", module=model.kind), weight.name)
     return None
 
 

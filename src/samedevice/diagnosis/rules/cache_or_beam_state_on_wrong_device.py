@@ -111,7 +111,7 @@ def _reordered(failure: Failure) -> Hint | None:
         return None
     made = failure.born(index)
     kept = made is not None and made.inherited and made.at is not None and made.at.function == "__init__"
-    if not failure.two_gpus and not kept:
+    if not failure.two_gpus and not kept and not failure.activation(index):
         return None
     return _kept(7.5, failure, state, index)
 
@@ -149,6 +149,8 @@ def _set_by_the_step(failure: Failure) -> Hint | None:
         text = failure.expression(state)
         if not apart or text is None or failure.activation(state) or failure.follows(state):
             continue
+        if failure.flow.only_adds_up():
+            continue  # a statistic: nothing of this call is computed from it
         roots = {root.text for root in failure.flow.roots(text) if root.kind == "attribute"}
         if roots & failure.flow.attributes_set():
             return _kept(6.6, failure, state, state)
@@ -165,8 +167,10 @@ def _carried(failure: Failure) -> Hint | None:
     elsewhere = {device for _, device in failure.event.arguments}
     for state in failure.plain:
         apart = any(each.device != state.device for each in failure.event.operands)
-        given = state.argument is not None and elsewhere - {state.device}
+        given = state.argument is not None and elsewhere - {state.device} and not failure.at_home(state)
         made = failure.born(state) is not None and not failure.made_inside(state)
+        sent_away = failure.activation(state) and state.lineage[0].kind == "moved" and failure.given(state)
+        made = made or bool(sent_away)
         if apart and given and made and state.dtype.startswith(("float", "bfloat")):
             if failure.carried(state):
                 return _kept(7.6, failure, state, state)

@@ -52,7 +52,8 @@ def _detect(failure: Failure) -> Hint | None:
     for operand in failure.plain:
         newest = operand.lineage[0] if operand.lineage else None
         apart = any(each.device != operand.device for each in failure.event.operands)
-        if newest is not None and newest.kind == "loaded" and newest.source != "tensor" and apart:
+        own = newest is not None and newest.kind == "loaded" and newest.name is None
+        if newest is not None and own and newest.source != "tensor" and apart:
             text = newest.at.code if newest.at is not None else ""
             phrase = Phrase(
                 "rules.checkpoint-map-location.loaded-there",
@@ -61,6 +62,8 @@ def _detect(failure: Failure) -> Hint | None:
                 text=text[:60],
             )
             return Hint(7.5, phrase, operand.name)
+    if (assigned := _assigned(failure)) is not None:
+        return assigned
     for operand in failure.event.operands:
         if operand.lineage:
             continue  # the decision says more than the line
@@ -75,6 +78,24 @@ def _detect(failure: Failure) -> Hint | None:
                 ),
                 operand.name,
             )
+    return None
+
+
+def _assigned(failure: Failure) -> Hint | None:
+    """A weight that is where the script's own `torch.load` put it: it was assigned, not copied into a weight
+    that was placed.
+    """
+    for operand in sorted(failure.event.operands, key=lambda each: -len(each.shape)):
+        newest = operand.lineage[0] if operand.lineage else None
+        apart = any(each.device != operand.device for each in failure.event.operands)
+        loaded = newest is not None and newest.kind == "loaded" and newest.name is not None
+        if loaded and newest is not None and newest.at is not None and failure.by_user(newest.at) and apart:
+            text = newest.at.call or newest.at.code
+            key = "rules.checkpoint-map-location.loaded-there"
+            phrase = Phrase(
+                key, operand=operand.parameter or newest.name or "?", device=operand.device, text=text[:60]
+            )
+            return Hint(8.4, phrase, operand.name)
     return None
 
 

@@ -42,7 +42,7 @@ from __future__ import annotations
 
 from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis._rule import Hint, Rule, after, anywhere, inside, said, sign
-from samedevice.events import Operand
+from samedevice.events import Operand, Running
 from samedevice.messages import Phrase
 
 
@@ -50,6 +50,11 @@ def _detect(failure: Failure) -> Hint | None:
     if failure.mismatch and failure.ran_in(r"parallel_apply|nn/parallel/data_parallel"):
         odd = failure.odd(*failure.event.operands)
         return Hint(7, Phrase("because.in-code", where="parallel_apply"), odd.name if odd else None)
+    if failure.mismatch and failure.two_gpus and (kept := _not_replicated(failure)) is not None:
+        here = kept[0].kind
+        key = "rules.data-parallel-replica-device.not-replicated"
+        phrase = Phrase(key, operand=failure.written(kept[1]), device=kept[1].device, module=here)
+        return Hint(9, phrase, kept[1].name)
     parts = _parts(failure) if failure.mismatch and failure.two_gpus else ()
     if not parts:
         return None
@@ -62,6 +67,15 @@ def _detect(failure: Failure) -> Hint | None:
     last = next((each for each in others if each.device != first.device), first)
     in_a_list = len({(each.local or "").partition("[")[0] for each in parts}) == 1
     return Hint(6.8 if in_a_list and first.local is not None else 4.5, phrase, last.name)
+
+
+def _not_replicated(failure: Failure) -> tuple[Running, Operand] | None:
+    """What a replica met on another GPU than its copies of the parameters: it was not copied with them."""
+    here = next((each for each in failure.event.running if each.replica and each.below), None)
+    for operand in failure.event.operands if here is not None else ():
+        if here is not None and here.below != (operand.device,) and not failure.activation(operand):
+            return here, operand
+    return None
 
 
 def _parts(failure: Failure) -> tuple[Operand, ...]:
@@ -137,6 +151,12 @@ RULE = Rule(
         "zh": "用 torchrun 或 accelerate launch 每块 GPU 启动一个进程，或只暴露一块 GPU",
     },
     sentences={
+        "not-replicated": {
+            "en": "{operand} is on {device}, and the replica of {module} that runs is on another GPU: "
+            "DataParallel copies parameters and registered buffers alone",
+            "zh": "{operand} 在 {device} 上，而正在运行的 {module} 副本在另一块 GPU 上：DataParallel "
+            "只复制参数和注册过的 buffer",
+        },
         "not-gathered": {
             "en": "one line computed {operand} and {others} on several GPUs: the parts were not gathered on "
             "one before they were joined",

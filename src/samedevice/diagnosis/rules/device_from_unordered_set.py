@@ -36,8 +36,25 @@ With integer devices the order is stable by luck.
 
 from __future__ import annotations
 
-from samedevice.diagnosis._rule import Rule
+from samedevice.diagnosis._failure import Failure
+from samedevice.diagnosis._rule import Hint, Rule
 from samedevice.events import EventKind
+from samedevice.messages import Phrase
+
+
+def _detect(failure: Failure) -> Hint | None:
+    """A tensor or a weight is on a device that a line took out of a set."""
+    for operand in failure.event.operands if failure.mismatch else ():
+        newest = operand.lineage[0] if operand.lineage else None
+        apart = any(each.device != operand.device for each in failure.event.operands)
+        if newest is not None and newest.source == "unordered" and apart and not failure.activation(operand):
+            key = "rules.device-from-unordered-set.picked"
+            picked = Phrase(
+                key, operand=failure.written(operand), device=operand.device, text=newest.said or "?"
+            )
+            return Hint(9, picked, operand.name)
+    return None
+
 
 _CHINESE = """库从无序集合里选出了一个设备。
 
@@ -91,6 +108,10 @@ RULE = Rule(
         "zh": "写明主设备，或固定 PYTHONHASHSEED",
     },
     sentences={
+        "picked": {
+            "en": "{operand} went to {device}, which {text} took out of a set: it might be any device in it",
+            "zh": "{operand} 在 {device} 上，这个设备由 {text} 从集合里取出：取到的可能是集合里的任何一个",
+        },
         "headline": {
             "en": "a device was picked from an unordered set",
             "zh": "设备是从无序集合中选出的，每次运行可能不同",
@@ -102,4 +123,5 @@ RULE = Rule(
     },
     page={"en": __doc__ or "", "zh": _CHINESE},
     kind=EventKind.NONDETERMINISTIC_DEVICE,
+    detect=_detect,
 )

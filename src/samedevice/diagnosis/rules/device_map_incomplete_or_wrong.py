@@ -43,11 +43,14 @@ from __future__ import annotations
 from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis._rule import Hint, Rule, anywhere, frameless, line, said, sign
 from samedevice.messages import Phrase
+from samedevice.provenance.named_devices import by_table
 
 
 def _detect(failure: Failure) -> Hint | None:
-    if not failure.mismatch or not failure.event.device_map:
+    if not failure.mismatch:
         return None
+    if not failure.event.device_map:
+        return _not_in_the_table(failure)
     for operand in failure.weights:
         if operand.parameter and operand.device == "cpu" and failure.mapped(operand.parameter) is None:
             return Hint(
@@ -62,6 +65,24 @@ def _detect(failure: Failure) -> Hint | None:
                 Phrase("rules.device-map-incomplete-or-wrong.not-followed", operand=operand.parameter or ""),
                 operand.name,
             )
+    return None
+
+
+def _not_in_the_table(failure: Failure) -> Hint | None:
+    """A weight that nobody placed, where a loop over a table placed the modules beside it."""
+    by_loop = any(by_table(place) for place in failure.event.placed)
+    for operand in sorted(failure.event.operands, key=lambda each: -len(each.shape)) if by_loop else ():
+        newest = operand.lineage[0] if operand.lineage else None
+        if newest is not None and newest.kind in ("created", "loaded") and newest.name is not None:
+            name = operand.parameter or newest.name
+            return Hint(
+                8.5, Phrase("rules.device-map-incomplete-or-wrong.unmapped", operand=name), operand.name
+            )
+    for operand in failure.plain if by_loop and failure.weights and failure.two_gpus else ():
+        text = failure.sent_by_table(operand)
+        if text is not None:
+            key = "rules.device-map-incomplete-or-wrong.two-tables"
+            return Hint(7.2, Phrase(key, operand=failure.written(operand), text=text[:60]), operand.name)
     return None
 
 
@@ -126,6 +147,11 @@ RULE = Rule(
         "not-followed": {
             "en": "the device_map names the parameter {operand}, and nothing placed it: name its module",
             "zh": "device_map 里写的是参数 {operand}，但没有任何代码放置它：请写它所在的模块",
+        },
+        "two-tables": {
+            "en": "{operand} is sent by {text}; that table says another device for this module than the one "
+            "that placed it",
+            "zh": "{operand} 按 {text} 发送，而对这个模块，这张表给出的设备与放置它时用的不同",
         },
         "unmapped": {"en": "the device_map does not reach {operand}", "zh": "device_map 没有覆盖 {operand}"},
     },

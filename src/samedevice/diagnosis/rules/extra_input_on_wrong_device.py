@@ -46,7 +46,9 @@ from samedevice.messages import Phrase
 
 
 def _detect(failure: Failure) -> Hint | None:
-    if not failure.mismatch or failure.looks_up or failure.computes_loss:
+    if failure.mismatch and failure.looks_up:
+        return _further_ids(failure)
+    if not failure.mismatch or failure.computes_loss:
         return None
     for operand in failure.plain:
         if failure.activation(operand) or failure.made_inside(operand) or failure.beside_a_layer(operand):
@@ -55,6 +57,17 @@ def _detect(failure: Failure) -> Hint | None:
             came = Phrase("rules.extra-input-on-wrong-device.stayed-behind", operand=argument)
             return Hint(7.5, came, operand.name)
     return _sent_to_itself(failure) or _handed_in(failure) or _after_the_model(failure)
+
+
+def _further_ids(failure: Failure) -> Hint | None:
+    """Ids that stayed behind, in a function that has looked up the main ones already."""
+    ids = next((each for each in failure.plain if each.name == "indices"), None)
+    argument = failure.stayed_behind(ids) if ids is not None else None
+    first = failure.event.arguments[0][0] if failure.event.arguments else None
+    if ids is None or argument in (None, first) or not failure.event.differentiable:
+        return None
+    came = Phrase("rules.extra-input-on-wrong-device.stayed-behind", operand=argument or "")
+    return Hint(7.5, came, ids.name)
 
 
 def _sent_to_itself(failure: Failure) -> Hint | None:
@@ -77,6 +90,8 @@ def _handed_in(failure: Failure) -> Hint | None:
         away = [other for other in failure.event.operands if other.device != operand.device]
         argument = operand.from_argument or (None if operand.lineage else operand.argument)
         if not away or argument is None or failure.activation(operand) or failure.made_inside(operand):
+            continue
+        if failure.at_home(operand) and not failure.left_others(operand):
             continue
         if failure.two_gpus and operand.device == failure.entry:
             continue  # where the hook of the whole model wants it

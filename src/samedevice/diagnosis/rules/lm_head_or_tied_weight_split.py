@@ -125,6 +125,13 @@ def _of_another_module(failure: Failure) -> Hint | None:
     running = {each.name for each in failure.event.running}
     if failure.op not in _USES or failure.dispatched:
         return None
+    for weight in failure.plain if failure.two_gpus and failure.in_model else ():
+        newest = weight.lineage[0] if weight.lineage else None
+        foreign = newest is not None and newest.kind == "placed" and newest.name is None
+        apart = all(each.device != weight.device for each in failure.event.operands if each is not weight)
+        if foreign and apart and not failure.activation(weight):
+            phrase = Phrase("rules.lm-head-or-tied-weight-split.shared", operand=failure.written(weight))
+            return Hint(7.2, phrase, weight.name)
     for weight in failure.weights:
         owner = (weight.parameter or "").rpartition(".")[0]
         apart = bool(failure.plain) and all(each.device != weight.device for each in failure.plain)

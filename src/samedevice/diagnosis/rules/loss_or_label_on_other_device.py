@@ -49,13 +49,22 @@ def _detect(failure: Failure) -> Hint | None:
         return None
     if failure.computes_loss:
         odd = _not_predicted(failure)
+        if odd is not None and not failure.loss_of_torch and _by_itself(failure, odd):
+            return None  # the function chose its device, whatever the function computes
         sure = odd is not None and (failure.placed_by_user(odd) or bool(odd.lineage))
         return Hint(
             8 if sure else 6.5,
             Phrase("rules.loss-or-label-on-other-device.loss", op=failure.op),
             odd.name if odd else None,
         )
-    return _sum_of_losses(failure) or _beside_the_model(failure)
+    return _sum_of_losses(failure) or _beside_the_model(failure) or _of_an_objective(failure)
+
+
+def _by_itself(failure: Failure, operand: Operand) -> bool:
+    """Whether a function put it on the GPU that the line names."""
+    newest = operand.lineage[0] if operand.lineage else None
+    named = newest is not None and newest.source in ("literal", "current-gpu") and newest.device != "cpu"
+    return named and newest is not None and newest.at is not None and newest.at.function != "<module>"
 
 
 def _not_predicted(failure: Failure) -> Operand | None:
@@ -100,6 +109,21 @@ def _beside_the_model(failure: Failure) -> Hint | None:
         if failure.feeds_backward or (compared and failure.born(label) is not None):
             phrase = Phrase("rules.loss-or-label-on-other-device.label", operand=failure.written(label))
             return Hint(6.5, phrase, label.name)
+    return None
+
+
+def _of_an_objective(failure: Failure) -> Hint | None:
+    """What a function outside the model keeps, where it is given what gradients are taken of and returns what
+    `backward` is called on.
+    """
+    if failure.in_model or not failure.event.differentiable or not failure.feeds_backward:
+        return None
+    for kept in failure.plain:
+        apart = any(each.device != kept.device for each in failure.event.operands)
+        made = failure.born(kept) is not None and not failure.made_here(kept) and not failure.follows(kept)
+        if apart and made and kept.device == "cpu" and failure.from_attribute(kept):
+            phrase = Phrase("rules.loss-or-label-on-other-device.label", operand=failure.written(kept))
+            return Hint(7.4, phrase, kept.name)
     return None
 
 

@@ -45,16 +45,17 @@ from samedevice.messages import Phrase
 
 def _detect(failure: Failure) -> Hint | None:
     """An object beside the model, without weights of its own, adds its inputs to what it keeps between
-    calls.
+    calls; a hook that gives nothing back is beside the model as well.
     """
     running = failure.event.running
-    if not (failure.mismatch or failure.off_its_gpu) or (running and running[-1].below):
+    watches = failure.in_model and failure.flow.only_observes
+    if not (failure.mismatch or failure.off_its_gpu) or (running and running[-1].below and not watches):
         return None
     state = next((each for each in failure.plain_state if _adds_to(failure, each)), None)
     if state is None or any(each.role == "parameter" for each in failure.event.operands):
         return None
     kept = Phrase("rules.metric-state-device.kept", operand=failure.written(state), device=state.device)
-    return Hint(6.5, kept, state.name)
+    return Hint(7.7 if watches else 6.5, kept, state.name)
 
 
 def _adds_to(failure: Failure, state: Operand) -> bool:

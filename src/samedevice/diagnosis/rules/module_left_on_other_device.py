@@ -40,6 +40,8 @@ A weight on the host may also be there on purpose (offload) and miss its hook, o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis._rule import (
     Hint,
@@ -53,6 +55,7 @@ from samedevice.diagnosis._rule import (
     shown,
     sign,
 )
+from samedevice.events import Operand
 from samedevice.messages import Phrase
 
 
@@ -70,14 +73,14 @@ def _detect(failure: Failure) -> Hint | None:
         and len(failure.event.running) > 1
     ):
         parent = next(each for each in failure.event.running if each.registered)
-        stale = next((each for each in failure.weights if each.device == "cpu"), None)
+        stale = next((each for each in _largest_first(failure.weights) if each.device == "cpu"), None)
         reason = Phrase(
             "rules.module-left-on-other-device.not-registered", module=here.kind, parent=parent.kind
         )
         return Hint(7, reason, stale.name if stale is not None else None) if stale is not None else None
     if (unplaced := _never_placed(failure) or _whole_model(failure)) is not None:
         return unplaced
-    left = [each for each in failure.weights if each.device == "cpu"]
+    left = [each for each in _largest_first(failure.weights) if each.device == "cpu"]
     if (
         not left
         or not any(each.device.startswith("cuda") for each in failure.plain)
@@ -97,11 +100,18 @@ def _detect(failure: Failure) -> Hint | None:
     )
 
 
+def _largest_first(operands: Sequence[Operand]) -> list[Operand]:
+    """A matrix before its bias: people know a layer by it."""
+    return sorted(operands, key=lambda each: -len(each.shape))
+
+
 def _whole_model(failure: Failure) -> Hint | None:
     """Nothing placed the model that runs, and what it is given is on a GPU."""
     model = failure.event.running[-1] if failure.event.running else None
     left = [
-        each for each in failure.weights if each.lineage and each.lineage[0].kind in ("created", "loaded")
+        each
+        for each in _largest_first(failure.weights)
+        if each.lineage and each.lineage[0].kind in ("created", "loaded")
     ]
     brought = any(each.device.startswith("cuda") and each.lineage for each in failure.plain)
     inside = any(failure.made_inside(each) for each in failure.plain if each.device.startswith("cuda"))
@@ -115,7 +125,7 @@ def _never_placed(failure: Failure) -> Hint | None:
     here = failure.event.running[0] if failure.event.running else None
     if here is None or len(here.below) != 1 or len(failure.event.running) < 2:
         return None
-    for operand in failure.event.operands:
+    for operand in _largest_first(failure.event.operands):
         step = operand.lineage[0] if operand.lineage else None
         weight = step is not None and step.kind == "created" and step.name is not None
         others = [each for each in failure.event.operands if each.device != operand.device]

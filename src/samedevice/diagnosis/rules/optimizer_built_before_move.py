@@ -31,7 +31,7 @@ Safe.
 
 ## Known limits
 
-Optimizers outside torch that make their state when they are built are not known.
+A launch is refused for the optimizers of torch alone; of others, the state is seen when it meets a parameter.
 
 ## References
 
@@ -41,7 +41,31 @@ Optimizers outside torch that make their state when they are built are not known
 
 from __future__ import annotations
 
-from samedevice.diagnosis._rule import Rule
+from samedevice.diagnosis._failure import Failure
+from samedevice.diagnosis._kept import kept_beside_parameters
+from samedevice.diagnosis._rule import Hint, Rule
+from samedevice.events import Place
+from samedevice.messages import Phrase
+from samedevice.provenance.syntax import methods_called
+
+
+def _detect(failure: Failure) -> Hint | None:
+    """State that an object made like a parameter when it was built, and that a parameter meets elsewhere."""
+    state = kept_beside_parameters(failure) if failure.mismatch else None
+    newest = state.lineage[0] if state is not None and state.lineage else None
+    if state is None or newest is None or newest.kind != "created":
+        return None
+    made = [state.made, *(each.made for each in state.ingredients if each.device == state.device)]
+    if not any(each is not None and each.function == "__init__" and _like_another(each) for each in made):
+        return None
+    key = "rules.optimizer-built-before-move.made-when-built"
+    return Hint(9.6, Phrase(key, operand=failure.written(state), device=state.device), state.name)
+
+
+def _like_another(place: Place) -> bool:
+    """Whether a line makes a tensor like another one, with values of its own."""
+    return any(name.endswith("_like") or name.startswith("new_") for name in methods_called(place.code))
+
 
 _CHINESE = """模型还没就位，优化器就创建好了。
 
@@ -74,7 +98,7 @@ optimizer = torch.optim.Adagrad(model.parameters())
 
 ## 已知局限
 
-torch 之外、在创建时就建立状态的优化器不在已知之列。
+启动前的检查只认识 torch 自己的优化器；其他优化器的状态，要到它遇到参数时才看得出来。
 
 ## 参考
 
@@ -97,5 +121,13 @@ RULE = Rule(
         "en": "move or shard the model first, then build the optimizer",
         "zh": "先移动或切分模型，再创建优化器",
     },
+    sentences={
+        "made-when-built": {
+            "en": "{operand} was made on {device} when the optimizer was built, and its parameter was moved "
+            "later",
+            "zh": "{operand} 是创建优化器时在 {device} 上建立的，而它所属的参数后来移走了",
+        },
+    },
     page={"en": __doc__ or "", "zh": _CHINESE},
+    detect=_detect,
 )

@@ -45,6 +45,7 @@ from __future__ import annotations
 import re
 
 from samedevice.diagnosis._failure import Failure
+from samedevice.diagnosis._kept import kept_beside_parameters
 from samedevice.diagnosis._rule import (
     Hint,
     Rule,
@@ -56,15 +57,15 @@ from samedevice.diagnosis._rule import (
     shown,
     sign,
 )
-from samedevice.events import Operand
 from samedevice.messages import Phrase
 
 
 def _detect(failure: Failure) -> Hint | None:
     if not failure.mismatch:
         return None
-    if (beside := _beside_parameters(failure)) is not None:
-        return beside
+    if (state := kept_beside_parameters(failure)) is not None:
+        name = failure.written(state)
+        return Hint(8.5, Phrase("rules.optimizer-state-on-other-device.kept-copy", operand=name), state.name)
     if failure.op.startswith(_UPDATES) or re.search(r"\.step\(", failure.code):
         odd = failure.odd(*failure.plain) or failure.odd(*failure.event.operands)
         return Hint(
@@ -77,41 +78,6 @@ def _detect(failure: Failure) -> Hint | None:
 
 _UPDATES = ("_fused_adam", "_fused_sgd", "_foreach", "addcdiv", "addcmul", "lerp")
 """Operators that update parameters."""
-
-
-def _copied(operand: Operand) -> bool:
-    """Whether it was made as a copy of something that stayed."""
-    made = operand.made
-    return made is not None and (
-        made.function == "deepcopy" or re.search(r"\.clone\(|deepcopy\(", made.code) is not None
-    )
-
-
-def _beside_parameters(failure: Failure) -> Hint | None:
-    """What no layer computed has the shape of a parameter or gradient that it meets while no `forward` runs:
-    a moment, or a kept copy.
-    """
-    if any(place.function == "forward" for place in failure.event.stack):
-        return None
-    copies = [each for each in failure.event.operands if _copied(each)]
-    kept = (
-        copies
-        if len(copies) == 1
-        else [each for each in failure.plain if not failure.activation(each) and not failure.gradient(each)]
-    )
-    parameters = [
-        each
-        for each in failure.event.operands
-        if (each.role == "parameter" or failure.gradient(each) or copies) and each not in kept
-    ]
-    for own in kept:
-        for each in parameters:
-            if own.device != each.device and own.shape == each.shape and own.shape:
-                name = failure.written(own)
-                return Hint(
-                    8.5, Phrase("rules.optimizer-state-on-other-device.kept-copy", operand=name), own.name
-                )
-    return None
 
 
 _CHINESE = """优化器一侧的张量与参数不在同一设备上。

@@ -42,8 +42,9 @@ from __future__ import annotations
 
 from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis._rule import Hint, Rule, anywhere, inside, line, said, sign
-from samedevice.events import Operand
+from samedevice.events import Operand, Place
 from samedevice.messages import Phrase
+from samedevice.provenance.syntax import methods_called
 
 
 def _detect(failure: Failure) -> Hint | None:
@@ -73,7 +74,15 @@ def _codes(failure: Failure, operand: Operand) -> bool:
     own = operand.local is None and placed is not None
     if own and any(placed.rpartition(".")[2] == name.rpartition(".")[2] for name in read if placed):
         return True
-    return any(part.role and part.dtype in _SMALL for part in operand.ingredients)
+    return any(
+        part.dtype in _SMALL and (part.role or (part.made is not None and _rounds(part.made)))
+        for part in operand.ingredients
+    )
+
+
+def _rounds(place: Place) -> bool:
+    """Whether a line makes integers of what it rounds."""
+    return {"round", "to"} <= methods_called(place.code)
 
 
 _SMALL = frozenset(("int8", "uint8", "int4", "uint4", "float8_e4m3fn", "float8_e5m2", "int32"))

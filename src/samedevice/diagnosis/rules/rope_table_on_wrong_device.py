@@ -59,7 +59,8 @@ def _table_on_host(report: Report) -> Phrase | None:
 def _detect(failure: Failure) -> Hint | None:
     if not failure.mismatch:
         return None
-    for operand in failure.event.operands:
+    kept_first = sorted(failure.event.operands, key=lambda each: not failure.from_attribute(each))
+    for operand in kept_first:
         apart = any(each.device != operand.device for each in failure.event.operands)
         if apart and _rotates(failure, operand):
             phrase = Phrase("rules.rope-table-on-wrong-device.rotary", operand=failure.written(operand))

@@ -160,6 +160,17 @@ def _computed(failure: Failure) -> Hint | None:
     return None
 
 
+def _buffer_made_anew(failure: Failure) -> Hint | None:
+    """A buffer that was given another tensor after the model was placed: all weights are elsewhere."""
+    model = failure.event.running[-1] if failure.event.running else None
+    for buffer in failure.weights if model is not None else ():
+        newest = buffer.lineage[0] if buffer.lineage else None
+        anew = buffer.role == "buffer" and newest is not None and newest.kind == "created"
+        if anew and model is not None and len(model.below) == 1 and buffer.device not in model.below:
+            return _without_device(7.2, failure, buffer)
+    return None
+
+
 def _by_script(failure: Failure) -> Hint | None:
     """What the script made on the host and uses itself, outside the model."""
     for operand in failure.plain:
@@ -250,6 +261,7 @@ _LOOKS = (
     _kept,
     _made_by_default,
     _computed,
+    _buffer_made_anew,
     _owned_directly,
     _of_an_input,
     _by_script,

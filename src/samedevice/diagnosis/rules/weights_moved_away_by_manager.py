@@ -52,7 +52,7 @@ def _detect(failure: Failure) -> Hint | None:
     model = failure.event.running[-1] if failure.event.running else None
     if model is None or set(model.below) != {"cpu"}:
         return None
-    for weight in failure.weights if failure.mismatch else ():
+    for weight in sorted(failure.weights, key=lambda each: -len(each.shape)) if failure.mismatch else ():
         newest, *before = weight.lineage or (None,)
         if newest is None or newest.kind != "placed" or newest.device != "cpu" or newest.at is None:
             continue

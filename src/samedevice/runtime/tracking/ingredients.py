@@ -49,6 +49,15 @@ def read_by(frame: FrameType) -> tuple[Ingredient, ...]:
     return tuple(found)[:_MOST]
 
 
+def differentiable_in(frame: FrameType) -> tuple[str, ...]:
+    """The variables of a function's frame whose tensors come out of a graph of gradients."""
+    return tuple(
+        name
+        for name, value in variables_of(frame).items()
+        if isinstance(value, torch.Tensor) and value.requires_grad and not value.is_leaf
+    )
+
+
 def _record(name: str, value: torch.Tensor, role: str | None, kept_by: str | None) -> Ingredient:
     record = record_of(value)
     moved = record.moved if isinstance(record, Memory) else None
@@ -116,7 +125,11 @@ def _read(site: Site) -> Iterator[ast.expr]:
         waiting: list[ast.AST] = [tree]
         while waiting:
             node = waiting.pop(0)
-            if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load) and _path(node):
+            if isinstance(node, ast.Subscript) and _path(node.value) and _plain_key(node.slice):
+                yield node
+            elif (
+                isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load) and _path(node)
+            ):
                 yield node
                 if isinstance(node, ast.Attribute):
                     waiting.append(node.value)  # `self.mask.view(...)` reads self.mask
@@ -124,6 +137,26 @@ def _read(site: Site) -> Iterator[ast.expr]:
             waiting += ast.iter_child_nodes(node)
         if text:
             return
+
+
+def _plain_key(node: ast.expr) -> bool:
+    return isinstance(node, (ast.Constant, ast.Name))
+
+
+def _item(
+    node: ast.Subscript, variables: dict[str, Any], world: dict[str, Any]
+) -> tuple[str, Any, str | None, str | None]:
+    """What stands under a key of a dictionary, or at a number of a list; other classes are not asked."""
+    _, container, _, _ = _value(node.value, variables, world)
+    key = node.slice.value if isinstance(node.slice, ast.Constant) else None
+    if isinstance(node.slice, ast.Name):
+        key = variables.get(node.slice.id, world.get(node.slice.id))
+    value = None
+    if type(container) is dict and type(key) in (str, int):
+        value = container.get(key)
+    elif type(container) in (list, tuple) and type(key) is int and -len(container) <= key < len(container):
+        value = container[key]
+    return ast.unparse(node), value, None, None
 
 
 def _path(node: ast.expr) -> list[str]:
@@ -137,6 +170,8 @@ def _path(node: ast.expr) -> list[str]:
 def _value(
     node: ast.expr, variables: dict[str, Any], world: dict[str, Any]
 ) -> tuple[str, Any, str | None, str | None]:
+    if isinstance(node, ast.Subscript):
+        return _item(node, variables, world)
     first, *rest = _path(node)
     value, role, kept_by = variables.get(first, world.get(first)), None, None
     for name in rest:

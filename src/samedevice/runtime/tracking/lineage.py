@@ -10,7 +10,8 @@ from collections.abc import Sequence
 import torch
 
 from samedevice.events import Decision as Step
-from samedevice.provenance import resolve
+from samedevice.events import Place
+from samedevice.provenance import Site, resolve
 from samedevice.provenance.dispatch import entry_of
 from samedevice.provenance.named_devices import device_source
 from samedevice.provenance.surroundings import device_map, identity
@@ -38,6 +39,7 @@ class Lineages:
                 self._arguments.setdefault(id(record.decision), name)
         self._parameters: dict[int, str] = {}
         self._modules: dict[int, str] = {}
+        self._placed: dict[Site, None] = {}
         for root in reversed(modules):
             for name, module in root.named_modules():
                 self._modules.setdefault(id(module), name or type(root).__name__)
@@ -47,6 +49,13 @@ class Lineages:
                 record = record_of(tensor)
                 if isinstance(record, Memory) and record.decision is not None:
                     self._parameters.setdefault(id(record.decision), name)
+                    if record.decision.how == "placed" and record.decision.site is not None:
+                        self._placed[record.decision.site] = None
+
+    @property
+    def placed(self) -> tuple[Place, ...]:
+        """The lines that placed weights of the modules, each once."""
+        return tuple(place for site in list(self._placed)[:_LONGEST] if (place := resolve(site)) is not None)
 
     def of(self, tensor: torch.Tensor, *, placed: bool) -> tuple[Step, ...]:
         """The chain of a tensor; `placed` tells that it is a parameter or buffer itself.
@@ -75,8 +84,9 @@ class Lineages:
         kind = decision.how
         entry = None
         if name is not None and kind in ("moved", "placed", "loaded"):
-            kind = "placed"
             entry = entry_of(self._device_map, name)
+            if kind != "loaded" or entry is not None:
+                kind = "placed"
         elif kind == "hook" and decision.module is not None:
             name = self._modules.get(id(decision.module()))
         at = resolve(decision.site)

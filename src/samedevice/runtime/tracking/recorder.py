@@ -40,7 +40,7 @@ from samedevice.runtime.state import (
     device_of,
     storage_of,
 )
-from samedevice.runtime.tracking.ingredients import ingredients, keeper, read_by
+from samedevice.runtime.tracking.ingredients import differentiable_in, ingredients, keeper, read_by
 from samedevice.runtime.tracking.lineage import Lineages
 
 OnMismatch = Literal["record", "raise"]
@@ -368,6 +368,8 @@ class Recorder:
             processes=processes(),
             arguments=tuple(lineages.given),
             read=read_by(frames[0]) if frames else (),
+            placed=lineages.placed,
+            differentiable=differentiable_in(frames[0]) if frames else (),
             met=(tuple(str(device) for device in devices),) if devices else (),
             reached=(_resolved(self._way(frame)),),
         )

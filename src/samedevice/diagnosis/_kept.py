@@ -1,0 +1,51 @@
+"""What somebody keeps beside each parameter: moments of an optimizer, averages, copies."""
+
+from __future__ import annotations
+
+import re
+
+from samedevice.diagnosis._failure import Failure
+from samedevice.events import Operand
+
+
+def kept_beside_parameters(failure: Failure) -> Operand | None:
+    """What no layer computed has the shape of a parameter or gradient that it meets while no `forward` runs:
+    a moment, or a kept copy.
+    """
+    if any(place.function == "forward" for place in failure.event.stack):
+        return None
+    copies = [each for each in failure.event.operands if _copied(each)]
+    kept = (
+        copies
+        if len(copies) == 1
+        else [
+            each
+            for each in failure.plain
+            if not failure.activation(each) and not failure.gradient(each) and not _listed(failure, each)
+        ]
+    )
+    parameters = [
+        each
+        for each in failure.event.operands
+        if each not in kept
+        and (each.role == "parameter" or failure.gradient(each) or copies or _listed(failure, each))
+    ]
+    for own in kept:
+        for each in parameters:
+            if own.device != each.device and own.shape == each.shape and own.shape:
+                return own
+    return None
+
+
+def _listed(failure: Failure, operand: Operand) -> bool:
+    """Whether a module lists it as its weight, and it is where the module was placed."""
+    newest = operand.lineage[0] if operand.lineage else None
+    return newest is not None and newest.kind == "placed" and failure.of_weights(operand)
+
+
+def _copied(operand: Operand) -> bool:
+    """Whether it was made as a copy of something that stayed."""
+    made = operand.made
+    return made is not None and (
+        made.function == "deepcopy" or re.search(r"\.clone\(|deepcopy\(", made.code) is not None
+    )
