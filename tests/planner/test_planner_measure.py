@@ -44,7 +44,8 @@ def both(kind, training, machine=ONE):
 @pytest.mark.parametrize("kind", MODELS)
 def test_formula_and_ledger_agree_for_each_way_of_building_a_layer(kind):
     formula, ledger = both(kind, PLAIN)
-    assert formula == pytest.approx(ledger, rel=0.01)
+    # The formula does not know what the allocator leaves on large blocks, up to 1 MiB each.
+    assert formula == pytest.approx(ledger, rel=0.015)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ def test_a_line_for_the_first_step_and_then_for_each_second_one():
             watch.step()
     assert lines == [
         "step 1  cuda:1  peak 1.0 GiB, reserved 1.0 GiB; predicted 1.0 GiB (+0.0%)",
-        "step 3  cuda:1  peak 3.0 GiB, reserved 3.0 GiB; predicted 1.0 GiB (-66.7%)",
+        "step 3  cuda:1  peak 3.0 GiB, reserved 6.0 GiB; predicted 1.0 GiB (-66.7%)",
     ]
     assert [reading.step for reading in watch.readings] == [1, 3]
 

@@ -39,14 +39,11 @@ def test_every_public_name_is_classified_once(name):
 USES = {
     "CUDAPluggableAllocator": lambda thing: thing("a.so", "alloc", "free"),
     "GreenContext": lambda thing: thing.create(num_sms=8),
-    "caching_allocator_alloc": lambda thing: thing(1024),
-    "caching_allocator_delete": lambda thing: thing(0),
     "change_current_allocator": lambda thing: thing(None),
     "jiterator": lambda thing: thing._create_jit_fn("template <typename T> T f(T x) { return x; }")(
         torch.ones(1, device="cuda")
     ),
     "tunable": lambda thing: thing.enable(),
-    "use_mem_pool": lambda thing: thing(None),
 }
 
 
@@ -60,6 +57,8 @@ def test_unsupported_names_say_so(name):
 
 
 NEED_ARGUMENTS = {
+    "caching_allocator_alloc": (1024,),
+    "caching_allocator_delete": (0,),
     "can_device_access_peer": (0, 1),
     "check_error": (0,),
     "device": (1,),
@@ -96,6 +95,9 @@ def test_emulated_names_can_be_called(name):
             thing(torch.cuda.get_rng_state())
         elif name == "set_rng_state_all":
             thing(torch.cuda.get_rng_state_all())
+        elif name == "use_mem_pool":
+            with thing(torch.cuda.MemPool()):
+                pass
         else:
             thing(*NEED_ARGUMENTS.get(name, ()))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from samedevice.runtime.cuda.accelerator import PATCHES as ACCELERATOR
+from samedevice.runtime.cuda.allocator import ledger_of, new_pool
 from samedevice.runtime.cuda.build import CUDA_VERSION, CUDNN_VERSION
 from samedevice.runtime.cuda.data_parallel import PATCHES as DATA_PARALLEL
 from samedevice.runtime.cuda.driver import INITIALIZATION_ERROR, is_in_bad_fork
@@ -39,6 +40,8 @@ __all__ = [
     "forget_initialization",
     "is_capturing",
     "is_in_bad_fork",
+    "ledger_of",
+    "new_pool",
     "pci_bus",
     "type_named",
     "wait_for_copy",

@@ -16,8 +16,16 @@ import torch
 
 from samedevice.errors import UnsupportedFeatureError
 from samedevice.machines import Machine
+from samedevice.runtime.cuda.allocator import MEMORY_FUNCTIONS, ledger_of
 from samedevice.runtime.cuda.build import CUDA_VERSION_NUMBER
-from samedevice.runtime.cuda.streams import _CUDA_DEVICE_TYPE, select_stream, sleep, stream_book, synchronize
+from samedevice.runtime.cuda.streams import (
+    _CUDA_DEVICE_TYPE,
+    select_stream,
+    sleep,
+    stream_book,
+    stream_handle,
+    synchronize,
+)
 from samedevice.runtime.state import MachineState, TorchDevice, allocator_stats, current_machine
 
 INITIALIZATION_ERROR = (
@@ -36,7 +44,6 @@ class _Switches:
     def __init__(self) -> None:
         self.sync_debug = 0
         self.cudnn_benchmark_limit = 10
-        self.memory_metadata = ""
         self.caching = True
         self.libraries: dict[str, Any] = {
             "linalg": torch._C._LinalgBackend.Default,
@@ -114,21 +121,18 @@ def empty_cache() -> None:
 
 def memory_info(device: int) -> tuple[int, int]:
     """Free and total bytes, as `cudaMemGetInfo`: what the allocator keeps cached is not free."""
-    state = current_machine()
-    ledger = state.ledger(int(state.cuda(device).index))
-    return ledger.total - ledger.reserved, ledger.total
+    ledger = ledger_of(device)
+    return ledger.free, ledger.total
 
 
 def device_stats(device: int) -> dict[str, Any]:
     """Allocator statistics of a GPU."""
-    state = current_machine()
-    return allocator_stats(state.ledger(int(state.cuda(device).index)))
+    return allocator_stats(ledger_of(device).settle())
 
 
 def reset_peaks(device: int) -> None:
     """Peaks become what is allocated now."""
-    state = current_machine()
-    state.ledger(int(state.cuda(device).index)).reset_peaks()
+    ledger_of(device).reset_peaks()
 
 
 def _attach_memory_observer(observer: Callable[[int, int, int, int], object]) -> None:
@@ -136,13 +140,11 @@ def _attach_memory_observer(observer: Callable[[int, int, int, int], object]) ->
 
 
 def _set_memory_fraction(fraction: float, device: int) -> None:
-    state = current_machine()
-    state.ledger(int(state.cuda(device).index)).fraction = fraction
+    ledger_of(device).fraction = fraction
 
 
 def _get_memory_fraction(device: int) -> float:
-    state = current_machine()
-    return state.ledger(int(state.cuda(device).index)).fraction
+    return ledger_of(device).fraction
 
 
 # -- streams
@@ -183,10 +185,6 @@ def _set_benchmark_limit(limit: int) -> None:
     _switches().cudnn_benchmark_limit = limit
 
 
-def _set_memory_metadata(text: str) -> None:
-    _switches().memory_metadata = text
-
-
 def _set_caching(value: bool) -> None:
     _switches().caching = value
 
@@ -206,6 +204,7 @@ def refuse(feature: str) -> Callable[..., NoReturn]:
 
 
 EMULATED: Mapping[str, Callable[..., Any]] = {
+    **MEMORY_FUNCTIONS,
     "_cuda_init": lambda: current_machine().initialize(),
     "_cuda_isInBadFork": is_in_bad_fork,
     "_cuda_getDeviceCount": lambda: current_machine().device_count(),
@@ -222,26 +221,22 @@ EMULATED: Mapping[str, Callable[..., Any]] = {
     "_cuda_sleep": sleep,
     "_cuda_getCurrentStream": _current_stream,
     "_cuda_getDefaultStream": _default_stream,
+    "_cuda_getCurrentRawStream": lambda device: stream_handle(stream_book().current(device)),
     "_cuda_getStreamFromExternal": _external_stream,
     "_cuda_setStream": select_stream,
     "_cuda_emptyCache": empty_cache,
     "_host_emptyCache": _nothing,
     "_cuda_memoryStats": device_stats,
     "_cuda_resetPeakMemoryStats": reset_peaks,
-    "_cuda_resetAccumulatedMemoryStats": _nothing,
+    "_cuda_resetAccumulatedMemoryStats": lambda device: ledger_of(device).reset_added(),
     "_cuda_hostMemoryStats": dict,
     "_cuda_resetAccumulatedHostMemoryStats": _nothing,
     "_cuda_resetPeakHostMemoryStats": _nothing,
     "_cuda_setMemoryFraction": _set_memory_fraction,
     "_cuda_getMemoryFraction": _get_memory_fraction,
     "_cuda_getAllocatorBackend": lambda: "native",
-    "_cuda_setMemoryMetadata": _set_memory_metadata,
-    "_cuda_getMemoryMetadata": lambda: _switches().memory_metadata,
     "_cuda_cudaCachingAllocator_enable": _set_caching,
     "_cuda_cudaCachingAllocator_is_enabled": lambda: _switches().caching,
-    "_cuda_record_memory_history": _nothing,
-    "_cuda_record_memory_history_legacy": _nothing,
-    "_cuda_isHistoryEnabled": lambda: False,
     "_cuda_attach_out_of_memory_observer": _attach_memory_observer,
     "_cuda_set_sync_debug_mode": _set_sync_debug,
     "_cuda_get_sync_debug_mode": lambda: _switches().sync_debug,
@@ -261,14 +256,11 @@ EMULATED: Mapping[str, Callable[..., Any]] = {
 }
 
 UNSUPPORTED: Mapping[str, str] = {
-    "_cuda_getCurrentRawStream": "torch._C._cuda_getCurrentRawStream",
     "_cuda_getCurrentBlasHandle": "torch.cuda.current_blas_handle",
     "_cuda_getCurrentSolverHandle": "torch.cuda.current_solver_handle",
     "_cuda_cudaHostAllocator": "torch.cuda.memory._host_allocator",
-    "_cuda_cudaCachingAllocator_raw_alloc": "torch.cuda.caching_allocator_alloc",
-    "_cuda_cudaCachingAllocator_raw_delete": "torch.cuda.caching_allocator_delete",
-    "_cuda_memorySnapshot": "torch.cuda.memory_snapshot",
-    "_cuda_allocationTraceback": "torch.cuda.memory._allocation_traceback",
+    "_cuda_getCheckpointState": "torch._C._cuda_getCheckpointState",
+    "_cuda_setCheckpointPoolState": "torch._C._cuda_setCheckpointPoolState",
     "_cuda_customAllocator": "torch.cuda.CUDAPluggableAllocator",
     "_cuda_changeCurrentAllocator": "torch.cuda.change_current_allocator",
     "_cuda_getAllocator": "torch.cuda.memory._get_current_allocator",

@@ -44,6 +44,11 @@ HINT = (
 """What torch adds to each error of the runtime."""
 
 
+def stream_handle(stream_id: int) -> int:
+    """What a program sees of a stream: 0 for the default one, made up for others."""
+    return _HANDLE_BASE + stream_id * 16 if stream_id & 1 else stream_id
+
+
 class StreamBook:
     """The streams of one machine."""
 
@@ -138,8 +143,14 @@ def current_stream(device: Any = None) -> Stream:
 
 def select_stream(stream_id: int, device_index: int, device_type: int) -> None:
     """Make a stream current, and its device this thread's current device."""
-    current_machine().set_current_device(device_index)
-    stream_book().select(device_index, stream_id)
+    state, book = current_machine(), stream_book()
+    state.set_current_device(device_index)
+    book.select(device_index, stream_id)
+    if stream_id and (ledger := state.ledger(device_index)).settle().current_stream is None:
+        # Blocks belong to streams from now on.
+        with ledger.alone() as allocator:
+            allocator.current_stream = functools.partial(book.current, device_index)
+            allocator.stream_idle = functools.partial(book.idle, device_index)
 
 
 _SLEEP_CYCLES_PER_SECOND = 1.5e9
@@ -282,7 +293,7 @@ class Stream(AnyStream):
     @property
     def cuda_stream(self) -> int:
         """The handle: 0 for the default stream, made up for others."""
-        return _HANDLE_BASE + self.stream_id * 16 if self.stream_id & 1 else self.stream_id
+        return stream_handle(self.stream_id)
 
     @property
     def native_handle(self) -> int:

@@ -29,6 +29,7 @@ from torch._C._autograd import _supported_activities as _host_activities
 from torch._utils import _LazySeedTracker
 
 from samedevice.errors import UnsupportedFeatureError
+from samedevice.runtime.cuda.allocator import MemPool, use_mem_pool
 from samedevice.runtime.cuda.build import CUDA_VERSION, CUDNN_VERSION
 from samedevice.runtime.cuda.cudart import CUDART
 from samedevice.runtime.cuda.driver import EMULATED, exchange_device, is_in_bad_fork, refuse
@@ -44,7 +45,8 @@ EMULATED_NAMES = frozenset(
     """
     BFloat16Tensor BoolTensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor IntTensor LongTensor
     ShortTensor
-    CUDAGraph Event ExternalStream Stream StreamContext
+    CUDAGraph Event ExternalStream MemPool Stream StreamContext
+    caching_allocator_alloc caching_allocator_delete
     caching_allocator_disabled caching_allocator_enable can_device_access_peer check_error clock_rate cudart
     current_device
     current_stream default_generators default_stream device device_count device_memory_used device_of
@@ -59,14 +61,14 @@ EMULATED_NAMES = frozenset(
     is_current_stream_capturing is_initialized is_tf32_supported list_gpu_processes make_graphed_callables
     manual_seed manual_seed_all
     max_memory_allocated max_memory_cached max_memory_reserved mem_get_info memory_allocated memory_cached
-    memory_reserved
+    memory_reserved memory_snapshot
     memory_stats memory_stats_as_nested_dict memory_summary memory_usage nvtx power_draw profiler random
     reset_accumulated_host_memory_stats reset_accumulated_memory_stats reset_max_memory_allocated
     reset_max_memory_cached
     reset_peak_host_memory_stats reset_peak_memory_stats seed seed_all set_device
     set_per_process_memory_fraction
     set_rng_state set_rng_state_all set_stream set_sync_debug_mode stream streams synchronize temperature
-    utilization
+    use_mem_pool utilization
     BFloat16Storage BoolStorage ByteStorage CharStorage ComplexDoubleStorage ComplexFloatStorage
     DoubleStorage FloatStorage
     HalfStorage IntStorage LongStorage ShortStorage
@@ -82,10 +84,10 @@ SAFE_NAMES = frozenset(
 
 UNSUPPORTED_NAMES = frozenset(
     """
-    CUDAPluggableAllocator GreenContext MemPool MemPoolContext
-    caching_allocator_alloc caching_allocator_delete change_current_allocator current_blas_handle
+    CUDAPluggableAllocator GreenContext MemPoolContext
+    change_current_allocator current_blas_handle
     current_solver_handle
-    jiterator memory_snapshot tunable use_mem_pool
+    jiterator tunable
     """.split()
 )
 """Refused with `UnsupportedFeatureError` when they are called or made."""
@@ -95,8 +97,8 @@ _REQUIRES_INIT = "_ZN5torch5utils24set_requires_device_initEN3c1010DeviceTypeEb"
 Linux names it.
 """
 
-_REFUSED_FUNCTIONS = ("use_mem_pool", "change_current_allocator")
-_REFUSED_CLASSES = ("MemPool", "MemPoolContext", "CUDAPluggableAllocator", "GreenContext")
+_REFUSED_FUNCTIONS = ("change_current_allocator",)
+_REFUSED_CLASSES = ("MemPoolContext", "CUDAPluggableAllocator", "GreenContext")
 
 
 def _is_initialized() -> bool:
@@ -198,6 +200,7 @@ def _cudnn() -> ModuleType:
 _REFUSED = "what a virtual machine has not is refused by name"
 _BUILT = "libraries read it to learn how torch was built"
 _ASKED = "`torch.cuda` answers for the machine"
+_POOLS = "C++ keeps the pools of the real allocator; a build without CUDA has none"
 _PROFILED = "a profile of CUDA activity would record real events"
 PATCHES = (
     *(
@@ -264,6 +267,10 @@ PATCHES = (
         )
     ),
     *STREAMS,
+    *(
+        Patch(f"torch.cuda.{name}", Constant(own), _POOLS, since=SOME, copies="torch.cuda")
+        for name, own in (("MemPool", MemPool), ("use_mem_pool", use_mem_pool))
+    ),
     Patch("torch.cuda.nvtx._nvtx", lambda original: _Nvtx(), "ranges are for a profiler that is not there"),
     *LEGACY,
     *(

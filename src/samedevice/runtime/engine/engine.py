@@ -67,6 +67,7 @@ from samedevice.runtime.state import (
     storage_of,
     tensors_in,
     this_thread,
+    use_on_stream,
 )
 from samedevice.runtime.tracking import (
     Recorder,
@@ -129,7 +130,7 @@ class Engine:
             aten._has_compatible_shallow_copy_type.default: lambda op, args, kwargs: True,
             aten.is_pinned.default: lambda op, args, kwargs: self.transfers.is_pinned(args[0]),
             aten._pin_memory.default: lambda op, args, kwargs: self.transfers.pin(args[0]),
-            aten.record_stream.default: lambda op, args, kwargs: None,
+            aten.record_stream.default: lambda op, args, kwargs: use_on_stream(*args),
             aten._pack_padded_sequence.default: Packing(self.tracker, self.transfers).pack,
             aten.add.Tensor: self._sum,
             **dict.fromkeys(WITH_LIST, self._with_scalar_list),

@@ -7,8 +7,8 @@ CUDA runs nothing while it captures.
 Note [Memory of a graph]
 A step of a graph names memory that was made during the capture by a number, and other memory by the tensor
 itself. A replay runs the steps on new memory and hands the bytes over to those tensors of the capture that
-somebody still holds. So what nobody holds counts only while a replay needs it, as it is with the private pool
-of a real graph.
+somebody still holds. What is allocated during the capture is of the graph's private pool, which keeps its
+segments as long as the graph lives; a replay books nothing.
 """
 
 from __future__ import annotations
@@ -26,10 +26,19 @@ import torch.cuda.graphs
 from torch.utils._python_dispatch import _disable_current_modes
 
 from samedevice.errors import UnsupportedFeatureError, UsageError
-from samedevice.runtime.cuda import HINT, capturing, current_stream, is_capturing
+from samedevice.runtime.cuda import (
+    HINT,
+    capturing,
+    current_stream,
+    is_capturing,
+    ledger_of,
+    new_pool,
+)
 from samedevice.runtime.engine import Engine, Order, Proceed
 from samedevice.runtime.patching import Constant, Patch
 from samedevice.runtime.state import (
+    Booking,
+    DeviceLedger,
     Form,
     Memory,
     Operator,
@@ -54,7 +63,8 @@ _DEFAULT_STREAM = (
 )
 _COPIES = (aten._to_copy.default, aten.copy_.default)
 _Storage: Any = torch.UntypedStorage  # torch's stub leaves it untyped
-_pools = itertools.count(1)
+_HOLDER = 8
+"""Bytes of each of the two numbers that a generator keeps on the GPU while it has graphs: seed and offset."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +209,31 @@ def _waits_for_gpu(
     return bool(ends) and (waits or not all(pinned))
 
 
+class _Holders:
+    """What the default generator of a GPU keeps there for its graphs."""
+
+    def __init__(self) -> None:
+        self._graphs = 0
+        self._bookings: list[Booking] = []
+
+    def add(self, ledger: DeviceLedger) -> None:
+        """One more graph."""
+        self._graphs += 1
+        if self._graphs == 1:
+            self._bookings = [made for _ in range(2) if (made := ledger.allocate(_HOLDER)) is not None]
+
+    def drop(self, ledger: DeviceLedger) -> None:
+        """One graph fewer."""
+        self._graphs -= 1
+        if not self._graphs:
+            for booking in self._bookings:
+                ledger.give_back(booking)
+            self._bookings = []
+
+
+_holders: WeakKeyDictionary[DeviceLedger, _Holders] = WeakKeyDictionary()
+
+
 class CUDAGraph:
     """`torch.cuda.CUDAGraph` of a virtual machine."""
 
@@ -206,9 +241,10 @@ class CUDAGraph:
 
     def __init__(self, keep_graph: bool = False) -> None:
         self._capture: _Capture | None = None  # which `__del__` looks for
+        self._ledger: DeviceLedger | None = None
         self._engine = current_machine().part(Engine)
         self._captured: _Capture | None = None
-        self._pool = (0, next(_pools))
+        self._pool = new_pool(by_user=False)
         self._dropped: list[list[int]] = []
 
     def capture_begin(
@@ -223,6 +259,12 @@ class CUDAGraph:
                 "new instance."
             )
         self._pool = pool or self._pool
+        self._ledger = ledger_of(None)
+        _holders.setdefault(self._ledger, _Holders()).add(self._ledger)
+        thread = threading.get_ident()
+        self._ledger.fill(self._pool, lambda stream: threading.get_ident() == thread)
+        with self._ledger.alone() as allocator:
+            allocator.capturing += 1
         self._capture = _Capture(self._engine)
         capturing.now = True
 
@@ -231,8 +273,7 @@ class CUDAGraph:
         capture, self._capture = self._capture, None
         if capture is None:
             raise RuntimeError("Called CUDAGraph::capture_end without a preceding call of capture_begin.")
-        capture.end()
-        capturing.now = False
+        self._end(capture)
         if capture.failed:
             raise TORCH.accelerator_error(_INVALIDATED)
         self._captured = capture
@@ -248,10 +289,18 @@ class CUDAGraph:
             for index in range(len(capture.steps))
         ]
 
+    def _end(self, capture: _Capture) -> None:
+        assert self._ledger is not None, "a capture has begun"
+        capture.end()
+        capturing.now = False
+        self._ledger.end_filling(self._pool)
+        with self._ledger.alone() as allocator:
+            allocator.capturing -= 1
+
     def __del__(self) -> None:
         if self._capture is not None:  # an error ended it half-way
-            self._capture.end()
-            capturing.now = False
+            self._end(self._capture)
+        self.reset()
 
     def instantiate(self) -> None:
         """Nothing to do."""
@@ -267,7 +316,8 @@ class CUDAGraph:
             )
         held = set(capture.made.values())
         storages: dict[int, torch.UntypedStorage] = {}
-        with _below_autograd():
+        assert self._ledger is not None, "it was captured"
+        with self._ledger.unbooked(), _below_autograd():
             for step, dropped in zip(capture.steps, self._dropped, strict=True):
                 result = self._engine.run(
                     step.func, _filled(step.args, storages), _filled(step.kwargs, storages)
@@ -283,9 +333,13 @@ class CUDAGraph:
             record.shadow, record.assumed = fresh.shadow, fresh.assumed
 
     def reset(self) -> None:
-        """Forget the graph."""
+        """Forget the graph; its pool may be given back."""
         self._captured = None
         self._dropped = []
+        if self._ledger is not None:
+            self._ledger.settle().leave_pool(self._pool)
+            _holders[self._ledger].drop(self._ledger)
+            self._ledger = None
 
     def pool(self) -> tuple[int, int]:
         """A token for the graph's memory."""
@@ -351,7 +405,7 @@ PATCHES = (
         "for code that imported the class before",
         owner=lambda: _TORCH_GRAPH,
     ),
-    Patch("torch.cuda.graphs._graph_pool_handle", Constant(lambda: (0, next(_pools))), _CAPTURE),
+    Patch("torch.cuda.graphs._graph_pool_handle", Constant(lambda: new_pool(by_user=True)), _CAPTURE),
     Patch("torch.cuda.graphs._cuda_isCurrentStreamCapturing", Constant(is_capturing), _CAPTURE),
     Patch("torch._C._cuda_isCurrentStreamCapturing", Constant(is_capturing), _CAPTURE),
     Patch(

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from samedevice.runtime.state import plain
+from samedevice.runtime.state.allocator_history import frames_of
+from samedevice.runtime.state.allocator_settings import parse_settings
+from samedevice.runtime.state.allocator_snapshot import segments_of, settings_of, trace_of
 from samedevice.runtime.state.allocator_statistics import allocator_stats
+from samedevice.runtime.state.arenas import PoolId
+from samedevice.runtime.state.caching_allocator import Booking, CachingAllocator
 from samedevice.runtime.state.call import Call, Geometry, has_geometry
 from samedevice.runtime.state.calling_code import caller
 from samedevice.runtime.state.decision import Decision
@@ -39,6 +44,7 @@ from samedevice.runtime.state.memory import (
     storage_of,
     tensors_in,
     this_thread,
+    use_on_stream,
     value_of,
 )
 from samedevice.runtime.state.operators import INDEX_OPERATORS, SHAPE_ONLY, Form, Operator, aten, operator
@@ -61,6 +67,8 @@ __all__ = [
     "READS_PARTS",
     "SHAPE_ONLY",
     "VALUE_LIMIT",
+    "Booking",
+    "CachingAllocator",
     "Call",
     "Decision",
     "DeviceLedger",
@@ -71,6 +79,7 @@ __all__ = [
     "Memory",
     "Operator",
     "OutOfDeviceMemoryError",
+    "PoolId",
     "TorchDevice",
     "TorchGenerator",
     "VirtualGenerator",
@@ -85,6 +94,7 @@ __all__ = [
     "current_machine",
     "device_of",
     "entered",
+    "frames_of",
     "generator_device",
     "gpu_uuid",
     "has_geometry",
@@ -93,6 +103,7 @@ __all__ = [
     "of_parts",
     "operator",
     "over",
+    "parse_settings",
     "parts_of",
     "plain",
     "pop_state",
@@ -101,9 +112,13 @@ __all__ = [
     "raw_device",
     "raw_is_meta",
     "record_of_parts",
+    "segments_of",
+    "settings_of",
     "storage_of",
     "tensors_in",
     "this_thread",
+    "trace_of",
+    "use_on_stream",
     "value_of",
     "virtual_state",
     "whole",

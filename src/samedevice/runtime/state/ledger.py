@@ -1,155 +1,266 @@
-"""Bytes held on one virtual GPU, rounded as CUDA's caching allocator rounds them.
+"""Bytes held on one virtual GPU: allocations and frees in their order, and what they come to.
 
-Rounding and segment sizes are those of `c10/core/AllocatorConfig.h` and `c10/cuda/CUDACachingAllocator.cpp`:
-blocks are multiples of 512 bytes; blocks up to 1 MiB live in 2 MiB segments, blocks below 10 MiB in 20 MiB
-segments, larger ones in segments of their own rounded up to 2 MiB. Fragmentation inside a pool is not
-modelled: a pool grows only when its total does not suffice. The memory of the CUDA context itself is not
-counted.
+Note [Allocations wait]
+Which block an operator's result gets is of interest only to those who ask for addresses, reserved bytes or
+statistics. So an allocation and a free are put on a list and worked off by `caching_allocator` when somebody
+asks, when the list is long, or when it could not all fit: new segments are at least half full before another
+is got, so what waits reserves at most twice its bytes and one segment of each kind. A free may come from
+Python's garbage collector, in any thread and in the midst of anything: putting it on a list is safe there.
+While history is recorded, or where streams, pools or settings decide about blocks, nothing waits.
 """
 
 from __future__ import annotations
 
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
 from samedevice.events import DeviceMemory
+from samedevice.runtime.state.allocator_settings import AllocatorSettings
+from samedevice.runtime.state.arenas import ADDRESS, PoolId
+from samedevice.runtime.state.caching_allocator import Booking, CachingAllocator, OutOfDeviceMemoryError
 
-_BLOCK = 512
-_SMALL_BLOCK = 1 << 20
-_SMALL_SEGMENT = 2 << 20
-_MIDDLE_BLOCK = 10 << 20
-_MIDDLE_SEGMENT = 20 << 20
-
-
-class OutOfDeviceMemoryError(Exception):
-    """An allocation did not fit; carries the number of bytes asked for."""
-
-    def __init__(self, requested: int) -> None:
-        super().__init__(requested)
-        self.requested = requested
+_MOST = 1 << 36
+"""Bytes that may wait."""
+_EACH = 1 << 20
+"""What each allocation counts besides its bytes, so that the list stays short."""
 
 
 class DeviceLedger:
-    """Allocated and reserved bytes of one device, with peaks."""
+    """What is booked on one device."""
 
     __slots__ = (
-        "_large_allocated",
-        "_large_reserved",
-        "_small_allocated",
-        "_small_reserved",
-        "allocated",
-        "allocations",
-        "fraction",
-        "peak_allocated",
-        "peak_reserved",
-        "reserved",
-        "run_peak_allocated",
-        "run_peak_reserved",
+        "__weakref__",
+        "_allocator",
+        "_inside",
+        "_lock",
+        "_room",
+        "_unbooked",
+        "_waiting",
+        "_waits",
+        "index",
         "total",
     )
 
-    def __init__(self, total: int) -> None:
+    def __init__(self, total: int, index: int = 0, settings: AllocatorSettings | None = None) -> None:
         self.total = total
-        self.fraction = 1.0
-        self.allocated = 0
-        self.reserved = 0
-        self.allocations = 0
-        self.peak_allocated = 0
-        self.peak_reserved = 0
-        self.run_peak_allocated = 0
-        self.run_peak_reserved = 0
-        self._small_allocated = 0
-        self._small_reserved = 0
-        self._large_allocated = 0
-        self._large_reserved = 0
+        self.index = index
+        self._allocator = CachingAllocator(total, index, settings or AllocatorSettings())
+        self._waiting: deque[Booking] = deque()
+        self._lock = threading.RLock()
+        self._inside = False
+        self._unbooked: set[int] = set()
+        """Threads whose allocations take no memory now."""
+        self._choose()
 
-    def allocate(self, nbytes: int) -> int:
-        """Book `nbytes` and return the rounded size that `free` must be given.
+    def allocate(self, nbytes: int) -> Booking | None:
+        """Book `nbytes`; None where that takes no memory, as no bytes do.
 
-        Raises `OutOfDeviceMemoryError` when the block does not fit even after every cached block was
-        released.
+        Raises `OutOfDeviceMemoryError` when it does not fit even after every cached block was released.
         """
-        size = (nbytes + _BLOCK - 1) & -_BLOCK
-        if size <= _SMALL_BLOCK:
-            self._small_allocated += size
-            if self._small_allocated > self._small_reserved:
-                self._grow(size, small=True)
-        else:
-            self._large_allocated += size
-            if self._large_allocated > self._large_reserved:
-                self._grow(size, small=False)
-        self.allocations += 1
-        self.allocated += size
-        if self.allocated > self.peak_allocated:
-            self.peak_allocated = self.allocated
-            self.run_peak_allocated = max(self.run_peak_allocated, self.allocated)
-        return size
+        if not nbytes:
+            return None
+        booking = [nbytes, 0]
+        self._room -= nbytes + _EACH
+        if self._room < 0:
+            return self._allocate_now(booking)
+        self._waiting.append(booking)
+        return booking
 
-    def _grow(self, size: int, *, small: bool) -> None:
-        if small:
-            growth = -(-(self._small_allocated - self._small_reserved) // _SMALL_SEGMENT) * _SMALL_SEGMENT
-        elif size < _MIDDLE_BLOCK:
-            growth = _MIDDLE_SEGMENT
+    def give_back(self, booking: Booking) -> None:
+        """Free what was booked."""
+        if self._waits or self._inside:
+            self._waiting.append(booking)
         else:
-            missing = self._large_allocated - self._large_reserved
-            growth = -(-missing // _SMALL_SEGMENT) * _SMALL_SEGMENT
-        limit = int(self.total * self.fraction)
-        if self.reserved + growth > limit:
-            if small:
-                self._small_allocated -= size
+            with self._alone():
+                self._allocator.drop(booking[1])
+
+    def address(self, booking: Booking) -> int:
+        """Where a booking lies."""
+        self.settle()
+        return booking[1] & ADDRESS
+
+    # -- what waits
+
+    def settle(self) -> CachingAllocator:
+        """The allocator after everything that waits."""
+        if self._waiting and not self._inside:
+            with self._alone():
+                pass
+        return self._allocator
+
+    @contextmanager
+    def alone(self) -> Iterator[CachingAllocator]:
+        """The allocator after everything that waits, to change what is set; no other thread is in it."""
+        with self._alone():
+            yield self._allocator
+            self._choose()
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        with self._lock:
+            if self._inside:  # a finalizer, in the midst of an allocation
+                yield
+                return
+            self._inside = True
+            try:
+                self._work_off()
+                yield
+            finally:
+                self._inside = False
+
+    def _work_off(self) -> None:
+        allocator, waiting = self._allocator, self._waiting
+        if not waiting:
+            return
+        if self._waits:
+            allocator.work_off(waiting)
+        else:
+            while waiting:
+                booking = waiting.popleft()
+                if booking[1]:
+                    allocator.drop(booking[1])
+                else:
+                    booking[1] = allocator.take(booking[0])
+
+    def _allocate_now(self, booking: Booking) -> Booking | None:
+        if threading.get_ident() in self._unbooked:
+            return None
+        if self._inside:
+            self._waiting.append(booking)
+            return booking
+        with self._alone():
+            if self._waits:
+                self._waiting.append(booking)
+                self._allocator.work_off(self._waiting)
+                self._room = min(self._allocator.room, _MOST)
             else:
-                self._large_allocated -= size
-            self.empty_cache()
-            if self.allocated + size > limit:
-                raise OutOfDeviceMemoryError(size)
-            # What the released cache left is too small for a whole segment, yet the block itself fits.
-            growth = min(growth, limit - self.reserved)
-            if small:
-                self._small_allocated += size
-            else:
-                self._large_allocated += size
-        if small:
-            self._small_reserved += growth
-        else:
-            self._large_reserved += growth
-        self.reserved += growth
-        self.peak_reserved = max(self.peak_reserved, self.reserved)
-        self.run_peak_reserved = max(self.run_peak_reserved, self.reserved)
+                booking[1] = self._allocator.take(booking[0])
+                self._room = -1
+        return booking
 
-    def free(self, size: int) -> None:
-        """Give back a block; `size` is what `allocate` returned."""
-        self.allocated -= size
-        if size <= _SMALL_BLOCK:
-            self._small_allocated -= size
-        else:
-            self._large_allocated -= size
+    def _choose(self) -> None:
+        """Whether allocations may wait, and how much of them."""
+        self._waits = self._allocator.plain and not self._unbooked
+        self._room = min(self._allocator.room, _MOST) if self._waits else -1
 
-    def empty_cache(self) -> None:
-        """Release segments that hold no block, as far as totals tell."""
-        self._small_reserved = -(-self._small_allocated // _SMALL_SEGMENT) * _SMALL_SEGMENT
-        self._large_reserved = -(-self._large_allocated // _SMALL_SEGMENT) * _SMALL_SEGMENT
-        self.reserved = self._small_reserved + self._large_reserved
+    @contextmanager
+    def unbooked(self) -> Iterator[None]:
+        """What this thread allocates takes no memory: a graph that is replayed has its own already."""
+        thread = threading.get_ident()
+        with self.alone():
+            self._unbooked.add(thread)
+        try:
+            yield
+        finally:
+            with self.alone():
+                self._unbooked.discard(thread)
 
-    def reset_peaks(self) -> None:
-        """As `torch.cuda.reset_peak_memory_stats`.
+    # -- what is asked
 
-        The peaks of the whole run, which the report shows, stay.
-        """
-        self.peak_allocated = self.allocated
-        self.peak_reserved = self.reserved
+    @property
+    def allocated(self) -> int:
+        """Bytes of blocks in use."""
+        return self.settle().tally.held
 
-    def start_over(self) -> None:
-        """As in a new process that holds the same blocks: nothing cached, no limit, no history."""
-        self.fraction = 1.0
-        self.empty_cache()
-        self.allocations = 0
-        self.reset_peaks()
-        self.run_peak_allocated = self.allocated
-        self.run_peak_reserved = self.reserved
+    @property
+    def peak_allocated(self) -> int:
+        """The most that was allocated since peaks began."""
+        return self.settle().tally.held_peak
+
+    @property
+    def reserved(self) -> int:
+        """Bytes of all segments."""
+        return self.settle().reserved
+
+    @property
+    def peak_reserved(self) -> int:
+        """The most that was reserved since peaks began."""
+        return self.settle().tally.reserved.peak
+
+    @property
+    def free(self) -> int:
+        """Bytes that the GPU could still give, to whomever."""
+        return self.settle().free
+
+    @property
+    def fraction(self) -> float:
+        """Part of the GPU that this process may reserve."""
+        return self._allocator.fraction
+
+    @fraction.setter
+    def fraction(self, fraction: float) -> None:
+        with self.alone() as allocator:
+            allocator.fraction, allocator.fraction_set = fraction, True
 
     def snapshot(self) -> DeviceMemory:
         """The ledger now, with the peaks of the whole run."""
+        allocator = self.settle()
         return DeviceMemory(
-            allocated=self.allocated,
-            reserved=self.reserved,
-            peak_allocated=self.run_peak_allocated,
-            peak_reserved=self.run_peak_reserved,
+            allocated=allocator.tally.held,
+            reserved=allocator.reserved,
+            peak_allocated=allocator.run_peak_allocated,
+            peak_reserved=allocator.run_peak_reserved,
             total=self.total,
         )
+
+    # -- what is done
+
+    def configure(self, settings: AllocatorSettings) -> None:
+        """Obey other settings from now on."""
+        with self.alone() as allocator:
+            if settings.per_process_memory_fraction != allocator.settings.per_process_memory_fraction:
+                allocator.fraction, allocator.fraction_set = settings.per_process_memory_fraction, True
+            allocator.settings = settings
+
+    def empty_cache(self, pool: PoolId | None = None) -> None:
+        """Release segments that hold no block."""
+        with self.alone() as allocator:
+            allocator.release_cached(pool)
+
+    def fill(self, pool: PoolId, matches: Callable[[int], bool]) -> None:
+        """Allocations on streams that match go to a pool from now on, which has one more user."""
+        with self.alone() as allocator:
+            allocator.hold_pool(pool)
+            allocator.filling.append((pool, matches))
+
+    def end_filling(self, pool: PoolId) -> None:
+        """Allocations go elsewhere again; the pool is still held."""
+        with self.alone() as allocator:
+            found = next((entry for entry in allocator.filling if entry[0] == pool), None)
+            if found is None:
+                raise RuntimeError("endAllocatePool: not currently recording to mempool_id")
+            allocator.filling.remove(found)
+
+    def use_on_stream(self, booking: Booking, stream: int) -> None:
+        """Another stream uses a block: it is not free before that stream is idle."""
+        with self.alone() as allocator:
+            if stream != allocator.stream_of(booking[1]):
+                allocator.uses.setdefault(booking[1] & ADDRESS, set()).add(stream)
+
+    def reset_peaks(self) -> None:
+        """As `torch.cuda.reset_peak_memory_stats`."""
+        self.settle().reset_peaks()
+
+    def reset_added(self) -> None:
+        """As `torch.cuda.reset_accumulated_memory_stats`."""
+        self.settle().reset_added()
+
+    def start_over(self) -> None:
+        """As in a new process that holds the same blocks: nothing cached, no limit, no history."""
+        with self.alone() as allocator:
+            allocator.history.record(None)
+            allocator.fraction = allocator.settings.per_process_memory_fraction
+            allocator.fraction_set = allocator.fraction != 1.0
+            allocator.filling.clear()
+            allocator.uses.clear()
+            allocator.current_stream = None
+            allocator.release_cached()
+            allocator.reset_peaks()
+            allocator.reset_added()
+            allocator.run_peak_allocated = allocator.tally.held
+            allocator.run_peak_reserved = allocator.reserved
+
+
+__all__ = ["DeviceLedger", "OutOfDeviceMemoryError"]

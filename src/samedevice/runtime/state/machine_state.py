@@ -14,6 +14,7 @@ import torch
 
 from samedevice.errors import UsageError
 from samedevice.machines import Gpu, Machine, visible_gpus
+from samedevice.runtime.state.allocator_settings import settings_of_environment
 from samedevice.runtime.state.ledger import DeviceLedger
 from samedevice.runtime.state.virtual_generator import VirtualGenerator
 from samedevice.torch_versions.adapter import TORCH
@@ -61,7 +62,11 @@ class MachineState:
         """
         self.registered: dict[int, int] = {}
         """Memory of the host that was pinned where it lies: bytes by address."""
-        self._physical = [DeviceLedger(gpu.total_memory) for gpu in machine.gpus]
+        self.allocator_settings = settings_of_environment()
+        self._physical = [
+            DeviceLedger(gpu.total_memory, index, self.allocator_settings)
+            for index, gpu in enumerate(machine.gpus)
+        ]
         self._visible: tuple[int, ...] = ()
         self._devices = [TorchDevice("cuda", index) for index in range(len(machine.gpus))]
         self._local = threading.local()
@@ -128,6 +133,10 @@ class MachineState:
     def ledgers(self) -> dict[str, DeviceLedger]:
         """Ledger of each visible device, by device name."""
         return {f"cuda:{index}": self._physical[physical] for index, physical in enumerate(self._visible)}
+
+    def physical_ledgers(self) -> list[DeviceLedger]:
+        """Ledger of each GPU, whether it is visible or not."""
+        return list(self._physical)
 
     def current_device(self) -> int:
         """Index of this thread's current device."""

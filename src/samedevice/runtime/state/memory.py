@@ -25,6 +25,7 @@ import torch
 from samedevice.errors import UsageError
 from samedevice.provenance import Site
 from samedevice.runtime.state import plain
+from samedevice.runtime.state.caching_allocator import Booking
 from samedevice.runtime.state.decision import Decision
 from samedevice.runtime.state.ledger import DeviceLedger
 from samedevice.runtime.state.machine_state import CPU, META
@@ -91,9 +92,9 @@ class Memory:
 
     __slots__ = (
         "__weakref__",
-        "_booked",
+        "_address",
+        "_booking",
         "_ledger",
-        "address",
         "assumed",
         "blank",
         "decision",
@@ -130,30 +131,52 @@ class Memory:
         self.gradient_returns = False
         self.loose = False
         """True for what autograd made on a guess of its device: it belongs to whatever it meets."""
-        self.address = 0
+        self._address = 0
         self._ledger: DeviceLedger | None = None
-        self._booked = 0
+        self._booking: Booking | None = None
 
     @property
     def uncomputed(self) -> bool:
         """Whether what is read from here was computed by nobody."""
         return self.assumed or (self.virtual and self.shadow is None)
 
-    def book(self, ledger: DeviceLedger, nbytes: int, address: int) -> None:
+    @property
+    def address(self) -> int:
+        """Where it lies; 0 for memory without bytes."""
+        if self._booking is None or self._ledger is None:
+            return self._address
+        return self._ledger.address(self._booking)
+
+    @address.setter
+    def address(self, address: int) -> None:
+        self._address = address
+
+    @property
+    def booked(self) -> int:
+        """Bytes that its device's ledger has it down for."""
+        return 0 if self._booking is None else self._booking[0]
+
+    def book(self, ledger: DeviceLedger, nbytes: int) -> None:
         """Enter the bytes into a device's ledger; they leave it when the record dies."""
-        self._booked = ledger.allocate(nbytes)
+        self._booking = ledger.allocate(nbytes)
         self._ledger = ledger
-        self.address = address
 
     def rebook(self, nbytes: int) -> None:
         """The storage changed its size: as on a GPU the new block is there before the old one is freed."""
         if self._ledger is not None:
-            before, self._booked = self._booked, self._ledger.allocate(nbytes)
-            self._ledger.free(before)
+            before = self._booking
+            self.book(self._ledger, nbytes)
+            if before is not None:
+                self._ledger.give_back(before)
+
+    def use_on_stream(self, stream: int) -> None:
+        """Another stream works on the memory: it is not free before that stream has done so."""
+        if self._booking is not None and self._ledger is not None:
+            self._ledger.use_on_stream(self._booking, stream)
 
     def __del__(self) -> None:
-        if self._ledger is not None:
-            self._ledger.free(self._booked)
+        if self._booking is not None and self._ledger is not None:
+            self._ledger.give_back(self._booking)
 
 
 class Helper:
@@ -236,6 +259,13 @@ def carrier(size: Iterable[int], stride: Iterable[int], dtype: torch.dtype) -> t
     return _empty_strided(tuple(size), tuple(stride), dtype=dtype, device=META)
 
 
+def use_on_stream(tensor: torch.Tensor, stream: Any) -> None:
+    """`Tensor.record_stream`: the memory is not free before the stream has worked on it."""
+    record = memory_of(tensor)
+    if record is not None:
+        record.use_on_stream(int(stream.stream_id))
+
+
 def tensors_in(value: Any) -> Iterator[torch.Tensor]:
     """Tensors in an operator's result."""
     if isinstance(value, Tensor):
@@ -265,5 +295,6 @@ __all__ = [
     "storage_of",
     "tensors_in",
     "this_thread",
+    "use_on_stream",
     "value_of",
 ]

@@ -40,6 +40,7 @@ from samedevice.runtime.state import (
     record_of_parts,
     storage_of,
     this_thread,
+    use_on_stream,
     value_of,
 )
 from samedevice.runtime.tracking import Recorder, to_value
@@ -461,8 +462,10 @@ def _share_memory(self: torch.Tensor) -> torch.Tensor:
 
 
 def _record_stream(self: torch.Tensor, stream: Any) -> None:
-    """Memory is never reused while a stream may need it; some of torch's code calls this below every mode."""
-    if not is_virtual(self):
+    """Some of torch's code calls this below every mode."""
+    if is_virtual(self):
+        use_on_stream(self, stream)
+    else:
         _base_record_stream(self, stream)
 
 

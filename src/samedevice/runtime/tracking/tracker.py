@@ -85,7 +85,7 @@ class Tracker:
         if not state.initialized:
             state.initialize()
         try:
-            record.book(state.ledger(index), nbytes, self.address(nbytes))
+            record.book(state.ledger(index), nbytes)
         except OutOfDeviceMemoryError as error:
             raise self.recorder.out_of_memory(state, index, error.requested, caller()) from None
 
