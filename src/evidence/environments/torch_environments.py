@@ -28,7 +28,10 @@ def torch_environment(folder: Path, torch: str, packages: Iterable[str], python:
             pins["torch"] = torch
         wanted = [f"{name}=={pins[name]}" if name in pins else name for name in ("torch", *packages)]
         subprocess.run(["uv", "venv", "--quiet", "--clear", "--python", python, str(folder)], check=True)
-        subprocess.run(["uv", "pip", "install", "--quiet", "--python", str(inside), *wanted], check=True)
+        subprocess.run(
+            ["uv", "pip", "install", "--quiet", "--compile-bytecode", "--python", str(inside), *wanted],
+            check=True,
+        )
         whole.touch()
     return str(inside)
 

@@ -61,6 +61,7 @@ def get_device_capability(device: Any = None, /) -> dict[str, Any]:
 _EMULATED: Mapping[str, Callable[..., Any]] = {
     "_get_accelerator": _accelerator,
     "_accelerator_getAccelerator": _accelerator,
+    "_accelerator_deviceCount": lambda: current_machine().device_count(),
     "_accelerator_getDeviceIndex": get_device,
     "_accelerator_setDeviceIndex": _set_device,
     "_accelerator_exchangeDevice": exchange_device,

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -410,9 +410,34 @@ def _never_nested(original: Callable[..., bool]) -> Callable[..., bool]:
     return lambda tensor, mask: False if is_virtual(tensor) else original(tensor, mask)
 
 
+def _encoder_shapes(src: torch.Tensor, *_: Any) -> torch.Tensor:
+    return torch.empty_like(src)
+
+
+def _head_shapes(
+    query: torch.Tensor, key: Any, value: Any, embed_dim: int, num_head: int, qkv_weight: Any, qkv_bias: Any,
+    proj_weight: torch.Tensor, proj_bias: Any, mask: Any = None, need_weights: bool = True,
+    average_attn_weights: bool = True, mask_type: int | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
+    batch, tokens = query.shape[:2]
+    heads = () if average_attn_weights else (num_head,)
+    shares = (batch, *heads, tokens, tokens) if need_weights else (0,)
+    return query.new_empty(batch, tokens, proj_weight.size(0)), query.new_empty(shares)
+
+
+_SHAPES: Mapping[str, Callable[..., Any]] = {
+    "_transformer_encoder_layer_fwd": _encoder_shapes,
+    "_native_multi_head_attention": _head_shapes,
+}
+"""Meta kernels of fused layers; torch has had its own since 2.10 and 2.13."""
+
+
 def _fill(library: Library) -> None:
     for name, kernel in KERNELS.items():
         library.impl(getattr(aten, name).default, kernel, "CPU")  # type: ignore[no-untyped-call]  # torch's own
+    for name, kernel in _SHAPES.items():
+        if not torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", "Meta"):
+            library.impl(getattr(aten, name).default, kernel, "Meta")  # type: ignore[no-untyped-call]  # torch's own
 
 
 _kernels = Registration(_fill)
@@ -421,10 +446,11 @@ _FAST = "the ledger counts what the parts of a fused layer take, as CUDA runs th
 PATCHES = (
     *replaced({_attention: attend}, "C++ would take attention of carriers apart into plain arithmetic"),
     Change(
-        f"dispatcher[CPU] of {', '.join(f'aten.{name}' for name in KERNELS)}",
+        f"dispatcher[CPU] of {', '.join(f'aten.{name}' for name in KERNELS)}, "
+        f"dispatcher[Meta] of {', '.join(f'aten.{name}' for name in _SHAPES)}",
         _kernels.enter,
         _kernels.leave,
-        "arithmetic for tensors on the host",
+        "arithmetic for tensors on the host; shapes of fused layers where torch has no meta kernel",
         "the kernels of the GPU compute their values on the host, where a build for CPUs has none",
     ),
     Patch("torch._native_multi_head_attention", _multi_head, _FAST),
