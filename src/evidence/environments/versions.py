@@ -127,11 +127,15 @@ def _run(python: str, tests: str, cases: int, logs: Path) -> Outcome:
     logs.mkdir(exist_ok=True)
     log = logs / f"{tests.replace('/', '-')}.txt"
     outcome = replace(measure(python, told, tests, commit, log, cases), cases=cases)
-    same = (*outcome.environment, tests)
-    kept = [each for each in recorded() if (*each.environment, each.tests) != same]
+    kept = [each for each in recorded() if not _replaces(outcome, each)]
     text = json.dumps([asdict(each) for each in sorted([*kept, outcome], key=_order)], indent=1)
     RESULTS.write_text(text + "\n", encoding="utf-8")
     return outcome
+
+
+def _replaces(new: Outcome, old: Outcome) -> bool:
+    """Whether a run of a folder or file ran all that an older one did, in the same environment."""
+    return new.environment == old.environment and f"{old.tests}/".startswith(f"{new.tests}/")
 
 
 def measure(
