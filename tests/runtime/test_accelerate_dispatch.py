@@ -151,7 +151,7 @@ def test_weights_tied_across_devices_end_on_the_first():
     model = squares(1, 2, 3)
     accelerate.dispatch_model(model, {"0": 0, "1": 1, "2": 0, "3": 0})
     assert model[1].weight is model[0].weight
-    with pytest.raises(RuntimeError, match="(?=.*mat2)(?=.*cuda:0)(?=.*cuda:1)"):
+    with pytest.raises(RuntimeError, match=r"(?=.*mat2)(?=.*cuda:0)(?=.*cuda:1)"):
         model(torch.randn(2, 256))
 
 
