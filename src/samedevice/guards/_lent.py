@@ -249,6 +249,22 @@ class Lending:
         self._start = 0
         """The sequence number of the first node of the call."""
 
+    def ask_autocast(self, tensors: Iterable[torch.Tensor]) -> None:
+        """Raises `Reached` where autocast would do with a copy what it does not do with the original.
+
+        It casts on the devices for which it is on, and casts a leaf once for all operators, whose gradients
+        it adds up in the lower precision.
+        """
+        import torch
+
+        moved = [tensor for tensor in tensors if tensor.device != self._target_of(tensor)]
+        for tensor in moved:
+            home, target = (_autocast(each.type) for each in (tensor.device, self._target_of(tensor)))
+            on_host = home != target and self._target_of(tensor).type == "cpu"
+            kept = target is not None and tensor.is_leaf and tensor.requires_grad
+            if on_host or (kept and torch.is_autocast_cache_enabled()):
+                raise Reached(Phrase("heal.autocast"))
+
     def copy_all(self, tensors: Sequence[torch.Tensor], in_parts: bool = False) -> None:
         """Copy the tensors of a call that are wanted elsewhere; `in_parts` for a composite operator."""
         import torch
@@ -346,7 +362,8 @@ class Lending:
             if count > crossing.uses:
                 raise Reached(Phrase("heal.many-pieces", count=count))
             if count > 1:
-                node.register_hook(functools.partial(_take, position, crossing.pieces))
+                handle = node.register_hook(functools.partial(_take, position, crossing.pieces))
+                node.register_prehook(functools.partial(_put_last, handle))
 
     def _pieces(
         self, results: Iterable[torch.Tensor], crossings: dict[int, Any]
@@ -375,6 +392,20 @@ def _take(position: int, pieces: dict[int, list[torch.Tensor]], gradients: Any, 
 
     if gradients[position] is not None:
         pieces.setdefault(torch._C._current_graph_task_id(), []).append(gradients[position])
+
+
+def _put_last(handle: Any, _: Any) -> None:
+    """Let a hook of a node run after those that the program has set since; a hook before the node runs."""
+    hooks = handle.hooks_dict_ref()
+    if hooks is not None and handle.id in hooks:
+        hooks[handle.id] = hooks.pop(handle.id)  # C++ does not ask in which order an OrderedDict has them
+
+
+def _autocast(kind: str) -> torch.dtype | None:
+    """To what autocast casts on a kind of device; None where it is off."""
+    import torch
+
+    return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else None
 
 
 def _version(tensor: torch.Tensor) -> int | None:

@@ -17,12 +17,15 @@ from typing import Any, Protocol, Self
 
 import torch
 from torch.overrides import TorchFunctionMode
+from torch.utils import _python_dispatch
 
 from samedevice.guards._align import tensors_of
 from samedevice.guards._compiled import is_recorded
 from samedevice.guards._lent import is_plain, saving_is_watched
 from samedevice.guards._operators import is_python, operator_of
+from samedevice.messages import Phrase
 
+_WATCHED = Phrase("heal.watched")
 _ASKS = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
 
 
@@ -38,7 +41,9 @@ class Heals(Protocol):
     def make(self, function: Any, args: Any, kwargs: Any) -> Any:
         """The result of a call whose tensors are on several devices, and which was not made yet."""
 
-    def leave(self, error: Exception, function: Any, args: Any, kwargs: Any) -> None:
+    def leave(
+        self, error: Exception, function: Any, args: Any, kwargs: Any, reason: Phrase | None = None
+    ) -> None:
         """Say on the error why the call is not healed."""
 
 
@@ -93,6 +98,8 @@ class Mode(TorchFunctionMode):
             func in heals.healed or "out" in kwargs or not operator.leaves_nothing or saving_is_watched()
         )
         if careful and _spread(args, kwargs):
+            if not _alone():
+                return self._left_alone(func, args, kwargs, _WATCHED)
             return self._busy(heals.make, func, args, kwargs)
         recorded = is_recorded()  # asked first: torch.jit.trace has stopped when a call of torch has raised
         try:
@@ -100,6 +107,8 @@ class Mode(TorchFunctionMode):
         except (RuntimeError, NotImplementedError) as error:
             if recorded or (careful and not operator.leaves_nothing):
                 heals.leave(error, func, args, kwargs)
+            elif not _alone():
+                heals.leave(error, func, args, kwargs, _WATCHED)
             elif healed := self._busy(heals.heal, error, func, args, kwargs):
                 return healed[0]
             raise
@@ -111,21 +120,21 @@ class Mode(TorchFunctionMode):
         finally:
             _here.busy = False
 
-    def _left_alone(self, func: Any, args: Any, kwargs: Any) -> Any:
+    def _left_alone(self, func: Any, args: Any, kwargs: Any, reason: Phrase | None = None) -> Any:
         try:
             return func(*args, **kwargs)
         except (RuntimeError, NotImplementedError) as error:
-            self._heals.leave(error, func, args, kwargs)
+            self._heals.leave(error, func, args, kwargs, reason)
             raise
 
     def _inside(self, func: FunctionType, args: Any, kwargs: Any) -> Any:
         """A function of torch that is written in Python: its body, with the mode there."""
         before = _here.running
         again = before[0] is func and len(before[1]) == len(args) and all(map(_is, before[1], args))
-        if again or not _alone() or _decides_itself(args, kwargs):
-            return self._left_alone(
-                func, args, kwargs
-            )  # it asks in a way of its own, or somebody else listens, too
+        if again or _decides_itself(args, kwargs):  # it asks in a way of its own
+            return self._left_alone(func, args, kwargs)
+        if not _alone():
+            return self._left_alone(func, args, kwargs, _WATCHED)
         names = func.__globals__
         body = FunctionType(
             func.__code__,
@@ -159,14 +168,17 @@ def _nobody(*_: Any) -> bool:
 
 
 def _alone() -> bool:
-    """Whether no other function mode is there that could want to see a call.
+    """Whether no other mode further out is there that would see a call, and what is lent to it.
 
-    That of the default device wants factories only.
+    That of the default device wants factories only, and torch's own modes for operators keep no operand.
     """
     from torch.utils._device import DeviceContext
 
     stack = torch.overrides._get_current_function_mode_stack()  # type: ignore[no-untyped-call] # of torch
-    return all(isinstance(each, (Mode, DeviceContext)) for each in stack)
+    below = _python_dispatch._get_current_dispatch_mode_stack()
+    return all(isinstance(each, (Mode, DeviceContext)) for each in stack) and all(
+        type(each).__module__.startswith(("torch.", "samedevice.")) for each in below
+    )
 
 
 def _decides_itself(args: Any, kwargs: Any) -> bool:

@@ -32,6 +32,29 @@ _WORDS = frozenset(
 )
 
 
+_ALSO = {
+    "input": ("self",),
+    "x": ("self", "input"),
+    "a": ("self", "input"),
+    "x1": ("self", "input"),
+    "x2": ("other",),
+    "axis": ("dim",),
+    "keepdims": ("keepdim",),
+}
+"""Names that torch takes for those of its schemas; `torch/csrc/utils/python_arg_parser.cpp`."""
+_STATISTICS = frozenset({"running_mean", "running_var"})
+_UNSAID = {
+    "batch_norm_gather_stats": _STATISTICS,
+    "batch_norm_gather_stats_with_counts": _STATISTICS,
+    "batch_norm_update_stats": _STATISTICS,
+    "_cudnn_rnn": frozenset({"dropout_state"}),
+    "miopen_rnn": frozenset({"dropout_state"}),
+}
+"""What kernels write to although neither their schemas nor torch's judge of schemas says so;
+`aten/src/ATen/native/Normalization.cpp`, `cuda/Normalization.cu`, `cudnn/RNN.cpp`.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Overload:
     """One schema of an operator."""
@@ -41,6 +64,18 @@ class Overload:
     schema: Any
     decided: bool
     """Whether what is written hangs on other arguments (`training`), and not on the schema alone."""
+
+    def values(self, args: Sequence[Any], kwargs: dict[str, Any]) -> dict[str, Any] | None:
+        """The arguments by their names in the schema; None where the overload does not take them."""
+        if len(args) > len(self.names):
+            return None
+        found = dict(zip(self.names, args, strict=False))
+        for name, value in kwargs.items():
+            own = next((each for each in (name, *_ALSO.get(name, ())) if each in self.names), None)
+            if own is None:
+                return None
+            found[own] = value
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,21 +94,26 @@ class Operator:
         """Whether a call without `out` only reads, so that one that was refused has done nothing."""
         return not self.draws and not any(each.written for each in self.overloads)
 
-    def written(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
-        """The arguments that the call writes to: tensors, and lists of them."""
+    def written(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any] | None:
+        """The arguments that the call writes to: tensors, and lists of them.
+
+        None where no overload takes such arguments, and so nobody knows.
+        """
         found = {id(kwargs.get("out")): kwargs["out"]} if kwargs.get("out") is not None else {}
-        given = kwargs.keys() - {"out"}
+        given = {name: value for name, value in kwargs.items() if name != "out"}
+        fits = False
         for each in self.overloads:
-            if not given.issubset(each.names) or len(args) > len(each.names):
+            values = each.values(args, given)
+            if values is None:
                 continue
-            values = {**dict(zip(each.names, args, strict=False)), **kwargs}
+            fits = True
             names = _decided(each, values) if each.decided else each.written
             found |= {
                 id(values[name]): values[name]
                 for name in names
                 if any(True for _ in tensors_of(values.get(name)))
             }
-        return list(found.values())
+        return list(found.values()) if fits or self.leaves_nothing else None
 
 
 def _decided(overload: Overload, values: dict[str, Any]) -> Iterator[str]:
@@ -115,13 +155,14 @@ def operator_of(function: Callable[..., Any]) -> Operator | None:
         )
         names = tuple(each.name for each in schema.arguments)
         info = torch._C._SchemaInfo(schema)
-        written = frozenset(each for each in names if info.is_mutable(each))
+        unsaid = _UNSAID.get(name, frozenset()).intersection(names)
+        written = unsaid.union(each for each in names if info.is_mutable(each))
         said = {
             each.name for each in schema.arguments if each.alias_info is not None and each.alias_info.is_write
         }
         if only is None and any(each.kwarg_only and each.name in said for each in schema.arguments):
             continue  # for a call with `out`
-        overloads.append(Overload(names, written, schema, bool(written - said)))
+        overloads.append(Overload(names, written, schema, bool(written - said - unsaid)))
     return Operator(name, tuple(overloads), draws, in_parts) if overloads else None
 
 

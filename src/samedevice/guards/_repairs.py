@@ -129,7 +129,7 @@ class Repairs:
         call = _Call(self, function, args, kwargs)
         if is_recorded():
             return call.recorded()
-        plan = self._plans.get(call.key)
+        plan = self._plans.get(call.key) if call.is_known else _AS_WRITTEN
         if plan is not None:
             return call.made(plan)
         refused = call.refusal()
@@ -142,7 +142,9 @@ class Repairs:
         finally:
             del refused  # its frames hold this one, and the operands with it
 
-    def leave(self, error: Exception, function: Any, args: Any, kwargs: Any) -> None:
+    def leave(
+        self, error: Exception, function: Any, args: Any, kwargs: Any, reason: Phrase | None = None
+    ) -> None:
         """Say on an error that has to do with devices why the call is not healed."""
         if is_recorded():
             self.say_recorded(error)
@@ -151,7 +153,8 @@ class Repairs:
             event = event_of(error, self._model, call.frame, call.named)
             if event is not None:
                 finding = judge(event)
-                self.refuse(error, finding, _unhealed(finding, event, call) or Phrase("heal.partly-done"))
+                reason = _unhealed(finding, event, call) or reason or Phrase("heal.partly-done")
+                self.refuse(error, finding, reason)
 
     # -- what calls need
 
@@ -268,7 +271,10 @@ class _Call:
         self.frame = _outside(sys._getframe(1))
         self.named = named_tensors(function, args, kwargs)
         operator = operator_of(function) if not is_python(function) else None
-        self.written: list[Any] = operator.written(args, kwargs) if operator is not None else []
+        written = operator.written(args, kwargs) if operator is not None else []
+        self.is_known = written is not None
+        """Whether it is known what the call writes to."""
+        self.written: list[Any] = written or []
         self.written_tensors = [tensor for value in self.written for _, _, tensor in tensors_of(value)]
         self._in_parts = operator is not None and operator.in_parts
         self.only_reads = (
@@ -381,6 +387,7 @@ class _Call:
         """
         lending = Lending(lambda tensor: self.target_of(plan, tensor), self._repairs.renderer)
         given = [tensor for value in (self.args, self.kwargs) for _, _, tensor in tensors_of(value)]
+        lending.ask_autocast(given)
         lending.copy_all(given, self._in_parts)
         args, kwargs = rebuilt(self.args, lending.place), rebuilt(self.kwargs, lending.place)
         if not tried and (refused := refusal_of(self.function, args, kwargs, self.written)) is not None:
