@@ -11,8 +11,8 @@ from samedevice.events import Decision, Event, EventKind, Operand, Place
 from samedevice.messages import short_operator
 from samedevice.provenance.dispatch import mapped
 from samedevice.provenance.flow import Flow
-from samedevice.provenance.named_devices import takes_arguments
-from samedevice.provenance.syntax import parsed
+from samedevice.provenance.named_devices import WRITES_ANEW, takes_arguments
+from samedevice.provenance.syntax import methods_called, parsed
 
 FACTORY = re.compile(
     r"\b(?:torch|np|numpy|self)\.(?:arange|zeros|ones|full|empty|tensor|as_tensor|asarray|from_numpy|linspace|eye|rand|randn|randint|range|"
@@ -229,7 +229,9 @@ class Failure:
         """The factory that made it where it is; None for what was moved there or computed from a weight."""
         steps = operand.lineage
         if steps and steps[0].kind == "created":
-            return steps[0] if steps[0].name is None else None
+            at = steps[0].at
+            anew = at is not None and bool(WRITES_ANEW & methods_called(at.call or at.code))
+            return steps[0] if steps[0].name is None and not anew else None
         at_once = len(steps) > 1 and steps[0].kind == "moved" and steps[1].kind == "created"
         return steps[0] if at_once and steps[0].at == steps[1].at else None  # `tensor(..., device=...)`
 
@@ -254,7 +256,7 @@ class Failure:
         if operand.name in self._written:
             return self._written[operand.name]
         if operand.local is not None:
-            return operand.local
+            return self.flow.as_written(operand.local.partition("[")[0]) or operand.local
         if operand.role and (called := self.flow.called_object()) is not None:
             return called
         written = [ast.unparse(each) for each in self.flow.operands()]
@@ -294,6 +296,11 @@ class Failure:
         """Whether the operand comes from an earlier turn of a loop."""
         text = self.expression(operand)
         return text is not None and self.flow.carried(text)
+
+    def handed_back(self, operand: Operand) -> bool:
+        """Whether the call that an argument was given to gives its name the next value."""
+        text = self.expression(operand)
+        return text is not None and self.flow.handed_back(text)
 
     def from_attribute(self, operand: Operand) -> bool:
         """Whether the operand comes from attributes of an object alone, which somebody set before."""

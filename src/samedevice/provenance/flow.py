@@ -106,6 +106,16 @@ class Flow:
         found = written(self._frames[0].call, op, operands) if self._frames else {}
         return {name: ast.unparse(node) for name, node in found.items()}
 
+    def as_written(self, container: str) -> str | None:
+        """How the failing expression writes a container, or the item of it that it reads."""
+        call = self._frames[0].call if self._frames else None
+        nodes = list(ast.walk(call)) if call is not None else []
+        for node in nodes:
+            if isinstance(node, ast.Subscript) and ast.unparse(node.value) == container:
+                return ast.unparse(node)
+        named = (node for node in nodes if isinstance(node, (ast.Name, ast.Attribute)))
+        return container if any(ast.unparse(node) == container for node in named) else None
+
     def called_object(self) -> str | None:
         """The object, and no function or method, that the failing expression calls: a variable, an attribute
         of the method's object, or an item of one.
@@ -161,6 +171,22 @@ class Flow:
             root.depth <= depth and root.kind in ("made", "attribute") for root in roots
         )
 
+    def multiplies_matrices(self, expression: str | None) -> bool:
+        """Whether an expression of the failing statement, or what its name was given, multiplies matrices."""
+        node = _expression(expression) if expression is not None else None
+        if node is None or not self._frames:
+            return False
+        frame = self._frames[0]
+        values: list[ast.expr] = [node]
+        if isinstance(node, ast.Name):
+            values += [each.value for each in reaching(node.id, frame.scope, frame.statement)]
+        return any(
+            (isinstance(each, ast.BinOp) and isinstance(each.op, ast.MatMult))
+            or (isinstance(each, ast.Attribute) and each.attr in ("mm", "matmul", "bmm"))
+            for value in values
+            for each in ast.walk(value)
+        )
+
     def reads_attribute(self, expression: str, attribute: str) -> bool:
         """Whether an expression of the failing statement, or what its name was given, reads an attribute."""
         node = _expression(expression)
@@ -210,6 +236,38 @@ class Flow:
             for node in ast.walk(function)
         )
         return not gives and function.name not in (*called, "forward", "__call__")
+
+    def replaced_by_call(self, root: Root) -> bool:
+        """Whether a caller's statement hands an attribute on and gives it a new value from the same call."""
+        if root.depth == 0 or root.depth >= len(self._frames):
+            return False
+        return any(
+            isinstance(node, ast.Attribute) and ast.unparse(node) == root.text
+            for target in _targets(self._frames[root.depth].statement)
+            for node in ast.walk(target)
+        )
+
+    def handed_back(self, expression: str) -> bool:
+        """Whether an argument's name, here or in a caller, gets its next value from the call that it is given
+        to: `y, state = step(x, state)`, or `state = y.state` after it.
+        """
+        node = _expression(expression)
+        depth = 0
+        while node is not None and depth < len(self._frames):
+            frame, names = self._frames[depth], set(names_in(node))
+            results = {name for each in _targets(frame.statement) for name in names_in(each)}
+            later = {
+                each.name
+                for each in assignments(frame.scope)
+                if _begins_with(each.value) in results and each.statement is not frame.statement
+            }
+            if names & (results | later) - _imported(frame.place.file):
+                return True
+            above = [given for name in sorted(names) if (given := self.given(name, depth)) is not None]
+            if not above:
+                return False
+            node, depth = above[0]
+        return False
 
     def rules_out(self) -> bool:
         """Whether a function on the stack puts minus infinity somewhere, which no softmax ever chooses."""
@@ -491,6 +549,18 @@ def _imported(file: str) -> frozenset[str]:
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             found |= {(each.asname or each.name).partition(".")[0] for each in node.names}
     return frozenset(found)
+
+
+def _targets(statement: ast.stmt) -> list[ast.expr]:
+    """What a statement assigns to."""
+    return statement.targets if isinstance(statement, ast.Assign) else []
+
+
+def _begins_with(node: ast.expr) -> str | None:
+    """The name of what an expression is a part, or a method's result, of."""
+    while isinstance(node, (ast.Attribute, ast.Subscript, ast.Call)):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return node.id if isinstance(node, ast.Name) else None
 
 
 def _of_self(node: ast.expr) -> bool:

@@ -16,6 +16,8 @@ Told = tuple[DeviceSource, str | None]
 """What names a device, and the expression that does."""
 
 _KEYWORDS = ("device", "map_location", "device_map")
+WRITES_ANEW = frozenset(("one_hot",))
+"""Functions of torch that write what a tensor says into new memory beside it."""
 _DEEPEST = 6
 """Assignments that are followed from a name to what it stands for."""
 _RANKS = frozenset(("LOCAL_RANK", "RANK", "local_rank", "get_rank", "local_process_index", "process_index"))
@@ -61,7 +63,10 @@ def _names_item(node: ast.AST, name: str) -> bool:
     match node:
         case ast.For(target=target, iter=iterable) | ast.comprehension(target=target, iter=iterable):
             match iterable, target:
-                case ast.Call(func=ast.Attribute(attr="items")), ast.Tuple(elts=[_, ast.Name(id=value)]):
+                case (
+                    ast.Call(func=ast.Attribute(attr="items")) | ast.Name() | ast.Attribute(),
+                    ast.Tuple(elts=[_, ast.Name(id=value)]),
+                ):
                     return value == name
     return False
 
@@ -93,7 +98,7 @@ def _named(call: ast.Call) -> ast.expr | Told:
         return "tensor", ast.unparse(call.args[0])
     if name.startswith("new_"):
         return "tensor", ast.unparse(of)
-    if name.endswith("_like") and call.args:
+    if (name.endswith("_like") or name in WRITES_ANEW) and call.args:
         return "tensor", ast.unparse(call.args[0])
     return "default", None
 
@@ -126,7 +131,8 @@ def _told(node: ast.expr, place: Place, depth: int) -> Told:
             return _returned(node, place, depth), text
         case ast.Attribute(value=ast.Name(id="self"), attr=attribute) if depth < _DEEPEST:
             given = _attribute_given(attribute, place)
-            if given is not None and _told(given, place, depth + 1)[0] == "unordered":
+            there = place if given is None else replace(place, line=given.lineno)
+            if given is not None and _told(given, there, depth + 1)[0] == "unordered":
                 return "unordered", text
     return ("unordered" if _picks_from_set(node, place, depth) else "computed"), text
 

@@ -28,6 +28,14 @@ def parsed(source: str) -> ast.Module | None:
         return None
 
 
+def names_of(expression: str) -> frozenset[str]:
+    """The names that an expression reads."""
+    tree = parsed(expression)
+    return frozenset(
+        node.id for node in (ast.walk(tree) if tree is not None else ()) if isinstance(node, ast.Name)
+    )
+
+
 def methods_called(statement: str) -> frozenset[str]:
     """The names of the methods and of the functions of modules that a statement calls."""
     tree = parsed(statement)

@@ -52,7 +52,7 @@ from samedevice.messages import Phrase
 def _detect(failure: Failure) -> Hint | None:
     if not failure.mismatch:
         return None
-    looks = (_added_later, _wrapped_around, _placed_apart, _shared_by_layers, _named_so)
+    looks = (_merged, _added_later, _wrapped_around, _placed_apart, _shared_by_layers, _named_so)
     return next((hint for look in looks if (hint := look(failure)) is not None), None)
 
 
@@ -91,6 +91,22 @@ def _added_later(failure: Failure) -> Hint | None:
                 "rules.adapter-weights-on-other-device.added-later", operand=name, module=cut.name
             )
             return Hint(7.5, phrase, weight.name)
+    return None
+
+
+def _merged(failure: Failure) -> Hint | None:
+    """A product of two matrices that is added to a weight while no `forward` runs."""
+    weight = next((each for each in failure.weights if each.role == "parameter"), None)
+    running = any(place.function == "forward" for place in failure.event.stack)
+    if weight is None or running or failure.op.rstrip("_") not in ("add", "sub"):
+        return None
+    for delta in failure.plain:
+        product = delta.device != weight.device and failure.flow.multiplies_matrices(
+            failure.expression(delta)
+        )
+        if product and not failure.gradient(delta):
+            key = "rules.adapter-weights-on-other-device.adapter"
+            return Hint(9.8, Phrase(key, operand=failure.written(delta)), delta.name)
     return None
 
 

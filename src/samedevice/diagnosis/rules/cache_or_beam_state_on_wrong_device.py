@@ -151,8 +151,10 @@ def _set_by_the_step(failure: Failure) -> Hint | None:
             continue
         if failure.flow.only_adds_up():
             continue  # a statistic: nothing of this call is computed from it
-        roots = {root.text for root in failure.flow.roots(text) if root.kind == "attribute"}
-        if roots & failure.flow.attributes_set():
+        roots = [root for root in failure.flow.roots(text) if root.kind == "attribute"]
+        if any(failure.flow.replaced_by_call(root) for root in roots):
+            return _kept(8.6, failure, state, state)
+        if {root.text for root in roots} & failure.flow.attributes_set():
             return _kept(6.6, failure, state, state)
     return None
 
@@ -171,9 +173,11 @@ def _carried(failure: Failure) -> Hint | None:
         made = failure.born(state) is not None and not failure.made_inside(state)
         sent_away = failure.activation(state) and state.lineage[0].kind == "moved" and failure.given(state)
         made = made or bool(sent_away)
-        if apart and given and made and state.dtype.startswith(("float", "bfloat")):
+        among_others = "[" in (state.from_argument or "")
+        if apart and (given or among_others) and made and state.dtype.startswith(("float", "bfloat")):
             if failure.carried(state):
-                return _kept(7.6, failure, state, state)
+                sure = 8.1 if among_others else 7.6
+                return _kept(sure if failure.handed_back(state) else 4.6, failure, state, state)
     return None
 
 

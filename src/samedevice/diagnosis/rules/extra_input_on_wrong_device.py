@@ -110,7 +110,10 @@ def _after_the_model(failure: Failure) -> Hint | None:
     for operand in failure.plain:
         others = [each for each in failure.event.operands if each.device != operand.device]
         computed = any(failure.activation(each) for each in others)
-        if not computed or failure.born(operand) is None or failure.made_here(operand) or operand.holder:
+        sent = operand.lineage and operand.lineage[0].kind == "moved" and failure.activation(operand)
+        if not computed or failure.made_here(operand) or operand.holder:
+            continue
+        if failure.born(operand) is None and not sent:
             continue
         text = failure.expression(operand) or ""
         kept = text.startswith("self.") or operand.kept_by is not None

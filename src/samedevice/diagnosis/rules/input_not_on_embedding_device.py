@@ -99,7 +99,9 @@ def _main_input(failure: Failure) -> Hint | None:
         operand=failure.written(given),
         weight=weights[-1].parameter or "weight",
     )
-    return Hint(7, near, given.name)
+    first = failure.event.arguments[0][0] if failure.event.arguments else None
+    main = given.from_argument in (None, first)
+    return Hint(7 if main else 4.8, near, given.name)
 
 
 def _moved_inside(given: Operand) -> bool:

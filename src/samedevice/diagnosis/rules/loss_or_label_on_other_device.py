@@ -42,6 +42,7 @@ from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis._rule import Hint, Rule, at, frameless, inside, line, said, shown, sign
 from samedevice.events import Operand
 from samedevice.messages import Phrase
+from samedevice.provenance.syntax import names_of
 
 
 def _detect(failure: Failure) -> Hint | None:
@@ -57,7 +58,8 @@ def _detect(failure: Failure) -> Hint | None:
             Phrase("rules.loss-or-label-on-other-device.loss", op=failure.op),
             odd.name if odd else None,
         )
-    return _sum_of_losses(failure) or _beside_the_model(failure) or _of_an_objective(failure)
+    looks = (_sum_of_losses, _beside_the_model, _of_an_objective, _of_another_model)
+    return next((hint for look in looks if (hint := look(failure)) is not None), None)
 
 
 def _by_itself(failure: Failure, operand: Operand) -> bool:
@@ -109,6 +111,23 @@ def _beside_the_model(failure: Failure) -> Hint | None:
         if failure.feeds_backward or (compared and failure.born(label) is not None):
             phrase = Phrase("rules.loss-or-label-on-other-device.label", operand=failure.written(label))
             return Hint(6.5, phrase, label.name)
+    return None
+
+
+def _of_another_model(failure: Failure) -> Hint | None:
+    """Outside the models, what one computed without gradients meets what gradients are taken of."""
+    if failure.in_model or not failure.event.differentiable or not failure.feeds_backward:
+        return None
+    computed = [each for each in failure.plain if failure.activation(each)]
+    texts = {each.name: failure.expression(each) or "" for each in computed}
+    graph = set(failure.event.differentiable)
+    learns = [each for each in computed if graph & names_of(texts[each.name])]
+    for target in computed:
+        name = texts[target.name]
+        fixed = name.isidentifier() and target not in learns
+        if fixed and any(each.device != target.device for each in learns):
+            phrase = Phrase("rules.loss-or-label-on-other-device.label", operand=failure.written(target))
+            return Hint(7.4, phrase, target.name)
     return None
 
 

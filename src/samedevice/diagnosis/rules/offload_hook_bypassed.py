@@ -53,6 +53,10 @@ def _detect(failure: Failure) -> Hint | None:
     if weights:
         waits = offloaded or hooked or weights[0].hook is not None
         return _not_run(8 if weights[0].hook else 6, weights[0]) if waits else None
+    brought = any(each.lineage and each.lineage[0].kind == "hook" for each in failure.plain)
+    for each in failure.event.operands if brought else ():
+        if each.device == "meta" and failure.from_attribute(each):
+            return _not_run(6.5, each)
     if not failure.mismatch:
         return None
     waiting = any(
@@ -66,7 +70,6 @@ def _detect(failure: Failure) -> Hint | None:
         bypassed = each.hook is not None and each.hook != each.device
         if each.device == "cpu" and (mapped or bypassed):
             return _not_run(6, each)
-    brought = any(each.lineage and each.lineage[0].kind == "hook" for each in failure.plain)
     for each in failure.plain if brought else ():
         if each.device == "cpu" and failure.follows(each):
             return Hint(6, Phrase("because.on-host", operand=failure.written(each)), each.name)

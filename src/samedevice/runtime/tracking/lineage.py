@@ -49,7 +49,7 @@ class Lineages:
                 record = record_of(tensor)
                 if isinstance(record, Memory) and record.decision is not None:
                     self._parameters.setdefault(id(record.decision), name)
-                    if record.decision.how == "placed" and record.decision.site is not None:
+                    if record.decision.how in ("placed", "moved") and record.decision.site is not None:
                         self._placed[record.decision.site] = None
 
     @property
