@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-_ADDS = frozenset("append extend insert add appendleft update setdefault".split())
+ADDS = frozenset("append extend insert add appendleft update setdefault".split())
 """Methods by which a container takes something in."""
 
 
@@ -55,7 +55,7 @@ def _assigned(statement: ast.stmt) -> Iterator[Given]:
             case ast.NamedExpr(target=ast.Name(id=name), value=value):
                 yield Given(name, statement, value)
             case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method), args=[*_, last]):
-                if method in _ADDS:
+                if method in ADDS:
                     yield Given(name, statement, last, replaces=False)
 
 

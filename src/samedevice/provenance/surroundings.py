@@ -24,6 +24,7 @@ import torch
 from samedevice.events import Running
 from samedevice.provenance._reach import tensors_reached
 from samedevice.provenance._variables import variables_of
+from samedevice.provenance.assignments import ADDS
 from samedevice.provenance.dispatch import device_map_of, hook_device
 from samedevice.provenance.syntax import parsed
 
@@ -245,8 +246,11 @@ class Names:
                 name in parameters and name != "self" and writes_itself(type(value))
             ):
                 holder = type(value).__name__ if not isinstance(value, (tuple, list, dict)) else name
+                written = None if keeps_state(name, value) else writes_itself(type(value))
                 for path, tensor in tensors_reached(value, name, _DEPTH, _ITEMS_LIMIT):
-                    self._holder.setdefault(identity(tensor), holder)
+                    attribute = re.split(r"[.\[]", path.removeprefix(f"{name}."))[0]
+                    if written is None or attribute in written:
+                        self._holder.setdefault(identity(tensor), holder)
                     if innermost:
                         self._spell(identity(tensor), path)
             elif name in parameters or innermost:
@@ -278,23 +282,27 @@ def _names_in_line(frame: FrameType) -> frozenset[str]:
     return frozenset(re.findall(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*", line))
 
 
-def writes_itself(kind: type) -> bool:
-    """Whether a method of a class, other than `__init__`, stores into attributes of its object.
+def writes_itself(kind: type) -> frozenset[str]:
+    """The attributes of its object into which methods of a class, other than `__init__`, store.
 
     Such an object keeps something from one call to the next. Read from the class's source; a module is none.
     """
     if issubclass(kind, (torch.nn.Module, torch.Tensor, Mapping, tuple, list)):
-        return False
+        return frozenset()
     codes = (getattr(method, "__code__", None) for method in vars(kind).values())
     code = next((each for each in codes if each is not None), None)
-    return code is not None and _stores("".join(linecache.getlines(code.co_filename)), kind.__name__)
+    return (
+        _stores("".join(linecache.getlines(code.co_filename)), kind.__name__)
+        if code is not None
+        else frozenset()
+    )
 
 
 @lru_cache(maxsize=64)
-def _stores(source: str, name: str) -> bool:
+def _stores(source: str, name: str) -> frozenset[str]:
     tree = parsed(source)
     if tree is None:
-        return False
+        return frozenset()
     bodies = [node.body for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and node.name == name]
     methods = [
         each
@@ -302,13 +310,35 @@ def _stores(source: str, name: str) -> bool:
         for each in body
         if isinstance(each, ast.FunctionDef) and each.name != "__init__" and each.args.args
     ]
-    return any(
-        isinstance(node, (ast.Attribute, ast.Subscript))
-        and isinstance(node.ctx, ast.Store)
-        and ast.unparse(node).startswith(f"{method.args.args[0].arg}.")
+    written = {
+        attribute
         for method in methods
         for node in ast.walk(method)
-    )
+        for attribute in _written_by(node, method.args.args[0].arg)
+    }
+    if not any(_assigns(node, method.args.args[0].arg) for method in methods for node in ast.walk(method)):
+        return frozenset()
+    return frozenset(written)
+
+
+def _assigns(node: ast.AST, owner: str) -> bool:
+    """Whether a node stores into an attribute of the object of a method."""
+    stored = isinstance(node, (ast.Attribute, ast.Subscript)) and isinstance(node.ctx, ast.Store)
+    return stored and ast.unparse(node).startswith(f"{owner}.")
+
+
+def _written_by(node: ast.AST, owner: str) -> Iterator[str]:
+    """The attribute of a method's object that a node stores into, or calls a method on that changes it."""
+    target: ast.AST | None = node if _assigns(node, owner) else None
+    match node:
+        case ast.Call(func=ast.Attribute(value=of, attr=method)) if method.endswith("_") or method in ADDS:
+            target = of
+    while isinstance(target, (ast.Attribute, ast.Subscript)):
+        if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name):
+            if target.value.id == owner:
+                yield target.attr
+            return
+        target = target.value
 
 
 def keeps_state(name: str, value: Any) -> bool:
