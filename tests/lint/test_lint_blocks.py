@@ -50,6 +50,8 @@ def found(body=ADDS, names="main = 1", made="Block(config)", between="", head=HE
         "x = hidden_states\n        if self.training:\n            x = self.norm(x)\n"
         "        return torch.relu(self.outer(self.inner(x))) + hidden_states",
         "a = self.inner(hidden_states)\n        return self.outer(hidden_states) + a",
+        "return torch.matmul(self.inner(hidden_states), self.outer(hidden_states))",
+        "return self.inner(hidden_states) * self.outer(hidden_states)",
         "return torch.utils.checkpoint.checkpoint(self.outer, hidden_states) + hidden_states",
     ],
 )
@@ -63,6 +65,10 @@ def test_a_residual_block_that_no_list_names(body):
     [
         "return self.outer(self.inner(hidden_states))",
         "return self.outer(self.inner(hidden_states)) + 1",
+        "return hidden_states + self.norm(hidden_states)",
+        "x = self.outer(self.inner(hidden_states))\n        return x + hidden_states.to(x.device)",
+        "x = self.outer(self.inner(hidden_states))\n        return x + hidden_states.to(x)",
+        "x = self.outer(self.inner(hidden_states))\n        return (x,) + (hidden_states,)",
         "return hidden_states + hidden_states.shape[0]",
         "x = self.outer(self.inner(hidden_states))\n        return x + x",
         "return hidden_states + torch.relu(hidden_states)",

@@ -32,6 +32,8 @@ class Case:
     infer: Callable[[Any, Mapping[Any, int]], Map] | None = None
     """The library's own automatic placement: a map for so many bytes of each device."""
     spread: Callable[[Any, Map], Any] | None = None
+    finish: Callable[[Any], Any] | None = None
+    """What is done with the model on one GPU before it is called; `spread` and `load` do it themselves."""
     load: Callable[[str, Mapping[Any, int]], Any] | None = None
     """The public way: a fresh model by a mode of `device_map` and `max_memory`."""
     origin: tuple[str, str, str, Mapping[str, Any]] | None = None

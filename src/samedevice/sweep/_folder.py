@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from samedevice.sweep._case import Case, Listed, Untried
-from samedevice.sweep._transformers import TransformersLibrary, case_of, reason_of
+from samedevice.sweep._small import reason_of
+from samedevice.sweep._transformers import TransformersLibrary, case_of
 
 _CONFIG = "config.json"
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 Given = dict[str, Any]
 
+INPUTS = "inputs.toml"
 _ATTEMPTS = 16
 """So many combinations of forms are tried for one model."""
 _PATCHES = 4
@@ -31,6 +32,8 @@ class _Row:
     names: tuple[str, ...]
     modality: str
     forms: tuple[Mapping[str, Any], ...]
+    needed: bool
+    """Whether it is given only to what cannot do without."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,20 +45,24 @@ class _Table:
 
 
 @cache
-def _table() -> _Table:
-    text = files("samedevice.sweep").joinpath("inputs.toml").read_text("utf-8")
+def _table(file: str) -> _Table:
+    text = files("samedevice.sweep").joinpath(file).read_text("utf-8")
     data = tomllib.loads(text)
 
     def rows(key: str) -> tuple[_Row, ...]:
-        return tuple(_Row(tuple(r["names"]), r.get("modality", ""), tuple(r["forms"])) for r in data[key])
+        return tuple(
+            _Row(tuple(r["names"]), r.get("modality", ""), tuple(r["forms"]), r.get("needed", False))
+            for r in data.get(key, ())
+        )
 
-    return _Table(data["sizes"], rows("input"), rows("label"), tuple(data["placeholder"]))
+    return _Table(data["sizes"], rows("input"), rows("label"), tuple(data.get("placeholder", ())))
 
 
 class Sizes:
     """Sizes by their names, looked up in a configuration and its parts."""
 
-    def __init__(self, config: Any, modality: str = "") -> None:
+    def __init__(self, config: Any, modality: str = "", table: str = INPUTS) -> None:
+        self._table = _table(table)
         parts = [*_parts(config)]
         near = [part for name, part in parts if modality and _stands_for(name, modality)]
         self._roots = [*near, config, *(part for _, part in parts if part not in near)]
@@ -65,7 +72,7 @@ class Sizes:
             return _PATCHES * _PATCHES
         if name == "lags":
             return int(max(getattr(self._roots[0], "lags_sequence", None) or [0]))
-        *fields, otherwise = _table().sizes[name]
+        *fields, otherwise = self._table.sizes[name]
         for field, root in itertools.product(fields, self._roots):
             value = getattr(root, field, None)
             if isinstance(value, (list, tuple)) and value:
@@ -116,6 +123,8 @@ class Asked:
     required: tuple[str, ...]
     names: tuple[str, ...]
     """All arguments."""
+    table: str = INPUTS
+    """Which table has the rows of its arguments."""
 
 
 def attempts(asked: Asked, config: Any, *, whole: bool) -> Iterator[Given]:
@@ -124,7 +133,7 @@ def attempts(asked: Asked, config: Any, *, whole: bool) -> Iterator[Given]:
     A model that has its main inputs in all modalities has no fewer.
     """
     needed = {*asked.main, *asked.required}
-    rows = [row for row in _table().inputs if any(name in asked.names for name in row.names)]
+    rows = [row for row in _table(asked.table).inputs if any(name in asked.names for name in row.names)]
     base = {row.modality for row in rows if needed & set(row.names)}
     modalities = dict.fromkeys(row.modality for row in rows)
     optional = [each for each in modalities if each in _ADDED and each not in base]
@@ -136,7 +145,7 @@ def attempts(asked: Asked, config: Any, *, whole: bool) -> Iterator[Given]:
         yield from itertools.islice(_combinations(given, asked, config, needed), _ATTEMPTS)
 
 
-_ADDED = ("image", "video", "audio", "text")
+_ADDED = ("image", "video", "audio", "text", "time")
 _ONLY_IF_NEEDED = {
     *("token_type_ids", "inputs_embeds", "query_embeds", "visual_embeds", "image_features", "future_values"),
     *("future_time_features", "hidden_states", "bool_masked_pos", "mask_time_indices", "target_sizes"),
@@ -152,7 +161,7 @@ def _combinations(rows: Sequence[_Row], asked: Asked, config: Any, needed: set[s
         (name, row, [form for form in row.forms if _has(form, asked)])
         for row in rows
         for name in row.names
-        if name in asked.names and (name in needed or name not in _ONLY_IF_NEEDED)
+        if name in asked.names and (name in needed or not (row.needed or name in _ONLY_IF_NEEDED))
     ]
     modalities = sorted({row.modality for _, row, _ in named}, key=lambda each: each == "text")
     steps = [("", 0)] + [
@@ -165,7 +174,7 @@ def _combinations(rows: Sequence[_Row], asked: Asked, config: Any, needed: set[s
         given = {
             name: make(
                 forms[min(step, len(forms) - 1) if row.modality == modality else 0],
-                Sizes(config, row.modality),
+                Sizes(config, row.modality, asked.table),
             )
             for name, row, forms in named
             if forms
@@ -181,8 +190,8 @@ def _has(form: Mapping[str, Any], asked: Asked) -> bool:
 
 def labels(asked: Asked, config: Any, given: Given) -> Iterator[Given]:
     """Labels to try; what `given` has already says how long a text is."""
-    rows = [row for row in _table().labels if any(name in asked.names for name in row.names)]
-    sizes = Sizes(config, "text")
+    rows = [row for row in _table(asked.table).labels if any(name in asked.names for name in row.names)]
+    sizes = Sizes(config, "text", asked.table)
     for row in rows:
         for form in row.forms:
             if "value" in form:
@@ -239,7 +248,7 @@ def with_placeholders(model: Any, config: Any, given: Given) -> Given:
         ids[:, -1] = end
         given = {**given, "input_ids": ids}
     runs: list[tuple[int, int, int]] = []
-    for row in _table().placeholders:
+    for row in _table(INPUTS).placeholders:
         sources = {name: given[name] for name in row["arguments"] if given.get(name) is not None}
         token = next((t for t in (_field(config, name) for name in row["tokens"]) if t is not None), None)
         method = _method(model, row["method"])

@@ -7,6 +7,7 @@ from pathlib import Path
 from samedevice.errors import UsageError
 from samedevice.messages import Phrase
 from samedevice.sweep._case import Library
+from samedevice.sweep._packages import built_packages
 
 
 def library_of(package: str) -> Library:
@@ -15,6 +16,18 @@ def library_of(package: str) -> Library:
         from samedevice.sweep._transformers import TransformersLibrary
 
         return TransformersLibrary()
+    if package == "diffusers":
+        from samedevice.sweep._diffusers import DiffusersLibrary
+
+        return DiffusersLibrary()
+    if package == "peft":
+        from samedevice.sweep._peft import PeftLibrary
+
+        return PeftLibrary()
+    if package in built_packages():
+        from samedevice.sweep._built import BuiltLibrary
+
+        return BuiltLibrary(package)
     if Path(package).is_dir():
         from samedevice.sweep._folder import FolderLibrary
 
@@ -22,4 +35,4 @@ def library_of(package: str) -> Library:
     raise UsageError(Phrase("sweep.unknown", package=package, known=", ".join(KNOWN)))
 
 
-KNOWN = ("transformers",)
+KNOWN = ("transformers", "diffusers", "peft", *built_packages())

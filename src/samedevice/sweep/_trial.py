@@ -150,6 +150,7 @@ class _Trial:
         model = copy.deepcopy(case.model)
         if cut is None:
             model = model.to("cuda:0")
+            model = model if case.finish is None else case.finish(model)
         else:
             assert case.spread is not None
             model = case.spread(model, cut.map)

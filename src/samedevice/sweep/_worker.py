@@ -140,11 +140,15 @@ def _warm_up() -> None:
         layer(torch.ones(1, 2, device="cuda:0")).sum().backward()
 
 
+_TOLD = (*("torch", "transformers", "accelerate", "peft", "diffusers", "timm", "torchvision", "samedevice"),)
+"""Packages whose releases are told with the results."""
+
+
 def _versions() -> dict[str, str]:
     from importlib.metadata import PackageNotFoundError, version
 
     found = {}
-    for name in ("torch", "transformers", "accelerate", "peft", "diffusers", "samedevice"):
+    for name in _TOLD:
         with contextlib.suppress(PackageNotFoundError):
             found[name] = version(name)
     return found

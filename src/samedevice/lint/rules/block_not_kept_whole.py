@@ -1,16 +1,17 @@
-"""`_no_split_modules` leaves out a block that adds its input to what its parts give.
+"""`_no_split_modules` leaves out a block that joins what its parts give.
 
 ## What happens
 
-A model for `from_pretrained(device_map=...)` is built of repeated blocks with residual connections, and no
-list of the model names them as blocks to keep whole: there is no list, or it names others.
+A model for `from_pretrained(device_map=...)` is built of repeated blocks that add their input to what a part
+gave, or join two of their parts, and no list of the model names them as blocks to keep whole: there is no
+list, or it names others.
 
 ## Why it fails
 
 Accelerate fills one GPU after the other, and what the list does not name it may cut: the first half of a
-block on `cuda:0`, the rest on `cuda:1`. Hooks move what goes into a part. They do not move the input that the
-block itself adds to what the part gave, so the sum meets two devices. transformers 5 places such a model
-without a word; transformers 4 refused a model without any list.
+block on `cuda:0`, the rest on `cuda:1`. Hooks move what goes into a part. They do not move what the block
+itself joins with what the part gave, so two devices meet. transformers 5 places such a model without a word;
+transformers 4 refused a model without any list.
 
 ## Example
 
@@ -83,7 +84,7 @@ Safe: no number changes. The block must then fit on one GPU as a whole.
 
 ## Known limits
 
-Only blocks of the file that are built in a loop, and sums that stand in the file. Lists that are computed,
+Only blocks of the file that are built in a loop, and joins that stand in the file. Lists that are computed,
 and bases of other packages than `PreTrainedModel` itself, are taken to name everything. Files of which
 transformers generates others (`modular_x.py`) are left out.
 
@@ -99,7 +100,7 @@ import json
 from collections.abc import Iterator
 
 from samedevice.diagnosis.fixes import swapped, with_line_before
-from samedevice.lint._residuals import Residual, Weights, residuals
+from samedevice.lint._joins import Join, Weights, joins
 from samedevice.lint._rule import Hit, LintRule, Repair
 from samedevice.lint._source import Around, ClassText, LintedFile, short
 from samedevice.lint._spread import NO_SPLIT, Named, classes_named, inside, lists_of, models_in
@@ -112,14 +113,14 @@ def _check(file: LintedFile) -> Iterator[Hit]:
         return
     kept = inside(file, (str(name.value) for each in named for name in each.names))
     reached = inside(file, (model.name for model in models))
-    sums: dict[str, Residual] = {}
+    joined: dict[str, Join] = {}
     repeated = (_repeated(file) & reached) - {model.name for model in models}
     for block in sorted(repeated - kept):
-        found = _first_sum(file, block, repeated | kept)
+        found = _first_join(file, block, repeated | kept)
         if found is not None:
-            sums[block] = found
-    if sums:
-        yield _hit(file, models, named, sums)
+            joined[block] = found
+    if joined:
+        yield _hit(file, models, named, joined)
 
 
 def _is_template(file: LintedFile) -> bool:
@@ -166,10 +167,10 @@ def _loops(function: ast.AST) -> Iterator[ast.AST]:
     return (node for node in ast.walk(function) if isinstance(node, kinds))
 
 
-def _first_sum(file: LintedFile, block: str, others: set[str]) -> Residual | None:
-    """The first residual connection of a block, or of a class that it is built of once."""
+def _first_join(file: LintedFile, block: str, others: set[str]) -> Join | None:
+    """The first join of a block, or of a class that it is built of once."""
     weights, parts = Weights(file), 0
-    found: Residual | None = None
+    found: Join | None = None
     own = inside(file, [block], others - {block})
     for name in sorted(own, key=lambda each: (each != block, each)):
         node = file.source.classes.get(name)
@@ -177,21 +178,21 @@ def _first_sum(file: LintedFile, block: str, others: set[str]) -> Residual | Non
             continue
         text = file.source.class_text(node)
         parts += weights.count(text)
-        found = found or next(residuals(file, text), None)
+        found = found or next(joins(file, text), None)
     return found if parts > 1 else None
 
 
-def _hit(file: LintedFile, models: list[ClassText], named: list[Named], sums: dict[str, Residual]) -> Hit:
-    owner = _owner(file, models, next(iter(sums)), {id(each.owner) for each in named})
+def _hit(file: LintedFile, models: list[ClassText], named: list[Named], joined: dict[str, Join]) -> Hit:
+    owner = _owner(file, models, next(iter(joined)), {id(each.owner) for each in named})
     last = next((each for each in named if each.owner is owner), None)
-    values = {"owner": owner.name, "blocks": ", ".join(sums)}
+    values = {"owner": owner.name, "blocks": ", ".join(joined)}
     reasons = [
-        RULE.phrase("adds", line=str(each.node.lineno), owner=each.owner, code=short(each.node, 60))
-        for each in sums.values()
+        RULE.phrase("joins", line=str(each.node.lineno), owner=each.owner, code=short(each.node, 60))
+        for each in joined.values()
     ]
 
     def repair() -> Repair | None:
-        return _repair(file, owner, last, list(sums))
+        return _repair(file, owner, last, list(joined))
 
     return Hit(last.node if last is not None else owner, values, tuple(reasons), repair)
 
@@ -216,17 +217,17 @@ def _repair(file: LintedFile, owner: ast.ClassDef, last: Named | None, blocks: l
     return Repair(RULE.phrase("fix", blocks=", ".join(blocks)), with_line_before(file.script, first, text))
 
 
-_CHINESE = """`_no_split_modules` 漏掉了一个把自己的输入与内部输出相加的块。
+_CHINESE = """`_no_split_modules` 漏掉了一个会把内部各部分的结果合在一起的块。
 
 ## 发生了什么
 
-一个供 `from_pretrained(device_map=...)` 加载的模型由重复的块组成，块里有残差连接，但模型没有任何列表要求
-这些块保持完整：要么没有列表，要么列表里写的是别的类。
+一个供 `from_pretrained(device_map=...)` 加载的模型由重复的块组成，块把自己的输入与内部的输出相加，或者把
+两个部分的输出合在一起，但模型没有任何列表要求这些块保持完整：要么没有列表，要么列表里写的是别的类。
 
 ## 为什么会失败
 
 accelerate 依次填满每块 GPU，列表没写到的块可以从中间切开：前一半在 `cuda:0`，后一半在 `cuda:1`。钩子移动
-进入各个部分的张量，不管块自己拿来与输出相加的那个输入，于是相加时遇到两个设备。transformers 5 会不声不响
+进入各个部分的张量，不管块自己拿来与输出合在一起的张量，于是遇到两个设备。transformers 5 会不声不响
 地这样放置；transformers 4 则拒绝没有列表的模型。
 
 ## 示例
@@ -300,7 +301,7 @@ class MyModel(PreTrainedModel):
 
 ## 已知局限
 
-只看本文件里在循环中构建的块，以及写在本文件里的加法。列表由计算得出的，或基类来自别的包（`PreTrainedModel`
+只看本文件里在循环中构建的块，以及写在本文件里的运算。列表由计算得出的，或基类来自别的包（`PreTrainedModel`
 本身除外）的，一律当作什么都写到了。transformers 用来生成其他文件的 `modular_x.py` 不看。
 
 ## 参考
@@ -312,12 +313,12 @@ RULE = LintRule(
     code="SD219",
     name="block-not-kept-whole",
     title={
-        "en": "_no_split_modules leaves out a residual block",
-        "zh": "_no_split_modules 漏掉了带残差的块",
+        "en": "_no_split_modules leaves out a block",
+        "zh": "_no_split_modules 漏掉了一个块",
     },
     meaning={
-        "en": "a device map may cut the block, and its input then meets its output on another GPU",
-        "zh": "device_map 可能切开这个块，块的输入就会在另一块 GPU 上遇到输出",
+        "en": "a device map may cut the block, and what it joins is then on two GPUs",
+        "zh": "device_map 可能切开这个块，块里要合在一起的张量就会在两块 GPU 上",
     },
     cure={
         "en": "name the block in _no_split_modules",
@@ -328,9 +329,9 @@ RULE = LintRule(
             "en": "nothing keeps {blocks} of {owner} whole on one GPU",
             "zh": "{owner} 的 {blocks} 没有写进 _no_split_modules，可能被切到两块 GPU 上",
         },
-        "adds": {
-            "en": "line {line} of {owner} adds what came in to what a part gave: {code}",
-            "zh": "{owner} 第 {line} 行把输入与内部的输出相加：{code}",
+        "joins": {
+            "en": "line {line} of {owner} joins what two parts gave, or what came in and a part: {code}",
+            "zh": "{owner} 第 {line} 行把两个部分的结果，或输入与一个部分的结果合在一起：{code}",
         },
         "fix": {"en": "keep {blocks} whole", "zh": "让 {blocks} 保持完整"},
     },

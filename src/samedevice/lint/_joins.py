@@ -1,11 +1,15 @@
-"""Sums in a module that add what came in to what a part with weights gave, or two such parts.
+"""Where a module joins what two of its parts gave, or what came in with what a part gave.
 
-A device map may put the two on different GPUs wherever it may cut the module.
+A device map may put the two on different GPUs wherever it may cut the module. Placement fills one GPU after
+the other in the order in which parts are made, and hooks move what goes into a part. So what came in is with
+the first part, and what the very first layer gave is, too.
 """
 
 from __future__ import annotations
 
 import ast
+import builtins
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -21,15 +25,15 @@ _DEEPEST = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Residual:
-    """A sum in a class."""
+class Join:
+    """An operator or a call in a class."""
 
     owner: str
-    node: ast.BinOp | ast.AugAssign
+    node: ast.BinOp | ast.AugAssign | ast.Call
 
 
-def residuals(file: LintedFile, text: ClassText) -> Iterator[Residual]:
-    """The sums of a class's own methods, in their order."""
+def joins(file: LintedFile, text: ClassText) -> Iterator[Join]:
+    """The joins of a class's own methods, in their order."""
     weighted = Weights(file)
     for function in text.methods.values():
         if function.name != "__init__":
@@ -50,6 +54,7 @@ class Weights:
     def __init__(self, file: LintedFile) -> None:
         self.file = file
         self.part = lru_cache(maxsize=None)(self._part)
+        self.first = lru_cache(maxsize=None)(self._first_of)
 
     def _part(self, text: ClassText, name: str, depth: int = 0) -> bool:
         """Whether an attribute of a class is a module that has weights, as far as the file tells."""
@@ -74,6 +79,13 @@ class Weights:
         own = text.source.class_text(known)
         return depth < _DEEPEST and (self.count(own, depth + 1) > 0)
 
+    def _first_of(self, text: ClassText) -> str:
+        """The first part with weights, where that is a single layer, which no map cuts."""
+        weighted = [name for name in text.attributes if self.part(text, name)]
+        values = [each.value for name in weighted[:1] for each in text.attributes[name]]
+        single = [value for value in values if value is not None and called(value) in MODULES["placed"]]
+        return weighted[0] if values and len(single) == len(values) else ""
+
     def count(self, text: ClassText, depth: int = 0) -> int:
         """How many parts with weights, and parameters of its own, a class has; lists of parts count twice."""
         total = 0
@@ -97,7 +109,7 @@ class _Flow:
 
     def __init__(self, text: ClassText, weighted: Weights, depth: int = 0) -> None:
         self.text, self.weighted, self.depth = text, weighted, depth
-        self.found: list[Residual] = []
+        self.found: list[Join] = []
         self.returned: Sources = _NOTHING
 
     def block(self, statements: Sequence[ast.stmt], names: dict[str, Sources]) -> None:
@@ -115,7 +127,7 @@ class _Flow:
                 self._give(target, self.value(value, names), names)
             case ast.AugAssign(target=target, value=value):
                 pair = self.value(target, names), self.value(value, names)
-                self._sum(node, *pair)
+                self._meet(node, pair)
                 self._give(target, pair[0] | pair[1], names)
             case ast.Return(value=ast.expr() as value):
                 self.returned |= self.value(value, names)
@@ -151,8 +163,7 @@ class _Flow:
                 return self._call(node, names)
             case ast.BinOp(left=left, right=right):
                 pair = self.value(left, names), self.value(right, names)
-                if isinstance(node.op, ast.Add):
-                    self._sum(node, *pair)
+                self._meet(node, pair)
                 return pair[0] | pair[1]
             case ast.Attribute(attr=attr) if attr in _NO_TENSORS:
                 return _NOTHING
@@ -164,16 +175,43 @@ class _Flow:
 
     def _call(self, node: ast.Call, names: dict[str, Sources]) -> Sources:
         given = [*node.args, *(each.value for each in node.keywords)]
-        came = _NOTHING.union(*(self.value(each, names) for each in given))
+        every = [self.value(each, names) for each in given]
+        came = _NOTHING.union(*every)
         passed = _NOTHING.union(*(self._called(_own(each)) for each in given))
         name = _own(node.func)
         if name:
-            return self._called(name) or (frozenset((name,)) if self.weighted.part(self.text, name) else came)
+            return self._called(name) or came
         if isinstance(node.func, ast.Attribute):
             if node.func.attr in _NO_TENSORS:
                 return _NOTHING
-            came |= self.value(node.func.value, names)
+            every.append(self.value(node.func.value, names))
+            if node.func.attr in ("to", "type_as") and (beside := self._beside(given, names)):
+                return beside
+            came |= every[-1]
+        if not passed and self._computes(node, every):
+            self._meet(node, [each for each in every if "" not in each])
         return passed or came
+
+    def _beside(self, given: Sequence[ast.expr], names: dict[str, Sources]) -> Sources:
+        """What a move goes to: `.to(x.device)`, `.to(x)`, `.to(self.norm.weight.device)`."""
+        found = _NOTHING
+        for each in given:
+            owner = each.value if isinstance(each, ast.Attribute) and each.attr == "device" else each
+            inner = owner.value if isinstance(owner, ast.Attribute) else owner
+            found |= self._called(_own(inner)) or self.value(owner, names)
+        return found
+
+    def _computes(self, node: ast.Call, every: Sequence[Sources]) -> bool:
+        """Whether a call is an operator: a function, one of torch, or a method of what a part gave."""
+        match node.func:
+            case ast.Name(id=name):
+                return name not in dir(builtins)
+            case (
+                ast.Attribute(value=ast.Name(id="torch" | "F"))
+                | ast.Attribute(value=ast.Attribute(attr="functional" | "linalg"))
+            ):
+                return True
+        return isinstance(node.func, ast.Attribute) and bool(every[-1] - _CAME_IN)
 
     def _called(self, name: str) -> Sources:
         """What a part or a method of the module gives; nothing where that is of its input alone."""
@@ -186,9 +224,17 @@ class _Flow:
         inner.block(function.body, {each: _CAME_IN for each in _arguments(function)})
         return inner.returned - _CAME_IN
 
-    def _sum(self, node: ast.BinOp | ast.AugAssign, left: Sources, right: Sources) -> None:
-        if isinstance(node.op, ast.Add) and left and right and left != right and (left | right) - _CAME_IN:
-            self.found.append(Residual(self.text.name, node))
+    def _meet(self, node: ast.BinOp | ast.AugAssign | ast.Call, operands: Sequence[Sources]) -> None:
+        """Keep a join where a cut can part two of its operands."""
+        parts = [getattr(node, each, None) for each in ("left", "right", "value")]
+        if any(isinstance(each, ast.Tuple | ast.List) for each in parts):
+            return  # lists, which may hold tensors of several devices
+        first = self.weighted.first(self.text)
+        for one, other in itertools.combinations([each for each in operands if each], 2):
+            parted = (one | other) - {"", first}
+            if one != other and (parted if "" in one | other else not one & other):
+                self.found.append(Join(self.text.name, node))
+                return
 
 
 _NO_TENSORS = frozenset("shape size dtype device ndim dim numel item tolist".split())

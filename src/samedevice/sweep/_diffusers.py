@@ -1,0 +1,75 @@
+"""Models of diffusers as targets of a sweep: transformers, autoencoders and U-Nets, each by itself."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from samedevice.sweep._case import Case, Listed, Untried
+from samedevice.sweep._placing import saved_case, with_placement
+from samedevice.sweep._small import Recipe, reason_of, smallest
+
+_CLASS = re.compile(r"^class (\w+)\(([^)]*)\):", re.MULTILINE)
+_BASE = "ModelMixin"
+
+
+class DiffusersLibrary:
+    """Every public class that stands on `ModelMixin`."""
+
+    def prepare(self) -> None:
+        """Import what all models share."""
+        for name in ("diffusers", "accelerate", "diffusers.models.modeling_utils", "diffusers.models"):
+            importlib.import_module(name)
+
+    def targets(self) -> Iterator[Listed]:
+        """Public classes with that base, as the sources say; nothing is imported."""
+        diffusers = importlib.import_module("diffusers")
+        root = Path(str(diffusers.__file__)).parent
+        public = set(dir(diffusers))
+        for path in sorted((root / "models").rglob("*.py")):
+            source = path.read_text("utf-8")
+            module = ".".join(path.relative_to(root.parent).with_suffix("").parts)
+            for name, bases in _CLASS.findall(source):
+                if name in public and _BASE in re.findall(r"\w+", bases):
+                    yield Listed(f"{module}:{name}", hashlib.sha256(source.encode()).hexdigest()[:16])
+
+    def case(self, name: str, actions: tuple[str, ...]) -> Case:
+        """Build it as small as it runs, from the defaults of its constructor. Raises `Untried`."""
+        module, _, kind = name.partition(":")
+        try:
+            model_class = getattr(importlib.import_module(module), kind)
+            values = _defaults(model_class)
+        except Exception as error:  # anything: it is foreign code
+            raise Untried(f"configuration: {reason_of(error)}") from error
+        recipe = Recipe(
+            model_class,
+            lambda changed: SimpleNamespace(**changed),
+            lambda config: model_class(**vars(config)),
+            "inputs-diffusers.toml",
+        )
+        return saved_case(model_class, smallest(recipe, values), _spreadable)
+
+
+def _defaults(model_class: Any) -> dict[str, Any]:
+    """What its constructor takes where nobody says; raises `Untried` where somebody must."""
+    given = list(inspect.signature(model_class.__init__).parameters.values())[1:]
+    named = [each for each in given if each.kind not in (each.VAR_KEYWORD, each.VAR_POSITIONAL)]
+    missing = [each.name for each in named if each.default is each.empty]
+    if missing:
+        raise Untried(f"has no default for {missing[0]}")
+    return {each.name: each.default for each in named}
+
+
+def _spreadable(case: Case) -> Case:
+    placement = importlib.import_module("accelerate.utils.modeling")
+    try:
+        blocks = case.model._get_no_split_modules("auto")
+    except ValueError:  # the class refuses to be placed, so no user meets a cut of it
+        return case
+    return with_placement(case, placement, blocks, "_skip_keys")

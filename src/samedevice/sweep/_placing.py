@@ -1,0 +1,74 @@
+"""Automatic placement by accelerate, or by the library's own copy of it."""
+
+from __future__ import annotations
+
+import importlib
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from samedevice.sweep._case import Case
+from samedevice.sweep._small import Made, reason_of, size_of
+
+
+def with_placement(
+    case: Case, placement: Any, no_split: Iterable[str] = (), skip: str = "_skip_keys_device_placement"
+) -> Case:
+    """The case with the ways to place its model.
+
+    Args:
+        case: A model that ran.
+        placement: A module that has `infer_auto_device_map` and `compute_module_sizes`.
+        no_split: The classes that stay whole.
+        skip: The model's attribute that names arguments which hooks do not move.
+    """
+    blocks = tuple(no_split)
+    case.no_split = blocks
+
+    def infer(model: Any, memory: Mapping[Any, int]) -> dict[str, Any]:
+        budgets = dict(memory)
+        return dict(
+            placement.infer_auto_device_map(model, max_memory=budgets, no_split_module_classes=list(blocks))
+        )
+
+    def sizes(model: Any) -> Mapping[str, int]:
+        made = placement.compute_module_sizes(model)
+        return dict(made[0] if isinstance(made, tuple) else made)
+
+    def spread(model: Any, device_map: dict[str, Any]) -> Any:
+        dispatch = importlib.import_module("accelerate").dispatch_model
+        _place_single(model, device_map)
+        keys = getattr(model, skip, None)
+        return dispatch(model, device_map=device_map, skip_keys=keys, offload_buffers=False)
+
+    case.infer, case.sizes, case.spread = infer, sizes, spread
+    return case
+
+
+def saved_case(model_class: Any, made: Made, spreadable: Callable[[Case], Case]) -> Case:
+    """A case of a model that was saved and loaded, or of the model as it was built where it does not save."""
+    model, inputs, found, size = made.model, made.inputs, made.labels, size_of(made.scale)
+    folder = tempfile.mkdtemp(prefix="samedevice-sweep-")
+    model.to("cpu")
+    try:
+        model.save_pretrained(folder)
+        model = model_class.from_pretrained(folder).eval()
+    except Exception as error:  # anything: it is foreign code
+        shutil.rmtree(folder, ignore_errors=True)
+        return spreadable(Case(model, inputs, found, size, baseline={"load": reason_of(error)}))
+    case = spreadable(Case(model, inputs, found, size, folder=folder))
+
+    def load(mode: str, max_memory: Mapping[Any, int]) -> Any:
+        return model_class.from_pretrained(folder, device_map=mode, max_memory=dict(max_memory)).eval()
+
+    case.load = load
+    return case
+
+
+def _place_single(model: Any, device_map: dict[str, Any]) -> None:
+    """Parameters with an entry of their own: loading puts them there, and dispatch alone leaves them."""
+    single = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    for name, device in device_map.items():
+        if name in single and device not in ("cpu", "disk"):
+            single[name].data = single[name].data.to(f"cuda:{device}")

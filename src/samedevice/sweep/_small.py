@@ -1,0 +1,142 @@
+"""The smallest model that runs: a size after the other, with inputs that its arguments name.
+
+Must guarantee: nothing hangs on the name of a library; what a library does its own way is a `Recipe`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from samedevice.sweep._actions import ACTIONS
+from samedevice.sweep._case import Given, Untried
+from samedevice.sweep._inputs import INPUTS, Asked, attempts, labels, with_placeholders
+from samedevice.sweep._shrink import SCALES, Scale, shrunk
+
+_MOST_PARAMETERS = 150_000_000
+"""A configuration with more is not built on this computer."""
+_LABELS_TRIED = 8
+_PATIENCE = 25.0
+"""Seconds after which no other size of a model is tried."""
+_GPU = "cuda:0"
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How a library makes a model of a class."""
+
+    model_class: Any
+    configure: Callable[[dict[str, Any]], Any]
+    """A configuration with these values."""
+    build: Callable[[Any], Any]
+    """A model with a configuration."""
+    table: str = INPUTS
+    """The inputs of its library."""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A model in a size in which it ran."""
+
+    model: Any
+    config: Any
+    scale: Scale
+    inputs: Given
+    labels: Given
+
+
+def smallest(recipe: Recipe, values: Mapping[str, Any]) -> Made:
+    """The smallest size with all modalities that runs, or else the smallest one with fewer of them.
+
+    Raises `Untried` with the first reason that is not about size.
+    """
+    built: dict[Scale, tuple[Any, Any]] = {}
+    reason, tried = "", ""
+    began = time.monotonic()
+    for whole, scale in itertools.product((True, False), SCALES):
+        if time.monotonic() - began > _PATIENCE:
+            break
+        if whole:
+            try:
+                config = recipe.configure(shrunk(values, scale))
+                built[scale] = _built(recipe, config), config
+            except Exception as error:  # anything: it is foreign code
+                reason = reason or f"build: {reason_of(error)}"
+        if scale not in built:
+            continue
+        model, config = built[scale]
+        ran = _ran(recipe, model, config, whole=whole)
+        if not isinstance(ran, str):
+            return Made(model, config, scale, *ran)
+        tried = tried or ran
+    raise Untried(f"run: {tried}" if tried else reason)
+
+
+def _built(recipe: Recipe, config: Any) -> Any:
+    import torch
+
+    with torch.device("meta"):
+        count = sum(each.numel() for each in recipe.build(config).parameters())
+    if count > _MOST_PARAMETERS:
+        raise Untried(f"{count:,} parameters in its smallest size")
+    torch.manual_seed(0)
+    return recipe.build(config).eval()
+
+
+def _ran(recipe: Recipe, model: Any, config: Any, *, whole: bool) -> tuple[Given, Given] | str:
+    """Inputs and labels with which it runs on one GPU, or the first reason why none do."""
+    asked = _asked(recipe)
+    first = ""
+    for given in attempts(asked, config, whole=whole):
+        try:
+            model.to("cpu")
+            inputs = with_placeholders(model, config, given)
+            model.to(_GPU)
+            ACTIONS["loss"](model, _on_gpu(inputs), {})
+        except Exception as error:  # anything: it is foreign code
+            first = first or reason_of(error)
+            continue
+        return inputs, _labels(model, asked, config, inputs)
+    return first
+
+
+def _labels(model: Any, asked: Asked, config: Any, inputs: Given) -> Given:
+    for number, given in enumerate(labels(asked, config, inputs)):
+        if number >= _LABELS_TRIED:
+            break
+        try:
+            made = ACTIONS["loss"](model, _on_gpu(inputs), _on_gpu(given))
+        except Exception:  # these labels are not its own
+            continue
+        if getattr(made, "loss", None) is not None:
+            return given
+    return {}
+
+
+def _on_gpu(given: Given) -> Given:
+    return {name: each.to(_GPU) if hasattr(each, "to") else each for name, each in given.items()}
+
+
+def _asked(recipe: Recipe) -> Asked:
+    model_class = recipe.model_class
+    main = getattr(model_class, "main_input_name", ())
+    parameters = inspect.signature(inspect.unwrap(model_class.forward)).parameters.values()
+    named = [each for each in parameters if each.kind not in (each.VAR_KEYWORD, each.VAR_POSITIONAL)]
+    required = tuple(each.name for each in named if each.default is each.empty and each.name != "self")
+    names = tuple(each.name for each in named if each.name != "self")
+    mains = (main,) if isinstance(main, str) else tuple(main)
+    return Asked(tuple(each for each in mains if each in names), required, names, recipe.table)
+
+
+def size_of(scale: Scale) -> str:
+    whole = not (scale.layers or scale.vocabulary or scale.pictures)
+    return "default" if whole else f"1/{scale.divisor}"
+
+
+def reason_of(error: BaseException) -> str:
+    """The first line of an error, with its class."""
+    return f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"[:300]
