@@ -906,7 +906,8 @@ def sweep(
         typer.Argument(
             metavar="PACKAGE|FOLDER",
             help="The library whose models are tried: transformers, diffusers, peft, timm or torchvision. "
-            "Or a folder of checkpoints, whose code is run as trust_remote_code does; weights are not needed.",
+            "Or a folder of checkpoints, whose code is run as trust_remote_code does; weights are not "
+            "needed.",
             show_default=False,
         ),
     ],
