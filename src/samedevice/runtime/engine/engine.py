@@ -242,6 +242,8 @@ class Engine:
                 mixed = True
         assert home is not None
         this_thread.decision = decision  # of a weight that was placed, or else of the first operand
+        if op.form is Form.INPLACE and len(records) > 1 and not mixed:
+            self._fill(records)
         on_host = home.type == "cpu" and not virtual and not mixed
         if on_host and (target is None or target.type == "cpu"):
             if generator is not None:
@@ -279,6 +281,20 @@ class Engine:
         if generator is not None:
             self.mismatches.check_generator(call, generator, call.target)
         return self.on_virtual(call)
+
+    def _fill(self, records: Sequence[Any]) -> None:
+        """What one call made without an operand and fills from one is where that operand is: `one_hot`."""
+        written = records[0]
+        made = written.decision if written.__class__ is Memory else None
+        if made is None or made.how != "created":
+            return
+        for record in records[1:]:
+            given = record.decision if record.__class__ is Memory else None
+            if given is None or given is made or (given.how == "created" and given.site == made.site):
+                continue
+            if self.tracker.site() == made.site:
+                written.decision = given
+            return
 
     def _over_devices(self, call: Call, target: torch.device | None = None) -> Any:
         """The tensors are on several devices; afterwards each that is written holds what it would hold."""
