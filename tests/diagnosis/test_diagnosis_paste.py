@@ -352,7 +352,58 @@ def test_a_megabyte_takes_less_than_a_second(kind):
     ],
 )
 def test_a_lack_of_cuda_is_not_blamed_on_the_script_with_certainty(text):
-    """Code that names CUDA where there is none, or an environment without it: the line alone cannot tell."""
+    """A torch without CUDA, or code that names CUDA where none is meant to be: the line alone cannot tell."""
     (finding,) = explain_text(text)
-    assert (finding.cause, finding.confidence) == ("hard-coded-device", "likely")
-    assert "hardware-or-driver" in finding.candidates
+    assert (finding.cause, finding.confidence) == ("hardware-or-driver", "likely")
+    assert "hard-coded-device" in finding.candidates
+
+
+def test_where_cuda_is_not_meant_to_be_code_names_it():
+    (finding,) = explain_text("On my Mac with mps\nAssertionError: Torch not compiled with CUDA enabled")
+    assert finding.cause == "hard-coded-device"
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        ("ValueError: No slot '3' specified on host 'node7'", "launch-config-contradiction"),
+        (
+            "AssertionError: world_size (8) must not exceed the number of available GPUs (4)",
+            "processes-exceed-gpus",
+        ),
+        (
+            "ValueError: lm_head.weight is on the meta device, we need a `value` to put in on 0.",
+            "meta-tensor-not-materialized",
+        ),
+        (
+            "UserWarning: You are calling .generate() with the `input_ids` being on a device type "
+            "different than your "
+            "model's device. `input_ids` is on cuda, whereas the model is on cpu.\n"
+            "RuntimeError: Expected all tensors to be on the same device, but found at least two "
+            "devices, cpu and "
+            "cuda:0! (when checking argument for argument index in method wrapper_CUDA__index_select)",
+            "input-not-on-embedding-device",
+        ),
+    ],
+)
+def test_messages_with_one_cause(text, cause):
+    assert explain_text(text)[0].cause == cause
+
+
+def test_the_oldest_wording_is_about_devices():
+    (finding,) = explain_text(
+        "RuntimeError: Assertion `THCTensor_(checkGPU)(state, 2, self, src)' failed.  at Pointwise.cu:99"
+    )
+    assert (finding.code, finding.verdict) == ("SD101", "device-error")
+
+
+def test_a_frame_whose_beginning_was_cut_off():
+    (finding,) = explain_text(
+        '/opt/env/lib/python3.11/site-packages/kit/loss.py", line 12, in token_loss\n'
+        "    picked = logp.gather(-1, labels.unsqueeze(-1))\n"
+        "RuntimeError: Expected all tensors to be on the same device, but found at least two "
+        "devices, cuda:3 and "
+        "cuda:0! (when checking argument for argument index in method wrapper_CUDA_gather)"
+    )
+    assert finding.cause == "loss-or-label-on-other-device"
+    assert finding.at is not None

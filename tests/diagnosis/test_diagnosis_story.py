@@ -94,3 +94,78 @@ def test_no_sign_and_no_condition_knows_a_name():
 
 
 _LOOKS = {"line", "shown", "at", "inside", "anywhere", "said"}
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        (
+            "With --device cuda:2 our tracker stops with the same device error, with cuda:0 it "
+            "works. Nothing else "
+            "was changed between the two runs.",
+            "hard-coded-device",
+        ),
+        ("指定 cuda:3 跑评测就报设备不一致，换成 cuda:0 就没问题，代码里别的都没改。", "hard-coded-device"),
+        (
+            "Our pooling is a custom CUDA kernel. With device = torch.device('cuda:1') it returns "
+            "zeros, on cuda:0 all "
+            "is right, and behind DDP as well.",
+            "kernel-launched-on-current-device",
+        ),
+        (
+            "On one GPU the answers are fine. As soon as the model is spread over three cards it "
+            "writes garbage, "
+            "without any error.",
+            "hardware-or-driver",
+        ),
+        ("单卡推理正常，四张卡一起跑输出全是乱码，也不报错，换机器又好了。", "hardware-or-driver"),
+        (
+            "Eight ranks train with DDP, and nvidia-smi shows that every process also has 700 MiB of "
+            "memory on GPU 0. "
+            "What allocates it there?",
+            "rank-device-not-set",
+        ),
+        (
+            "The scheduler binds the cards, so every task gets a single GPU. The trainer still builds "
+            "torch.device('cuda', local_rank), and on the second task that fails.",
+            "device-ordinal-out-of-range",
+        ),
+        (
+            'model = AutoModel.from_pretrained(name, device_map="auto").to("cuda") ends at once and '
+            "says that parts "
+            "are offloaded, though the card is empty.",
+            "dispatched-model-moved",
+        ),
+        (
+            "model = load_checkpoint_and_dispatch(model, folder, device_map='auto') and then a "
+            "forward: expected all "
+            "tensors to be on the same device, on two GPUs only.",
+            "block-split-across-devices",
+        ),
+        (
+            "Since last week sampling stops with the two devices error as soon as offloading is on. "
+            "With 1.4.2 of the "
+            "library there is no problem.",
+            "library-version-regression",
+        ),
+    ],
+)
+def test_what_stories_state(text, cause):
+    assert explain_text(text)[0].cause == cause
+
+
+def test_a_quoted_error_does_not_hide_that_devices_met():
+    """A dtype error beside it is not what such a story is about."""
+    (finding,) = explain_text(
+        "Either it says \"addmm_impl_cpu_\" not implemented for 'Half', or the weights are on the "
+        "cpu and the inputs "
+        "on cuda:0 and it dies. Only with offloading."
+    )
+    assert finding.verdict != "not-a-device-error"
+
+
+def test_another_gpu_alone_is_no_cause():
+    (finding,) = explain_text(
+        "I run it with --device cuda:1 and training is slow, what can I do about the speed?"
+    )
+    assert finding.cause != "hard-coded-device"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from samedevice.diagnosis._story import about_something_else, read_story
+from samedevice.diagnosis._story import about_something_else, read_story, tells_of_devices
 from samedevice.diagnosis._weigh import Verdict
 from samedevice.diagnosis.paste import Report
 from samedevice.findings import Confidence
@@ -73,8 +73,14 @@ _NOTES = {
 
 
 def with_topic_of_prose(report: Report) -> Report:
-    """The report; of prose that tells of no device error, with what it is about."""
-    topic = about_something_else(report) if report.topic is None else None
+    """The report; of prose that tells of no device error, with what it is about.
+
+    Prose that tells of one is about that one, whatever else it quotes.
+    """
+    if report.topic is not None:
+        told = replace(report, topic=None, kind="unknown-message", whole=False)
+        return told if tells_of_devices(told) else report
+    topic = about_something_else(report)
     if topic is None or read_story(report) is not None:
         return report
     return replace(report, topic=topic, whole=False)

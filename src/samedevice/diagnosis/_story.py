@@ -4,7 +4,7 @@ Nothing is a cause here because of a name: a condition speaks of things on devic
 placed and started, and of what works beside what fails.
 """
 
-# ruff: noqa: E501 # patterns of whole phrases, in Chinese, too
+# ruff: noqa: E501, RUF001 # patterns of whole phrases, in Chinese, too
 
 from __future__ import annotations
 
@@ -42,6 +42,12 @@ def read_story(report: Report) -> Reading | None:
     return next((found for condition in CONDITIONS if (found := condition(told, report)) is not None), None)
 
 
+def tells_of_devices(report: Report) -> bool:
+    """Whether prose puts two things on different devices, or its facts amount to a cause."""
+    told = report.told
+    return told is not None and (states_devices(told) or read_story(report) is not None)
+
+
 def states_devices(told: Told) -> bool:
     """Whether prose puts two things on devices that are not the same one, or tells of two that met."""
     return (
@@ -61,7 +67,9 @@ def _fails(told: Told, report: Report) -> bool:
     return (
         report.kind not in ("unknown-message", "no-exception")
         or states_devices(told)
-        or told.says(r"device error|same device|different devices|设备不一致|同一(?:个)?设备|不同(?:的)?设备")
+        or told.says(
+            r"devices? error|same device|(?:different|two) devices|设备不一致|同一(?:个)?设备|不同(?:的)?设备"
+        )
     )
 
 
@@ -87,6 +95,108 @@ def _largest_does_not_train(told: Told, report: Report) -> Reading | None:
 
 
 _TRAINS = r"\btrain\w*|fine-?tun\w+|\bsft\b|训练|微调"
+
+
+def _moved_behind_a_map(told: Told, report: Report) -> Reading | None:
+    if not (told.spread and told.says(_MOVED_WHOLE)):
+        return None
+    return Reading(
+        "dispatched-model-moved",
+        (Phrase("because.told-spread"), Phrase("because.told-moved")),
+        ("offload-hook-bypassed",),
+    )
+
+
+_MOVED_WHOLE = (
+    r"device_map[^\n()]{0,160}\)\s{0,2}\.(?:to|cuda)\(|can'?t move a model|cannot move a model"
+    r"|\bmodel\.(?:to\(|cuda\()[^\n]{0,80}(?:after|although|behind|afterwards)|device_map[^。\n]{0,40}(?:之后|后)[^。\n]{0,12}\.(?:to|cuda)\("
+)
+
+
+def _mapped_without_blocks(told: Told, report: Report) -> Reading | None:
+    """A map that was made without the names of the blocks that must stay whole."""
+    if not (told.says(_NO_BLOCKS) and _fails(told, report)):
+        return None
+    reasons = (Phrase("because.told-spread"), Phrase("because.told-no-blocks"))
+    return Reading("block-split-across-devices", reasons, ("device-map-incomplete-or-wrong",))
+
+
+_NO_BLOCKS = r"(?:load_checkpoint_and_dispatch|infer_auto_device_map)\((?![^()]{0,300}no_split)"
+
+
+def _another_gpu_chosen(told: Told, report: Report) -> Reading | None:
+    """A GPU that is not the first was chosen, and something goes to the first one or works there alone."""
+    kernel = told.says(_OWN_KERNEL)
+    if told.spread or (told.launched and not kernel) or not told.chosen:
+        return None
+    met = {*report.devices, *told.met}
+    if not ("cuda:0" in met and met & {*told.chosen}) and not told.says(_FIRST_WORKS):
+        return None
+    reasons = (Phrase("because.told-chosen", device=told.chosen[0]),)
+    if kernel:
+        return Reading("kernel-launched-on-current-device", reasons, ("hard-coded-device",))
+    return Reading("hard-coded-device", reasons, ("module-left-on-other-device",))
+
+
+_FIRST = r"(?:cuda:0\b|GPU ?#?0\b|gpu_?id ?= ?0\b|card 0\b|first GPU|0 ?号(?:卡|GPU)|默认(?:的)?(?:卡|GPU))"
+_RIGHT = r"(?:\bworks?\b|\bfine\b|\bok\b|\bright\b|\bcorrect\b|no (?:problem|error)|没问题|没事|正常|可以)"
+_FIRST_WORKS = rf"{_FIRST}[^.;。；\n]{{0,40}}{_RIGHT}|{_RIGHT}[^.;。；\n]{{0,24}}{_FIRST}"
+_OWN_KERNEL = r"CUDA (?:C\+\+ )?extensions?|cpp_?extension|custom (?:CUDA )?(?:op\w*|kernels?)|triton kernels?|our (?:own )?kernels?|(?:自定义|自己写的)(?:CUDA)? ?(?:算子|kernel|核函数)"
+
+
+def _several_gpus_give_other_values(told: Told, report: Report) -> Reading | None:
+    """The same program is right on fewer GPUs, and on more of them its values are wrong without an error."""
+    if not (told.says(_OTHER_VALUES) and told.says(_FEWER_RIGHT)):
+        return None
+    return Reading("hardware-or-driver", (Phrase("because.told-more-gpus"),))
+
+
+_FEWER_RIGHT = (
+    rf"(?:\bone|single|1|each) (?:GPU|card)\b[^.;\n]{{0,40}}{_RIGHT}|{_RIGHT}[^.;\n]{{0,30}}(?:\bone|single|1) (?:GPU|card)\b"
+    r"|(?:单|一|两|任意两?|每)(?:张|块)?(?:卡|GPU)[^。；\n]{0,8}(?:正常|没问题|可以|是对的)"
+)
+
+
+def _all_on_the_first(told: Told, report: Report) -> Reading | None:
+    """The processes of other GPUs hold memory on the first one, too."""
+    if not (told.says(_EACH_ON_FIRST) and told.says(_HOLDS)):
+        return None
+    reasons = (Phrase("because.told-first-gpu"),)
+    return Reading("rank-device-not-set", reasons, ("checkpoint-map-location",))
+
+
+_EACH_ON_FIRST = (
+    r"(?:process|rank)\w*[^.\n]{0,90}(?:GPUs?|cards?|devices?) ?[1-9][^.\n]{0,90}(?:GPU|card|device) ?#?0\b"
+    r"|(?:all|every|each) (?:process|rank|worker)\w*[^.\n]{0,60}(?:first GPU|GPU ?#?0\b|cuda:0\b)"
+    r"|(?:所有|每个|其他)进程[^。\n]{0,24}(?:0 ?号(?:卡|GPU)|GPU ?0\b|第一张卡)"
+)
+
+
+_HOLDS = r"\bmemory\b|\b[GM]i?B\b|\bMB\b|\boccup\w*|allocat\w*|显存|占"
+
+
+def _index_beyond_the_visible(told: Told, report: Report) -> Reading | None:
+    """Each process sees one GPU, and counts them by its rank all the same."""
+    if not (told.says(_ONE_VISIBLE) and told.says(r"local_?rank|LOCALID|本地(?:的)?rank")):
+        return None
+    return Reading("device-ordinal-out-of-range", (Phrase("because.told-one-visible"),))
+
+
+_ONE_VISIBLE = (
+    r"(?:each|every) (?:process|rank|task|worker)\b[^.\n]{0,40}(?:\bone|a single|1) (?:visible )?(?:device|GPU)\b"
+    r"|每个进程只(?:能)?看到一(?:张|块)"
+)
+
+
+def _another_release_works(told: Told, report: Report) -> Reading | None:
+    if not (told.says(_OLDER_RIGHT) and _fails(told, report)):
+        return None
+    return Reading("library-version-regression", (Phrase("because.told-release"),))
+
+
+_OLDER = r"(?:\bv?\d+\.\d+(?:\.\d+)?\b|(?:old(?:er)?|previous|earlier|last) (?:version|release|commit|script)|commit (?:from )?before|旧版本?|老版本|之前的版本|上一个版本)"
+_GOES = r"(?:\bworks?\b|\bworked\b|\bfine\b|\bok\b|\btrains\b|\bruns\b|no (?:problem|error)s?\b|(?:doesn'?t|does not|didn'?t) (?:happen|fail|occur)|没问题|没事|正常|不报错|就好了)"
+_OLDER_RIGHT = rf"{_OLDER}[^\n。]{{0,90}}?{_GOES}|{_GOES}[^.\n。]{{0,40}}{_OLDER}"
 
 
 def _cache_left(told: Told, report: Report) -> Reading | None:
@@ -168,8 +278,12 @@ def _labels_elsewhere(told: Told, report: Report) -> Reading | None:
 
 def _loss_weight_left(told: Told, report: Report) -> Reading | None:
     """A loss that was given class weights, which are no part of the model."""
-    given = told.says(r"(?:loss|cross_entropy)\w*\([^)\n]{0,80}weight\s?=")
-    if not (given and "cpu" in told.devices_of("weights")):
+    if not told.says(r"(?:loss|cross_entropy)\w*\([^)\n]{0,80}weight\s?="):
+        return None
+    if report.argument == "weight" and len(set(report.devices)) > 1:
+        because = Phrase("because.argument", argument="weight", op=report.op or "?")
+        return Reading("loss-or-label-on-other-device", (because,), guilty="weight")
+    if "cpu" not in told.devices_of("weights"):
         return None
     return Reading("loss-or-label-on-other-device", (_placed(told, "weights"),))
 
@@ -236,8 +350,14 @@ _TOPICS = (
 
 CONDITIONS: tuple[Condition, ...] = (
     _copy_changes_values,
+    _several_gpus_give_other_values,
     _spread_under_a_launcher,
     _largest_does_not_train,
+    _index_beyond_the_visible,
+    _all_on_the_first,
+    _moved_behind_a_map,
+    _mapped_without_blocks,
+    _another_gpu_chosen,
     _cache_left,
     _state_after_resume,
     _adapter_left,
@@ -248,4 +368,5 @@ CONDITIONS: tuple[Condition, ...] = (
     _labels_elsewhere,
     _inputs_elsewhere,
     _weights_left,
+    _another_release_works,
 )

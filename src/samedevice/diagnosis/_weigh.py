@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis._rule import Hint, Rule, device_pattern
 from samedevice.diagnosis.paste import Report
-from samedevice.diagnosis.rules import CAUSES, RULES, rule_named
+from samedevice.diagnosis.rules import RULES, SIGNED, rule_named
 from samedevice.findings import Confidence
 from samedevice.messages import Phrase
 
@@ -32,7 +32,7 @@ _SPECIAL = frozenset(
     "device-map-zero3 device-map-other-process-device device-map-incomplete device-map-class-unsupported "
     "move-dispatched move-dispatched-warning cuda-not-compiled input-weight-type triton-pointer "
     "illegal-access device-assert metric-device numpy-conversion data-parallel-module cublaslt "
-    "no-exception".split()
+    "ids-warning launch-slots too-few-gpus no-exception".split()
 )
 """Messages that say so much that a cause must know them; frames alone do not make it one."""
 
@@ -84,7 +84,7 @@ def weigh_report(report: Report) -> list[Weighed]:
         # Types that name two devices say what newer wordings say: the argument is on the second one.
         report = replace(report, kind="same-device")
     found = []
-    for rule in CAUSES:
+    for rule in SIGNED:
         weight, certain, spoken = 0.0, False, False
         reasons: list[tuple[float, Phrase]] = []
         for sign in rule.signs:

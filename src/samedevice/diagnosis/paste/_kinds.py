@@ -110,6 +110,11 @@ KINDS: tuple[Kind, ...] = (
         "expected device",
         r"expected device (?P<d1>DEVICE) but got (?P<d2>DEVICE)",
     ),
+    _row(
+        "same-device",
+        "checkgpu",
+        r"Assertion `\w{1,40}_?\(?checkGPU\)?\([^)\n]{0,200}\)' failed",
+    ),
     _row("same-device", "all tensors must be on devices[0]", r"all tensors must be on devices\[0\]"),
     _row(
         "type-combination",
@@ -174,12 +179,12 @@ KINDS: tuple[Kind, ...] = (
         "not on the expected device",
         r"Tensor on device (?P<d1>DEVICE) is not on the expected device (?P<d2>DEVICE)",
     ),
-    _row("meta-device", "is on the meta device", r"(?P<argument>[\w.]{1,120}) is on the meta device"),
     _row(
         "meta-value",
         "meta tensor|meta device",
         r"Tensor\.item\(\) cannot be called on meta tensors|Cannot (?:access|get) (?:data|value)[\w ]{0,30}meta tensor|is on the meta device, we need a `?value",
     ),
+    _row("meta-device", "is on the meta device", r"(?P<argument>[\w.]{1,120}) is on the meta device"),
     _row(
         "generator-device",
         "device type for generator",
@@ -280,6 +285,21 @@ KINDS: tuple[Kind, ...] = (
         "expected x to|expected input|expected tensor|expected all input",
         r"Expected (?:x|input|tensor|all inputs?)[\w. ]{0,20} to be (?:a |on )?cuda(?: tensor)?,? ",
         weak=True,
+    ),
+    _row(
+        "ids-warning",
+        "different than your model's device",
+        r"input_ids\W{0,2} being on a device type different than your model's device",
+    ),
+    _row(
+        "launch-slots",
+        "no slot",
+        r"No slot '?\d{1,3}'? specified on host",
+    ),
+    _row(
+        "too-few-gpus",
+        "visible devices|visible gpus|available gpus|available devices|number of gpus|number of devices",
+        r"(?:world_?size|ranks|processes|nproc\w{0,20}|\w{1,10}_parallel_size|tp_size)\b[^\n]{0,100}(?:number of|visible|available) (?:visible |available )?(?:devices|GPUs)\b",
     ),
     _row("illegal-access", "illegal memory", r"an illegal memory access was encountered"),
     _row("device-assert", "device-side assert", r"device-side assert triggered"),

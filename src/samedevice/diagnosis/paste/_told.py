@@ -86,6 +86,13 @@ _GPUS = re.compile(
     _FLAGS,
 )
 _COUNTS = {"two": 2, "three": 3, "four": 4, "eight": 8, "两": 2, "四": 4, "八": 8}
+_CHOSEN = re.compile(
+    r"--?(?:device|gpu|gpu[-_]id|device[-_]id|cuda[-_]device)(?:[ =:]{1,3}|\s)['\"]?(?:cuda:)?(?P<option>[1-9]\d?)\b"
+    r"|\b(?:device|gpu_?id|device_?id)\s?=\s?(?:torch\.device\()?['\"]?(?:cuda:)?(?P<given>[1-9]\d?)\b"
+    r"|set_device\((?P<set>[1-9]\d?)\)|指定(?:了)?\s?(?:cuda:|GPU ?)?(?P<zh>[1-9]\d?)"
+    r"|\b(?:choose|chose|select(?:ed)?|us(?:e|ing)|run(?:ning)? (?:it )?on|set to)\s(?:the )?(?:cuda:|GPU ?#?|card )(?P<said>[1-9]\d?)\b",
+    _FLAGS,
+)
 _ALL_ON_ONE = re.compile(r"\{\s*['\"]{2}\s*:\s*(\d{1,3})\s*\}")
 _COMMANDS = re.compile(
     "|".join(
@@ -123,6 +130,8 @@ class Told:
     launched: bool = False
     """Whether several processes are started."""
     gpus: int = 0
+    chosen: tuple[str, ...] = ()
+    """GPUs other than the first that an option or a device in code chooses."""
     fails: tuple[float, ...] = ()
     """Sizes of the models that fail, in billions."""
     works: tuple[float, ...] = ()
@@ -169,6 +178,7 @@ def told_in(text: str) -> Told:
         launched=any(count > 1 for count in counts)
         or (not counts and bool(_COMMANDS.search(text) or _PARALLEL.search(text))),
         gpus=max((_count(each) for each in _GPUS.finditer(text)), default=0),
+        chosen=tuple(dict.fromkeys(f"cuda:{_count(each)}" for each in _CHOSEN.finditer(text))),
         fails=fails,
         works=works,
         met=_met(text),

@@ -19,6 +19,9 @@ REFUSALS: tuple[Rule, ...] = tuple(rule for rule in RULES if rule.code.startswit
 
 CAUSES: tuple[Rule, ...] = tuple(rule for rule in RULES if rule.kind is None and rule not in REFUSALS)
 
+SIGNED: tuple[Rule, ...] = tuple(rule for rule in RULES if rule.signs)
+"""What a text can point to: the causes, and refusals that a launcher's own message words."""
+
 
 def rule_of(code: str) -> Rule:
     """The rule of a code such as `SD111`; raises `KeyError` when there is none."""
@@ -40,6 +43,7 @@ __all__ = [
     "CAUSES",
     "REFUSALS",
     "RULES",
+    "SIGNED",
     "find_rule",
     "rule_named",
     "rule_of",

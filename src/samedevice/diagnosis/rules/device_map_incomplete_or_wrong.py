@@ -126,6 +126,9 @@ device_map = {
 - accelerate 的 `check_device_map`
 """
 
+_MAP = r"device_map|split_model|layers_per_gpu|num_layers_per|dispatch_model"
+"""A text that speaks of a placement of modules."""
+
 RULE = Rule(
     code="SD122",
     name="device-map-incomplete-or-wrong",
@@ -163,8 +166,13 @@ RULE = Rule(
             5.2,
             line(r"rotary_emb|inv_freq"),
             said("same-device argument-device", devices="host"),
+            anywhere(_MAP),
         ),
-        sign(3.9, said("same-device argument-device", op="bmm", argument="mat2", devices="host")),
+        sign(
+            3.9,
+            said("same-device argument-device", op="bmm", argument="mat2", devices="host"),
+            anywhere(_MAP),
+        ),
         sign(
             2.4,
             anywhere(

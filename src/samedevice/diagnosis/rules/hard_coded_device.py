@@ -184,16 +184,21 @@ RULE = Rule(
     common=0.35,
     signs=(
         sign(2, said("pin-device")),
-        sign(7, said("cuda-not-compiled")),
+        sign(4.4, said("cuda-not-compiled")),
         sign(4.5, line(r"\.cuda\(|\bcuda\(|['\"]cuda(?::\d)?['\"]|\.to\(0\)|device=0\b")),
         sign(2.0, shown(r"\.cuda\(\)|['\"]cuda(?::\d)?['\"]")),
         sign(
             2.2,
-            said("triton-pointer cuda-not-compiled mps-placeholder"),
+            said("triton-pointer mps-placeholder"),
             anywhere(r"\bmps\b|\bnpu\b|\bxpu\b"),
         ),
         sign(
             2.3, said("argument-device same-device", op="index_select|convolution|embedding", devices="gpus")
+        ),
+        sign(
+            3.6,
+            said("cuda-not-compiled"),
+            anywhere(r"\bmps\b|\bnpu\b|\bxpu\b|\bmac\w*\b|--?cpu\b|Apple|no GPU"),
         ),
         sign(1.2, said("mask-device", devices="gpus")),
         sign(0.9, said("same-device argument-device", devices="gpus"), frameless()),

@@ -45,7 +45,17 @@ not run, a model that was never moved). The ids are blamed when the script place
 from __future__ import annotations
 
 from samedevice.diagnosis._failure import Failure
-from samedevice.diagnosis._rule import Hint, Rule, frameless, input_beside_weight, line, named, said, sign
+from samedevice.diagnosis._rule import (
+    Hint,
+    Rule,
+    after,
+    frameless,
+    input_beside_weight,
+    line,
+    named,
+    said,
+    sign,
+)
 from samedevice.events import Operand
 from samedevice.messages import Phrase
 
@@ -179,6 +189,8 @@ RULE = Rule(
         sign(5, said("same-device argument-device", op=_LOOKUP, argument=_IDS), named("another")),
         sign(6, said("input-weight-type"), input_beside_weight("host")),
         sign(6, said("embedding-device-old")),
+        sign(7, said("ids-warning")),
+        sign(6, after("ids-warning"), said("same-device argument-device")),
         sign(
             4.5,
             line(

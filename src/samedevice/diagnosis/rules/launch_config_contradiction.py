@@ -39,7 +39,7 @@ Only keys that bear on processes and devices are read.
 
 from __future__ import annotations
 
-from samedevice.diagnosis._rule import Rule
+from samedevice.diagnosis._rule import Rule, said, sign
 
 _CHINESE = """配置文件与使用它的启动命令互相矛盾。
 
@@ -95,4 +95,5 @@ RULE = Rule(
         "zh": "只在一个地方说明进程数和并行方式，并保持一致",
     },
     page={"en": __doc__ or "", "zh": _CHINESE},
+    signs=(sign(6, said("launch-slots")),),
 )

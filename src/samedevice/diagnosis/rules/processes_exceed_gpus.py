@@ -35,7 +35,7 @@ Processes that share a GPU on purpose (the gloo backend, tests) are refused as w
 
 from __future__ import annotations
 
-from samedevice.diagnosis._rule import Rule
+from samedevice.diagnosis._rule import Rule, said, sign
 
 _CHINESE = """一台机器上启动的进程比可见的 GPU 多。
 
@@ -88,4 +88,5 @@ RULE = Rule(
         "zh": "进程数与可见 GPU 数保持一致，或暴露更多 GPU",
     },
     page={"en": __doc__ or "", "zh": _CHINESE},
+    signs=(sign(6, said("too-few-gpus")),),
 )
