@@ -10,7 +10,8 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "src" / "samedevice"
 ROWS = (
-    {"errors", "events", "findings", "messages"},  # words: the only row whose members may build on each other
+    # words: the only row whose members may build on each other
+    {"errors", "events", "findings", "messages", "timeline"},
     {"device_rules", "edited", "imports", "launchers", "machines", "parts", "provenance", "torch_versions"},
     {"runtime"},
     {"diagnosis", "doctor", "planner", "static"},
@@ -28,6 +29,7 @@ TORCH_FREE = {
         "events",
         "findings",
         "messages",
+        "timeline",
         "edited",
         "imports",
         "launchers",

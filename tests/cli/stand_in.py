@@ -7,10 +7,12 @@ engine saw with `stand_in.see(...)`.
 from __future__ import annotations
 
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 from samedevice.errors import MachineSpecError
 from samedevice.events import DeviceMemory, Event, EventKind, Operand, Place
+from samedevice.timeline import Sample, Timeline, Work
 
 GIB = 1 << 30
 
@@ -57,6 +59,15 @@ class Engine:
 
     def physical(self):
         return {"cuda:0": 0, "cuda:1": 1}
+
+    @contextmanager
+    def recorded(self, describe, most_work):
+        def timeline():
+            sample = Sample(1, (GIB, 0, 0, 0, 0, 0), GIB)
+            work = (Work(1, "aten.add.Tensor", "cuda:0"),)[:most_work]
+            return Timeline(self.operators, {"cuda:0": (sample,)}, (), (), {}, work, ())
+
+        yield timeline
 
 
 def see(kind=EventKind.MISMATCH, code="y = a + b", message="Expected all tensors to be on the same device"):

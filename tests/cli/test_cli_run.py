@@ -300,6 +300,18 @@ def test_a_page(shell):
     assert "y = a + b" in page and "1 个问题" in page
 
 
+def test_a_trace(shell):
+    shell.write("script.py", SEE)
+    got = shell.run("--trace", "out.json", "script.py")
+    assert got.returncode == 1, got.stderr
+    trace = json.loads((shell.folder / "out.json").read_text("utf-8"))
+    assert trace["otherData"]["operators"] > 0
+    assert {"X", "C", "M"} <= {event["ph"] for event in trace["traceEvents"]}
+    got = shell.run("--trace", "out.json", "--launcher", "torchrun", "script.py")
+    assert got.returncode == 2
+    assert "--trace is for a program of one process" in got.stderr
+
+
 @pytest.mark.parametrize(
     ("path", "said"),
     [

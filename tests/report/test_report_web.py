@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from html.parser import HTMLParser
 
@@ -11,7 +12,10 @@ from samedevice.diagnosis import judge
 from samedevice.events import Decision, DeviceMemory, Event, EventKind, Operand, Place
 from samedevice.messages import SOURCE, Bytes, Phrase, languages
 from samedevice.report import render
+from samedevice.report.trace import trace_document
 from samedevice.report.web import run_page
+from samedevice.timeline import Layer, Move, Sample, Timeline, Transfer, Work
+from samedevice.timeline import Phase as Span
 
 NASTY = """</pre><script>alert('x')</script><img src="https://example.org/x" onerror='a()'>&amp;"""
 GIB = 1 << 30
@@ -107,3 +111,49 @@ def test_a_thousand_findings_are_small():
 def test_processes_have_lanes_of_their_own():
     ranks = {"rank 0 cuda:0": DeviceMemory(0, 0, GIB, GIB, 24 * GIB)}
     assert "rank 0 cuda:0" in "".join(Reader(page([], ranks=ranks)).texts)
+
+
+def over_time(text=NASTY):
+    samples = (
+        Sample(0, (0,) * 6, 0),
+        Sample(5, (GIB, 0, 0, GIB, 0, 1), 3 * GIB),
+        Sample(9, (GIB, 0, 0, 0, 0, 0), 3 * GIB),
+    )
+    place = Place(f"/project/{text}.py", 4, text, f"x.to(d)  # {text}")
+    return Timeline(
+        operators=10,
+        memory={"cuda:0": samples, "cuda:1": ()},
+        phases=(Span("forward", 1, 6, text),),
+        transfers=(Transfer("cpu", "cuda:0", GIB, 3, place),),
+        layers={text: (Layer(text, text, "cuda:0", GIB),)},
+        work=(Work(1, text, "cuda:0"),),
+        moves=(Move(1, "cpu", "cuda:0", GIB),),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("language", languages())
+def test_a_run_over_time_is_drawn_with_numbers_alone(language):
+    plain = Reader(page([], language, timeline=over_time("plain"), text="plain"))
+    nasty = Reader(page([], language, timeline=over_time()))
+    assert [tag for tag, _ in nasty.elements] == [tag for tag, _ in plain.elements]
+    text = "".join(nasty.texts)
+    assert text.count(NASTY) >= 3
+    for key in ("page.memory-over-time", "page.kind-weights", "page.transfers", "page.phase-forward"):
+        assert render(Phrase(key), language) in text
+    drawn = [attributes["d"] for tag, attributes in nasty.elements if tag == "path"]
+    assert len(drawn) == 4  # weights, activations, the rest, and what is reserved
+    assert all(re.fullmatch(r"[MLZ0-9. ]+", path) for path in drawn)
+    assert not [tag for tag, _ in nasty.elements if tag == "script"]
+
+
+def test_a_trace_is_one_that_viewers_read():
+    document = json.loads(json.dumps(trace_document(over_time(), program="a.py", version="1")))
+    events = document["traceEvents"]
+    assert {event["ph"] for event in events} == {"M", "X", "C"}
+    assert all({"pid", "name"} <= event.keys() for event in events)
+    assert all(isinstance(event["ts"], int) for event in events if event["ph"] != "M")
+    [device] = [event for event in events if event.get("args") == {"name": "cuda:0"}]
+    memory = [event["args"] for event in events if event["ph"] == "C" and event["name"] == "memory"]
+    assert memory[1]["weights"] == GIB
+    [copy] = [event for event in events if event["args"].get("bytes")]
+    assert (copy["pid"], copy["name"]) == (device["pid"], "cpu to cuda:0")

@@ -236,6 +236,14 @@ def run(
             show_default=False,
         ),
     ] = None,
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Also write memory, operators and copies of each device for chrome://tracing and Perfetto.",
+            show_default=False,
+        ),
+    ] = None,
     fail_fast: Annotated[
         bool,
         typer.Option(
@@ -338,6 +346,7 @@ def run(
         machine=machine or settings.machine or DEFAULT_MACHINE,
         json=json,
         html=html,
+        trace=trace,
         fail_fast=fail_fast,
         language=chosen or settings.language,
         launcher=_launcher(launcher, settled, nproc, launcher_args, ranks),

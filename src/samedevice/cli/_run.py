@@ -73,9 +73,12 @@ from samedevice.report import (
     render_finding,
 )
 from samedevice.suppression import Decisions, Found, Sifted, found_in, sift
+from samedevice.timeline import Layer, Timeline
 from samedevice.torch_versions.installed import newer_than_tested, newer_torch, require_torch
 
 NOTHING_FOUND, FOUND, WRONG_USAGE, SCRIPT_FAILED, INTERNAL_ERROR, INTERRUPTED = 0, 1, 2, 3, 70, 130
+_MOST_WORK = 200_000
+"""Operators that a trace has; viewers grow slow beyond."""
 _PATIENCE = 2.0
 """Seconds that an interrupted script's threads get to end."""
 
@@ -108,6 +111,7 @@ class Request:
     settled_launcher: str | None = None
     """That of the settings: for a program whose command names none."""
     html: Path | None = None
+    trace: Path | None = None
     reporting: Reporting = field(default_factory=Reporting)
     fixing: Fixing | None = None
 
@@ -140,6 +144,9 @@ class Watcher(AbstractContextManager[Any], Protocol):
 
     def memory(self) -> dict[str, DeviceMemory]: ...
     def physical(self) -> dict[str, int]: ...
+    def recorded(
+        self, describe: Callable[[Any], tuple[Layer, ...]], most_work: int
+    ) -> AbstractContextManager[Callable[[], Timeline]]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +168,8 @@ class _Ending:
     """What Python itself would have exited with."""
     trace: str | None = None
     """The traceback of the script's error, if no operator was recorded for it."""
+    timeline: Timeline | None = None
+    """What it did over time, where a page or a trace was asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +197,7 @@ class _Report:
     formed: TextIO | None
     """The file of `--output-file`."""
     page: _Page | None = None
+    trace: TextIO | None = None
     wanted: Wanted | None = None
     """What is done with fixes."""
 
@@ -238,6 +248,7 @@ def _run(request: Request, stream: TextIO, language: Language) -> int:
             _discard_unwritten(report.json)
             _discard_unwritten(report.formed)
             _discard_unwritten(None if report.page is None else report.page.file)
+            _discard_unwritten(report.trace)
 
 
 def _run_here(
@@ -262,10 +273,11 @@ def _run_here(
         if watcher.newer_torch and not quiet:
             _tell(stream, render(newer_torch(watcher.newer_torch, watcher.off), language))
         enter_path(program.path_entry)
-        with family.adopted(), watcher:
+        with family.adopted(), watcher, _recording(watcher, report) as recorded:
             with nullcontext() if quiet else Progress(stream, watcher, language):
                 ending = _wind_down(_execute(program, stream, language))
             _flush_stdout()
+            ending.timeline = None if recorded is None else recorded()
     if os.getpid() != owner:  # a child that the script forked came back through here: it ends as under Python
         return ending.python_code
     with suppress(ValueError):  # not the main thread
@@ -278,6 +290,20 @@ def _run_here(
         _tell(stream, assumed_text(watcher.assumed_reads, language))
     own = [_member(watcher, ending.status)] if watcher else []
     return _conclude(own, family, machine, ending, report)
+
+
+def _recording(watcher: Watcher, report: _Report) -> AbstractContextManager[Callable[[], Timeline] | None]:
+    """Memory over time is recorded for those who asked for a page or a trace."""
+    if report.page is None and report.trace is None:
+        return nullcontext()
+    return watcher.recorded(_layers_of, 0 if report.trace is None else _MOST_WORK)
+
+
+def _layers_of(model: Any) -> tuple[Layer, ...]:
+    """Where the parts of a model are."""
+    from samedevice.guards import placement
+
+    return tuple(Layer(part.module, part.kind, part.device, part.nbytes) for part in placement(model).parts)
 
 
 def _run_launch(launched: _Launched, machine: Any, family: Family, report: _Report) -> int:
@@ -356,7 +382,8 @@ def _conclude(own: list[Member], family: Family, machine: Described, ending: _En
 
     written = _tell_all(report, told, content, text, code)
     by_rank = {} if alone else memory_by_rank(members)
-    written &= _write_page(report, told, said, description, memory, by_rank, ending.status, asked)
+    written &= _write_page(report, told, said, description, memory, by_rank, ending, asked)
+    written &= _write_trace(report, ending.timeline)
     if ending.status == "interrupted" and _workers():
         _leave(code)  # Python would wait for threads that may never end
     return code if written else INTERNAL_ERROR
@@ -483,6 +510,8 @@ def _read(request: Request) -> Typed:
     if request.module is None and not request.program:
         raise UsageError(Phrase("usage.no-script"))
     typed = read_command(request.program, request.module)
+    if request.trace is not None and (typed.call is not None or _launcher(request, typed) is not None):
+        raise UsageError(Phrase("command.one-process", option="--trace"))
     if typed.call is None and _launcher(request, typed) is None:
         if request.one_rank:
             raise UsageError(Phrase("command.needs-launcher", option="--ranks"))
@@ -557,7 +586,12 @@ def _report(
     if script is not None and (problems := sift((), decisions, "", [script]).problems):
         place = f"{problems[0].file}:{problems[0].line}"
         raise UsageError(Phrase("ignore.problem", place=place, what=problems[0].what))
-    asked = {"--json": request.json, "--output-file": reporting.file, "--html": request.html}
+    asked = {
+        "--json": request.json,
+        "--output-file": reporting.file,
+        "--html": request.html,
+        "--trace": request.trace,
+    }
     opened: dict[str, TextIO | None] = {}
     try:
         for option, path in asked.items():
@@ -580,6 +614,7 @@ def _report(
         opened["--json"],
         opened["--output-file"],
         page,
+        opened["--trace"],
     )
 
 
@@ -768,7 +803,7 @@ def _write_page(
     machine: Mapping[str, Any],
     memory: Mapping[str, DeviceMemory],
     ranks: Mapping[str, DeviceMemory],
-    status: Status,
+    ending: _Ending,
     asked: Sequence[Place],
 ) -> bool:
     """Write the page where one was asked for; whether it is whole."""
@@ -785,12 +820,29 @@ def _write_page(
         machine=machine,
         memory=memory,
         ranks=ranks,
-        status=status,
+        status=ending.status,
         notices=[*lines, *([asked_text(asked, page.language)] if asked else [])],
+        timeline=ending.timeline,
         language=page.language,
         version=samedevice.__version__,
     )
     return _write(page.file, lambda into: into.write(text), report.stream, report.language)
+
+
+def _write_trace(report: _Report, timeline: Timeline | None) -> bool:
+    """Write the trace where one was asked for; whether it is whole."""
+    if report.trace is None or timeline is None:
+        return True
+    import samedevice
+    from samedevice.report.trace import trace_document
+
+    document = trace_document(timeline, program=report.program, version=samedevice.__version__)
+    return _write(
+        report.trace,
+        lambda into: json.dump(document, into, ensure_ascii=True),
+        report.stream,
+        report.language,
+    )
 
 
 def _write(document: TextIO, fill: Callable[[TextIO], object], stream: TextIO, language: Language) -> bool:

@@ -22,12 +22,14 @@ from samedevice.runtime.checkpoints import GhostLibrary
 from samedevice.runtime.cuda import forget_initialization
 from samedevice.runtime.distributed import Collectives
 from samedevice.runtime.engine import Engine, VirtualDeviceMode, tidy
+from samedevice.runtime.host import Describe, recorded_timeline
 from samedevice.runtime.isolation import Settings, start_over
 from samedevice.runtime.patching import Patches
 from samedevice.runtime.state import MachineState, pop_state, push_state
 from samedevice.runtime.table import TABLE
 from samedevice.runtime.tensors import send_gradient_back
 from samedevice.runtime.tracking import OnMismatch, Recorder
+from samedevice.timeline import Timeline
 from samedevice.torch_versions import NEWEST
 from samedevice.torch_versions.adapter import RELEASE
 
@@ -155,6 +157,16 @@ class VirtualMachine:
         return {
             f"cuda:{index}": self.state.physical_index(index) for index in range(len(self.state.ledgers()))
         }
+
+    @contextlib.contextmanager
+    def recorded(self, describe: Describe, most_work: int = 0) -> Iterator[Callable[[], Timeline]]:
+        """Record phases, what memory is for and transfers, inside of the machine.
+
+        `describe` says where the parts of a model are that is called for the first time; of the operators
+        the first `most_work` are kept by name. What is given returns the records so far.
+        """
+        with recorded_timeline(self.state, describe, most_work) as timeline:
+            yield timeline
 
     def forget(self) -> None:
         """Forget events; a forked process begins without those of its parent."""

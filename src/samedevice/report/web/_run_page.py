@@ -12,6 +12,29 @@ from samedevice.report._render import render
 from samedevice.report._words import harmless
 from samedevice.report.terminal import STATUSES, machine_text
 from samedevice.report.web._page import Lane, Part, amount, cards, page, percent
+from samedevice.report.web._timeline import story
+from samedevice.timeline import Timeline
+
+_WORDS = (
+    "page.machine",
+    "page.processes",
+    "page.notes",
+    "page.memory-over-time",
+    "page.reserved",
+    "page.phase-forward",
+    "page.phase-backward",
+    "page.phase-optimizer",
+    "page.at-peak",
+    "page.peaks-of-phases",
+    "page.transfers",
+    "page.way",
+    "page.bytes",
+    "page.times",
+    "page.statement",
+    "page.layers",
+    "page.module",
+    "page.class",
+)
 
 
 def run_page(
@@ -23,12 +46,13 @@ def run_page(
     ranks: Mapping[str, DeviceMemory],
     status: Status,
     notices: Sequence[str],
+    timeline: Timeline | None = None,
     language: Language,
     version: str,
 ) -> str:
     """The run: how the script ended, peaks of each GPU, and every finding.
 
-    `ranks` are the peaks of each process, where there was more than one.
+    `ranks` are the peaks of each process, where there was more than one; `timeline` is there for one process.
     """
     count = len(findings)
     spec = harmless(machine_text(machine))
@@ -37,7 +61,7 @@ def run_page(
     return page(
         "run.html",
         language,
-        ("page.machine", "page.processes", "page.notes"),
+        _WORDS,
         version,
         title=render(Phrase("page.run-title", program=harmless(program), machine=spec), language),
         state=render(Phrase(key, count=count), language),
@@ -46,6 +70,7 @@ def run_page(
         lanes=[_lane(device, names.get(device, ""), held, language) for device, held in memory.items()],
         ranks=[_lane(harmless(who), "", held, language) for who, held in ranks.items()],
         notices=notices,
+        story=None if timeline is None or not timeline.operators else story(timeline, language),
         cards=cards(findings, language),
     )
 

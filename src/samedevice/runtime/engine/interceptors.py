@@ -17,6 +17,8 @@ Interceptor = Callable[[Any, tuple[Any, ...], dict[str, Any], Proceed], Any]
 class Order(IntEnum):
     """Who sees an operator first."""
 
+    WATCHED = -1
+    """Somebody records the run."""
     FORKED = 0
     """A forked process refuses CUDA's kernels."""
     CAPTURED = 1

@@ -8,6 +8,8 @@ from samedevice.runtime.host.graphs import PATCHES as GRAPHS
 from samedevice.runtime.host.launches import PATCHES as LAUNCHES
 from samedevice.runtime.host.loader import PATCHES as FORKS
 from samedevice.runtime.host.threads import PATCHES as THREADS
+from samedevice.runtime.host.timeline import Describe
+from samedevice.runtime.host.timeline import recorded as recorded_timeline
 from samedevice.runtime.host.torchscript import PATCHES as TORCHSCRIPT
 
 __all__ = [
@@ -18,4 +20,6 @@ __all__ = [
     "LAUNCHES",
     "THREADS",
     "TORCHSCRIPT",
+    "Describe",
+    "recorded_timeline",
 ]

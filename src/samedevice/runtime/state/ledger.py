@@ -259,6 +259,7 @@ class DeviceLedger:
             allocator.release_cached()
             allocator.reset_peaks()
             allocator.reset_added()
+            allocator.device_allocations = len(allocator.segments)
             allocator.run_peak_allocated = allocator.tally.held
             allocator.run_peak_reserved = allocator.reserved
 
