@@ -189,7 +189,7 @@ class _Flow:
                 return beside
             came |= every[-1]
         if not passed and self._computes(node, every):
-            self._meet(node, [each for each in every if "" not in each])
+            self._meet(node, [each for each in every if each - _CAME_IN])
         return passed or came
 
     def _beside(self, given: Sequence[ast.expr], names: dict[str, Sources]) -> Sources:
