@@ -1,11 +1,13 @@
-"""Write the releases with known device bugs into the doctor's table, from the zoo of released bugs.
+"""Write the releases with known device bugs into the doctor's tables: from the zoo, and from the sweep.
 
-python -m tools.known_bad            # write src/samedevice/doctor/tables/known_bad.toml
-python -m tools.known_bad --check    # exit status 1 when it is stale
+python -m tools.known_bad            # write known_bad.toml and found_bad.toml in src/samedevice/doctor/tables
+python -m tools.known_bad --check    # exit status 1 when one is stale
 
 A case of the zoo names the release that has a bug, the one that has not, the file of the library where it
 fails, and a script that shows it. From the script comes what a project must use to meet the bug: the classes
 that it imports, without those that several cases of the library need (`get_peft_model`).
+
+A page of docs/found names the release, the classes that meet the bug, and older releases with the same lines.
 """
 
 from __future__ import annotations
@@ -19,9 +21,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from packaging.version import Version
+
+from evidence.found.case import Case, cases
+
 ROOT = Path(__file__).resolve().parents[1]
 ZOO = ROOT / "src" / "evidence" / "zoo"
-TABLE = ROOT / "src" / "samedevice" / "doctor" / "tables" / "known_bad.toml"
+TABLES = ROOT / "src" / "samedevice" / "doctor" / "tables"
+TABLE = TABLES / "known_bad.toml"
+FOUND = TABLES / "found_bad.toml"
 _COMMON = 3
 """A name that so many cases of a library import says nothing of one of them."""
 _LEAST = 4
@@ -33,6 +41,15 @@ _HEAD = """\
 # bad    a release that has the bug    names     classes and functions that meet it, any or all (together)
 # good   a release that repairs it     stems     beginnings of the names of a model's classes
 """
+_FOUND_HEAD = """\
+# Releases of libraries with device bugs that the sweep found (docs/found). Each was run with the release, and
+# with a copy of it that has a patch; no release is known that repairs it. Written by
+# `python -m tools.known_bad`.
+#
+# bad    a release that has the bug          names    classes that meet it, any of them
+# since  an older one with the same lines    stems    beginnings of the names of a model's classes
+# spread whether only a model that a device map spreads meets it
+"""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -42,13 +59,52 @@ def main(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args(arguments)
-    text = table()
+    written = {TABLE: table(), FOUND: found_table()}
     if options.check:
-        stale = not TABLE.exists() or TABLE.read_text(encoding="utf-8") != text
-        print(f"{TABLE.name} is {'stale: run python -m tools.known_bad' if stale else 'up to date'}")
-        return int(stale)
-    TABLE.write_text(text, encoding="utf-8")
+        stale = [path for path, text in written.items() if _text_of(path) != text]
+        for path in written:
+            told = "stale: run python -m tools.known_bad" if path in stale else "up to date"
+            print(f"{path.name} is {told}")
+        return int(bool(stale))
+    for path, text in written.items():
+        path.write_text(text, encoding="utf-8")
     return 0
+
+
+def _text_of(path: Path) -> str | None:
+    return path.read_text("utf-8") if path.exists() else None
+
+
+def found_table() -> str:
+    """The table of what the sweep found, as the pages have it now."""
+    return "\n".join([_FOUND_HEAD, *(_found_row(case) for case in cases())])
+
+
+def _found_row(case: Case) -> str:
+    seen = case.seen
+    family = Path(seen["statement"]).parts[2].replace("_", "")
+    stems = {_beginning(name, family) for name in seen["classes"]}
+    alike = len(stems) == 1 and "" not in stems
+    stem = stems.pop() if alike else ""
+    facts: dict[str, Any] = {
+        "case": case.name,
+        "package": seen["package"],
+        "module": seen["package"],
+        "bad": seen["version"],
+        "subject": stem,
+        "names": [] if alike else seen["classes"],
+        "together": False,
+        "stems": [stem] if alike else [],
+        "spread": True,
+        "source": f"docs/found/{case.name}.md",
+    }
+    if seen["same_lines"]:
+        facts["since"] = min(seen["same_lines"], key=Version)
+    return _written(facts)
+
+
+def _written(facts: Mapping[str, Any]) -> str:
+    return "\n".join(["[[bug]]", *(f"{key} = {json.dumps(value)}" for key, value in facts.items()), ""])
 
 
 def table() -> str:
@@ -84,7 +140,7 @@ def _row(entry: Mapping[str, Any], module: str, names: Sequence[str]) -> str:
         "stems": stems,
         "source": source,
     }
-    return "\n".join(["[[bug]]", *(f"{key} = {json.dumps(value)}" for key, value in facts.items()), ""])
+    return _written(facts)
 
 
 def _module(entry: Mapping[str, Any]) -> str:

@@ -6,7 +6,10 @@ import re
 
 import pytest
 
+from evidence.found.case import cases
 from samedevice.doctor import CHECKS, Facts, find_check
+from samedevice.doctor.facts import Package
+from samedevice.doctor.probes.project import read_project
 from samedevice.doctor.tables import architectures, bad_drivers, companions, driver_minimum, known_bugs, pairs
 from samedevice.messages import languages
 from samedevice.parts import in_order
@@ -42,9 +45,14 @@ def test_a_code_is_given_once():
         in_order([CHECKS[0], CHECKS[0]], "checks")
 
 
-def test_known_bugs_are_those_of_the_zoo():
+def test_known_bugs_are_those_of_the_zoo_and_of_the_sweep():
     assert known_bad.TABLE.read_text("utf-8") == known_bad.table()
-    assert all(bug.bad < bug.good for bug in known_bugs())
+    assert known_bad.FOUND.read_text("utf-8") == known_bad.found_table()
+    found = [bug for bug in known_bugs() if bug.good is None]
+    assert len(found) == len(cases())
+    assert all(bug.source.startswith("docs/found/") and bug.spread for bug in found)
+    assert all(bug.good is None or bug.bad < bug.good for bug in known_bugs())
+    assert all(bug.since is None or bug.since < bug.bad for bug in known_bugs())
 
 
 def test_every_row_has_its_source():
@@ -56,3 +64,45 @@ def test_every_row_has_its_source():
 def test_the_page_lists_every_check(language):
     page = doctor_page.PAGES[language]
     assert page.read_text("utf-8") == doctor_page.page(language), "stale: run python -m tools.doctor_page"
+
+
+def read_texts(texts):
+    """The project of some files."""
+
+    class Files:
+        def names(self, folder):
+            return tuple(texts)
+
+        def text(self, path):
+            return texts[path.rpartition("/")[2]]
+
+    return read_project(Files(), ".")
+
+
+@pytest.mark.parametrize(
+    ("line", "version", "told"),
+    [
+        ('AlbertForMaskedLM.from_pretrained("x", device_map="auto")', "5.23.0", ["Albert", "certain"]),
+        ('AlbertForMaskedLM.from_pretrained("x", device_map="auto")', "5.22.0", ["Albert", "likely"]),
+        ('AlbertForMaskedLM.from_pretrained("x", device_map="auto")', "5.21.0", []),
+        ('AlbertForMaskedLM.from_pretrained("x", device_map="auto")', "5.24.0", []),
+        ('AlbertForMaskedLM.from_pretrained("x").cuda()', "5.23.0", []),
+        ('LlamaForCausalLM.from_pretrained("x", device_map="auto")', "5.23.0", []),
+        (
+            'GPT2ForSequenceClassification.from_pretrained("x", device_map="auto")',
+            "5.23.0",
+            ["GPT2ForSequenceClassification", "certain"],
+        ),
+    ],
+)
+def test_what_the_sweep_found_is_told_to_projects_that_spread_such_a_model(line, version, told):
+    name = line.partition(".")[0]
+    project = read_texts({"train.py": f"from transformers import {name}\n\nmodel = {line}\n"})
+    facts = Facts(packages=(Package("transformers", version, "/site-packages"),), project=project)
+    check = find_check("SD305")
+    found = [
+        word
+        for fault in check.look(facts)
+        for word in (dict(fault.reason.values)["subject"], fault.confidence)
+    ]
+    assert found == told

@@ -10,7 +10,8 @@ from dataclasses import replace
 import pytest
 
 from evidence.environments.recorded import PROJECT, RecordedHost, environments
-from samedevice.cli._environment import DIFFERENT, SAME, WRONG_USAGE, compare_environments, lock_environment
+from samedevice.cli._answering import WRONG_USAGE
+from samedevice.cli._environment import DIFFERENT, SAME, compare_environments, lock_environment
 from samedevice.doctor import compared, locked, read_facts, read_locked
 from samedevice.doctor.environment import VARIABLES
 

@@ -297,7 +297,7 @@ def _why_version(name: str, first: str | None, second: str | None) -> Phrase | N
     for own, others, version in ((bugs[0], bugs[1], first), (bugs[1], bugs[0], second)):
         alone = [bug for case, bug in own.items() if case not in others]
         if alone and version is not None:
-            subjects = Several(tuple(dict.fromkeys(bug.subject for bug in alone)), "comma")
+            subjects = Several(tuple(dict.fromkeys(bug.subject or bug.names[0] for bug in alone)), "comma")
             said.append(
                 Phrase("environment.bugs", name=name, version=version, count=len(alone), subjects=subjects)
             )

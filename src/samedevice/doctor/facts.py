@@ -155,6 +155,8 @@ class Use:
 
     what: str
     place: str
+    name: str = ""
+    """As the file spells it, where `what` is our word for it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,8 +61,8 @@ def read_project(host: Host, folder: str) -> Project:
             if wanted and (use := _first(pattern, text, place)) is not None:
                 found[name].append(use)
         if path.endswith(_CODE):
-            for case in _bugs(text):
-                bugs.setdefault(case, Use(case, place))
+            for case, name in _bugs(text):
+                bugs.setdefault(case, Use(case, place, name))
     return Project(
         folder,
         count,
@@ -85,14 +85,14 @@ def _first(pattern: re.Pattern[str], text: str, place: str) -> Use | None:
     return None
 
 
-def _bugs(text: str) -> Iterator[str]:
-    """The known bugs that a file may meet."""
+def _bugs(text: str) -> Iterator[tuple[str, str]]:
+    """The known bugs that a file may meet, each with what of it the file uses."""
     modules = dict.fromkeys(bug.module for bug in known_bugs())
     taken = {module: _taken(module, text) for module in modules if module in text}
     for bug in known_bugs():
         names = taken.get(bug.module)
         if names is not None and _uses(bug, names, text):
-            yield bug.case
+            yield bug.case, ", ".join(name for name in bug.names if name in names)
 
 
 def _uses(bug: KnownBug, taken: set[str], text: str) -> bool:

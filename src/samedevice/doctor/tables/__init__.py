@@ -1,7 +1,7 @@
 """What is known of versions: one TOML file for each kind of knowledge, each row with its source.
 
-`torch_pins.toml` is written by `tools.torch_pins` from wheels, `known_bad.toml` by `tools.known_bad` from the
-zoo of released bugs; the others by hand.
+`torch_pins.toml` is written by `tools.torch_pins` from wheels, `known_bad.toml` and `found_bad.toml` by
+`tools.known_bad` from the zoo of released bugs and from what the sweep found; the others by hand.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from packaging.version import Version
 
 @dataclass(frozen=True, slots=True)
 class KnownBug:
-    """A device bug of a released library, from the zoo."""
+    """A device bug of a released library, from the zoo or from the sweep."""
 
     case: str
     package: str
@@ -26,10 +26,10 @@ class KnownBug:
     """The name that is imported."""
     bad: Version
     """A release that has it."""
-    good: Version
-    """A release that has it no more."""
+    good: Version | None
+    """A release that has it no more; None where none is known."""
     subject: str
-    """What of the library has it: a model, a class."""
+    """What of the library has it: a model, a class; empty where that is what the project uses of it."""
     names: tuple[str, ...]
     """Names whose use in a project means that it may be met."""
     together: bool
@@ -37,35 +37,43 @@ class KnownBug:
     stems: tuple[str, ...]
     """Beginnings of a model's classes."""
     source: str
+    since: Version | None = None
+    """An older release that has the same lines."""
+    spread: bool = False
+    """Whether only a model that a device map spreads meets it."""
 
     def certain_in(self, version: Version) -> bool | None:
         """Whether a release has it.
 
-        True for the one that was tried, False for a release between that and the repair, which probably has
-        it, None for all others.
+        True for the one that was tried, False for a release that probably has it: between that and the
+        repair, or with the same lines. None for all others.
         """
         if version == self.bad:
             return True
-        return False if self.bad < version < self.good else None
+        later = self.good is not None and self.bad < version < self.good
+        earlier = self.since is not None and self.since <= version < self.bad
+        return False if later or earlier else None
 
 
 @cache
 def known_bugs() -> tuple[KnownBug, ...]:
-    """Every bug of the zoo that a version of a library explains."""
+    """Every bug of the zoo, and every one that the sweep found, that a version of a library explains."""
     return tuple(
         KnownBug(
             row["case"],
             row["package"],
             row["module"],
             Version(row["bad"]),
-            Version(row["good"]),
+            Version(row["good"]) if "good" in row else None,
             row["subject"],
             tuple(row["names"]),
             row["together"],
             tuple(row["stems"]),
             row["source"],
+            Version(row["since"]) if "since" in row else None,
+            row.get("spread", False),
         )
-        for row in _rows("known_bad", "bug")
+        for row in (*_rows("known_bad", "bug"), *_rows("found_bad", "bug"))
     )
 
 
