@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from samedevice.machines._file import is_file_spec
 from samedevice.machines._gpu import Gpu, gpu_table
-from samedevice.machines._libraries import blas_workspace
+from samedevice.machines._libraries import blas_workspace, cuda_context
 from samedevice.machines._link import Link
 from samedevice.machines._lookup import gpus_like, nearest_keys
 from samedevice.machines._machine import Machine
@@ -17,6 +17,7 @@ __all__ = [
     "Link",
     "Machine",
     "blas_workspace",
+    "cuda_context",
     "gpu_table",
     "gpus_like",
     "is_file_spec",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 from samedevice.machines._gpu import Gpu
 
@@ -17,16 +18,38 @@ def blas_workspace(gpu: Gpu) -> int:
     return next((size for since, size in _workspaces() if gpu.capability >= since), 0)
 
 
+def cuda_context(gpu: Gpu) -> int:
+    """Bytes of an empty CUDA context, estimated from what was measured of others by its multiprocessors.
+
+    >>> from samedevice.machines import parse_machine
+    >>> cuda_context(parse_machine("1xA100-80G").gpus[0]) >> 20
+    330
+    """
+    return round(_bytes_of_multiprocessor() * gpu.sm_count)
+
+
 @cache
-def _workspaces() -> tuple[tuple[tuple[int, int], int], ...]:
-    """The least capability and the bytes, newest first."""
+def _bytes_of_multiprocessor() -> float:
+    from statistics import median  # as the others below
+
+    return median(int(row["bytes"]) / int(row["sm_count"]) for row in _rows()["context"])
+
+
+@cache
+def _rows() -> dict[str, list[dict[str, Any]]]:
     import pkgutil  # as in `gpu_table`
     import tomllib
 
     data = pkgutil.get_data("samedevice.machines", "libraries.toml")
     assert data is not None, "libraries.toml is part of the package"
+    return tomllib.loads(data.decode())
+
+
+@cache
+def _workspaces() -> tuple[tuple[tuple[int, int], int], ...]:
+    """The least capability and the bytes, newest first."""
     rows = []
-    for row in tomllib.loads(data.decode())["blas"]:
+    for row in _rows()["blas"]:
         major, _, minor = row["capability"].partition(".")
         rows.append(((int(major), int(minor)), int(row["bytes"])))
     return tuple(sorted(rows, reverse=True))

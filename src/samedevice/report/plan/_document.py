@@ -8,6 +8,7 @@ from typing import Any
 from samedevice.planner import inference
 from samedevice.planner.inference import PlacementPlan, Proof, Share
 from samedevice.report._render import render
+from samedevice.report.plan._facts import outside_bytes
 from samedevice.report.shown import Findings
 
 SCHEMA = 1
@@ -30,6 +31,7 @@ def plan_document(placed: PlacementPlan, findings: Findings) -> dict[str, Any]:
         "pictures": None if profile.pictures is None else _pictures(profile.pictures),
         "objective": placed.objective,
         "reserve": placed.reserve,
+        "overhead": dict(zip(("context", "blas"), outside_bytes(placed.machine), strict=True)),
         "feasible": placed.fits,
         "proved": placed.proved,
         "room": placed.room,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from samedevice import diagnosis
+from samedevice.machines import Machine, blas_workspace, cuda_context
 from samedevice.messages import Bytes, Language, Phrase, Value
 from samedevice.planner import inference
 from samedevice.planner.inference import PlacementPlan, Proof
@@ -52,9 +53,26 @@ def head(placed: PlacementPlan) -> Iterator[tuple[Phrase, Phrase]]:
         )
     elif source.sees:
         yield Phrase("place.pictures-label"), Phrase("place.pictures-none")
+    context, blas = outside_bytes(placed.machine)
     yield (
         Phrase("place.machine"),
-        Phrase("place.machine-line", machine=str(placed.machine), reserve=Bytes(placed.reserve)),
+        Phrase(
+            "place.machine-line",
+            machine=str(placed.machine),
+            reserve=Bytes(placed.reserve),
+            context=Bytes(context),
+            blas=Bytes(blas),
+        ),
+    )
+    if placed.reserve < context + blas:
+        yield Phrase("place.note"), Phrase("place.reserve-small", needed=Bytes(context + blas))
+
+
+def outside_bytes(machine: Machine) -> tuple[int, int]:
+    """The CUDA context and the workspace of cuBLAS on the GPU where they take the most."""
+    return (
+        max(cuda_context(gpu) for gpu in machine.gpus),
+        max(blas_workspace(gpu) for gpu in machine.gpus),
     )
 
 

@@ -93,12 +93,12 @@ class Plan:
     def foot(self, map_file: str | None = None) -> list[tuple[Phrase, Value]]:
         """What makes sure of it, and the line that uses it."""
         placed = self.placed
-        foot: list[tuple[Phrase, Value]] = list(foot(placed))
+        rows: list[tuple[Phrase, Value]] = list(foot(placed))
         if placed.proved:
-            foot.append((Phrase("place.python"), self.python(map_file)))
+            rows.append((Phrase("place.python"), self.python(map_file)))
         if self._concurrent is not None and placed.fits:
-            foot += served(placed, self._concurrent)
-        return foot
+            rows += served(placed, self._concurrent)
+        return rows
 
     def python(self, map_file: str | None = None) -> str:
         """The line that loads the model by this plan."""

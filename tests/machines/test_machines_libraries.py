@@ -1,0 +1,29 @@
+"""What CUDA and its libraries take of a GPU: figures with their sources, and an estimate from them."""
+
+from __future__ import annotations
+
+import pytest
+
+from samedevice.machines import blas_workspace, cuda_context, gpu_table, parse_machine
+from samedevice.machines._libraries import _rows
+
+MiB = 1 << 20
+
+
+@pytest.mark.parametrize("row", _rows()["context"], ids=lambda row: row["gpu"])
+def test_the_estimate_is_near_what_was_measured(row):
+    gpu = next(gpu for gpu in gpu_table() if gpu.name == row["gpu"])
+    assert gpu.sm_count == row["sm_count"]
+    assert cuda_context(gpu) == pytest.approx(row["bytes"], rel=0.05)
+    assert row["source"].startswith("github.com/")
+
+
+def test_contexts_and_workspaces_of_generations():
+    def taken(spec):
+        gpu = parse_machine(f"1x{spec}").gpus[0]
+        return cuda_context(gpu) // MiB, blas_workspace(gpu)
+
+    assert taken("T4") == (122, 8519680)
+    assert taken("A100-80G") == (330, 8519680)
+    assert taken("H100-80G") == (404, 32 * MiB)
+    assert taken("B300") == (453, 32 * MiB)
