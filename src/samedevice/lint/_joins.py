@@ -227,14 +227,24 @@ class _Flow:
     def _meet(self, node: ast.BinOp | ast.AugAssign | ast.Call, operands: Sequence[Sources]) -> None:
         """Keep a join where a cut can part two of its operands."""
         parts = [getattr(node, each, None) for each in ("left", "right", "value")]
-        if any(isinstance(each, ast.Tuple | ast.List) for each in parts):
-            return  # lists, which may hold tensors of several devices
+        if any(_is_list(each) for each in parts):
+            return  # it may hold tensors of several devices
         first = self.weighted.first(self.text)
         for one, other in itertools.combinations([each for each in operands if each], 2):
             parted = (one | other) - {"", first}
             if one != other and (parted if "" in one | other else not one & other):
                 self.found.append(Join(self.text.name, node))
                 return
+
+
+def _is_list(node: ast.expr | None) -> bool:
+    """Whether an operand of `+` is a list of results rather than a tensor: `(x,)`, `outputs[1:]`."""
+    match node:
+        case ast.Tuple() | ast.List():
+            return True
+        case ast.Subscript(slice=ast.Slice(lower=ast.Constant(), upper=None, step=None)):
+            return True
+    return False
 
 
 _NO_TENSORS = frozenset("shape size dtype device ndim dim numel item tolist".split())

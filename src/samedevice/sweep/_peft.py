@@ -65,18 +65,20 @@ def _adapting(kind: str, task: str) -> Callable[[Any], Any]:
     base: dict[str, Any] = {"task_type": task}
     if "num_virtual_tokens" in fields:
         base["num_virtual_tokens"] = 4
+    if "total_step" in fields:
+        base["total_step"] = 10
     layers = [{}, {"target_modules": "all-linear"}] if "target_modules" in fields else [{}]
     ranks = [{}, {"r": 2}, {"r": 8}, {"r": 0, "oft_block_size": 4}] if "r" in fields else [{}]
     given = [{**base, **layer, **rank} for rank in ranks for layer in layers]
 
     def adapt(model: Any) -> Any:
-        reason: Exception = Untried("no configuration")
+        first: Exception | None = None
         for values in given:
             try:
                 return peft.get_peft_model(model, config_class(**values))
             except Exception as error:  # its defaults do not fit this model
-                reason = error
-        raise reason
+                first = first or error
+        raise first or Untried("no configuration")
 
     return adapt
 

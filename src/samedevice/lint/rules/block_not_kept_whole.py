@@ -339,5 +339,4 @@ RULE = LintRule(
     check=_check,
     cause="block-split-across-devices",
     words=("PreTrainedModel",),
-    default=False,
 )
