@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 
 from samedevice.errors import UsageError
-from samedevice.sweep import changes_between, first_with, python_with
+from samedevice.report.sweep import changes_document
+from samedevice.report.web import sweep_page
+from samedevice.sweep import Compared, Root, Swept, changes_between, first_with, python_with
+
+
+def root(key):
+    document = {"operands": [], "at": None}
+    statements = (f"a.py:{ord(key[0])}",)
+    return Root(key, statements, (f"Class{key}",), ("loss",), ("2x24GB",), False, (), True, document)
 
 
 def swept(*keys):
-    return SimpleNamespace(roots=[SimpleNamespace(key=key) for key in keys])
+    return Swept("transformers", {"transformers": "5.23.0"}, (), tuple(map(root, keys)), 1.0, 0)
 
 
 def test_new_gone_and_still_there():
@@ -21,6 +27,23 @@ def test_new_gone_and_still_there():
         ["a"],
         ["b"],
     ]
+
+
+def test_the_release_is_in_the_page_and_in_the_document():
+    last = swept("b", "c<script>")
+    changes = changes_between(swept("a", "b"), last)
+    compared = Compared("5.0.0", "5.23.0", changes, {"c<script>": "5.10.0", "a": "5.4.0"})
+    page = sweep_page(last, "en", version="1", compared=compared)
+    assert '<a href="#root-2">c&lt;script&gt;</a> since 5.10.0' in page
+    assert "<b>a</b> since 5.4.0" in page
+    assert "since 5" not in sweep_page(last, "en", version="1")
+    assert changes_document(compared) == {
+        "versions": ["5.0.0", "5.23.0"],
+        "since": {"c<script>": "5.10.0", "a": "5.4.0"},
+        "new": ["c<script>"],
+        "fixed": ["a"],
+        "still": ["b"],
+    }
 
 
 @pytest.mark.parametrize("place", range(6))

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -21,6 +21,7 @@ from samedevice.sweep import (
     ACTIONS,
     KNOWN,
     Changes,
+    Compared,
     LocalPool,
     Order,
     Progress,
@@ -85,13 +86,12 @@ def _answer(options: Options, language: Language) -> int:
         swept = every[-1]
         if not swept.targets:
             raise UsageError(Phrase("sweep.no-models", package=options.package, pattern=options.models))
-        changes = changes_between(every[0], swept) if options.versions else None
-        _write_files(options, swept, changes, language)
+        compared = _compared(options, order, store, every, language) if options.versions else None
+        _write_files(options, swept, compared)
         console = open_console(sys.stdout)
         print_sweep(console, swept, language)
-        if changes is not None:
-            came = _bisected(options, order, store, changes, language) if options.bisect else {}
-            print_changes(console, changes, options.versions, came, language)
+        if compared is not None:
+            print_changes(console, compared, language)
         if options.scripts is not None:
             written = write_scripts(swept.roots, swept.scripts, options.scripts, orders[-1])
             print_scripts(console, written, language)
@@ -103,6 +103,15 @@ def _answer(options: Options, language: Language) -> int:
 
 def _with_release(order: Order, version: str) -> Order:
     return replace(order, python=python_with(order.package, version, _cache()))
+
+
+def _compared(
+    options: Options, order: Order, store: Store, every: Sequence[Swept], language: Language
+) -> Compared:
+    changes = changes_between(every[0], every[-1])
+    since = _bisected(options, order, store, changes, language) if options.bisect else {}
+    first, last = options.versions
+    return Compared(first, last, changes, since)
 
 
 def _bisected(
@@ -156,20 +165,20 @@ def _cache() -> Path:
     return (Path(home) if home else Path.home() / ".cache") / "samedevice" / "sweep"
 
 
-def _write_files(options: Options, swept: Swept, changes: Changes | None, language: Language) -> None:
+def _write_files(options: Options, swept: Swept, compared: Compared | None) -> None:
     from samedevice.report.sweep import changes_document, sweep_document
 
     if options.json is not None:
         document = sweep_document(swept)
-        if changes is not None:
-            document["changes"] = changes_document(changes, options.versions)
+        if compared is not None:
+            document["changes"] = changes_document(compared)
         write_file(options.json, json.dumps(document, indent=1) + "\n")
     if options.html is not None:
         import samedevice
         from samedevice.report.web import sweep_page  # jinja2: only who asks for a page imports it
 
         chosen = options.language or language_of(os.environ)
-        write_file(options.html, sweep_page(swept, chosen, version=samedevice.__version__))
+        write_file(options.html, sweep_page(swept, chosen, version=samedevice.__version__, compared=compared))
 
 
 class _Line:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from typing import Any
 
@@ -14,7 +14,7 @@ from rich.text import Text
 from samedevice.messages import Language, Phrase
 from samedevice.report._render import render
 from samedevice.report._words import harmless
-from samedevice.sweep import Changes, Root, Script, Swept
+from samedevice.sweep import Compared, Root, Script, Swept
 
 _SCHEMA = 1
 _SHOWN = 40
@@ -66,32 +66,37 @@ def print_scripts(console: Console, scripts: Iterable[Script], language: Languag
         console.print(Text(told))
 
 
-def print_changes(
-    console: Console,
-    changes: Changes,
-    versions: Sequence[str],
-    came: Mapping[str, str],
-    language: Language,
-) -> None:
-    """What two releases differ in."""
-    first, last = versions
-    for phrase, roots in (
-        (Phrase("sweep.new", first=first, last=last, count=len(changes.new)), changes.new),
-        (Phrase("sweep.fixed", first=first, last=last, count=len(changes.fixed)), changes.fixed),
+def parts_of(compared: Compared) -> tuple[tuple[Phrase, tuple[Root, ...]], ...]:
+    """What two releases differ in: what each part is called, and the root causes to list in it."""
+    changes, releases = compared.changes, {"first": compared.first, "last": compared.last}
+    return (
+        (Phrase("sweep.new", **releases, count=len(changes.new)), changes.new),
+        (Phrase("sweep.fixed", **releases, count=len(changes.fixed)), changes.fixed),
         (Phrase("sweep.still", count=len(changes.still)), ()),
-    ):
+    )
+
+
+def since_text(compared: Compared, root: Root, language: Language) -> str:
+    """The release since which it is so; empty where that was not asked for."""
+    version = compared.since.get(root.key)
+    return "" if version is None else render(Phrase("sweep.since", version=version), language)
+
+
+def print_changes(console: Console, compared: Compared, language: Language) -> None:
+    """What two releases differ in."""
+    for phrase, roots in parts_of(compared):
         console.print(Text(render(phrase, language)))
         for root in roots:
-            since = (
-                render(Phrase("sweep.since", version=came[root.key]), language) if root.key in came else ""
-            )
+            since = since_text(compared, root, language)
             console.print(Text(f"  {harmless(root.key)}  {_few(root)}  {since}".rstrip()))
 
 
-def changes_document(changes: Changes, versions: Sequence[str]) -> dict[str, Any]:
+def changes_document(compared: Compared) -> dict[str, Any]:
     """What two releases differ in, by the keys of root causes."""
+    changes = compared.changes
     return {
-        "versions": list(versions),
+        "versions": [compared.first, compared.last],
+        "since": dict(compared.since),
         "new": [root.key for root in changes.new],
         "fixed": [root.key for root in changes.fixed],
         "still": [root.key for root in changes.still],

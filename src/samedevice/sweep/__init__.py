@@ -6,7 +6,14 @@ from samedevice.sweep._actions import ACTIONS, DEFAULT_ACTIONS
 from samedevice.sweep._confirm import Script, write_scripts
 from samedevice.sweep._libraries import KNOWN
 from samedevice.sweep._pool import LocalPool, Order
-from samedevice.sweep._releases import Changes, changes_between, first_with, python_with, releases_between
+from samedevice.sweep._releases import (
+    Changes,
+    Compared,
+    changes_between,
+    first_with,
+    python_with,
+    releases_between,
+)
 from samedevice.sweep._store import Store, Target
 from samedevice.sweep._sweep import Progress, Root, Swept, sweep
 from samedevice.sweep._worker import serve
@@ -16,6 +23,7 @@ __all__ = [
     "DEFAULT_ACTIONS",
     "KNOWN",
     "Changes",
+    "Compared",
     "LocalPool",
     "Order",
     "Progress",

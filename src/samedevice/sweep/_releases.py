@@ -11,8 +11,8 @@ import subprocess
 import sys
 import sysconfig
 import venv
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from samedevice.errors import UsageError
@@ -88,6 +88,17 @@ class Changes:
     fixed: tuple[Root, ...]
     """In the first release only; of a class that the second one does not have, too."""
     still: tuple[Root, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """Changes between two releases, and since which release each is so, where that was asked for."""
+
+    first: str
+    last: str
+    changes: Changes
+    since: Mapping[str, str] = field(default_factory=dict)
+    """The release that brought or repaired a root cause, by its key."""
 
 
 def changes_between(first: Swept, second: Swept) -> Changes:

@@ -9,9 +9,9 @@ from typing import Any
 from samedevice.messages import Language, Phrase
 from samedevice.report._render import render
 from samedevice.report._words import harmless
-from samedevice.report.sweep import seen_phrase, untried
+from samedevice.report.sweep import parts_of, seen_phrase, since_text, untried
 from samedevice.report.web._page import facts, page
-from samedevice.sweep import Swept, Target
+from samedevice.sweep import Compared, Swept, Target
 
 _WORDS = ("sweep.page-roots", "sweep.page-models", "sweep.page-not")
 
@@ -32,7 +32,7 @@ class _Row:
     cells: tuple[_Cell, ...]
 
 
-def sweep_page(swept: Swept, language: Language, *, version: str) -> str:
+def sweep_page(swept: Swept, language: Language, *, version: str, compared: Compared | None = None) -> str:
     """The page of a sweep; every value is escaped."""
     columns = sorted({_column(run) for target in swept.targets for run in target.of_kind("run")})
     number_of = {s: n for n, root in enumerate(swept.roots, 1) for s in root.statements}
@@ -64,9 +64,30 @@ def sweep_page(swept: Swept, language: Language, *, version: str) -> str:
             }
             for root in swept.roots
         ],
+        changes=[] if compared is None else _changes(swept, compared, language),
         columns=columns,
         rows=[_row(target, columns, number_of, reasons, language) for target in swept.targets],
     )
+
+
+def _changes(swept: Swept, compared: Compared, language: Language) -> list[dict[str, Any]]:
+    """What two releases differ in; root causes of the page with their numbers on it."""
+    numbers = {root.key: number for number, root in enumerate(swept.roots, 1)}
+    return [
+        {
+            "title": render(phrase, language),
+            "roots": [
+                {
+                    "key": harmless(root.key),
+                    "number": numbers.get(root.key),
+                    "classes": [harmless(name) for name in root.targets],
+                    "since": since_text(compared, root, language),
+                }
+                for root in roots
+            ],
+        }
+        for phrase, roots in parts_of(compared)
+    ]
 
 
 def _versions(swept: Swept) -> str:
