@@ -21,7 +21,9 @@ def kept_beside_parameters(failure: Failure) -> Operand | None:
         else [
             each
             for each in failure.plain
-            if not failure.activation(each) and not failure.gradient(each) and not _listed(failure, each)
+            if (not failure.activation(each) or failure.from_attribute(each))
+            and not failure.gradient(each)
+            and not _listed(failure, each)
         ]
     )
     parameters = [

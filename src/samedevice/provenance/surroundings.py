@@ -49,6 +49,7 @@ _storage_of: Any = torch._C.TensorBase.untyped_storage  # as torch made it, also
 _FRAMES_LIMIT = 40
 _ITEMS_LIMIT = 400
 _DEPTH = 3
+_HELD_LIMIT = 6
 
 
 def versions() -> dict[str, str]:
@@ -135,8 +136,10 @@ def modules_held(frames: Iterable[FrameType]) -> list[torch.nn.Module]:
     """Modules in the variables of `frames`: they name parameters where no method of a module runs."""
     found: list[torch.nn.Module] = []
     for frame in frames:
-        found += [value for value in variables_of(frame).values() if isinstance(value, torch.nn.Module)]
-    return found[:_DEPTH]
+        for value in variables_of(frame).values():
+            if isinstance(value, torch.nn.Module) and not any(value is known for known in found):
+                found.append(value)
+    return found[:_HELD_LIMIT]
 
 
 def name_of(modules: Sequence[torch.nn.Module]) -> str | None:
@@ -310,15 +313,26 @@ def _stores(source: str, name: str) -> frozenset[str]:
         for each in body
         if isinstance(each, ast.FunctionDef) and each.name != "__init__" and each.args.args
     ]
-    written = {
-        attribute
-        for method in methods
-        for node in ast.walk(method)
-        for attribute in _written_by(node, method.args.args[0].arg)
-    }
-    if not any(_assigns(node, method.args.args[0].arg) for method in methods for node in ast.walk(method)):
-        return frozenset()
-    return frozenset(written)
+    written: set[str] = set()
+    assigned = False
+    for method in methods:
+        owner = method.args.args[0].arg
+        for node in _without_moves(method):
+            written.update(_written_by(node, owner))
+            assigned = assigned or _assigns(node, owner)
+    return frozenset(written) if assigned else frozenset()
+
+
+def _without_moves(method: ast.FunctionDef) -> Iterator[ast.AST]:
+    """The nodes of a method, without assignments that give an attribute the same tensor on another device."""
+    waiting: list[ast.AST] = [method]
+    while waiting:
+        node = waiting.pop()
+        match node:
+            case ast.Assign(value=ast.Call(func=ast.Attribute(attr="to" | "cuda" | "cpu"))):
+                continue
+        yield node
+        waiting += ast.iter_child_nodes(node)
 
 
 def _assigns(node: ast.AST, owner: str) -> bool:

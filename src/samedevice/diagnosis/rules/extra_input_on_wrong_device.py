@@ -42,7 +42,9 @@ from __future__ import annotations
 
 from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis._rule import Hint, Rule, anywhere, at, frameless, line, said, shown, sign
+from samedevice.events import Operand
 from samedevice.messages import Phrase
+from samedevice.provenance.named_devices import takes_arguments
 
 
 def _detect(failure: Failure) -> Hint | None:
@@ -55,8 +57,20 @@ def _detect(failure: Failure) -> Hint | None:
             continue
         if (argument := failure.stayed_behind(operand)) is not None:
             came = Phrase("rules.extra-input-on-wrong-device.stayed-behind", operand=argument)
-            return Hint(7.5, came, operand.name)
+            return Hint(4.9 if _made_by_caller(failure, operand) else 7.5, came, operand.name)
     return _sent_to_itself(failure) or _handed_in(failure) or _after_the_model(failure)
+
+
+def _made_by_caller(failure: Failure, operand: Operand) -> bool:
+    """Whether a function that runs the model, and was itself given its tensors, made the argument: it may as
+    well pass for a tensor that was created on the wrong device.
+    """
+    born = failure.born(operand)
+    if born is None or born.at is None or born.source == "literal":
+        return False
+    place = born.at
+    runs = any((each.file, each.function) == (place.file, place.function) for each in failure.event.stack)
+    return runs and place.function != "<module>" and takes_arguments(place)
 
 
 def _further_ids(failure: Failure) -> Hint | None:

@@ -91,9 +91,10 @@ def _made_by_factory(failure: Failure) -> Hint | None:
             continue
         born = failure.born(operand)
         if born is not None and failure.made_inside(operand):
+            sure = 4.8 if _might_be_of_a_step(failure, operand) else 6.6
             if operand.device == "cpu" or born.source in ("default", "context", None):
-                return _without_device(6.6, failure, operand)
-            return _made_elsewhere(6, failure, operand)
+                return _without_device(sure, failure, operand)
+            return _made_elsewhere(min(sure, 6), failure, operand)
         if operand.lineage and (born is None or operand.from_argument is not None):
             continue
         if not failure.made_by_factory(operand):
@@ -104,6 +105,14 @@ def _made_by_factory(failure: Failure) -> Hint | None:
         if odd and operand.moved is None and "_like" not in made_text(operand):
             return _made_elsewhere(3.5, failure, operand)
     return None
+
+
+def _might_be_of_a_step(failure: Failure, operand: Operand) -> bool:
+    """Whether it may as well pass for a state of a generation, or for a term of a loss."""
+    if failure.in_model:
+        return False
+    state = failure.carried(operand) and failure.chooses_a_token
+    return state or (bool(failure.event.differentiable) and failure.feeds_backward)
 
 
 def _apart(failure: Failure, operand: Operand) -> bool:

@@ -335,6 +335,7 @@ class Recorder:
             modules = modules_in(_outwards(frame))
             held = modules_held(frames)
             names = parameter_names(modules or held)
+            shared = _shared(held) if modules else {}
             spoken = Names(frames)
             user_frame = next((each for each in frames if self.filter.of_user(each.f_code.co_filename)), None)
             at_user = spoken if user_frame is None or user_frame is frames[0] else Names([user_frame])
@@ -343,7 +344,10 @@ class Recorder:
             lineages = Lineages([*modules, *held], given)
             operands = tuple(
                 replace(
-                    _operand(name, tensor, device, names, spoken, frames, lineages),
+                    _with_shared(
+                        _operand(name, tensor, device, names, spoken, frames, lineages),
+                        shared.get(identity(tensor), ()),
+                    ),
                     at_user=at_user.local(identity(tensor)),
                     hook=_hook(names.get(identity(tensor), ()), modules or held),
                 )
@@ -455,6 +459,24 @@ def _operand(
         from_argument=None if known else lineages.argument(tensor),
         lineage=lineages.of(tensor, placed=bool(known)),
     )
+
+
+def _shared(held: Sequence[torch.nn.Module]) -> dict[int, tuple[str, ...]]:
+    """The names of memory that stands at several places of a module in the variables of the frames."""
+    found: dict[int, tuple[str, ...]] = {}
+    for module in held:
+        for key, known in parameter_names([module]).items():
+            if len(known) > 1:
+                found.setdefault(key, tuple(name for name, _ in known))
+    return found
+
+
+def _with_shared(operand: Operand, names: tuple[str, ...]) -> Operand:
+    """A weight with the names that it has beside the running modules, of which it has one."""
+    own = operand.parameter
+    if own is None or operand.tied or len(names) < 2:
+        return operand
+    return replace(operand, tied=tuple(each for each in names if not f".{each}".endswith(f".{own}")))
 
 
 def _hook(known: Sequence[tuple[str, str]], modules: Sequence[torch.nn.Module]) -> str | None:
