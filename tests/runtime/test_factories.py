@@ -100,10 +100,10 @@ def test_a_tensor_that_is_there_already_is_taken_as_it_is():
     x = torch.arange(4.0, device="cuda", requires_grad=True)
     assert torch.as_tensor(x, device="cuda") is x
     assert torch.as_tensor(x, device="cuda:0", dtype=torch.float32) is x
-    assert torch.asarray(x, device="cuda").data_ptr() == x.data_ptr()
-    assert torch.asarray(x, copy=True).data_ptr() != x.data_ptr()
+    assert torch.asarray(x, device="cuda", requires_grad=True).data_ptr() == x.data_ptr()
+    assert torch.asarray(x, copy=True, requires_grad=True).data_ptr() != x.data_ptr()
     assert torch.as_tensor(x, device="cuda:1").device == torch.device("cuda", 1)
-    assert torch.asarray(x, device="cuda:1", dtype=torch.float64).dtype == torch.float64
+    assert torch.asarray(x, device="cuda:1", dtype=torch.float64, requires_grad=True).dtype == torch.float64
     torch.as_tensor(x, device="cuda:1").sum().backward()
     assert x.grad is not None
     assert x.grad.device == torch.device("cuda", 0)

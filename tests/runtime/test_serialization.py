@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 import inspect
 import io
 import os
@@ -370,6 +371,7 @@ def test_deepcopies_keep_what_is_shared():
 
 @pytest.mark.usefixtures("machine")
 def test_the_ledger_follows_copies_and_loads():
+    gc.collect()
     before = torch.cuda.memory_allocated(1)
     x = torch.zeros(1 << 22, device="cuda:1")
     assert torch.cuda.memory_allocated(1) - before == 16 * MEBIBYTE
@@ -380,6 +382,7 @@ def test_the_ledger_follows_copies_and_loads():
         loaded = round_trip(x)
     assert torch.cuda.memory_allocated(1) - before == 48 * MEBIBYTE
     del twin, loaded, x
+    gc.collect()  # up to torch 2.8 a cycle in `torch.save` holds what was saved
     assert torch.cuda.memory_allocated(1) == before
 
 

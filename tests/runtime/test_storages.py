@@ -262,11 +262,14 @@ def test_ways_out_of_torch():
         np.asarray(x)
     with pytest.raises(TypeError, match=text):
         np.array([x[0], x[1]])
-    with pytest.raises(BufferError, match="different CUDA device index"):
-        torch.from_dlpack(x)
+    if TORCH.dlpack_of_current_gpu_only:
+        with pytest.raises(BufferError, match="different CUDA device index"):
+            torch.from_dlpack(x)
+    else:
+        assert torch.from_dlpack(x).data_ptr() == x.data_ptr()
     with torch.cuda.device(1), pytest.raises(UnsupportedFeatureError, match="DLPack"):
         np.from_dlpack(x)
-    with pytest.raises(BufferError, match="require gradient"):
+    with pytest.raises((BufferError, RuntimeError), match="require gradient"):  # the latter up to torch 2.9
         torch.from_dlpack(nn.Parameter(x))
     assert x.__cuda_array_interface__["data"] == (x.data_ptr(), False)
     assert not hasattr(torch.ones(1), "__cuda_array_interface__")

@@ -119,7 +119,12 @@ def test_a_users_own_meta_tensor_stays_meta_beside_fake_ones(machine):
 
 
 def test_fake_tensors_of_two_gpus_are_refused_by_torch(machine):
-    with FakeTensorMode(), pytest.raises(RuntimeError, match="found at least two devices, cuda:0 and cuda:1"):
+    with (
+        FakeTensorMode(),
+        pytest.raises(
+            RuntimeError, match="found (at least )?two (different )?devices,? cuda:0(,| and) cuda:1"
+        ),
+    ):
         torch.ones(2, device="cuda:0") + torch.ones(2, device=GPU)
 
 
@@ -146,7 +151,7 @@ def test_an_exported_model_runs_on_its_gpu(machine):
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(5, 4), nn.ReLU(), nn.Linear(4, 2)).to(GPU)
     x = torch.randn(3, 5, device=GPU)
-    program = torch.export.export(model, (x,))
+    program = torch.export.export(model, (x,), strict=False)
     assert torch.equal(program.module()(x), model(x))
     assert torch.equal(program.run_decompositions().module()(x), model(x))
 

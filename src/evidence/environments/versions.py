@@ -38,7 +38,8 @@ RESULTS = Path(__file__).with_suffix(".json")
 PACKAGES = (
     "transformers", "accelerate", "peft", "safetensors", "pillow", "sentencepiece", "rich", "typer",
     "ruamel.yaml", "psutil", "packaging", "PyYAML", "numpy", "pytest", "pytest-xdist", "hypothesis",
-    "expecttest", "ipython", "setuptools<81",
+    "expecttest", "ipython", "ipykernel", "nbclient", "nbformat", "jsonschema", "nvidia-ml-py",
+    "setuptools<81",
 )  # fmt: skip
 """What the suite imports. The parts of torch that its tests use need setuptools up to 2.10."""
 LIMIT = 7200

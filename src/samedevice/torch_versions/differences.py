@@ -24,5 +24,7 @@ class Differences:
     """Wraps a method of a process group so that `reduction_of` can tell, where it needs that."""
     saved_tensor_hooks: Callable[[], Hooks | None]
     """The innermost hooks of the program for tensors that autograd saves."""
+    dlpack_of_current_gpu_only: bool
+    """Whether DLPack takes only tensors of the current GPU."""
     is_exporting: Callable[[], bool]
     """Whether `torch.export` traces the calling code."""

@@ -20,5 +20,9 @@ def _work_that_calls(wait: Callable[..., bool]) -> Any:
 
 
 DIFFERENCES = replace(
-    older.DIFFERENCES, work_that_calls=_work_that_calls, reduction_of=_reduction_of, noting_reductions=None
+    older.DIFFERENCES,
+    work_that_calls=_work_that_calls,
+    reduction_of=_reduction_of,
+    noting_reductions=None,
+    dlpack_of_current_gpu_only=True,
 )

@@ -102,5 +102,6 @@ DIFFERENCES = Differences(
     reduction_of=_reduction_of,
     noting_reductions=_noting_reductions,
     saved_tensor_hooks=_saved_tensor_hooks,
+    dlpack_of_current_gpu_only=False,
     is_exporting=_is_exporting,
 )

@@ -151,6 +151,10 @@ def _heard_by_class(dispatch: Any) -> Any:
     return classmethod(_heard(dispatch.__func__))
 
 
+def _no_context(device: torch.device) -> None:
+    """Nothing to bring up: the memory of a virtual GPU needs no driver."""
+
+
 _FAKE = "torch._subclasses.fake_tensor"
 _FUNCTIONAL = "torch._subclasses.functional_tensor"
 PATCHES = (
@@ -172,6 +176,11 @@ PATCHES = (
             (f"{_FAKE}.FakeTensor", _heard_by_class),
             (f"{_FUNCTIONAL}.FunctionalTensor", _heard),
         )
+    ),
+    Patch(
+        f"{_FAKE}.init_gpu_context",
+        Constant(_no_context),
+        "it would make a tensor in C++, below every mode, on a device that is not there",
     ),
     Patch(
         f"{_FAKE}.FakeTensorMode.avoid_device_init",

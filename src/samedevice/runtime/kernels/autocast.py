@@ -222,10 +222,12 @@ _POLICIES: dict[Policy, Callable[[Any, tuple[Any, ...], dict[str, Any], CastCach
 
 
 def _overload(name: str) -> Any:
-    """The operator of a table entry, or None where this torch has none such."""
+    """The operator of a table entry, or None where this torch has none such, or no policy for it."""
     packet, _, overload = name.partition(".")
     found = getattr(_aten, packet, None)
-    return None if found is None else getattr(found, overload or "default", None)
+    op = None if found is None else getattr(found, overload or "default", None)
+    known = op is not None and torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), "AutocastCUDA")
+    return op if known else None
 
 
 # -- registration

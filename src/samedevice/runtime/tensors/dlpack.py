@@ -14,9 +14,10 @@ import torch
 import torch.utils.dlpack
 
 from samedevice.errors import UnsupportedFeatureError
-from samedevice.runtime.patching import Patch
+from samedevice.runtime.patching import SOME, Patch
 from samedevice.runtime.state import is_virtual, this_thread
 from samedevice.runtime.tensors.tensor import host_copy, seen_device
+from samedevice.torch_versions.adapter import TORCH
 
 
 class Capsule:
@@ -46,7 +47,7 @@ def _exporting(export: Any) -> Any:
             self.requires_grad
             or self.is_conj()
             or self.layout != torch.strided
-            or self.get_device() != torch.cuda.current_device()
+            or (TORCH.dlpack_of_current_gpu_only and self.get_device() != torch.cuda.current_device())
         ):
             return export(self, **kwargs)  # raises what CUDA raises
         if "max_version" in kwargs and sys._getframe(1).f_code.co_filename != torch.utils.dlpack.__file__:
@@ -79,13 +80,11 @@ def _taking(take: Any) -> Any:
 
 
 _NO_BYTES = "C++ would hand out the memory of a tensor on a virtual GPU, which has no bytes"
+_UNKNOWN = "C++ knows no capsule of a tensor on a virtual GPU"
 PATCHES = (
     Patch("torch.Tensor.__dlpack__", _exporting, _NO_BYTES),
     Patch("torch.utils.dlpack.to_dlpack", _capsules, _NO_BYTES),
     Patch("torch.to_dlpack", _capsules, _NO_BYTES),
-    Patch(
-        "torch._C._from_dlpack",
-        _taking,
-        "C++ knows no capsule of a tensor on a virtual GPU",
-    ),
+    Patch("torch._C._from_dlpack", _taking, _UNKNOWN),
+    Patch("torch.utils.dlpack._from_dlpack", _taking, _UNKNOWN, since=SOME),  # up to 2.9
 )
