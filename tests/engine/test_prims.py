@@ -37,5 +37,5 @@ def test_complex_numbers_have_no_order(name, other):
     with VirtualMachine(parse_machine("1x24GB"), on_mismatch="raise"):
         a, b = torch.ones(1, device="cuda", dtype=torch.complex64), torch.ones(1, device="cuda", dtype=other)
         for first, second in ((a, b), (b, a)):
-            with pytest.raises(RuntimeError, match="not implemented for complex tensors"):
+            with pytest.raises((RuntimeError, TypeError), match="not implemented for complex tensors"):
                 getattr(torch, name)(first, second)

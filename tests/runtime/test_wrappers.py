@@ -122,7 +122,7 @@ def test_fake_tensors_of_two_gpus_are_refused_by_torch(machine):
     with (
         FakeTensorMode(),
         pytest.raises(
-            RuntimeError, match="found (at least )?two (different )?devices,? cuda:0(,| and) cuda:1"
+            RuntimeError, match=r"found (at least )?two (different )?devices,? cuda:0(,| and) cuda:1"
         ),
     ):
         torch.ones(2, device="cuda:0") + torch.ones(2, device=GPU)
