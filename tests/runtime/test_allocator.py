@@ -372,3 +372,14 @@ def test_raw_memory_is_counted():
     assert torch.cuda.memory_allocated() == 0
     with pytest.raises(RuntimeError, match="invalid device pointer"):
         torch.cuda.caching_allocator_delete(address)
+
+
+def test_raw_memory_without_the_cache_is_the_gpus_alone():
+    free, _ = torch.cuda.mem_get_info()
+    torch.cuda.caching_allocator_enable(False)
+    address = torch.cuda.caching_allocator_alloc(5 * MiB)
+    torch.cuda.caching_allocator_enable(True)
+    assert torch.cuda.memory_stats()["requested_bytes.all.allocated"] == 0
+    assert torch.cuda.mem_get_info()[0] == free - 5 * MiB
+    torch.cuda.caching_allocator_delete(address)
+    assert torch.cuda.mem_get_info()[0] == free

@@ -23,10 +23,12 @@ from samedevice.planner.inference import (
     RESERVE,
     Axis,
     Objective,
+    Proof,
     Workload,
     check_map,
     machines_for,
     place_model,
+    prove_automatic,
     read_map,
     read_prices,
 )
@@ -105,8 +107,12 @@ def _plan(options: Options, workload: Workload, most: Axis | None, language: Lan
             prices=prices,
             tell=tell,
         )
+        automatic = None
+        if options.html is not None and placed.fits:
+            tell(Phrase("place.step-auto"))
+            automatic = prove_automatic(placed.profile.source, machine, placed.workload)
     plan = Plan(placed, language, options.concurrent)
-    _write_files(options, plan)
+    _write_files(options, plan, automatic)
     map_file = None if options.device_map is None else str(options.device_map)
     _show(plan.shown(language, ascii_only=_plain(), map_file=map_file))
     return FITS if plan.proved else UNFIT
@@ -228,11 +234,11 @@ def _plain() -> bool:
     return False
 
 
-def _write_files(options: Options, plan: Plan) -> None:
+def _write_files(options: Options, plan: Plan, automatic: Proof | None) -> None:
     if options.json is not None:
         write_file(options.json, json.dumps(plan.as_json(), indent=1) + "\n")
     if options.html is not None:
-        write_file(options.html, _page(options, plan))
+        write_file(options.html, _page(options, plan, automatic))
     if not plan.fits:
         return
     if options.device_map is not None:
@@ -241,7 +247,7 @@ def _write_files(options: Options, plan: Plan) -> None:
         write_file(options.script, plan.script())
 
 
-def _page(options: Options, plan: Plan) -> str:
+def _page(options: Options, plan: Plan, automatic: Proof | None) -> str:
     """The page in the reader's own language, also where the terminal cannot carry it."""
     import samedevice
     from samedevice.report.web import plan_page  # jinja2: only who asks for a page imports it
@@ -249,4 +255,4 @@ def _page(options: Options, plan: Plan) -> str:
     language = options.language or language_of(os.environ)
     shown = Plan(plan.placed, language, options.concurrent)
     map_file = None if options.device_map is None else str(options.device_map)
-    return plan_page(shown, language, version=samedevice.__version__, map_file=map_file)
+    return plan_page(shown, language, version=samedevice.__version__, map_file=map_file, automatic=automatic)

@@ -10,7 +10,7 @@ from samedevice.planner.inference._pictures import Pictures
 from samedevice.planner.inference._plan import RESERVE, PlacementPlan, Share, machines_for, place_model
 from samedevice.planner.inference._prices import read_prices
 from samedevice.planner.inference._profile import Profile, measuring, profile_model
-from samedevice.planner.inference._proof import Peak, Place, Proof, prove
+from samedevice.planner.inference._proof import Peak, Place, Proof, prove, prove_automatic
 from samedevice.planner.inference._source import TYPES, Model, ModelSource, find_model
 
 __all__ = [
@@ -51,6 +51,7 @@ __all__ = [
     "place_model",
     "profile_model",
     "prove",
+    "prove_automatic",
     "read_map",
     "read_prices",
     "serving",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib.metadata
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ Place = int | str
 
 _PACKAGES = ("torch", "transformers", "accelerate")
 _PHASES = ("load", "prompt", "last")
+_AUTOMATIC = "auto"
 _NAMED_DTYPE = (4, 56)
 """Since this release of transformers `dtype` is the name of what was `torch_dtype`."""
 
@@ -70,6 +71,21 @@ class Proof:
         return within and not self.events and not self.out_of_memory and self.error is None
 
 
+def prove_automatic(source: ModelSource, machine: Machine, workload: Workload) -> Proof:
+    """The same with the map that `device_map="auto"` comes to; its map is empty where that did not load."""
+    import torch
+
+    _needs_accelerate()
+    began = time.perf_counter()
+    trial = _Trial(source, _AUTOMATIC, workload, range(len(machine.gpus)))
+    out_of_memory = False
+    try:
+        trial.run(machine)
+    except torch.OutOfMemoryError:
+        out_of_memory = True
+    return _proof(trial, out_of_memory, began)
+
+
 def budgets_of(machine: Machine, reserve: int) -> dict[int, int]:
     """Bytes of each GPU that a plan may use."""
     return {index: gpu.total_memory - reserve for index, gpu in enumerate(machine.gpus)}
@@ -83,7 +99,8 @@ def prove(
 
     _needs_accelerate()
     began = time.perf_counter()
-    trial = _Trial(source, device_map, workload)
+    used = sorted({place for place in device_map.values() if isinstance(place, int)})
+    trial = _Trial(source, device_map, workload, used)
     out_of_memory = False
     try:
         trial.run(machine)
@@ -91,10 +108,15 @@ def prove(
         out_of_memory = True
         limitless = endless(len(machine.gpus))
         machine = replace(limitless, links=machine.links, every_link=machine.every_link)
-        trial = _Trial(source, device_map, workload)
+        trial = _Trial(source, device_map, workload, used)
         trial.run(machine)
+    return _proof(trial, out_of_memory, began)
+
+
+def _proof(trial: _Trial, out_of_memory: bool, began: float) -> Proof:
+    placed = {} if isinstance(trial.device_map, str) else dict(trial.device_map)
     return Proof(
-        dict(device_map),
+        placed,
         tuple(trial.peaks),
         tuple(trial.events),
         out_of_memory,
@@ -111,14 +133,30 @@ def _needs_accelerate() -> None:
         raise UsageError(Phrase("place.no-accelerate")) from None
 
 
+def _places_of(model: Any) -> dict[str, Place]:
+    """The map that a loaded model carries; one without any is on a single device."""
+    places = getattr(model, "hf_device_map", None) or {"": next(model.parameters()).device}
+    found: dict[str, Place] = {}
+    for name, place in places.items():
+        text = str(place).removeprefix("cuda:")
+        found[name] = int(text) if text.isdecimal() else text
+    return found
+
+
 class _Trial:
     """One model on one machine."""
 
-    def __init__(self, source: ModelSource, device_map: Mapping[str, Place], workload: Workload) -> None:
+    def __init__(
+        self,
+        source: ModelSource,
+        device_map: Mapping[str, Place] | str,
+        workload: Workload,
+        gpus: Iterable[int],
+    ) -> None:
         self.source = source
         self.device_map = device_map
         self.workload = workload
-        self.gpus = sorted({place for place in device_map.values() if isinstance(place, int)})
+        self.gpus = tuple(gpus)
         self.peaks: list[Peak] = []
         self.events: list[tuple[Event, int]] = []
         self.error: str | None = None
@@ -158,11 +196,13 @@ class _Trial:
         family: Any = model_class(self.source) or transformers.AutoModelForCausalLM
         model = family.from_pretrained(
             folder,
-            device_map=dict(self.device_map),
+            device_map=self.device_map if isinstance(self.device_map, str) else dict(self.device_map),
             offload_folder=str(Path(folder, "offload")),
             **{named: self.source.dtype},
         ).eval()
         phases.append(self._peaks())
+        if isinstance(self.device_map, str):
+            self.device_map = _places_of(model)
         first = next((place for place in self.device_map.values() if isinstance(place, int)), None)
         passes = Passes(model, self.workload, "cpu" if first is None else f"cuda:{first}")
         for step in (passes.prompt, passes.last):

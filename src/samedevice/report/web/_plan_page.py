@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from samedevice.messages import Bytes, Language, Phrase
-from samedevice.planner.inference import Block, PlacementPlan, Share
+from samedevice.messages import Bytes, Language, Phrase, Value
+from samedevice.planner.inference import Block, PlacementPlan, Proof, Share
 from samedevice.report._render import render
 from samedevice.report._words import harmless
 from samedevice.report.plan import Plan, working
@@ -15,6 +16,10 @@ _WORDS = (
     "page.machine",
     "page.result",
     "page.over-time",
+    "page.beside-auto",
+    "page.the-plan",
+    "page.auto",
+    "memory.device",
     "page.block",
     "page.class",
     "place.weights",
@@ -23,8 +28,18 @@ _WORDS = (
 )
 
 
-def plan_page(plan: Plan, language: Language, *, version: str, map_file: str | None = None) -> str:
-    """The plan: what each GPU holds and when, every block with its bytes, what proves it."""
+def plan_page(
+    plan: Plan,
+    language: Language,
+    *,
+    version: str,
+    map_file: str | None = None,
+    automatic: Proof | None = None,
+) -> str:
+    """The plan: what each GPU holds and when, every block with its bytes, what proves it.
+
+    `automatic` is the trial of `device_map="auto"` on the same machine; it stands beside the plan.
+    """
     placed = plan.placed
     name = harmless(placed.profile.source.name)
     title = render(Phrase("page.plan-title", model=name, machine=placed.machine.spec), language)
@@ -44,8 +59,58 @@ def plan_page(plan: Plan, language: Language, *, version: str, map_file: str | N
             for gpu in placed.unused
         ],
         foot=facts(plan.foot(map_file), language),
+        beside=None if automatic is None else _beside(placed, automatic, language),
         cards=cards(plan.findings, language),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """The plan and `device_map="auto"`, GPU by GPU."""
+
+    said: str
+    """What came of `auto`, and how the largest loads compare."""
+    rows: tuple[tuple[str, str, float, str, float], ...]
+    """GPU; the plan's peak and its percent of the memory; those of `auto`."""
+
+
+def _beside(placed: PlacementPlan, automatic: Proof, language: Language) -> Beside:
+    ours = {
+        share.gpu: share.planned.total if share.peak is None else share.peak.allocated
+        for share in placed.shares
+    }
+    theirs = {peak.gpu: peak.allocated for peak in automatic.peaks}
+    rows = []
+    for number, gpu in enumerate(placed.machine.gpus):
+        plan, auto = ours.get(number, 0), theirs.get(number, 0)
+        shares = (min(percent(size, gpu.total_memory), 100.0) for size in (plan, auto))
+        first, second = shares
+        rows.append((f"cuda:{number}", str(Bytes(plan)), first, str(Bytes(auto)), second))
+    return Beside(render(_said_of_auto(placed, automatic, ours, theirs), language), tuple(rows))
+
+
+def _said_of_auto(
+    placed: PlacementPlan, automatic: Proof, ours: Mapping[int, int], theirs: Mapping[int, int]
+) -> Phrase:
+    if automatic.error is not None:
+        return Phrase("page.auto-failed", error=harmless(automatic.error))
+    if automatic.out_of_memory:
+        return Phrase("page.auto-oom")
+    largest, other = max(ours.values()), max(theirs.values(), default=0)
+    rooms = [placed.machine.gpus[gpu].total_memory - placed.reserve - size for gpu, size in theirs.items()]
+    room = min(rooms, default=0)
+    values: dict[str, Value] = {
+        "largest": Bytes(largest),
+        "other": Bytes(other),
+        "ratio": f"{other / max(largest, 1):.2f}",
+    }
+    if any(isinstance(place, str) for place in automatic.device_map.values()):
+        return Phrase("page.auto-away", **values)
+    if automatic.events:
+        return Phrase("page.auto-found", count=len(automatic.events), **values)
+    if room < 0:
+        return Phrase("page.auto-over", missing=Bytes(-room), **values)
+    return Phrase("page.auto-fits", **values)
 
 
 def _lanes(placed: PlacementPlan, language: Language) -> list[Lane]:

@@ -39,7 +39,8 @@ _VALUE_ERRORS_SINCE = (2, 9)
 """Since then wrong settings raise ValueError, RuntimeError before."""
 
 _user_pools, _graph_pools = itertools.count(1), itertools.count(1)
-_raw: WeakKeyDictionary[MachineState, dict[int, tuple[DeviceLedger, Booking]]] = WeakKeyDictionary()
+_raw: WeakKeyDictionary[MachineState, dict[int, tuple[DeviceLedger, Booking | None]]] = WeakKeyDictionary()
+"""Memory that was given out as an address; without a booking where it did not come from the cache."""
 
 
 def ledger_of(device: Any) -> DeviceLedger:
@@ -248,6 +249,11 @@ def use_mem_pool(pool: MemPool, device: Any = None) -> Iterator[None]:
 def _raw_allocate(size: int, stream: int = 0) -> int:
     state = current_machine()
     ledger = ledger_of(None)
+    if not state.caching and size:
+        with ledger.alone() as allocator:
+            address = allocator.take_outside(size)
+        _raw.setdefault(state, {})[address] = (ledger, None)
+        return address
     try:
         booking = ledger.allocate(size)
     except OutOfDeviceMemoryError:
@@ -270,7 +276,15 @@ def _raw_delete(address: int) -> None:
     if found is None:
         raise RuntimeError(f"invalid device pointer: {address:#x}")
     ledger, booking = found
-    ledger.give_back(booking)
+    if booking is not None:
+        ledger.give_back(booking)
+        return
+    with ledger.alone() as allocator:
+        allocator.leave_outside(address)
+
+
+def _set_caching(value: bool) -> None:
+    current_machine().caching = value
 
 
 MEMORY_FUNCTIONS: Mapping[str, Callable[..., Any]] = {
@@ -291,6 +305,8 @@ MEMORY_FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "_cuda_endAllocateCurrentStreamToPool": _end_filling,
     "_cuda_releasePool": _release_pool,
     "_cuda_checkPoolLiveAllocations": _live_allocations_are,
+    "_cuda_cudaCachingAllocator_enable": _set_caching,
+    "_cuda_cudaCachingAllocator_is_enabled": lambda: current_machine().caching,
     "_cuda_cudaCachingAllocator_raw_alloc": _raw_allocate,
     "_cuda_cudaCachingAllocator_raw_delete": _raw_delete,
 }

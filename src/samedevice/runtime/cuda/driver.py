@@ -44,7 +44,6 @@ class _Switches:
     def __init__(self) -> None:
         self.sync_debug = 0
         self.cudnn_benchmark_limit = 10
-        self.caching = True
         self.libraries: dict[str, Any] = {
             "linalg": torch._C._LinalgBackend.Default,
             "blas": torch._C._BlasBackend.Cublas,
@@ -185,10 +184,6 @@ def _set_benchmark_limit(limit: int) -> None:
     _switches().cudnn_benchmark_limit = limit
 
 
-def _set_caching(value: bool) -> None:
-    _switches().caching = value
-
-
 def _nothing(*args: Any, **kwargs: Any) -> None:
     """Done at once, or without any effect that a program could see here."""
 
@@ -235,8 +230,6 @@ EMULATED: Mapping[str, Callable[..., Any]] = {
     "_cuda_setMemoryFraction": _set_memory_fraction,
     "_cuda_getMemoryFraction": _get_memory_fraction,
     "_cuda_getAllocatorBackend": lambda: "native",
-    "_cuda_cudaCachingAllocator_enable": _set_caching,
-    "_cuda_cudaCachingAllocator_is_enabled": lambda: _switches().caching,
     "_cuda_attach_out_of_memory_observer": _attach_memory_observer,
     "_cuda_set_sync_debug_mode": _set_sync_debug,
     "_cuda_get_sync_debug_mode": lambda: _switches().sync_debug,

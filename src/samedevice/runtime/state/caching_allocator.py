@@ -72,6 +72,8 @@ class CachingAllocator:
         self.current_stream: Callable[[], int] | None = None
         """Tells the current stream, once there is another than the default one."""
         self.stream_idle: Callable[[int], bool] = lambda stream: True
+        self._without_cache: dict[int, int] = {}
+        """Bytes of memory that did not come from the cache, by its address."""
         self.uses: dict[int, set[int]] = {}
         """Other streams that use a block, by its address."""
         self._next_address = _FIRST_ADDRESS + index * _ADDRESSES
@@ -152,6 +154,21 @@ class CachingAllocator:
         """Bytes that can be allocated for sure: new segments are at least half full before the next."""
         limit = min(int(self.total * self.fraction), self.total - self.outside)
         return (limit - self.reserved - self.settings.large_segment - SMALL_SEGMENT) // 2
+
+    def take_outside(self, size: int) -> int:
+        """Memory of the GPU that the cache knows nothing of; returns its address."""
+        if not self.fits(size):
+            raise OutOfDeviceMemoryError(size)
+        address = self.new_addresses(size)
+        self._without_cache[address] = size
+        self.outside += size
+        return address
+
+    def leave_outside(self, address: int) -> None:
+        """Give such memory back."""
+        size = self._without_cache.pop(address)
+        self.outside -= size
+        self.leave_addresses(address, size)
 
     # -- taking and giving back
 

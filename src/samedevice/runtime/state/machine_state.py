@@ -62,6 +62,8 @@ class MachineState:
         """
         self.registered: dict[int, int] = {}
         """Memory of the host that was pinned where it lies: bytes by address."""
+        self.caching = True
+        """Whether memory that is asked for as an address comes from the cache."""
         self.allocator_settings = settings_of_environment()
         self._physical = [
             DeviceLedger(gpu.total_memory, index, self.allocator_settings)
