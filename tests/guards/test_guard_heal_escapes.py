@@ -151,6 +151,27 @@ def test_a_weak_reference_ends_with_its_tensor(far):
     assert ends() is None
 
 
+@FAR
+def test_what_an_operator_reads_on_the_host_stays_there(far):
+    """C++ reads the sizes of a packed sequence through their pointer, wherever that points to."""
+
+    def program(far):
+        torch.manual_seed(0)
+        layer, x = nn.GRU(3, 4, batch_first=True).to(GPU), values(18, far).view(2, 3, 3).requires_grad_()
+        packed = nn.utils.rnn.pack_padded_sequence(x, torch.tensor([3, 2]), batch_first=True)
+        out, _ = nn.utils.rnn.pad_packed_sequence(layer(packed)[0], batch_first=True)
+        loss = nn.functional.ctc_loss(
+            out.log_softmax(2).transpose(0, 1),
+            torch.tensor([[1, 2], [3, 1]], device=far),
+            torch.tensor([3, 3]),
+            torch.tensor([2, 1]),
+        )
+        loss.backward()
+        return out, loss, x.grad
+
+    both(program, far)
+
+
 # -- what no schema says, and names that no schema has
 
 

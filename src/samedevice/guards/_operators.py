@@ -54,6 +54,17 @@ _UNSAID = {
 `aten/src/ATen/native/Normalization.cpp`, `cuda/Normalization.cu`, `cudnn/RNN.cpp`.
 """
 
+_ON_HOST: dict[str, dict[int, str]] = {
+    **{name: {1: "batch_sizes"} for name in ("gru", "lstm", "rnn_relu", "rnn_tanh", "_pad_packed_sequence")},
+    "_pack_padded_sequence": {1: "lengths"},
+    "tensor_split": {1: "tensor_indices_or_sections"},
+    **{name: {2: "input_lengths", 3: "target_lengths"} for name in ("ctc_loss", "_ctc_loss")},
+}
+"""Integers that C++ reads on the host, beside tensors of a GPU: their positions and names.
+
+`aten/src/ATen/native/RNN.cpp`, `PackedSequence.cpp`, `TensorShape.cpp`, `LossCTC.cpp`.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Overload:
@@ -164,6 +175,20 @@ def operator_of(function: Callable[..., Any]) -> Operator | None:
             continue  # for a call with `out`
         overloads.append(Overload(names, written, schema, bool(written - said - unsaid)))
     return Operator(name, tuple(overloads), draws, in_parts) if overloads else None
+
+
+def read_on_host(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
+    """The tensors of a call that are on the host because its operator reads them there."""
+    import torch
+
+    wanted = _ON_HOST.get(operator_name(function), {})
+    found = [args[position] for position in wanted if position < len(args)]
+    found += [kwargs[name] for name in wanted.values() if name in kwargs]
+    return [
+        each
+        for each in found
+        if isinstance(each, torch.Tensor) and each.device.type == "cpu" and not each.is_floating_point()
+    ]
 
 
 def is_python(function: Callable[..., Any]) -> bool:

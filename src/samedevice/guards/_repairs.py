@@ -27,7 +27,13 @@ from samedevice.guards._align import rebuilt, tensors_of
 from samedevice.guards._compiled import is_recorded
 from samedevice.guards._lent import Lending, Reached, can_be_lent, saving_is_watched
 from samedevice.guards._live import event_of
-from samedevice.guards._operators import is_python, named_tensors, operator_name, operator_of
+from samedevice.guards._operators import (
+    is_python,
+    named_tensors,
+    operator_name,
+    operator_of,
+    read_on_host,
+)
 from samedevice.guards._rehearsal import refusal_of
 from samedevice.guards._stale import target_of
 from samedevice.messages import Bytes, Phrase
@@ -285,9 +291,8 @@ class _Call:
         )
         """Whether a call that was refused has done nothing."""
         self._places = _beside(self.written, (*args, *kwargs.values()))
-        self._places |= {
-            id(tensor): tensor.device for tensor in self.written_tensors
-        }  # a write to a copy would be lost
+        stays = [*self.written_tensors, *read_on_host(function, args, kwargs)]
+        self._places |= {id(tensor): tensor.device for tensor in stays}  # a write to a copy would be lost
 
     @property
     def key(self) -> Any:
