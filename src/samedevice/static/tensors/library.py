@@ -65,7 +65,8 @@ def _torch(run: Asking, name: str, node: ast.Call, positional: Sequence[Any], ke
     # Long: a case for each kind of function that the table knows.
     first = positional[0] if positional else keywords.get("input", UNTOLD_VALUE)
     if name in FUNCTIONS["factories"]:
-        return Tensor(_made(run, keywords), _scalar(name, positional, keywords), node, "made")
+        scalar = False if _shape_has_parts(node) else _scalar(name, positional, keywords)
+        return Tensor(_made(run, keywords), scalar, node, "made")
     if name in FUNCTIONS["of_values"]:
         return _of_values(run, node, first, keywords)
     if name in FUNCTIONS["constructors"]:
@@ -223,8 +224,11 @@ def _meeting(
     run.meet(node, tensors)
     operands = [value for _, value in tensors]
     untold = any(not isinstance(value, Tensor | Plain | Device) for _, value in parts)
-    if untold:
-        large = [each for each in operands if each.scalar is False and each.where.kind in ("literal", "same")]
+    if untold:  # it ran, so what cannot be told is beside a large one, or is of no dimensions on the host
+        told = ("literal", "same", "default")
+        large = [each for each in operands if each.scalar is False and each.where.kind in told]
+        if large and large[0].where == DEFAULT:
+            return Tensor(DEFAULT, None if strictly else False, large[0].made, large[0].role)
         return Tensor(large[0].where if large else NOWHERE, None)
     made = operands[0].made if len(operands) == 1 else None
     scalar = True if all(each.scalar for each in operands) and not strictly else None
@@ -313,6 +317,13 @@ def _moved(owner: Tensor, node: ast.Call, positional: Sequence[Any], keywords: K
         case Library(name=name) if name.startswith("torch."):
             return owner  # a dtype
     return Tensor(device_given(target) or NOWHERE, owner.scalar, node)
+
+
+def _shape_has_parts(node: ast.Call) -> bool:
+    """Whether the shape is written as a list with at least one number: `torch.ones((1, *size))`."""
+    shape = node.args[0] if node.args else None
+    parts = shape.elts if isinstance(shape, ast.Tuple | ast.List) else []
+    return any(not isinstance(each, ast.Starred) for each in parts)
 
 
 def _scalar(name: str, positional: Sequence[Any], keywords: Keywords) -> bool | None:
