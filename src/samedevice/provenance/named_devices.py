@@ -116,7 +116,8 @@ def _told(node: ast.expr, place: Place, depth: int) -> Told:
         case ast.Call(func=ast.Name(id="device") | ast.Attribute(attr="device"), args=[first, *_]):
             return _told(first, place, depth)[0], text
         case ast.Attribute(attr="device", value=of):
-            return "tensor", ast.unparse(of)
+            picked = _property_picks("device", place, depth)
+            return ("unordered", text) if picked else ("tensor", ast.unparse(of))
         case ast.Call(func=ast.Attribute(attr="get_device", value=of)):
             return "tensor", ast.unparse(of)
         case ast.IfExp(body=one, orelse=other):
@@ -156,6 +157,34 @@ def _returned(call: ast.Call, place: Place, depth: int) -> DeviceSource:
             if any(_told(each, inside, depth + 1)[0] == "unordered" for each in returns):
                 return "unordered"
     return "computed"
+
+
+def _property_picks(name: str, place: Place, depth: int) -> bool:
+    """Whether a property of that name, in the same file, takes an element of a set."""
+    module = module_of(place.file) if depth < _DEEPEST else None
+    for function in ast.walk(module) if module is not None else ():
+        if isinstance(function, ast.FunctionDef) and function.name == name:
+            inside = replace(place, line=function.body[-1].end_lineno or function.lineno)
+            returns = [
+                node.value for node in ast.walk(function) if isinstance(node, ast.Return) and node.value
+            ]
+            if function.decorator_list and any(
+                _told(each, inside, depth + 1)[0] == "unordered" for each in returns
+            ):
+                return True
+    return False
+
+
+def _unpacked(name: str, scope: ast.AST, place: Place, depth: int) -> bool:
+    """Whether an assignment gives a name one element of a set and other names the others."""
+    return any(
+        isinstance(target, (ast.Tuple, ast.List))
+        and any(isinstance(each, ast.Name) and each.id == name for each in target.elts)
+        and _is_set(node.value, place, depth)
+        for node in ast.walk(scope)
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+    )
 
 
 def _attribute_given(name: str, place: Place) -> ast.expr | None:
@@ -221,7 +250,7 @@ def _of_name(name: str, place: Place, depth: int) -> Told:
             source, _ = _told(values[0], place, depth + 1)
             return source, name
         if values:
-            return "computed", name
+            return "unordered" if _unpacked(name, scope, place, depth) else "computed", name
         if scope is function and name in _arguments(function):
             return "argument", name
     return "computed", name
