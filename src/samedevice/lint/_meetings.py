@@ -55,8 +55,9 @@ def pairs(file: LintedFile, around: Around, is_stray: Callable[[Tensor], bool]) 
         return
     handed = _handed_in(around)
     for meeting in file.told(around).meetings:
-        first = meeting.operands[:1] if meeting.indexed else meeting.operands  # an index may be on the host
-        strays = [each for each in first if is_stray(each[1])]
+        if meeting.indexed:
+            continue
+        strays = [each for each in meeting.operands if is_stray(each[1])]
         placed = [each for each in meeting.operands if _is_placed(each[1], handed)]
         if strays and placed:
             yield Pair(meeting, *strays[0], *placed[0])

@@ -224,11 +224,8 @@ def _meeting(
     run.meet(node, tensors)
     operands = [value for _, value in tensors]
     untold = any(not isinstance(value, Tensor | Plain | Device) for _, value in parts)
-    if untold:  # it ran, so what cannot be told is beside a large one, or is of no dimensions on the host
-        told = ("literal", "same", "default")
-        large = [each for each in operands if each.scalar is False and each.where.kind in told]
-        if large and large[0].where == DEFAULT:
-            return Tensor(DEFAULT, None if strictly else False, large[0].made, large[0].role)
+    if untold:
+        large = [each for each in operands if each.scalar is False and each.where.kind in ("literal", "same")]
         return Tensor(large[0].where if large else NOWHERE, None)
     made = operands[0].made if len(operands) == 1 else None
     scalar = True if all(each.scalar for each in operands) and not strictly else None
