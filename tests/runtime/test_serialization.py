@@ -387,6 +387,19 @@ def test_the_ledger_follows_copies_and_loads():
 
 
 @pytest.mark.usefixtures("machine")
+@pytest.mark.parametrize("zipped", [True, False])
+def test_what_was_saved_stays_where_it_is_when_garbage_is_collected(zipped):
+    model, file = nn.Linear(2, 2).cuda(1), io.BytesIO()
+    torch.save(model.state_dict(), file, _use_new_zipfile_serialization=zipped)
+    gc.collect()
+    assert model.weight.device == torch.device("cuda:1")
+    file.seek(0)
+    loaded = torch.load(file)
+    gc.collect()
+    assert loaded["weight"].device == model.bias.device == torch.device("cuda:1")
+
+
+@pytest.mark.usefixtures("machine")
 def test_sparse_tensors_are_refused():
     x = torch.eye(3).to_sparse().to("cuda")
     with pytest.raises(UnsupportedFeatureError, match="sparse_coo"):

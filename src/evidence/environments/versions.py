@@ -204,7 +204,7 @@ def page(outcomes: Iterable[Outcome]) -> str:
         names = [name for each in own for name in each.failures]
         if names:
             failing += ["", f"torch {torch}:", "", *(f"- `{name}`" for name in names)]
-    return "\n".join([_HEAD, *rows, *(["", "## What fails", *failing] if failing else []), ""])
+    return "\n".join([_HEAD, *rows, *(["", "## What fails", *failing] if failing else []), "", _LIMITS, ""])
 
 
 _HEAD = """# Versions
@@ -216,6 +216,22 @@ build with CUDA that PyPI has, `cpu` the small one.
 
 | torch | build | Python | transformers | accelerate | passed | failed | skipped | tests | commit |
 |---|---|---|---|---|---|---|---|---|---|"""
+
+
+_LIMITS = """## What older releases cannot do
+
+- Healing inside of hooks for saved tensors (a checkpoint sets some): torch 2.8 or newer; older ones refuse by
+  name.
+- `torch.export.export` without `strict=False`: torch 2.6 traces with Dynamo then, which is refused by name.
+- `torch.load` of a `.safetensors` file: torch itself reads those only in newer releases.
+
+On a torch newer than the newest row, a run says so in one line, names what is switched off because torch has
+no such name any more, and goes on; where it cannot, it is refused with the name that is missing.
+
+## What was not run
+
+A folder of tests that a row does not name was not run on that torch, nor were the other cases of tests with
+parameters where the row says how many of each ran."""
 
 
 def _order(outcome: Outcome) -> tuple[Version, str, str]:

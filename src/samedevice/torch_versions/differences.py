@@ -24,6 +24,10 @@ class Differences:
     """Wraps a method of a process group so that `reduction_of` can tell, where it needs that."""
     saved_tensor_hooks: Callable[[], Hooks | None]
     """The innermost hooks of the program for tensors that autograd saves."""
+    save_leaves_a_cycle: bool
+    """Whether the storages that `torch.save` wrote are held by a reference cycle, and the collector clears
+    their attributes with it.
+    """
     dlpack_of_current_gpu_only: bool
     """Whether DLPack takes only tensors of the current GPU."""
     is_exporting: Callable[[], bool]

@@ -24,5 +24,6 @@ DIFFERENCES = replace(
     work_that_calls=_work_that_calls,
     reduction_of=_reduction_of,
     noting_reductions=None,
+    save_leaves_a_cycle=False,
     dlpack_of_current_gpu_only=True,
 )

@@ -102,6 +102,7 @@ DIFFERENCES = Differences(
     reduction_of=_reduction_of,
     noting_reductions=_noting_reductions,
     saved_tensor_hooks=_saved_tensor_hooks,
+    save_leaves_a_cycle=True,
     dlpack_of_current_gpu_only=False,
     is_exporting=_is_exporting,
 )

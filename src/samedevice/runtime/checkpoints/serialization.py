@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -27,6 +29,7 @@ from samedevice.runtime.patching import Patch, With
 from samedevice.runtime.state import CPU, VALUE_LIMIT, Decision, Memory, current_machine, is_virtual
 from samedevice.runtime.tensors import host_bytes, known_bytes, virtual_storage
 from samedevice.runtime.tracking import Tracker, warn_of_unknown
+from samedevice.torch_versions.adapter import TORCH
 
 Storage: Any = torch.UntypedStorage
 _UNKNOWN_RECORD = "samedevice_unknown"
@@ -157,6 +160,31 @@ def _writing(original: Any, engine: Engine) -> Any:
     return open_writer
 
 
+def _letting_go(save: Callable[..., Any]) -> Callable[..., Any]:
+    """Takes apart the class of pickler that each call of `torch.save` makes.
+
+    A class is a cycle, and this one holds every storage that was saved. The collector would clear their
+    attributes with it, although their tensors live on: these would no longer be on a GPU.
+    """
+
+    def letting_go(obj: Any, file: Any, pickle_module: Any, *args: Any, **kwargs: Any) -> Any:
+        made: list[Any] = []
+
+        class Pickler(pickle_module.Pickler):  # type: ignore[misc]  # the module is the caller's choice
+            def __init_subclass__(cls, **options: Any) -> None:
+                super().__init_subclass__(**options)
+                made.append(cls)
+
+        try:
+            names = SimpleNamespace(Pickler=Pickler, dump=pickle_module.dump)
+            return save(obj, file, names, *args, **kwargs)
+        finally:
+            for cls in made:
+                del cls.persistent_id
+
+    return letting_go
+
+
 def _reading(open_reader: Any, tracker: Tracker) -> Any:
     class OpenReader(open_reader):  # type: ignore[misc]  # a class of torch, known at run time only
         def __init__(self, name_or_buffer: Any) -> None:
@@ -218,6 +246,15 @@ PATCHES = (
         "torch.serialization._open_zipfile_writer",
         With(lambda: current_machine().part(Engine), _writing),
         "a carrier has no bytes that C++ could write; what nobody knows becomes a hole of the file",
+    ),
+    *(
+        Patch(
+            f"torch.serialization.{name}",
+            _letting_go,
+            "a cycle would hold the storages that were saved, and take their records with it",
+            when=lambda: TORCH.save_leaves_a_cycle,
+        )
+        for name in ("_save", "_legacy_save")
     ),
     Patch(
         "torch.serialization._open_zipfile_reader",
