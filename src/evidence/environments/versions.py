@@ -224,8 +224,8 @@ _LIMITS = """## What older releases cannot do
   name.
 - `torch.export.export` without `strict=False`: torch 2.6 traces with Dynamo then, which is refused by name.
 - Up to torch 2.9, a storage object (`tensor.untyped_storage()`) that the program keeps in a reference cycle:
-  when Python collects the cycle, the tensor is no longer on its GPU, but a meta tensor. `torch.save` and pickle
-  make such cycles themselves, which are taken apart.
+  when Python collects the cycle, the tensor is no longer on its GPU, but a meta tensor. `torch.save` and
+  pickle make such cycles themselves, which are taken apart.
 - `torch.load` of a `.safetensors` file: torch itself reads those only in newer releases.
 
 On a torch newer than the newest row, a run says so in one line, names what is switched off because torch has
