@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import threading
 from itertools import pairwise
 
 import pytest
@@ -383,3 +384,42 @@ def test_raw_memory_without_the_cache_is_the_gpus_alone():
     assert torch.cuda.mem_get_info()[0] == free - 5 * MiB
     torch.cuda.caching_allocator_delete(address)
     assert torch.cuda.mem_get_info()[0] == free
+
+
+@pytest.mark.parametrize("text", ["", "expandable_segments:True"])
+def test_threads_share_a_ledger(text):
+    ledger = DeviceLedger(1 * GiB, 0, parse_settings(text, AllocatorSettings()))
+    seen = []
+
+    def work(seed):
+        held = []
+        for number in range(400):
+            held.append(ledger.allocate((number * 7919 + seed) % (3 * MiB) + 1))
+            if number % 3 == 0:
+                seen.append(ledger.address(held[-1]))
+            if len(held) > 5:
+                ledger.give_back(held.pop(seed % 5))
+        for booking in held:
+            ledger.give_back(booking)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(seen)
+    assert len(seen) == 4 * 134
+    assert ledger.allocated == 0
+    ledger.empty_cache()
+    assert checked(ledger) == []
+
+
+def test_memory_that_dies_while_the_allocator_works_is_freed_later():
+    ledger = DeviceLedger(1 * GiB)
+    dying = [ledger.allocate(MiB) for _ in range(3)]
+    with ledger.alone():
+        for booking in dying:
+            ledger.give_back(booking)
+        inside = ledger.allocate(2 * MiB)
+    assert ledger.allocated == 2 * MiB
+    assert ledger.address(inside)

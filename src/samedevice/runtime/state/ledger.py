@@ -33,8 +33,8 @@ class DeviceLedger:
     __slots__ = (
         "__weakref__",
         "_allocator",
-        "_inside",
         "_lock",
+        "_owner",
         "_room",
         "_unbooked",
         "_waiting",
@@ -49,7 +49,8 @@ class DeviceLedger:
         self._allocator = CachingAllocator(total, index, settings or AllocatorSettings())
         self._waiting: deque[Booking] = deque()
         self._lock = threading.RLock()
-        self._inside = False
+        self._owner = 0
+        """The thread that is in the allocator; 0: none."""
         self._unbooked: set[int] = set()
         """Threads whose allocations take no memory now."""
         self._choose()
@@ -70,7 +71,7 @@ class DeviceLedger:
 
     def give_back(self, booking: Booking) -> None:
         """Free what was booked."""
-        if self._waits or self._inside:
+        if self._waits or self._owner == threading.get_ident():
             self._waiting.append(booking)
         else:
             with self._alone():
@@ -85,7 +86,7 @@ class DeviceLedger:
 
     def settle(self) -> CachingAllocator:
         """The allocator after everything that waits."""
-        if self._waiting and not self._inside:
+        if self._waiting and self._owner != threading.get_ident():
             with self._alone():
                 pass
         return self._allocator
@@ -100,15 +101,15 @@ class DeviceLedger:
     @contextmanager
     def _alone(self) -> Iterator[None]:
         with self._lock:
-            if self._inside:  # a finalizer, in the midst of an allocation
+            if self._owner:  # this thread's own: a finalizer, in the midst of an allocation
                 yield
                 return
-            self._inside = True
+            self._owner = threading.get_ident()
             try:
                 self._work_off()
                 yield
             finally:
-                self._inside = False
+                self._owner = 0
 
     def _work_off(self) -> None:
         allocator, waiting = self._allocator, self._waiting
@@ -125,9 +126,10 @@ class DeviceLedger:
                     booking[1] = allocator.take(booking[0])
 
     def _allocate_now(self, booking: Booking) -> Booking | None:
-        if threading.get_ident() in self._unbooked:
+        thread = threading.get_ident()
+        if thread in self._unbooked:
             return None
-        if self._inside:
+        if self._owner == thread:
             self._waiting.append(booking)
             return booking
         with self._alone():
