@@ -100,7 +100,11 @@ def test_blocks_are_what_stands_several_times_in_a_list():
             self.parts = nn.ModuleList([Inner(), Inner()])
             self.end = nn.Linear(2, 2)
 
-    model = nn.Sequential(Stage(), Stage(), nn.Linear(2, 2), nn.Linear(2, 2))
+    class Chain(nn.Sequential):
+        pass
+
+    chains = [Chain(nn.Linear(2, 2), nn.ReLU()) for _ in range(2)]
+    model = nn.Sequential(Stage(), Stage(), nn.Linear(2, 2), nn.Linear(2, 2), *chains)
     assert blocks_of(model) == ("Inner",)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import inspect
+import itertools
 import tempfile
 import time
 from collections import Counter
@@ -26,7 +27,8 @@ _PATIENCE = 8.0
 """Seconds in which the smallest model of a file is looked for."""
 _MOST_PARAMETERS = 150_000_000
 _GPU = "cuda:0"
-_LISTS = ("ModuleList", "Sequential")
+_BLOCK = 3
+"""A block has so many modules with itself, or more."""
 
 
 class BuiltLibrary:
@@ -144,26 +146,27 @@ def _inputs(package: BuiltPackage, model: Any) -> Given:
 
 
 def blocks_of(model: Any) -> tuple[str, ...]:
-    """The classes that stand several times in a list of layers and have none such in them."""
+    """The classes that stand several times in a list of layers and have none such in them.
+
+    What is a chain of layers itself may be cut anywhere.
+    """
+    import torch
+
+    lists = (torch.nn.ModuleList, torch.nn.Sequential)
     found: dict[str, Any] = {}
     for module in model.modules():
-        if type(module).__name__ in _LISTS or isinstance(module, _containers()):
+        if isinstance(module, lists):
             kinds = Counter(type(child).__name__ for child in module.children())
             for child in module.children():
                 name = type(child).__name__
-                if kinds[name] > 1 and len(list(child.children())) > 1 and name not in _LISTS:
+                several = len(list(itertools.islice(child.modules(), _BLOCK))) == _BLOCK
+                if kinds[name] > 1 and several and not isinstance(child, lists):
                     found.setdefault(name, child)
     return tuple(
         name
         for name, module in found.items()
         if not any(type(part).__name__ in found for part in list(module.modules())[1:])
     )
-
-
-def _containers() -> tuple[type, ...]:
-    import torch
-
-    return (torch.nn.ModuleList, torch.nn.Sequential)
 
 
 def _loading(case: Case, build: Callable[[], Any]) -> Callable[[str, Mapping[Any, int]], Any]:
