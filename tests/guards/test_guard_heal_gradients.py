@@ -208,3 +208,55 @@ def test_a_view_of_a_copy_is_the_same_view_of_its_original(view, given):
     assert found.data_ptr() == expected.data_ptr()
     assert found.stride() == expected.stride()
     assert torch.equal(found.resolve_conj().resolve_neg(), expected.resolve_conj().resolve_neg())
+
+
+# -- modules on the host
+
+
+@pytest.mark.parametrize("away", [(2,), (3,), (0, 2, 3, 4)])
+@pytest.mark.parametrize("block", [True, False])
+def test_a_model_with_modules_on_the_host_is_trained(away, block):
+    """On a virtual machine their parameters are carriers, and what they meet is real memory."""
+    ends = []
+    for place in (GPU, "cpu"):
+        torch.manual_seed(0)
+        layers = nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 4), nn.LayerNorm(4), nn.Linear(4, 2)
+        model = nn.Sequential(*layers).to(GPU)
+        for each in away:
+            model[each].to(place)
+        step = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9, foreach=False)
+        x, seen = torch.arange(12.0, device=GPU).view(3, 4) * 0.1, []
+        with sd.heal() if block else sd.heal(model):
+            for _ in range(3):
+                step.zero_grad()
+                loss = model(x).square().mean()
+                loss.backward()
+                step.step()
+                seen.append(loss.detach())
+        ends.append([each.detach().cpu() for each in (*seen, *model.parameters())])
+        assert {parameter.grad.device for parameter in model.parameters()} == {
+            parameter.device for parameter in model.parameters()
+        }
+    assert all(map(torch.equal, *ends))
+
+
+def test_a_function_of_the_script_gets_a_plain_gradient():
+    got = []
+
+    class Doubles(torch.autograd.Function):
+        @staticmethod
+        def forward(context, x):
+            return x * 2
+
+        @staticmethod
+        def backward(context, gradient):
+            got.append(gradient)
+            return gradient * 2
+
+    layer, x = nn.Linear(4, 4), torch.ones(2, 4, requires_grad=True)
+    with sd.heal():
+        layer(torch.ones(2, 4, device=GPU))
+        layer(Doubles.apply(x)).sum().backward()
+    assert type(got[0]) is torch.Tensor
+    assert str(got[0].device) == "cpu"
+    assert x.grad.tolist() == (2 * layer.weight.detach().sum(0)).expand(2, 4).tolist()

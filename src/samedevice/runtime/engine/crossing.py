@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 import torch
 
-from samedevice.runtime.state import as_torch, raw_is_meta
+from samedevice.runtime.state import as_torch, is_carrier
 
 Tensor = torch.Tensor
 
@@ -46,7 +46,7 @@ class Passing(torch.Tensor):
 def passing(result: Any) -> Any:
     """What an operator gave, as something that may pass autograd's comparison of devices."""
     if isinstance(result, Tensor):
-        if type(result) is Passing or not raw_is_meta(result):
+        if type(result) is Passing or not is_carrier(result):
             return result
         with as_torch():
             made: Passing = torch.Tensor._make_subclass(Passing, result)

@@ -254,6 +254,16 @@ def assumed_values(like: torch.Tensor) -> torch.Tensor:
     return plain.zeros(like.size(), dtype=like.dtype, device="cpu")
 
 
+def is_carrier(tensor: torch.Tensor) -> bool:
+    """Whether the tensor is on meta for C++, also within a function mode of the script.
+
+    Such a mode sends C getters on to the properties of the machine.
+    """
+    with as_torch():
+        meta: bool = raw_is_meta(tensor)
+        return meta
+
+
 def carrier(size: Iterable[int], stride: Iterable[int], dtype: torch.dtype) -> torch.Tensor:
     """A meta tensor with that geometry and no record yet."""
     return _empty_strided(tuple(size), tuple(stride), dtype=dtype, device=META)
@@ -285,6 +295,7 @@ __all__ = [
     "assumed_values",
     "carrier",
     "device_of",
+    "is_carrier",
     "is_virtual",
     "memory_of",
     "over",

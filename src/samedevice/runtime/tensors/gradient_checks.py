@@ -20,7 +20,7 @@ from samedevice.errors import UnsupportedFeatureError
 from samedevice.events import EventKind
 from samedevice.runtime.engine import Passing, passing
 from samedevice.runtime.patching import Patch, With
-from samedevice.runtime.state import CPU, caller, current_machine, raw_is_meta, this_thread
+from samedevice.runtime.state import CPU, caller, current_machine, is_carrier, this_thread
 from samedevice.runtime.tensors.gradients import host_carrier
 from samedevice.runtime.tensors.tensor import host_copy, move, seen_device
 from samedevice.runtime.tracking import Recorder
@@ -28,6 +28,10 @@ from samedevice.runtime.tracking import Recorder
 Tensor = torch.Tensor
 _gradient: Any = torch._C.TensorBase.grad
 """C++'s own property."""
+_GRAPH = (
+    "A graph of gradients (create_graph=True) through an operator with tensors of the host and of a GPU is "
+    "not supported on a virtual machine. Move the tensor of the host to the GPU before."
+)
 # torch remembers the answer: asked for the first time on a machine, it would be the machine's.
 get_default_nowrap_functions()
 
@@ -73,6 +77,8 @@ def _remembering(original: Callable[..., Any], recorder: Recorder) -> Callable[.
 def _validated(original: Callable[..., Any], recorder: Recorder) -> Callable[..., Any]:
     @functools.wraps(original)
     def apply(self: Any, *incoming: Any) -> Any:
+        if any(type(each) is Passing for each in incoming):
+            incoming = tuple(map(_landed, incoming, self._input_metadata))
         result = original(self, *incoming)
         given = getattr(self, "_samedevice_given", None)
         if given is None or this_thread.raw:
@@ -88,6 +94,15 @@ def _validated(original: Callable[..., Any], recorder: Recorder) -> Callable[...
         return tuple(gradients) if isinstance(result, tuple) else gradients[0]
 
     return apply
+
+
+def _landed(gradient: Any, output: Any) -> Any:
+    """A gradient as the backward of a script gets it: plain, and in real memory where the result was."""
+    if type(gradient) is not Passing:
+        return gradient
+    if gradient.requires_grad:
+        raise UnsupportedFeatureError(_GRAPH)
+    return host_copy(gradient.plain).clone() if output.device.type == "cpu" else gradient.plain
 
 
 def _checked(
@@ -111,9 +126,9 @@ def _checked(
             _refuse(recorder, name, message, gradient, found, device)
         gradient = move(gradient, device)
     real = function._input_metadata[output].device.type == "cpu"
-    if real and raw_is_meta(gradient):
+    if real and is_carrier(gradient):
         return passing(gradient)  # type: ignore[no-any-return]  # a tensor, as it got one
-    if not real and device == CPU and not raw_is_meta(gradient):
+    if not real and device == CPU and not is_carrier(gradient):
         return _ToCarrier.apply(gradient)  # type: ignore[no-any-return, no-untyped-call]  # as before
     return gradient
 
@@ -161,11 +176,7 @@ def _started(original: Callable[..., Any], recorder: Recorder) -> Callable[..., 
         if not isinstance(found, tuple) or not any(type(each) is Passing for each in found):
             return found
         if any(type(each) is Passing and each.requires_grad for each in found):
-            raise UnsupportedFeatureError(
-                "A graph of gradients (create_graph=True) through an operator with tensors of the host and "
-                "of a GPU is not supported on a "
-                "virtual machine. Move the tensor of the host to the GPU before."
-            )
+            raise UnsupportedFeatureError(_GRAPH)
         asked = args[2] if len(args) > 2 else kwargs.get("inputs", ())
         return tuple(
             [
@@ -179,7 +190,7 @@ def _started(original: Callable[..., Any], recorder: Recorder) -> Callable[..., 
 
 def _arrived(gradient: torch.Tensor, variable: torch.Tensor) -> torch.Tensor:
     """The gradient as its variable has it: on its device, and in real memory where the variable is."""
-    if raw_is_meta(variable) or not raw_is_meta(gradient):
+    if is_carrier(variable) or not is_carrier(gradient):
         return move(gradient, seen_device(variable))
     return host_copy(gradient.detach()).clone()
 

@@ -24,13 +24,14 @@ from typing import Any
 import torch
 from torch.nn.modules.module import register_module_forward_pre_hook
 
-from samedevice.runtime.engine import wrapped_device
+from samedevice.runtime.engine import Engine, wrapped_device
 from samedevice.runtime.patching import Change
 from samedevice.runtime.state import (
     CPU,
     Memory,
     as_torch,
     carrier,
+    current_machine,
     memory_of,
     raw_is_meta,
     storage_of,
@@ -71,6 +72,8 @@ def _make_carrier(parameter: torch.nn.Parameter) -> None:
     if gradient is not None:
         gradient.data = host_carrier(gradient.detach())
         parameter.grad = gradient
+    # What it meets may be real, and gets a gradient that was computed with a carrier.
+    current_machine().part(Engine).mismatches.host_moved = True
     send_gradient_back(parameter)
 
 

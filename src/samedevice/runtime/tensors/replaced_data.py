@@ -22,7 +22,7 @@ from torch.overrides import handle_torch_function, has_torch_function_unary
 
 from samedevice.errors import UnsupportedFeatureError
 from samedevice.runtime.patching import Constant, Patch
-from samedevice.runtime.state import raw_is_meta, storage_of, this_thread
+from samedevice.runtime.state import is_carrier, storage_of, this_thread
 from samedevice.runtime.tensors.gradients import host_carrier
 from samedevice.runtime.tensors.tensor import host_copy, move, seen_device
 
@@ -41,7 +41,7 @@ def _set_data(self: torch.Tensor, new: torch.Tensor) -> None:
         handle_torch_function(Tensor.data.__set__, (self,), self, new)  # type: ignore[attr-defined]
         # the property below
         return
-    virtual = raw_is_meta(self), raw_is_meta(new)
+    virtual = is_carrier(self), is_carrier(new)
     if any(virtual) and self.is_inference() != new.is_inference():
         with torch.inference_mode(self.is_inference()):
             same = torch.empty(0, dtype=new.dtype, device=seen_device(new))
@@ -76,8 +76,8 @@ def _replace(tensor: torch.Tensor, new: torch.Tensor) -> None:
         _hand_on(twin, tensor)
     if gradient is not None:
         moved = move(gradient.detach(), seen_device(tensor), tensor.dtype)
-        if raw_is_meta(moved) != raw_is_meta(tensor):
-            moved = host_carrier(moved) if raw_is_meta(tensor) else host_copy(moved).clone()
+        if is_carrier(moved) != is_carrier(tensor):
+            moved = host_carrier(moved) if is_carrier(tensor) else host_copy(moved).clone()
         tensor.grad = moved
 
 
@@ -126,13 +126,13 @@ def _add(tensor: torch.Tensor, gradient: torch.Tensor) -> None:
         else:
             tensor.grad.add_(gradient)
         return
-    if raw_is_meta(tensor) != raw_is_meta(gradient):
+    if is_carrier(tensor) != is_carrier(gradient):
         if gradient.requires_grad:
             raise UnsupportedFeatureError(
                 "A graph of gradients (create_graph=True) of a tensor whose data moved between the host and "
                 "a GPU after it was used is not supported on a virtual machine."
             )
-        if raw_is_meta(tensor):
+        if is_carrier(tensor):
             gradient = host_carrier(gradient)
         else:  # C++ takes no gradient of a GPU for memory of the host
             _replace(tensor, host_carrier(tensor.detach()))
