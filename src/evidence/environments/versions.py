@@ -187,32 +187,31 @@ def page(outcomes: Iterable[Outcome]) -> str:
     outcomes = sorted(outcomes, key=_order)
     whole = set(folders())
     rows, failing = [], []
-    for environment in dict.fromkeys(each.environment for each in outcomes):
-        own = [each for each in outcomes if each.environment == environment]
+    for environment, commit in dict.fromkeys((each.environment, each.commit) for each in outcomes):
+        own = [each for each in outcomes if (each.environment, each.commit) == (environment, commit)]
         torch, python, transformers, accelerate = environment
         build = torch.partition("+")[2] or "?"
         everything = {each.tests for each in own if not each.cases} >= whole
         ran = "all" if everything else ", ".join(each.selection for each in own)
         ended = "; ".join(f"{each.tests}: {each.ended}" for each in own if each.ended)
         failed = f"{sum(each.failed for each in own)}{f' ({ended})' if ended else ''}"
-        commits = ", ".join(dict.fromkeys(each.commit for each in own))
         passed, skipped = sum(each.passed for each in own), sum(each.skipped for each in own)
         rows.append(
             f"| {torch.partition('+')[0]} | {build} | {python} | {transformers} | {accelerate} | {passed} "
-            f"| {failed} | {skipped} | {ran} | {commits} |"
+            f"| {failed} | {skipped} | {ran} | {commit} |"
         )
         names = [name for each in own for name in each.failures]
         if names:
-            failing += ["", f"torch {torch}:", "", *(f"- `{name}`" for name in names)]
+            failing += ["", f"torch {torch}, commit {commit}:", "", *(f"- `{name}`" for name in names)]
     return "\n".join([_HEAD, *rows, *(["", "## What fails", *failing] if failing else []), "", _LIMITS, ""])
 
 
 _HEAD = """# Versions
 
 Written by `python -m evidence versions VERSION ...`; do not edit. Each row is what was run, and nothing else:
-the tests of the folders named, on a computer without a GPU; `3 cases of each`: of each test with parameters
-at most three cases, the first, the last and one between. `build` is what torch says of itself: `cu...` is the
-build with CUDA that PyPI has, `cpu` the small one.
+the tests of the folders named at one commit, on a computer without a GPU; `3 cases of each`: of each test
+with parameters at most three cases, the first, the last and one between. `build` is what torch says of
+itself: `cu...` is the build with CUDA that PyPI has, `cpu` the small one.
 
 | torch | build | Python | transformers | accelerate | passed | failed | skipped | tests | commit |
 |---|---|---|---|---|---|---|---|---|---|"""
