@@ -87,3 +87,23 @@ def test_what_auto_cannot_do_is_said(placed, automatic):
     assert "puts a part of the model on the host" in said(device_map={"": "cpu"}, peaks=())
     large = tuple(replace(peak, prompt=100 << 30) for peak in automatic.peaks)
     assert "goes beyond what is to be left alone" in said(peaks=large)
+
+
+def test_a_proof_that_needs_segments_that_grow_says_so_and_its_script_asks_for_them(placed):
+    plan = Plan(replace(placed, proof=replace(placed.proof, expandable=True)))
+    text = " ".join(plain_text(plan, 300).split())
+    assert "holds with PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True" in text
+    assert plan.as_json()["proof"]["expandable_segments"]
+    script = plan.script()
+    compile(script, "script", "exec")
+    lines = script.splitlines()
+    asked = next(n for n, line in enumerate(lines) if "PYTORCH_CUDA_ALLOC_CONF" in line)
+    assert asked < next(n for n, line in enumerate(lines) if line.startswith("from transformers"))
+    assert "PYTORCH_CUDA_ALLOC_CONF" not in Plan(placed).script()
+
+
+def test_gaps_alone_are_told_from_too_many_bytes(placed):
+    plan = Plan(replace(placed, proof=replace(placed.proof, out_of_memory=True)))
+    text = " ".join(plain_text(plan, 300).split())
+    assert "the tensors fit, and torch's allocator leaves gaps" in text
+    assert not plan.proved

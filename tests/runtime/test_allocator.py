@@ -238,6 +238,21 @@ def test_the_environment_sets_the_allocator(monkeypatch):
         assert x.data_ptr() == segment["address"]
 
 
+def test_segments_that_grow_take_what_gaps_would_not():
+    def program():
+        held = [torch.empty(1 * GiB, dtype=torch.uint8, device="cuda") for _ in range(20)]
+        smaller = []
+        while held:
+            held.pop()
+            smaller.append(torch.empty(650 * MiB, dtype=torch.uint8, device="cuda"))
+        return [*smaller, *(torch.empty(1 * GiB, dtype=torch.uint8, device="cuda") for _ in range(9))]
+
+    with pytest.raises(torch.OutOfMemoryError):
+        program()
+    with VirtualMachine(parse_machine("1x24GB"), allocator="expandable_segments:True"):
+        assert len(program()) == 29
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -51,6 +51,7 @@ class VirtualMachine:
         assumed_ranks: how many ranks `torch.distributed` shall see although there is only this process:
             collectives have the right shapes and devices, and the other ranks are assumed to hold what this
             one holds. None: ranks are processes.
+        allocator: settings of torch's allocator in place of those of the environment.
 
     Machines nest; the innermost one answers. An instance can be entered once.
     """
@@ -62,12 +63,13 @@ class VirtualMachine:
         script: str | None = None,
         observer: Callable[[Event], None] | None = None,
         assumed_ranks: int | None = None,
+        allocator: str | None = None,
     ) -> None:
         if on_mismatch not in ("record", "raise"):
             raise ValueError(f"on_mismatch is 'record' or 'raise', not {on_mismatch!r}")
         folders = (str(Path(torch.__file__).parent) + "/", str(Path(__file__).parent.parent) + "/")
         self.machine = machine
-        self.state = MachineState(machine, assumed_ranks)
+        self.state = MachineState(machine, assumed_ranks, allocator)
         self._recorder = Recorder(FrameFilter(folders, script), on_mismatch, observer)
         self._engine = Engine(self.state, self._recorder)
         self._patches = Patches()

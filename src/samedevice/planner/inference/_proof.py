@@ -29,6 +29,7 @@ Place = int | str
 _PACKAGES = ("torch", "transformers", "accelerate")
 _PHASES = ("load", "prompt", "last")
 _AUTOMATIC = "auto"
+EXPANDABLE = "expandable_segments:True"
 _NAMED_DTYPE = (4, 56)
 """Since this release of transformers `dtype` is the name of what was `torch_dtype`."""
 
@@ -64,6 +65,10 @@ class Proof:
     """What else ended the trial."""
     seconds: float
     versions: Mapping[str, str]
+    expandable: bool = False
+    """Gaps between blocks made it run out of memory; all else here is of a second trial, in which torch's
+    allocator was told `expandable_segments:True`.
+    """
 
     def holds(self, budgets: Mapping[int, int]) -> bool:
         """Whether nothing was found and every peak is within its GPU's budget."""
@@ -101,19 +106,27 @@ def prove(
     began = time.perf_counter()
     used = sorted({place for place in device_map.values() if isinstance(place, int)})
     trial = _Trial(source, device_map, workload, used)
-    out_of_memory = False
+    out_of_memory = expandable = False
     try:
         trial.run(machine)
     except torch.OutOfMemoryError:
-        out_of_memory = True
+        expandable = True
+    if expandable:
+        try:
+            trial = _Trial(source, device_map, workload, used)
+            trial.run(machine, EXPANDABLE)
+        except torch.OutOfMemoryError:
+            out_of_memory = True
+    if out_of_memory:
+        expandable = False
         limitless = endless(len(machine.gpus))
         machine = replace(limitless, links=machine.links, every_link=machine.every_link)
         trial = _Trial(source, device_map, workload, used)
         trial.run(machine)
-    return _proof(trial, out_of_memory, began)
+    return _proof(trial, out_of_memory, began, expandable=expandable)
 
 
-def _proof(trial: _Trial, out_of_memory: bool, began: float) -> Proof:
+def _proof(trial: _Trial, out_of_memory: bool, began: float, *, expandable: bool = False) -> Proof:
     placed = {} if isinstance(trial.device_map, str) else dict(trial.device_map)
     return Proof(
         placed,
@@ -123,6 +136,7 @@ def _proof(trial: _Trial, out_of_memory: bool, began: float) -> Proof:
         trial.error,
         time.perf_counter() - began,
         {name: importlib.metadata.version(name) for name in _PACKAGES},
+        expandable,
     )
 
 
@@ -161,15 +175,18 @@ class _Trial:
         self.events: list[tuple[Event, int]] = []
         self.error: str | None = None
 
-    def run(self, machine: Machine) -> None:
-        """The whole trial. Raises torch.OutOfMemoryError where the machine is too small."""
+    def run(self, machine: Machine, allocator: str = "") -> None:
+        """The whole trial, with these settings of torch's allocator.
+
+        Raises torch.OutOfMemoryError where the machine is too small.
+        """
         import torch
 
         from samedevice.runtime import VirtualMachine
 
         with tempfile.TemporaryDirectory() as folder, quiet():
             Path(folder, "config.json").write_text(config_text(self.source), "utf-8")
-            virtual = VirtualMachine(machine, on_mismatch="record")
+            virtual = VirtualMachine(machine, on_mismatch="record", allocator=allocator or None)
             phases: list[list[int]] = []
             try:
                 with virtual, torch.no_grad():

@@ -64,9 +64,12 @@ class CheckedMap:
         if worst is not None and room < 0:
             key = "place.proof-oom" if proof.out_of_memory else "place.over-budget"
             return Phrase(key, gpu=f"cuda:{worst.gpu}", missing=Bytes(-room), ran=ran)
+        if proof.out_of_memory:
+            return Phrase("place.gaps", ran=ran)
         if proof.events:
             return Phrase("place.found", count=len(proof.events), ran=ran)
-        return Phrase("place.proved", room=Bytes(room), ran=ran)
+        key = "place.proved-expandable" if proof.expandable else "place.proved"
+        return Phrase(key, room=Bytes(room), ran=ran)
 
     def as_json(self) -> dict[str, Any]:
         """The trial as a JSON object."""

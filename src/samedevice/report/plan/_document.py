@@ -102,6 +102,7 @@ def trial(proof: Proof, holds: bool, rounds: int, findings: Findings) -> dict[st
         "rounds": rounds,
         "findings": [finding.as_json() for finding in findings],
         "out_of_memory": proof.out_of_memory,
+        "expandable_segments": proof.expandable,
         "error": proof.error,
         "peaks": {
             f"cuda:{peak.gpu}": {

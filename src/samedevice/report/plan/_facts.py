@@ -140,9 +140,12 @@ def foot(placed: PlacementPlan) -> Iterator[tuple[Phrase, Phrase]]:
     if proof.error is not None:
         yield Phrase("place.proof"), Phrase("place.failed", error=proof.error)
     elif placed.proved:
-        yield Phrase("place.proof"), Phrase("place.proved", room=Bytes(placed.room), ran=ran)
+        key = "place.proved-expandable" if proof.expandable else "place.proved"
+        yield Phrase("place.proof"), Phrase(key, room=Bytes(placed.room), ran=ran)
     elif proof.events:
         yield Phrase("place.proof"), Phrase("place.found", count=len(proof.events), ran=ran)
+    elif placed.room >= 0:
+        yield Phrase("place.proof"), Phrase("place.gaps", ran=ran)
     else:
         yield Phrase("place.proof"), Phrase("place.over", missing=Bytes(-placed.room), ran=ran)
     if placed.rounds > 1:

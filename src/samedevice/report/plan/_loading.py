@@ -57,6 +57,15 @@ print(processor.decode(tokens[0, inputs["input_ids"].shape[1]:], skip_special_to
 '''
 
 
+_EXPANDABLE = """
+import os
+import sys
+
+# Without it torch's allocator leaves gaps, and runs out of memory. Before torch is imported.
+os.environ.setdefault("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
+"""
+
+
 def loading_line(placed: PlacementPlan, map_file: str | None = None) -> str:
     """The line that loads the model by this plan."""
     source = placed.profile.source
@@ -69,6 +78,8 @@ def loading_script(placed: PlacementPlan) -> str:
     """A program that loads the model by this plan and continues a text."""
     template = _SCRIPT if placed.profile.pictures is None else _SCRIPT_OF_PICTURES
     entries = "".join(f"    {name!r}: {gpu},\n" for name, gpu in placed.device_map.items())
+    if placed.proof is not None and placed.proof.expandable:
+        template = template.replace("\nimport sys\n", _EXPANDABLE, 1)
     return template.format(
         loader=_loader(placed.profile.source),
         path=placed.profile.source.path,

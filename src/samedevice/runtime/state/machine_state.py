@@ -14,7 +14,11 @@ import torch
 
 from samedevice.errors import UsageError
 from samedevice.machines import Gpu, Machine, visible_gpus
-from samedevice.runtime.state.allocator_settings import settings_of_environment
+from samedevice.runtime.state.allocator_settings import (
+    AllocatorSettings,
+    parse_settings,
+    settings_of_environment,
+)
 from samedevice.runtime.state.ledger import DeviceLedger
 from samedevice.runtime.state.virtual_generator import VirtualGenerator
 from samedevice.torch_versions.adapter import TORCH
@@ -45,7 +49,9 @@ _LEFT = (
 class MachineState:
     """One entered machine."""
 
-    def __init__(self, machine: Machine, assumed_ranks: int | None = None) -> None:
+    def __init__(
+        self, machine: Machine, assumed_ranks: int | None = None, allocator: str | None = None
+    ) -> None:
         self.machine = machine
         self.assumed_ranks = assumed_ranks
         """Number of ranks of the launch that this process stands for; None: ranks are processes."""
@@ -64,7 +70,9 @@ class MachineState:
         """Memory of the host that was pinned where it lies: bytes by address."""
         self.caching = True
         """Whether memory that is asked for as an address comes from the cache."""
-        self.allocator_settings = settings_of_environment()
+        self.allocator_settings = (
+            settings_of_environment() if allocator is None else parse_settings(allocator, AllocatorSettings())
+        )
         self._physical = [
             DeviceLedger(gpu.total_memory, index, self.allocator_settings)
             for index, gpu in enumerate(machine.gpus)
