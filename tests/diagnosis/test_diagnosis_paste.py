@@ -366,6 +366,33 @@ def test_where_cuda_is_not_meant_to_be_code_names_it():
 @pytest.mark.parametrize(
     ("text", "cause"),
     [
+        (
+            "Detected CUDA_VISIBLE_DEVICES=1,3 but ignoring it because one or several of --include "
+            "were used.",
+            "launch-config-contradiction",
+        ),
+        (
+            "AttributeError: 'DataParallel' object has no attribute 'config'",
+            "data-parallel-replica-device",
+        ),
+        (
+            '  File "score.py", line 9, in update\n    self.hits += hits\n'
+            "RuntimeError: Expected all tensors to be on the same device, but found at least two "
+            "devices, cuda:0 and cpu!",
+            "metric-state-device",
+        ),
+        (
+            '  File "lib.py", line 9, in embedding\n    return torch.embedding(weight, input, '
+            "padding_idx)\n"
+            "RuntimeError: Expected object of backend CPU but got backend CUDA for argument #3 'index'",
+            "module-left-on-other-device",
+        ),
+        (
+            ">>> v.to('cuda:1')\ntensor([0., 0.], device='cuda:1')\n>>> v\ntensor([3., 4.], "
+            "device='cuda:0')\n"
+            "what is wrong with this machine, it has four cards",
+            "hardware-or-driver",
+        ),
         ("ValueError: No slot '3' specified on host 'node7'", "launch-config-contradiction"),
         (
             "AssertionError: world_size (8) must not exceed the number of available GPUs (4)",

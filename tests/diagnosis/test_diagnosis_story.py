@@ -143,6 +143,46 @@ _LOOKS = {"line", "shown", "at", "inside", "anywhere", "said"}
             "block-split-across-devices",
         ),
         (
+            "A fresh run trains. When it is resumed, the first optimizer step stops with cuda:0 and "
+            "cpu, the argument is "
+            "one of the step counters.",
+            "optimizer-state-on-other-device",
+        ),
+        (
+            "Loaded with an automatic map, some layers are offloaded. A layer of ours calls F.linear "
+            "with self.weight, "
+            "which is on meta there, and fails.",
+            "offload-hook-bypassed",
+        ),
+        (
+            "The two devices error, cuda:0 and cpu, comes with --lowvram only. Without the option "
+            "the same model is fine.",
+            "weights-moved-away-by-manager",
+        ),
+        (
+            "The calibration moves an argument when it is a tensor. Our blocks get a list of "
+            "tensors, the list is passed "
+            "on as it is and stays on the cpu, so it fails with cuda:0 and cpu.",
+            "extra-input-on-wrong-device",
+        ),
+        (
+            "On the first card the fused norm and the one of torch agree. On the second card the "
+            "fused one returns zeros "
+            "and nothing is raised.",
+            "kernel-launched-on-current-device",
+        ),
+        (
+            "Nine billion parameters, automatic map, two cards. It stops with cuda:0 and cuda:1, "
+            "wherever I put the ids.",
+            "block-split-across-devices",
+        ),
+        (
+            "subgraph() dies, it says that devices differ. My edge_index is on cuda:0, and the "
+            "node_mask is on cpu, it comes "
+            "out of a transform.",
+            "extra-input-on-wrong-device",
+        ),
+        (
             "Since last week sampling stops with the two devices error as soon as offloading is on. "
             "With 1.4.2 of the "
             "library there is no problem.",
@@ -169,3 +209,12 @@ def test_another_gpu_alone_is_no_cause():
         "I run it with --device cuda:1 and training is slow, what can I do about the speed?"
     )
     assert finding.cause != "hard-coded-device"
+
+
+def test_two_devices_without_an_error_are_no_cause():
+    (finding,) = explain_text(
+        "With an automatic map the layers are on cuda:0 and cuda:1, and it writes four tokens a "
+        "second. How can I make "
+        "it quicker?"
+    )
+    assert finding.verdict == "not-a-device-error"

@@ -21,7 +21,7 @@ from samedevice.diagnosis.fixes import releases_for
 from samedevice.diagnosis.paste import Frame, Report, read_paste
 from samedevice.diagnosis.rules import rule_named
 from samedevice.events import EventKind, Operand, Place, Written
-from samedevice.findings import Finding
+from samedevice.findings import Confidence, Finding
 from samedevice.findings import Verdict as VerdictName
 from samedevice.messages import Phrase, Several
 
@@ -122,14 +122,15 @@ def _judged(report: Report, origins: Sequence[Written]) -> tuple[Verdict, Phrase
     if verdict.confidence == "certain":
         return verdict, None
     reading = read_source(report, origins) or read_story(report)
-    if reading is None:
+    if reading is None or (verdict.confidence == "likely" and not reading.sure):
         return verdict, None
     named = [*reading.candidates, *(each.rule.name for each in weighed if each.weight >= _HINT)]
     others = tuple(
         Weighed(rule_named(name), 0.0, ()) for name in dict.fromkeys(named) if name != reading.cause
     )
     advice = Phrase(reading.situation) if reading.situation else None
-    return Verdict(reading.cause, "likely", others[:3], reading.reasons, reading.guilty), advice
+    confidence: Confidence = "likely" if reading.sure else "guess"
+    return Verdict(reading.cause, confidence, others[:3], reading.reasons, reading.guilty), advice
 
 
 def _about(report: Report, verdict: Verdict) -> VerdictName:

@@ -127,7 +127,7 @@ class Said:
         """What the message names."""
         if not self.may(report):
             return None
-        if self.op is not None and not (report.op and self.op.search(report.op)):
+        if self.op is not None and not self.op.search(report.op or _called_in(report.statement)):
             return None
         if self.argument is not None and not (report.argument and self.argument.search(report.argument)):
             return None
@@ -302,6 +302,11 @@ def device_pattern(devices: tuple[str, ...]) -> str:
     if "cpu" in kinds and len(kinds) > 1:
         return "host"
     return "gpus" if kinds and "cpu" not in kinds and len(set(devices)) > 1 else ""
+
+
+def _called_in(statement: str) -> str:
+    """The functions that a statement calls: what failed, where an older message names no operator."""
+    return " ".join(re.findall(r"\b(\w{1,60})\(", statement[:2000]))
 
 
 def _in_frame(pattern: Pattern, frame: Frame) -> Phrase | None:

@@ -29,6 +29,8 @@ class Reading:
     """The sentence with the advice of the situation that it is."""
     guilty: str | None = None
     """The operand that is in the wrong place."""
+    sure: bool = True
+    """False where the facts leave others nearly as likely."""
 
 
 Condition = Callable[[Told, Report], Reading | None]
@@ -43,9 +45,9 @@ def read_story(report: Report) -> Reading | None:
 
 
 def tells_of_devices(report: Report) -> bool:
-    """Whether prose puts two things on different devices, or its facts amount to a cause."""
-    told = report.told
-    return told is not None and (states_devices(told) or read_story(report) is not None)
+    """Whether the facts of prose amount to a cause, whatever error it quotes beside them."""
+    reading = read_story(report)
+    return reading is not None and reading.sure
 
 
 def states_devices(told: Told) -> bool:
@@ -71,6 +73,11 @@ def _fails(told: Told, report: Report) -> bool:
             r"devices? error|same device|(?:different|two) devices|设备不一致|同一(?:个)?设备|不同(?:的)?设备"
         )
     )
+
+
+def _ends(told: Told, report: Report) -> bool:
+    """Whether an error is told, of whatever kind: by a message or in words."""
+    return told.ended or report.kind not in ("unknown-message", "no-exception")
 
 
 def _spread_under_a_launcher(told: Told, report: Report) -> Reading | None:
@@ -162,17 +169,19 @@ def _all_on_the_first(told: Told, report: Report) -> Reading | None:
     if not (told.says(_EACH_ON_FIRST) and told.says(_HOLDS)):
         return None
     reasons = (Phrase("because.told-first-gpu"),)
+    if told.says(_RESUMED):
+        return Reading("checkpoint-map-location", reasons, ("rank-device-not-set",))
     return Reading("rank-device-not-set", reasons, ("checkpoint-map-location",))
 
 
 _EACH_ON_FIRST = (
-    r"(?:process|rank)\w*[^.\n]{0,90}(?:GPUs?|cards?|devices?) ?[1-9][^.\n]{0,90}(?:GPU|card|device) ?#?0\b"
+    r"(?:process|rank|worker)\w*[^.\n]{0,90}(?:GPUs?|cards?|devices?) ?[1-9][^.\n]{0,90}(?:GPU|card|device) ?#?0\b"
     r"|(?:all|every|each) (?:process|rank|worker)\w*[^.\n]{0,60}(?:first GPU|GPU ?#?0\b|cuda:0\b)"
     r"|(?:所有|每个|其他)进程[^。\n]{0,24}(?:0 ?号(?:卡|GPU)|GPU ?0\b|第一张卡)"
 )
 
 
-_HOLDS = r"\bmemory\b|\b[GM]i?B\b|\bMB\b|\boccup\w*|allocat\w*|显存|占"
+_HOLDS = r"\bmemory\b|\bgigs?\b|\b[GM]i?B\b|\bMB\b|\boccup\w*|allocat\w*|显存|占"
 
 
 def _index_beyond_the_visible(told: Told, report: Report) -> Reading | None:
@@ -186,6 +195,84 @@ _ONE_VISIBLE = (
     r"(?:each|every) (?:process|rank|task|worker)\b[^.\n]{0,40}(?:\bone|a single|1) (?:visible )?(?:device|GPU)\b"
     r"|每个进程只(?:能)?看到一(?:张|块)"
 )
+
+
+def _meta_in_use(told: Told, report: Report) -> Reading | None:
+    """A weight that is still on meta where an automatic placement sends layers elsewhere."""
+    if not (
+        told.says(r"\bon meta\b|meta 上|\bmeta\b[^.。\n]{0,30}cuda")
+        and (told.spread or told.says(r"offload\w*|卸载"))
+    ):
+        return None
+    candidates = ("meta-tensor-not-materialized", "unmaterialized-weights")
+    return Reading("offload-hook-bypassed", (Phrase("because.told-meta"),), candidates)
+
+
+def _memory_saver(told: Told, report: Report) -> Reading | None:
+    """It fails only where something moves weights away to save the GPU's memory."""
+    if not (told.says(_SAVES) and (_fails(told, report) or told.met)):
+        return None
+    return Reading(
+        "weights-moved-away-by-manager", (Phrase("because.told-saver"),), ("offload-hook-bypassed",)
+    )
+
+
+_SAVES = r"(?:low|med|medium)[-_ ]?v?ram\b|model management|(?:un)?load(?:s|ing|ed)?/unload\w*|unload\w* (?:the )?(?:model|weights)|省显存模式|低显存模式"
+
+
+def _wrong_beyond_the_first(told: Told, report: Report) -> Reading | None:
+    """Values are right on the first GPU and wrong on another, without an error."""
+    if not (
+        told.says(_OTHER_VALUES) and told.says(_ON_ANOTHER) and told.says(rf"{_FIRST}|first card|number 0")
+    ):
+        return None
+    reasons = (Phrase("because.told-more-gpus"),)
+    if told.says(rf"{_OWN_KERNEL}|\bfused\b|\bkernels?\b|\bextension\b|算子"):
+        return Reading("kernel-launched-on-current-device", reasons, ("hardware-or-driver",))
+    return Reading("hardware-or-driver", reasons, ("kernel-launched-on-current-device",))
+
+
+_ON_ANOTHER = r"cuda:[1-9]|(?:second|other|another) (?:card|GPU)|GPU ?#?[1-9]\b|第二张卡|1 ?号卡"
+
+
+def _list_left(told: Told, report: Report) -> Reading | None:
+    """What a helper moves only where it is a tensor itself: lists and dictionaries stay."""
+    if not (told.says(_CONTAINER) and (_fails(told, report) or states_devices(told))):
+        return None
+    return Reading("extra-input-on-wrong-device", (Phrase("because.told-container"),))
+
+
+_CONTAINER = (
+    r"\b(?:lists?|tuples?|dict\w*|nested)\b[^.\n]{0,80}(?:not moved|isn'?t moved|aren'?t moved|never moved|stays?|left|skipped)"
+    r"|(?:列表|元组|字典)[^\n]{0,40}(?:不是 ?Tensor|没有?搬|不会搬|留在|原样)"
+)
+
+
+def _another_gpu_somewhere(told: Told, report: Report) -> Reading | None:
+    """All is meant to be on one GPU that is not the first, and the text tells of the first one, too."""
+    if told.spread or told.launched or not told.chosen or not told.says(_FIRST) or not _fails(told, report):
+        return None
+    reasons = (Phrase("because.told-chosen", device=told.chosen[0]),)
+    return Reading("hard-coded-device", reasons, ("module-left-on-other-device",), sure=False)
+
+
+def _spread_and_met(told: Told, report: Report) -> Reading | None:
+    """An automatic map over several GPUs, and two of them met in the model."""
+    gpus = [each for each in (*told.met, *report.devices) if each.startswith("cuda:")]
+    if not (told.spread and len(set(gpus)) > 1 and _ends(told, report)):
+        return None
+    candidates = ("input-not-on-embedding-device", "device-map-incomplete-or-wrong")
+    return Reading("block-split-across-devices", (Phrase("because.told-spread"),), candidates, sure=False)
+
+
+def _one_left(told: Told, report: Report) -> Reading | None:
+    """One of the things that meet is on the host, and another one on a GPU."""
+    left = next((role for role in ("mask", "extra", "ids", "tensor") if "cpu" in told.devices_of(role)), None)
+    there = any(device.startswith("cuda") for _, _, device in told.places)
+    if left is None or not there or not _ends(told, report):
+        return None
+    candidates = ("tensor-created-on-wrong-device",)
+    return Reading("extra-input-on-wrong-device", (_placed(told, left),), candidates, sure=False)
 
 
 def _another_release_works(told: Told, report: Report) -> Reading | None:
@@ -211,18 +298,20 @@ def _cache_left(told: Told, report: Report) -> Reading | None:
 
 
 def _state_after_resume(told: Told, report: Report) -> Reading | None:
-    if "cpu" not in told.devices_of("optimizer") and not (
-        "optimizer" in told.roles and told.says(r"\.step\(\)") and _fails(told, report)
-    ):
+    steps = told.says(r"\.step\(\)|optimi[sz]er(?:'s)? step") and _fails(told, report)
+    resumed = told.says(_RESUMED)
+    if "cpu" not in told.devices_of("optimizer") and not (steps and ("optimizer" in told.roles or resumed)):
         return None
-    return Reading(
-        "optimizer-state-on-other-device", (_placed(told, "optimizer"),), ("optimizer-built-before-move",)
-    )
+    placed = _placed(told, "optimizer") if told.devices_of("optimizer") else Phrase("because.told-resumed")
+    return Reading("optimizer-state-on-other-device", (placed,), ("optimizer-built-before-move",))
+
+
+_RESUMED = r"\bresum\w+|start(?:ed)? it again|(?:last|saved|previous) checkpoint|from a saved|断点|续训|恢复训练|second time"
 
 
 def _adapter_left(told: Told, report: Report) -> Reading | None:
-    left = "adapter" if "cpu" in told.devices_of("adapter") else "weights"
-    if "adapter" not in told.roles or "cpu" not in told.devices_of(left):
+    left = next((each for each in ("adapter", "weights", "model") if "cpu" in told.devices_of(each)), None)
+    if "adapter" not in told.roles or left is None:
         return None
     return Reading("adapter-weights-on-other-device", (_placed(told, left),))
 
@@ -307,7 +396,7 @@ def _made_without_a_device(told: Told, report: Report) -> Reading | None:
 
 def _copy_changes_values(told: Told, report: Report) -> Reading | None:
     """A copy between GPUs that raises nothing and delivers something else."""
-    if not (told.says(_COPIED) and told.says(_OTHER_VALUES)):
+    if not (told.says(_COPIED) and told.says(_OTHER_VALUES)) and not told.says(_COPIED_TO_ZEROS):
         return None
     return Reading("hardware-or-driver", (Phrase("because.told-copy"),))
 
@@ -316,9 +405,8 @@ _COPIED = (
     r"(?:cop(?:y|ied|ies)|mov(?:e|ed|es|ing)|transfer\w*)[^.\n]{0,60}"
     r"(?:one GPU to another|between (?:two )?GPUs|cuda:\d[^.\n]{0,20}cuda:\d)|(?:拷贝|复制)到另"
 )
-_OTHER_VALUES = (
-    r"other values|wrong values?|all zeros?|garbage|corrupt\w*|\bnans?\b|values differ|乱码|全是? ?0|数值不对"
-)
+_COPIED_TO_ZEROS = r"\.to\(['\"]cuda:\d['\"]\)\s{1,4}tensor\(\[+(?:0\.?,? ?){1,40}\]+, device='cuda:\d'\)"
+_OTHER_VALUES = r"other values|wrong values?|(?:all|only|just|prints?|returns?|gives?) zeros?|nonsense|gibberish|garbage|corrupt\w*|\bnans?\b|values differ|乱码|全是? ?0|数值不对"
 
 
 def about_something_else(report: Report) -> str | None:
@@ -351,6 +439,7 @@ _TOPICS = (
 CONDITIONS: tuple[Condition, ...] = (
     _copy_changes_values,
     _several_gpus_give_other_values,
+    _wrong_beyond_the_first,
     _spread_under_a_launcher,
     _largest_does_not_train,
     _index_beyond_the_visible,
@@ -364,9 +453,15 @@ CONDITIONS: tuple[Condition, ...] = (
     _made_without_a_device,
     _extra_input_left,
     _only_the_smallest,
+    _meta_in_use,
+    _memory_saver,
+    _list_left,
+    _another_release_works,
     _loss_weight_left,
     _labels_elsewhere,
     _inputs_elsewhere,
     _weights_left,
-    _another_release_works,
+    _another_gpu_somewhere,
+    _spread_and_met,
+    _one_left,
 )

@@ -108,7 +108,7 @@ KINDS: tuple[Kind, ...] = (
     _row(
         "same-device",
         "expected device",
-        r"expected device (?P<d1>DEVICE) but got (?P<d2>DEVICE)",
+        r"expected device (?P<d1>DEVICE) but got (?:device )?(?P<d2>DEVICE)",
     ),
     _row(
         "same-device",
@@ -290,6 +290,16 @@ KINDS: tuple[Kind, ...] = (
         "ids-warning",
         "different than your model's device",
         r"input_ids\W{0,2} being on a device type different than your model's device",
+    ),
+    _row(
+        "data-parallel-wrapped",
+        "'dataparallel' object",
+        r"'DataParallel' object has no attribute '\w{1,60}'",
+    ),
+    _row(
+        "visible-ignored",
+        "but ignoring it because",
+        r"Detected CUDA_VISIBLE_\w{7}=[\d,]{1,60} but ignoring it because",
     ),
     _row(
         "launch-slots",

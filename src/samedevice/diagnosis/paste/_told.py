@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 from samedevice.launchers import LAUNCHERS
 
@@ -34,7 +35,7 @@ _ROLES: tuple[tuple[str, str], ...] = (
         "extra",
         r"second_per_grid_ts?|\w{2,20}_grid_thw|pixel_values\w*|image_sizes|audio_features|position_ids|cu_seqlens",
     ),
-    ("optimizer", r"exp_avg\w*|momentum_buffer|optimi[sz]er states?|优化器(?:的)?状态"),
+    ("optimizer", r"exp_avg\w*|state_steps|momentum_buffer|optimi[sz]er states?|优化器(?:的)?状态"),
     ("adapter", r"\blora_\w+|\badapter(?: weights)?\b|适配器"),
     ("labels", r"\blabels?\b|\btargets?\b|标签"),
     ("mask", r"\b(?:causal |attention )?mask\b(?!_)|掩码"),
@@ -56,7 +57,7 @@ _ROLES: tuple[tuple[str, str], ...] = (
 )
 _THING = re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in _ROLES), _FLAGS)
 _SPREAD = re.compile(
-    r"device_map\W{0,12}(?:auto|balanced\w{0,12}|sequential)|\b(?:automatic|auto)[- ](?:device[_ ])?(?:map|placement)|自动(?:的)?(?:设备)?(?:映射|分配|切分)",
+    r"device_map\W{0,12}(?:auto|balanced\w{0,12}|sequential)|\b(?:automatic|auto)[- ](?:device[_ ])?(?:map|placement)|自动(?:的)?(?:设备)?(?:映射|分配|切分)|加载(?:方式)?[^。，\n]{0,8}\bauto\b",
     _FLAGS,
 )
 _PROCESSES = re.compile(
@@ -77,7 +78,11 @@ _WORKS = re.compile(
     _FLAGS,
 )
 _SAYS = re.compile(
-    r"complain\w*|\berrors?\b|\bfail\w*|\bfound\b|\bexpect\w*|mismatch|\bsay(?:s|ing)?\b|\btells?\b|\brais\w+|报错|提示|不一致|说",
+    r"complain\w*|\berrors?\b|\bfail\w*|\bfound\b|\bexpect\w*|mismatch|\bsay(?:s|ing)?\b|\btells?\b|\brais\w+|\bstops?\b|\bcrash\w*|\bdies\b|\bspeaks?\b|\bmessage\b|报|提示|不一致|说",
+    _FLAGS,
+)
+_ENDED = re.compile(
+    r"\berrors?\b|\bfail\w*|\bcrash\w*|\bdies\b|\bstops?\b|complain\w*|exception|mismatch|报|出错|不一致|停下",
     _FLAGS,
 )
 _GPUS = re.compile(
@@ -90,6 +95,7 @@ _CHOSEN = re.compile(
     r"--?(?:device|gpu|gpu[-_]id|device[-_]id|cuda[-_]device)(?:[ =:]{1,3}|\s)['\"]?(?:cuda:)?(?P<option>[1-9]\d?)\b"
     r"|\b(?:device|gpu_?id|device_?id)\s?=\s?(?:torch\.device\()?['\"]?(?:cuda:)?(?P<given>[1-9]\d?)\b"
     r"|set_device\((?P<set>[1-9]\d?)\)|指定(?:了)?\s?(?:cuda:|GPU ?)?(?P<zh>[1-9]\d?)"
+    r"|\b(?:everything|all|model|batches|tensors)\b[^.,;\n]{0,30}\b(?:is|are) on cuda:(?P<all>[1-9]\d?)\b"
     r"|\b(?:choose|chose|select(?:ed)?|us(?:e|ing)|run(?:ning)? (?:it )?on|set to)\s(?:the )?(?:cuda:|GPU ?#?|card )(?P<said>[1-9]\d?)\b",
     _FLAGS,
 )
@@ -137,6 +143,8 @@ class Told:
     works: tuple[float, ...] = ()
     met: tuple[str, ...] = ()
     """Two devices that one clause names where it tells of an error."""
+    ended: bool = False
+    """Whether it tells of an error, of whatever kind."""
     roles: frozenset[str] = frozenset()
     """Every role that is named, with a device or without."""
     text: str = ""
@@ -182,6 +190,7 @@ def told_in(text: str) -> Told:
         fails=fails,
         works=works,
         met=_met(text),
+        ended=_ENDED.search(text) is not None,
         roles=frozenset(each.lastgroup for each in _THING.finditer(text) if each.lastgroup),
         text=text,
     )
@@ -255,11 +264,21 @@ def _joined(things: list[_Thing]) -> list[_Thing]:
 
 def _met(text: str) -> tuple[str, ...]:
     """The devices of the first clause that names two and tells of an error."""
+    ended = _ENDED.search(text) is not None
     for clause, _ in _clauses(text):
-        named = tuple(dict.fromkeys(_device(each) for each in _DEVICE.finditer(clause) if not each["any"]))
-        if len(named) > 1 and _SAYS.search(clause):
+        found = [each for each in _DEVICE.finditer(clause) if not each["any"]]
+        named = tuple(dict.fromkeys(map(_device, found)))
+        if len(named) > 1 and (_SAYS.search(clause) or (ended and _side_by_side(clause, found))):
             return named
     return ()
+
+
+def _side_by_side(clause: str, found: list[re.Match[str]]) -> bool:
+    """Whether two devices are named as a pair, as messages do: `cuda:0 and cpu`."""
+    return any(
+        _AND.fullmatch(clause, one.end(), other.start()) and _device(one) != _device(other)
+        for one, other in pairwise(found)
+    )
 
 
 def _things(clause: str, start: int, end: int) -> list[_Thing]:

@@ -169,6 +169,7 @@ RULE = Rule(
     signs=(
         sign(8, said("data-parallel-module"), certain=True),
         sign(7, said("data-parallel-replica")),
+        sign(6, said("data-parallel-wrapped")),
         sign(7, after("data-parallel-replica")),
         sign(6.5, inside(r"^(?:parallel_apply|replicate)$|DataParallel")),
         sign(5, anywhere(r"Caught \w{3,40} in replica|nn\.DataParallel|parallel_apply")),

@@ -200,6 +200,11 @@ RULE = Rule(
             said("cuda-not-compiled"),
             anywhere(r"\bmps\b|\bnpu\b|\bxpu\b|\bmac\w*\b|--?cpu\b|Apple|no GPU"),
         ),
+        sign(
+            4.2,
+            said("argument-device same-device", devices="gpus"),
+            anywhere(r"torch\.cuda\.(?!Tensor\b)\w{3,8}Tensor\(\s{0,3}[\[(\d\w]"),
+        ),
         sign(1.2, said("mask-device", devices="gpus")),
         sign(0.9, said("same-device argument-device", devices="gpus"), frameless()),
         sign(1.8, inside(r"fused_linear_cross|cut_cross")),

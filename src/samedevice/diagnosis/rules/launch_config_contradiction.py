@@ -95,5 +95,5 @@ RULE = Rule(
         "zh": "只在一个地方说明进程数和并行方式，并保持一致",
     },
     page={"en": __doc__ or "", "zh": _CHINESE},
-    signs=(sign(6, said("launch-slots")),),
+    signs=(sign(6, said("launch-slots visible-ignored")),),
 )

@@ -38,7 +38,7 @@ Metrics of other libraries raise the plain message of torch.
 from __future__ import annotations
 
 from samedevice.diagnosis._failure import Failure
-from samedevice.diagnosis._rule import Hint, Rule, anywhere, inside, line, said, shown, sign
+from samedevice.diagnosis._rule import Hint, Rule, anywhere, at, inside, line, said, shown, sign
 from samedevice.events import Operand
 from samedevice.messages import Phrase
 
@@ -126,6 +126,12 @@ RULE = Rule(
     common=0.1,
     signs=(
         sign(8, said("metric-device"), certain=True),
+        sign(
+            4.6,
+            at(r"^update$"),
+            line(r"\bself\.\w+\s?\+=|\bself\.(\w+)\s?=\s?self\.\1\b"),
+            said("same-device argument-device", devices="host"),
+        ),
         sign(
             6,
             inside(r"^(?:update|compute|_wrapped_func)$"),

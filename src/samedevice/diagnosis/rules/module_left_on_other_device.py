@@ -225,6 +225,14 @@ RULE = Rule(
             ),
         ),
         sign(2.0, said("same-device argument-device", op="convolution|conv", argument="weight")),
+        sign(
+            3.6,
+            said("same-device argument-device", devices="host"),
+            line(
+                r"\b(?:matmul|mm|bmm|linear|einsum|conv\w{0,12})\("
+                r"\s{0,4}(?:['\"][^'\"]{1,40}['\"],\s{0,4})?self\.\w+|self\.\w+ @ "
+            ),
+        ),
         sign(2.0, said("mps-placeholder")),
         sign(
             2.4,

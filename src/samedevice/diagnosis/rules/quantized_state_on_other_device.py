@@ -156,7 +156,7 @@ RULE = Rule(
         sign(
             5,
             line(
-                r"matmul_4bit|quant_state|dequantize\w*|qweight|qzeros|\bscales\b|g_idx|absmax|MatMul4Bit|matmul_8bit|SCB|CB\b|state\.\w*CB"
+                r"matmul_4bit|quant_state|dequantize\w*|qweight|qzeros|\bscales\b|\bg_idx\b|absmax|MatMul4Bit|matmul_8bit|SCB|CB\b|state\.\w*CB"
             ),
         ),
         sign(3.4, said("cublaslt")),

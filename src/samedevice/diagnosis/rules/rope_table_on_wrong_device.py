@@ -164,7 +164,7 @@ RULE = Rule(
         sign(5, at(r"rotary|_rope|rope_|freqs_cis")),
         sign(4, line(r"\bcos\b|\bsin\b|\bk_embed\b|\bq_embed\b")),
         sign(3.2, inside(r"rotary|freqs_cis")),
-        sign(3.6, said("same-device argument-device", op="bmm", argument="mat2")),
+        sign(3.6, said("same-device argument-device", op="bmm", argument="mat2"), frameless()),
         sign(1.9, said("index-device"), said("index-device", devices=""), _table_on_host),
         sign(0.2, said("same-device argument-device", devices="host"), frameless()),
     ),
