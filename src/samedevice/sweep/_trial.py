@@ -216,8 +216,8 @@ def _call(case: Case, model: Any, action: str) -> None:
 
 
 def _home(model: Any) -> Any:
-    """Where a user sends inputs: `model.device`, or the first GPU where that is none."""
-    device = getattr(model, "device", None)
+    """Where a user sends inputs: `model.device`, or where the first weight is; else the first GPU."""
+    device = getattr(model, "device", None) or next((each.device for each in model.parameters()), None)
     return device if getattr(device, "type", "") == "cuda" else "cuda:0"
 
 
