@@ -78,7 +78,8 @@ class Outcome:
     @property
     def selection(self) -> str:
         """The tests that ran, for the page."""
-        return f"`{self.tests}`" + (f" ({self.cases} cases of each)" if self.cases else "")
+        cases = "1 case" if self.cases == 1 else f"{self.cases} cases"
+        return f"`{self.tests}`" + (f" ({cases} of each)" if self.cases else "")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
