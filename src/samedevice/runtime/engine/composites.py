@@ -137,7 +137,7 @@ class Composites:
             mark = record_of(tensor)
             if _is_loose(tensor) and device_of(tensor) != home:
                 self._rehome(tensor, home)
-            elif mark.__class__ is Helper and mark.frame == id(frame) and mark.instruction == frame.f_lasti:
+            elif mark.__class__ is Helper and mark.made_in(frame):
                 self.resolve(tensor, home)
 
     def _rehome(self, tensor: torch.Tensor, home: torch.device) -> None:

@@ -188,7 +188,7 @@ class Transfers:
             result: torch.Tensor = func(source, **options)
             return result
         mark = storage_of(source)._sd
-        if mark.__class__ is Helper:
+        if mark.__class__ is Helper and mark.made_in(caller()):
             self._composites.resolve(source, target)
             return self.transfer(source, target, options, site)
         self._tracker.recorder.meta_copy(source, target, caller())

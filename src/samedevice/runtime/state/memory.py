@@ -18,6 +18,7 @@ import os
 import threading
 import weakref
 from collections.abc import Iterable, Iterator
+from types import FrameType
 from typing import Any
 
 import torch
@@ -195,6 +196,10 @@ class Helper:
         self.frame = frame
         self.instruction = instruction
         self.made = made
+
+    def made_in(self, frame: FrameType) -> bool:
+        """Whether the call that the frame is in made it."""
+        return self.frame == id(frame) and self.instruction == frame.f_lasti
 
 
 def memory_of(tensor: torch.Tensor) -> Memory | None:
