@@ -222,12 +222,15 @@ _POLICIES: dict[Policy, Callable[[Any, tuple[Any, ...], dict[str, Any], CastCach
 
 
 def _overload(name: str) -> Any:
-    """The operator of a table entry, or None where this torch has none such, or no policy for it."""
+    """The operator of a table entry, or None where this torch has none such."""
     packet, _, overload = name.partition(".")
     found = getattr(_aten, packet, None)
-    op = None if found is None else getattr(found, overload or "default", None)
-    known = op is not None and torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), "AutocastCUDA")
-    return op if known else None
+    return None if found is None else getattr(found, overload or "default", None)
+
+
+def _has_policy(op: Any) -> bool:
+    """Whether this torch casts for the operator; older releases do for fewer."""
+    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), "AutocastCUDA"))
 
 
 # -- registration
@@ -237,7 +240,7 @@ def _fill(library: Library) -> None:
     for policy, names in (*POLICIES.items(), (Policy.LOWER, RECURRENT)):
         for name in names:
             op = _overload(name)
-            if op is not None:
+            if op is not None and (names is RECURRENT or _has_policy(op)):
                 library.impl(op, _kernel(op, policy, _cache), _KEY)  # type: ignore[no-untyped-call]  # torch's own
 
 
