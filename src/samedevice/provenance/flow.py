@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import linecache
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
@@ -178,8 +178,9 @@ class Flow:
             return False
         frame = self._frames[0]
         values: list[ast.expr] = [node]
-        if isinstance(node, ast.Name):
-            values += [each.value for each in reaching(node.id, frame.scope, frame.statement)]
+        for each in _terms(node):
+            if isinstance(each, ast.Name):
+                values += [found.value for found in reaching(each.id, frame.scope, frame.statement)]
         return any(
             (isinstance(each, ast.BinOp) and isinstance(each.op, ast.MatMult))
             or (isinstance(each, ast.Attribute) and each.attr in ("mm", "matmul", "bmm"))
@@ -194,8 +195,9 @@ class Flow:
             return False
         frame = self._frames[0]
         values: list[ast.expr] = [node]
-        if isinstance(node, ast.Name):
-            values += [each.value for each in reaching(node.id, frame.scope, frame.statement)]
+        for each in _terms(node):
+            if isinstance(each, ast.Name):
+                values += [found.value for found in reaching(each.id, frame.scope, frame.statement)]
         return any(
             isinstance(each, ast.Attribute) and each.attr == attribute
             for value in values
@@ -568,6 +570,18 @@ def _of_self(node: ast.expr) -> bool:
     while isinstance(node, (ast.Attribute, ast.Subscript)):
         node = node.value
     return isinstance(node, ast.Name) and node.id in ("self", "cls")
+
+
+def _terms(node: ast.expr) -> Iterator[ast.expr]:
+    """What an arithmetic expression is made of; anything else is its own only term."""
+    match node:
+        case ast.BinOp(left=left, right=right):
+            yield from _terms(left)
+            yield from _terms(right)
+        case ast.UnaryOp(operand=operand):
+            yield from _terms(operand)
+        case _:
+            yield node
 
 
 def _expression(text: str) -> ast.expr | None:

@@ -44,13 +44,16 @@ from __future__ import annotations
 from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis._kept import kept_beside_parameters
 from samedevice.diagnosis._rule import Hint, Rule
-from samedevice.events import Place
+from samedevice.events import Operand, Place
 from samedevice.messages import Phrase
 from samedevice.provenance.syntax import methods_called
 
 
 def _detect(failure: Failure) -> Hint | None:
     """State that an object made like a parameter when it was built, and that a parameter meets elsewhere."""
+    if failure.mismatch and (built := _built_with(failure)) is not None:
+        key = "rules.optimizer-built-before-move.made-when-built"
+        return Hint(9.6, Phrase(key, operand=failure.written(built), device=built.device), built.name)
     state = kept_beside_parameters(failure) if failure.mismatch else None
     newest = state.lineage[0] if state is not None and state.lineage else None
     if state is None or newest is None or newest.kind != "created":
@@ -60,6 +63,16 @@ def _detect(failure: Failure) -> Hint | None:
         return None
     key = "rules.optimizer-built-before-move.made-when-built"
     return Hint(9.6, Phrase(key, operand=failure.written(state), device=state.device), state.name)
+
+
+def _built_with(failure: Failure) -> Operand | None:
+    """What an optimizer's step meets on a device of its own, made where the optimizer got its parameters."""
+    odd = failure.odd(*failure.event.operands) if "step" in methods_called(failure.code) else None
+    if odd is None or odd.made is None or odd.made == failure.event.at:
+        return None
+    newest = odd.lineage[0] if odd.lineage else None
+    given = {"parameters", "named_parameters"} & methods_called(odd.made.code)
+    return odd if given and newest is not None and newest.kind == "created" else None
 
 
 def _like_another(place: Place) -> bool:

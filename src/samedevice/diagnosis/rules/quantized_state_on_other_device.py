@@ -55,7 +55,8 @@ def _detect(failure: Failure) -> Hint | None:
         if not _codes(failure, codes):
             continue
         for state in failure.event.operands:
-            if state.device != codes.device and not failure.activation(state) and state is not codes:
+            kept = not failure.activation(state) or failure.from_attribute(state)
+            if state.device != codes.device and kept and state is not codes:
                 beside = Phrase(
                     "rules.quantized-state-on-other-device.beside",
                     operand=failure.written(state),
