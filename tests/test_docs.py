@@ -233,3 +233,12 @@ def test_both_readmes_have_the_same_parts():
         for page in READMES
     ]
     assert code[0] == code[1]
+
+
+def test_the_changelog_says_each_thing_once():
+    """Where two lines begin alike, a merge has kept an older text of one."""
+    entries = [
+        line for line in (ROOT / "CHANGELOG.md").read_text("utf-8").splitlines() if line.startswith("- ")
+    ]
+    beginnings = [line[:58] for line in entries]
+    assert sorted(beginnings) == sorted(set(beginnings))

@@ -107,6 +107,29 @@ def test_storages_of_meta_hold_no_data():
         storage._share_cuda_()
 
 
+@pytest.mark.parametrize(
+    "move",
+    [
+        lambda: torch.empty(3, device="meta").to("cuda:0"),
+        lambda: torch.zeros(3, device="meta").cuda(),
+        lambda: torch.ones(3, device="meta").cpu(),
+        lambda: torch.nn.Linear(2, 2, device="meta").to("cuda:1"),
+        lambda: torch.ones(3, device="cuda").to("meta").to("cuda"),
+    ],
+)
+def test_a_meta_tensor_of_the_program_cannot_be_moved(move):
+    with pytest.raises(NotImplementedError, match="Cannot copy out of meta tensor"):
+        move()
+
+
+def test_what_is_copied_to_a_meta_tensor_is_nowhere():
+    layer = torch.nn.Linear(2, 2, device="meta")
+    layer.load_state_dict({"weight": torch.ones(2, 2), "bias": torch.ones(2)})
+    assert layer.weight.is_meta
+    layer.to_empty(device="cuda:0")
+    assert layer.weight.device == torch.device("cuda:0")
+
+
 def test_storages_that_come_over_without_blocking_are_pinned():
     storage = torch.ones(2, device="cuda").untyped_storage()
     assert storage.to(device="cpu", non_blocking=True).is_pinned()
