@@ -107,6 +107,7 @@ def test_storages_of_meta_hold_no_data():
         storage._share_cuda_()
 
 
+@pytest.mark.virtual(finds_nothing=False)
 @pytest.mark.parametrize(
     "move",
     [
