@@ -40,7 +40,7 @@ from __future__ import annotations
 
 from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis._rule import Hint, Rule, anywhere, at, frameless, inside, line, said, sign
-from samedevice.events import Operand
+from samedevice.events import Decision, Operand
 from samedevice.messages import Phrase
 
 
@@ -85,10 +85,20 @@ def _made_for_steps(failure: Failure) -> Hint | None:
             continue
         ran = operand.made.function in {place.function for place in failure.event.stack}
         made = newest.inherited and operand.made.file == loop.file and not failure.activation(operand)
-        other_model = failure.activation(operand) and newest.name is None and newest.kind == "placed"
+        other_model = (
+            failure.activation(operand) and newest.kind == "placed" and _of_no_layer(failure, newest)
+        )
         if (made and not ran) or (other_model and failure.looks_up):
             return _helper(7.4, failure, operand)
     return None
+
+
+def _of_no_layer(failure: Failure, decision: Decision) -> bool:
+    """Whether the weight whose decision it is belongs to no layer of the running model: none is there."""
+    if decision.name is None:
+        return True
+    running = failure.event.running
+    return bool(running) and all(decision.device not in (*each.own, *each.below) for each in running)
 
 
 def _in_generate(failure: Failure, operand: Operand) -> bool:
