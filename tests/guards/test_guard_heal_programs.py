@@ -8,6 +8,7 @@ import logging
 from random import Random
 
 import pytest
+import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -158,3 +159,16 @@ def test_a_checkpoint_whose_input_is_written_to(way):
     program = healed_programs.Program(WRITTEN, ("cuda:0", "cpu"), way)
     assert "modified by an inplace" in healed_programs.ran(program, healed=False).error
     assert "modified by an inplace" in healed_programs.ran(program, healed=True).error
+
+
+def test_what_shares_memory_is_told_by_what_overlaps():
+    """Halves of a buffer are apart, as the gradients of two parameters may be; a view of both joins them."""
+    buffer = torch.arange(8.0)
+    apart = healed_programs.picture({"a": buffer[:4], "b": buffer[4:]})
+    assert apart == healed_programs.picture({"a": buffer[:4].clone(), "b": buffer[4:].clone()})
+    joined = healed_programs.picture({"a": buffer[:4], "b": buffer[4:], "c": buffer[2:6]})
+    assert joined != healed_programs.picture(
+        {"a": buffer[:4].clone(), "b": buffer[4:].clone(), "c": buffer[2:6].clone()}
+    )
+    other = buffer.clone()
+    assert joined == healed_programs.picture({"a": other[:4], "b": other[4:], "c": other[2:6]})

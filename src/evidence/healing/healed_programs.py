@@ -13,8 +13,9 @@ import re
 import signal
 import time
 import warnings
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -99,16 +100,48 @@ def picture(held: dict[str, Any]) -> dict[str, Any]:
     found = dict(_reached(held))
     seen: dict[str, Any] = {}
     objects: dict[int, int] = {}
-    memories: dict[int, int] = {}
+    memories: dict[Any, int] = {}
     values: dict[Any, bytes] = {}
+    pieces = _pieces(found.values())
     for name, tensor in found.items():
         one = objects.setdefault(id(tensor), len(objects))
-        memory = memories.setdefault(tensor.untyped_storage()._cdata, len(memories))
-        where = (memory, tuple(tensor.shape), tensor.stride(), tensor.storage_offset(), tensor.dtype)
+        start = _piece_of(tensor, pieces)
+        memory = memories.setdefault((tensor.untyped_storage()._cdata, start), len(memories))
+        where = (memory, tuple(tensor.shape), tensor.stride(), _first_byte(tensor) - start, tensor.dtype)
         if where not in values:
             values[where] = tensor.detach().cpu().contiguous().numpy().tobytes()
         seen[name] = (*where, tensor.requires_grad, one, values[where])
     return seen
+
+
+def _pieces(tensors: Iterable[torch.Tensor]) -> dict[int, list[int]]:
+    """The bytes where pieces of a storage begin that no tensor joins: what lies apart shares no memory.
+
+    The gradients of two parameters can be views of one buffer, which they cannot on two devices.
+    """
+    spans: dict[int, set[tuple[int, int]]] = {}
+    for tensor in tensors:
+        first = _first_byte(tensor)
+        reach = sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True)) + 1
+        last = first + (reach * tensor.element_size() if tensor.numel() else 0)
+        spans.setdefault(tensor.untyped_storage()._cdata, set()).add((first, last))
+    starts: dict[int, list[int]] = {}
+    for storage, own in spans.items():
+        end = -1
+        for first, last in sorted(own):
+            if first >= end:
+                starts.setdefault(storage, []).append(first)
+            end = max(end, last)
+    return starts
+
+
+def _piece_of(tensor: torch.Tensor, pieces: dict[int, list[int]]) -> int:
+    starts = pieces[tensor.untyped_storage()._cdata]
+    return starts[bisect_right(starts, _first_byte(tensor)) - 1]
+
+
+def _first_byte(tensor: torch.Tensor) -> int:
+    return int(tensor.storage_offset()) * tensor.element_size()
 
 
 def _reached(held: dict[str, Any]) -> Iterator[tuple[str, torch.Tensor]]:
