@@ -9,7 +9,12 @@ from pathlib import Path
 import pytest
 from test_diagnosis_fixes import apply, findings_of
 
-PROGRAMS = sorted((Path(__file__).parent / "programs").glob("*.py"))
+from evidence.bugs import programs
+
+PROGRAMS = [
+    *sorted((Path(__file__).parent / "programs").glob("*.py")),
+    programs.PROGRAMS / "seen" / "pinn_lion.py",
+]
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.stem)

@@ -16,12 +16,12 @@ from samedevice.report import error_text, readable_language
 WRONG_USAGE = 2
 
 
-def answered(chosen: Language | None, answer: Callable[[Language], int], stream: TextIO | None = None) -> int:
-    """Give the exit status of `answer`, which gets the language that `stream` (standard output) can carry.
+def answered(chosen: Language | None, answer: Callable[[Language], int]) -> int:
+    """Give the exit status of `answer`, which gets the language that standard output can carry.
 
     Wrong usage is told on standard error and has a status of its own.
     """
-    language = readable_language(stream or sys.stdout, chosen or language_of(os.environ))
+    language = readable_language(sys.stdout, chosen or language_of(os.environ))
     try:
         return answer(language)
     except UsageError as error:

@@ -67,7 +67,7 @@ def _placed(told: Told, *roles: str) -> Phrase:
 def _fails(told: Told, report: Report) -> bool:
     """Whether a device error is told: by a message, by two stated devices, or in words."""
     return (
-        report.kind not in ("unknown-message", "no-exception")
+        _worded(report)
         or states_devices(told)
         or told.says(
             r"devices? error|same device|(?:different|two) devices|设备不一致|同一(?:个)?设备|不同(?:的)?设备"
@@ -77,7 +77,12 @@ def _fails(told: Told, report: Report) -> bool:
 
 def _ends(told: Told, report: Report) -> bool:
     """Whether an error is told, of whatever kind: by a message or in words."""
-    return told.ended or report.kind not in ("unknown-message", "no-exception")
+    return told.ended or _worded(report)
+
+
+def _worded(report: Report) -> bool:
+    """Whether the text has the words of an error that is known."""
+    return report.kind not in ("unknown-message", "no-exception")
 
 
 def _spread_under_a_launcher(told: Told, report: Report) -> Reading | None:

@@ -173,36 +173,29 @@ class Flow:
 
     def multiplies_matrices(self, expression: str | None) -> bool:
         """Whether an expression of the failing statement, or what its name was given, multiplies matrices."""
-        node = _expression(expression) if expression is not None else None
-        if node is None or not self._frames:
-            return False
-        frame = self._frames[0]
-        values: list[ast.expr] = [node]
-        for each in _terms(node):
-            if isinstance(each, ast.Name):
-                values += [found.value for found in reaching(each.id, frame.scope, frame.statement)]
         return any(
             (isinstance(each, ast.BinOp) and isinstance(each.op, ast.MatMult))
             or (isinstance(each, ast.Attribute) and each.attr in ("mm", "matmul", "bmm"))
-            for value in values
-            for each in ast.walk(value)
+            for each in self._read_by(expression)
         )
 
     def reads_attribute(self, expression: str, attribute: str) -> bool:
         """Whether an expression of the failing statement, or what its name was given, reads an attribute."""
-        node = _expression(expression)
-        if node is None or not self._frames:
-            return False
-        frame = self._frames[0]
-        values: list[ast.expr] = [node]
-        for each in _terms(node):
-            if isinstance(each, ast.Name):
-                values += [found.value for found in reaching(each.id, frame.scope, frame.statement)]
         return any(
-            isinstance(each, ast.Attribute) and each.attr == attribute
-            for value in values
-            for each in ast.walk(value)
+            isinstance(each, ast.Attribute) and each.attr == attribute for each in self._read_by(expression)
         )
+
+    def _read_by(self, expression: str | None) -> Iterator[ast.AST]:
+        """The nodes of an expression of the failing statement, and of what its terms were given."""
+        node = _expression(expression) if expression is not None else None
+        if node is None or not self._frames:
+            return
+        frame = self._frames[0]
+        yield from ast.walk(node)
+        for term in _terms(node):
+            if isinstance(term, ast.Name):
+                for found in reaching(term.id, frame.scope, frame.statement):
+                    yield from ast.walk(found.value)
 
     def sends_to_itself(self) -> bool:
         """Whether the failing expression sends something to the device of the method's own object."""

@@ -178,6 +178,7 @@ def told_in(text: str) -> Told:
     fails, works = _outcomes(text)
     counts = [_count(each) for each in _PROCESSES.finditer(text)]
     all_on = _ALL_ON_ONE.search(text)
+    ended = _ENDED.search(text) is not None
     return Told(
         words=len(_WORDS.findall(text)),
         places=tuple(_places(text)),
@@ -189,8 +190,8 @@ def told_in(text: str) -> Told:
         chosen=tuple(dict.fromkeys(f"cuda:{_count(each)}" for each in _CHOSEN.finditer(text))),
         fails=fails,
         works=works,
-        met=_met(text),
-        ended=_ENDED.search(text) is not None,
+        met=_met(text, ended),
+        ended=ended,
         roles=frozenset(each.lastgroup for each in _THING.finditer(text) if each.lastgroup),
         text=text,
     )
@@ -262,9 +263,10 @@ def _joined(things: list[_Thing]) -> list[_Thing]:
     return things[max(first, 0) :]
 
 
-def _met(text: str) -> tuple[str, ...]:
-    """The devices of the first clause that names two and tells of an error."""
-    ended = _ENDED.search(text) is not None
+def _met(text: str, ended: bool) -> tuple[str, ...]:
+    """The devices of the first clause that names two and tells of an error, or names them as a pair where the
+    text tells of one.
+    """
     for clause, _ in _clauses(text):
         found = [each for each in _DEVICE.finditer(clause) if not each["any"]]
         named = tuple(dict.fromkeys(map(_device, found)))

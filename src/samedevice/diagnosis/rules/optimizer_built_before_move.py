@@ -51,15 +51,8 @@ from samedevice.provenance.syntax import methods_called
 
 def _detect(failure: Failure) -> Hint | None:
     """State that an object made like a parameter when it was built, and that a parameter meets elsewhere."""
-    if failure.mismatch and (built := _built_with(failure)) is not None:
-        key = "rules.optimizer-built-before-move.made-when-built"
-        return Hint(9.6, Phrase(key, operand=failure.written(built), device=built.device), built.name)
-    state = kept_beside_parameters(failure) if failure.mismatch else None
-    newest = state.lineage[0] if state is not None and state.lineage else None
-    if state is None or newest is None or newest.kind != "created":
-        return None
-    made = [state.made, *(each.made for each in state.ingredients if each.device == state.device)]
-    if not any(each is not None and each.function == "__init__" and _like_another(each) for each in made):
+    state = (_built_with(failure) or _made_alike(failure)) if failure.mismatch else None
+    if state is None:
         return None
     key = "rules.optimizer-built-before-move.made-when-built"
     return Hint(9.6, Phrase(key, operand=failure.written(state), device=state.device), state.name)
@@ -68,11 +61,24 @@ def _detect(failure: Failure) -> Hint | None:
 def _built_with(failure: Failure) -> Operand | None:
     """What an optimizer's step meets on a device of its own, made where the optimizer got its parameters."""
     odd = failure.odd(*failure.event.operands) if "step" in methods_called(failure.code) else None
-    if odd is None or odd.made is None or odd.made == failure.event.at:
+    if odd is None or odd.made is None or odd.made == failure.event.at or not _created(odd):
         return None
-    newest = odd.lineage[0] if odd.lineage else None
-    given = {"parameters", "named_parameters"} & methods_called(odd.made.code)
-    return odd if given and newest is not None and newest.kind == "created" else None
+    return odd if {"parameters", "named_parameters"} & methods_called(odd.made.code) else None
+
+
+def _made_alike(failure: Failure) -> Operand | None:
+    """What somebody keeps beside each parameter, made like another tensor in an `__init__`."""
+    state = kept_beside_parameters(failure)
+    if state is None or not _created(state):
+        return None
+    made = [state.made, *(each.made for each in state.ingredients if each.device == state.device)]
+    alike = any(each is not None and each.function == "__init__" and _like_another(each) for each in made)
+    return state if alike else None
+
+
+def _created(operand: Operand) -> bool:
+    """Whether a factory put it where it is."""
+    return bool(operand.lineage) and operand.lineage[0].kind == "created"
 
 
 def _like_another(place: Place) -> bool:
