@@ -31,6 +31,15 @@ def run(*words):
     return done
 
 
+def test_a_package_that_is_not_there_is_named_with_how_to_install_it(tmp_path, monkeypatch):
+    (tmp_path / "timm.py").write_text("import no_such_module_at_all\n")
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    done = run("timm", "--store", str(tmp_path / "s.db"))
+    assert done.returncode == 2
+    assert "a sweep of timm needs no_such_module_at_all" in done.stderr
+    assert f"{sys.executable} -m pip install no_such_module_at_all" in done.stderr
+
+
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory):
     """Three classes, of which two have hand-written losses; killed in the middle, then run to its end."""

@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from samedevice.errors import UsageError
+from samedevice.messages import Phrase
 from samedevice.sweep._case import Listed
 
 _ENTRY = "samedevice.cli.sweep_worker"
@@ -66,7 +68,11 @@ class Pool(Protocol):
 
 
 def list_targets(order: Order) -> tuple[list[Listed], dict[str, str]]:
-    """The targets of a package, and the versions that its process has."""
+    """The targets of a package, and the versions that its process has.
+
+    Raises `UsageError` where the package, or one that it needs here, is not installed, and `RuntimeError`
+    with what the process said where it ended otherwise.
+    """
     with _Worker(order, "list") as worker:
         found: list[Listed] = []
         for told in worker.lines():
@@ -75,7 +81,11 @@ def list_targets(order: Order) -> tuple[list[Listed], dict[str, str]]:
             elif told.get("kind") == "end":
                 return found, told["versions"]
             elif told.get("kind") == "refused":
-                raise RuntimeError(told["reason"])
+                raise UsageError(
+                    Phrase(
+                        "sweep.missing", package=order.package, module=told["missing"], python=order.python
+                    )
+                )
         raise RuntimeError(worker.said())
 
 

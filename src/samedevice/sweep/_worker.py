@@ -36,7 +36,13 @@ def serve(document: Document) -> None:
     _die_with_parent()
     _quiet()
     library = library_of(order["package"])
-    library.prepare()
+    try:
+        library.prepare()
+    except ModuleNotFoundError as error:
+        print(
+            json.dumps({"kind": "refused", "missing": (error.name or str(error)).partition(".")[0]}), file=out
+        )
+        return
     if order["job"] == "list":
         for listed in library.targets():
             print(json.dumps({"kind": "target", "name": listed.name, "print": listed.fingerprint}), file=out)
