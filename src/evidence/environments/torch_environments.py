@@ -17,22 +17,23 @@ PINNED, NEWEST = "pinned", "newest"
 
 def torch_environment(folder: Path, torch: str, packages: Iterable[str], python: str = sys.executable) -> str:
     """The Python of an environment with `torch` and `packages`, these as constraints.txt has them; made where
-    it is not whole yet.
+    it is not whole yet. Packages that it lacks are added.
     """
     inside, whole = folder / "bin" / "python", folder / "whole"
+    pins = constraints()
+    if torch == NEWEST:
+        del pins["torch"]
+    elif torch != PINNED:
+        pins["torch"] = torch
+    wanted = [f"{name}=={pins[name]}" if name in pins else name for name in ("torch", *packages)]
     if not whole.exists():
-        pins = constraints()
-        if torch == NEWEST:
-            del pins["torch"]
-        elif torch != PINNED:
-            pins["torch"] = torch
-        wanted = [f"{name}=={pins[name]}" if name in pins else name for name in ("torch", *packages)]
         subprocess.run(["uv", "venv", "--quiet", "--clear", "--python", python, str(folder)], check=True)
+    if not whole.exists() or whole.read_text(encoding="utf-8").split() != wanted:
         subprocess.run(
             ["uv", "pip", "install", "--quiet", "--compile-bytecode", "--python", str(inside), *wanted],
             check=True,
         )
-        whole.touch()
+        whole.write_text("\n".join(wanted), encoding="utf-8")
     return str(inside)
 
 

@@ -3,15 +3,16 @@
 Time: half an hour to two hours for each torch; what was run is not run again.
 Needs: PyPI and about 6 GiB of disk for each torch; uv.
 
-    python -m evidence versions [VERSION ...] [--tests PATH ...] [--cases N] [--python FILE]
+    python -m evidence versions [VERSION ...] [--tests PATH ...] [--cases N] [--again] [--python FILE]
         [--environments FOLDER]
 
 For each torch (`2.15.0`; with a local build in UV_FIND_LINKS also `2.13.0+cpu`) an environment is made with
 uv, then each folder of `tests` runs there in a process of its own. A folder that ran at this commit is not
 run again, so an interrupted run goes on where it was; what pytest printed is in `logs` of the environment.
-`--cases N` runs at most N cases of each test that has parameters, and the page says so. Then
-`docs/versions.md` is written; without a VERSION only that. Exit status: 0 all tests passed that ran, 1 not
-so.
+`--cases N` runs at most N cases of each test that has parameters, and the page says so. `--again` runs only
+the tests that failed before, and the page says how many ran again, at which commit. Then `docs/versions.md`
+is written; without a VERSION only that. Exit status: 0 all tests passed that ran, 1 not so; 2 where sources
+or tests are not committed, since a result needs its commit.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,7 @@ PACKAGES = (
     "transformers", "accelerate", "peft", "safetensors", "pillow", "sentencepiece", "rich", "typer",
     "ruamel.yaml", "psutil", "packaging", "PyYAML", "numpy", "pytest", "pytest-xdist", "hypothesis",
     "expecttest", "ipython", "ipykernel", "nbclient", "nbformat", "jsonschema", "nvidia-ml-py",
-    "setuptools<81",
+    "setuptools<81", "pygls", "hatchling",
 )  # fmt: skip
 """What the suite imports. The parts of torch that its tests use need setuptools up to 2.10."""
 LIMIT = 7200
@@ -69,17 +70,13 @@ class Outcome:
     """Names of the tests that failed."""
     cases: int = 0
     """At most so many cases of each test ran; 0 where all did."""
+    again: tuple[tuple[str, int], ...] = ()
+    """Commits at which tests that had failed ran again, and how many; the counts have their new results."""
 
     @property
     def environment(self) -> tuple[str, str, str, str]:
         """What the tests ran with."""
         return self.torch, self.python, self.transformers, self.accelerate
-
-    @property
-    def selection(self) -> str:
-        """The tests that ran, for the page."""
-        cases = "1 case" if self.cases == 1 else f"{self.cases} cases"
-        return f"`{self.tests}`" + (f" ({cases} of each)" if self.cases else "")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -90,7 +87,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--cases", type=int, default=0, metavar="N")
     parser.add_argument("--python", default=sys.executable, help="the Python of the environments")
     parser.add_argument("--environments", type=Path, default=ROOT / ".versions")
+    parser.add_argument("--again", action="store_true", help="only the tests that failed before")
     given = parser.parse_args(arguments)
+    if given.versions and (changed := _uncommitted()):
+        parser.error(f"not committed: {changed}")
     good = True
     for version in given.versions:
         folder = given.environments / f"torch-{version}"
@@ -99,11 +99,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             ["uv", "pip", "install", "--quiet", "--no-deps", "--python", python, "--editable", str(ROOT)],
             check=True,
         )
-        for tests in given.tests:
-            outcome = _run(python, tests, given.cases, folder / "logs")
+        (folder / "logs").mkdir(exist_ok=True)
+        runs = _runs_again if given.again else _runs
+        for outcome in runs(python, given.tests, given.cases, folder / "logs"):
+            _keep(outcome)
             good = good and not outcome.failed and not outcome.ended
             print(
-                f"{outcome.torch:16} {tests:24} {outcome.passed:5} passed {outcome.failed:4} failed "
+                f"{outcome.torch:16} {outcome.tests:24} {outcome.passed:5} passed {outcome.failed:4} failed "
                 f"{outcome.skipped:4} skipped {outcome.ended}",
                 flush=True,
             )
@@ -118,36 +120,93 @@ def folders() -> list[str]:
     return sorted(str(path.relative_to(ROOT)) for path in (*found, *tests.glob("test_*.py")))
 
 
-def _run(python: str, tests: str, cases: int, logs: Path) -> Outcome:
-    torch, version, transformers, accelerate = json.loads(_output([python, "-c", _PROBE]))
-    told = torch, version, transformers, accelerate
-    commit = _output(["git", "-C", str(ROOT), "rev-parse", "--short=9", "HEAD"])
-    for outcome in recorded():
-        ran = (*outcome.environment, outcome.tests, outcome.cases, outcome.commit)
-        if ran == (*told, tests, cases, commit):
-            return outcome
-    logs.mkdir(exist_ok=True)
-    log = logs / f"{tests.replace('/', '-')}.txt"
-    outcome = replace(measure(python, told, tests, commit, log, cases), cases=cases)
+def _runs(python: str, paths: Iterable[str], cases: int, logs: Path) -> Iterator[Outcome]:
+    """The results of folders and files, those of this commit without running them."""
+    told, commit = _told(python), _commit()
+    for tests in paths:
+        known = [
+            each
+            for each in recorded()
+            if (each.environment, each.tests, each.cases, each.commit) == (told, tests, cases, commit)
+        ]
+        yield known[0] if known else measure(python, told, tests, commit, _log(logs, tests), cases)
+
+
+def _runs_again(python: str, paths: Iterable[str], cases: int, logs: Path) -> Iterator[Outcome]:
+    """The results of folders and files after the tests that failed in them ran once more."""
+    told, commit = _told(python), _commit()
+    wanted = set(paths)
+    for old in recorded():
+        if (old.environment, old.cases) != (told, cases) or old.tests not in wanted or not old.failures:
+            continue
+        only = tuple(dict.fromkeys(old.failures))
+        new = measure(python, told, old.tests, commit, _log(logs, f"{old.tests}-again"), cases, only)
+        ran = new.passed + new.failed + new.skipped
+        if new.ended or ran != len(only):
+            print(
+                f"{old.tests}: {len(only)} tests failed, {ran} ran {new.ended}; run the whole again",
+                flush=True,
+            )
+            yield old
+            continue
+        yield replace(
+            old,
+            passed=old.passed + new.passed,
+            failed=new.failed,
+            skipped=old.skipped + new.skipped,
+            failures=new.failures,
+            again=(*old.again, (commit, ran)),
+        )
+
+
+def _keep(outcome: Outcome) -> None:
     kept = [each for each in recorded() if not _replaces(outcome, each)]
     text = json.dumps([asdict(each) for each in sorted([*kept, outcome], key=_order)], indent=1)
     RESULTS.write_text(text + "\n", encoding="utf-8")
-    return outcome
 
 
 def _replaces(new: Outcome, old: Outcome) -> bool:
     """Whether a run of a folder or file ran all that an older one did, in the same environment."""
-    return new.environment == old.environment and f"{old.tests}/".startswith(f"{new.tests}/")
+    inside = f"{old.tests}/".startswith(f"{new.tests}/")
+    as_many = not new.cases or 0 < old.cases <= new.cases
+    return new.environment == old.environment and inside and as_many
+
+
+def _told(python: str) -> tuple[str, str, str, str]:
+    torch, version, transformers, accelerate = json.loads(_output([python, "-c", _PROBE]))
+    return torch, version, transformers, accelerate
+
+
+def _commit() -> str:
+    return _output(["git", "-C", str(ROOT), "rev-parse", "--short=9", "HEAD"])
+
+
+def _uncommitted() -> str:
+    """Files that differ from the commit, but for what this command writes."""
+    lines = _output(["git", "-C", str(ROOT), "status", "--porcelain"]).splitlines()
+    written = {str(path.relative_to(ROOT)) for path in (PAGE, RESULTS)}
+    return ", ".join(name for name in (line.split()[-1] for line in lines) if name not in written)
+
+
+def _log(logs: Path, tests: str) -> Path:
+    return logs / f"{tests.replace('/', '-')}.txt"
 
 
 def measure(
-    python: str, told: tuple[str, str, str, str], tests: str, commit: str, log: Path, cases: int
+    python: str,
+    told: tuple[str, str, str, str],
+    tests: str,
+    commit: str,
+    log: Path,
+    cases: int,
+    only: Sequence[str] = (),
 ) -> Outcome:
-    """Run some tests in a process of their own and read what they did."""
+    """Run some tests, or `only` a few of them, in a process of their own and read what they did."""
     with tempfile.TemporaryDirectory() as folder, log.open("wb") as printed:
         report = Path(folder) / "report.xml"
-        command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}", tests]
-        command += ["-p", some_cases.__name__, f"--cases={cases}"] if cases else []
+        command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}"]
+        command += ["-p", some_cases.__name__, f"--cases={cases}"] if cases and not only else []
+        command += only or [tests]
         environment = {**variables(), "PATH": f"{Path(python).parent}:{variables()['PATH']}"}
         try:
             done = subprocess.run(
@@ -160,10 +219,10 @@ def measure(
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            return Outcome(*told, tests, commit, 0, 0, 0, f"no end after {LIMIT} s")
+            return Outcome(*told, tests, commit, 0, 0, 0, f"no end after {LIMIT} s", cases=cases)
         ended = f"signal {-done.returncode}" if done.returncode < 0 else ""
         if not report.exists():
-            return Outcome(*told, tests, commit, 0, 0, 0, ended or "no report")
+            return Outcome(*told, tests, commit, 0, 0, 0, ended or "no report", cases=cases)
         elements = list(ElementTree.parse(report).iter("testcase"))
     failures = [
         f"{case.get('classname', '').replace('.', '/')}.py::{case.get('name')}"
@@ -172,7 +231,7 @@ def measure(
     ]
     skipped = sum(case.find("skipped") is not None for case in elements)
     counts = (len(elements) - len(failures) - skipped, len(failures), skipped)
-    return Outcome(*told, tests, commit, *counts, ended, tuple(sorted(failures)))
+    return Outcome(*told, tests, commit, *counts, ended, tuple(sorted(failures)), cases)
 
 
 def recorded() -> list[Outcome]:
@@ -180,41 +239,69 @@ def recorded() -> list[Outcome]:
     if not RESULTS.exists():
         return []
     rows: list[dict[str, Any]] = json.loads(RESULTS.read_text(encoding="utf-8"))
-    return [Outcome(**{**row, "failures": tuple(row["failures"])}) for row in rows]
+    return [
+        Outcome(
+            **{**row, "failures": tuple(row["failures"]), "again": tuple(map(tuple, row.get("again", ())))}
+        )
+        for row in rows
+    ]
 
 
 def page(outcomes: Iterable[Outcome]) -> str:
     """The page of the results."""
     outcomes = sorted(outcomes, key=_order)
-    whole = set(folders())
     rows, failing = [], []
-    for environment, commit in dict.fromkeys((each.environment, each.commit) for each in outcomes):
-        own = [each for each in outcomes if (each.environment, each.commit) == (environment, commit)]
+    for environment, cases in dict.fromkeys((each.environment, each.cases) for each in outcomes):
+        own = [each for each in outcomes if (each.environment, each.cases) == (environment, cases)]
         torch, python, transformers, accelerate = environment
         build = torch.partition("+")[2] or "?"
-        everything = {each.tests for each in own if not each.cases} >= whole
-        ran = "all" if everything else ", ".join(each.selection for each in own)
         ended = "; ".join(f"{each.tests}: {each.ended}" for each in own if each.ended)
         failed = f"{sum(each.failed for each in own)}{f' ({ended})' if ended else ''}"
         passed, skipped = sum(each.passed for each in own), sum(each.skipped for each in own)
         rows.append(
             f"| {torch.partition('+')[0]} | {build} | {python} | {transformers} | {accelerate} | {passed} "
-            f"| {failed} | {skipped} | {ran} | {commit} |"
+            f"| {failed} | {skipped} | {_selection(own)} | {_commits(own)} |"
         )
         names = [name for each in own for name in each.failures]
         if names:
-            failing += ["", f"torch {torch}, commit {commit}:", "", *(f"- `{name}`" for name in names)]
+            heading = f"torch {torch}, Python {python}{_of_each(cases)}:"
+            failing += ["", heading, "", *(f"- `{name}`" for name in names)]
     return "\n".join([_HEAD, *rows, *(["", "## What fails", *failing] if failing else []), "", _LIMITS, ""])
+
+
+def _selection(own: Sequence[Outcome]) -> str:
+    """Which tests ran."""
+    ran, whole = {each.tests for each in own}, folders()
+    missing = [tests for tests in whole if tests not in ran]
+    if len(missing) < len(whole) / 2 and ran <= set(whole):
+        told = "all" + (f" but {', '.join(f'`{tests}`' for tests in missing)}" if missing else "")
+    else:
+        told = ", ".join(f"`{tests}`" for tests in sorted(ran))
+    return told + _of_each(own[0].cases)
+
+
+def _of_each(cases: int) -> str:
+    return f" ({cases} case{'s' if cases > 1 else ''} of each)" if cases else ""
+
+
+def _commits(own: Sequence[Outcome]) -> str:
+    """At which commits the tests ran, and how many of those that had failed ran again later."""
+    again: dict[str, int] = {}
+    for commit, count in (each for outcome in own for each in outcome.again):
+        again[commit] = again.get(commit, 0) + count
+    first = dict.fromkeys(each.commit for each in own)
+    return ", ".join([*first, *(f"{count} again at {commit}" for commit, count in again.items())])
 
 
 _HEAD = """# Versions
 
 Written by `python -m evidence versions VERSION ...`; do not edit. Each row is what was run, and nothing else:
-the tests of the folders named at one commit, on a computer without a GPU; `3 cases of each`: of each test
-with parameters at most three cases, the first, the last and one between. `build` is what torch says of
-itself: `cu...` is the build with CUDA that PyPI has, `cpu` the small one.
+the tests of the folders named, each folder at one of the commits named, on a computer without a GPU;
+`3 cases of each`: of each test with parameters at most three cases, the first, the last and one between;
+`5 again at ...`: five tests that had failed ran again there, and count with their new result. `build` is what
+torch says of itself: `cu...` is the build with CUDA that PyPI has, `cpu` the small one.
 
-| torch | build | Python | transformers | accelerate | passed | failed | skipped | tests | commit |
+| torch | build | Python | transformers | accelerate | passed | failed | skipped | tests | commits |
 |---|---|---|---|---|---|---|---|---|---|"""
 
 
@@ -237,8 +324,8 @@ A folder of tests that a row does not name was not run on that torch, nor were t
 parameters where the row says how many of each ran."""
 
 
-def _order(outcome: Outcome) -> tuple[Version, str, str]:
-    return Version(outcome.torch), outcome.python, outcome.tests
+def _order(outcome: Outcome) -> tuple[Version, str, int, str]:
+    return Version(outcome.torch), outcome.python, outcome.cases, outcome.tests
 
 
 def _output(command: Sequence[str]) -> str:
