@@ -141,10 +141,13 @@ def test_a_trial_that_needs_more_is_counted_and_planned_again(tmp_path, monkeypa
     first = placed(model)
     measuring = _plan.measuring
 
+    def smaller(profile):
+        return profile.with_blocks(tuple(block.with_more(-2 * MIB) for block in profile.blocks))
+
     @contextmanager
     def too_small(source):
         with measuring(source) as measure:
-            yield lambda work: measure(work).with_more(dict.fromkeys(range(10), -2 * MIB))
+            yield lambda work: smaller(measure(work))
 
     monkeypatch.setattr(_plan, "measuring", too_small)
     budget = max(share.planned.total for share in first.shares) + MIB // 8

@@ -5,6 +5,7 @@ from samedevice.planner.inference._blocks import Block, Loads, Part, Workload
 from samedevice.planner.inference._check import CheckedMap, check_map, read_map
 from samedevice.planner.inference._division import OBJECTIVES, Division, Objective, Run, Slot, divide
 from samedevice.planner.inference._engines import Serving, serving, tensor_sizes
+from samedevice.planner.inference._lessons import Lesson
 from samedevice.planner.inference._longest import GRAIN, Axis, Most, largest, most_that_fits
 from samedevice.planner.inference._pictures import Pictures
 from samedevice.planner.inference._plan import RESERVE, PlacementPlan, Share, machines_for, place_model
@@ -22,6 +23,7 @@ __all__ = [
     "Block",
     "CheckedMap",
     "Division",
+    "Lesson",
     "Loads",
     "Model",
     "ModelSource",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Literal
@@ -55,12 +55,82 @@ class Block:
     matrices: int = 0
     """Part of the weights: matrices of linear layers, which quantization makes smaller."""
     late: int = 0
-    """Needed there at the end of a pass: by a head that shares its weight with the embedding, for logits."""
+    """Needed when all caches of the GPU are full already: by a member that runs later than the block."""
+    home_late: int = 0
+    """The same on the GPU of the first block, with the logits of all."""
+    idle: bool = False
+    """No module of it runs: a parameter that a container's code uses, or what this work does not need."""
 
     @property
     def kept(self) -> int:
         """Bytes that it holds from the beginning to the end."""
         return self.weights + self.cache
+
+    def with_more(self, amount: int) -> Block:
+        """The same that needs so many bytes more while it runs."""
+        return replace(
+            self,
+            prefill=self.prefill + amount,
+            decode=self.decode + amount,
+            home_prefill=self.home_prefill + amount,
+            home_decode=self.home_decode + amount,
+        )
+
+
+def merged(members: Sequence[Block], weights: int) -> Block:
+    """Blocks that stay together as one, which holds so many bytes of weights; in the order of execution.
+
+    It has the place of the first one that runs; the others come to run there late in a pass.
+    """
+    leading = next((block for block in members if not block.idle), members[0])
+    others = [block for block in members if block is not leading]
+    return replace(
+        leading,
+        names=tuple(name for block in members for name in block.names),
+        weights=weights,
+        prompt_cache=sum(block.prompt_cache for block in members),
+        cache=sum(block.cache for block in members),
+        decode=max(block.decode for block in members),
+        home_decode=max(block.home_decode for block in members),
+        late=max((max(block.prefill, block.late) for block in others), default=leading.late),
+        home_late=max(
+            (max(block.home_prefill, block.home_late) for block in others), default=leading.home_late
+        ),
+        matrices=leading.matrices if not others else 0,
+    )
+
+
+def taught(
+    blocks: Sequence[Block], together: Collection[frozenset[str]], more: Mapping[str, int]
+) -> tuple[Block, ...]:
+    """The row of blocks after what trials showed.
+
+    Args:
+        blocks: in the order of execution.
+        together: names of modules that must be on one GPU.
+        more: bytes that the block with this module needs besides.
+    """
+    groups = [{position} for position in range(len(blocks))]
+    for names in together:
+        touched = [group for group in groups if any(names & set(blocks[each].names) for each in group)]
+        groups = [group for group in groups if group not in touched] + [set().union(*touched)]
+    rows = []
+    for group in filter(None, groups):
+        members = [blocks[position] for position in sorted(group)]
+        running = [position for position in sorted(group) if not blocks[position].idle]
+        block = merged(members, sum(each.weights for each in members)) if len(members) > 1 else members[0]
+        amount = max(more.get(name, 0) for name in block.names)
+        rows.append((min(running or group), block.with_more(amount)))
+    first, *others = [block for _, block in sorted(rows, key=lambda row: row[0])]
+    if blocks[0].idle and first.names[0] != blocks[0].names[0]:
+        # What the caller holds is where the first block is, whichever that is.
+        first = replace(
+            first,
+            home_prefill=max(first.home_prefill, blocks[0].home_prefill),
+            home_decode=max(first.home_decode, blocks[0].home_decode),
+            home_late=max(first.home_late, blocks[0].home_late),
+        )
+    return (first, *others)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +185,7 @@ class Loads:
             reading = max(reading, prompt + (block.prefill if start else block.home_prefill))
             prompt += block.prompt_cache
             cache += block.cache
-            late = max(late, block.late)
+            late = max(late, block.late if start else block.home_late)
             last = max(last, block.decode if start else block.home_decode)
             row.append(weights + max(reading, prompt + late, cache + last))
         return row

@@ -13,9 +13,10 @@ from samedevice.planner.inference._advice import Offer, offers, ways_out
 from samedevice.planner.inference._blocks import Loads, Part, Workload
 from samedevice.planner.inference._division import OBJECTIVES, Division, Objective, Run, Slot, divide
 from samedevice.planner.inference._engines import Serving, serving
+from samedevice.planner.inference._lessons import Lesson, lessons_of, with_lessons
 from samedevice.planner.inference._longest import GRAIN, Axis, Most, most_that_fits
 from samedevice.planner.inference._pictures import pictures_of
-from samedevice.planner.inference._profile import Profile, measuring, profile_model
+from samedevice.planner.inference._profile import Measure, Profile, measuring, profile_model
 from samedevice.planner.inference._proof import Peak, Proof, budgets_of, prove
 from samedevice.planner.inference._source import Model, ModelSource, find_model
 
@@ -23,9 +24,10 @@ RESERVE = 1 << 30
 """Bytes of each GPU that a plan leaves alone: CUDA context, cuBLAS, fragmentation. A choice, not a
 measurement.
 """
-_ROUNDS = 4
-"""Trials of one plan; after each that needs more than was thought, what was missed is added."""
+_TRIALS = 16
+"""Of one plan; each that fails changes the row of blocks, so there are seldom more than three."""
 
+Lessons = tuple[Lesson, ...]
 Step = Callable[[Phrase], object]
 
 
@@ -66,6 +68,8 @@ class PlacementPlan:
     """The largest number that fits, where it was asked for."""
     ways_out: tuple[Phrase, ...] = ()
     """What would fit where this does not."""
+    lessons: tuple[Lesson, ...] = ()
+    """What the trials before the last one showed."""
 
     @property
     def workload(self) -> Workload:
@@ -189,18 +193,34 @@ def place_model(
     say = tell or (lambda _: None)
     source = find_model(model, dtype)
     say(Phrase("place.step-profile", model=source.name))
-    found = None
+    lessons: tuple[Lesson, ...] = ()
     least = _least(source, workload, most)
-    with measuring(source) as measure:
-        if most is not None:
-            found = most_that_fits(measure, slots, workload, most, source.values, least)
-            workload = workload.with_number(most, max(found.value, GRAIN[most], least))
-        profile = measure(workload)
-    plan = place_profile(profile, machine, slots, objective, reserve, say)
+    while True:
+        found = None
+        with measuring(source) as measure:
+            if most is not None:
+                informed = _informed(measure, lessons)
+                found = most_that_fits(informed, slots, workload, most, source.values, least)
+                workload = workload.with_number(most, max(found.value, GRAIN[most], least))
+            profile = measure(workload)
+        plan = replace(place_profile(profile, machine, slots, objective, reserve, say, lessons), most=found)
+        if plan.fits or found is None or not found.value or plan.lessons == lessons:
+            break
+        lessons = plan.lessons  # the largest number by calculation did not hold: what it showed makes it less
     if plan.fits:
-        return replace(plan, most=found)
-    out = ways_out(profile, machine, slots, reserve)
-    return replace(plan, most=found, ways_out=(*_fewer_tokens(source, workload, slots, most), *out))
+        return plan
+    out = ways_out(plan.profile, machine, slots, reserve)
+    return replace(plan, ways_out=(*_fewer_tokens(source, workload, slots, most, lessons), *out))
+
+
+def _informed(measure: Measure, lessons: Lessons) -> Measure:
+    """The same measurements, with what trials showed."""
+
+    def thought(work: Workload) -> Profile:
+        profile = measure(work)
+        return profile.with_blocks(with_lessons(profile.blocks, lessons))
+
+    return thought
 
 
 def _least(source: ModelSource, workload: Workload, axis: Axis | None) -> int:
@@ -218,14 +238,14 @@ def _least(source: ModelSource, workload: Workload, axis: Axis | None) -> int:
 
 
 def _fewer_tokens(
-    source: ModelSource, workload: Workload, slots: list[Slot], asked: Axis | None
+    source: ModelSource, workload: Workload, slots: list[Slot], asked: Axis | None, lessons: Lessons
 ) -> Iterator[Phrase]:
     """The longest prompt that fits, where a shorter one does and was not asked for already."""
     if asked is not None:
         return
     least = _least(source, workload, "context")
     with measuring(source) as measure:
-        found = most_that_fits(measure, slots, workload, "context", source.values, least)
+        found = most_that_fits(_informed(measure, lessons), slots, workload, "context", source.values, least)
     if found.value:
         yield Phrase("place.out-tokens", context=found.value)
 
@@ -261,29 +281,28 @@ def place_profile(
     objective: Objective,
     reserve: int,
     say: Step,
+    lessons: Lessons = (),
 ) -> PlacementPlan:
-    """The best placement of a measured model.
+    """The best placement of a measured model that a trial bears out.
 
-    A trial that needs more than a GPU's budget adds what was missed, and the search begins again.
+    A trial that fails teaches the next plan, until one holds, nothing fits any more, or nothing is learnt.
     """
-    more: dict[int, int] = {}
-    proof = None
-    for number in range(1, _ROUNDS + 1):
-        thought = profile.with_more(more)
-        loads = Loads(thought.blocks)
-        division = divide(loads, slots, objective)
+    budgets = budgets_of(machine, reserve)
+    for number in range(1, _TRIALS + 1):
+        thought = profile.with_blocks(with_lessons(profile.blocks, lessons))
+        division = divide(Loads(thought.blocks), slots, objective)
+        plan = PlacementPlan(
+            machine, thought, objective, reserve, division, None, number - 1, lessons=lessons
+        )
         if division.room < 0:
-            return PlacementPlan(machine, thought, objective, reserve, division, None, number - 1)
+            return plan
         say(Phrase("place.step-proof", number=number))
         proof = prove(profile.source, machine, map_of(thought, division.runs), profile.workload)
-        plan = PlacementPlan(machine, thought, objective, reserve, division, proof, number)
-        over = [share for share in plan.shares if share.free < 0 and share.peak is not None]
-        if not over:
+        plan = replace(plan, proof=proof, rounds=number)
+        if plan.proved:
             return plan
-        for run in division.runs:
-            for share in over:
-                if share.gpu == run.gpu and share.peak is not None:
-                    missed = share.peak.allocated - share.planned.total
-                    for position in range(run.start, run.stop):
-                        more[position] = more.get(position, 0) + missed
+        new = lessons_of(proof, machine, thought.blocks, division.runs, budgets, lessons, number)
+        if not new:
+            return plan
+        lessons = (*lessons, *new)
     return plan

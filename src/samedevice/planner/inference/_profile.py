@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from samedevice.errors import SameDeviceError, UsageError
 from samedevice.machines import Machine, parse_machine
 from samedevice.messages import Phrase
-from samedevice.planner.inference._blocks import Block, Workload
+from samedevice.planner.inference._blocks import Block, Workload, merged
 from samedevice.planner.inference._passes import Passes, parts_of, quiet
 from samedevice.planner.inference._pictures import Pictures, pictures_of
 from samedevice.planner.inference._source import ModelSource, build_model
@@ -40,18 +40,8 @@ class Profile:
     pictures: Pictures | None = None
     """Those of each sequence."""
 
-    def with_more(self, more: dict[int, int]) -> Profile:
-        """The same where some blocks, by position, need so many bytes more while they run."""
-        blocks = tuple(
-            replace(
-                block,
-                **{
-                    name: getattr(block, name) + more.get(position, 0)
-                    for name in ("prefill", "decode", "home_prefill", "home_decode")
-                },
-            )
-            for position, block in enumerate(self.blocks)
-        )
+    def with_blocks(self, blocks: tuple[Block, ...]) -> Profile:
+        """The same with another row of blocks."""
         return replace(self, blocks=blocks)
 
 
@@ -125,7 +115,7 @@ def _blocks(groups: list[list[int]], sizes: list[int], measured: _Measured) -> t
     first = replace(
         first,
         home_prefill=max(first.home_prefill, measured.between["early"]),
-        late=max(first.late, measured.between["prefill"]),
+        home_late=max(first.home_late, measured.between["prefill"]),
         home_decode=max(first.home_decode, measured.between["decode"]),
     )
     return (first, *others)
@@ -150,24 +140,24 @@ def _on_gpu(nbytes: int) -> int:
 
 def _block(group: list[int], weights: int, measured: _Measured) -> Block:
     """Units that share memory as one block, at the place of the first that runs."""
-    units = measured.units
-    prompt, cache = measured.caches()
-    first = min(group, key=measured.place)
-    members = [measured.seen[position].needed for position in group]
-    leading = measured.seen[first].needed
-    later = [measured.seen[position].needed.get("home_prefill", 0) for position in group if position != first]
+    caches = measured.caches()
+    members = [_of_unit(position, measured, caches) for position in sorted(group, key=measured.place)]
+    return merged(members, weights)
+
+
+def _of_unit(position: int, measured: _Measured, caches: tuple[list[int], list[int]]) -> Block:
+    """One unit; its weights are told by whoever knows what others share."""
+    unit, seen = measured.units[position], measured.seen[position]
+    prompt, cache = caches
     return Block(
-        names=tuple(units[position].name for position in group),
-        kind=units[first].kind,
-        weights=weights,
-        prompt_cache=sum(prompt[position] for position in group),
-        cache=sum(cache[position] for position in group),
-        prefill=leading.get("prefill", 0),
-        decode=max(needed.get("decode", 0) for needed in members),
-        home_prefill=leading.get("home_prefill", 0),
-        home_decode=max(needed.get("home_decode", 0) for needed in members),
-        late=max(later, default=0),
-        matrices=sum(_matrices(units[position]) for position in group) if len(group) == 1 else 0,
+        names=(unit.name,),
+        kind=unit.kind,
+        weights=0,
+        prompt_cache=prompt[position],
+        cache=cache[position],
+        matrices=_matrices(unit),
+        idle=seen.order is None,
+        **seen.needed,
     )
 
 
@@ -237,8 +227,9 @@ class _Measured:
         return float(len(self.seen) + position)
 
     def place_of(self, group: list[int]) -> float:
-        """When the first unit of a group runs."""
-        return min(self.place(position) for position in group)
+        """When the first unit of a group runs, whatever is idle."""
+        running = [position for position in group if self.seen[position].order is not None]
+        return min(self.place(position) for position in running or group)
 
     def _entering(self, position: int) -> Callable[..., None]:
         def enter(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from samedevice.planner import inference
 from samedevice.planner.inference import PlacementPlan, Proof, Share
 from samedevice.report._render import render
-from samedevice.report.plan._facts import outside_bytes
+from samedevice.report.plan._facts import lesson_phrase, outside_bytes
 from samedevice.report.shown import Findings
 
 SCHEMA = 1
@@ -45,6 +45,7 @@ def plan_document(placed: PlacementPlan, findings: Findings) -> dict[str, Any]:
             "stage_seconds": division.stage,
         },
         "most": None if placed.most is None else asdict(placed.most),
+        "learned": [_lesson(lesson) for lesson in placed.lessons],
         "ways_out": [render(way) for way in placed.ways_out],
         "serving": _serving(placed),
         "proof": None
@@ -59,6 +60,16 @@ def workload(work: inference.Workload) -> dict[str, Any]:
         "context": work.context,
         "new_tokens": work.new_tokens,
         "images": work.images,
+    }
+
+
+def _lesson(lesson: inference.Lesson) -> dict[str, Any]:
+    return {
+        "trial": lesson.trial,
+        "together": list(lesson.together),
+        "device": None if lesson.gpu is None else f"cuda:{lesson.gpu}",
+        "missing": lesson.missing,
+        "text": render(lesson_phrase(lesson)),
     }
 
 

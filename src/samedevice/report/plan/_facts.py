@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import PurePath
 
 from samedevice import diagnosis
 from samedevice.machines import Machine, blas_workspace, cuda_context
-from samedevice.messages import Bytes, Language, Phrase, Value
+from samedevice.messages import Bytes, Language, Phrase, Several, Value
 from samedevice.planner import inference
 from samedevice.planner.inference import PlacementPlan, Proof
 from samedevice.report.shown import Findings, shown_findings
 
 FINDINGS_SHOWN = 3
 """Findings of a proof that are shown whole."""
+_NAMED = 3
+"""So many modules are named; of more the first and the last."""
 
 
 def head(placed: PlacementPlan) -> Iterator[tuple[Phrase, Phrase]]:
@@ -110,6 +113,8 @@ def _count(parameters: int) -> str:
 
 def foot(placed: PlacementPlan) -> Iterator[tuple[Phrase, Phrase]]:
     division, proof = placed.division, placed.proof
+    for lesson in placed.lessons:
+        yield Phrase("place.learned"), lesson_phrase(lesson)
     if placed.most is not None and placed.most.value:
         yield Phrase("place.most"), _most(placed.most)
     if not placed.fits:
@@ -148,8 +153,28 @@ def foot(placed: PlacementPlan) -> Iterator[tuple[Phrase, Phrase]]:
         yield Phrase("place.proof"), Phrase("place.gaps", ran=ran)
     else:
         yield Phrase("place.proof"), Phrase("place.over", missing=Bytes(-placed.room), ran=ran)
-    if placed.rounds > 1:
-        yield Phrase("place.note"), Phrase("place.again", rounds=placed.rounds)
+    if not placed.proved:
+        yield Phrase("place.note"), Phrase("place.no-cure")
+
+
+def lesson_phrase(lesson: inference.Lesson) -> Phrase:
+    """What a trial showed, in a sentence."""
+    trial, missing = lesson.trial, Bytes(lesson.missing)
+    if lesson.error is not None:
+        return Phrase("place.learned-error", trial=trial, error=lesson.error)
+    if lesson.gpu is not None:
+        key = "place.learned-gaps" if lesson.gaps else "place.learned-missing"
+        return Phrase(key, trial=trial, gpu=f"cuda:{lesson.gpu}", missing=missing)
+    at = lesson.statement
+    assert at is not None, "modules are put together because of a statement or an error"
+    where = f"{PurePath(at.file).name}:{at.line}"
+    names = lesson.together
+    modules = (
+        Several(names)
+        if len(names) <= _NAMED
+        else Phrase("place.learned-range", count=len(names), first=names[0], last=names[-1])
+    )
+    return Phrase("place.learned-together", trial=trial, modules=modules, where=where, code=at.code)
 
 
 def found_in(proof: Proof, language: Language) -> Findings:
