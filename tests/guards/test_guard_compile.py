@@ -100,3 +100,17 @@ def test_nothing_is_learned_while_a_graph_is_recorded():
     with pytest.raises(RuntimeError) as caught:
         torch.export.export(broken, (torch.ones(2, 4),))
     assert any("nothing is learned" in note for note in caught.value.__notes__)
+
+
+@torch.no_grad()
+def test_what_was_learned_is_part_of_an_exported_graph():
+    with sd.machine("2x24GB"):
+        model = Pair().eval()
+        model.first.to("cuda:0")
+        model.second.to("cuda:1")
+        x = torch.ones(2, 4, device="cuda:0")
+        healing = sd.heal(model)
+        wanted = model(x)
+        exported = torch.export.export(model, (x,)).module()
+        healing.remove()
+        assert torch.equal(exported(x), wanted)

@@ -98,7 +98,7 @@ class Mode(TorchFunctionMode):
             func in heals.healed or "out" in kwargs or not operator.leaves_nothing or saving_is_watched()
         )
         if careful and _spread(args, kwargs):
-            if not _alone():
+            if not _alone() and not is_recorded():  # of a record, moves are a part, and nothing is lent
                 return self._left_alone(func, args, kwargs, _WATCHED)
             return self._busy(heals.make, func, args, kwargs)
         recorded = is_recorded()  # asked first: torch.jit.trace has stopped when a call of torch has raised
