@@ -35,6 +35,7 @@ TORCH = (
     "samedevice.diagnosis._judge",
     "samedevice.report.terminal",
     "samedevice.cli._app",
+    "samedevice.cli.commands.run",
     "samedevice.cli._run",
     "typer._adapters",
 )

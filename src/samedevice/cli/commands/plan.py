@@ -1,0 +1,169 @@
+"""`samedevice plan`: its options, and what they ask for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from samedevice.cli._completion import complete_machine
+from samedevice.cli._options import DEFAULT_MACHINE, Lang, chosen_language, command_alone, open_closed_output
+
+app = command_alone()
+
+
+@app.command(epilog="Exit status: 0 fits and proved, 1 does not fit or failed its proof, 2 wrong usage.")
+def plan(
+    # Long: a parameter for each option, with its help.
+    *,
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL",
+            help="A model's folder, its config.json, or its name on the hub (owner/name).",
+            show_default=False,
+        ),
+    ],
+    machine: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SPEC",
+            help="The machine it is to run on: 8xA100-80G, 2xRTX4090+1xA100-40G, or a TOML file.",
+            show_default=DEFAULT_MACHINE,
+            autocompletion=complete_machine,
+        ),
+    ] = None,
+    batch: Annotated[
+        str,
+        typer.Option(
+            metavar="N|max", help="Sequences of one call of generate; max: the most of them that fit."
+        ),
+    ] = "1",
+    context: Annotated[
+        str, typer.Option(metavar="N|max", help="Tokens of a prompt; max: the longest one that fits.")
+    ] = "2048",
+    images: Annotated[
+        int,
+        typer.Option(metavar="N", help="Pictures in each prompt; --context counts their tokens."),
+    ] = 0,
+    image_size: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WxH",
+            help="Pixels of each picture; a model that scales every picture to one size keeps its own.",
+            show_default="1024x1024",
+        ),
+    ] = None,
+    new_tokens: Annotated[
+        int, typer.Option("--new-tokens", metavar="N", help="Tokens that are made behind it.")
+    ] = 128,
+    concurrent: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Also tell how many such sequences vLLM and SGLang can serve at once, with their commands.",
+            show_default=False,
+        ),
+    ] = None,
+    which: Annotated[
+        bool, typer.Option("--which", help="List the machines of the table on which it fits, instead.")
+    ] = False,
+    check: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="MAP.json",
+            help="Try a device map that is there already on this machine, instead.",
+            show_default=False,
+        ),
+    ] = None,
+    objective: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="What is best: room (most memory left on the fullest GPU), stage (the slowest GPU as fast "
+            "as can be), gpus (the fewest), or price (the cheapest; needs --price).",
+        ),
+    ] = "room",
+    price: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Prices of GPUs, in TOML: a line such as H100-80G = 2.5 for each.",
+            show_default=False,
+        ),
+    ] = None,
+    dtype: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="float32, float16 or bfloat16; default: what configuration or weights say.",
+            show_default=False,
+        ),
+    ] = None,
+    reserve: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="Memory of each GPU that is left alone, for the CUDA context and fragmentation.",
+            show_default="1GiB",
+        ),
+    ] = None,
+    device_map: Annotated[
+        Path | None,
+        typer.Option(
+            "--device-map", metavar="FILE", help="Write the device map as JSON.", show_default=False
+        ),
+    ] = None,
+    script: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Write a script that loads the model by this plan.", show_default=False
+        ),
+    ] = None,
+    json: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also write the plan as JSON.", show_default=False)
+    ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Also write a page for a browser: what each GPU holds, block by block, in one file.",
+            show_default=False,
+        ),
+    ] = None,
+    lang: Lang = None,
+) -> None:
+    """Place a model on the GPUs of a machine, and prove on a virtual one that it loads and runs.
+
+    Prints what each GPU holds, the device map for from_pretrained, and what makes sure that no better one
+    exists. No weight is read and no code of the model's folder is run.
+    """
+    from samedevice.cli._choices import settings_here
+    from samedevice.cli._plan import Options, plan_model
+
+    open_closed_output()
+    chosen = chosen_language(lang)
+    settings = settings_here(chosen)
+    options = Options(
+        model=model,
+        machine=machine or settings.machine or DEFAULT_MACHINE,
+        batch=batch,
+        context=context,
+        images=images,
+        image_size=image_size,
+        new_tokens=new_tokens,
+        concurrent=concurrent,
+        which=which,
+        check=check,
+        objective=objective,
+        prices=price,
+        reserve=reserve,
+        dtype=dtype,
+        json=json,
+        device_map=device_map,
+        script=script,
+        html=html,
+        language=chosen or settings.language,
+    )
+    raise typer.Exit(plan_model(options))
