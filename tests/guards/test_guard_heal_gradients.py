@@ -260,3 +260,16 @@ def test_a_function_of_the_script_gets_a_plain_gradient():
     assert type(got[0]) is torch.Tensor
     assert str(got[0].device) == "cpu"
     assert x.grad.tolist() == (2 * layer.weight.detach().sum(0)).expand(2, 4).tolist()
+
+
+@pytest.mark.parametrize("far", [GPU, "cpu", "cuda:1"])
+def test_a_write_that_one_device_refuses_is_refused_although_the_event_lists_the_frame(far):
+    """Without gradients torch gives a view no new node after a write to its base; asking the view would."""
+    weight, buffer = torch.ones(4, device=far, requires_grad=True), torch.ones(4, device=far)
+    x = torch.arange(4.0, device=GPU)
+    view = x.view(4)
+    with sd.heal(), pytest.raises(RuntimeError, match="a leaf Variable that requires grad is being used"):
+        x.addcmul_(weight * 2, buffer)
+        with torch.no_grad():
+            x.copy_(weight)
+        view *= buffer

@@ -109,9 +109,9 @@ def _cast(value: Any, dtype: torch.dtype, cache: CastCache) -> Any:
         if (
             value.dtype == torch.float32
             and value.requires_grad
+            and not value._is_view()
             and value.is_leaf
             and dtype == torch.get_autocast_dtype("cuda")
-            and not value._is_view()
             and torch.is_autocast_cache_enabled()
         ):
             return cache.cast(value, dtype)

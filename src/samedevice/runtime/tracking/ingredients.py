@@ -50,11 +50,15 @@ def read_by(frame: FrameType) -> tuple[Ingredient, ...]:
 
 
 def differentiable_in(frame: FrameType) -> tuple[str, ...]:
-    """The variables of a function's frame whose tensors come out of a graph of gradients."""
+    """The variables of a function's frame whose tensors come out of a graph of gradients.
+
+    A view is not asked: `is_leaf` and `grad_fn` of one whose base was written to give it a new node, with
+    which torch allows a write that it would refuse.
+    """
     return tuple(
         name
         for name, value in variables_of(frame).items()
-        if isinstance(value, torch.Tensor) and value.requires_grad and not value.is_leaf
+        if isinstance(value, torch.Tensor) and value.requires_grad and (value._is_view() or not value.is_leaf)
     )
 
 
