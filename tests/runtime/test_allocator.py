@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import threading
+from inspect import signature
 from itertools import pairwise
 
 import pytest
@@ -345,6 +346,35 @@ def test_a_trace_has_the_frames_that_were_asked_for(context, of_allocation, of_f
     text = json.dumps(torch.cuda.memory._snapshot())
     assert ("the_allocation" in text, "the_free" in text) == (of_allocation, of_free)
     assert of_the_segment.device.index == 0
+
+
+@pytest.mark.parametrize(("entries", "kept"), [(2, 2), (100, 4)])
+def test_the_history_of_older_programs_keeps_as_many_entries_as_they_ask_for(entries, kept):
+    torch.cuda.memory._record_memory_history(
+        True, trace_alloc_max_entries=entries, trace_alloc_record_context=True
+    )
+
+    def makes_and_loses():
+        torch.ones(5 * MiB, device="cuda:1")
+
+    makes_and_loses()
+    trace = torch.cuda.memory._snapshot()["device_traces"][1]
+    assert len(trace) == kept
+    assert "makes_and_loses" in json.dumps(trace)
+    torch.cuda.memory._record_memory_history(False)
+    assert torch.cuda.memory._snapshot()["device_traces"][1] == []
+
+
+RECORDS = signature(torch.cuda.memory._record_memory_history).parameters
+
+
+@pytest.mark.skipif("record_cuda" not in RECORDS, reason="newer than this torch")
+def test_a_history_of_host_memory_alone_is_refused_and_none_is_kept_of_the_gpus():
+    torch.cuda.memory._record_memory_history(record_cuda=False)
+    held = torch.ones(100, device="cuda")
+    assert torch.cuda.memory._snapshot()["device_traces"][held.device.index] == []
+    with pytest.raises(UnsupportedFeatureError, match="pinned host memory"):
+        torch.cuda.memory._record_memory_history(record_pinned_host_memory=True)
 
 
 def test_a_pool_keeps_its_memory_apart():

@@ -7,6 +7,7 @@ import pickle
 
 import pytest
 import torch
+import torch.utils.checkpoint
 from torch import nn
 
 from samedevice.machines import parse_machine

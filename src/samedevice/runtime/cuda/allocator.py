@@ -84,7 +84,11 @@ def _record_history(
     compile_context: bool = False,
     global_record_annotations: bool = False,
     skip_actions: Sequence[str] = (),
+    record_pinned_host_memory: bool = False,
+    record_cuda: bool = True,
 ) -> None:
+    if record_pinned_host_memory:
+        raise UnsupportedFeatureError("A history of pinned host memory is not kept on a virtual machine.")
     if enabled is not None and enabled not in _ACTIONS:
         raise RuntimeError("expected state to be 'state', 'all', or None")
     if context not in _CONTEXTS:
@@ -92,7 +96,7 @@ def _record_history(
     if stacks not in ("python", "all"):
         raise RuntimeError("expected stacks to be 'python', or 'all'")
     current_machine().initialize()
-    for ledger in _ledgers():
+    for ledger in _ledgers() if record_cuda else ():
         with ledger.alone() as allocator:
             allocator.history.record(enabled, context, max_entries, skip_actions, clear=clear_history)
 
@@ -100,19 +104,15 @@ def _record_history(
 def _record_history_legacy(
     enabled: bool,
     record_context: bool = True,
-    record_context_cpp: bool = False,
-    alloc_trace_max_entries: int = 1,
-    alloc_trace_record_context: bool = False,
-    clear_history: bool = False,
+    trace_alloc_max_entries: int = 1,
+    trace_alloc_record_context: bool = False,
+    record_cpp_context: bool = False,
     *others: Any,
 ) -> None:
-    context = "alloc" if alloc_trace_record_context else "state" if record_context else None
-    _record_history(
-        "all" if enabled else None,
-        context if enabled else None,
-        max_entries=alloc_trace_max_entries,
-        clear_history=clear_history,
-    )
+    context = "alloc" if trace_alloc_record_context else "state" if record_context else None
+    stacks = "all" if record_cpp_context else "python"
+    actions, wanted = ("all", context) if enabled else (None, None)
+    _record_history(actions, wanted, stacks, trace_alloc_max_entries, *others)
 
 
 def _history_is_on() -> bool:
