@@ -33,6 +33,10 @@ def made(n, device=None):
     return torch.ones(n, n, device=device)
 
 
+TABLE = torch.ones(2, 2)
+total = torch.sum
+
+
 def moved(t, other=None):
     if other is None:
         return t * 2
@@ -47,7 +51,7 @@ class Part(nn.Module):
         self.register_buffer("table", torch.ones(2, 2))
         self.plain = torch.ones(2, 2)
 
-    def forward(self, x: torch.Tensor, y: torch.Tensor, device, flag, note):
+    def forward(self, x: torch.Tensor, y: torch.Tensor, device, flag, note, extra):
 """
 
 
@@ -55,7 +59,7 @@ def drawn(draw, names, depth=0):
     """Lines of a body; every name is of a tensor of two by two."""
     lines = []
     for _ in range(draw(st.integers(1, 5))):
-        kind = draw(st.integers(0, 12))
+        kind = draw(st.integers(0, 22))
         one, two = (draw(st.sampled_from(names)) for _ in range(2))
         new = draw(st.sampled_from(["a", "b", "c", "d", "x"]))
         place = draw(st.sampled_from(PLACES))
@@ -75,8 +79,20 @@ def drawn(draw, names, depth=0):
             10: f"self.{draw(st.sampled_from(['scale', 'table', 'plain']))} * {one}",
             11: f"torch.tensor([[1.0, 2.0], [3.0, 4.0]]{place})",
             12: f"{one} if flag else {two}",
+            13: f"{one} {draw(st.sampled_from('+*'))} extra",
+            14: f"extra * {one} + {two}",
+            15: f"torch.cat([{one}] * 2)[:2]",
+            16: f"torch.max({one}, {draw(st.sampled_from([two, '0']))})",
+            17: f"{one}.max(0).values[None].repeat(2, 1)",
+            18: f"{one} * TABLE",
+            19: f"total({one}, 0)[None].repeat(2, 1)",
+            20: f"torch.stack([part for part in ({one}, {two})])[0]",
+            21: f"F.pad({one}, (0, 0))",
+            22: f"extra.to({goal}) if isinstance(extra, torch.Tensor) else {one}",
         }[kind]
-        form = draw(st.integers(0, 7))
+        if kind in (16, 17) and value.endswith(", 0)"):
+            value += ".values[None].repeat(2, 1)"
+        form = draw(st.integers(0, 11))
         if form == 0 and depth < 2:
             lines += ["if flag:", *(f"    {line}" for line in drawn(draw, names, depth + 1))]
         elif form == 1 and depth < 2:
@@ -89,6 +105,30 @@ def drawn(draw, names, depth=0):
             lines += [f"{new}, {other} = {value}, {two}", f"note({len(lines)}, {new})"]
         elif form == 3:
             lines.append(f"{one} += {value}")
+        elif form == 4:
+            lines += [f"*_, {new} = (*{one}.shape, {value})", f"note({len(lines)}, {new})"]
+            lines += [f"_, _, {new} = *{one}.shape, {value}", f"note({len(lines)}, {new})"]
+        elif form == 5:
+            lines += ["items = []", "for _ in range(2):", f"    items.append({value})"]
+            lines += ["if flag:", f"    items.append({two})"]
+            lines += [f"{new} = torch.cat(items)[:2]", f"note({len(lines)}, {new})"]
+        elif form == 6:
+            lines += ["def inner(t, u=None):", f"    return t * {two} if u is None else t.to(u.device)"]
+            given = draw(st.sampled_from([one, f"{one}, {two}"]))
+            lines += [f"{new} = inner({given})", f"note({len(lines)}, {new})"]
+        elif form == 7:
+            lines += [
+                f"{new} = {value}",
+                f"{new}[{one} > 0.5] = {two}[{two} > 0.5]",
+                f"note({len(lines)}, {new})",
+            ]
+        elif form == 8:
+            lines += [
+                f"{new} = {value}",
+                "if x.is_cuda:",
+                f"    {new} = {new}.cuda()",
+                f"note({len(lines)}, {new})",
+            ]
         else:
             lines += [f"{new} = {value}", f"note({len(lines)}, {new})"]
     return lines
@@ -109,12 +149,12 @@ def claims(text):
     found = {}
     for call in source.calls.get("note", ()):
         value = told.values.get(id(call.node.args[1]))
-        if isinstance(value, Tensor) and value.where.kind in ("default", "literal", "same"):
+        if isinstance(value, Tensor) and value.where.kind in ("default", "literal", "same", "likely"):
             found[call.node.lineno] = value.where
     return found
 
 
-def happened(text, devices, flag):
+def happened(text, devices, flag, extra=2.0):
     """The devices that were noted, by line, until the program ended or failed."""
     found = {}
     with sd.machine("2x24GB", on_mismatch="raise"):
@@ -135,17 +175,20 @@ def happened(text, devices, flag):
             **{f"self.{name}": devices[2] for name in ("proj.weight", "scale", "table")},
         }
         try:
-            part(x, y, torch.device(devices[3]), flag, note)
+            given = torch.ones(2, 2, device=extra) if isinstance(extra, str) else extra
+            part(x, y, torch.device(devices[3]), flag, note, given)
         except RuntimeError:
             pass
     return found, known
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
-@given(programs(), st.tuples(*[st.sampled_from(DEVICES)] * 4), st.booleans())
-def test_a_claim_is_what_happens(text, devices, flag):
+@given(
+    programs(), st.tuples(*[st.sampled_from(DEVICES)] * 4), st.booleans(), st.sampled_from([*DEVICES, 2.0])
+)
+def test_a_claim_is_what_happens(text, devices, flag, extra):
     claimed = claims(text)
-    found, known = happened(text, devices, flag)
+    found, known = happened(text, devices, flag, extra)
     for line, where in claimed.items():
         for device in found.get(line, ()):
             if where.kind == "default":
@@ -180,7 +223,8 @@ RECIPES = (
     "im, im", "im, g", "v, v", "x, 1, 0", "x, 1, i", "x, x, 0.5", "'ij,jk->ik', x, x", "i.bool()",
     "i.bool(), i.bool()", "x, x.flatten()[:2], x", "x[0], x", "vol, vol", "x, m1, m1", "im, c2, c2",
     "x, x.t(), 0", "i, i", "x, 0, i1", "x, 0, i1, x", "x, (2, 2)", "x, 0, i, x.clone()", "x, x > 0, 0.5",
-    "x, x > 0, x", "x, 0, 0, 1", "x, 0, i1, x.clone()", "x, 0, (1, 2)", "x, (1, 0)",
+    "x, x > 0, x", "x, 0, 0, 1", "x, 0, i1, x.clone()", "x, 0, (1, 2)", "x, (1, 0)", "im", "im, 1", "im, None, 2",
+    "x.view(1, 1, 4), (2, 2), 1", "x[0], x, x[0]", "z",
 )  # fmt: skip
 """Arguments to try; the first that a function takes on the host is its call."""
 SETUP = """
@@ -188,6 +232,7 @@ x = torch.tensor([[0.2, 0.4], [0.6, 0.8]], device=D)
 i = torch.tensor([0, 1], device=D)
 c, k, p, s, x3 = i, i, x, x, x.unsqueeze(0)
 i1 = torch.tensor([[0], [1]], device=D)
+z = torch.complex(x, x)
 i01, n = i1, torch.tensor([3, 1], device=D)
 im, vol = x.view(1, 1, 2, 2), x.view(1, 1, 1, 2, 2)
 g = torch.zeros(1, 2, 2, 2, device=D)
@@ -214,7 +259,8 @@ def result_device(expressions):
 
 
 def calls_of(name):
-    return [f"{home}.{name}({recipe})" for recipe in RECIPES for home in ("torch", "F")]
+    homes = ("torch", "F", "torch.fft", "torch.linalg")
+    return [f"{home}.{name}({recipe})" for recipe in RECIPES for home in homes]
 
 
 def methods_of(name):
@@ -227,7 +273,7 @@ def names_of(table, *kinds):
 
 
 @pytest.mark.parametrize(
-    "name", names_of(FUNCTIONS, "first", "first_several", "like", "meet", "meet_strictly")
+    "name", names_of(FUNCTIONS, "first", "first_several", "first_or_meet", "like", "meet", "meet_strictly")
 )
 def test_a_function_of_the_table_gives_what_is_where_its_arguments_are(name):
     assert result_device(calls_of(name)) == "cuda:1"

@@ -14,15 +14,10 @@ from samedevice.static.tensors import (
     Tensor,
     Where,
     device_parameters,
+    picks,
     tensor_parameters,
 )
 
-CALLERS_DECIDE = frozenset(
-    "__init__ __post_init__ reset_parameters _init_weights init_weights reset_buffers _reset_parameters "
-    "build "
-    "initialize_weights from_config".split()
-)
-"""Functions that run while everything is still where it was made."""
 _READS_DATA = frozenset("__getitem__ collate_fn process download preprocess pad tokenize collate".split())
 _DATA_CLASSES = (
     "Dataset",
@@ -50,17 +45,28 @@ class Pair:
 
 def pairs(file: LintedFile, around: Around, is_stray: Callable[[Tensor], bool]) -> Iterator[Pair]:
     """Where a function's strays meet something that is placed for sure."""
-    module = file.in_module_class(around)
-    if not module and _handles_data(file, around):
+    data = not file.in_module_class(around) and _handles_data(file, around)
+    if file.built_with(around):
         return
-    handed = _handed_in(around)
+    beside = _handed_in(around)
     for meeting in file.told(around).meetings:
-        if meeting.indexed:
-            continue
+        handed = beside if isinstance(meeting.node, ast.Compare) else frozenset()
         strays = [each for each in meeting.operands if is_stray(each[1])]
         placed = [each for each in meeting.operands if _is_placed(each[1], handed)]
+        if meeting.indexed:  # only a tensor of the host refuses an index of a GPU, and never the other way
+            strays = strays[:1] if strays and strays[0] is meeting.operands[0] else []
+            placed = [each for each in placed if picks(each[1]) and each[1].role != "argument"]
+        if data:
+            placed = [each for each in placed if _is_asked_for(each[1].where, around)]
         if strays and placed:
             yield Pair(meeting, *strays[0], *placed[0])
+
+
+def _is_asked_for(where: Where, around: Around) -> bool:
+    """Whether a tensor is on a device that the function was told, so that data go there, too."""
+    devices = device_parameters(around.function) if around.function is not None else set()
+    told = [each for each in where.of if each != OTHER]
+    return bool(told) and all(each in devices or each.endswith("device") for each in told)
 
 
 def _is_placed(tensor: Tensor, handed: frozenset[str]) -> bool:
@@ -70,13 +76,13 @@ def _is_placed(tensor: Tensor, handed: frozenset[str]) -> bool:
         return not where.of[0].startswith(("cpu", "meta"))
     if tensor.scalar is True or not handed.isdisjoint(where.of):
         return False
-    told = where.kind == "maybe" and not {HOST, OTHER} & set(where.of)
-    return told or where.kind in ("same", "part")
+    told = where.kind == "maybe" and HOST not in where.of
+    return told or where.kind in ("same", "likely", "part")
 
 
 def _handed_in(around: Around) -> frozenset[str]:
-    """The tensors that a function is given beside its input, the first: lengths, say, which callers keep on
-    the host.
+    """The tensors that a function is given beside its input, the first: what they are compared with may be
+    lengths, which callers keep on the host.
     """
     if around.function is None:
         return frozenset()

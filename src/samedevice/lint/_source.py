@@ -21,6 +21,11 @@ from samedevice.static.tensors import (
 )
 
 _TEST_FOLDERS = frozenset(("test", "tests", "testing", "_test", "_tests"))
+CALLERS_DECIDE = frozenset(
+    "__init__ __post_init__ reset_parameters _init_weights init_weights reset_buffers _reset_parameters "
+    "build initialize_weights from_config".split()
+)
+"""Functions that run while everything is still where it was made."""
 _MOVERS = frozenset(("_apply", "to", "cuda"))
 _SCRIPT_SIGNS = frozenset("parse_args parse_args_into_dataclasses".split())
 
@@ -132,6 +137,27 @@ class LintedFile:
             each.reached or not _MOVERS.isdisjoint(each.methods) for each in self.project.lineage(owner)
         )
 
+    def built_with(self, around: Around) -> bool:
+        """Whether only constructors call a function, as far as the file shows: they run before anything is
+        moved.
+        """
+        if around.function is None:
+            return False
+        outer = self.source.enclosing(around.function)
+        return self._built_with((outer[0] if outer else around.function).name, frozenset())
+
+    def _built_with(self, name: str, asked: frozenset[str]) -> bool:
+        calls = [call.around for call in self.source.calls.get(name, ()) if call.around.function is not None]
+        callers = {self._outermost(each) for each in calls} - {name}
+        if not callers or name in asked:
+            return False
+        return all(caller in CALLERS_DECIDE or self._built_with(caller, asked | {name}) for caller in callers)
+
+    def _outermost(self, around: Around) -> str:
+        assert around.function is not None
+        outer = self.source.enclosing(around.function)
+        return (outer[0] if outer else around.function).name
+
     def function_name(self, around: Around) -> str:
         """The name of the function around something; empty outside functions."""
         return around.function.name if around.function is not None else ""
@@ -156,4 +182,4 @@ def short(node: ast.AST, most: int = 60) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
-__all__ = ["Around", "Call", "ClassText", "Function", "LintedFile", "called", "short"]
+__all__ = ["CALLERS_DECIDE", "Around", "Call", "ClassText", "Function", "LintedFile", "called", "short"]

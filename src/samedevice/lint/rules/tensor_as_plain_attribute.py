@@ -63,9 +63,9 @@ from collections.abc import Iterator
 from functools import partial
 
 from samedevice.diagnosis.fixes import swapped
-from samedevice.lint._meetings import CALLERS_DECIDE, pairs
+from samedevice.lint._meetings import pairs
 from samedevice.lint._rule import Hit, LintRule, Repair
-from samedevice.lint._source import Around, LintedFile, short
+from samedevice.lint._source import CALLERS_DECIDE, Around, LintedFile, short
 from samedevice.static.tensors import MAKERS, Tensor
 
 

@@ -67,9 +67,9 @@ import ast
 from collections.abc import Iterator
 
 from samedevice.diagnosis.fixes import with_keyword
-from samedevice.lint._meetings import CALLERS_DECIDE, Pair, pairs, symbol_expression
+from samedevice.lint._meetings import Pair, pairs, symbol_expression
 from samedevice.lint._rule import Hit, LintRule, Repair
-from samedevice.lint._source import Call, LintedFile, short
+from samedevice.lint._source import CALLERS_DECIDE, Call, LintedFile, short
 from samedevice.static.tensors import FUNCTIONS, HOST, MAKERS, Tensor
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from samedevice.static.tensors.abstract import (
+    CURRENT,
     HOST,
     OTHER,
     Device,
@@ -15,11 +16,12 @@ from samedevice.static.tensors.abstract import (
 )
 from samedevice.static.tensors.knowledge import FUNCTIONS, MAKERS, METHODS, MODULES, OPTIMIZERS
 from samedevice.static.tensors.project import Project, parse_source
-from samedevice.static.tensors.reading import Meeting, Reading, Told
+from samedevice.static.tensors.reading import Meeting, Reading, Told, picks
 from samedevice.static.tensors.signs import device_parameters, tensor_parameters
 from samedevice.static.tensors.source import Around, Attribute, Call, ClassText, Function, SourceText, called
 
 __all__ = [
+    "CURRENT",
     "FUNCTIONS",
     "HOST",
     "MAKERS",
@@ -47,5 +49,6 @@ __all__ = [
     "called",
     "device_parameters",
     "parse_source",
+    "picks",
     "tensor_parameters",
 ]

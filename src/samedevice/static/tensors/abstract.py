@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from samedevice.static.tensors.source import ClassText, SourceText
 
-Role = Literal["made", "argument", "parameter", "buffer", "attribute", "output", "other"]
-Kind = Literal["default", "literal", "same", "part", "maybe", "unknown"]
+Role = Literal["made", "argument", "parameter", "buffer", "attribute", "output", "mask", "other"]
+Kind = Literal["default", "literal", "same", "likely", "part", "maybe", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,20 +24,22 @@ class Where:
 
     kind: Kind
     """`default`: it was made without a device, so on the host. `literal`: it is written. `same`: that of one
-    of the things that `of` names. `part`: what a part of the module gave; no claim, as it may give
-    it anywhere. `maybe`: one of several of these, by the way that was taken; no claim either. `unknown`: it
-    cannot be told.
+    of the things that `of` names. `likely`: the same, unless these have no dimensions and met something that
+    cannot be told; no claim. `part`: what a part of the module gave; no claim, as it may give it anywhere.
+    `maybe`: one of several of these, by the way that was taken; no claim either. `unknown`: it cannot be
+    told.
     """
     of: tuple[str, ...] = ()
     """The written device; or arguments (`x`), attributes (`self.weight`), parts of the module
-    (`self.proj`). Of `maybe` also `HOST`, for what is made without a device, and `OTHER`.
+    (`self.proj`). Of `maybe` also `HOST`, for what is made without a device, `CURRENT`, for what is sent to
+    the GPU that is the current one, and `OTHER`.
     """
 
     def __str__(self) -> str:
         return self.kind if not self.of else f"{self.kind} {' or '.join(self.of)}"
 
 
-HOST, OTHER = "<host>", "<other>"
+HOST, CURRENT, OTHER = "<host>", "<cuda>", "<other>"
 NOWHERE = Where("unknown")
 DEFAULT = Where("default")
 
@@ -99,6 +101,8 @@ class Local:
     node: ast.FunctionDef | ast.AsyncFunctionDef
     source: SourceText
     owner: Any = None
+    home: Any = None
+    """The reading of the function inside which it is defined; None where it is defined in none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +139,16 @@ class Listed:
     """A list or an iterable of unknown length, with what each of its parts is."""
 
     part: Any
+    whole: bool = False
+    """Whether nobody else can have put something else into it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """A tuple or a list with some parts that can be told at its beginning and at its end."""
+
+    before: tuple[Any, ...]
+    after: tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,16 +169,21 @@ class Untold:
 UNTOLD_VALUE = Untold()
 PLAIN = Plain()
 NONE = Plain(None, True)
+EMPTY = Plain("<no part yet>", True)
+"""The part of a list that nothing was put into."""
 
 
 def joined(values: Sequence[Any]) -> Any:
     """What holds for all of several values that one expression may have."""
+    values = [each for each in values if each is not EMPTY] or [EMPTY]
     first, *others = values
     if all(each is first or each == first for each in others):
         return first
     tensors = [each for each in values if isinstance(each, Tensor)]
-    if tensors and all(each in (NONE, UNTOLD_VALUE) or isinstance(each, Tensor) for each in values):
+    if tensors and all(isinstance(each, Tensor | Plain | Untold) for each in values):
         return _joined_tensors(tensors, len(tensors) < len(values))
+    if all(isinstance(each, Listed) for each in values):
+        return Listed(joined([each.part for each in values]), all(each.whole for each in values))
     if all(isinstance(each, Device) for each in values):
         return Device(any_of([each.where for each in values]))
     if all(isinstance(each, Plain) for each in values):
@@ -179,6 +198,7 @@ def _joined_tensors(tensors: Sequence[Tensor], others: bool) -> Tensor:
     first = tensors[0]
     scalar = first.scalar if all(each.scalar == first.scalar for each in tensors) else None
     strays = [each for each in tensors if each.where == DEFAULT or HOST in each.where.of]
+    strays = strays or [each for each in tensors if each.where == literal("cuda") or CURRENT in each.where.of]
     named = strays[0] if strays else first
     where = any_of([*(each.where for each in tensors), *([NOWHERE] if others else [])])
     alike = all(each.made is first.made and each.role == first.role for each in tensors)
@@ -202,22 +222,37 @@ def _named(place: Where) -> tuple[str, ...]:
     match place.kind:
         case "default":
             return (HOST,)
+        case "literal" if place.of == ("cuda",):
+            return (CURRENT,)
         case "unknown" | "literal":
             return (OTHER,)
     return place.of
 
 
-def met(tensors: Sequence[Tensor]) -> Where:
+def likely(tensors: Sequence[Tensor]) -> Where | None:
+    """Where the result of an operator is whose other operands cannot be told, unless all of these have no
+    dimensions.
+    """
+    places = [each.where for each in tensors if each.scalar is not True]
+    symbols = {symbol for place in places if place.kind in ("same", "likely") for symbol in place.of}
+    return Where("likely", tuple(sorted(symbols))) if symbols else None
+
+
+def met(tensors: Sequence[Tensor], strictly: bool = False) -> Where:
     """Where the result of an operator is whose operands must be together: it ran, so they were."""
-    large = [each for each in tensors if each.scalar is False] or (list(tensors) if len(tensors) == 1 else [])
     if len(tensors) == 1:
         return tensors[0].where
+    large = [each for each in tensors if strictly or each.scalar is False]
     told = [each.where for each in large if each.where.kind in ("literal", "same")]
     if told:
         return told[0]
     if all(each.where.kind == "default" for each in tensors) and tensors:
         return DEFAULT
     places = [each.where for each in tensors if each.scalar is not True] or [each.where for each in tensors]
+    if places[0].kind == "part" and len(set(places)) == 1:
+        return places[0]
     others = [place for place in places if place.kind not in ("default", "part")]
     # One that was made on the host and is not of no dimensions met the others there, if at all.
+    if any(place.kind not in ("same", "literal") for place in others):
+        return likely(tensors) or any_of(others)
     return any_of(others) if others else NOWHERE

@@ -35,6 +35,8 @@ def attribute_of_self(run: Asking, text: ClassText, name: str) -> Any:
     if name == "device":
         return Device(same("self.device"))
     given = [(each, attribute) for each in lineage for attribute in each.attributes.get(name, ())]
+    if not given and name.endswith("_device"):
+        return Device(same(f"self.{name}"))
     if not given:
         return Method(Object(text), name)
     symbol = f"self.{name}"

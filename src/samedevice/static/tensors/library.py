@@ -8,27 +8,46 @@ from typing import Any
 
 from samedevice.static.tensors.abstract import (
     DEFAULT,
+    EMPTY,
+    HOST,
     NONE,
     NOWHERE,
+    OTHER,
     PLAIN,
     UNTOLD_VALUE,
     Device,
     Items,
     Library,
     Listed,
+    Method,
     Module,
     Object,
     Plain,
+    Spread,
     Tensor,
+    Untold,
     Where,
+    joined,
+    likely,
     literal,
     met,
     same,
 )
 from samedevice.static.tensors.asking import Asking
 from samedevice.static.tensors.knowledge import FUNCTIONS, METHODS, MODULES
+from samedevice.static.tensors.source import called
 
-_HOMES = frozenset(("torch", "torch.nn.functional", "torch.special", "torch.Tensor"))
+_HOMES = frozenset(
+    (
+        "torch",
+        "torch.nn.functional",
+        "torch.special",
+        "torch.Tensor",
+        "torch.fft",
+        "torch.linalg",
+        "torch.functional",
+    )
+)
 _MODULE_HOMES = ("torch.nn.", "torch.nn.modules.")
 _NUMBERS = frozenset(
     "len int float bool str range abs round min max sum isinstance hasattr repr id ord hash format "
@@ -56,6 +75,11 @@ def call_function(
         )
     if function.name.startswith(_MODULE_HOMES) and name in MODULES["placed"] | MODULES["free"]:
         return Module("", function.name)
+    if home in ("einops", "einops.einops") and name in FUNCTIONS["einops"]:
+        first = positional[0] if positional else UNTOLD_VALUE
+        return Tensor(first.where, None) if isinstance(first, Tensor) else UNTOLD_VALUE
+    if function.name in ("copy.deepcopy", "copy.copy") and positional:
+        return positional[0] if isinstance(positional[0], Tensor) else UNTOLD_VALUE
     if home not in _HOMES or "out" in keywords:
         return UNTOLD_VALUE
     return _torch(run, name, node, positional, keywords)
@@ -73,7 +97,7 @@ def _torch(run: Asking, name: str, node: ast.Call, positional: Sequence[Any], ke
         parts = positional[0] if len(positional) == 1 else None
         return Tensor(_made(run, {}), False if isinstance(parts, Items | Listed) else None, node, "made")
     if name in FUNCTIONS["listed"]:
-        return Listed(Tensor(first.where)) if isinstance(first, Tensor) else UNTOLD_VALUE
+        return Listed(Tensor(first.where), True) if isinstance(first, Tensor) else UNTOLD_VALUE
     if name in FUNCTIONS["host"]:
         return Tensor(literal("cpu"), False if name != "from_file" else None, node, "made")
     if name in FUNCTIONS["like"] and isinstance(first, Tensor):
@@ -86,9 +110,11 @@ def _torch(run: Asking, name: str, node: ast.Call, positional: Sequence[Any], ke
         )
     if name in FUNCTIONS["first_several"] and isinstance(first, Tensor):
         return Tensor(first.where, None, first.made, first.role)
+    if name in FUNCTIONS["first_or_meet"] and isinstance(first, Tensor):
+        return _extreme(run, node, first, node.args, positional, keywords)
     if name in FUNCTIONS["meet"] or name in FUNCTIONS["meet_strictly"]:
         if name == "where" and len(positional) == 1:
-            return Listed(Tensor(first.where)) if isinstance(first, Tensor) else UNTOLD_VALUE
+            return Listed(Tensor(first.where, False), True) if isinstance(first, Tensor) else UNTOLD_VALUE
         pairs = zip(
             (*node.args, *(each.value for each in node.keywords)),
             (*positional, *keywords.values()),
@@ -98,6 +124,24 @@ def _torch(run: Asking, name: str, node: ast.Call, positional: Sequence[Any], ke
             return UNTOLD_VALUE
         return _meeting(run, node, _spread(pairs), name in FUNCTIONS["meet_strictly"])
     return UNTOLD_VALUE
+
+
+def _extreme(
+    run: Asking,
+    node: ast.Call,
+    first: Tensor,
+    nodes: Sequence[ast.expr],
+    given: Sequence[Any],
+    keywords: Keywords,
+) -> Any:
+    """`max` and `min`: of one tensor, along one of its dimensions, or of two tensors."""
+    second = given[1] if len(given) > 1 else keywords.get("other", keywords.get("dim", NONE))
+    if isinstance(second, Tensor) and len(nodes) > 1:
+        return _meeting(run, node, ((nodes[0], first), (nodes[1], second)), False)
+    if not isinstance(second, Plain):
+        return UNTOLD_VALUE
+    whole = len(given) == 1 and not keywords
+    return Tensor(first.where, True if whole else None, first.made, first.role)
 
 
 _SHAPES = frozenset(
@@ -124,6 +168,12 @@ def call_method(
             return PLAIN
         case _ if name == "cpu" and not positional:
             return UNTOLD_VALUE  # a model, a tensor, a batch
+        case _ if name == "cuda" and isinstance(owner, Untold | Method) and not (positional or keywords):
+            return Tensor(literal("cuda"), None, node)
+        case _ if name == "to" and isinstance(owner, Untold | Method):
+            target = keywords.get("device", positional[0] if positional else NONE)
+            if isinstance(target, Device | Tensor) and "*" not in keywords and "**" not in keywords:
+                return Tensor(target.where, None, node)  # a model or a batch is asked for nothing else
     return UNTOLD_VALUE
 
 
@@ -148,7 +198,14 @@ def _tensor_method(
         return Tensor(owner.where if placed is None else placed, None, node, "other")
     if name in METHODS["reduce"] and not positional and not keywords:
         return Tensor(owner.where, True, owner.made, owner.role)
+    if name in FUNCTIONS["first_or_meet"] and isinstance(node.func, ast.Attribute):
+        nodes = (node.func.value, *node.args)
+        return _extreme(run, node, owner, nodes, (owner, *positional), keywords)
     if name in METHODS["same"]:
+        if owner.role == "mask" and name not in _KEEP_MASK:
+            owner = Tensor(owner.where, owner.scalar, owner.made)
+        elif name == "bool" and owner.role not in ("made", "attribute"):
+            owner = Tensor(owner.where, owner.scalar, owner.made, "mask")
         kept = name in _SHAPELESS or (owner.scalar is False and name in (_SHAPED if positional else _LARGER))
         scalar = owner.scalar if kept else None
         return Tensor(owner.where, scalar, owner.made, owner.role)
@@ -170,6 +227,11 @@ def _tensor_method(
     return UNTOLD_VALUE
 
 
+_KEEP_MASK = frozenset(
+    "view reshape unsqueeze squeeze expand repeat transpose permute flatten contiguous clone detach bool "
+    "logical_not expand_as t flip roll any all".split()
+)
+"""Methods that give of a mask another mask."""
 _SHAPELESS = frozenset(
     "contiguous clone detach float long int bool half bfloat16 double clamp clip sqrt rsqrt exp log "
     "logical_not abs neg "
@@ -211,8 +273,26 @@ def _module_method(owner: Module, name: str, positional: Sequence[Any], keywords
 def meeting_of_operator(run: Asking, node: ast.expr | ast.stmt, parts: Sequence[tuple[ast.expr, Any]]) -> Any:
     """An operator between two expressions."""
     if not any(isinstance(value, Tensor) for _, value in parts):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult | ast.Add):
+            return _lists(node.op, [value for _, value in parts])
         return PLAIN if all(isinstance(value, Plain) for _, value in parts) else UNTOLD_VALUE
     return _meeting(run, node, parts, isinstance(getattr(node, "op", None), ast.MatMult))
+
+
+def _lists(operator: ast.operator, values: Sequence[Any]) -> Any:
+    """`[x] * n` and `[x] + [y]`; of what is no list, what is told of numbers."""
+    lists = [each for each in values if isinstance(each, Items | Listed)]
+    if isinstance(operator, ast.Mult) and len(lists) == 1:
+        only = lists[0]
+        if isinstance(only, Listed):
+            return only
+        return Listed(joined(only.parts), True) if only.parts else UNTOLD_VALUE
+    if isinstance(operator, ast.Add) and len(lists) == 2:
+        if all(isinstance(each, Items) for each in lists):
+            return Items(tuple(part for each in lists for part in each.parts))
+        parts = [part for each in lists for part in (each.parts if isinstance(each, Items) else (each.part,))]
+        return Listed(joined(parts), all(getattr(each, "whole", True) for each in lists))
+    return PLAIN if all(isinstance(each, Plain) for each in values) else UNTOLD_VALUE
 
 
 def _meeting(
@@ -223,19 +303,37 @@ def _meeting(
         return UNTOLD_VALUE
     run.meet(node, tensors)
     operands = [value for _, value in tensors]
-    untold = any(not isinstance(value, Tensor | Plain | Device) for _, value in parts)
-    if untold:
-        large = [each for each in operands if each.scalar is False and each.where.kind in ("literal", "same")]
-        return Tensor(large[0].where if large else NOWHERE, None)
+    if any(not isinstance(value, Tensor | Plain | Device) for _, value in parts):
+        return _met_untold(operands, strictly)
     made = operands[0].made if len(operands) == 1 else None
     scalar = True if all(each.scalar for each in operands) and not strictly else None
     if not strictly and any(each.scalar is False for each in operands):
         scalar = False
-    where = met(operands)
-    if where == DEFAULT:
-        made, role = next((each.made for each in operands if each.made is not None), None), operands[0].role
-        return Tensor(where, scalar, made, role)
+    where = met(operands, strictly)
+    if where == DEFAULT or HOST in where.of:
+        known = [each for each in operands if each.where == DEFAULT or HOST in each.where.of]
+        named = next((each for each in known if each.made is not None), operands[0])
+        if strictly and where != DEFAULT and all(each.scalar is False for each in known):
+            scalar = False
+        return Tensor(where, scalar, named.made, named.role)
     return Tensor(where, scalar, made, operands[0].role if len(operands) == 1 else "other")
+
+
+def _met_untold(operands: Sequence[Tensor], strictly: bool) -> Tensor:
+    """The result of an operator that met what cannot be told, too: it ran, so they were together."""
+    large = [each for each in operands if strictly or each.scalar is False]
+    told = [each for each in large if each.where.kind in ("literal", "same")]
+    if told:
+        return Tensor(told[0].where, None if strictly else False)
+    where = likely(operands)
+    if where is not None:
+        return Tensor(where, False if large and not strictly else None)
+    first = operands[0]
+    if len(operands) == 1 and first.where.kind in ("part", "maybe"):
+        return Tensor(first.where, first.scalar, first.made, first.role)
+    if large and all(each.where.kind == "default" for each in operands):
+        return Tensor(DEFAULT, None if strictly else False, large[0].made, large[0].role)
+    return Tensor(NOWHERE, None)
 
 
 def _spread(given: Iterable[tuple[ast.expr, Any]]) -> list[tuple[ast.expr, Any]]:
@@ -250,6 +348,8 @@ def _spread(given: Iterable[tuple[ast.expr, Any]]) -> list[tuple[ast.expr, Any]]
             found += zip(node.elts, value.parts, strict=True)
         elif isinstance(value, Items):
             found += [(node, part) for part in value.parts]
+        elif isinstance(value, Listed) and value.whole:
+            found.append((node, UNTOLD_VALUE if value.part is EMPTY else value.part))
         elif isinstance(value, Listed):
             found += [(node, value.part), (node, UNTOLD_VALUE)]
         else:
@@ -264,10 +364,14 @@ def _of_values(run: Asking, node: ast.Call, first: Any, keywords: Keywords) -> A
             return Tensor(first.where if placed is None else placed, first.scalar, node, "other")
         case Plain(known=True) if not isinstance(first.value, str | type(None)):
             scalar: bool | None = True
-        case Items() | Listed():
+        case Items() | Listed() | Spread():
             scalar = False
         case _:
-            return Tensor(_chosen(keywords) or NOWHERE, None, node, "other")
+            placed = _chosen(keywords)
+            copied = placed is None and called(node) == "tensor" and not run.elsewhere
+            # It is on the host, unless it is the copy of a tensor, which has a method for that.
+            where = Where("maybe", (HOST, OTHER)) if copied else placed or NOWHERE
+            return Tensor(where, None, node, "made" if copied else "other")
     return Tensor(_made(run, keywords), scalar, node, "made")
 
 

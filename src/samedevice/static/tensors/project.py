@@ -90,6 +90,9 @@ class Project:
             return ClassName(source.class_text(source.classes[name]))
         if name in source.imports and source.imports[name] != dotted:
             return self._found(root, source.imports[name], depth + 1)
+        value = source.globals.get(name)  # a function under another name
+        if isinstance(value, ast.Attribute) and source.dotted(value).startswith("torch."):
+            return Library(source.dotted(value))
         return Library(dotted)
 
 

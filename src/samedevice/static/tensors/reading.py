@@ -13,8 +13,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from samedevice.static.tensors.abstract import (
+    EMPTY,
+    HOST,
     NONE,
     NOWHERE,
+    OTHER,
     PLAIN,
     UNTOLD_VALUE,
     ClassName,
@@ -27,8 +30,10 @@ from samedevice.static.tensors.abstract import (
     Module,
     Object,
     Plain,
+    Spread,
     Tensor,
     Where,
+    any_of,
     joined,
     same,
 )
@@ -36,8 +41,8 @@ from samedevice.static.tensors.attributes import attribute_of_self
 from samedevice.static.tensors.knowledge import ATTRIBUTES, METHODS, MODULES
 from samedevice.static.tensors.library import call_function, call_method, meeting_of_operator
 from samedevice.static.tensors.project import Project
-from samedevice.static.tensors.signs import device_parameters, tensor_parameters
-from samedevice.static.tensors.source import ClassText, Function, SourceText
+from samedevice.static.tensors.signs import device_parameters, output_parameters, tensor_parameters
+from samedevice.static.tensors.source import ClassText, Function, SourceText, called
 
 Environment = dict[str, Any]
 _MOST_STEPS = 60_000
@@ -81,6 +86,7 @@ class Reading:
         self.source, self.project = source, project
         self._told: dict[int, Told] = {}
         self._results: dict[Any, Any] = {}
+        self._globals: dict[int, Any] = {}
 
     def of(self, function: Function, owner: ClassText | None = None) -> Told:
         """What a function does for any arguments."""
@@ -102,9 +108,22 @@ class Reading:
             self._told[id(self.source.tree)] = _Run(self, self.source, 0).top(self.source.tree)
         return self._told[id(self.source.tree)]
 
+    def given_to_global(self, source: SourceText, name: str, value: ast.expr) -> Any:
+        """A name of a file that is given a tensor, or a function under another name, and never again."""
+        key = id(value)
+        if key not in self._globals:
+            self._globals[key] = UNTOLD_VALUE
+            if isinstance(value, ast.Attribute) and source.dotted(value).startswith("torch."):
+                self._globals[key] = Library(source.dotted(value))
+            elif isinstance(value, ast.Call) and source.dotted(value.func).startswith("torch."):
+                if name not in source.reassigned:
+                    made = _Run(self, source, 1).value(value, {})
+                    self._globals[key] = made if isinstance(made, Tensor) else UNTOLD_VALUE
+        return self._globals[key]
+
     def result(self, local: Local, positional: Sequence[Any], keywords: dict[str, Any], depth: int) -> Any:
         """What a call of a function of the project gives."""
-        if depth > _DEEPEST or _makes_generator(local.node):
+        if depth > _DEEPEST or _makes_generator(local.node) or local.home is not None:
             return UNTOLD_VALUE
         key = (id(local.node), local.owner, tuple(positional), tuple(sorted(keywords.items())))
         try:
@@ -129,12 +148,29 @@ class _Run:
         self.loops = 0
         self.leaving: list[list[Environment]] = []
         """The names at each `break` and `continue` of the loops around, the innermost last."""
+        self.choices: set[int] = set()
+        """Each `elif` that was come to."""
+        self.names: Environment | None = None
+        """The names where a call stands that is read."""
+        self.lists: frozenset[str] = frozenset()
+        """Names of lists that nobody else can change."""
         self.elsewhere = source.changes_default
         """Whether what is made without a device may be made elsewhere than on the host."""
 
     def whole(self, function: Function, owner: ClassText | None) -> Told:
         """A function with arguments that nobody knows."""
-        self._body(function.body, self.arguments(function, owner))
+        outer = self.source.enclosing(function)
+        if not outer:
+            self._body(function.body, self.arguments(function, owner))
+            return self.told
+        environment: Environment = {}
+        for each in outer:
+            environment |= dict.fromkeys(_stored(each), UNTOLD_VALUE)
+            environment |= dict.fromkeys(self.arguments(each, None), UNTOLD_VALUE)
+        first = outer[0].args.args
+        if owner is not None and first and not _is_static(outer[0]):
+            environment[first[0].arg] = Object(owner)
+        self._body(function.body, environment | self.arguments(function, None))
         return self.told
 
     def top(self, module: ast.Module) -> Told:
@@ -142,11 +178,20 @@ class _Run:
         self._body(module.body, {})
         return self.told
 
-    def called(self, local: Local, positional: Sequence[Any], keywords: dict[str, Any]) -> Any:
-        """A function with the values that it is given."""
+    def called(
+        self,
+        local: Local,
+        positional: Sequence[Any],
+        keywords: dict[str, Any],
+        around: Environment | None = None,
+    ) -> Any:
+        """A function with the values that it is given, and the names of the function around it."""
         environment = self._bound(local, positional, keywords)
         if environment is None:
             return UNTOLD_VALUE
+        if around is not None:
+            own = dict.fromkeys(_stored(local.node), UNTOLD_VALUE)
+            environment = around | own | environment
         whole = self._body(local.node.body, environment)
         if not whole:
             return UNTOLD_VALUE
@@ -154,6 +199,7 @@ class _Run:
 
     def _body(self, body: Sequence[ast.stmt], environment: Environment) -> bool:
         """Whether it was read to its end."""
+        self.lists = own_lists(body)
         try:
             self.block(body, environment)
         except _End:
@@ -170,6 +216,7 @@ class _Run:
     def arguments(self, function: Function, owner: ClassText | None) -> Environment:
         """What the parameters of a function stand for when nobody says."""
         tensors, devices = tensor_parameters(function), device_parameters(function)
+        outputs = output_parameters(function)
         given = function.args
         environment: Environment = {}
         for each in (*given.posonlyargs, *given.args, *given.kwonlyargs):
@@ -178,6 +225,8 @@ class _Run:
                 environment[name] = Device(same(name))
             elif name in tensors:
                 environment[name] = Tensor(same(name), None, None, "argument")
+            elif name in outputs:
+                environment[name] = Tensor(Where("part", (name,)), None, None, "output")
             else:
                 environment[name] = UNTOLD_VALUE
         if owner is not None and given.args and not _is_static(function):
@@ -231,9 +280,23 @@ class _Run:
     def _assignment(self, node: ast.Assign, environment: Environment) -> None:
         value = self.value(node.value, environment)
         if isinstance(node.value, ast.List) and isinstance(value, Items):
-            value = Listed(UNTOLD_VALUE)  # whoever has it may change its parts
+            value = self._list(node, value)
+        elif isinstance(value, Listed) and value.whole and isinstance(node.value, ast.ListComp):
+            value = Listed(value.part, self._list_is_own(node))
         for target in node.targets:
             self.assign(target, value, environment)
+
+    def _list(self, node: ast.Assign, value: Items) -> Listed:
+        """A list that is given a name: whoever has it may change its parts."""
+        if not self._list_is_own(node):
+            return Listed(UNTOLD_VALUE)
+        return Listed(joined(value.parts) if value.parts else EMPTY, True)
+
+    def _list_is_own(self, node: ast.Assign) -> bool:
+        match node.targets:
+            case [ast.Name(id=name)]:
+                return name in self.lists
+        return False
 
     def _annotated(self, node: ast.AnnAssign, environment: Environment) -> None:
         if node.value is not None:
@@ -263,7 +326,13 @@ class _Run:
         self.value(node.test, environment)
         truth = self._truth(node.test, environment)
         ways = [node.body, node.orelse] if truth is None else [node.body if truth else node.orelse]
-        self.ways(ways, environment)
+        fallen = None
+        if len(node.orelse) == 1 and isinstance(node.orelse[0], ast.If):
+            self.choices.add(id(node.orelse[0]))
+        elif truth is None and not node.orelse and id(node) in self.choices and _is_choice(node.test):
+            # The last of several words: what none of them gives a value is not meant to be used.
+            fallen = dict(environment) | dict.fromkeys(_stored(node), UNTOLD_VALUE)
+        self.ways(ways, environment, asks_for_device(node.test), fallen)
 
     def _truth(self, test: ast.expr, environment: Environment) -> bool | None:
         """Of `x is None` whether it holds, where that can be told."""
@@ -274,15 +343,27 @@ class _Run:
                 value = self.value(left, environment)
                 if isinstance(value, Plain) and value.known:
                     return (value.value is None) is isinstance(how, ast.Is)
+                if isinstance(value, Tensor) and (value.where.kind == "unknown" or OTHER in value.where.of):
+                    return None
                 if isinstance(value, Tensor | Module) and self.depth:
                     return isinstance(how, ast.IsNot)
         return None
 
-    def ways(self, blocks: Sequence[Sequence[ast.stmt]], environment: Environment) -> None:
-        """Several ways to go on, each on its own copy of the names; then what holds after all of them."""
+    def ways(
+        self,
+        blocks: Sequence[Sequence[ast.stmt]],
+        environment: Environment,
+        by_device: bool = False,
+        fallen: Environment | None = None,
+    ) -> None:
+        """Several ways to go on, each on its own copy of the names; then what holds after all of them.
+
+        Where a question about devices decides, what is left on the host meets what is there, too. `fallen`
+        are the names of the way that does nothing, where they are not what they were.
+        """
         before, outcomes = dict(environment), []
         for each in blocks:
-            own = dict(before)
+            own = dict(before if each or fallen is None else fallen)
             try:
                 self.block(each, own)
             except _End:
@@ -291,17 +372,10 @@ class _Run:
         if not outcomes:
             raise _End
         environment.clear()
-        environment |= _merged(outcomes)
+        environment |= _merged(outcomes, by_device)
 
     def _for(self, node: ast.For | ast.AsyncFor, environment: Environment) -> None:
-        items = self.value(node.iter, environment)
-        item: Any = UNTOLD_VALUE
-        if isinstance(items, Tensor):
-            item = Tensor(items.where, None, items.made, items.role)
-        elif isinstance(items, Items) and items.parts:
-            item = joined(items.parts)
-        elif isinstance(items, Listed):
-            item = items.part
+        item = _item(self.value(node.iter, environment))
         self._loop(node, environment, lambda own: self.assign(node.target, item, own))
 
     def _while(self, node: ast.While, environment: Environment) -> None:
@@ -396,6 +470,10 @@ class _Run:
                     environment[name] = UNTOLD_VALUE
         self.ways([*(case.body for case in node.cases), []], environment)
 
+    def _define(self, node: Function, environment: Environment) -> None:
+        """A function inside this one."""
+        environment[node.name] = UNTOLD_VALUE if node.decorator_list else Local(node, self.source, None, self)
+
     def _forget(self, node: ast.stmt, environment: Environment) -> None:
         """Names that a statement gives something that is not followed."""
         for name in _stored(node):
@@ -421,6 +499,8 @@ class _Run:
                 fits = fits and not any(isinstance(each, ast.Starred) for each in parts)
                 for number, part in enumerate(parts):
                     own = value.parts[number] if fits else UNTOLD_VALUE
+                    if isinstance(value, Spread) and not any(isinstance(x, ast.Starred) for x in parts):
+                        own = _spread_part(value, number, len(parts))
                     if isinstance(value, Listed):
                         own = value.part
                     if isinstance(value, Tensor) and not isinstance(part, ast.Starred):
@@ -432,7 +512,8 @@ class _Run:
                 owner, index = self.value(target.value, environment), self.value(target.slice, environment)
                 if isinstance(owner, Tensor):
                     self._indexed(target, owner, index)
-                    if isinstance(value, Tensor) and isinstance(index, Tensor):
+                    indices = index.parts if isinstance(index, Items) else (index,)
+                    if isinstance(value, Tensor) and any(picks(each) for each in indices):
                         self.meet(target, ((target.value, owner), (target.slice, value)))
                 if isinstance(target.value, ast.Name) and isinstance(
                     environment.get(target.value.id), Items | Plain
@@ -474,7 +555,7 @@ class _Run:
         if isinstance(value, ast.Constant):
             return Plain(value.value, True)
         if name in source.globals:
-            return UNTOLD_VALUE
+            return UNTOLD_VALUE if value is None else self.reader.given_to_global(source, name, value)
         return Library(f"builtins.{name}")
 
     def _attribute(self, node: ast.Attribute, environment: Environment) -> Any:
@@ -512,6 +593,7 @@ class _Run:
         return Method(owner, name)
 
     def _call(self, node: ast.Call, environment: Environment) -> Any:
+        self.names = environment
         function = self.value(node.func, environment)
         positional, starred = [], False
         for each in node.args:
@@ -523,7 +605,23 @@ class _Run:
         keywords: dict[str, Any] = {"*": UNTOLD_VALUE} if starred else {}
         for keyword in node.keywords:
             keywords[keyword.arg or "**"] = self.value(keyword.value, environment)
+        self.names = environment
+        self._grown(node, positional, environment)
         return self.call(node, function, positional, keywords)
+
+    def _grown(self, node: ast.Call, positional: Sequence[Any], environment: Environment) -> None:
+        """`items.append(x)` of a list that only this function has."""
+        match node.func:
+            case ast.Attribute(value=ast.Name(id=name), attr="append" | "extend" as how):
+                items = environment.get(name)
+                if not isinstance(items, Listed):
+                    return
+                added = positional[0] if len(positional) == 1 and not node.keywords else UNTOLD_VALUE
+                whole = items.whole
+                if how == "extend":
+                    whole = whole and isinstance(added, Listed) and added.whole
+                    added = added.part if isinstance(added, Listed) else UNTOLD_VALUE
+                environment[name] = Listed(joined([items.part, added]), whole)
 
     def call(self, node: ast.Call, function: Any, positional: list[Any], keywords: dict[str, Any]) -> Any:
         """What a call gives."""
@@ -532,6 +630,8 @@ class _Run:
                 return call_function(self, function, node, positional, keywords)
             case Method(owner=owner):
                 return call_method(self, owner, function.name, node, positional, keywords)
+            case Local(home=home) if home is not None:
+                return self._inner_called(function, positional, keywords)
             case Local():
                 if "*" in keywords or (self.elsewhere and not self.source.changes_default):
                     return UNTOLD_VALUE
@@ -541,6 +641,19 @@ class _Run:
             case Module():
                 return self._module_called(function, node, positional)
         return UNTOLD_VALUE
+
+    def _inner_called(self, function: Local, positional: list[Any], keywords: dict[str, Any]) -> Any:
+        """A function that is defined inside this one: it reads the names as they are now."""
+        simple = not any(isinstance(each, ast.Nonlocal | ast.Global) for each in ast.walk(function.node))
+        if function.home is not self or self.depth >= _DEEPEST or "*" in keywords or not simple:
+            return UNTOLD_VALUE
+        if _makes_generator(function.node) or self.elsewhere or self.names is None:
+            return UNTOLD_VALUE
+        run = _Run(self.reader, self.source, self.depth + 1)
+        run.steps = self.steps
+        result = run.called(function, positional, keywords, self.names)
+        self.steps = min(run.steps, _MOST_STEPS)
+        return result
 
     def _module_called(self, module: Module, node: ast.Call, positional: list[Any]) -> Any:
         """A module with parameters gives what is where they are; one without, where its input is."""
@@ -564,12 +677,16 @@ class _Run:
 
     def _binary(self, node: ast.BinOp, environment: Environment) -> Any:
         left, right = self.value(node.left, environment), self.value(node.right, environment)
-        return self._operator(node, ((node.left, left), (node.right, right)))
+        result = self._operator(node, ((node.left, left), (node.right, right)))
+        masks = isinstance(node.op, ast.BitAnd | ast.BitOr | ast.BitXor)
+        if masks and any(isinstance(each, Tensor) and each.role == "mask" for each in (left, right)):
+            return _as_mask(result)
+        return result
 
     def _compare(self, node: ast.Compare, environment: Environment) -> Any:
         parts = [(each, self.value(each, environment)) for each in (node.left, *node.comparators)]
         if len(parts) == 2 and not isinstance(node.ops[0], ast.In | ast.NotIn | ast.Is | ast.IsNot):
-            return self._operator(node, parts)
+            return _as_mask(self._operator(node, parts))
         return PLAIN
 
     def _operator(self, node: ast.expr | ast.stmt, parts: Sequence[tuple[ast.expr, Any]]) -> Any:
@@ -595,20 +712,26 @@ class _Run:
 
     def _bool(self, node: ast.BoolOp, environment: Environment) -> Any:
         values = [self.value(each, environment) for each in node.values]
+        devices = [each.where for each in values if isinstance(each, Device)]
+        if devices and isinstance(node.op, ast.Or):
+            return Device(any_of([*devices, *([NOWHERE] if len(devices) < len(values) else [])]))
         return PLAIN if all(isinstance(each, Plain) for each in values) else UNTOLD_VALUE
 
     def _items(self, node: ast.Tuple | ast.List, environment: Environment) -> Any:
-        if any(isinstance(each, ast.Starred) for each in node.elts):
-            for each in node.elts:
+        starred = [number for number, each in enumerate(node.elts) if isinstance(each, ast.Starred)]
+        if starred:
+            values = [
                 self.value(each.value if isinstance(each, ast.Starred) else each, environment)
-            return UNTOLD_VALUE
+                for each in node.elts
+            ]
+            return Spread(tuple(values[: starred[0]]), tuple(values[starred[-1] + 1 :]))
         return Items(tuple(self.value(each, environment) for each in node.elts))
 
     def _subscript(self, node: ast.Subscript, environment: Environment) -> Any:
         owner, index = self.value(node.value, environment), self.value(node.slice, environment)
         if isinstance(owner, Tensor):
             self._indexed(node, owner, index)
-            scalar = False if owner.scalar is False and _keeps_dimensions(node.slice) else None
+            scalar = False if _keeps_dimensions(node.slice, owner.scalar is False) else None
             return Tensor(owner.where, scalar, owner.made, owner.role)
         if isinstance(owner, Listed) and isinstance(index, Plain) and not isinstance(node.slice, ast.Slice):
             return owner.part
@@ -638,27 +761,72 @@ class _Run:
         own = dict(environment)
         for generator in node.generators:
             items = self.value(generator.iter, own)
-            item = (
-                Tensor(items.where, None, items.made, items.role)
-                if isinstance(items, Tensor)
-                else UNTOLD_VALUE
-            )
-            self.assign(generator.target, item, own)
+            self.assign(generator.target, _item(items), own)
             for test in generator.ifs:
                 self.value(test, own)
-        return Listed(self.value(node.elt, own))
+        return Listed(self.value(node.elt, own), True)
 
     def _starred(self, node: ast.Starred, environment: Environment) -> Any:
         self.value(node.value, environment)
         return UNTOLD_VALUE
 
 
-def _merged(outcomes: Sequence[Environment]) -> Environment:
+def _is_choice(test: ast.expr) -> bool:
+    """Whether a condition compares something with a word."""
+    match test:
+        case ast.Compare(ops=[ast.Eq()], comparators=[ast.Constant(value=str())]):
+            return True
+    return False
+
+
+def _item(items: Any) -> Any:
+    """What a loop gets of what it goes through."""
+    match items:
+        case Tensor():
+            return Tensor(items.where, None, items.made, items.role)
+        case Items(parts=parts) if parts:
+            return joined(parts)
+        case Listed(part=part) if part is not EMPTY:
+            return part
+    return UNTOLD_VALUE
+
+
+def _as_mask(value: Any) -> Any:
+    """The same as a mask; what was made here stays known for that."""
+    if isinstance(value, Tensor) and value.role not in ("made", "attribute"):
+        return Tensor(value.where, value.scalar, value.made, "mask")
+    return value
+
+
+def _spread_part(value: Spread, number: int, count: int) -> Any:
+    """What a target gets of a tuple of unknown length that is taken apart into so many."""
+    if number < len(value.before):
+        return value.before[number]
+    late = number - (count - len(value.after))
+    return value.after[late] if late >= 0 else UNTOLD_VALUE
+
+
+def _merged(outcomes: Sequence[Environment], by_device: bool = False) -> Environment:
     first, *others = outcomes
     if not others:
         return first
     names = {name for each in outcomes for name in each}
-    return {name: joined([each.get(name, UNTOLD_VALUE) for each in outcomes]) for name in names}
+    merged = {name: [each.get(name, UNTOLD_VALUE) for each in outcomes] for name in names}
+    if by_device:
+        merged = {name: _without_host(values) for name, values in merged.items()}
+    return {name: joined(values) for name, values in merged.items()}
+
+
+def _without_host(values: list[Any]) -> list[Any]:
+    """Values that differ, without telling of the ones on the host."""
+    if all(each is values[0] or each == values[0] for each in values):
+        return values
+    return [
+        UNTOLD_VALUE
+        if isinstance(each, Tensor) and (each.where.kind == "default" or HOST in each.where.of)
+        else each
+        for each in values
+    ]
 
 
 def _stored(node: ast.AST) -> set[str]:
@@ -688,13 +856,20 @@ def _decorator(node: ast.expr) -> str:
     return ast.unparse(node.func if isinstance(node, ast.Call) else node).rpartition(".")[2]
 
 
-def _keeps_dimensions(index: ast.expr) -> bool:
-    """Whether an index takes no dimension away: slices and new dimensions."""
+def _keeps_dimensions(index: ast.expr, large: bool) -> bool:
+    """Whether what an index gives has dimensions: a slice leaves one, `None` adds one."""
     parts = index.elts if isinstance(index, ast.Tuple) else [index]
-    return all(
-        isinstance(each, ast.Slice) or (isinstance(each, ast.Constant) and each.value in (None, ...))
+    if any(
+        isinstance(each, ast.Slice) or (isinstance(each, ast.Constant) and each.value is None)
         for each in parts
-    )
+    ):
+        return True
+    return large and all(isinstance(each, ast.Constant) and each.value is ... for each in parts)
+
+
+def picks(index: Any) -> bool:
+    """Whether an index is a tensor that picks several parts, and no number."""
+    return isinstance(index, Tensor) and (index.scalar is False or index.role == "mask")
 
 
 def _is_method(name: str) -> bool:
@@ -709,6 +884,60 @@ _TRANSPARENT = frozenset(
 
 def _is_static(function: Function) -> bool:
     return any(_decorator(each) in ("staticmethod", "classmethod") for each in function.decorator_list)
+
+
+def asks_for_device(test: ast.expr) -> bool:
+    """Whether a condition is about devices, by the attributes and functions that it names."""
+    return any(
+        (isinstance(each, ast.Attribute) and each.attr in _DEVICE_QUESTIONS)
+        or (isinstance(each, ast.Name) and "device" in each.id)
+        for each in ast.walk(test)
+    )
+
+
+_DEVICE_QUESTIONS = frozenset(
+    ("is_cuda", "device", "is_available", "get_device", "is_cpu", "is_mps", "device_type")
+)
+
+
+def own_lists(body: Sequence[ast.stmt]) -> frozenset[str]:
+    """Names of a function's lists that are only appended to, gone through, joined and given back: nobody
+    else can put anything into them while the function runs.
+    """
+    made: set[str] = set()
+    used: dict[str, int] = {}
+    fine: dict[str, int] = {}
+    for node in (each for statement in body for each in ast.walk(statement)):
+        match node:
+            case ast.Name(id=name, ctx=ast.Load()):
+                used[name] = used.get(name, 0) + 1
+                continue
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.List() | ast.ListComp()):
+                made.add(name)
+                continue
+        for name in _uses_that_add_nothing(node):
+            fine[name] = fine.get(name, 0) + 1
+    return frozenset(name for name in made if used.get(name, 0) == fine.get(name, 0))
+
+
+_JOINERS = frozenset(
+    "cat stack concat concatenate hstack vstack tensor as_tensor len zip enumerate tuple".split()
+)
+
+
+def _uses_that_add_nothing(node: ast.AST) -> list[str]:
+    match node:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="append" | "extend")):
+            return [name]
+        case ast.Call(func=called_, args=args) if called(called_) in _JOINERS:
+            return [each.id for each in args if isinstance(each, ast.Name)]
+        case ast.Subscript(value=ast.Name(id=name), ctx=ast.Load()):
+            return [name]
+        case ast.For(iter=ast.Name(id=name)) | ast.comprehension(iter=ast.Name(id=name)):
+            return [name]
+        case ast.Return(value=ast.Name(id=name)):
+            return [name]
+    return []
 
 
 def _may_change_default(node: ast.expr) -> bool:
@@ -736,7 +965,7 @@ _STATEMENTS: dict[type, Callable[[_Run, Any, Environment], None]] = {
     ast.Try: _Run._try,
     ast.TryStar: _Run._try,
     ast.Match: _Run._match,
-    ast.FunctionDef: _Run._forget,
+    ast.FunctionDef: _Run._define,
     ast.AsyncFunctionDef: _Run._forget,
     ast.ClassDef: _Run._forget,
     ast.Global: _Run._forget,

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from samedevice.static.tensors.knowledge import FUNCTIONS
 from samedevice.static.tensors.source import Function
 
+_OUTPUT_NAMES = frozenset(("outputs", "model_outputs"))
 _DEVICE_NAMES = frozenset("device dev target_device execution_device torch_device".split())
 _METHODS = frozenset(
     "unsqueeze size dim permute contiguous masked_fill numel new_zeros new_ones new_full "
@@ -40,6 +41,16 @@ def device_parameters(function: Function) -> set[str]:
     for each in _parameters(function):
         annotation = ast.unparse(each.annotation) if each.annotation is not None else ""
         if each.arg in _DEVICE_NAMES or "torch.device" in annotation or annotation == "device":
+            found.add(each.arg)
+    return found
+
+
+def output_parameters(function: Function) -> set[str]:
+    """The parameters that are what a model gave: objects whose parts are tensors."""
+    found = set()
+    for each in _parameters(function):
+        annotation = ast.unparse(each.annotation).strip("'\"") if each.annotation is not None else ""
+        if annotation.endswith("Output") or (not annotation and each.arg in _OUTPUT_NAMES):
             found.add(each.arg)
     return found
 
@@ -84,7 +95,7 @@ def _used_as_tensors(function: Function, names: set[str]) -> set[str]:
                 found.add(name)
             case ast.Call(
                 func=ast.Attribute(value=ast.Name(id="torch" | "F"), attr=called),
-                args=[ast.Name(id=name), *_],
+                args=[ast.Name(id=name) | ast.BinOp(ast.Constant(), _, ast.Name(id=name)), *_],
             ):
                 if called in _TAKE_TENSORS:
                     found.add(name)

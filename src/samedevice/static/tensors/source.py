@@ -128,6 +128,26 @@ class SourceText:
         kept = parts[: len(parts) - (node.level - 1)]
         return ".".join([*kept, *([node.module] if node.module else [])])
 
+    def enclosing(self, function: Function) -> list[Function]:
+        """The functions around one that is defined inside others, the outermost first."""
+        found: list[Function] = []
+        around = self._around.get(id(function))
+        while around is not None and around.function is not None:
+            found.append(around.function)
+            around = self._around.get(id(around.function))
+        return found[::-1]
+
+    @cached_property
+    def _around(self) -> dict[int, Around]:
+        return {id(node): around for node, around in self.functions}
+
+    @cached_property
+    def reassigned(self) -> frozenset[str]:
+        """Names of the file that its functions give another value."""
+        return frozenset(
+            name for node in ast.walk(self.tree) if isinstance(node, ast.Global) for name in node.names
+        )
+
     def function_named(self, name: str) -> Function | None:
         """A function of the module itself."""
         return self._top.get(name)
