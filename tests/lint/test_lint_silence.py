@@ -47,6 +47,70 @@ def test_the_same_function_with_a_stray_tensor_is_flagged():
     assert codes(late) == ["SD201"]
 
 
+MEETS = [
+    "t = [torch.ones(3)]\n    t.append(torch.zeros(3))\n    return x + torch.cat(t)",
+    "def inner(y):\n        return y * torch.arange(4)\n    return inner(x)",
+    "return torch.stack([torch.arange(4) for _ in range(2)]) + x",
+    "m = torch.zeros(4, 4)\n    m[x > 0] = 1.0\n    return m",
+    "a, b = *x.shape, x\n    return torch.ones(2, 2) * b",
+    "return F.pad(x, (1, 1)) * TABLE",
+    "return x + torch.tensor([1.0] * 4) * scale",
+]
+"""Ways in which a stray tensor of the host gets to one that follows the input."""
+
+
+@pytest.mark.parametrize("body", MEETS)
+def test_a_stray_is_followed_and_one_with_a_device_is_not_flagged(body):
+    head = "{}def f(x: torch.Tensor, scale):\n    {}\n"
+    table = "TABLE = torch.ones(4)\n\n\n"
+    assert codes(head.format(table if "TABLE" in body else "", body)) == ["SD201"]
+    if "TABLE" not in body:
+        for name in ("ones(3", "zeros(3", "arange(4", "zeros(4, 4", "ones(2, 2", "tensor([1.0] * 4"):
+            body = body.replace(f"torch.{name})", f"torch.{name}, device=x.device)")
+        assert codes(head.format("", body)) == []
+
+
+SILENT = [
+    "t = torch.arange(4)\n    if x.is_cuda:\n        t = t.cuda(x.device)\n    return x + t",
+    "def inner(y):\n        return torch.sin(y) + torch.ones(4)\n    return inner(torch.ones(4)).to(x) + x",
+    "t, first = torch.zeros(1), True\n    for y in x:\n        if first:\n            t, first = y, False\n"
+    "        else:\n            t = torch.cat([t, y])\n    return t",
+    "t = torch.zeros(1)\n    if kind == 'a':\n        t = x\n    elif kind == 'b':\n        t = x * 2\n"
+    "    return t + x",
+    "m = torch.zeros(9)\n    for i in x:\n        m[i] = 1\n    return m",
+    "m = torch.zeros(9)\n    m[idx] = 1\n    return m",
+]
+
+
+@pytest.mark.parametrize("body", SILENT)
+def test_what_a_flag_a_word_or_a_call_decides_is_not_flagged(body):
+    assert codes(f"def f(x: torch.Tensor, kind, idx: torch.Tensor):\n    {body}\n") == []
+
+
+def test_what_only_constructors_call_or_is_given_from_the_host_is_not_flagged():
+    rotary = """class P(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("table", self.made(torch.arange(9)))
+
+    def made(self, steps: torch.Tensor):
+        return torch.outer(steps, torch.arange(4))
+"""
+    assert codes(rotary) == []
+    assert codes(
+        rotary.replace("def made", "def other(self, x):\n        return self.made(x)\n\n    def made")
+    ) == ["SD201"]
+    private = """def _scaled(x: torch.Tensor):
+    return x * torch.arange(4)
+
+
+def f(y: torch.Tensor):
+    return _scaled({}).to(y.device)
+"""
+    assert codes(private.format("y.cpu()")) == []
+    assert codes(private.format("y")) == ["SD201"]
+
+
 def test_a_length_may_stay_on_the_host():
     head = "def f(x: torch.Tensor, lengths: torch.Tensor):\n"
     text = f"{head}    return torch.arange(9)[None, :] < lengths[:, None]\n"

@@ -19,6 +19,7 @@ from samedevice.static.tensors import (
 )
 
 _READS_DATA = frozenset("__getitem__ collate_fn process download preprocess pad tokenize collate".split())
+_DATA_FOLDERS = frozenset("data datasets dataset dataio dataloaders".split())
 _DATA_CLASSES = (
     "Dataset",
     "Transform",
@@ -56,10 +57,27 @@ def pairs(file: LintedFile, around: Around, is_stray: Callable[[Tensor], bool]) 
         if meeting.indexed:  # only a tensor of the host refuses an index of a GPU, and never the other way
             strays = strays[:1] if strays and strays[0] is meeting.operands[0] else []
             placed = [each for each in placed if picks(each[1]) and each[1].role != "argument"]
+        placed = [each for each in placed if not _comes_from_host(file, around, each[1])]
         if data:
             placed = [each for each in placed if _is_asked_for(each[1].where, around)]
         if strays and placed:
             yield Pair(meeting, *strays[0], *placed[0])
+
+
+def _comes_from_host(file: LintedFile, around: Around, value: object, deeper: int = 3) -> bool:
+    """Whether a tensor is on the host, or all that it follows is what a private function is given, and every
+    call gives it from the host.
+    """
+    if not isinstance(value, Tensor):
+        return False
+    where = value.where
+    if where.kind == "default" or (where.kind == "literal" and where.of[0] == "cpu"):
+        return True
+    told = [each for each in where.of if each != OTHER]
+    given = [file.given(around, name) for name in told if name.isidentifier()] if deeper else []
+    return len(given) == len(told) > 0 and all(
+        calls and all(_comes_from_host(file, at, each, deeper - 1) for at, each in calls) for calls in given
+    )
 
 
 def _is_asked_for(where: Where, around: Around) -> bool:
@@ -100,6 +118,10 @@ def _handles_data(file: LintedFile, around: Around) -> bool:
     if function.name.startswith("post_process"):
         return False
     if function.name in _READS_DATA or (owner is not None and owner.name.endswith(_DATA_CLASSES)):
+        return True
+    if owner is None and file.is_beside(_DATA_CLASSES):
+        return True
+    if not _DATA_FOLDERS.isdisjoint(file.source.package.split(".")):
         return True
     return any(
         isinstance(node, ast.Attribute)

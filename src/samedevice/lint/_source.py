@@ -66,6 +66,9 @@ class LintedFile:
         """What the function around something does; what the file does, outside functions."""
         if around.function is None:
             return self.reading.of_module() if around.owner is None else Told()
+        outer = self.source.enclosing(around.function)
+        if outer and self._is_only_called(around.function, outer[-1]):
+            return self.told(Around(outer[-1], around.owner))
         owner = None if around.owner is None else self.source.class_text(around.owner)
         return self.reading.of(around.function, owner)
 
@@ -136,6 +139,47 @@ class LintedFile:
         return owner is None or any(
             each.reached or not _MOVERS.isdisjoint(each.methods) for each in self.project.lineage(owner)
         )
+
+    def is_beside(self, endings: tuple[str, ...]) -> bool:
+        """Whether the classes of the file are called like this, one at least and no module's among them."""
+        classes = self.source.class_list
+        return any(each.name.endswith(endings) for each in classes) and not any(
+            self.in_module_class(Around(None, each)) for each in classes
+        )
+
+    def _is_only_called(self, inner: Function, outer: Function) -> bool:
+        """Whether a function inside another is called there and given to nobody, so that what it gets is
+        known.
+        """
+        if isinstance(inner, ast.AsyncFunctionDef) or inner.decorator_list:
+            return False
+        named = [
+            node
+            for node in ast.walk(outer)
+            if isinstance(node, ast.Name) and node.id == inner.name and isinstance(node.ctx, ast.Load)
+        ]
+        called_names = [
+            call.node.func for call in self.source.calls.get(inner.name, ()) if call.around.function is outer
+        ]
+        return bool(named) and len(named) == len(called_names)
+
+    def given(self, around: Around, name: str) -> list[tuple[Around, object]]:
+        """What the calls in this file give a parameter of a private function, and where they stand; nothing
+        where others may call it.
+        """
+        function = around.function
+        if function is None or not function.name.startswith("_") or function.name.startswith("__"):
+            return []
+        names = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
+        method = around.owner is not None and names[:1] == ["self"]
+        found: list[tuple[Around, object]] = []
+        for call in self.source.calls.get(function.name, ()):
+            node = call.keyword(name)
+            place = names.index(name) - method if name in names else -1
+            if node is None and 0 <= place < len(call.node.args):
+                node = call.node.args[place]
+            found.append((call.around, self.told(call.around).values.get(id(node))))
+        return found
 
     def built_with(self, around: Around) -> bool:
         """Whether only constructors call a function, as far as the file shows: they run before anything is

@@ -64,7 +64,7 @@ def spread_classes(file: LintedFile) -> set[str]:
     """The names of the classes that no block keeps on one device; none in a file without a model."""
     known = {node.name: node for node in file.source.class_list}
     bases = [ast.unparse(base) for node in known.values() for base in node.bases]
-    if not any(base.endswith("PreTrainedModel") for base in bases):
+    if not any(base.endswith(("PreTrainedModel", "ModelMixin")) for base in bases):
         return set()
     lists = [each for owner in file.source.class_list for each in lists_of(owner)]
     blocks = {str(name.value) for each in lists for name in each.names}

@@ -93,7 +93,7 @@ def _check(file: LintedFile) -> Iterator[Hit]:
 
 def _made_anew(file: LintedFile, function: Function, owner: ClassText) -> tuple[str, ast.Call] | None:
     """The name of the new object that is given back, and the call that builds it."""
-    given = {node.value.id for node in ast.walk(function) if _is_named_return(node)}
+    given = {_returned(node) for node in ast.walk(function)}
     for node in ast.walk(function):
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as call) if name in given:
@@ -107,8 +107,11 @@ def _made_anew(file: LintedFile, function: Function, owner: ClassText) -> tuple[
     return None
 
 
-def _is_named_return(node: ast.AST) -> bool:
-    return isinstance(node, ast.Return) and isinstance(node.value, ast.Name)
+def _returned(node: ast.AST) -> str:
+    match node:
+        case ast.Return(value=ast.Name(id=name)):
+            return name
+    return ""
 
 
 def _parameters(file: LintedFile, owner: ClassText) -> set[str]:

@@ -105,7 +105,10 @@ def _chooses(file: LintedFile, around: Around) -> bool:
     assert function is not None
     if any(word in function.name.lower() for word in ("cuda", "gpu", "bench", "main")):
         return True
-    return any(file.source.dotted_call(node) in _CHOOSERS for node in ast.walk(function))
+    return any(
+        isinstance(node, ast.Call) and file.source.dotted_call(node) in _CHOOSERS
+        for node in ast.walk(function)
+    )
 
 
 _CHINESE = """张量被送到当前 GPU，遇到的另一个张量却可能在别的 GPU 上。

@@ -37,8 +37,8 @@ Offered for a look: the numbers that are drawn become those of the GPU's generat
 
 ## Known limits
 
-Only a generator that is made in the same function counts, and only a device that is given to the random
-function itself.
+Only a generator that is made in the same function counts, or that the class keeps as the only one in an
+attribute; and only a device that is given to the random function itself, or the tensor that it draws beside.
 
 ## References
 
@@ -52,9 +52,13 @@ from collections.abc import Iterator
 
 from samedevice.lint._rule import Hit, LintRule
 from samedevice.lint._source import Call, LintedFile, short
-from samedevice.static.tensors import Device
+from samedevice.static.tensors import Device, Tensor
 
+_BESIDE = frozenset("randn_like rand_like empty_like multinomial bernoulli poisson".split())
+"""Functions that draw where their first argument is."""
 _DRAWS = (
+    "bernoulli",
+    "poisson",
     "randn",
     "rand",
     "randint",
@@ -72,11 +76,14 @@ def _check(file: LintedFile) -> Iterator[Hit]:
         return
     for call in file.calls(*_DRAWS):
         generator, device = call.keyword("generator"), call.keyword("device")
-        if generator is None or device is None or not file.dotted(call).startswith("torch."):
+        if generator is None or not file.dotted(call).startswith("torch."):
             continue
-        if not _on_host(file, call, generator) or not _elsewhere(file, call, device):
+        beside = call.node.args[0] if call.node.args and call.name in _BESIDE else None
+        asked = device if device is not None else beside
+        if asked is None or not _on_host(file, call, generator) or not _elsewhere(file, call, asked):
             continue
-        yield Hit(call.node, {"call": short(call.node, 40), "device": short(device, 30)})
+        told = short(asked, 30) if device is not None else f"{short(asked, 30)}.device"
+        yield Hit(call.node, {"call": short(call.node, 40), "device": told})
 
 
 def _on_host(file: LintedFile, call: Call, generator: ast.expr) -> bool:
@@ -87,6 +94,11 @@ def _on_host(file: LintedFile, call: Call, generator: ast.expr) -> bool:
         if len(given) != 1:
             return False
         made = given[0]
+    elif isinstance(generator, ast.Attribute) and ast.unparse(generator.value) == "self":
+        kept = _kept(file, call, generator.attr)
+        if kept is None:
+            return False
+        made = kept
     while (
         isinstance(made, ast.Call)
         and isinstance(made.func, ast.Attribute)
@@ -101,13 +113,29 @@ def _on_host(file: LintedFile, call: Call, generator: ast.expr) -> bool:
     )
 
 
+def _kept(file: LintedFile, call: Call, name: str) -> ast.expr | None:
+    """What the class gives an attribute, where it is None or one thing everywhere."""
+    owner = file.owner(call.around)
+    if owner is None:
+        return None
+    given = [each for text in file.project.lineage(owner) for each in text.attributes.get(name, ())]
+    if any(each.kind != "assigned" or each.several or each.value is None for each in given):
+        return None
+    values = [each.value for each in given if each.value is not None and not _is_none(each.value)]
+    return values[0] if len(values) == 1 else None
+
+
+def _is_none(value: ast.expr) -> bool:
+    return isinstance(value, ast.Constant) and value.value is None
+
+
 def _elsewhere(file: LintedFile, call: Call, device: ast.expr) -> bool:
-    """Whether a device is that of something that may be on a GPU, and not the host."""
+    """Whether a device, or that of a tensor, is where something may be on a GPU, and not the host."""
     if isinstance(device, ast.Constant):
         return isinstance(device.value, str) and not device.value.startswith("cpu")
     value = file.told(call.around).values.get(id(device))
-    return isinstance(value, Device) and (
-        value.where.kind == "same"
+    return isinstance(value, Device | Tensor) and (
+        value.where.kind in ("same", "likely")
         or (value.where.kind == "literal" and not value.where.of[0].startswith("cpu"))
     )
 
@@ -151,7 +179,7 @@ def noise_like(x: torch.Tensor, seed: int) -> torch.Tensor:
 
 ## 已知局限
 
-只看同一个函数里创建的生成器，以及直接传给随机函数的设备。
+只看同一个函数里创建的生成器，或类的属性里唯一的那个；设备只看直接传给随机函数的，或它所参照的张量的。
 
 ## 参考
 

@@ -71,9 +71,9 @@ the embeddings.
 
 ## Known limits
 
-Only classes of models that name `_no_split_modules`, and only what stands outside the blocks that these
-keep together. A map may never cut
-there: the rule is off by default.
+Only classes of models of transformers and diffusers, and only what stands outside the blocks that
+`_no_split_modules` keeps together. What comes in from the caller counts as a part. A map may never cut there:
+the rule is off by default.
 
 ## References
 
@@ -87,7 +87,7 @@ from collections.abc import Iterator
 from samedevice.lint._rule import Hit, LintRule
 from samedevice.lint._source import Around, LintedFile, short
 from samedevice.lint._spread import spread_classes
-from samedevice.static.tensors import HOST, Tensor
+from samedevice.static.tensors import HOST, Tensor, picks
 
 
 def _check(file: LintedFile) -> Iterator[Hit]:
@@ -101,7 +101,10 @@ def _check(file: LintedFile) -> Iterator[Hit]:
         for meeting in file.told(Around(function, around.owner)).meetings:
             if any(node is getattr(meeting.node, "func", None) for node, _ in meeting.operands):
                 continue  # what goes into a module is moved by its hook
-            parts = [(node, part) for node, tensor in meeting.operands if (part := _part(tensor)) is not None]
+            operands = meeting.operands
+            if meeting.indexed and not any(picks(tensor) for _, tensor in operands[1:]):
+                continue
+            parts = [(node, part) for node, tensor in operands if (part := _part(tensor)) is not None]
             names = {part for _, part in parts}
             if len(names) > 1 and id(meeting.node) not in done:
                 done.add(id(meeting.node))
@@ -119,7 +122,8 @@ def _part(tensor: Tensor) -> str | None:
     parts = {symbol.split(".")[1] for symbol in of if symbol.startswith("self.") and ":" not in symbol}
     if len(parts) == 1 and HOST not in of:
         return parts.pop()
-    return "" if tensor.where.kind == "same" and len(of) == 1 and tensor.role == "argument" else None
+    came_in = tensor.where.kind in ("same", "likely") and len(of) == 1 and not of[0].endswith("device")
+    return "" if came_in and ":" not in of[0] and tensor.scalar is not True else None
 
 
 _CHINESE = """模型把两个部分的输出合在一起，却没有先放到同一个设备上。
@@ -192,8 +196,8 @@ class Joined(PreTrainedModel):
 
 ## 已知局限
 
-只看含有 `PreTrainedModel` 的文件里、不会被这些块保持在一起的代码。实际的 device_map 未必在这里切开，
-改动之前请先看一下。
+只看 transformers 和 diffusers 的模型类里、不会被 `_no_split_modules` 的块保持在一起的代码；调用者传入的张量也
+算一个部分。实际的 device_map 未必在这里切开，所以这条规则默认关闭。
 
 ## 参考
 
@@ -224,6 +228,6 @@ RULE = LintRule(
     page={"en": __doc__ or "", "zh": _CHINESE},
     check=_check,
     cause="block-split-across-devices",
-    words=("PreTrainedModel",),
+    words=("PreTrainedModel", "ModelMixin"),
     default=False,
 )

@@ -52,9 +52,11 @@ tensor meets is at hand on the line that makes it.
 ## Known limits
 
 Tensors of no dimensions (`torch.tensor(1.0)`) are left out: CUDA accepts them from the host. So are
-indices, tests, constructors, and files that change the default device. What a library's own function gives
-is not followed. Of a function's arguments only the first tensor counts, its input: callers may keep others,
-such as lengths, on the host.
+indices of the host (one of a GPU into a tensor of the host is a mistake), tests, constructors and what only
+they call, code that prepares data, and files that change the default device. What a library's own function
+gives is not followed. In a comparison only the first tensor of a function's arguments counts, its input:
+callers may keep others, such as lengths, on the host. A private function to which the file only gives tensors
+of the host is left out.
 
 ## References
 
@@ -64,12 +66,12 @@ such as lengths, on the host.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from samedevice.diagnosis.fixes import with_keyword
 from samedevice.lint._meetings import Pair, pairs, symbol_expression
 from samedevice.lint._rule import Hit, LintRule, Repair
-from samedevice.lint._source import CALLERS_DECIDE, Call, LintedFile, short
+from samedevice.lint._source import CALLERS_DECIDE, Around, Call, LintedFile, short
 from samedevice.static.tensors import FUNCTIONS, HOST, MAKERS, Tensor
 
 
@@ -79,16 +81,30 @@ def _check(file: LintedFile) -> Iterator[Hit]:
     makers = {id(call.node): call for call in file.calls(*MAKERS) if _is_unplaced(file, call)}
     told: set[int] = set()
     done: set[int] = set()
-    for call in makers.values():
-        key = id(call.around.function)
-        if key in done or file.function_name(call.around) in CALLERS_DECIDE:
+    for around in (*(call.around for call in makers.values()), *_users(file, makers.values())):
+        key = id(around.function)
+        if key in done or file.function_name(around) in CALLERS_DECIDE:
             continue
         done.add(key)
-        for pair in pairs(file, call.around, _is_made):
+        for pair in pairs(file, around, _is_made):
             maker = makers.get(id(pair.stray.made))
             if maker is not None and id(maker.node) not in told:
                 told.add(id(maker.node))
                 yield _hit(file, maker, pair)
+
+
+def _users(file: LintedFile, makers: Iterable[Call]) -> Iterator[Around]:
+    """The functions that use a tensor which the file's own statements make."""
+    names = {
+        target.id
+        for call in makers
+        if call.around.function is None and isinstance(call.around.statement, ast.Assign)
+        for target in call.around.statement.targets
+        if isinstance(target, ast.Name)
+    }
+    for function, around in file.source.functions if names else ():
+        if any(isinstance(node, ast.Name) and node.id in names for node in ast.walk(function)):
+            yield Around(function, around.owner)
 
 
 def _is_unplaced(file: LintedFile, call: Call) -> bool:
@@ -178,9 +194,10 @@ class Positions(nn.Module):
 
 ## 已知局限
 
-零维张量（`torch.tensor(1.0)`）不算：CUDA 接受内存里的零维张量。索引、测试文件、构造函数，以及改动了默认
-设备的文件也不算。第三方库函数的返回值不追踪。函数的参数里只看第一个张量，也就是输入；
-长度之类的其他参数，调用者可能有意放在内存里。
+零维张量（`torch.tensor(1.0)`）不算：CUDA 接受内存里的零维张量。内存里的索引也不算（反过来，用 GPU 上的
+索引去取内存里的张量则是错误）。测试文件、构造函数及只被构造函数调用的函数、准备数据的代码、改动了默认设备的文件都不算。
+第三方库函数的返回值不追踪。比较运算里只看函数的第一个张量参数，也就是输入；长度之类的其他参数，调用者可能有意
+放在内存里。私有函数若在本文件里只收到内存里的张量，也不算。
 
 ## 参考
 

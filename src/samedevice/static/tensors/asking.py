@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from samedevice.static.tensors.abstract import Local, Tensor
 from samedevice.static.tensors.project import Project
-from samedevice.static.tensors.source import ClassText, Function
+from samedevice.static.tensors.source import ClassText, Function, SourceText
 
 
 class Reader(Protocol):
@@ -25,6 +25,7 @@ class Asking(Protocol):
     """The reading of one function."""
 
     elsewhere: bool
+    source: SourceText
     depth: int
     project: Project
 

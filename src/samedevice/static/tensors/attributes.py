@@ -6,6 +6,8 @@ import ast
 from typing import Any, TypeGuard
 
 from samedevice.static.tensors.abstract import (
+    HOST,
+    OTHER,
     UNTOLD_VALUE,
     Device,
     Local,
@@ -13,6 +15,7 @@ from samedevice.static.tensors.abstract import (
     Module,
     Object,
     Tensor,
+    Where,
     joined,
     same,
 )
@@ -46,16 +49,16 @@ def attribute_of_self(run: Asking, text: ClassText, name: str) -> Any:
             return Tensor(same(symbol), None, None, "parameter" if kind == "parameter" else "buffer")
     if any(attribute.several or attribute.kind != "assigned" for _, attribute in given):
         return UNTOLD_VALUE
-    for _, attribute in given if module else ():
+    for each, attribute in given if module else ():
         if _is_made(attribute.value):
-            return Module(symbol, called(attribute.value))
+            return Module(symbol, each.source.dotted(attribute.value.func) or called(attribute.value))
     value = joined([_assigned(run, each, attribute) for each, attribute in given])
     match value:
         case Module():
             return Module(symbol, value.kind, value.text)
         case Tensor(role="parameter"):
             return Tensor(same(symbol), None, None, "parameter")
-        case Tensor(where=where) if where.kind in ("default", "literal") and not _moved(lineage):
+        case Tensor(where=where) if _stays(where) and not _moved(lineage):
             return Tensor(where, value.scalar, value.made, "attribute")
     return UNTOLD_VALUE
 
@@ -89,6 +92,27 @@ def _is_made(value: ast.expr | None) -> TypeGuard[ast.Call]:
 
 
 _NO_MODULES = ("Tensor", "Config", "List", "Dict", "Lock", "Queue", "Processor", "Tokenizer")
+
+
+def _stays(where: Where) -> bool:
+    """Whether a tensor is where its maker put it, on one way at least, and nowhere that follows another."""
+    return where.kind in ("default", "literal") or (HOST in where.of and set(where.of) <= {HOST, OTHER})
+
+
+def keeps_nothing(run: Asking, name: str) -> bool:
+    """Whether the objects of a class of modules have no parameters, buffers and parts, by all of its text."""
+    text = run.project.class_of(run.source, name)
+    if text is None or not run.project.is_module(text):
+        return False
+    given = [each for own in run.project.lineage(text) for each in own.attributes.values()]
+    return not any(
+        attribute.kind != "assigned" or _may_keep(attribute.value) for each in given for attribute in each
+    )
+
+
+def _may_keep(value: ast.expr | None) -> bool:
+    made = [node for node in ast.walk(value) if isinstance(node, ast.Call)] if value is not None else []
+    return any(called(node)[:1].isupper() and called(node) not in MODULES["free"] for node in made)
 
 
 def _moved(lineage: list[ClassText]) -> bool:

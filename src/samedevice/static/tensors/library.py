@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from samedevice.static.tensors.abstract import (
@@ -122,7 +123,10 @@ def _torch(run: Asking, name: str, node: ast.Call, positional: Sequence[Any], ke
         )
         if "*" in keywords or "**" in keywords:
             return UNTOLD_VALUE
-        return _meeting(run, node, _spread(pairs), name in FUNCTIONS["meet_strictly"])
+        result = _meeting(run, node, _spread(pairs), name in FUNCTIONS["meet_strictly"])
+        if name in FUNCTIONS["joining"] and isinstance(result, Tensor):
+            return replace(result, scalar=False)
+        return result
     return UNTOLD_VALUE
 
 
@@ -166,8 +170,8 @@ def call_method(
             return Listed(Tensor(same("self"), None, None, "parameter"))
         case _ if name in ("numpy", "tolist", "item"):
             return PLAIN
-        case _ if name == "cpu" and not positional:
-            return UNTOLD_VALUE  # a model, a tensor, a batch
+        case _ if name == "cpu" and isinstance(owner, Untold | Method) and not (positional or keywords):
+            return Tensor(literal("cpu"), None, node)
         case _ if name == "cuda" and isinstance(owner, Untold | Method) and not (positional or keywords):
             return Tensor(literal("cuda"), None, node)
         case _ if name == "to" and isinstance(owner, Untold | Method):
@@ -288,9 +292,9 @@ def _lists(operator: ast.operator, values: Sequence[Any]) -> Any:
             return only
         return Listed(joined(only.parts), True) if only.parts else UNTOLD_VALUE
     if isinstance(operator, ast.Add) and len(lists) == 2:
-        if all(isinstance(each, Items) for each in lists):
-            return Items(tuple(part for each in lists for part in each.parts))
         parts = [part for each in lists for part in (each.parts if isinstance(each, Items) else (each.part,))]
+        if all(isinstance(each, Items) for each in lists):
+            return Items(tuple(parts))
         return Listed(joined(parts), all(getattr(each, "whole", True) for each in lists))
     return PLAIN if all(isinstance(each, Plain) for each in values) else UNTOLD_VALUE
 
@@ -409,6 +413,9 @@ def _moved(owner: Tensor, node: ast.Call, positional: Sequence[Any], keywords: K
     """`x.to(...)`: to a device, beside another tensor, or only to another type of numbers."""
     if "*" in keywords or "**" in keywords:
         return Tensor(NOWHERE, owner.scalar, node)
+    truth = any(each == Library("torch.bool") for each in (*positional, *keywords.values()))
+    if truth and owner.role not in ("made", "attribute"):
+        owner = Tensor(owner.where, owner.scalar, owner.made, "mask")
     target = keywords.get("device", positional[0] if positional else keywords.get("other", NONE))
     match target:
         case Tensor(where=where):

@@ -37,7 +37,7 @@ from samedevice.static.tensors.abstract import (
     joined,
     same,
 )
-from samedevice.static.tensors.attributes import attribute_of_self
+from samedevice.static.tensors.attributes import attribute_of_self, keeps_nothing
 from samedevice.static.tensors.knowledge import ATTRIBUTES, METHODS, MODULES
 from samedevice.static.tensors.library import call_function, call_method, meeting_of_operator
 from samedevice.static.tensors.project import Project
@@ -148,6 +148,8 @@ class _Run:
         self.loops = 0
         self.leaving: list[list[Environment]] = []
         """The names at each `break` and `continue` of the loops around, the innermost last."""
+        self.recording = not depth
+        """Whether what meets is kept: in the function that is asked about, and those inside it."""
         self.choices: set[int] = set()
         """Each `elif` that was come to."""
         self.names: Environment | None = None
@@ -327,6 +329,9 @@ class _Run:
         truth = self._truth(node.test, environment)
         ways = [node.body, node.orelse] if truth is None else [node.body if truth else node.orelse]
         fallen = None
+        if self.loops and node.orelse and _asks_flag(node.test) & _stored_in(node.body):
+            # The first way sets the flag, so the other one comes after it, in a later turn.
+            fallen = dict(environment) | dict.fromkeys(_stored_in(node.body), UNTOLD_VALUE)
         if len(node.orelse) == 1 and isinstance(node.orelse[0], ast.If):
             self.choices.add(id(node.orelse[0]))
         elif truth is None and not node.orelse and id(node) in self.choices and _is_choice(node.test):
@@ -363,7 +368,7 @@ class _Run:
         """
         before, outcomes = dict(environment), []
         for each in blocks:
-            own = dict(before if each or fallen is None else fallen)
+            own = dict(before if fallen is None or each is blocks[0] else fallen)
             try:
                 self.block(each, own)
             except _End:
@@ -650,7 +655,8 @@ class _Run:
         if _makes_generator(function.node) or self.elsewhere or self.names is None:
             return UNTOLD_VALUE
         run = _Run(self.reader, self.source, self.depth + 1)
-        run.steps = self.steps
+        run.steps, run.recording = self.steps, self.recording
+        run.told.meetings = self.told.meetings
         result = run.called(function, positional, keywords, self.names)
         self.steps = min(run.steps, _MOST_STEPS)
         return result
@@ -669,7 +675,14 @@ class _Run:
             own = Tensor(same(f"{module.symbol}.weight"), False, None, "parameter")
             self.meet(node, (*tensors, (node.func, own)))
             return Tensor(own.where, False, None, "output")
-        if not module.symbol:
+        if last.endswith("Loss") and module.kind.startswith("torch.nn."):
+            if last in _LENIENT or not tensors:
+                return UNTOLD_VALUE
+            self.meet(node, tensors)
+            return Tensor(tensors[0][1].where, None, None, "output")
+        if not module.symbol or (
+            any(_on_host(value) for _, value in tensors) and keeps_nothing(self, module.kind)
+        ):
             return UNTOLD_VALUE
         given = Tensor(Where("part", (module.symbol,)), None, None, "output")
         self.meet(node, (*tensors, (node.func, given)))
@@ -694,7 +707,7 @@ class _Run:
 
     def meet(self, node: ast.expr | ast.stmt, operands: Sequence[tuple[ast.expr, Tensor]]) -> None:
         """Tensors of one operator, which must be together."""
-        if len(operands) > 1 and not self.depth:
+        if len(operands) > 1 and self.recording:
             self.told.meetings.append(Meeting(node, tuple(operands)))
 
     def _unary(self, node: ast.UnaryOp, environment: Environment) -> Any:
@@ -744,7 +757,7 @@ class _Run:
         parts = index.parts if isinstance(index, Items) else (index,)
         nodes = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
         found = [(each, part) for each, part in zip(nodes, parts, strict=False) if isinstance(part, Tensor)]
-        if found and not self.depth:
+        if found and self.recording:
             self.told.meetings.append(Meeting(node, ((node.value, owner), *found), True))
 
     def _walrus(self, node: ast.NamedExpr, environment: Environment) -> Any:
@@ -771,12 +784,28 @@ class _Run:
         return UNTOLD_VALUE
 
 
+def _asks_flag(test: ast.expr) -> set[str]:
+    """The name that a condition is, or denies."""
+    match test:
+        case ast.Name(id=name) | ast.UnaryOp(op=ast.Not(), operand=ast.Name(id=name)):
+            return {name}
+    return set()
+
+
+def _stored_in(body: Sequence[ast.stmt]) -> set[str]:
+    return {name for each in body for name in _stored(each)}
+
+
 def _is_choice(test: ast.expr) -> bool:
     """Whether a condition compares something with a word."""
     match test:
         case ast.Compare(ops=[ast.Eq()], comparators=[ast.Constant(value=str())]):
             return True
     return False
+
+
+def _on_host(tensor: Tensor) -> bool:
+    return tensor.where.kind == "default" or HOST in tensor.where.of
 
 
 def _item(items: Any) -> Any:
@@ -945,6 +974,8 @@ def _may_change_default(node: ast.expr) -> bool:
     return ("device" in text and "cuda.device" not in text) or "init_empty" in text
 
 
+_LENIENT = frozenset(("CTCLoss",))
+"""Losses that move their targets themselves."""
 _NUMBERS, _SAME = ATTRIBUTES["numbers"], ATTRIBUTES["same"]
 _FREE, _PLACED = MODULES["free"], MODULES["placed"]
 _STATEMENTS: dict[type, Callable[[_Run, Any, Environment], None]] = {
