@@ -223,8 +223,8 @@ RECIPES = (
     "im, im", "im, g", "v, v", "x, 1, 0", "x, 1, i", "x, x, 0.5", "'ij,jk->ik', x, x", "i.bool()",
     "i.bool(), i.bool()", "x, x.flatten()[:2], x", "x[0], x", "vol, vol", "x, m1, m1", "im, c2, c2",
     "x, x.t(), 0", "i, i", "x, 0, i1", "x, 0, i1, x", "x, (2, 2)", "x, 0, i, x.clone()", "x, x > 0, 0.5",
-    "x, x > 0, x", "x, 0, 0, 1", "x, 0, i1, x.clone()", "x, 0, (1, 2)", "x, (1, 0)", "im", "im, 1", "im, None, 2",
-    "x.view(1, 1, 4), (2, 2), 1", "x[0], x, x[0]", "z",
+    "x, x > 0, x", "x, 0, 0, 1", "x, 0, i1, x.clone()", "x, 0, (1, 2)", "x, (1, 0)", "im", "im, 1",
+    "im, None, 2", "x.view(1, 1, 4), (2, 2), 1", "x[0], x, x[0]", "z",
 )  # fmt: skip
 """Arguments to try; the first that a function takes on the host is its call."""
 SETUP = """
