@@ -26,12 +26,12 @@ def ask_of(report: Report, verdict: Verdict) -> Phrase | None:
         return Phrase("ask.copy", command=_COPY)
     if report.topic == "out-of-memory":
         return Phrase("ask.memory", command=f"samedevice run --machine {_machine(report)} {script}")
-    if report.topic is not None or verdict.confidence != "guess":
-        return None
-    if report.kind in _LATE:
+    if report.kind in _LATE and verdict.confidence == "guess":
         return Phrase(
             "ask.late", command=f"CUDA_LAUNCH_BLOCKING=1 python {script} 2>&1 | samedevice explain -"
         )
+    if report.topic is not None or verdict.confidence != "guess":
+        return None
     if report.kind == "no-exception":
         return Phrase("ask.copy", command=_COPY)
     if not report.code:

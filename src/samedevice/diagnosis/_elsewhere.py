@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from samedevice.diagnosis._story import about_something_else, read_story, tells_of_devices
-from samedevice.diagnosis._weigh import Verdict
+from samedevice.diagnosis._story import read_story, tells_of_devices
+from samedevice.diagnosis._topic import about_something_else, check_in_a_kernel, error_told, mostly_an_index
+from samedevice.diagnosis._weigh import UNDETERMINED, Verdict, Weighed, decide, weigh_report
 from samedevice.diagnosis.paste import Report
+from samedevice.diagnosis.rules import rule_named
 from samedevice.findings import Confidence
 from samedevice.messages import Bytes, Phrase, Several
 
@@ -72,24 +74,37 @@ _NOTES = {
 }
 
 
-def with_topic_of_prose(report: Report) -> Report:
-    """The report; of prose that tells of no device error, with what it is about.
+def with_topic(report: Report) -> Report:
+    """The report; with what it is about, where that is not devices.
 
-    Prose that tells of one is about that one, whatever else it quotes.
+    Prose that tells of a device error is about that one, whatever else it quotes.
     """
     if report.topic is not None:
         told = replace(report, topic=None, kind="unknown-message", whole=False)
         return told if tells_of_devices(told) else report
+    reading = read_story(report)
+    if (checked := check_in_a_kernel(report)) is not None:
+        return report if reading is not None and reading.sure else replace(report, topic=checked)
+    if reading is None and mostly_an_index(report):
+        return replace(report, topic="index", whole=False)
     topic = about_something_else(report)
-    if topic is None or read_story(report) is not None:
+    if topic is None or report.told is None:
+        return report
+    if report.kind == "no-exception" and decide(weigh_report(report)).cause != UNDETERMINED:
+        return report
+    if reading is not None and (reading.sure or error_told(report.told) is None):
         return report
     return replace(report, topic=topic, whole=False)
 
 
 def verdict_elsewhere(report: Report) -> Verdict:
     """The verdict on an error that is about something else: certain where its own wording says so."""
-    if report.whole and report.topic is not None:
+    if report.topic is not None and (report.whole or report.kind == "device-assert"):
         about = Phrase("rules.not-a-device-error.about", topic=_name(report.topic))
+        if report.kind == "device-assert":  # wrong values may also come from a copy between GPUs
+            machine = (Weighed(rule_named("hardware-or-driver"), 0.0, ()),)
+            sure = report.whole and report.topic == "index"
+            return Verdict(ELSEWHERE, "likely" if sure else "guess", machine, (about,))
         return Verdict(ELSEWHERE, "likely" if report.topic in _AFTER_EFFECTS else "certain", reasons=(about,))
     confidence: Confidence = "likely" if report.exception is not None else "guess"
     return Verdict(ELSEWHERE, confidence, reasons=(Phrase("rules.not-a-device-error.no-device-named"),))

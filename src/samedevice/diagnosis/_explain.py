@@ -10,7 +10,7 @@ from samedevice.diagnosis._elsewhere import (
     memory_notes,
     title_elsewhere,
     verdict_elsewhere,
-    with_topic_of_prose,
+    with_topic,
 )
 from samedevice.diagnosis._judge import cure_of
 from samedevice.diagnosis._rule import Rule, device_pattern
@@ -45,6 +45,7 @@ _HAPPENED = {
     "collective-device": "SD109",
     "graph-device": "SD101",
     "needs-gpu": "SD101",
+    "backend-device": "SD101",
     "pin-device": "SD101",
 }
 """What happened, where the message says so; else the code of a finding is that of its cause."""
@@ -65,7 +66,7 @@ def explain_text(text: str, source: Source | None = None) -> list[Finding[Phrase
 
 def explain_report(report: Report, source: Source | None = None) -> Finding[Phrase]:
     """The finding that one report amounts to."""
-    report = with_topic_of_prose(report)
+    report = with_topic(report)
     origins = origins_of(report, source)
     verdict, advice = _judged(report, origins)
     rule = rule_named(verdict.cause)
@@ -143,8 +144,8 @@ def _about(report: Report, verdict: Verdict) -> VerdictName:
 
 def _code(report: Report, rule: Rule) -> str:
     """What happened, where the message says so; else the code of the cause."""
-    if report.topic is not None and report.kind != "out-of-memory":
-        return rule.code
+    if report.topic is not None:
+        return _HAPPENED[report.topic] if report.topic == "out-of-memory" else rule.code
     return _HAPPENED.get(report.kind, rule.code)
 
 

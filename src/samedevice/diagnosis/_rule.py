@@ -31,6 +31,19 @@ HEADINGS: Mapping[Language, tuple[str, ...]] = {
 """What each page has, in this order, by its language."""
 
 
+MAPPED = (
+    r"(?<!no )(?<!without )(?<!without a )(?<!not set )(?<!not use )(?<!没有)(?<!不用)(?<!没用)"
+    r"\bdevice[_ ]map\b(?!['\"]?\s?[=:]\s?(?:None|\{\s?['\"]{2}))"
+)
+"""A map of the model, but for one that puts all of it on the rank's own GPU."""
+SEVERAL_GPUS = (
+    r"cuda:[1-9]|\b(?:GPU|card|rank) ?#?[1-9]\b|\b(?:GPUs|cards)\b|\b(?:second|other|another) (?:GPU|card)\b"
+    r"|multi-?gpu|device_map|(?:多|两|双)(?:张|块)?卡|第二(?:张|块)"
+)
+"""Words that tell of more than one GPU."""
+_LAYERS = re.compile(r"(?:^|_)(?:add)?mm$|linear|conv|norm")
+"""Operators by which a layer applies its weight."""
+_WRITTEN_OUT = re.compile(r"\b(?:matmul|mm|einsum)\(|\S @ \S")
 Look = Callable[[Report], Phrase | None]
 """Something about a paste, and why it counts."""
 Texts = Mapping[Language, str]
@@ -161,6 +174,37 @@ def named(place: str) -> Look:
     return look
 
 
+def product_with(place: str) -> Look:
+    """Of a layer whose input and weight are apart: which is on the host, by the named argument.
+
+    `mat1` is the input behind a bias; `mat2` and `weight` are the weight. A product that the statement writes
+    out itself may have any operand at either place.
+    """
+
+    def look(report: Report) -> Phrase | None:
+        if device_pattern(report.devices) != "host" or _WRITTEN_OUT.search(report.statement):
+            return None
+        if report.argument not in ("mat1", "mat2", "weight") or not _LAYERS.search(report.op or ""):
+            return None
+        own = report.devices[0] if report.kind == "argument-device" else report.devices[1]
+        weighs = report.argument != "mat1"
+        where = "weight" if weighs == (own == "cpu") else "input"
+        because = Phrase("because.argument", argument=report.argument, op=report.op or "?")
+        return because if where == place else None
+
+    return look
+
+
+def no_product_with(place: str) -> Look:
+    """The message does not say that the `weight`, or the `input`, of a product is on the host."""
+    opposite = product_with(place)
+
+    def look(report: Report) -> Phrase | None:
+        return Phrase("because.message", kind=report.kind) if opposite(report) is None else None
+
+    return look
+
+
 def input_beside_weight(place: str) -> Look:
     """Of a message that prints first the input and then the weight: the input is on the `host`, or not."""
 
@@ -168,6 +212,15 @@ def input_beside_weight(place: str) -> Look:
         where = "host" if report.devices[:1] == ("cpu",) else "gpu"
         operand = "input" if where == "host" else report.argument or "weight"
         return Phrase("because.away", operand=operand) if where == place else None
+
+    return look
+
+
+def indexed_on_host() -> Look:
+    """Of a message about indices: the tensor that is indexed is on the host, and the indices are not."""
+
+    def look(report: Report) -> Phrase | None:
+        return Phrase("because.devices", devices="cpu") if report.devices == ("cpu",) else None
 
     return look
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from samedevice.diagnosis._rule import MAPPED
 from samedevice.diagnosis.paste import Report, Told
 from samedevice.messages import Phrase
 
@@ -66,13 +67,15 @@ def _placed(told: Told, *roles: str) -> Phrase:
 
 def _fails(told: Told, report: Report) -> bool:
     """Whether a device error is told: by a message, by two stated devices, or in words."""
-    return (
-        _worded(report)
-        or states_devices(told)
-        or told.says(
-            r"devices? error|same device|(?:different|two) devices|设备不一致|同一(?:个)?设备|不同(?:的)?设备"
-        )
-    )
+    return _worded(report) or states_devices(told) or told.says(MEETS)
+
+
+MEETS = (
+    r"devices? (?:error|mismatch)|mismatch\w* (?:of |in )?devices?|same (?:device|GPU|card)\b|(?:different|two|several|multiple|separate) devices"
+    r"|(?:\bnot|n'?t|never) (?:all |both )?(?:on|at) (?:one|a single|the same) (?:device|GPU|card)\b"
+    r"|设备(?:不一致|不匹配|不同|对不上|冲突)|同一(?:个|张|块)?(?:设备|卡|GPU)|不同(?:的)?(?:设备|卡上)|跨设备|两个设备"
+)
+"""Words by which people say that tensors met on several devices."""
 
 
 def _ends(told: Told, report: Report) -> bool:
@@ -86,7 +89,8 @@ def _worded(report: Report) -> bool:
 
 
 def _spread_under_a_launcher(told: Told, report: Report) -> Reading | None:
-    if not (told.spread and told.launched and _fails(told, report)):
+    mapped = told.spread or told.says(MAPPED)
+    if not (mapped and told.launched and _fails(told, report)):
         return None
     reasons = (Phrase("because.told-spread"), Phrase("because.told-launched"))
     return Reading("device-map-in-multi-process-launch", reasons, situation="situation.s4")
@@ -150,6 +154,7 @@ def _another_gpu_chosen(told: Told, report: Report) -> Reading | None:
     return Reading("hard-coded-device", reasons, ("module-left-on-other-device",))
 
 
+_GOES = r"(?:\bworks?\b|\bworked\b|\bfine\b|\bok\b|\btrains\b|\bruns\b|\bran\b|no (?:problem|error)s?\b|(?:doesn'?t|does not|didn'?t) (?:happen|fail|occur)|没问题|没事|正常|不报错|就好了)"
 _FIRST = r"(?:cuda:0\b|GPU ?#?0\b|gpu_?id ?= ?0\b|card 0\b|first GPU|0 ?号(?:卡|GPU)|默认(?:的)?(?:卡|GPU))"
 _RIGHT = r"(?:\bworks?\b|\bfine\b|\bok\b|\bright\b|\bcorrect\b|no (?:problem|error)|没问题|没事|正常|可以)"
 _FIRST_WORKS = rf"{_FIRST}[^.;。；\n]{{0,40}}{_RIGHT}|{_RIGHT}[^.;。；\n]{{0,24}}{_FIRST}"
@@ -270,6 +275,78 @@ def _spread_and_met(told: Told, report: Report) -> Reading | None:
     return Reading("block-split-across-devices", (Phrase("because.told-spread"),), candidates, sure=False)
 
 
+def _table_elsewhere(told: Told, report: Report) -> Reading | None:
+    """The table of rotary positions is stated to be on one device, and two of them met."""
+    if not (told.devices_of("rotary") and (states_devices(told) or _fails(told, report))):
+        return None
+    candidates = ("offload-hook-bypassed", "device-map-incomplete-or-wrong")
+    return Reading("rope-table-on-wrong-device", (_placed(told, "rotary"),), candidates)
+
+
+def _quantised_left(told: Told, report: Report) -> Reading | None:
+    """State of quantised weights that is named where it fails, or a calibration in which devices met."""
+    moved = bool(told.chosen) or told.says(_MOVED_AWAY)
+    state = "quantised" in told.roles and (moved or _fails(told, report))
+    calibrated = told.says(_CALIBRATES) and _fails(told, report)
+    if not told.says(_QUANTISED) or not (state or calibrated):
+        return None
+    candidates = ("hard-coded-device",) if moved else ("module-left-on-other-device",)
+    reasons = (Phrase("because.told-quantised"),)
+    return Reading("quantized-state-on-other-device", reasons, candidates, sure=state)
+
+
+_QUANTISED = r"\b(?:4|8|four|eight)[- ]?bits?\b|\bint[48]\b|\bnf4\b|\bfp[48]\b|quanti[sz]\w+|量化"
+_CALIBRATES = r"\bquanti[sz]ing\b|calibrat\w+|量化(?:时|过程|的时候|到)|校准"
+_MOVED_AWAY = (
+    r"(?:mov(?:e|ed|es|ing)|\.to\(|sent|sending|put|to) [^.;\n]{0,30}\bcuda:[1-9]|\.to\(['\"]cuda:[1-9]"
+    r"|(?:second|other|another) (?:card|GPU)|第二(?:张卡|块)|(?:另一|别的)(?:张|块)?(?:卡|GPU)"
+)
+
+
+def _each_rank_and_the_first(told: Told, report: Report) -> Reading | None:
+    """Of several processes one works on its GPU and on the first one: nobody told it which is its own."""
+    gpus = {each for each in (*told.met, *report.devices) if each.startswith("cuda:")}
+    if told.spread or not told.launched or "cuda:0" not in gpus or len(gpus) < 2:
+        return None
+    reasons = (Phrase("because.told-launched"), Phrase("because.told-rank-beside-first"))
+    if told.says(_ANOTHER_START):
+        return Reading("launch-variable-not-exported", reasons, ("rank-device-not-set", "hard-coded-device"))
+    candidates = ("hard-coded-device", "launch-variable-not-exported")
+    return Reading("rank-device-not-set", reasons, candidates, sure=len(gpus) > 2 or told.says(_OTHERS_TOO))
+
+
+_ANOTHER_START = (
+    r"(?:with|by|using|started (?:with|by)|under|through|用|通过)\s?(?:\w+ )?(?:torchrun|torch\.distributed\.\w+|mpirun|mpiexec|srun|slurm|accelerate|deepspeed)"
+    rf"[^.\n。]{{0,40}}(?:{_GOES}|\bit trains)|(?:another|other|different) (?:launcher|way to start)"
+)
+_OTHERS_TOO = r"(?:the )?others? (?:name|say|show|ranks?|process\w*)|(?:each|every|all|other) (?:ranks?|process\w*|workers?)|其他(?:进程|rank)|每个(?:进程|rank)"
+
+
+def _offloaded(told: Told, report: Report) -> Reading | None:
+    """Layers wait on the host until they are called, and a device error is told."""
+    if not (told.says(_OFFLOADS) and _fails(told, report)):
+        return None
+    candidates = ("tensor-created-on-wrong-device", "weights-moved-away-by-manager")
+    return Reading("offload-hook-bypassed", (Phrase("because.told-offloaded"),), candidates, sure=False)
+
+
+_OFFLOADS = r"(?<!no )(?<!without )\b(?:enable_)?(?:\w+_)?(?:cpu|disk|model|group|layer)[-_ ]?offload\w*|\boffload(?:s|ed|ing)?\b|卸载到|offload"
+
+
+def _default_is_a_gpu(told: Told, report: Report) -> Reading | None:
+    """A GPU is the device that new tensors get, and some come from where nobody asks for it."""
+    if not (told.says(_DEFAULT_DEVICE) and _fails(told, report)):
+        return None
+    return Reading(
+        "generator-or-default-device",
+        (Phrase("because.told-default-device"),),
+        ("tensor-created-on-wrong-device",),
+    )
+
+
+_DEFAULT_DEVICE = r"set_default_(?:device|tensor_type)|default (?:device|tensor type)|with torch\.device\(|默认(?:设备|张量类型)"
+
+
 def _one_left(told: Told, report: Report) -> Reading | None:
     """One of the things that meet is on the host, and another one on a GPU."""
     left = next((role for role in ("mask", "extra", "ids", "tensor") if "cpu" in told.devices_of(role)), None)
@@ -286,9 +363,16 @@ def _another_release_works(told: Told, report: Report) -> Reading | None:
     return Reading("library-version-regression", (Phrase("because.told-release"),))
 
 
-_OLDER = r"(?:\bv?\d+\.\d+(?:\.\d+)?\b|(?:old(?:er)?|previous|earlier|last) (?:version|release|commit|script)|commit (?:from )?before|旧版本?|老版本|之前的版本|上一个版本)"
-_GOES = r"(?:\bworks?\b|\bworked\b|\bfine\b|\bok\b|\btrains\b|\bruns\b|no (?:problem|error)s?\b|(?:doesn'?t|does not|didn'?t) (?:happen|fail|occur)|没问题|没事|正常|不报错|就好了)"
-_OLDER_RIGHT = rf"{_OLDER}[^\n。]{{0,90}}?{_GOES}|{_GOES}[^.\n。]{{0,40}}{_OLDER}"
+_RELEASE = r"\bv?\d+\.\d+(?:\.\w+)*"
+_OLDER = (
+    rf"(?:\b(?:with|in|on|under|until|before|to|of|and) (?:[a-z]\w+ ){{0,2}}{_RELEASE}|[在用到成回]\s?(?:[a-z]\w+ )?{_RELEASE}"
+    r"|\b(?:old(?:er)?|previous|earlier|last) (?:version|release|commit|script)|commit (?:from )?before|旧版本?|老版本|之前的版本|上一个版本)"
+)
+_SAME_SENTENCE = r"(?:[^\n。.]|\.(?=\d))"
+_OLDER_RIGHT = (
+    rf"{_OLDER}{_SAME_SENTENCE}{{0,90}}?{_GOES}|{_RELEASE} (?:\w+ ){{0,2}}{_GOES}|{_GOES}{_SAME_SENTENCE}{{0,40}}{_OLDER}"
+    r"|\b(?:after|since) (?:the |an? )?(?:upgrad\w+|updat\w+)|\bupgrad(?:ed|ing) (?:from|to)\b|(?:升级|更新)(?:到[^，。\n]{0,20})?(?:之|以)?后"
+)
 
 
 def _cache_left(told: Told, report: Report) -> Reading | None:
@@ -414,33 +498,6 @@ _COPIED_TO_ZEROS = r"\.to\(['\"]cuda:\d['\"]\)\s{1,4}tensor\(\[+(?:0\.?,? ?){1,4
 _OTHER_VALUES = r"other values|wrong values?|(?:all|only|just|prints?|returns?|gives?) zeros?|nonsense|gibberish|garbage|corrupt\w*|\bnans?\b|values differ|乱码|全是? ?0|数值不对"
 
 
-def about_something_else(report: Report) -> str | None:
-    """What prose that tells of no device error is about: a topic, `something` where it fits none.
-
-    None where it may be about devices, or is no prose.
-    """
-    told = report.told
-    if told is None or report.kind != "unknown-message" or report.exception or told.words < LEAST_WORDS:
-        return None
-    if states_devices(told) or told.says(_OF_DEVICES):
-        return None
-    return next((topic for topic, pattern in _TOPICS if told.says(pattern)), "something")
-
-
-_OF_DEVICES = (
-    r"offload\w*|\bhooks?\b|\bmeta (?:device|tensors?)|on meta\b|device (?:mismatch|error|placement)|same device"
-    r"|(?:different|wrong|other|another) (?:device|GPU|card)s?\b|left on the|设备不一致|同一(?:个)?设备|不同(?:的)?(?:设备|卡)"
-)
-_TOPICS = (
-    ("out-of-memory", r"out of memory|\bOOM\b|爆显存|显存不[足够]|省(?:点)?显存|爆内存"),
-    ("collective-timeout", r"\bhangs?\b|\bstuck\b|timing out|timed out|time-?out|卡住|超时"),
-    ("numbers", r"\bnan\b|overflow|溢出"),
-    ("speed", r"\bslow(?:er)?\b|tokens/s|throughput|速度|很慢|太慢"),
-    ("import", r"\binstall\w*|\bpip\b|\bwheel\b|\bbuild\b|安装|编译"),
-    ("quality", r"repeats?|gibberish|quality|hallucinat\w*|胡说|重复"),
-)
-
-
 CONDITIONS: tuple[Condition, ...] = (
     _copy_changes_values,
     _several_gpus_give_other_values,
@@ -451,11 +508,15 @@ CONDITIONS: tuple[Condition, ...] = (
     _all_on_the_first,
     _moved_behind_a_map,
     _mapped_without_blocks,
+    _each_rank_and_the_first,
+    _quantised_left,
+    _default_is_a_gpu,
     _another_gpu_chosen,
     _cache_left,
     _state_after_resume,
     _adapter_left,
     _made_without_a_device,
+    _table_elsewhere,
     _extra_input_left,
     _only_the_smallest,
     _meta_in_use,
@@ -467,6 +528,7 @@ CONDITIONS: tuple[Condition, ...] = (
     _inputs_elsewhere,
     _weights_left,
     _another_gpu_somewhere,
+    _offloaded,
     _spread_and_met,
     _one_left,
 )

@@ -32,7 +32,8 @@ _SPECIAL = frozenset(
     "device-map-zero3 device-map-other-process-device device-map-incomplete device-map-class-unsupported "
     "move-dispatched move-dispatched-warning cuda-not-compiled input-weight-type triton-pointer "
     "illegal-access device-assert metric-device numpy-conversion data-parallel-module cublaslt "
-    "ids-warning launch-slots visible-ignored too-few-gpus data-parallel-wrapped no-exception".split()
+    "ids-warning launch-slots visible-ignored too-few-gpus data-parallel-wrapped no-exception "
+    "machine backend-device".split()
 )
 """Messages that say so much that a cause must know them; frames alone do not make it one."""
 

@@ -50,6 +50,12 @@ ROWS: tuple[Elsewhere, ...] = (
         "expected input[",
         r"Given groups=\d+, weight of size \[[\d, ]+\], expected input\[[\d, ]+\] to have \d+ channels, but got \d+",
     ),
+    _row(
+        "shape",
+        "more than 1 value per channel|non-empty|no tensor arguments|-dimensional|view size is not|negative dimension|kernel size can't",
+        r"Expected more than 1 value per channel|expect(?:ed|s) a non-empty (?:list of Tensors|TensorList)|There were no tensor arguments to this function"
+        r"|Expected \d(?:D or \d|-dimensional|D)\D[^\n]{0,120}but got|view size is not compatible with input tensor|create tensor with negative dimension|Kernel size can't be greater than actual input size",
+    ),
     _row("shape", "equal size", r"stack expects each tensor to be equal size"),
     _row(
         "shape",
@@ -109,6 +115,11 @@ ROWS: tuple[Elsewhere, ...] = (
     ),
     _row(
         "out-of-memory",
+        "runtime error (2)|cudnn algorithm|alloc_failed|executable batch size",
+        r"cuda runtime error \(2\)|Unable to find a valid cuDNN algorithm|CUBLAS_STATUS_ALLOC_FAILED|CUDNN_STATUS_ALLOC_FAILED|No executable batch size found",
+    ),
+    _row(
+        "out-of-memory",
         "allocate memory",
         r"DefaultCPUAllocator: (?:can't allocate memory|not enough memory)|Cannot allocate memory|Unable to allocate AMOUNT for an array",
     ),
@@ -157,6 +168,11 @@ ROWS: tuple[Elsewhere, ...] = (
         "killed by signal|terminated with|exited unexpectedly",
         r"DataLoader worker \(pid[^)]{0,60}\) (?:is killed by signal|exited unexpectedly)|ProcessExitedException|process \d+ terminated with",
     ),
+    _row(
+        "process",
+        "segmentation fault|core dumped|shared memory|ancdata|too many open files|bus error",
+        r"Segmentation fault|\(core dumped\)|unable to (?:open|write to) (?:shared memory|file <?/torch)|received 0 items of ancdata|Too many open files|insufficient shared memory",
+    ),
     _row("autograd", "backward through the graph", r"Trying to backward through the graph a second time"),
     _row(
         "autograd",
@@ -180,6 +196,12 @@ ROWS: tuple[Elsewhere, ...] = (
         "import",
         "no module named|cannot import name|undefined symbol|seems to be not installed|failed building wheel|requires the|has been toggled on",
         r"No module named '?[\w.]+|cannot import name '\w+'|undefined symbol: \w+|the package \w+ seems to be not installed|Failed building wheel|This modeling file requires the following packages",
+    ),
+    _row(
+        "import",
+        "doesn't have nccl|cuda_home|detected cuda version|cuda setup failed|with arguments from the|torch_cuda_arch_list",
+        r"Distributed package doesn't have \w+ built in|CUDA_HOME environment variable is not set|The detected CUDA version \([^)]{0,20}\) mismatches|CUDA Setup failed"
+        r"|Could not run '(?!aten::)\w+::\w+' with arguments from the",
     ),
     _row(
         "import",

@@ -37,6 +37,8 @@ _ERROR = re.compile(
     r"(?:[\w.]{0,120}\.)?(?P<name>[A-Z]\w{0,60}(?:Error|Exception|Warning|Interrupt|Exit))(?::|\s|$)"
 )
 _MARKS = re.compile(r"\s{0,60}[~^]{1,400}\s{0,20}$")
+_HERE = re.compile(r"\s{0,200}~{1,400}\s{1,4}<--- HERE")
+_SCRIPT_LINES = 60
 REMOTE_CODE = "transformers_modules/"
 """The folder of code that comes with a checkpoint."""
 _FLAT = re.compile(
@@ -168,6 +170,8 @@ def _function(name: str | None) -> str | None:
 
 def _code_below(lines: list[str], index: int, frame: Frame) -> tuple[str, int]:
     """The source that belongs to the head of a frame just above `index`; the marked line where several are shown."""
+    if (shown := _marked_below(lines, index)) is not None:
+        return shown
     plain: list[str] = []
     flush = index > 0 and lines[index - 1].startswith("File ")  # all indentation was lost
     for position in range(index, min(index + 24, len(lines))):
@@ -191,6 +195,17 @@ def _code_below(lines: list[str], index: int, frame: Frame) -> tuple[str, int]:
         else:
             return (plain[0] if plain else ""), position
     return (plain[0] if plain else ""), min(index + 24, len(lines))
+
+
+def _marked_below(lines: list[str], index: int) -> tuple[str, int] | None:
+    """The line above TorchScript's mark, which shows the whole function with it."""
+    for position in range(index, min(index + _SCRIPT_LINES, len(lines))):
+        line = lines[position][:LONGEST_LINE]
+        if _HERE.match(line) and position > index:
+            return lines[position - 1][:LONGEST_LINE].strip(), position + 1
+        if _head(line) is not None or _is_error(line):
+            return None
+    return None
 
 
 def _is_error(line: str) -> bool:

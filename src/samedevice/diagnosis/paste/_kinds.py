@@ -108,6 +108,11 @@ KINDS: tuple[Kind, ...] = (
     _row(
         "same-device",
         "expected device",
+        r"expected device (?P<d1>DEVICE) and dtype (?P<t1>\w{1,20}) but got device (?P<d2>DEVICE) and dtype (?P<t2>\w{1,20})",
+    ),
+    _row(
+        "same-device",
+        "expected device",
         r"expected device (?P<d1>DEVICE) but got (?:device )?(?P<d2>DEVICE)",
     ),
     _row(
@@ -333,6 +338,17 @@ KINDS: tuple[Kind, ...] = (
         "not compiled with|not linked with|no nvidia|no cuda|torch._c",
         r"Torch not compiled with CUDA enabled|not linked with support for cuda|Found no NVIDIA driver|No CUDA GPUs are available"
         r"|module 'torch\._C' has no attribute '_cuda_\w{1,60}'",
+    ),
+    _row(
+        "machine",
+        "cuda error|cuda driver|driver on your system|cuda unknown error|cuda-capable|not compatible with the current|cudagetdevicecount|error 80|ampere|on cuda devices|bf16/gpu|cuda unavailable",
+        r"no kernel image is available for execution|CUDA driver version is insufficient|driver on your system is too old|CUDA unknown error|CUDA error: (?:unknown error|all CUDA-capable devices are busy|uncorrectable ECC|device kernel image is invalid|invalid device function|peer access is not supported)"
+        r"|no CUDA-capable device is detected|is not compatible with the current PyTorch installation|Error 80\d: |only supports? (?:Ampere|Turing|Volta|Hopper)|can only be used on CUDA devices|setup doesn'?t support bf16/gpu|CUDA unavailable, invalid device",
+    ),
+    _row(
+        "backend-device",
+        "backend",
+        r"Could not run 'aten::\w{1,60}' with arguments from the '(?:CUDA|CPU)' backend",
     ),
     _row(
         "mps-placeholder", "placeholder storage", r"Placeholder storage has not been allocated on MPS device"

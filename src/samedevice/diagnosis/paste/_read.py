@@ -290,6 +290,8 @@ def _topic_of(kind: str, found: re.Match[str]) -> str | None:
     if kind == "out-of-memory":
         return kind
     groups = found.groupdict()
+    if kind == "same-device" and groups.get("t1") and groups.get("d1") == groups.get("d2"):
+        return "dtype"
     if kind in ("input-weight-type", "type-combination") and groups.get("t1") and groups.get("t2"):
         first, second = tensor_type(groups["t1"]), tensor_type(groups["t2"])
         if first.number != second.number and (

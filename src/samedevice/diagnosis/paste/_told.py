@@ -37,6 +37,14 @@ _ROLES: tuple[tuple[str, str], ...] = (
     ),
     ("optimizer", r"exp_avg\w*|state_steps|momentum_buffer|optimi[sz]er states?|优化器(?:的)?状态"),
     ("adapter", r"\blora_\w+|\badapter(?: weights)?\b|适配器"),
+    (
+        "rotary",
+        r"\w*rotary_emb\w*|\binv_freq\b|\bfreqs_cis\b|\b(?:cos|sin)(?:_cached)?\b|rotary (?:embedding|table|module)|旋转(?:位置)?编码",
+    ),
+    (
+        "quantised",
+        r"quant_state|\bq(?:weight|zeros)\b|\babsmax\b|\bg_idx\b|\bzero[- ]?points?\b|\bscales?\b|\bcodebook\b",
+    ),
     ("labels", r"\blabels?\b|\btargets?\b|标签"),
     ("mask", r"\b(?:causal |attention )?mask\b(?!_)|掩码"),
     (

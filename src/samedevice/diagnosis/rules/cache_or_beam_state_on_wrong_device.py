@@ -268,6 +268,11 @@ RULE = Rule(
             said("same-device cat-device-old", op="cat", argument="tensors"),
             line(r"\b(?:step|past|cache|attn|attention|kv)\w*\b"),
         ),
+        sign(
+            2.4,
+            said("same-device cat-device-old", op="cat", argument="tensors", devices="gpus"),
+            line(r"\b(\w+) = torch\.cat\(\s?[\[(]\1\b"),
+        ),
         sign(2.2, said("same-device cat-device-old", op="cat", argument="tensors"), frameless()),
         sign(3.0, said("index-device"), _state_on_gpu),
         sign(0.95, said("same-device argument-device", devices="gpus"), frameless()),

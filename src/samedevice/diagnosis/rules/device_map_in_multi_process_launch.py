@@ -40,7 +40,7 @@ A plain device message in a multi-process launch need not come from a map.
 from __future__ import annotations
 
 from samedevice.diagnosis._failure import Failure
-from samedevice.diagnosis._rule import Hint, Rule, anywhere, launched, said, sign
+from samedevice.diagnosis._rule import MAPPED, Hint, Rule, anywhere, launched, said, sign
 from samedevice.events import EventKind
 from samedevice.messages import Phrase
 
@@ -135,7 +135,7 @@ RULE = Rule(
         sign(
             2.6,
             launched(),
-            anywhere(r"device_map"),
+            anywhere(MAPPED),
         ),
         sign(0.8, launched(), said("same-device argument-device", devices="gpus")),
     ),

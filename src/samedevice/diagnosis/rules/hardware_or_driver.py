@@ -108,7 +108,7 @@ RULE = Rule(
     page={"en": __doc__ or "", "zh": _CHINESE},
     common=0.35,
     signs=(
-        sign(6.5, said("cuda-not-compiled")),
+        sign(6.5, said("cuda-not-compiled machine")),
         sign(3.4, said("device-assert")),
         sign(
             3.0,

@@ -53,6 +53,7 @@ from samedevice.diagnosis._rule import (
     input_beside_weight,
     line,
     named,
+    product_with,
     said,
     sign,
 )
@@ -187,7 +188,13 @@ RULE = Rule(
     signs=(
         sign(5, said("same-device argument-device", op=_LOOKUP, argument=_IDS), named("host")),
         sign(5, said("same-device argument-device", op=_LOOKUP, argument=_IDS), named("another")),
+        sign(3.0, said("backend-device")),
         sign(6, said("input-weight-type"), input_beside_weight("host")),
+        sign(
+            4.2,
+            said("same-device argument-device"),
+            product_with("input"),
+        ),
         sign(6, said("embedding-device-old")),
         sign(7, said("ids-warning")),
         sign(6, after("ids-warning"), said("same-device argument-device")),

@@ -41,7 +41,7 @@ from __future__ import annotations
 
 from samedevice.device_rules import of_another_library
 from samedevice.diagnosis._failure import Failure
-from samedevice.diagnosis._rule import Hint, Rule, inside, said, sign
+from samedevice.diagnosis._rule import SEVERAL_GPUS, Hint, Rule, anywhere, inside, said, sign
 from samedevice.events import EventKind
 from samedevice.messages import Phrase
 
@@ -117,7 +117,8 @@ RULE = Rule(
     common=0.3,
     signs=(
         sign(5.5, said("triton-pointer")),
-        sign(4.2, said("illegal-access")),
+        sign(3.0, said("illegal-access")),
+        sign(1.8, said("illegal-access"), anywhere(SEVERAL_GPUS)),
         sign(
             2.0,
             said("illegal-access triton-pointer"),

@@ -51,6 +51,8 @@ from samedevice.diagnosis._rule import (
     input_beside_weight,
     line,
     named,
+    no_product_with,
+    product_with,
     said,
     shown,
     sign,
@@ -201,6 +203,7 @@ RULE = Rule(
     common=0.25,
     signs=(
         sign(1.8, said("needs-gpu")),
+        sign(2.4, said("backend-device")),
         sign(4.5, said("collective-device"), shown(r"DistributedDataParallel\(|DDP\(")),
         sign(6, said("input-weight-type"), input_beside_weight("gpu")),
         sign(
@@ -209,20 +212,9 @@ RULE = Rule(
             named("gpu"),
         ),
         sign(
-            2.2, said("same-device argument-device", op="convolution|conv", argument="weight", devices="host")
-        ),
-        sign(
-            2.6,
-            said("same-device argument-device", op="addmm|mm|linear", argument="mat|weight", devices="host"),
-        ),
-        sign(
-            1.6,
-            said(
-                "same-device argument-device",
-                op="layer_norm|batch_norm|rms_norm",
-                argument="weight",
-                devices="host",
-            ),
+            4.2,
+            said("same-device argument-device"),
+            product_with("weight"),
         ),
         sign(2.0, said("same-device argument-device", op="convolution|conv", argument="weight")),
         sign(
@@ -232,12 +224,15 @@ RULE = Rule(
                 r"\b(?:matmul|mm|bmm|linear|einsum|conv\w{0,12})\("
                 r"\s{0,4}(?:['\"][^'\"]{1,40}['\"],\s{0,4})?self\.\w+|self\.\w+ @ "
             ),
+            no_product_with("input"),
         ),
+        sign(1.2, said("same-device argument-device"), product_with("input")),
         sign(2.0, said("mps-placeholder")),
         sign(
             2.4,
             said("same-device argument-device", devices="host"),
             line(r"\b(?:layer_norm|linear|conv\dd|embedding|rms_norm|batch_norm)\(.*\bweight\b"),
+            no_product_with("input"),
         ),
         sign(2.2, said("triton-pointer"), anywhere(r"device=.?cpu|\.to\(.?cpu|torch\.compile|inductor")),
         sign(

@@ -44,16 +44,10 @@ A hand-written map that leaves out the model-level rotary module gives the same 
 from __future__ import annotations
 
 from samedevice.diagnosis._failure import Failure
-from samedevice.diagnosis._rule import Hint, Rule, at, frameless, inside, line, said, sign
-from samedevice.diagnosis.paste import Report
+from samedevice.diagnosis._rule import Hint, Rule, at, frameless, indexed_on_host, inside, line, said, sign
 from samedevice.events import Operand, Place
 from samedevice.messages import Phrase
 from samedevice.provenance.flow import calls_in_function, returns_both
-
-
-def _table_on_host(report: Report) -> Phrase | None:
-    """An indexed tensor on the host: a table that never moved."""
-    return Phrase("because.devices", devices="cpu") if report.devices == ("cpu",) else None
 
 
 def _detect(failure: Failure) -> Hint | None:
@@ -165,7 +159,7 @@ RULE = Rule(
         sign(4, line(r"\bcos\b|\bsin\b|\bk_embed\b|\bq_embed\b")),
         sign(3.2, inside(r"rotary|freqs_cis")),
         sign(3.6, said("same-device argument-device", op="bmm", argument="mat2"), frameless()),
-        sign(1.9, said("index-device"), said("index-device", devices=""), _table_on_host),
+        sign(1.9, said("index-device"), indexed_on_host()),
         sign(0.2, said("same-device argument-device", devices="host"), frameless()),
     ),
     detect=_detect,

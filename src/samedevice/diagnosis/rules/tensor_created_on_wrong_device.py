@@ -44,7 +44,7 @@ from __future__ import annotations
 import re
 
 from samedevice.diagnosis._failure import FACTORY, Failure, made_text
-from samedevice.diagnosis._rule import Hint, Rule, framed, frameless, line, named, said, sign
+from samedevice.diagnosis._rule import Hint, Rule, framed, frameless, indexed_on_host, line, named, said, sign
 from samedevice.events import Operand
 from samedevice.messages import Phrase
 
@@ -384,6 +384,12 @@ RULE = Rule(
         sign(2.2, said("mask-device")),
         sign(2.2, said("collective-device")),
         sign(2.2, said("index-device")),
+        sign(2.8, said("index-device"), indexed_on_host(), line(r"\w\[")),
+        sign(
+            4.2,
+            line(r"\.cpu\(\)|\.to\(['\"]cpu['\"]|device=['\"]cpu"),
+            said("same-device argument-device index-device mask-device", devices="host"),
+        ),
         sign(
             2.0, said("same-device argument-device index-device type-combination", devices="host"), framed()
         ),
