@@ -141,6 +141,20 @@ def test_values_that_were_read_are_marked_assumed(machine):
     assert not assumed(torch.ones(3, device="cuda").cpu())
 
 
+def test_unknown_values_are_in_an_order_without_repeats(machine):
+    """Each token of a mixture of experts chooses different ones, so that their counts add up."""
+    unknown = torch.empty(LARGE, 4, device="cuda")[:6]
+    assert not known(unknown)
+    chosen = unknown.topk(2, dim=1).indices
+    assert chosen.tolist() == [[0, 1]] * 6 and assumed(chosen)
+    counts = torch.zeros(6, 4, device="cuda").scatter(1, chosen, 1).sum(0)
+    assert counts.tolist() == [6, 6, 0, 0]
+    down = torch.sort(unknown, dim=0, stable=True).indices
+    assert down[:, 2].tolist() == list(range(6))
+    assert torch.argsort(unknown).tolist() == [[0, 1, 2, 3]] * 6
+    assert unknown[0].topk(1).indices.tolist() == [0]
+
+
 # -- computing
 
 

@@ -115,10 +115,34 @@ def test_an_encoder_and_a_decoder(tmp_path):
     assert len(plan.shares) == 2 and all(each.peak.allocated <= each.planned.total for each in plan.shares)
 
 
-def test_a_model_that_reads_sound_is_refused(tmp_path):
-    config = {"model_type": "whisper", "architectures": ["WhisperForConditionalGeneration"]}
-    layers = {"encoder_layers": 1, "decoder_layers": 1, "vocab_size": 60000}
-    (tmp_path / "config.json").write_text(json.dumps({**config, **layers}))
+OTHER_CACHES = {
+    "mamba": {"model_type": "mamba", "hidden_size": 64, "num_hidden_layers": 4, "state_size": 8,
+              "vocab_size": 2000, "architectures": ["MambaForCausalLM"]},
+    "indexed": {
+        "model_type": "deepseek_v32", **SIZES, "num_key_value_heads": 4, "kv_lora_rank": 16,
+        "q_lora_rank": 16, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "v_head_dim": 16,
+        "moe_intermediate_size": 64, "n_routed_experts": 4, "n_group": 1, "topk_group": 1,
+        "num_experts_per_tok": 2, "index_n_heads": 2,
+        "index_head_dim": 16, "index_topk": 32, "first_k_dense_replace": 1,
+    },
+    "none": {"model_type": "openai-gpt", "n_embd": 64, "n_layer": 4, "n_head": 4, "vocab_size": 2000,
+             "architectures": ["OpenAIGPTLMHeadModel"]},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", OTHER_CACHES)
+def test_caches_of_other_kinds(kind):
+    """A state that does not grow, keys by which others are looked for, and none."""
+    plan = placed({**OTHER_CACHES[kind], "torch_dtype": "bfloat16"}, 2, work=Workload(2, 64, 8))
+    assert plan.proved, (plan.proof.events, plan.proof.error)
+    cached = sum(block.cache for block in plan.profile.blocks)
+    assert (cached > 0) == (kind != "none")
+
+
+def test_a_model_that_reads_tables_is_refused(tmp_path):
+    config = {"model_type": "pix2struct", "architectures": ["Pix2StructForConditionalGeneration"]}
+    parts = {name: {"num_hidden_layers": 1, "num_layers": 1} for name in ("text_config", "vision_config")}
+    (tmp_path / "config.json").write_text(json.dumps({**config, **parts}))
     with pytest.raises(UsageError, match="other-input"):
         placed(tmp_path)
 

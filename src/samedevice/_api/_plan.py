@@ -26,6 +26,7 @@ def plan(
     new_tokens: int = 128,
     images: int = 0,
     image_size: tuple[int, int] | None = None,
+    seconds: int | None = None,
     objective: Objective = "room",
     reserve: int = RESERVE,
     dtype: str | None = None,
@@ -54,6 +55,7 @@ def plan(
         images: pictures in each prompt, whose tokens `context` counts.
         image_size: width and height of each in pixels; None for 1024 x 1024. A model that scales every
         picture to one size keeps its own.
+        seconds: sound in the place of a prompt, for a model that reads sound; None for 30.
         objective: `room` leaves the most memory on the fullest GPU, `stage` makes the slowest GPU as fast as
         can be, `gpus` takes the fewest, `price` the cheapest.
         reserve: bytes of each GPU that are left alone.
@@ -77,7 +79,7 @@ def plan(
         placed = place_model(
             model,
             described,
-            Workload(batch, context, new_tokens, images, image_size),
+            Workload(batch, context, new_tokens, images, image_size, seconds),
             objective=objective,
             most=next(iter(asked), None),
             reserve=reserve,

@@ -53,6 +53,7 @@ class Options:
     context: str
     images: int
     image_size: str | None
+    seconds: int | None
     new_tokens: int
     concurrent: int | None
     which: bool
@@ -169,6 +170,7 @@ def _workload(options: Options) -> tuple[Workload, Axis | None]:
         options.new_tokens,
         options.images,
         _image_size(options.image_size),
+        options.seconds,
     )
     return workload, next(iter(asked), None)
 

@@ -20,6 +20,8 @@ _WIDTH = re.compile(r"(?:size|dim|dims|width|channels|d_model|d_ff|d_kv|n_embd|n
 _COUNT = re.compile(
     r"(?:^|_)(?:layers?|blocks?|depths?|stages?|groups?|experts?|codebooks|quantizers)(?:$|_)"
 )
+_NO_COUNT = re.compile(r"(?:theta|vocab)$")
+"""Of each layer, or of each group of bytes: no number of them."""
 _MOST_WIDE, _MOST_MANY, _MOST_LAYERS = 1 << 24, 10_000, 2_000
 """The widest released matrix has some 500 thousand rows, the largest vocabulary 260 thousand; 2,048 experts;
 200 layers.
@@ -45,7 +47,7 @@ def _most(name: str) -> int | None:
     """The most that a field of this name can be; None where any number will do."""
     if _WIDTH.search(name):
         return _MOST_WIDE
-    if _COUNT.search(name) and not name.startswith("max_"):
+    if _COUNT.search(name) and not name.startswith("max_") and not _NO_COUNT.search(name):
         return _MOST_LAYERS if re.search(r"layer|depth", name) else _MOST_MANY
     return None
 

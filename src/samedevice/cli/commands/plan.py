@@ -55,6 +55,14 @@ def plan(
             show_default="1024x1024",
         ),
     ] = None,
+    seconds: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Sound in the place of a prompt, for a model that reads sound.",
+            show_default="30",
+        ),
+    ] = None,
     new_tokens: Annotated[
         int, typer.Option("--new-tokens", metavar="N", help="Tokens that are made behind it.")
     ] = 128,
@@ -152,6 +160,7 @@ def plan(
         context=context,
         images=images,
         image_size=image_size,
+        seconds=seconds,
         new_tokens=new_tokens,
         concurrent=concurrent,
         which=which,

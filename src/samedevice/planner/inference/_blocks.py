@@ -20,6 +20,8 @@ class Workload:
     """Pictures of a sequence."""
     image_size: tuple[int, int] | None = None
     """Width and height of each; None for a usual one."""
+    seconds: int | None = None
+    """Sound of a sequence, for a model that reads sound in the place of a prompt; None for a usual length."""
 
     def with_number(self, axis: Literal["context", "batch"], number: int) -> Workload:
         """The same with another length of the prompts, or other sequences at once."""

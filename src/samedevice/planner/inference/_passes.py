@@ -17,6 +17,7 @@ from samedevice.errors import UsageError
 from samedevice.messages import Phrase
 from samedevice.planner.inference._blocks import Workload
 from samedevice.planner.inference._pictures import pictures_of
+from samedevice.planner.inference._sounds import sound_of
 
 if TYPE_CHECKING:
     import torch
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 _CACHE_ARGUMENTS = ("past_key_values", "cache_params")
 """What transformers calls the cache that a model is given."""
 _TEXT_OR_PICTURES = ("input_ids", "pixel_values")
-"""Main inputs that can be made of a configuration."""
+"""Main inputs that can be made of a configuration, besides sound."""
 _DEEPEST = 6
 
 
@@ -32,20 +33,23 @@ class Passes:
     """Prompt and last token of a model whose inputs are on `device`.
 
     Of an encoder-decoder model the prompt is what its encoder reads, and the new tokens are its decoder's.
-    Raises UsageError for a model that reads something else than text and pictures.
+    Raises UsageError for a model that reads something else than text, pictures and sound.
     """
 
     def __init__(self, model: Any, workload: Workload, device: str) -> None:
         self.model = model
         self.workload = workload
         self.device = device
-        if (reads := getattr(model, "main_input_name", "input_ids")) not in _TEXT_OR_PICTURES:
+        reads = str(getattr(model, "main_input_name", "input_ids"))
+        self.sound = sound_of(model.config, reads, workload)
+        if self.sound is None and reads not in _TEXT_OR_PICTURES:
             architecture = type(model).__name__
-            raise UsageError(Phrase("place.other-input", architecture=architecture, argument=str(reads)))
+            raise UsageError(Phrase("place.other-input", architecture=architecture, argument=reads))
         self.pictures = pictures_of(model.config, workload)
         if self.pictures is not None:
             self.pictures.check(workload.context)
         self.cache: Any = None
+        self._cache_argument = _CACHE_ARGUMENTS[0]
 
     def prompt(self) -> None:
         """Read the prompts, and make one token of each."""
@@ -55,6 +59,8 @@ class Passes:
         finally:
             handle.remove()
         self.cache = getattr(made, "past_key_values", None) or self.cache
+        if next(parts_of(self.cache), None) is None:
+            self.cache = None  # given to a model that keeps none
 
     def last(self) -> None:
         """Make the last token, with all before it in the cache."""
@@ -65,21 +71,26 @@ class Passes:
             self._generate(self._inputs(), work.new_tokens)  # slower, and the same at its end
             return
         # Ids of tokens that the cache holds are not read again, be they of a picture.
-        self._generate(self._text(work.tokens), 1, past_key_values=self.cache)
+        self._generate(self._text(work.tokens), 1, **{self._cache_argument: self.cache})
 
     @property
-    def nbytes_of_pixels(self) -> int:
-        """Bytes of the pictures that the model is given."""
-        return 0 if self.pictures is None else self.pictures.nbytes(self.workload.batch)
+    def nbytes_beside_text(self) -> int:
+        """Bytes of the pictures or the sound that the model is given."""
+        batch = self.workload.batch
+        if self.sound is not None:
+            return self.sound.nbytes(batch, self.model.dtype.itemsize)
+        return 0 if self.pictures is None else self.pictures.nbytes(batch)
 
     def _see_cache(self, _: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         for name in _CACHE_ARGUMENTS:
             if kwargs.get(name) is not None:
-                self.cache = kwargs[name]
+                self.cache, self._cache_argument = kwargs[name], name
 
     def _inputs(self) -> dict[str, Any]:
         """What the model is given at first."""
         work = self.workload
+        if self.sound is not None:
+            return self.sound.inputs(work.batch, self.device, self.model.dtype)
         if self.pictures is None:
             return self._text(work.context)
         accepted = inspect.signature(self.model.forward).parameters
@@ -92,6 +103,9 @@ class Passes:
         return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
 
     def _generate(self, inputs: Mapping[str, Any], new_tokens: int, **options: Any) -> Any:
+        told = self.model.generation_config
+        if self.model.config.is_encoder_decoder and told.decoder_start_token_id is None:
+            options = {"decoder_start_token_id": 0, **options}  # which one it is changes no shape
         return self.model.generate(
             **inputs,
             max_new_tokens=new_tokens,
@@ -113,6 +127,9 @@ def lengthen(cache: Any, count: int) -> bool:
             continue  # a state that does not grow
         more = [each.new_empty(*each.shape[:2], count, each.shape[3]) for each in (keys, values)]
         cache.update(*more, index)
+        indexed = getattr(layer, "indexer_keys", None)
+        if indexed is not None:  # of sparse attention, which looks for the keys that matter by others
+            cache.update_indexer(indexed.new_empty(indexed.shape[0], count, indexed.shape[2]), index)
     return True
 
 

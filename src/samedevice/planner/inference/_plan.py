@@ -18,7 +18,8 @@ from samedevice.planner.inference._longest import GRAIN, Axis, Most, most_that_f
 from samedevice.planner.inference._pictures import pictures_of
 from samedevice.planner.inference._profile import Measure, Profile, measuring, profile_model
 from samedevice.planner.inference._proof import Peak, Proof, budgets_of, prove
-from samedevice.planner.inference._source import Model, ModelSource, find_model
+from samedevice.planner.inference._sounds import reads_sound
+from samedevice.planner.inference._source import Model, ModelSource, find_model, model_class
 
 RESERVE = 1 << 30
 """Bytes of each GPU that a plan leaves alone: CUDA context, cuBLAS, fragmentation. A choice, not a
@@ -226,8 +227,10 @@ def _informed(measure: Measure, lessons: Lessons) -> Measure:
 def _least(source: ModelSource, workload: Workload, axis: Axis | None) -> int:
     """The smallest number of a workload that is to be the largest: a prompt holds its pictures and a token.
 
-    Raises UsageError for a prompt that is too short for its pictures.
+    Raises UsageError for a prompt that is too short for its pictures, and for the length of one of sound.
     """
+    if axis == "context" and reads_sound(model_class(source)):
+        raise UsageError(Phrase("place.sound-context"))
     pictures = pictures_of(parsed_config(source.values), workload)
     if pictures is None:
         return 1
@@ -241,7 +244,7 @@ def _fewer_tokens(
     source: ModelSource, workload: Workload, slots: list[Slot], asked: Axis | None, lessons: Lessons
 ) -> Iterator[Phrase]:
     """The longest prompt that fits, where a shorter one does and was not asked for already."""
-    if asked is not None:
+    if asked is not None or reads_sound(model_class(source)):
         return
     least = _least(source, workload, "context")
     with measuring(source) as measure:
@@ -303,6 +306,10 @@ def place_profile(
             return plan
         new = lessons_of(proof, machine, thought.blocks, division.runs, budgets, lessons, number)
         if not new:
-            return plan
+            # What fails as a whole, too, did not fail because it was divided.
+            return replace(
+                plan,
+                lessons=tuple(each for each in lessons if each.error is None or each.error != proof.error),
+            )
         lessons = (*lessons, *new)
     return plan

@@ -16,7 +16,8 @@ from samedevice.machines import Machine, parse_machine
 from samedevice.messages import Phrase
 from samedevice.planner.inference._blocks import Block, Workload, merged
 from samedevice.planner.inference._passes import Passes, parts_of, quiet
-from samedevice.planner.inference._pictures import Pictures, pictures_of
+from samedevice.planner.inference._pictures import Pictures
+from samedevice.planner.inference._sounds import Sound
 from samedevice.planner.inference._source import ModelSource, build_model
 from samedevice.planner.inference._tree import Unit, shared, units_of
 
@@ -39,6 +40,8 @@ class Profile:
     parameters: int
     pictures: Pictures | None = None
     """Those of each sequence."""
+    sound: Sound | None = None
+    """That of each sequence, in the place of a prompt."""
 
     def with_blocks(self, blocks: tuple[Block, ...]) -> Profile:
         """The same with another row of blocks."""
@@ -98,7 +101,7 @@ def measuring(source: ModelSource) -> Iterator[Measure]:
                         Phrase("place.unrunnable", architecture=source.architecture, reason=reason)
                     ) from error
                 blocks = _blocks(groups, sizes, measured)
-                return Profile(source, workload, blocks, parameters, pictures_of(model.config, workload))
+                return Profile(source, workload, blocks, parameters, measured.pictures, measured.sound)
 
             yield measure
 
@@ -180,6 +183,7 @@ class _Measured:
         self.between = {"early": 0, "prefill": 0, "decode": 0}
         """Needed while none of the units ran, `early` before anything was in the cache."""
         self._passes = Passes(model, workload, _HOME)
+        self.pictures, self.sound = self._passes.pictures, self._passes.sound
         self._phase = "prefill"
         self._calls = 0
         self._left: int | None = None
@@ -275,7 +279,7 @@ class _Measured:
         if phase == "early" and self._left is not None:
             # What is made of a block's output is where it is; only the pixels are where the first block is.
             away = self.seen[self._left].needed
-            away["prefill"] = max(away.get("prefill", 0), needed - self._passes.nbytes_of_pixels)
+            away["prefill"] = max(away.get("prefill", 0), needed - self._passes.nbytes_beside_text)
 
     def _close(self, phase: str) -> None:
         self._note_between()

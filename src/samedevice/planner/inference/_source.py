@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 TYPES = {"float32": "F32", "float16": "F16", "bfloat16": "BF16"}
 """Types that weights can be loaded in, with the name that safetensors has for each."""
 _ASSUMED = "bfloat16"
+_PARTS_FOR_SOUND = ("audio_config", "audio_encoder_config", "speech_config")
 _CODE = ("auto_map", "_name_or_path")
 
 
@@ -50,6 +51,11 @@ class ModelSource:
     def sees(self) -> bool:
         """Whether a part of the model is for pictures."""
         return isinstance(self.values.get("vision_config"), Mapping)
+
+    @property
+    def hears(self) -> bool:
+        """Whether a part of the model is for sound."""
+        return any(isinstance(self.values.get(name), Mapping) for name in _PARTS_FOR_SOUND)
 
     @property
     def architecture(self) -> str:

@@ -29,6 +29,7 @@ def plan_document(placed: PlacementPlan, findings: Findings) -> dict[str, Any]:
         "machine": placed.machine.describe(),
         "workload": workload(work),
         "pictures": None if profile.pictures is None else _pictures(profile.pictures),
+        "sound": None if profile.sound is None else {"seconds": profile.sound.seconds},
         "objective": placed.objective,
         "reserve": placed.reserve,
         "overhead": dict(zip(("context", "blas"), outside_bytes(placed.machine), strict=True)),

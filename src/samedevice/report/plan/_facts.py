@@ -19,7 +19,7 @@ _NAMED = 3
 
 
 def head(placed: PlacementPlan) -> Iterator[tuple[Phrase, Phrase]]:
-    profile, work = placed.profile, placed.workload
+    profile = placed.profile
     source = profile.source
     said = {
         "asked": Phrase("place.dtype-asked"),
@@ -38,10 +38,7 @@ def head(placed: PlacementPlan) -> Iterator[tuple[Phrase, Phrase]]:
             said=said,
         ),
     )
-    yield (
-        Phrase("place.work"),
-        Phrase("place.work-line", batch=work.batch, context=work.context, new_tokens=work.new_tokens),
-    )
+    yield Phrase("place.work"), _work(placed)
     if (pictures := profile.pictures) is not None:
         yield (
             Phrase("place.pictures-label"),
@@ -56,6 +53,8 @@ def head(placed: PlacementPlan) -> Iterator[tuple[Phrase, Phrase]]:
         )
     elif source.sees:
         yield Phrase("place.pictures-label"), Phrase("place.pictures-none")
+    if source.hears and profile.sound is None:
+        yield Phrase("place.sound-label"), Phrase("place.sound-none")
     context, blas = outside_bytes(placed.machine)
     yield (
         Phrase("place.machine"),
@@ -69,6 +68,13 @@ def head(placed: PlacementPlan) -> Iterator[tuple[Phrase, Phrase]]:
     )
     if placed.reserve < context + blas:
         yield Phrase("place.note"), Phrase("place.reserve-small", needed=Bytes(context + blas))
+
+
+def _work(placed: PlacementPlan) -> Phrase:
+    work, sound = placed.workload, placed.profile.sound
+    if sound is not None:
+        return Phrase("place.sound-line", batch=work.batch, seconds=sound.seconds, new_tokens=work.new_tokens)
+    return Phrase("place.work-line", batch=work.batch, context=work.context, new_tokens=work.new_tokens)
 
 
 def outside_bytes(machine: Machine) -> tuple[int, int]:

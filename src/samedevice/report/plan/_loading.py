@@ -57,6 +57,31 @@ print(processor.decode(tokens[0, inputs["input_ids"].shape[1]:], skip_special_to
 '''
 
 
+_SCRIPT_OF_SOUND = '''\
+"""Load a model by a device map that samedevice made and tried, and write down what sound files say.
+
+Usage: python THIS SOUND ...
+"""
+
+import sys
+
+from transformers import AutoProcessor, {loader}
+from transformers.audio_utils import load_audio
+
+MODEL = {path!r}
+DEVICE_MAP = {{
+{entries}}}
+
+model = {loader}.from_pretrained(MODEL, dtype={dtype!r}, device_map=DEVICE_MAP)
+processor = AutoProcessor.from_pretrained(MODEL)
+for sound in sys.argv[1:]:
+    inputs = processor(load_audio(sound, sampling_rate=16000), sampling_rate=16000, return_tensors="pt")
+    inputs = inputs.to("cuda:{home}").to(model.dtype)
+    tokens = model.generate(**inputs, max_new_tokens={new_tokens})
+    print(processor.batch_decode(tokens, skip_special_tokens=True)[0])
+'''
+
+
 _EXPANDABLE = """
 import os
 import sys
@@ -76,7 +101,9 @@ def loading_line(placed: PlacementPlan, map_file: str | None = None) -> str:
 
 def loading_script(placed: PlacementPlan) -> str:
     """A program that loads the model by this plan and continues a text."""
-    template = _SCRIPT if placed.profile.pictures is None else _SCRIPT_OF_PICTURES
+    profile = placed.profile
+    template = _SCRIPT if profile.pictures is None else _SCRIPT_OF_PICTURES
+    template = template if profile.sound is None else _SCRIPT_OF_SOUND
     entries = "".join(f"    {name!r}: {gpu},\n" for name, gpu in placed.device_map.items())
     if placed.proof is not None and placed.proof.expandable:
         template = template.replace("\nimport sys\n", _EXPANDABLE, 1)

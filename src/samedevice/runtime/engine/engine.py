@@ -33,6 +33,7 @@ from samedevice.runtime.engine.higher_order import kernel_on_cuda
 from samedevice.runtime.engine.interceptors import Collective, Interceptor, Order
 from samedevice.runtime.engine.masks import masks_to_indices
 from samedevice.runtime.engine.mismatches import Mismatches
+from samedevice.runtime.engine.ordering import assumed_order
 from samedevice.runtime.engine.packing import Packing
 from samedevice.runtime.engine.refusals import QUANTIZES, nested, refuse_quantized
 from samedevice.runtime.engine.scalar_lists import WITH_LIST, scalars_in
@@ -443,7 +444,18 @@ class Engine:
         if op.short in _MAKES_BLANK and call.target.type == "cuda":
             for tensor in tensors_in(result):
                 storage_of(tensor)._sd.blank = True
-        return result
+        return self._in_order(call, result)
+
+    def _in_order(self, call: Call, result: Any) -> Any:
+        """The same, with an order in which unknown values are assumed to be."""
+        *values, order = result if isinstance(result, (tuple, list)) else (result,)
+        if not isinstance(order, Tensor) or _nbytes(order) > self.tracker.value_limit:
+            return result
+        places = assumed_order(call, order.size())
+        if places is None:
+            return result
+        made = self.tracker.with_value(places, call.target, self.tracker.site(), assumed=True)
+        return (*values, made) if values else made
 
     def _grows(self, call: Call) -> bool:
         """Whether small arguments make a result too large to hold values, as an outer product does.

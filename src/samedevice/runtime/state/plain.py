@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import torch
 
+arange = torch.arange
 empty = torch.empty
 full = torch.full
 ones = torch.ones
 tensor = torch.tensor
 zeros = torch.zeros
 
-__all__ = ["empty", "full", "ones", "tensor", "zeros"]
+__all__ = ["arange", "empty", "full", "ones", "tensor", "zeros"]
