@@ -5,6 +5,9 @@ minutes, 200 MB from PyPI).
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
 
 import pytest
 
@@ -38,3 +41,15 @@ def test_the_proof_can_fail():
     assert not petals_proof.is_cache({**finding, "cause": "undetermined"})
     assert not petals_proof.is_cache(finding, made="misc.py")
     assert not petals_proof.is_cache({**finding, "operands": [{**stale, "device": "cuda:0"}]})
+
+
+@pytest.mark.parametrize("background", [False, True], ids=["terminal", "background"])
+def test_servers_can_be_interrupted_where_a_shell_started_the_proof(background):
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN if background else signal.default_int_handler)
+    try:
+        petals_proof.let_children_be_interrupted()
+        child = [sys.executable, "-c", "import signal; print(signal.getsignal(signal.SIGINT))"]
+        told = subprocess.run(child, capture_output=True, text=True, check=True).stdout
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert "default_int_handler" in told

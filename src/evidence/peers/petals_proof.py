@@ -64,7 +64,7 @@ LATER_PINS = {
 """What Petals wanted in April 2024; Petals itself comes from a checkout and hides the release."""
 BAD, GOOD = "d6f4f80f3f524dd7d961f409ed3d5b0c8bc957e9", "30f522d1a0646593842733037f1b278ea0f1fe7a"
 _ADDRESS = re.compile(r"Running a server on \['([^']+)'")
-_START, _ANSWER, _END = 90, 90, 30
+_START, _ANSWER, _END = 90, 90, 60
 """Seconds that a server gets to start, a client to answer, a server to end."""
 
 
@@ -118,8 +118,11 @@ def server(
     with _ended(process):
         yield process.pid, _address(process, log)
         process.send_signal(signal.SIGINT)
-        with contextlib.suppress(subprocess.TimeoutExpired):
+        try:
             process.wait(_END)
+        except subprocess.TimeoutExpired:
+            tail = log.read_text(errors="replace")[-2000:]
+            raise RuntimeError(f"the server did not end in {_END} s after SIGINT:\n{tail}") from None
 
 
 def _address(process: subprocess.Popen[bytes], log: Path) -> str:
@@ -163,6 +166,12 @@ def _ended(process: subprocess.Popen[bytes]) -> Iterator[None]:
         process.wait()
 
 
+def let_children_be_interrupted() -> None:
+    """Undo what a shell does to its background jobs: they and all programs below them ignore SIGINT."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def observe(
     name: str, run: str, serve: str, unguard: bool = False, *, work: Path, environment: dict[str, str]
 ) -> Result:
@@ -197,6 +206,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="a clone of Petals: run two of its commits instead of the release",
     )
     options = parser.parse_args(arguments)
+    let_children_be_interrupted()
     work = options.logs or Path(tempfile.mkdtemp(prefix="petals-"))
     work.mkdir(parents=True, exist_ok=True)
     try:
