@@ -100,6 +100,15 @@ def test_what_only_constructors_call_or_is_given_from_the_host_is_not_flagged():
     assert codes(
         rotary.replace("def made", "def other(self, x):\n        return self.made(x)\n\n    def made")
     ) == ["SD201"]
+    loaded = """class P(nn.Module):
+    def loader(self):
+        return torch.utils.data.DataLoader(range(9), collate_fn=self._sample)
+
+    def _sample(self, batch: torch.Tensor):
+        return batch + torch.arange(4)
+"""
+    assert codes(loaded) == []
+    assert codes(loaded.replace("self._sample)", "None)")) == ["SD201"]
     private = """def _scaled(x: torch.Tensor):
     return x * torch.arange(4)
 

@@ -47,12 +47,17 @@ class Pair:
 def pairs(file: LintedFile, around: Around, is_stray: Callable[[Tensor], bool]) -> Iterator[Pair]:
     """Where a function's strays meet something that is placed for sure."""
     data = not file.in_module_class(around) and _handles_data(file, around)
-    if file.built_with(around):
+    if file.runs_on_host(around):
         return
     beside = _handed_in(around)
     for meeting in file.told(around).meetings:
         handed = beside if isinstance(meeting.node, ast.Compare) else frozenset()
-        strays = [each for each in meeting.operands if is_stray(each[1])]
+        strays = [
+            each
+            for each in meeting.operands
+            if is_stray(each[1])
+            and (each[1].scalar is False or (meeting.strictly and each[1].scalar is None))
+        ]
         placed = [each for each in meeting.operands if _is_placed(each[1], handed)]
         if meeting.indexed:  # only a tensor of the host refuses an index of a GPU, and never the other way
             strays = strays[:1] if strays and strays[0] is meeting.operands[0] else []
@@ -75,9 +80,10 @@ def _comes_from_host(file: LintedFile, around: Around, value: object, deeper: in
         return True
     told = [each for each in where.of if each != OTHER]
     given = [file.given(around, name) for name in told if name.isidentifier()] if deeper else []
-    return len(given) == len(told) > 0 and all(
+    alone = len(given) == len(told) > 0 and all(
         calls and all(_comes_from_host(file, at, each, deeper - 1) for at, each in calls) for calls in given
     )
+    return alone and not file.project.named_elsewhere(file.source, file.function_name(around))
 
 
 def _is_asked_for(where: Where, around: Around) -> bool:

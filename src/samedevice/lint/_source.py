@@ -181,21 +181,31 @@ class LintedFile:
             found.append((call.around, self.told(call.around).values.get(id(node))))
         return found
 
-    def built_with(self, around: Around) -> bool:
-        """Whether only constructors call a function, as far as the file shows: they run before anything is
-        moved.
+    def runs_on_host(self, around: Around) -> bool:
+        """Whether only constructors, which run before anything is moved, or what a data loader is given call
+        a function, as far as the file shows.
         """
         if around.function is None:
             return False
         outer = self.source.enclosing(around.function)
-        return self._built_with((outer[0] if outer else around.function).name, frozenset())
+        name = (outer[0] if outer else around.function).name
+        return name in self._collators or self._called_on_host(name, frozenset())
 
-    def _built_with(self, name: str, asked: frozenset[str]) -> bool:
+    @cached_property
+    def _collators(self) -> frozenset[str]:
+        """The functions that data loaders run."""
+        given = [call.keyword("collate_fn") for call in self.source.every_call()]
+        return frozenset(called(each) for each in given if each is not None)
+
+    def _called_on_host(self, name: str, asked: frozenset[str]) -> bool:
         calls = [call.around for call in self.source.calls.get(name, ()) if call.around.function is not None]
         callers = {self._outermost(each) for each in calls} - {name}
         if not callers or name in asked:
             return False
-        return all(caller in CALLERS_DECIDE or self._built_with(caller, asked | {name}) for caller in callers)
+        return all(
+            caller in CALLERS_DECIDE | self._collators or self._called_on_host(caller, asked | {name})
+            for caller in callers
+        )
 
     def _outermost(self, around: Around) -> str:
         assert around.function is not None

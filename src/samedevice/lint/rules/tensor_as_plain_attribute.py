@@ -48,8 +48,8 @@ Safe: a buffer that is not persistent is in no checkpoint, so old ones still loa
 
 ## Known limits
 
-Only attributes that every method of the class gives a new tensor without a device, and classes that move
-nothing themselves.
+Only attributes that every method of the class gives a new tensor without a device, or what may be one, and
+classes that move nothing themselves. Classes that are no modules count, too: nothing moves what they keep.
 
 ## References
 
@@ -66,7 +66,7 @@ from samedevice.diagnosis.fixes import swapped
 from samedevice.lint._meetings import pairs
 from samedevice.lint._rule import Hit, LintRule, Repair
 from samedevice.lint._source import CALLERS_DECIDE, Around, LintedFile, short
-from samedevice.static.tensors import MAKERS, Tensor
+from samedevice.static.tensors import HOST, MAKERS, Tensor
 
 
 def _check(file: LintedFile) -> Iterator[Hit]:
@@ -79,34 +79,53 @@ def _check(file: LintedFile) -> Iterator[Hit]:
         if id(around.owner) not in classes or function.name in CALLERS_DECIDE:
             continue
         inside = Around(function, around.owner)
-        if not file.in_module_class(inside) or file.moves_itself(inside):
+        if file.moves_itself(inside):
             continue
         for pair in pairs(file, inside, _is_kept):
             maker = makers.get(id(pair.stray.made))
-            statement = maker.around.statement if maker is not None else None
-            if maker is None or id(maker.node) in told or not isinstance(statement, ast.Assign):
+            if maker is None or id(maker.node) in told:
                 continue
-            if not isinstance(pair.stray_node, ast.Attribute):
+            name = _attribute_name(file, inside, pair.stray_node, pair.stray)
+            statement = maker.around.statement
+            if not name or statement is None:
                 continue
             told.add(id(maker.node))
-            name = pair.stray_node.attr
             line = str(getattr(pair.meeting.node, "lineno", 0))
+            module = file.in_module_class(inside) and isinstance(statement, ast.Assign)
             yield Hit(
                 statement,
                 {"attribute": f"self.{name}"},
                 (RULE.phrase("meets", line=line, other=short(pair.placed_node, 40)),),
-                partial(_repair, file, statement, name),
+                partial(_repair, file, statement, name) if module else None,
             )
 
 
+def _attribute_name(file: LintedFile, around: Around, node: ast.expr, stray: Tensor) -> str:
+    """The attribute of `self` that a tensor came from."""
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    values = file.told(around).values
+    assert around.function is not None
+    for each in ast.walk(around.function):
+        match each:
+            case ast.Attribute(value=ast.Name(id="self"), attr=name):
+                value = values.get(id(each))
+                if isinstance(value, Tensor) and value.role == "attribute" and value.made is stray.made:
+                    return name
+    return ""
+
+
 def _is_kept(tensor: Tensor) -> bool:
-    return tensor.where.kind == "default" and tensor.scalar is not True and tensor.role == "attribute"
+    stays = tensor.where.kind == "default" or HOST in tensor.where.of
+    return stays and tensor.role == "attribute"
 
 
-def _repair(file: LintedFile, statement: ast.Assign, name: str) -> Repair | None:
-    match statement.targets:
-        case [ast.Attribute(value=ast.Name(id="self"), attr=attribute)] if attribute == name:
-            value = file.script.text(statement.value)
+def _repair(file: LintedFile, statement: ast.stmt, name: str) -> Repair | None:
+    match statement:
+        case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=attribute)], value=given) if (
+            attribute == name
+        ):
+            value = file.script.text(given)
             text = f'self.register_buffer("{name}", {value}, persistent=False)'
             return Repair(RULE.phrase("fix", attribute=f"self.{name}"), swapped(file.script, statement, text))
     return None
@@ -162,7 +181,8 @@ class Scaled(nn.Module):
 
 ## 已知局限
 
-只看类里始终用不带设备的新张量赋值的属性，以及自己不做移动的类。
+只看类里始终用不带设备的新张量（或者可能是这种张量的值）赋值的属性，以及自己不做移动的类。不是模块的类也算：没有
+谁会移动它们保存的张量。
 
 ## 参考
 

@@ -113,7 +113,7 @@ def _is_unplaced(file: LintedFile, call: Call) -> bool:
 
 def _is_made(tensor: Tensor) -> bool:
     stays = tensor.where.kind == "default" or HOST in tensor.where.of
-    return stays and tensor.scalar is False and tensor.role == "made"
+    return stays and tensor.role == "made"
 
 
 def _hit(file: LintedFile, maker: Call, pair: Pair) -> Hit:

@@ -33,5 +33,7 @@ class Asking(Protocol):
     def reader(self) -> Reader:
         """Who reads the functions."""
 
-    def meet(self, node: ast.expr | ast.stmt, operands: Sequence[tuple[ast.expr, Tensor]]) -> None:
+    def meet(
+        self, node: ast.expr | ast.stmt, operands: Sequence[tuple[ast.expr, Tensor]], strictly: bool = False
+    ) -> None:
         """Tensors of one operator, which must be together."""

@@ -176,8 +176,12 @@ def call_method(
             return Tensor(literal("cuda"), None, node)
         case _ if name == "to" and isinstance(owner, Untold | Method):
             target = keywords.get("device", positional[0] if positional else NONE)
-            if isinstance(target, Device | Tensor) and "*" not in keywords and "**" not in keywords:
+            if "*" in keywords or "**" in keywords:
+                return UNTOLD_VALUE
+            if isinstance(target, Device | Tensor):
                 return Tensor(target.where, None, node)  # a model or a batch is asked for nothing else
+            if isinstance(target, Plain) and isinstance(target.value, str):
+                return Tensor(literal(target.value), None, node)
     return UNTOLD_VALUE
 
 
@@ -305,7 +309,7 @@ def _meeting(
     tensors = [(each, value) for each, value in parts if isinstance(value, Tensor)]
     if not tensors:
         return UNTOLD_VALUE
-    run.meet(node, tensors)
+    run.meet(node, tensors, strictly)
     operands = [value for _, value in tensors]
     if any(not isinstance(value, Tensor | Plain | Device) for _, value in parts):
         return _met_untold(operands, strictly)

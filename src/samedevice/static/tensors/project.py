@@ -78,6 +78,13 @@ class Project:
             return name in _classes_in(folder, "*.py")
         return name in _classes_in(_root(source) / source.package.partition(".")[0], "**/*.py")
 
+    def named_elsewhere(self, source: SourceText, name: str) -> bool:
+        """Whether another file of the package around a source has a name in it."""
+        if not source.package:
+            return False
+        folder = _root(source) / source.package.partition(".")[0]
+        return any(path != source.path.absolute() for path in _files_naming(folder, name))
+
     def _find(self, root: Path, dotted: str, depth: int) -> Local | ClassName | Library:
         home, _, name = dotted.rpartition(".")
         path = _file_of(root, home)
@@ -109,6 +116,20 @@ def _classes_in(folder: Path, pattern: str) -> frozenset[str]:
         except OSError:
             continue
     return frozenset(found)
+
+
+@lru_cache(maxsize=256)
+def _files_naming(folder: Path, name: str) -> tuple[Path, ...]:
+    """The files of a folder in which a name stands."""
+    wanted = name.encode()
+    found = []
+    for path in folder.glob("**/*.py"):
+        try:
+            if wanted in path.read_bytes():
+                found.append(path)
+        except OSError:
+            continue
+    return tuple(found)
 
 
 @lru_cache(maxsize=4096)

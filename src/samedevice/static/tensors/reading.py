@@ -59,6 +59,8 @@ class Meeting:
     operands: tuple[tuple[ast.expr, Tensor], ...]
     indexed: bool = False
     """Whether all but the first are indices, which may be on the host."""
+    strictly: bool = False
+    """Whether tensors of no dimensions, too, must be there."""
 
 
 @dataclass(slots=True)
@@ -705,10 +707,12 @@ class _Run:
     def _operator(self, node: ast.expr | ast.stmt, parts: Sequence[tuple[ast.expr, Any]]) -> Any:
         return meeting_of_operator(self, node, parts)
 
-    def meet(self, node: ast.expr | ast.stmt, operands: Sequence[tuple[ast.expr, Tensor]]) -> None:
+    def meet(
+        self, node: ast.expr | ast.stmt, operands: Sequence[tuple[ast.expr, Tensor]], strictly: bool = False
+    ) -> None:
         """Tensors of one operator, which must be together."""
         if len(operands) > 1 and self.recording:
-            self.told.meetings.append(Meeting(node, tuple(operands)))
+            self.told.meetings.append(Meeting(node, tuple(operands), False, strictly))
 
     def _unary(self, node: ast.UnaryOp, environment: Environment) -> Any:
         value = self.value(node.operand, environment)
