@@ -12,11 +12,23 @@ from rich.console import Console
 from samedevice.events import DeviceMemory, Operand, Place
 from samedevice.findings import Finding, Fix
 from samedevice.messages import Bytes
-from samedevice.report import finding_text, print_run, readable_language
+from samedevice.report import finding_text, print_finding, print_run, readable_language
 from samedevice.report._words import harmless, short_path, short_type, typed_shape
 
 SITE = "/env/lib/python3.11/site-packages"
 USER = Place("/elsewhere/chat.py", 38, "<module>", "model.generate(**batch)")
+
+
+DIFF = """\
+--- a/chat.py
++++ b/chat.py
+@@ -8,3 +8,4 @@
+     before()
+-    a = 1
++    a = 2
++    b = 3
+     after()
+"""
 
 
 def finding(**changes):
@@ -56,7 +68,7 @@ def finding(**changes):
         ),
         "candidates": ("lm-head-or-tied-weight-split",),
         "count": 3,
-        "fixes": (Fix("move it", "check", "-a = 1\n+a = 2\n"),),
+        "fixes": (Fix("move it", "check", DIFF),),
         "notes": ("a note",),
     }
     return Finding(**(values | changes))
@@ -76,8 +88,10 @@ transformers/modeling_utils.py:5, never moved
   maybe    lm-head-or-tied-weight-split
   note     a note
   fix      move it (check the result)
-           -a = 1
-           +a = 2
+           chat.py:9
+            9 - a = 1
+            9 + a = 2
+           10 + b = 3
   more     samedevice explain SD111
 """
 CHINESE = """\
@@ -94,8 +108,10 @@ transformers/modeling_utils.py:5，从未移动
   可能     lm-head-or-tied-weight-split
   备注     a note
   修复     move it (需检查结果)
-           -a = 1
-           +a = 2
+           chat.py:9
+            9 - a = 1
+            9 + a = 2
+           10 + b = 3
   详情     samedevice explain SD111
 """
 
@@ -106,6 +122,27 @@ def test_full_finding():
 
 def test_full_finding_in_chinese():
     assert finding_text(finding(), "zh") == CHINESE
+
+
+def printed(finding, detail="normal"):
+    """As on a terminal of 100 columns."""
+    stream = StringIO()
+    print_finding(Console(file=stream, width=100, highlight=False, color_system=None), finding, detail=detail)
+    return stream.getvalue()
+
+
+def test_only_the_first_fix_shows_lines_and_a_long_one_is_cut():
+    long = DIFF.replace("a = 2", f"a = [{', '.join(['2'] * 200)}]").replace("chat.py", "modeling_qwen2.py")
+    text = printed(finding(fixes=(Fix("move it", "check", long), Fix("or this", "check", DIFF))))
+    assert "           modeling_qwen2.py" not in text
+    assert "or this (check the result)\n  more" in text
+    assert sum(line.endswith(" …") for line in text.splitlines()) == 1
+
+
+def test_verbose_prints_every_diff_as_it_may_be_applied():
+    text = printed(finding(fixes=(Fix("move it", "check", DIFF),) * 2), "verbose")
+    shown = [line[11:] for line in text.splitlines()]
+    assert [line for line in shown if line in DIFF.splitlines()] == DIFF.splitlines() * 2
 
 
 def test_smallest_finding():

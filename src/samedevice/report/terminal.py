@@ -175,8 +175,13 @@ def print_finding(
         _evidence(console, finding, language)
     if finding.cure and not any(fix.diff for fix in finding.fixes):
         put_labelled(console, "label.do", Text(harmless(render(finding.cure, language))), language)
+    first = next((fix for fix in finding.fixes if fix.diff), None)
     for fix in finding.fixes:
         _fix(console, fix, language)
+        if detail == "verbose":
+            _diff(console, fix)
+        elif fix is first:
+            _changed_lines(console, fix, finding.at)
     if finding.ask is not None:
         put_labelled(console, "label.ask", Text(harmless(render(finding.ask, language))), language)
     told = finding.cause != diagnosis.UNDETERMINED
@@ -479,9 +484,51 @@ def _fix(console: Console, fix: Fix[str | Phrase], language: Language) -> None:
     put_labelled(
         console, "label.fix", Text(f"{harmless(render(fix.title, language))} ({said})", "green"), language
     )
+
+
+def _diff(console: Console, fix: Fix[str | Phrase]) -> None:
+    """The unified diff, as it may be applied."""
     for line in (fix.diff or "").splitlines():
         style = {"+": "green", "-": "red"}.get(line[:1], "")
         put_line(console, 2 + _LABEL, Text(harmless(line), style))
+
+
+def _changed_lines(console: Console, fix: Fix[str | Phrase], at: Place | None) -> None:
+    """The lines that a fix takes away and writes, with their numbers; a long one is cut.
+
+    The file is named where it is not that of the finding.
+    """
+    diff = fix.diff or ""
+    rows = _changed(diff)
+    if not rows:
+        return _diff(console, fix)
+    file = next((line[len(_NEW) :] for line in diff.splitlines() if line.startswith(_NEW)), "")
+    if at is None or not f"/{at.file}".endswith(f"/{file}"):
+        put_line(console, 2 + _LABEL, Text(harmless(f"{file}:{rows[0][0]}")))
+    spaces = min((len(line) - len(line.lstrip()) for *_, line in rows if line.strip()), default=0)
+    width = max(len(str(number)) for number, *_ in rows)
+    most = 2 * max(console.width - 2 - _LABEL - width - 3, _LEAST_TEXT)
+    for number, sign, line in rows:
+        told = harmless(line.rstrip()[spaces:])
+        told = f"{told[: most - 2]} …" if len(told) > most else told
+        head = f"{number:>{width}} {sign} "
+        put_line(console, 2 + _LABEL, Text(head + told, _SIGNS[sign]), head=len(head))
+    return None
+
+
+def _changed(diff: str) -> list[tuple[int, str, str]]:
+    """Number, sign and text of the lines of a diff of one file that are other than before."""
+    rows: list[tuple[int, str, str]] = []
+    written = 0
+    for change in diagnosis.changes_of(diff):
+        rows += [(change.first + at, "-", line) for at, line in enumerate(change.old, 1)]
+        rows += [(change.first + written + at, "+", line) for at, line in enumerate(change.new, 1)]
+        written += len(change.new) - len(change.old)
+    return rows
+
+
+_NEW = "+++ b/"
+_SIGNS = {"-": "red", "+": "green"}
 
 
 def _memory(console: Console, memory: Mapping[str, DeviceMemory], language: Language) -> None:

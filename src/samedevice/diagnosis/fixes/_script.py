@@ -45,7 +45,7 @@ from samedevice.diagnosis.fixes._target import (
 from samedevice.diagnosis.paste import short_file
 from samedevice.events import Event, EventKind, Operand, Place
 from samedevice.findings import Fix, Safety
-from samedevice.messages import Phrase
+from samedevice.messages import Phrase, Several, Value
 
 Repair = Callable[[Failure, Script | None, Operand | None], list[Fix[Phrase]]]
 
@@ -579,7 +579,19 @@ def _together(failure: Failure, script: Script | None, guilty: Operand | None) -
     diff = None
     if script is not None and (found := _map_literal(script, failure)) is not None:
         diff = script_diff(script, swapped(script, found, text))
-    return [Fix(Phrase("fix.device-map", map=text, module=f"{cut.name} ({cut.kind})"), "check", diff)]
+    module = f"{cut.name} ({cut.kind})"
+    if diff is None:
+        return [Fix(Phrase("fix.device-map", map=text, module=module), "check", None)]
+    moves = [f'"{name}": "{to}"' for name, to in repaired.items() if failure.event.device_map[name] != to]
+    named: list[Value] = [*moves[:_MOST_MOVES]]
+    if len(moves) > _MOST_MOVES:
+        named.append(Phrase("note.more", count=len(moves) - _MOST_MOVES))
+    title = Phrase("fix.device-map-moves", moves=Several(tuple(named)), module=module)
+    return [Fix(title, "check", diff)]
+
+
+_MOST_MOVES = 3
+"""Entries of a device map that a title names; the diff has all."""
 
 
 _HEADS = {"lm_head", "embed_out", "output", "model.lm_head", "language_model.lm_head"}
