@@ -131,12 +131,11 @@ def printed(finding, detail="normal"):
     return stream.getvalue()
 
 
-def test_only_the_first_fix_shows_lines_and_a_long_one_is_cut():
+def test_only_the_first_fix_shows_lines_and_long_ones_are_told_by_their_place():
     long = DIFF.replace("a = 2", f"a = [{', '.join(['2'] * 200)}]").replace("chat.py", "modeling_qwen2.py")
     text = printed(finding(fixes=(Fix("move it", "check", long), Fix("or this", "check", DIFF))))
-    assert "           modeling_qwen2.py" not in text
+    assert "move it (check the result)\n           modeling_qwen2.py:9\n  fix      or this" in text
     assert "or this (check the result)\n  more" in text
-    assert sum(line.endswith(" …") for line in text.splitlines()) == 1
 
 
 def test_verbose_prints_every_diff_as_it_may_be_applied():

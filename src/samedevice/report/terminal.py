@@ -31,6 +31,8 @@ _LABEL = 9
 """Width of the label column, the space behind it included."""
 _LEAST_ORIGIN = 30
 """With fewer columns left beside it, an operand's origin goes on lines of its own."""
+_BELOW = 4
+"""Where the origin of an operand begins when it stands below its row."""
 _NAME = 32
 """Columns that an operand's words may take."""
 
@@ -368,9 +370,9 @@ def _operands(console: Console, finding: Finding[str | Phrase], language: Langua
     ]
     widths[0] = max(widths[0], _LABEL - 2)
     origin_column = 2 + sum(widths) + 2 * len(widths)
-    beside = console.width - origin_column >= _LEAST_ORIGIN
-    for operand, (name, shape, device) in zip(finding.operands, rows, strict=True):
-        origin = Text(origin_text(operand, language, file))
+    origins = [Text(origin_text(operand, language, file)) for operand in finding.operands]
+    beside = _fits_beside(console, origins, origin_column)
+    for operand, origin, (name, shape, device) in zip(finding.operands, origins, rows, strict=True):
         blamed = operand.name == finding.guilty
         head = Text.assemble(
             ("> " if blamed else "  ", "bold red"),
@@ -386,7 +388,17 @@ def _operands(console: Console, finding: Finding[str | Phrase], language: Langua
         else:
             head.rstrip()
             put_line(console, 0, head)
-            put_line(console, 4, origin)
+            put_line(console, _BELOW, origin)
+
+
+def _fits_beside(console: Console, origins: Sequence[Text], column: int) -> bool:
+    """Whether origins take no more lines in the column than below their rows."""
+    beside, below = console.width - column, max(console.width - _BELOW, _LEAST_TEXT)
+    if beside < _LEAST_ORIGIN:
+        return False
+    return sum(max(len(origin.wrap(console, beside)), 1) for origin in origins) <= sum(
+        1 + len(origin.wrap(console, below)) for origin in origins
+    )
 
 
 def spelled(operand: Operand) -> str:
@@ -494,7 +506,7 @@ def _diff(console: Console, fix: Fix[str | Phrase]) -> None:
 
 
 def _changed_lines(console: Console, fix: Fix[str | Phrase], at: Place | None) -> None:
-    """The lines that a fix takes away and writes, with their numbers; a long one is cut.
+    """The lines that a fix takes away and writes, with their numbers; where they are long, their place.
 
     The file is named where it is not that of the finding.
     """
@@ -503,14 +515,15 @@ def _changed_lines(console: Console, fix: Fix[str | Phrase], at: Place | None) -
     if not rows:
         return _diff(console, fix)
     file = next((line[len(_NEW) :] for line in diff.splitlines() if line.startswith(_NEW)), "")
+    most = _ROWS * max(console.width - 2 - _LABEL, _LEAST_TEXT)
+    if any(len(line) > most for *_, line in rows):
+        return put_line(console, 2 + _LABEL, Text(harmless(f"{file}:{rows[0][0]}")))
     if at is None or not f"/{at.file}".endswith(f"/{file}"):
         put_line(console, 2 + _LABEL, Text(harmless(f"{file}:{rows[0][0]}")))
     spaces = min((len(line) - len(line.lstrip()) for *_, line in rows if line.strip()), default=0)
     width = max(len(str(number)) for number, *_ in rows)
-    most = 2 * max(console.width - 2 - _LABEL - width - 3, _LEAST_TEXT)
     for number, sign, line in rows:
         told = harmless(line.rstrip()[spaces:])
-        told = f"{told[: most - 2]} …" if len(told) > most else told
         head = f"{number:>{width}} {sign} "
         put_line(console, 2 + _LABEL, Text(head + told, _SIGNS[sign]), head=len(head))
     return None
@@ -528,6 +541,8 @@ def _changed(diff: str) -> list[tuple[int, str, str]]:
 
 
 _NEW = "+++ b/"
+_ROWS = 2
+"""Of a terminal; a changed line that takes more is not shown."""
 _SIGNS = {"-": "red", "+": "green"}
 
 
