@@ -51,6 +51,8 @@ _HAPPENED = {
 """What happened, where the message says so; else the code of a finding is that of its cause."""
 _HINT = 2.0
 """The least weight of a printed line that is named beside what a text states."""
+_REASON = 2.8
+"""The least weight of one reason that is more than a hint."""
 _NAMES = {"generator-device": ("self", "generator"), "graph-device": ("graph",)}
 """What the last tensors are of messages that name none."""
 _APP_FOLDERS = ("/", "~", "<", "script.py", ".")
@@ -123,7 +125,7 @@ def _judged(report: Report, origins: Sequence[Written]) -> tuple[Verdict, Phrase
     if verdict.confidence == "certain":
         return verdict, None
     reading = read_source(report, origins) or read_story(report)
-    if reading is None or (verdict.confidence == "likely" and not reading.sure):
+    if reading is None or (not reading.sure and _stands(verdict, weighed)):
         return verdict, None
     named = [*reading.candidates, *(each.rule.name for each in weighed if each.weight >= _HINT)]
     others = tuple(
@@ -132,6 +134,13 @@ def _judged(report: Report, origins: Sequence[Written]) -> tuple[Verdict, Phrase
     advice = Phrase(reading.situation) if reading.situation else None
     confidence: Confidence = "likely" if reading.sure else "guess"
     return Verdict(reading.cause, confidence, others[:3], reading.reasons, reading.guilty), advice
+
+
+def _stands(verdict: Verdict, weighed: Sequence[Weighed]) -> bool:
+    """Whether what printed lines say stands against a reading that leaves others nearly as likely."""
+    return verdict.confidence == "likely" or (
+        verdict.cause != UNDETERMINED and weighed[0].strongest >= _REASON
+    )
 
 
 def _about(report: Report, verdict: Verdict) -> VerdictName:

@@ -209,6 +209,8 @@ def input_beside_weight(place: str) -> Look:
     """Of a message that prints first the input and then the weight: the input is on the `host`, or not."""
 
     def look(report: Report) -> Phrase | None:
+        if report.argument == "hidden":
+            return None  # the state of a recurrent layer is no weight
         where = "host" if report.devices[:1] == ("cpu",) else "gpu"
         operand = "input" if where == "host" else report.argument or "weight"
         return Phrase("because.away", operand=operand) if where == place else None
@@ -244,6 +246,16 @@ def line(pattern: str) -> Look:
     def look(report: Report) -> Phrase | None:
         found = compiled.search(report.statement)
         return Phrase("because.line", text=_shown(found[0])) if found and found[0] else None
+
+    return look
+
+
+def lacks(pattern: str) -> Look:
+    """The failing statement does not show this."""
+    compiled = Pattern(pattern)
+
+    def look(report: Report) -> Phrase | None:
+        return None if compiled.search(report.statement) else Phrase("because.message", kind=report.kind)
 
     return look
 

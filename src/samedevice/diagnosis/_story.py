@@ -9,7 +9,7 @@ placed and started, and of what works beside what fails.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from samedevice.diagnosis._rule import MAPPED
 from samedevice.diagnosis.paste import Report, Told
@@ -54,7 +54,7 @@ def tells_of_devices(report: Report) -> bool:
 def states_devices(told: Told) -> bool:
     """Whether prose puts two things on devices that are not the same one, or tells of two that met."""
     return (
-        bool(told.met)
+        len({*told.met} - {"cuda"}) > 1
         or len({device for _, _, device in told.places} - {"cuda"}) > 1
         or told.apart(("cache",), ("keys",))
     )
@@ -67,11 +67,12 @@ def _placed(told: Told, *roles: str) -> Phrase:
 
 def _fails(told: Told, report: Report) -> bool:
     """Whether a device error is told: by a message, by two stated devices, or in words."""
-    return _worded(report) or states_devices(told) or told.says(MEETS)
+    return _worded(report) or bool(told.met) or states_devices(told) or told.says(MEETS)
 
 
 MEETS = (
-    r"devices? (?:error|mismatch)|mismatch\w* (?:of |in )?devices?|same (?:device|GPU|card)\b|(?:different|two|several|multiple|separate) devices"
+    r"devices? (?:error|mismatch)|complain\w* about the device|(?:the two|they|devices) (?:do not|don'?t) match|devices? (?:meet|met|differ|conflict|(?:are|is|get) mixed)|expected [^.\n]{0,40}(?:cuda|gpu)\b[^.\n]{0,20}(?:got|found|is|on) (?:on )?cpu"
+    r"|(?:cuda|gpu) and (?:the )?cpu are mixed|(?:cuda|gpu) (?:tensor )?[^.\n]{0,30}(?:weights?|parameters?|model) (?:is|are) not|不在(?:同)?一(?:个|张|块)?\s?(?:设备|卡|GPU)|mismatch\w* (?:of |in )?devices?|same (?:device|GPU|card)\b|(?:different|two|several|multiple|separate) devices"
     r"|(?:\bnot|n'?t|never) (?:all |both )?(?:on|at) (?:one|a single|the same) (?:device|GPU|card)\b"
     r"|设备(?:不一致|不匹配|不同|对不上|冲突)|同一(?:个|张|块)?(?:设备|卡|GPU)|不同(?:的)?(?:设备|卡上)|跨设备|两个设备"
 )
@@ -125,7 +126,7 @@ def _moved_behind_a_map(told: Told, report: Report) -> Reading | None:
 
 _MOVED_WHOLE = (
     r"device_map[^\n()]{0,160}\)\s{0,2}\.(?:to|cuda)\(|can'?t move a model|cannot move a model"
-    r"|\bmodel\.(?:to\(|cuda\()[^\n]{0,80}(?:after|although|behind|afterwards)|device_map[^。\n]{0,40}(?:之后|后)[^。\n]{0,12}\.(?:to|cuda)\("
+    r"|\bmodel\.(?:to\(|cuda\()[^\n]{0,80}(?:after|although|behind|afterwards)|device_map[^。\n]{0,40}(?:之后|后)[^。\n]{0,30}\.(?:to|cuda)\(|device_map[^.\n]{0,80}(?:\bthen\b|\bafter\w*|\blater\b|\balso\b)[^\n]{0,40}\bmodel\.(?:to|cuda)\("
 )
 
 
@@ -142,7 +143,7 @@ _NO_BLOCKS = r"(?:load_checkpoint_and_dispatch|infer_auto_device_map)\((?![^()]{
 
 def _another_gpu_chosen(told: Told, report: Report) -> Reading | None:
     """A GPU that is not the first was chosen, and something goes to the first one or works there alone."""
-    kernel = told.says(_OWN_KERNEL)
+    kernel = told.says(_OWN_KERNEL) or report.kind == "illegal-access"
     if told.spread or (told.launched and not kernel) or not told.chosen:
         return None
     met = {*report.devices, *told.met}
@@ -158,7 +159,7 @@ _GOES = r"(?:\bworks?\b|\bworked\b|\bfine\b|\bok\b|\btrains\b|\bruns\b|\bran\b|n
 _FIRST = r"(?:cuda:0\b|GPU ?#?0\b|gpu_?id ?= ?0\b|card 0\b|first GPU|0 ?号(?:卡|GPU)|默认(?:的)?(?:卡|GPU))"
 _RIGHT = r"(?:\bworks?\b|\bfine\b|\bok\b|\bright\b|\bcorrect\b|no (?:problem|error)|没问题|没事|正常|可以)"
 _FIRST_WORKS = rf"{_FIRST}[^.;。；\n]{{0,40}}{_RIGHT}|{_RIGHT}[^.;。；\n]{{0,24}}{_FIRST}"
-_OWN_KERNEL = r"CUDA (?:C\+\+ )?extensions?|cpp_?extension|custom (?:CUDA )?(?:op\w*|kernels?)|triton kernels?|our (?:own )?kernels?|(?:自定义|自己写的)(?:CUDA)? ?(?:算子|kernel|核函数)"
+_OWN_KERNEL = r"CUDA (?:C\+\+ )?extensions?|\bextension\b|cpp_?extension|custom (?:CUDA )?(?:op\w*|kernels?)|triton kernels?|our (?:own )?kernels?|(?:自定义|自己写的)(?:CUDA)? ?(?:算子|kernel|核函数)"
 
 
 def _several_gpus_give_other_values(told: Told, report: Report) -> Reading | None:
@@ -174,6 +175,59 @@ _FEWER_RIGHT = (
 )
 
 
+def _current_gpu_matters(told: Told, report: Report) -> Reading | None:
+    """It works once each process names its GPU to CUDA."""
+    if not told.says(_NAMES_ITS_GPU):
+        return None
+    candidates = ("collective-off-its-gpu", "hard-coded-device")
+    return Reading("rank-device-not-set", (Phrase("because.told-current-gpu"),), candidates)
+
+
+_NAMES_ITS_GPU = (
+    r"(?:unless|without|until|missing|forgot\w*|(?:was|were|did) not|didn'?t)[^\n]{0,50}set_device\((?:args\.)?(?:\w+[._])?(?:local_?)?rank"
+    r"|set_device\((?:args\.)?(?:\w+[._])?(?:local_?)?rank[^.\n]{0,40}(?:(?:is|was) missing|helps|solves|fixes|fixed|makes it)|(?:不加|没加|没有|去掉|漏了|忘了)[^。\n]{0,16}set_device|加上[^。\n]{0,16}set_device[^。\n]{0,30}(?:就|好了)"
+)
+
+
+def _gpu_unseen(told: Told, report: Report) -> Reading | None:
+    """torch sees no GPU, and the machine has one."""
+    if not told.says(_UNSEEN):
+        return None
+    return Reading("hardware-or-driver", (Phrase("because.told-unseen"),))
+
+
+_UNSEEN = (
+    r"is_available\(\)[^.\n]{0,24}\bfalse\b|(?:torch|pytorch|it) (?:does(?:n'?t| not)|can(?:no|')t) (?:see|find|detect|recogni[sz]e) (?:my |the |any )?(?:GPU|cuda|card)"
+    r"|(?:识别|检测|找|看)不到\s?(?:GPU|显卡|cuda)"
+)
+
+
+def _modules_in_a_container(told: Told, report: Report) -> Reading | None:
+    """Modules in a plain list or dictionary, which `.to` does not know."""
+    if not (told.says(_PLAIN_CONTAINER) and (_fails(told, report) or _worded(report))):
+        return None
+    return Reading("module-left-on-other-device", (Phrase("because.told-plain-container"),))
+
+
+_KEPT_MODULES = r"(?:modules|layers|blocks|networks|branches|heads|experts)"
+_PLAIN_CONTAINER = (
+    r"self\.\w+ ?= ?(?:\[|\{|list\(|dict\()[^\n]{0,80}?\b(?:nn\.)?[A-Z]\w+\("
+    rf"|(?:plain|python|normal|ordinary) (?:list|dict\w*) of (?:\w+ )?{_KEPT_MODULES}|{_KEPT_MODULES}[^.\n]{{0,30}}in a (?:plain|python|normal|ordinary) (?:\w+ )?(?:list|dict\w*)|普通(?:的)?\s?(?:list|dict|列表|字典)"
+)
+
+
+def _metric_apart(told: Told, report: Report) -> Reading | None:
+    """A metric counts on one device what comes from another one."""
+    if not (told.says(_METRIC) and (_fails(told, report) or states_devices(told))):
+        return None
+    return Reading(
+        "metric-state-device", (Phrase("because.told-metric"),), ("loss-or-label-on-other-device",)
+    )
+
+
+_METRIC = r"\bmetrics?\b[^\n]{0,160}(?:\bupdate|\bcompute|\bstate|\bis on|\bstays)|指标[^。\n]{0,60}(?:update|compute|更新|状态|在)"
+
+
 def _all_on_the_first(told: Told, report: Report) -> Reading | None:
     """The processes of other GPUs hold memory on the first one, too."""
     if not (told.says(_EACH_ON_FIRST) and told.says(_HOLDS)):
@@ -186,7 +240,9 @@ def _all_on_the_first(told: Told, report: Report) -> Reading | None:
 
 _EACH_ON_FIRST = (
     r"(?:process|rank|worker)\w*[^.\n]{0,90}(?:GPUs?|cards?|devices?) ?[1-9][^.\n]{0,90}(?:GPU|card|device) ?#?0\b"
-    r"|(?:all|every|each) (?:process|rank|worker)\w*[^.\n]{0,60}(?:first GPU|GPU ?#?0\b|cuda:0\b)"
+    r"|(?:all|every|each)(?: of)?(?: the)?(?: \w+)? (?:process|rank|worker)\w*[^.\n]{0,60}(?:first (?:GPU|card)|(?:GPU|card) ?#?0\b|cuda:0\b)"
+    r"|(?:first (?:GPU|card)|(?:GPU|card) ?#?0\b)[^.\n]{0,40}(?:two|three|four|eight|all|several|\d) (?:\w+ )?(?:process|rank|worker)"
+    r"|(?:0 ?号(?:卡|GPU)|GPU ?0|第一张卡)[^。\n]{0,12}(?:两|三|四|八|\d|所有|每|好几)个?(?:的)?进程"
     r"|(?:所有|每个|其他)进程[^。\n]{0,24}(?:0 ?号(?:卡|GPU)|GPU ?0\b|第一张卡)"
 )
 
@@ -227,17 +283,19 @@ def _memory_saver(told: Told, report: Report) -> Reading | None:
     )
 
 
-_SAVES = r"(?:low|med|medium)[-_ ]?v?ram\b|model management|(?:un)?load(?:s|ing|ed)?/unload\w*|unload\w* (?:the )?(?:model|weights)|省显存模式|低显存模式"
+_SAVES = r"(?:low|med|medium)[-_ ]?v?ram\b|sleep(?:ing)?[ _]mode|wake[_ ]?up|model management|(?:un)?load(?:s|ing|ed)?/unload\w*|unload\w* (?:the )?(?:model|weights)|省显存模式|低显存模式"
 
 
 def _wrong_beyond_the_first(told: Told, report: Report) -> Reading | None:
     """Values are right on the first GPU and wrong on another, without an error."""
     if not (
-        told.says(_OTHER_VALUES) and told.says(_ON_ANOTHER) and told.says(rf"{_FIRST}|first card|number 0")
+        told.says(_OTHER_VALUES)
+        and told.says(_ON_ANOTHER)
+        and told.says(rf"{_FIRST}|first card|number 0|\bon the first\b|第一张")
     ):
         return None
     reasons = (Phrase("because.told-more-gpus"),)
-    if told.says(rf"{_OWN_KERNEL}|\bfused\b|\bkernels?\b|\bextension\b|算子"):
+    if told.says(rf"{_OWN_KERNEL}|\bfused\b|\bkernels?\b|\b\w+_\w+ (?:gives|returns|writes|computes)|算子"):
         return Reading("kernel-launched-on-current-device", reasons, ("hardware-or-driver",))
     return Reading("hardware-or-driver", reasons, ("kernel-launched-on-current-device",))
 
@@ -260,10 +318,32 @@ _CONTAINER = (
 
 def _another_gpu_somewhere(told: Told, report: Report) -> Reading | None:
     """All is meant to be on one GPU that is not the first, and the text tells of the first one, too."""
-    if told.spread or told.launched or not told.chosen or not told.says(_FIRST) or not _fails(told, report):
+    met = {*told.met, *report.devices}
+    written = told.says(_WRITTEN) and "cuda:0" in met and any(each > "cuda:0" for each in met)
+    if told.spread or told.launched or not _fails_at_all(told, report):
+        return None
+    if written:
+        return Reading(
+            "hard-coded-device", (Phrase("because.told-written"),), ("module-left-on-other-device",)
+        )
+    if not told.chosen or not told.says(_FIRST):
         return None
     reasons = (Phrase("because.told-chosen", device=told.chosen[0]),)
     return Reading("hard-coded-device", reasons, ("module-left-on-other-device",), sure=False)
+
+
+_WRITTEN = r"\.to\(['\"]cuda(?::0)?['\"]\)|\.cuda\((?:0)?\)|device ?= ?['\"]cuda:0"
+
+
+def _block_cut(told: Told, report: Report) -> Reading | None:
+    """A residual, or the list of blocks that stay whole, beside an automatic map."""
+    if not (_in_parts(told) and told.says(_WHOLE_BLOCK) and _fails_at_all(told, report)):
+        return None
+    reasons = (Phrase("because.told-spread"), Phrase("because.told-block"))
+    return Reading("block-split-across-devices", reasons, ("device-map-incomplete-or-wrong",))
+
+
+_WHOLE_BLOCK = r"\bresiduals?\b|\bshortcut\b|skip connection|_no_split_modules|no_split_module|残差"
 
 
 def _spread_and_met(told: Told, report: Report) -> Reading | None:
@@ -296,7 +376,9 @@ def _quantised_left(told: Told, report: Report) -> Reading | None:
 
 
 _QUANTISED = r"\b(?:4|8|four|eight)[- ]?bits?\b|\bint[48]\b|\bnf4\b|\bfp[48]\b|quanti[sz]\w+|量化"
-_CALIBRATES = r"\bquanti[sz]ing\b|calibrat\w+|量化(?:时|过程|的时候|到)|校准"
+_CALIBRATES = (
+    r"\bquanti[sz]ing\b|calibrat\w+|量化(?:时|过程|的时候|到)|校准|quanti[sz]ation (?:of|run|process|step)"
+)
 _MOVED_AWAY = (
     r"(?:mov(?:e|ed|es|ing)|\.to\(|sent|sending|put|to) [^.;\n]{0,30}\bcuda:[1-9]|\.to\(['\"]cuda:[1-9]"
     r"|(?:second|other|another) (?:card|GPU)|第二(?:张卡|块)|(?:另一|别的)(?:张|块)?(?:卡|GPU)"
@@ -320,6 +402,14 @@ _ANOTHER_START = (
     rf"[^.\n。]{{0,40}}(?:{_GOES}|\bit trains)|(?:another|other|different) (?:launcher|way to start)"
 )
 _OTHERS_TOO = r"(?:the )?others? (?:name|say|show|ranks?|process\w*)|(?:each|every|all|other) (?:ranks?|process\w*|workers?)|其他(?:进程|rank)|每个(?:进程|rank)"
+
+
+def _past_its_hook(told: Told, report: Report) -> Reading | None:
+    """A part of an offloaded model is called, or read, by the program itself."""
+    reading = _offloaded(told, report)
+    if reading is None or not told.says(r"\bdirectly\b|\bmyself\b|by hand|直接|自己|我用"):
+        return None
+    return replace(reading, sure=True)
 
 
 def _offloaded(told: Told, report: Report) -> Reading | None:
@@ -347,6 +437,215 @@ def _default_is_a_gpu(told: Told, report: Report) -> Reading | None:
 _DEFAULT_DEVICE = r"set_default_(?:device|tensor_type)|default (?:device|tensor type)|with torch\.device\(|默认(?:设备|张量类型)"
 
 
+def _optimizer_first(told: Told, report: Report) -> Reading | None:
+    """The optimizer was built, and then the model was moved."""
+    if not (told.says(_BUILT_FIRST) and _ends(told, report)):
+        return None
+    candidates = ("optimizer-state-on-other-device",)
+    return Reading("optimizer-built-before-move", (Phrase("because.told-optimizer-first"),), candidates)
+
+
+_OPTIMIZER = r"(?:optimi[sz]er|\bAda\w{2,8}|\bSGD|RMSprop|优化器)\w*"
+_MOVED_MODEL = r"(?:(?:model|net)\w*\.(?:cuda|to)\b|(?:move|moving|moved|send|sending|put)\b[^.\n]{0,30}(?:model|net)|(?:model|net)\w* (?:is|was) (?:moved|sent)|(?:模型|model|net)[^。\n]{0,10}(?:搬|移|放|\.cuda|\.to))"
+_BUILT_FIRST = (
+    rf"{_OPTIMIZER}[^.\n]{{0,60}}(?:before|and then|then|and (?:only )?(?:later|afterwards)|之前|然后|再)[^.\n]{{0,30}}{_MOVED_MODEL}"
+    rf"|{_OPTIMIZER}[^\n]{{0,60}}{_MOVED_MODEL}[^.\n]{{0,30}}(?:behind|after|later|next line|后面|之后)|{_MOVED_MODEL}[^.\n]{{0,30}}(?:after|behind|之后|后面)[^.\n]{{0,30}}{_OPTIMIZER}"
+)
+
+
+def _checkpoint_from_elsewhere(told: Told, report: Report) -> Reading | None:
+    """A file of weights that names a GPU which this machine does not have."""
+    if not (
+        told.says(_LOADS_FILE)
+        and told.says(_FILE_NAMES_GPU)
+        and (_ends(told, report) or told.says(r"\bwants?\b"))
+    ):
+        return None
+    return Reading(
+        "checkpoint-map-location", (Phrase("because.told-checkpoint"),), ("device-ordinal-out-of-range",)
+    )
+
+
+_LOADS_FILE = r"torch\.load|\bload\w*[^.\n]{0,30}(?:checkpoint|weights|\.pth?\b|\.ckpt|state)|加载[^。\n]{0,12}(?:权重|checkpoint|模型)"
+_FILE_NAMES_GPU = (
+    r"CUDA device [1-9]|deseriali[sz]\w+|(?:trained|saved|written)[^.\n]{0,40}(?:another|other|different|a box|machine|server|cluster|cuda:[1-9]|GPU ?[1-9]|(?:two|three|four|eight) (?:cards|GPUs))"
+    r"|(?:别的|另一台|其他)(?:机器|服务器)|在(?:多卡|\s?cuda:[1-9]|\s?GPU ?[1-9])[^。\n]{0,10}(?:训练|保存)"
+)
+
+
+def _kept_state(told: Told, report: Report) -> Reading | None:
+    """It fails with beams or a cache, and where layers are apart; without them it works."""
+    without = told.says(_WITHOUT_STATE)
+    if not ((told.says(_KEEPS) and (without or _in_parts(told))) and (_fails(told, report) or told.met)):
+        return None
+    candidates = ("block-split-across-devices", "lm-head-or-tied-weight-split")
+    reasons = (Phrase("because.told-kept"),)
+    return Reading("cache-or-beam-state-on-wrong-device", reasons, candidates, "situation.s5", sure=without)
+
+
+_KEEPS = r"num_beams|\bbeams?\b|\bbeam_\w+|束搜索|use_cache|past_key_values|\bkv[ _-]?cache|static cache|缓存"
+_WITHOUT_STATE = rf"(?:greedy|use_cache ?= ?False|(?:without|no|disabl\w+|turn\w* off) (?:the |a )?(?:\w+ )?(?:cache|beams?)|num_beams ?= ?1|单束|贪心|(?:关(?:掉|闭)|不用)[^。\n]{{0,6}}(?:缓存|cache|beam))[^.\n。]{{0,60}}(?:{_RIGHT}|{_GOES}|answer|可以|就好)"
+
+
+def _helper_of_generation(told: Told, report: Report) -> Reading | None:
+    """What stops or steers generation holds a tensor of its own."""
+    if not (told.says(_HELPS) and _fails(told, report)):
+        return None
+    candidates = ("tensor-created-on-wrong-device",)
+    return Reading("generation-helper-on-wrong-device", (Phrase("because.told-helper"),), candidates)
+
+
+_HELPS = r"stopping_?\s?criteri\w*|logits_?\s?(?:processor|warper)\w*|stop_?(?:ids|words|tokens)|bad_words\w*|assistant_model|assisted (?:decoding|generation)|draft model|停止条件|停止词"
+
+
+def _streams_apart(told: Told, report: Report) -> Reading | None:
+    """What comes from images or sound is stated to be elsewhere than the text, or fails where text alone works."""
+    apart = told.apart(("vision",), ("embedding", "ids", "outputs", "mask"))
+    alone = _in_parts(told) and told.says(_TEXT_WORKS) and _fails_at_all(told, report)
+    joined = told.says(_MERGES) and _fails_at_all(told, report)
+    if not (apart or alone or joined):
+        return None
+    reason = _placed(told, "vision") if apart else Phrase("because.told-text-works")
+    candidates = ("extra-input-on-wrong-device", "block-split-across-devices")
+    sure = apart or joined
+    return Reading("embedding-streams-on-different-devices", (reason,), candidates, "situation.s3", sure=sure)
+
+
+_MERGES = (
+    r"(?:image|vision|visual|video|audio)[^.\n]{0,40}(?:put|merg|insert|scatter|cop(?:y|ied)|past|writ|join|concat)\w*[^.\n]{0,30}(?:embed|text|prompt|\bids\b)"
+    r"|masked_scatter|(?:图像|视觉|图片)(?:的)?特征[^。\n]{0,20}(?:合并|拼|填|写|插)"
+)
+
+
+_TEXT_WORKS = rf"(?:text[- ]only|only text|pure text|without (?:an |the )?(?:image|picture|video)s?|纯文本|不带图|没有图)[^.;\n。]{{0,40}}(?:{_RIGHT}|{_GOES})"
+
+
+def _head_apart(told: Told, report: Report) -> Reading | None:
+    """The output head, which often is the embedding itself, and two GPUs that met."""
+    gpus = {each for each in (*told.met, *report.devices) if each.startswith("cuda:")}
+    if not (told.says(_HEAD) and len(gpus) > 1 and _fails_at_all(told, report)):
+        return None
+    candidates = ("device-map-incomplete-or-wrong", "input-not-on-embedding-device")
+    return Reading("lm-head-or-tied-weight-split", (Phrase("because.told-head"),), candidates, "situation.s1")
+
+
+_HEAD = r"\blm_head\b|\btied\b|tie_w\w+|tie_word\w+|output (?:head|layer|projection)|输出(?:头|层)|权重共享|共享权重"
+
+
+def _in_parts(told: Told) -> bool:
+    """Whether the layers of the model are on several GPUs."""
+    return told.spread or told.says(rf"{MAPPED}|{_SPLIT}")
+
+
+_SPLIT = r"(?:spread|split|sharded|distributed|divided) (?:over|across|between|among|onto)|\bover (?:two|three|four|several|\d) (?:GPUs|cards)|model parallel\w*|pipeline parallel\w*|均分|切分|拆分|拆到|分到|双卡|两张卡|(?:两|多|四)卡"
+
+
+def _fails_at_all(told: Told, report: Report) -> bool:
+    """Whether devices met by any sign."""
+    return bool(told.met) or _fails(told, report)
+
+
+def _added_after_the_move(told: Told, report: Report) -> Reading | None:
+    """A module came to the model when that had been moved already."""
+    if not (told.says(_ADDED_LATER) and (_fails(told, report) or _worded(report))):
+        return None
+    return Reading("module-left-on-other-device", (Phrase("because.told-added-later"),))
+
+
+_ADDS = r"(?:attach|add|creat|replac|register|assign|swap|append|insert)\w*"
+_MOVES = r"(?:(?:model|net)\w*\.(?:to|cuda)\b|(?:model|net) (?:is|was) moved|moving (?:the )?(?:model|net))"
+_ADDED_LATER = rf"{_MOVES}[^.\n]{{0,40}}\bbefore\b[^.\n]{{0,40}}{_ADDS}|{_ADDS}[^.\n]{{0,60}}\bafter\b[^.\n]{{0,30}}{_MOVES}|{_MOVES}[^.\n]{{0,20}}(?:and then|then|之后|然后)[^.\n]{{0,30}}(?:{_ADDS}|替换|添加|加了)"
+
+
+def _kept_as_an_attribute(told: Told, report: Report) -> Reading | None:
+    """A tensor that the module keeps, and that is no buffer, stays where it was made."""
+    if not (told.says(_NO_BUFFER) and _fails(told, report)):
+        return None
+    return Reading(
+        "tensor-created-on-wrong-device", (Phrase("because.told-no-buffer"),), ("hard-coded-device",)
+    )
+
+
+_NO_BUFFER = r"(?:\bno|\bnot|n'?t|never|without|instead of)[^.\n]{0,24}\bbuffer|plain (?:attribute|tensor)|普通(?:的)?(?:属性|张量)|没有?(?:注册|用)[^。\n]{0,10}buffer"
+
+
+def _in_the_loss(told: Told, report: Report) -> Reading | None:
+    """It fails where a loss is computed, or where losses are added up."""
+    if not (told.says(_LOSES) and _fails(told, report)):
+        return None
+    candidates = ("tensor-created-on-wrong-device", "input-not-on-embedding-device")
+    return Reading("loss-or-label-on-other-device", (Phrase("because.told-in-loss"),), candidates, sure=False)
+
+
+_LOSES = (
+    r"\b\w*(?:_loss|cross_entropy|criterion)\(|\bloss (?:line|fails|call|raises|computation)|in (?:the|my) loss\b|(?:add|sum|accumulat)\w*[^.\n]{0,30}loss\w*"
+    r"|(?:算|计算)\s?(?:的)?\s?loss|loss[^。\n]{0,24}(?:相加|累加|加起来)|(?:相加|累加)[^。\n]{0,10}loss"
+)
+
+
+def _never_loaded(told: Told, report: Report) -> Reading | None:
+    """A weight that loading left on meta, where nothing is offloaded."""
+    if not told.says(_ON_META) or told.spread or told.says(r"offload\w*|卸载") or not told.says(_LOADED):
+        return None
+    candidates = ("unmaterialized-weights", "offload-hook-bypassed")
+    return Reading("meta-tensor-not-materialized", (Phrase("because.told-on-meta"),), candidates)
+
+
+_ON_META = r"\bon meta\b|meta (?:device|tensors?)|meta 上"
+_LOADED = r"\bload\w*|low_cpu_mem\w*|init_empty\w*|from_pretrained|new(?:ly)?\b|custom|加载"
+
+
+def _replicated(told: Told, report: Report) -> Reading | None:
+    """The model is copied to every GPU by threads of one process."""
+    in_replica = told.says(r"\breplica ?\d") and _ends(told, report)
+    if told.launched or not (in_replica or (told.says(_REPLICATES) and _fails(told, report))):
+        return None
+    return Reading("data-parallel-replica-device", (Phrase("because.told-replicas"),), ("hard-coded-device",))
+
+
+_REPLICATES = r"(?<!Distributed)DataParallel\b"
+
+
+def _inputs_not_sent(told: Told, report: Report) -> Reading | None:
+    """The model is moved, and what the tokenizer returns, or the data, goes in as it is."""
+    if not (told.says(rf"{_TOKENIZED}|{_NOTHING_DONE}") and told.says(_MODEL_MOVED) and _fails(told, report)):
+        return None
+    return Reading(
+        "input-not-on-embedding-device", (Phrase("because.told-not-sent"),), ("module-left-on-other-device",)
+    )
+
+
+_NOTHING_DONE = r"(?:did(?: not|n'?t)|without|never)[^.\n]{0,20}(?:anything|something|nothing|move\w*|touch\w*)[^.\n]{0,20}(?:data|inputs?|batch\w*|images?)\b|(?:数据|输入)[^。\n]{0,6}(?:没动|没管|没有?处理)"
+_TOKENIZED = r"tokeni[sz]er\w*\((?:[^()\n]|\([^()\n]*\)){0,200}\)(?!\.to|\.cuda)(?![^\n]{0,60}\.to\()|(?:tokeni[sz]er|processor)[^.\n]{0,20}(?:returns?|gives?)[^.\n]{0,20}cpu"
+_MODEL_MOVED = r"(?:model|net\w*)\b[^.\n]{0,30}(?:on|to) the (?:cuda|gpu|card)|(?:model|net\w*)\b[^\n]{0,30}\.cuda\(\)|\bmodel\w*\.(?:to\(|cuda\()|model[^.\n]{0,20}(?:is|sits|runs|lives) on (?:the )?(?:cuda|GPU)|模型[^。\n]{0,8}(?:在|到)\s?(?:cuda|GPU|显卡)"
+
+
+def _never_moved(told: Told, report: Report) -> Reading | None:
+    """The text says itself what was never moved."""
+    if not told.left or not (_fails(told, report) or _worded(report)):
+        return None
+    role, word = told.left[0]
+    if role == "tensor" and report.kind == "input-weight-type":
+        return None  # the message itself tells which side it is
+    reasons = (Phrase("because.told-never-moved", thing=word),)
+    return Reading(
+        _LEFT_AS.get(role, "extra-input-on-wrong-device"), reasons, ("module-left-on-other-device",)
+    )
+
+
+_LEFT_AS = {
+    "labels": "loss-or-label-on-other-device",
+    "model": "module-left-on-other-device",
+    "weights": "module-left-on-other-device",
+    "adapter": "adapter-weights-on-other-device",
+    "ids": "input-not-on-embedding-device",
+    "optimizer": "optimizer-state-on-other-device",
+    "rotary": "rope-table-on-wrong-device",
+    "cache": "cache-or-beam-state-on-wrong-device",
+}
+"""The cause, by what was not moved."""
+
+
 def _one_left(told: Told, report: Report) -> Reading | None:
     """One of the things that meet is on the host, and another one on a GPU."""
     left = next((role for role in ("mask", "extra", "ids", "tensor") if "cpu" in told.devices_of(role)), None)
@@ -358,7 +657,8 @@ def _one_left(told: Told, report: Report) -> Reading | None:
 
 
 def _another_release_works(told: Told, report: Report) -> Reading | None:
-    if not (told.says(_OLDER_RIGHT) and _fails(told, report)):
+    several = told.ended and told.says(r"multi-?\s?GPU|多卡")
+    if not (told.says(_OLDER_RIGHT) and (several or _fails_at_all(told, report))):
         return None
     return Reading("library-version-regression", (Phrase("because.told-release"),))
 
@@ -366,11 +666,12 @@ def _another_release_works(told: Told, report: Report) -> Reading | None:
 _RELEASE = r"\bv?\d+\.\d+(?:\.\w+)*"
 _OLDER = (
     rf"(?:\b(?:with|in|on|under|until|before|to|of|and) (?:[a-z]\w+ ){{0,2}}{_RELEASE}|[在用到成回]\s?(?:[a-z]\w+ )?{_RELEASE}"
-    r"|\b(?:old(?:er)?|previous|earlier|last) (?:version|release|commit|script)|commit (?:from )?before|旧版本?|老版本|之前的版本|上一个版本)"
+    r"|\b(?:old(?:er)?|previous|earlier|last) (?:version|release|commit|script|environment|env|image|container|setup|lock ?file)|commit (?:of |from )?(?:before|last|the)|旧版本?|老版本|之前的版本|上一个版本)"
 )
 _SAME_SENTENCE = r"(?:[^\n。.]|\.(?=\d))"
 _OLDER_RIGHT = (
     rf"{_OLDER}{_SAME_SENTENCE}{{0,90}}?{_GOES}|{_RELEASE} (?:\w+ ){{0,2}}{_GOES}|{_GOES}{_SAME_SENTENCE}{{0,40}}{_OLDER}"
+    rf"|(?:\bpin\w*|downgrad\w*|revert\w*|roll\w* back|going back)[^.\n]{{0,30}}(?:{_RELEASE}|release|version)|(?:broke|stopped working) (?:with|since|in|after) (?:the |a )?(?:new|latest|last|release|version|update)"
     r"|\b(?:after|since) (?:the |an? )?(?:upgrad\w+|updat\w+)|\bupgrad(?:ed|ing) (?:from|to)\b|(?:升级|更新)(?:到[^，。\n]{0,20})?(?:之|以)?后"
 )
 
@@ -389,17 +690,22 @@ def _cache_left(told: Told, report: Report) -> Reading | None:
 def _state_after_resume(told: Told, report: Report) -> Reading | None:
     steps = told.says(r"\.step\(\)|optimi[sz]er(?:'s)? step") and _fails(told, report)
     resumed = told.says(_RESUMED)
-    if "cpu" not in told.devices_of("optimizer") and not (steps and ("optimizer" in told.roles or resumed)):
+    named = "optimizer" in told.roles and _fails(told, report)
+    if "cpu" not in told.devices_of("optimizer") and not named and not (steps and resumed):
         return None
     placed = _placed(told, "optimizer") if told.devices_of("optimizer") else Phrase("because.told-resumed")
     return Reading("optimizer-state-on-other-device", (placed,), ("optimizer-built-before-move",))
 
 
-_RESUMED = r"\bresum\w+|start(?:ed)? it again|(?:last|saved|previous) checkpoint|from a saved|断点|续训|恢复训练|second time"
+_RESUMED = r"(?:load|restor)\w*[^.\n]{0,30}(?:optimi[sz]er|optim\b)|\bresum\w+|start(?:ed)? it again|(?:last|saved|previous) checkpoint|from a saved|断点|续训|恢复训练|second time"
 
 
 def _adapter_left(told: Told, report: Report) -> Reading | None:
     left = next((each for each in ("adapter", "weights", "model") if "cpu" in told.devices_of(each)), None)
+    if "adapter" in told.roles and told.apart(
+        ("adapter",), ("model", "weights", "ids", "tensor", "embedding")
+    ):
+        left = "adapter"
     if "adapter" not in told.roles or left is None:
         return None
     return Reading("adapter-weights-on-other-device", (_placed(told, left),))
@@ -427,7 +733,11 @@ def _only_the_smallest(told: Told, report: Report) -> Reading | None:
     """A map with the whole model on one GPU: small models with a tied embedding, whose inputs go elsewhere."""
     smallest = bool(told.fails and told.works) and max(told.fails) < min(told.works)
     away = told.on_one is not None and told.on_one not in told.devices_of("ids")
-    if not (told.spread or away) or not (smallest or away) or not _fails(told, report):
+    if (
+        not (told.spread or away)
+        or not (smallest or away)
+        or not (_fails(told, report) or (smallest and told.ended))
+    ):
         return None
     reasons = [Phrase("because.told-smallest")] if smallest else []
     if away and told.on_one is not None:
@@ -476,26 +786,35 @@ def _weights_left(told: Told, report: Report) -> Reading | None:
 
 def _made_without_a_device(told: Told, report: Report) -> Reading | None:
     made = told.says(
-        r"torch\.(?:ones|zeros|arange|full|tensor|tri[ul]|empty|eye|linspace|randn?|randint)\((?![^\n]{0,120}device)"
+        r"torch\.(?:ones|zeros|arange|full|tensor|tri[ul]|empty|eye|linspace|randn?|randint)\((?![^\n]{0,120}device\s?=)"
     )
-    if not (made and "cpu" in told.devices_of("mask", "extra", "outputs", "tensor") and _fails(told, report)):
+    if not made or not _fails(told, report):
         return None
-    return Reading("tensor-created-on-wrong-device", (_placed(told, "mask", "extra", "outputs", "tensor"),))
+    left = ("mask", "extra", "outputs", "tensor")
+    if "cpu" in told.devices_of(*left):
+        return Reading("tensor-created-on-wrong-device", (_placed(told, *left),))
+    met = {*told.met, *report.devices}
+    if met <= {"cpu", "cuda", "cuda:0"} and (met or told.says(MEETS)):
+        return Reading("tensor-created-on-wrong-device", (Phrase("because.told-made"),))
+    return None
 
 
 def _copy_changes_values(told: Told, report: Report) -> Reading | None:
     """A copy between GPUs that raises nothing and delivers something else."""
-    if not (told.says(_COPIED) and told.says(_OTHER_VALUES)) and not told.says(_COPIED_TO_ZEROS):
+    peers = told.says(_PEERS) and (told.says(_OTHER_VALUES) or told.says(rf"{_RIGHT}|\bhang\w*"))
+    copied = told.says(_COPIED) and told.says(_OTHER_VALUES)
+    if not (copied or peers or told.says(_COPIED_TO_ZEROS)):
         return None
     return Reading("hardware-or-driver", (Phrase("because.told-copy"),))
 
 
+_PEERS = r"\bIOMMU\b|\bACS\b|peer[- ](?:to[- ]peer|access)|\bP2P\b|NCCL_P2P"
 _COPIED = (
     r"(?:cop(?:y|ied|ies)|mov(?:e|ed|es|ing)|transfer\w*)[^.\n]{0,60}"
     r"(?:one GPU to another|between (?:two )?GPUs|cuda:\d[^.\n]{0,20}cuda:\d)|(?:拷贝|复制)到另"
 )
 _COPIED_TO_ZEROS = r"\.to\(['\"]cuda:\d['\"]\)\s{1,4}tensor\(\[+(?:0\.?,? ?){1,40}\]+, device='cuda:\d'\)"
-_OTHER_VALUES = r"other values|wrong values?|(?:all|only|just|prints?|returns?|gives?) zeros?|nonsense|gibberish|garbage|corrupt\w*|\bnans?\b|values differ|乱码|全是? ?0|数值不对"
+_OTHER_VALUES = r"other values|wrong (?:values?|sums?|results?|outputs?|numbers?|answers?)|(?:all|only|just|prints?|returns?|gives?) zeros?|nonsense|gibberish|garbage|corrupt\w*|\bnans?\b|values differ|乱码|感叹号|!!!!|exclamation marks?|全是? ?0|数值不对"
 
 
 CONDITIONS: tuple[Condition, ...] = (
@@ -505,16 +824,25 @@ CONDITIONS: tuple[Condition, ...] = (
     _spread_under_a_launcher,
     _largest_does_not_train,
     _index_beyond_the_visible,
+    _gpu_unseen,
+    _current_gpu_matters,
     _all_on_the_first,
     _moved_behind_a_map,
     _mapped_without_blocks,
     _each_rank_and_the_first,
     _quantised_left,
     _default_is_a_gpu,
+    _checkpoint_from_elsewhere,
+    _optimizer_first,
+    _helper_of_generation,
     _another_gpu_chosen,
     _cache_left,
     _state_after_resume,
     _adapter_left,
+    _loss_weight_left,
+    _metric_apart,
+    _modules_in_a_container,
+    _streams_apart,
     _made_without_a_device,
     _table_elsewhere,
     _extra_input_left,
@@ -523,12 +851,22 @@ CONDITIONS: tuple[Condition, ...] = (
     _memory_saver,
     _list_left,
     _another_release_works,
-    _loss_weight_left,
+    _block_cut,
+    _kept_state,
+    _head_apart,
+    _never_loaded,
     _labels_elsewhere,
     _inputs_elsewhere,
+    _past_its_hook,
     _weights_left,
+    _replicated,
+    _never_moved,
+    _added_after_the_move,
+    _inputs_not_sent,
+    _kept_as_an_attribute,
     _another_gpu_somewhere,
     _offloaded,
+    _in_the_loss,
     _spread_and_met,
     _one_left,
 )

@@ -27,12 +27,13 @@ def about_something_else(report: Report) -> str | None:
     found = next((topic for topic, pattern in _TOPICS if told.says(pattern)), None)
     if told.says(_OF_DEVICES):
         return found if told.says(_NO_ERROR) else None
-    return found or "something"
+    named = bool(told.met) or (told.ended and told.says(r"\bcuda:\d"))
+    return found or (None if named else "something")
 
 
 def error_told(told: Told) -> str | None:
     """The topic of an error that prose names in so many words, where it tells of no devices that met."""
-    if told.met or told.says(MEETS):
+    if len({*told.met} - {"cuda"}) > 1 or told.says(MEETS):
         return None
     return next((topic for topic, pattern in _ERRORS if told.says(pattern)), None)
 
@@ -72,7 +73,7 @@ _ERRORS = (
     ),
     (
         "state-dict",
-        r"(?:missing|unexpected) keys?\b|keys? (?:are|is) missing|缺少(?:的)?(?:键|key)|size mismatch for",
+        r"(?:missing|unexpected) keys?\b|keys? (?:are|is) missing|缺少(?:的)?(?:键|key)|(?:键|key)s?[^。\n]{0,10}(?:对不上|不匹配|不一致|缺失)|size mismatch for",
     ),
     (
         "index",

@@ -176,7 +176,7 @@ KINDS: tuple[Kind, ...] = (
     _row(
         "input-weight-type",
         "tensors are not at the same",
-        r"Input and (?:parameter|hidden) tensors are not at the same device, found input tensor at (?P<d1>DEVICE) and (?:parameter|hidden) tensor at (?P<d2>DEVICE)",
+        r"Input and (?:parameter|hidden) tensors are not at the same device, found input tensor at (?P<d1>DEVICE) and (?P<argument>parameter|hidden) tensor at (?P<d2>DEVICE)",
     ),
     _row("meta-copy", "out of meta tensor", r"Cannot copy out of meta tensor; no data!"),
     _row(
@@ -283,7 +283,7 @@ KINDS: tuple[Kind, ...] = (
     _row(
         "triton-pointer",
         "from triton",
-        r"Pointer argument \(at (?P<argument>\d{1,3})\) cannot be accessed from Triton \(cpu tensor\?\)",
+        r"Pointer argument (?:\(at (?P<argument>\d{1,3})\) )?cannot be accessed from Triton \(cpu tensor\?\)",
     ),
     _row(
         "triton-pointer",
@@ -314,9 +314,9 @@ KINDS: tuple[Kind, ...] = (
     _row(
         "too-few-gpus",
         "visible devices|visible gpus|available gpus|available devices|number of gpus|number of devices",
-        r"(?:world_?size|ranks|processes|nproc\w{0,20}|\w{1,10}_parallel_size|tp_size)\b[^\n]{0,100}(?:number of|visible|available) (?:visible |available )?(?:devices|GPUs)\b",
+        r"(?:world[_ ]?size|ranks|processes|nproc\w{0,20}|\w{1,10}_parallel_size|tp_size)\b[^\n]{0,100}(?:number of|visible|available) (?:visible |available )?(?:devices|GPUs)\b",
     ),
-    _row("illegal-access", "illegal memory", r"an illegal memory access was encountered"),
+    _row("illegal-access", "illegal memory", r"illegal memory access"),
     _row("device-assert", "device-side assert", r"device-side assert triggered"),
     _row(
         "invalid-ordinal",

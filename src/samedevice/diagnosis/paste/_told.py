@@ -22,7 +22,7 @@ _CLAUSE = re.compile(
 )
 _NEW_SENTENCE = re.compile(r"[。！？!?\n]|\.(?=\s|$)")
 _DEVICE = re.compile(
-    r"\b(?P<gpu>cuda:\d{1,3})\b|\b(?:GPU|card)\s?#?(?P<number>\d{1,2})\b|(?P<card>\d{1,2})\s?号(?:卡|GPU)|第(?P<nth>[一二三四五六七八\d])(?:张卡|块GPU)"
+    r"\b(?P<gpu>cuda:\d{1,3})\b|\b(?:GPU|card)\s?(?:#|number |no\.? )?(?P<number>\d{1,2})\b|(?P<card>\d{1,2})\s?号(?:卡|GPU)|第(?P<nth>[一二三四五六七八\d])(?:张卡|块GPU)"
     r"|(?P<host>\bCPU\b|\bthe host\b|主机内存|内存)|(?P<any>\bcuda\b(?!:)|\bthe GPU\b|\bGPU\b(?!\s?\d)|显卡)",
     _FLAGS,
 )
@@ -45,7 +45,11 @@ _ROLES: tuple[tuple[str, str], ...] = (
         "quantised",
         r"quant_state|\bq(?:weight|zeros)\b|\babsmax\b|\bg_idx\b|\bzero[- ]?points?\b|\bscales?\b|\bcodebook\b",
     ),
-    ("labels", r"\blabels?\b|\btargets?\b|标签"),
+    (
+        "vision",
+        r"\b(?:image|vision|visual|video|audio|speech)_?(?:features?|embeds?|embeddings?|tokens?|tower|encoder)\b|图像特征|视觉特征",
+    ),
+    ("labels", r"\blabels?\b|\btargets?\b|\badvantages?\b|\brewards?\b|\blog[_ ]?prob\w*|\blogps\b|标签"),
     ("mask", r"\b(?:causal |attention )?mask\b(?!_)|掩码"),
     (
         "embedding",
@@ -59,11 +63,20 @@ _ROLES: tuple[tuple[str, str], ...] = (
     ("weights", r"\bweights?\b|\bparameters?\b|\bmat2\b|权重|参数"),
     (
         "tensor",
-        r"\bmat1\b|\bnoise\b|\bindices\b|\b[a-z]\w{1,30}(?=\s(?:is|are|stays?|remains?|lives?|was|were)\s(?:still\s)?(?:on|in)\s)|\b[a-z]\w{0,30}_\w{1,40}\b(?!\s?[=(])",
+        r"\bmat1\b|\bnoise\b|\bindices\b|\b[a-z]\w{0,30}(?=\s(?:is|are|stays?|remains?|lives?|was|were)\s(?:still\s)?(?:on|in)\s)|\b[a-z]\w{0,30}_\w{1,40}\b(?!\s?[=(])",
     ),
-    ("model", r"\bmodel\b|模型|\bhead\b|\bencoder\b"),
+    (
+        "model",
+        r"\bmodel\b|模型|\bhead\b|\b\w*(?:encoder|decoder|discriminator|network|backbone|teacher|student|critic|module|layers?)\b|基座",
+    ),
 )
 _THING = re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in _ROLES), _FLAGS)
+_NOT_MOVED = re.compile(
+    r"(?P<thing>[\w.]{1,40}) (?:is|are|was|were|has|have) (?:been )?(?:not|never) (?:been )?(?:moved|sent|transferred|put on)"
+    r"|(?:forgot|forgotten|forget) to (?:move|send|put|transfer) (?:the |my )?(?P<forgotten>[\w.]{1,40})|never (?:moved|sent|put) (?:the |my )?(?P<never>[\w.]{1,40})|(?P<rest>[\w.]{1,40}) I (?:leave|left)\b|\bI (?:leave|left) (?:the )?(?P<kept>[\w.]{1,40})"
+    r"|(?:忘了|忘记|没有?)(?:把|将)\s?(?P<zh>[\w.]{1,40}?)\s?(?:搬|移|放|送|\.to|\.cuda)|(?P<left>[A-Za-z_][\w.]{1,40}|模型|标签|输入|数据)\s?(?:没有?|忘了|忘记)\s?(?:搬|移|放|送|\.?to\b|\.?cuda\b)",
+    _FLAGS,
+)
 _SPREAD = re.compile(
     r"device_map\W{0,12}(?:auto|balanced\w{0,12}|sequential)|\b(?:automatic|auto)[- ](?:device[_ ])?(?:map|placement)|自动(?:的)?(?:设备)?(?:映射|分配|切分)|加载(?:方式)?[^。，\n]{0,8}\bauto\b",
     _FLAGS,
@@ -93,6 +106,10 @@ _ENDED = re.compile(
     r"\berrors?\b|\bfail\w*|\bcrash\w*|\bdies\b|\bstops?\b|complain\w*|exception|mismatch|报|出错|不一致|停下",
     _FLAGS,
 )
+_PACE = re.compile(
+    r"tokens?\b[^.\n]{0,12}(?:/ ?s|second)|\bslow\w*|\bfast\w*|\bquick\w*|\bspeed\b|\bmemory\b|速度|慢|快|显存",
+    _FLAGS,
+)
 _GPUS = re.compile(
     r"\b(?P<digits>\d{1,3})\s?(?:x|×|\*)\s?(?:[A-Z]{0,3}\s?\d{2,4}\w{0,4}|NVIDIA|RTX|GPUs?\b)|\b(?P<plain>\d{1,3}) (?:GPUs?|cards)\b|(?P<zh>\d{1,3}|两|四|八)\s?(?:张|块)"
     r"|\b(?P<word>two|three|four|eight) (?:GPUs?|cards|\w{1,10} ?\d{4}s?)",
@@ -102,8 +119,9 @@ _COUNTS = {"two": 2, "three": 3, "four": 4, "eight": 8, "两": 2, "四": 4, "八
 _CHOSEN = re.compile(
     r"--?(?:device|gpu|gpu[-_]id|device[-_]id|cuda[-_]device)(?:[ =:]{1,3}|\s)['\"]?(?:cuda:)?(?P<option>[1-9]\d?)\b"
     r"|\b(?:device|gpu_?id|device_?id)\s?=\s?(?:torch\.device\()?['\"]?(?:cuda:)?(?P<given>[1-9]\d?)\b"
-    r"|set_device\((?P<set>[1-9]\d?)\)|指定(?:了)?\s?(?:cuda:|GPU ?)?(?P<zh>[1-9]\d?)"
+    r"|set_device\((?P<set>[1-9]\d?)\)|(?:指定(?:了)?\s?(?:cuda:|GPU ?)?|(?:用|跑在|换成|改成|选了?)\s?(?:cuda:|GPU ?))(?P<zh>[1-9]\d?)"
     r"|\b(?:everything|all|model|batches|tensors)\b[^.,;\n]{0,30}\b(?:is|are) on cuda:(?P<all>[1-9]\d?)\b"
+    r"|\b(?:given|got|assigned|get) (?:the )?(?:GPU|card) ?(?:#|number )?(?P<got>[1-9]\d?)\b"
     r"|\b(?:choose|chose|select(?:ed)?|us(?:e|ing)|run(?:ning)? (?:it )?on|set to)\s(?:the )?(?:cuda:|GPU ?#?|card )(?P<said>[1-9]\d?)\b",
     _FLAGS,
 )
@@ -153,6 +171,8 @@ class Told:
     """Two devices that one clause names where it tells of an error."""
     ended: bool = False
     """Whether it tells of an error, of whatever kind."""
+    left: tuple[tuple[str, str], ...] = ()
+    """Role and word of each thing that is stated never to have been moved."""
     roles: frozenset[str] = frozenset()
     """Every role that is named, with a device or without."""
     text: str = ""
@@ -200,6 +220,7 @@ def told_in(text: str) -> Told:
         works=works,
         met=_met(text, ended),
         ended=ended,
+        left=tuple(_left(text)),
         roles=frozenset(each.lastgroup for each in _THING.finditer(text) if each.lastgroup),
         text=text,
     )
@@ -280,7 +301,24 @@ def _met(text: str, ended: bool) -> tuple[str, ...]:
         named = tuple(dict.fromkeys(map(_device, found)))
         if len(named) > 1 and (_SAYS.search(clause) or (ended and _side_by_side(clause, found))):
             return named
+    if not ended and _PACE.search(text):
+        return ()
+    for sentence in _NEW_SENTENCE.split(text):
+        named = tuple(dict.fromkeys(map(_device, _DEVICE.finditer(sentence))))
+        exact = [each for each in named if each != "cuda"]
+        apart = len(exact) == 2 or (named and {*named} == {"cpu", "cuda"})
+        tells = ended or len(exact) == 2 or _SAYS.search(sentence)
+        if apart and tells and not _WORKS.search(sentence) and not _PACE.search(sentence):
+            return tuple(exact) if len(exact) == 2 else named
     return ()
+
+
+def _left(text: str) -> Iterator[tuple[str, str]]:
+    """What was never moved, as stated."""
+    for each in _NOT_MOVED.finditer(text):
+        word = next(group for group in each.groups() if group)
+        thing = _THING.fullmatch(word)
+        yield (thing.lastgroup or "tensor") if thing else "tensor", word
 
 
 def _side_by_side(clause: str, found: list[re.Match[str]]) -> bool:

@@ -41,7 +41,7 @@ right and the helper is not (tensor-created-on-wrong-device).
 from __future__ import annotations
 
 from samedevice.diagnosis._failure import Failure
-from samedevice.diagnosis._rule import Hint, Rule, anywhere, at, frameless, line, said, shown, sign
+from samedevice.diagnosis._rule import Hint, Rule, anywhere, at, frameless, line, named, said, shown, sign
 from samedevice.events import Operand
 from samedevice.messages import Phrase
 from samedevice.provenance.named_devices import takes_arguments
@@ -215,6 +215,12 @@ RULE = Rule(
     signs=(
         sign(5, said("graph-device")),
         sign(2, said("needs-gpu")),
+        sign(
+            4.2,
+            said("same-device argument-device", op="index_select", argument="^index$"),
+            named("host"),
+            line(r"\.index_select\("),
+        ),
         sign(
             4,
             line(

@@ -114,12 +114,12 @@ RULE = Rule(
             3.0,
             said("no-exception unknown-message"),
             anywhere(
-                r"\bnan\b|\bzeros\b|garbage|nonsense|gibberish|wrong (?:output|result|data)|random (?:text|tokens)|all zero|!!!!|no visible effect|corrupt"
+                r"\bnan\b|\bzeros\b(?!\()|garbage|nonsense|gibberish|wrong (?:output|result|data)|random (?:text|tokens)|all zero|!!!!|no visible effect|corrupt"
             ),
         ),
         sign(
             2.5,
-            said("no-exception unknown-message"),
+            said("no-exception"),
             anywhere(r"second GPU|cuda:1|two GPUs|several GPUs|multi-?gpu|both GPUs"),
         ),
         sign(

@@ -51,6 +51,7 @@ from samedevice.diagnosis._rule import (
     after,
     frameless,
     input_beside_weight,
+    lacks,
     line,
     named,
     product_with,
@@ -166,6 +167,8 @@ model.generate(**inputs)
 
 _LOOKUP = r"index_select|embedding"
 _IDS = r"^(?:index|indices)$"
+_PICKS = r"\.index_select\("
+"""A statement that picks rows of any tensor, not of an embedding."""
 
 RULE = Rule(
     code="SD111",
@@ -186,8 +189,10 @@ RULE = Rule(
     page={"en": __doc__ or "", "zh": _CHINESE},
     common=0.6,
     signs=(
-        sign(5, said("same-device argument-device", op=_LOOKUP, argument=_IDS), named("host")),
-        sign(5, said("same-device argument-device", op=_LOOKUP, argument=_IDS), named("another")),
+        sign(5, said("same-device argument-device", op=_LOOKUP, argument=_IDS), named("host"), lacks(_PICKS)),
+        sign(
+            5, said("same-device argument-device", op=_LOOKUP, argument=_IDS), named("another"), lacks(_PICKS)
+        ),
         sign(3.0, said("backend-device")),
         sign(6, said("input-weight-type"), input_beside_weight("host")),
         sign(

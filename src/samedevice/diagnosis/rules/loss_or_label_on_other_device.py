@@ -217,6 +217,11 @@ RULE = Rule(
         ),
         sign(7, said("same-device argument-device", argument="^target$")),
         sign(
+            4.2,
+            said("same-device argument-device", devices="host"),
+            line(r"\b(?:targets?|gt_\w+|ground_truth|y_true)\b"),
+        ),
+        sign(
             5,
             line(
                 r"CrossEntropyLoss|cross_entropy|loss_fct|loss_fn|\blabels?\b|criterion|nll_loss|\bloss\b|log_?probs?\b|logps?\b|num_items_in_batch|aux_loss|ref_log|per_token_logps|logratios?|tr_loss"

@@ -128,7 +128,7 @@ RULE = Rule(
         sign(8, said("metric-device"), certain=True),
         sign(
             4.6,
-            at(r"^update$"),
+            at(r"^_?update(?:_\w+)?$"),
             line(r"\bself\.\w+\s?\+=|\bself\.(\w+)\s?=\s?self\.\1\b"),
             said("same-device argument-device", devices="host"),
         ),

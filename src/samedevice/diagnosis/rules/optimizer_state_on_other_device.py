@@ -162,6 +162,11 @@ RULE = Rule(
         ),
         sign(5.5, line(r"exp_avg\w*|state_steps|addcdiv|addcmul|lerp_|step_t\b|ema_|shadow_param")),
         sign(
+            4.2,
+            shown(r"\b\w*(?:ema|averag\w+)\w*\.(?:update\w*|step)\("),
+            said("same-device argument-device", devices="host"),
+        ),
+        sign(
             2.5,
             shown(r"resume_from_checkpoint|load_state_dict"),
             said("same-device argument-device", devices="host"),

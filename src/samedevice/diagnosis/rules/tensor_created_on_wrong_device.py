@@ -382,6 +382,7 @@ RULE = Rule(
         sign(4.2, said("same-device argument-device", op=_INDEXING, argument=_INDEX), named("host")),
         sign(4.2, said("same-device argument-device", op=_INDEXING, argument=_INDEX), named("another")),
         sign(2.2, said("mask-device")),
+        sign(5, said("input-weight-type", argument="^hidden$")),
         sign(2.2, said("collective-device")),
         sign(2.2, said("index-device")),
         sign(2.8, said("index-device"), indexed_on_host(), line(r"\w\[")),
