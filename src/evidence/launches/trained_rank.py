@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -269,5 +269,11 @@ def _deepspeed(kind: str, out: Path) -> tuple[list[float], dict[str, Any]]:
         return losses, {name: value.detach().clone() for name, value in engine.module.named_parameters()}
 
 
+def kind_and_folder(words: Sequence[str]) -> tuple[str, Path]:
+    """What `launch-proof` gave to the script; DeepSpeed's launcher puts `--local_rank` in front of it."""
+    kind, folder = words[-2:]
+    return kind, Path(folder)
+
+
 if __name__ == "__main__":
-    rank_main(sys.argv[1], Path(sys.argv[2]))
+    rank_main(*kind_and_folder(sys.argv[1:]))
