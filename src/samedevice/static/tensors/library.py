@@ -98,7 +98,11 @@ def _torch(run: Asking, name: str, node: ast.Call, positional: Sequence[Any], ke
         parts = positional[0] if len(positional) == 1 else None
         return Tensor(_made(run, {}), False if isinstance(parts, Items | Listed) else None, node, "made")
     if name in FUNCTIONS["listed"]:
-        return Listed(Tensor(first.where), True) if isinstance(first, Tensor) else UNTOLD_VALUE
+        if not isinstance(first, Tensor):
+            return UNTOLD_VALUE
+        return Listed(
+            Tensor(first.where, False if name == "meshgrid" else None, first.made, first.role), True
+        )
     if name in FUNCTIONS["host"]:
         return Tensor(literal("cpu"), False if name != "from_file" else None, node, "made")
     if name in FUNCTIONS["like"] and isinstance(first, Tensor):
@@ -110,7 +114,8 @@ def _torch(run: Asking, name: str, node: ast.Call, positional: Sequence[Any], ke
             first.where, True if whole else None if name in _SHAPES else first.scalar, first.made, first.role
         )
     if name in FUNCTIONS["first_several"] and isinstance(first, Tensor):
-        return Tensor(first.where, None, first.made, first.role)
+        scalar = False if name in _PICKED else None
+        return Tensor(first.where, scalar, first.made, first.role)
     if name in FUNCTIONS["first_or_meet"] and isinstance(first, Tensor):
         return _extreme(run, node, first, node.args, positional, keywords)
     if name in FUNCTIONS["meet"] or name in FUNCTIONS["meet_strictly"]:
@@ -215,10 +220,10 @@ def _tensor_method(
         elif name == "bool" and owner.role not in ("made", "attribute"):
             owner = Tensor(owner.where, owner.scalar, owner.made, "mask")
         kept = name in _SHAPELESS or (owner.scalar is False and name in (_SHAPED if positional else _LARGER))
-        scalar = owner.scalar if kept else None
+        scalar = owner.scalar if kept else False if _is_shaped(name, positional) else None
         return Tensor(owner.where, scalar, owner.made, owner.role)
     if name in METHODS["same_several"]:
-        return Tensor(owner.where, None, owner.made, owner.role)
+        return Tensor(owner.where, False if name in _PICKED else None, owner.made, owner.role)
     if name in METHODS["meet"] or name in METHODS["meet_strictly"]:
         if not isinstance(node.func, ast.Attribute) or "*" in keywords or "**" in keywords:
             return UNTOLD_VALUE
@@ -235,6 +240,17 @@ def _tensor_method(
     return UNTOLD_VALUE
 
 
+def _is_shaped(name: str, positional: Sequence[Any]) -> bool:
+    """Whether a method gives a tensor with dimensions, of whatever tensor."""
+    if not positional or positional == [Items(())]:
+        return False
+    return name in ("view", "reshape", "expand", "repeat", "unsqueeze") and not isinstance(
+        positional[0], Untold | Method
+    )
+
+
+_PICKED = frozenset(("topk", "unique", "chunk", "split", "sort", "tensor_split"))
+"""What takes a tensor apart along a dimension, and so leaves one."""
 _KEEP_MASK = frozenset(
     "view reshape unsqueeze squeeze expand repeat transpose permute flatten contiguous clone detach bool "
     "logical_not expand_as t flip roll any all".split()

@@ -609,6 +609,8 @@ class _Run:
                 starred = True
             else:
                 positional.append(self.value(each, environment))
+        if starred and isinstance(function, Local):
+            positional = []  # which of its parameters they are is not told
         keywords: dict[str, Any] = {"*": UNTOLD_VALUE} if starred else {}
         for keyword in node.keywords:
             keywords[keyword.arg or "**"] = self.value(keyword.value, environment)
@@ -640,7 +642,7 @@ class _Run:
             case Local(home=home) if home is not None:
                 return self._inner_called(function, positional, keywords)
             case Local():
-                if "*" in keywords or (self.elsewhere and not self.source.changes_default):
+                if self.elsewhere and not self.source.changes_default:
                     return UNTOLD_VALUE
                 return self.reader.result(function, positional, keywords, self.depth + 1)
             case ClassName(text=text) if self.project.is_module(text):

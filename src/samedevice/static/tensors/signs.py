@@ -16,6 +16,8 @@ _METHODS = frozenset(
     "to_dense".split()
 )
 """Methods of tensors that neither arrays of NumPy nor modules have in the same way."""
+_FORWARD_METHODS = frozenset("view reshape flatten transpose mean sum float long".split())
+"""Methods that mean a tensor in `forward`, where no arrays come in."""
 _TAKE_TENSORS = frozenset().union(
     *(FUNCTIONS[kind] for kind in ("first", "like", "first_several", "listed", "meet_strictly"))
 ) - {"cat", "concat", "concatenate", "stack", "hstack", "vstack", "einsum"}
@@ -87,11 +89,16 @@ def _used_as_tensors(function: Function, names: set[str]) -> set[str]:
     stored: set[str] = set()
     if not names:
         return found
+    forward = function.name == "forward"
     for node in ast.walk(function):
         match node:
             case ast.Name(id=name, ctx=ast.Store()):
                 stored.add(name)
-            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method)) if method in _METHODS:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method)) if method in _METHODS or (
+                forward and method in _FORWARD_METHODS
+            ):
+                found.add(name)
+            case ast.Attribute(value=ast.Name(id=name), attr="shape" | "device") if forward:
                 found.add(name)
             case ast.Call(
                 func=ast.Attribute(value=ast.Name(id="torch" | "F"), attr=called),

@@ -260,8 +260,20 @@ def _of_target(
             kind: Literal["parameter", "assigned"] = "parameter" if made and not several else "assigned"
             yield name, Attribute(kind, value, function, node, several)
         case ast.Tuple(elts=parts) | ast.List(elts=parts):
-            for part in parts:
-                yield from _of_target(part, value, function, node, True)
+            given = _values_of(value, len(parts))
+            for number, part in enumerate(parts):
+                own, shared = (value, True) if given is None else (given[number], several)
+                yield from _of_target(part, own, function, node, shared)
+
+
+def _values_of(value: ast.expr, count: int) -> list[ast.expr] | None:
+    """What each of so many targets gets, where the source tells them apart."""
+    match value:
+        case ast.Tuple(elts=parts) | ast.List(elts=parts) if len(parts) == count:
+            return None if any(isinstance(each, ast.Starred) for each in parts) else parts
+        case ast.GeneratorExp(elt=part) | ast.ListComp(elt=part):
+            return [part] * count
+    return None
 
 
 def called(node: ast.AST) -> str:
