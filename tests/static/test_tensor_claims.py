@@ -150,7 +150,8 @@ def claims(text):
     for call in source.calls.get("note", ()):
         value = told.values.get(id(call.node.args[1]))
         if isinstance(value, Tensor) and value.where.kind in ("default", "literal", "same", "likely"):
-            found[call.node.lineno] = value.where
+            if not any(":" in symbol for symbol in value.where.of if value.where.kind != "literal"):
+                found[call.node.lineno] = value.where  # the rest is the device of what cannot be told
     return found
 
 
@@ -224,7 +225,7 @@ RECIPES = (
     "i.bool(), i.bool()", "x, x.flatten()[:2], x", "x[0], x", "vol, vol", "x, m1, m1", "im, c2, c2",
     "x, x.t(), 0", "i, i", "x, 0, i1", "x, 0, i1, x", "x, (2, 2)", "x, 0, i, x.clone()", "x, x > 0, 0.5",
     "x, x > 0, x", "x, 0, 0, 1", "x, 0, i1, x.clone()", "x, 0, (1, 2)", "x, (1, 0)", "im", "im, 1",
-    "im, None, 2", "x.view(1, 1, 4), (2, 2), 1", "x[0], x, x[0]", "z",
+    "im, None, 2", "x.view(1, 1, 4), (2, 2), 1", "x[0], x, x[0]", "z", "x.mm(x.t())",
 )  # fmt: skip
 """Arguments to try; the first that a function takes on the host is its call."""
 SETUP = """

@@ -50,7 +50,7 @@ def pairs(file: LintedFile, around: Around, is_stray: Callable[[Tensor], bool]) 
     if file.runs_on_host(around):
         return
     beside = _handed_in(around)
-    for meeting in file.told(around).meetings:
+    for meeting in file.meetings(around):
         handed = beside if isinstance(meeting.node, ast.Compare) else frozenset()
         strays = [
             each

@@ -13,6 +13,7 @@ from samedevice.static.tensors import (
     Call,
     ClassText,
     Function,
+    Meeting,
     Project,
     Reading,
     SourceText,
@@ -71,6 +72,18 @@ class LintedFile:
             return self.told(Around(outer[-1], around.owner))
         owner = None if around.owner is None else self.source.class_text(around.owner)
         return self.reading.of(around.function, owner)
+
+    def meetings(self, around: Around) -> list[Meeting]:
+        """What meets in the function around something; in a program also as it calls the function itself."""
+        own = self.told(around).meetings
+        if not self.is_script or around.function is None:
+            return own
+        return [*own, *self._entered.get(id(around.function), ())]
+
+    @cached_property
+    def _entered(self) -> dict[int, list[Meeting]]:
+        self.reading.of_module()
+        return self.reading.entered
 
     def calls(self, *names: str) -> Iterator[Call]:
         """The calls of functions and methods with these names, in their order."""

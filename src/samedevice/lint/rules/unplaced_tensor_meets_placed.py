@@ -94,7 +94,17 @@ def _check(file: LintedFile) -> Iterator[Hit]:
 
 
 def _users(file: LintedFile, makers: Iterable[Call]) -> Iterator[Around]:
-    """The functions that use a tensor which the file's own statements make."""
+    """The functions that use a tensor which the file's own statements make, or call one that makes some."""
+    makers = list(makers)
+    waiting = {file.function_name(call.around) for call in makers} - {""}
+    entered = set(waiting)
+    while waiting:
+        calls = [
+            call for call in file.source.calls.get(waiting.pop(), ()) if call.around.function is not None
+        ]
+        yield from (call.around for call in calls)
+        waiting |= {file.function_name(call.around) for call in calls} - entered
+        entered |= waiting
     names = {
         target.id
         for call in makers

@@ -254,5 +254,6 @@ def met(tensors: Sequence[Tensor], strictly: bool = False) -> Where:
     others = [place for place in places if place.kind not in ("default", "part")]
     # One that was made on the host and is not of no dimensions met the others there, if at all.
     if any(place.kind not in ("same", "literal") for place in others):
-        return likely(tensors) or any_of(others)
+        follows = [place for place in others if HOST not in place.of and place.kind != "literal"]
+        return likely(tensors) or any_of(follows or others)
     return any_of(others) if others else NOWHERE

@@ -66,7 +66,7 @@ def call_function(
     if home == "builtins":
         return _builtin(name, positional)
     if function.name == "torch.device":
-        return Device(device_given(positional[0]) or NOWHERE) if len(positional) == 1 else Device(NOWHERE)
+        return _device(positional)
     if home in ("torch.nn", "torch.nn.parameter") and name in ("Parameter", "Buffer"):
         first = positional[0] if positional else None
         return (
@@ -84,6 +84,16 @@ def call_function(
     if home not in _HOMES or "out" in keywords:
         return UNTOLD_VALUE
     return _torch(run, name, node, positional, keywords)
+
+
+def _device(given: Sequence[Any]) -> Device:
+    """`torch.device("cuda:1")`, `torch.device("cuda", 1)`."""
+    match given:
+        case [Plain(value=str() as text, known=True), Plain(value=int() as number, known=True)]:
+            return Device(literal(f"{text}:{number}"))
+        case [only]:
+            return Device(device_given(only) or NOWHERE)
+    return Device(NOWHERE)
 
 
 def _torch(run: Asking, name: str, node: ast.Call, positional: Sequence[Any], keywords: Keywords) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from samedevice.static.tensors.abstract import (
@@ -89,6 +89,8 @@ class Reading:
         self._told: dict[int, Told] = {}
         self._results: dict[Any, Any] = {}
         self._globals: dict[int, Any] = {}
+        self.entered: dict[int, list[Meeting]] = {}
+        """What meets in functions of the file with what other functions and statements give them."""
 
     def of(self, function: Function, owner: ClassText | None = None) -> Told:
         """What a function does for any arguments."""
@@ -120,7 +122,7 @@ class Reading:
             elif isinstance(value, ast.Call) and source.dotted(value.func).startswith("torch."):
                 if name not in source.reassigned:
                     made = _Run(self, source, 1).value(value, {})
-                    self._globals[key] = made if isinstance(made, Tensor) else UNTOLD_VALUE
+                    self._globals[key] = made if isinstance(made, Tensor | Device) else UNTOLD_VALUE
         return self._globals[key]
 
     def result(self, local: Local, positional: Sequence[Any], keywords: dict[str, Any], depth: int) -> Any:
@@ -135,7 +137,10 @@ class Reading:
             return UNTOLD_VALUE
         self._results[key] = UNTOLD_VALUE  # while it is read: it may call itself
         run = _Run(self, local.source, depth)
+        run.recording = local.source is self.source
         self._results[key] = run.called(local, positional, keywords)
+        if run.recording:
+            self.entered.setdefault(id(local.node), []).extend(run.told.meetings)
         return self._results[key]
 
 
@@ -342,8 +347,12 @@ class _Run:
         self.ways(ways, environment, asks_for_device(node.test), fallen)
 
     def _truth(self, test: ast.expr, environment: Environment) -> bool | None:
-        """Of `x is None` whether it holds, where that can be told."""
+        """Of `x is None` whether it holds, where that can be told; there are GPUs."""
         match test:
+            case ast.Call(func=ast.Attribute() as function) if (
+                self.source.dotted(function) == "torch.cuda.is_available"
+            ):
+                return True
             case ast.Compare(
                 left=left, ops=[ast.Is() | ast.IsNot() as how], comparators=[ast.Constant(None)]
             ):
@@ -591,6 +600,8 @@ class _Run:
                 return Tensor(same(f"{symbol}.{name}") if symbol else NOWHERE, False, None, "parameter")
             case Module(symbol=symbol) if name == "device" and symbol:
                 return Device(same(symbol))
+            case Device() if name == "type":
+                return Device(NOWHERE)  # the first of its kind
             case Plain() | Device():
                 return PLAIN
         if name == "device":
@@ -648,7 +659,7 @@ class _Run:
             case ClassName(text=text) if self.project.is_module(text):
                 return Module("", text.name, text)
             case Module():
-                return self._module_called(function, node, positional)
+                return self._module_called(function, node, positional, keywords)
         return UNTOLD_VALUE
 
     def _inner_called(self, function: Local, positional: list[Any], keywords: dict[str, Any]) -> Any:
@@ -665,7 +676,9 @@ class _Run:
         self.steps = min(run.steps, _MOST_STEPS)
         return result
 
-    def _module_called(self, module: Module, node: ast.Call, positional: list[Any]) -> Any:
+    def _module_called(
+        self, module: Module, node: ast.Call, positional: list[Any], keywords: dict[str, Any]
+    ) -> Any:
         """A module with parameters gives what is where they are; one without, where its input is."""
         tensors = [
             (each, value)
@@ -684,6 +697,8 @@ class _Run:
                 return UNTOLD_VALUE
             self.meet(node, tensors)
             return Tensor(tensors[0][1].where, None, None, "output")
+        if module.where.kind == "literal":
+            return self._placed_called(module, node, positional, keywords)
         if not module.symbol or (
             any(_on_host(value) for _, value in tensors) and keeps_nothing(self, module.kind)
         ):
@@ -691,6 +706,29 @@ class _Run:
         given = Tensor(Where("part", (module.symbol,)), None, None, "output")
         self.meet(node, (*tensors, (node.func, given)))
         return given
+
+    def _placed_called(
+        self, module: Module, node: ast.Call, positional: list[Any], keywords: dict[str, Any]
+    ) -> Any:
+        """A module that was sent to a written device: what it gives is there, where it keeps something."""
+        last = module.kind.rpartition(".")[2]
+        given = Tensor(module.where, False, None, "output")
+        if last in _PLACED and module.text is None:
+            tensors = [(at, x) for at, x in zip(node.args, positional, strict=False) if isinstance(x, Tensor)]
+            self.meet(node, (*tensors, (node.func, given)), True)
+            return given
+        if module.text is None or module.where.of[0] in ("cpu", "meta"):
+            return UNTOLD_VALUE
+        lineage = self.project.lineage(module.text)
+        home = next((each for each in lineage if "forward" in each.methods), None)
+        if home is None or module.text.reached:
+            return UNTOLD_VALUE
+        forward = Local(home.methods["forward"], home.source, Object(module.text))
+        result = self.reader.result(forward, positional, keywords, self.depth + 1)
+        follows = isinstance(result, Tensor) and all(each.startswith("self.") for each in result.where.of)
+        return (
+            replace(given, scalar=None) if follows and result.where.kind in ("same", "part") else UNTOLD_VALUE
+        )
 
     def _binary(self, node: ast.BinOp, environment: Environment) -> Any:
         left, right = self.value(node.left, environment), self.value(node.right, environment)
