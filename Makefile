@@ -5,7 +5,7 @@
 #   make demo PYTHON=/opt/python3.12/bin/python3
 #   make demo TORCH_INDEX=https://download.pytorch.org/whl/cpu      the small CPU build of torch; PyPI's for Linux brings CUDA along
 
-PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11,$(if $(shell $(name) -c $(PYTHON_TEST) 2>/dev/null),$(name))))
+PYTHON ?= $(firstword $(foreach name,python3 python3.14 python3.13 python3.12 python3.11,$(if $(shell $(name) -c $(PYTHON_TEST) 2>/dev/null),$(name))))
 PYTHON_TEST = 'import sys, venv, ensurepip; print("fit" if sys.version_info >= (3, 11) else "")'
 TORCH_INDEX ?=
 TORCH_ARCHIVE ?=

@@ -313,8 +313,8 @@ _LIMITS = """## What older releases cannot do
 - Up to torch 2.9, a storage object (`tensor.untyped_storage()`) that the program keeps in a reference cycle:
   when Python collects the cycle, the tensor is no longer on its GPU, but a meta tensor. `torch.save` and
   pickle make such cycles themselves, which are taken apart.
-- Named tensors (`torch.rand(2, names=("rows",))`), which torch no longer has since 2.13: torch itself refuses
-  them where something sees its operators, so also on a virtual machine, for those of the host, too.
+- Named tensors (`torch.rand(2, names=("rows",))`), which torch 2.10 has and 2.13 no longer: torch itself
+  refuses them where something sees its operators, so also on a virtual machine, for those of the host, too.
 - `torch.load` of a `.safetensors` file: torch itself reads those only in newer releases.
 
 On a torch newer than the newest row, a run says so in one line, names what is switched off because torch has

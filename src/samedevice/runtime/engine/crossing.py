@@ -19,6 +19,7 @@ import torch
 from samedevice.runtime.state import as_torch, is_carrier
 
 Tensor = torch.Tensor
+_DETACH = torch.ops.aten.detach.default
 
 
 class Passing(torch.Tensor):
@@ -31,10 +32,17 @@ class Passing(torch.Tensor):
 
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]  # torch types it as a plain method
-        result = func(
-            *[_plain(value) for value in args],
-            **{name: _plain(value) for name, value in (kwargs or {}).items()},
-        )
+        if func is _DETACH:
+            # Older releases ask for a copy of each view that C++ gives out, by this operator, and the
+            # engine's would be such a view again.
+            with as_torch():
+                result = _plain(args[0]).detach()
+            result = passing(result)
+        else:
+            result = func(
+                *[_plain(value) for value in args],
+                **{name: _plain(value) for name, value in (kwargs or {}).items()},
+            )
         variable = getattr(torch._C._current_autograd_node(), "variable", None)
         return (
             cls.arrive(_plain(result), variable)
