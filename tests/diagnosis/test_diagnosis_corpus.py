@@ -34,7 +34,7 @@ def test_table(capsys):
     assert main(["--misses"]) == 0  # the targets are reached in every part
     shown = capsys.readouterr().out
     assert "second collection, half not in view: 45 entries" in shown
-    for collection in COLLECTIONS[1:]:
+    for collection in (each for each in COLLECTIONS if each.halved):
         unseen = next(chosen for _, seen, chosen in collection.parts() if not seen)
         assert [entry["id"] for entry in unseen if entry["id"] in shown] == []
 

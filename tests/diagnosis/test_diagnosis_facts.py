@@ -4,6 +4,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from samedevice.diagnosis import explain_text
@@ -301,3 +304,19 @@ def test_facts_of_stories(text, cause):
 )
 def test_facts_that_are_absent(text, cause):
     assert explain_text(text)[0].cause != cause
+
+
+WRITTEN = json.loads((Path(__file__).parent / "texts_of_users.json").read_text("utf-8"))
+"""Stories and pastes with the causes that a careful reader may name; all were labelled before they were asked."""
+
+
+@pytest.mark.parametrize("each", WRITTEN, ids=[str(number) for number in range(len(WRITTEN))])
+def test_texts_as_users_write_them(each):
+    assert explain_text(each["text"])[0].cause in each["causes"]
+
+
+def test_no_more_is_told_than_is_known():
+    text = (
+        "Found at least two devices, cuda:0 and cuda:1. Please help, it is urgent, I have tried everything."
+    )
+    assert explain_text(text)[0].confidence == "guess"

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from samedevice.diagnosis._story import read_story, tells_of_devices
 from samedevice.diagnosis._topic import about_something_else, check_in_a_kernel, error_told, mostly_an_index
 from samedevice.diagnosis._weigh import UNDETERMINED, Verdict, Weighed, decide, weigh_report
 from samedevice.diagnosis.paste import Report
 from samedevice.diagnosis.rules import rule_named
+from samedevice.diagnosis.story import read_story, tells_of_devices
 from samedevice.findings import Confidence
 from samedevice.messages import Bytes, Phrase, Several
 

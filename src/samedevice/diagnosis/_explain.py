@@ -15,11 +15,11 @@ from samedevice.diagnosis._elsewhere import (
 from samedevice.diagnosis._judge import cure_of
 from samedevice.diagnosis._rule import Rule, device_pattern
 from samedevice.diagnosis._source import Source, origins_of, read_source
-from samedevice.diagnosis._story import read_story
 from samedevice.diagnosis._weigh import UNDETERMINED, Verdict, Weighed, decide, weigh_report
 from samedevice.diagnosis.fixes import releases_for
 from samedevice.diagnosis.paste import Frame, Report, read_paste
 from samedevice.diagnosis.rules import rule_named
+from samedevice.diagnosis.story import read_story
 from samedevice.events import EventKind, Operand, Place, Written
 from samedevice.findings import Confidence, Finding
 from samedevice.findings import Verdict as VerdictName

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from samedevice.diagnosis._rule import device_pattern
-from samedevice.diagnosis._story import Reading
 from samedevice.diagnosis.paste import Report
+from samedevice.diagnosis.story import Reading
 from samedevice.events import Written
 from samedevice.messages import Phrase
 

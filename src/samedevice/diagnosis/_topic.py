@@ -7,8 +7,8 @@ from __future__ import annotations
 import re
 
 from samedevice.diagnosis._rule import SEVERAL_GPUS
-from samedevice.diagnosis._story import LEAST_WORDS, MEETS, states_devices
 from samedevice.diagnosis.paste import Pattern, Report, Told
+from samedevice.diagnosis.story import LEAST_WORDS, MEETS, states_devices
 
 
 def about_something_else(report: Report) -> str | None:

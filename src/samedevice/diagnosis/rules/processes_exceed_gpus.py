@@ -88,5 +88,5 @@ RULE = Rule(
         "zh": "进程数与可见 GPU 数保持一致，或暴露更多 GPU",
     },
     page={"en": __doc__ or "", "zh": _CHINESE},
-    signs=(sign(6, said("too-few-gpus")),),
+    signs=(sign(6, said("too-few-gpus")), sign(2.8, said("duplicate-gpu"))),
 )

@@ -43,7 +43,7 @@ A launcher that shows each process one GPU makes `cuda:0` right; a script that d
 
 from __future__ import annotations
 
-from samedevice.diagnosis._rule import Rule
+from samedevice.diagnosis._rule import Rule, said, sign
 
 _CHINESE = """几个进程把模型放到了同一块 GPU 上。
 
@@ -104,5 +104,6 @@ RULE = Rule(
         "en": "call torch.cuda.set_device(local_rank) before anything is put on cuda",
         "zh": "在使用 cuda 之前调用 torch.cuda.set_device(local_rank)",
     },
+    signs=(sign(3.6, said("duplicate-gpu")),),
     page={"en": __doc__ or "", "zh": _CHINESE},
 )

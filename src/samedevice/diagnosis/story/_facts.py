@@ -1,0 +1,90 @@
+"""What conditions on prose share: the reading that they give, and what counts as a failure."""
+
+# ruff: noqa: E501 # patterns of whole phrases, in Chinese, too
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from samedevice.diagnosis._rule import MAPPED
+from samedevice.diagnosis.paste import Report, Told
+from samedevice.messages import Phrase
+
+LEAST_WORDS = 8
+"""Words from which a text is prose."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A cause that the stated facts amount to."""
+
+    cause: str
+    reasons: tuple[Phrase, ...]
+    candidates: tuple[str, ...] = ()
+    situation: str | None = None
+    """The sentence with the advice of the situation that it is."""
+    guilty: str | None = None
+    """The operand that is in the wrong place."""
+    sure: bool = True
+    """False where the facts leave others nearly as likely."""
+
+
+Condition = Callable[[Told, Report], Reading | None]
+
+
+def states_devices(told: Told) -> bool:
+    """Whether prose puts two things on devices that are not the same one, or tells of two that met."""
+    return (
+        len({*told.met} - {"cuda"}) > 1
+        or len({device for _, _, device in told.places} - {"cuda"}) > 1
+        or told.apart(("cache",), ("keys",))
+    )
+
+
+def placed_at(told: Told, *roles: str) -> Phrase:
+    devices = told.devices_of(*roles)
+    return Phrase("because.told-placed", thing=told.named(*roles), device=devices[0] if devices else "?")
+
+
+def fails(told: Told, report: Report) -> bool:
+    """Whether a device error is told: by a message, by two stated devices, or in words."""
+    return worded(report) or bool(told.met) or states_devices(told) or told.says(MEETS)
+
+
+MEETS = (
+    r"devices? (?:error|mismatch)|complain\w* about the device|(?:the two|they|devices) (?:do not|don'?t) match|devices? (?:meet|met|differ|conflict|(?:are|is|get) mixed)|expected [^.\n]{0,40}(?:cuda|gpu)\b[^.\n]{0,20}(?:got|found|is|on) (?:on )?cpu"
+    r"|(?:cuda|gpu) and (?:the )?cpu are mixed|(?:cuda|gpu) (?:tensor )?[^.\n]{0,30}(?:weights?|parameters?|model) (?:is|are) not|不在(?:同)?一(?:个|张|块)?\s?(?:设备|卡|GPU)|mismatch\w* (?:of |in )?devices?|same (?:device|GPU|card)\b|(?:different|two|several|multiple|separate) devices"
+    r"|(?:\bnot|n'?t|never) (?:all |both )?(?:on|at) (?:one|a single|the same) (?:device|GPU|card)\b"
+    r"|设备(?:不一致|不匹配|不同|对不上|冲突)|同一(?:个|张|块)?(?:设备|卡|GPU)|不同(?:的)?(?:设备|卡上)|跨设备|两个设备"
+)
+"""Words by which people say that tensors met on several devices."""
+
+
+def ends(told: Told, report: Report) -> bool:
+    """Whether an error is told, of whatever kind: by a message or in words."""
+    return told.ended or worded(report)
+
+
+def worded(report: Report) -> bool:
+    """Whether the text has the words of an error that is known."""
+    return report.kind not in ("unknown-message", "no-exception")
+
+
+GOES = r"(?:\bworks?\b|\bworked\b|\bfine\b|\bok\b|\btrains\b|\bruns\b|\bran\b|no (?:problem|error)s?\b|(?:doesn'?t|does not|didn'?t) (?:happen|fail|occur)|没问题|没事|正常|不报错|就好了)"
+
+FIRST = r"(?:cuda:0\b|GPU ?#?0\b|gpu_?id ?= ?0\b|card 0\b|first GPU|0 ?号(?:卡|GPU)|默认(?:的)?(?:卡|GPU))"
+
+RIGHT = r"(?:\bworks?\b|\bfine\b|\bok\b|\bright\b|\bcorrect\b|no (?:problem|error)|没问题|没事|正常|可以)"
+
+OWN_KERNEL = r"CUDA (?:C\+\+ )?extensions?|\bextension\b|cpp_?extension|custom (?:CUDA )?(?:op\w*|kernels?)|triton kernels?|our (?:own )?kernels?|(?:自定义|自己写的)(?:CUDA)? ?(?:算子|kernel|核函数)"
+
+
+def in_parts(told: Told) -> bool:
+    """Whether the layers of the model are on several GPUs."""
+    return told.spread or told.says(rf"{MAPPED}|{SPLIT}")
+
+
+SPLIT = r"(?:spread|split|sharded|distributed|divided) (?:over|across|between|among|onto)|\bover (?:two|three|four|several|\d) (?:GPUs|cards)|model parallel\w*|pipeline parallel\w*|均分|切分|拆分|拆到|分到|双卡|两张卡|(?:两|多|四)卡"
+
+RESUMED = r"(?:load|restor)\w*[^.\n]{0,30}(?:optimi[sz]er|optim\b)|\bresum\w+|start(?:ed)? it again|(?:last|saved|previous) checkpoint|from a saved|断点|续训|恢复训练|second time"

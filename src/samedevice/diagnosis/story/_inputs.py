@@ -1,0 +1,111 @@
+"""Inputs, and weights that were not moved with them."""
+
+# ruff: noqa: E501 # patterns of whole phrases, in Chinese, too
+
+from __future__ import annotations
+
+from samedevice.diagnosis.paste import Report, Told
+from samedevice.diagnosis.story._facts import Reading, ends, fails, placed_at, states_devices
+from samedevice.messages import Phrase
+
+
+def list_left(told: Told, report: Report) -> Reading | None:
+    """What a helper moves only where it is a tensor itself: lists and dictionaries stay."""
+    if not (told.says(_CONTAINER) and (fails(told, report) or states_devices(told))):
+        return None
+    return Reading("extra-input-on-wrong-device", (Phrase("because.told-container"),))
+
+
+_CONTAINER = (
+    r"\b(?:lists?|tuples?|dict\w*|nested)\b[^.\n]{0,80}(?:not moved|isn'?t moved|aren'?t moved|never moved|stays?|left|skipped)"
+    r"|(?:列表|元组|字典)[^\n]{0,40}(?:不是 ?Tensor|没有?搬|不会搬|留在|原样)"
+)
+
+
+def inputs_not_sent(told: Told, report: Report) -> Reading | None:
+    """The model is moved, and what the tokenizer returns, or the data, goes in as it is."""
+    if not (told.says(rf"{_TOKENIZED}|{_NOTHING_DONE}") and told.says(_MODEL_MOVED) and fails(told, report)):
+        return None
+    return Reading(
+        "input-not-on-embedding-device", (Phrase("because.told-not-sent"),), ("module-left-on-other-device",)
+    )
+
+
+_NOTHING_DONE = r"(?:did(?: not|n'?t)|without|never)[^.\n]{0,20}(?:anything|something|nothing|move\w*|touch\w*)[^.\n]{0,20}(?:data|inputs?|batch\w*|images?)\b|(?:数据|输入)[^。\n]{0,6}(?:没动|没管|没有?处理)"
+
+_TOKENIZED = r"tokeni[sz]er\w*\((?:[^()\n]|\([^()\n]*\)){0,200}\)(?!\.to|\.cuda)(?![^\n]{0,60}\.to\()|(?:tokeni[sz]er|processor)[^.\n]{0,20}(?:returns?|gives?)[^.\n]{0,20}cpu"
+
+_MODEL_MOVED = r"(?:model|net\w*)\b[^.\n]{0,30}(?:on|to) the (?:cuda|gpu|card)|(?:model|net\w*)\b[^\n]{0,30}\.cuda\(\)|\bmodel\w*\.(?:to\(|cuda\()|model[^.\n]{0,20}(?:is|sits|runs|lives) on (?:the )?(?:cuda|GPU)|模型[^。\n]{0,8}(?:在|到)\s?(?:cuda|GPU|显卡)"
+
+
+def never_moved(told: Told, report: Report) -> Reading | None:
+    """The text says itself what was never moved."""
+    if not told.left or not fails(told, report):
+        return None
+    role, word = told.left[0]
+    if role == "tensor" and report.kind == "input-weight-type":
+        return None  # the message itself tells which side it is
+    reasons = (Phrase("because.told-never-moved", thing=word),)
+    return Reading(
+        _LEFT_AS.get(role, "extra-input-on-wrong-device"), reasons, ("module-left-on-other-device",)
+    )
+
+
+_LEFT_AS = {
+    "labels": "loss-or-label-on-other-device",
+    "model": "module-left-on-other-device",
+    "weights": "module-left-on-other-device",
+    "adapter": "adapter-weights-on-other-device",
+    "ids": "input-not-on-embedding-device",
+    "optimizer": "optimizer-state-on-other-device",
+    "rotary": "rope-table-on-wrong-device",
+    "cache": "cache-or-beam-state-on-wrong-device",
+}
+"""The cause, by what was not moved."""
+
+
+def one_left(told: Told, report: Report) -> Reading | None:
+    """One of the things that meet is on the host, and another one on a GPU."""
+    left = next((role for role in ("mask", "extra", "ids", "tensor") if "cpu" in told.devices_of(role)), None)
+    there = any(device.startswith("cuda") for _, _, device in told.places)
+    if left is None or not there or not ends(told, report):
+        return None
+    candidates = ("tensor-created-on-wrong-device",)
+    return Reading("extra-input-on-wrong-device", (placed_at(told, left),), candidates, sure=False)
+
+
+def extra_input_left(told: Told, report: Report) -> Reading | None:
+    reason: Phrase | None = None
+    if "cpu" in told.devices_of("extra") or told.apart(("extra",), ("ids",)):
+        reason = placed_at(told, "extra")
+    elif told.says(_POSITIONS) and fails(told, report):
+        reason = Phrase("because.told-positions")
+    if reason is None:
+        return None
+    return Reading(
+        "extra-input-on-wrong-device", (reason,), ("tensor-created-on-wrong-device",), "situation.s3"
+    )
+
+
+_POSITIONS = (
+    r"get_rope_index|(?:rotary|rope)[\w -]{0,24}position|position[\w -]{0,24}(?:rotary|rope|index)|位置编码"
+)
+
+
+def inputs_elsewhere(told: Told, report: Report) -> Reading | None:
+    if not told.apart(("embedding",), ("ids",)):
+        return None
+    return Reading(
+        "input-not-on-embedding-device",
+        (placed_at(told, "embedding"), placed_at(told, "ids")),
+        ("embedding-streams-on-different-devices",),
+        "situation.s2",
+    )
+
+
+def weights_left(told: Told, report: Report) -> Reading | None:
+    """Weights on the host, and what goes in on a GPU."""
+    gpu = [each for each in told.devices_of("ids", "extra", "tensor") if each != "cpu"]
+    if "cpu" not in told.devices_of("weights", "model") or not gpu or not fails(told, report):
+        return None
+    return Reading("module-left-on-other-device", (placed_at(told, "weights", "model"),))

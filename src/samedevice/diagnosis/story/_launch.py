@@ -1,0 +1,114 @@
+"""Several processes, or several replicas, and which GPU each of them takes."""
+
+# ruff: noqa: E501 # patterns of whole phrases, in Chinese, too
+
+from __future__ import annotations
+
+from samedevice.diagnosis._rule import MAPPED
+from samedevice.diagnosis.paste import Report, Told
+from samedevice.diagnosis.story._facts import GOES, RESUMED, Reading, ends, fails
+from samedevice.messages import Phrase
+
+
+def spread_under_a_launcher(told: Told, report: Report) -> Reading | None:
+    mapped = told.spread or told.says(MAPPED)
+    if not (mapped and told.launched and fails(told, report)):
+        return None
+    reasons = (Phrase("because.told-spread"), Phrase("because.told-launched"))
+    return Reading("device-map-in-multi-process-launch", reasons, situation="situation.s4")
+
+
+def largest_does_not_train(told: Told, report: Report) -> Reading | None:
+    """A map over several GPUs under training: the small model fits on one GPU, and the large one is spread."""
+    largest = bool(told.fails and told.works) and min(told.fails) > max(told.works)
+    small = largest or (bool(told.fails) and told.says(r"(?:small(?:er)?|tiny) (?:one|model)|小(?:的)?模型"))
+    if not (told.spread and small and told.says(_TRAINS)):
+        return None
+    return Reading(
+        "device-map-in-multi-process-launch",
+        (Phrase("because.told-spread"), Phrase("because.told-largest")),
+        ("input-not-on-embedding-device",),
+        "situation.s4",
+    )
+
+
+_TRAINS = r"\btrain\w*|fine-?tun\w+|\bsft\b|训练|微调"
+
+
+def current_gpu_matters(told: Told, report: Report) -> Reading | None:
+    """It works once each process names its GPU to CUDA."""
+    if not told.says(_NAMES_ITS_GPU):
+        return None
+    candidates = ("collective-off-its-gpu", "hard-coded-device")
+    return Reading("rank-device-not-set", (Phrase("because.told-current-gpu"),), candidates)
+
+
+_NAMES_ITS_GPU = (
+    r"(?:unless|without|until|missing|forgot\w*|(?:was|were|did) not|didn'?t)[^\n]{0,50}set_device\((?:args\.)?(?:\w+[._])?(?:local_?)?rank"
+    r"|set_device\((?:args\.)?(?:\w+[._])?(?:local_?)?rank[^.\n]{0,40}(?:(?:is|was) missing|helps|solves|fixes|fixed|makes it)|(?:不加|没加|没有|去掉|漏了|忘了)[^。\n]{0,16}set_device|加上[^。\n]{0,16}set_device[^。\n]{0,30}(?:就|好了)"
+)
+
+
+def all_on_the_first(told: Told, report: Report) -> Reading | None:
+    """The processes of other GPUs hold memory on the first one, too."""
+    if not (told.says(_EACH_ON_FIRST) and told.says(_HOLDS)):
+        return None
+    reasons = (Phrase("because.told-first-gpu"),)
+    if told.says(RESUMED):
+        return Reading("checkpoint-map-location", reasons, ("rank-device-not-set",))
+    return Reading("rank-device-not-set", reasons, ("checkpoint-map-location",))
+
+
+_EACH_ON_FIRST = (
+    r"(?:process|rank|worker)\w*[^.\n]{0,90}(?:GPUs?|cards?|devices?) ?[1-9][^.\n]{0,90}(?:GPU|card|device) ?#?0\b"
+    r"|(?:all|every|each)(?: of)?(?: the)?(?: \w+)? (?:process|rank|worker)\w*[^.\n]{0,60}(?:first (?:GPU|card)|(?:GPU|card) ?#?0\b|cuda:0\b)"
+    r"|(?:first (?:GPU|card)|(?:GPU|card) ?#?0\b)[^.\n]{0,40}(?:two|three|four|eight|all|several|\d) (?:\w+ )?(?:process|rank|worker)"
+    r"|(?:0 ?号(?:卡|GPU)|GPU ?0|第一张卡)[^。\n]{0,12}(?:两|三|四|八|\d|所有|每|好几)个?(?:的)?进程"
+    r"|(?:所有|每个|其他)进程[^。\n]{0,24}(?:0 ?号(?:卡|GPU)|GPU ?0\b|第一张卡)"
+)
+
+_HOLDS = r"\bmemory\b|\bgigs?\b|\b[GM]i?B\b|\bMB\b|\boccup\w*|allocat\w*|显存|占"
+
+
+def index_beyond_the_visible(told: Told, report: Report) -> Reading | None:
+    """Each process sees one GPU, and counts them by its rank all the same."""
+    if not (told.says(_ONE_VISIBLE) and told.says(r"local_?rank|LOCALID|本地(?:的)?rank")):
+        return None
+    return Reading("device-ordinal-out-of-range", (Phrase("because.told-one-visible"),))
+
+
+_ONE_VISIBLE = (
+    r"(?:each|every) (?:process|rank|task|worker)\b[^.\n]{0,40}(?:\bone|a single|1) (?:visible )?(?:device|GPU)\b"
+    r"|每个进程只(?:能)?看到一(?:张|块)"
+)
+
+
+def each_rank_and_the_first(told: Told, report: Report) -> Reading | None:
+    """Of several processes one works on its GPU and on the first one: nobody told it which is its own."""
+    gpus = {each for each in (*told.met, *report.devices) if each.startswith("cuda:")}
+    if told.spread or not told.launched or "cuda:0" not in gpus or len(gpus) < 2:
+        return None
+    reasons = (Phrase("because.told-launched"), Phrase("because.told-rank-beside-first"))
+    if told.says(_ANOTHER_START):
+        return Reading("launch-variable-not-exported", reasons, ("rank-device-not-set", "hard-coded-device"))
+    candidates = ("hard-coded-device", "launch-variable-not-exported")
+    return Reading("rank-device-not-set", reasons, candidates, sure=len(gpus) > 2 or told.says(_OTHERS_TOO))
+
+
+_ANOTHER_START = (
+    r"(?:with|by|using|started (?:with|by)|under|through|用|通过)\s?(?:\w+ )?(?:torchrun|torch\.distributed\.\w+|mpirun|mpiexec|srun|slurm|accelerate|deepspeed)"
+    rf"[^.\n。]{{0,40}}(?:{GOES}|\bit trains)|(?:another|other|different) (?:launcher|way to start)"
+)
+
+_OTHERS_TOO = r"(?:the )?others? (?:name|say|show|ranks?|process\w*)|(?:each|every|all|other) (?:ranks?|process\w*|workers?)|其他(?:进程|rank)|每个(?:进程|rank)"
+
+
+def replicated(told: Told, report: Report) -> Reading | None:
+    """The model is copied to every GPU by threads of one process."""
+    in_replica = told.says(r"\breplica ?\d") and ends(told, report)
+    if told.launched or not (in_replica or (told.says(_REPLICATES) and fails(told, report))):
+        return None
+    return Reading("data-parallel-replica-device", (Phrase("because.told-replicas"),), ("hard-coded-device",))
+
+
+_REPLICATES = r"(?<!Distributed)DataParallel\b"

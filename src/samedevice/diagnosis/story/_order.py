@@ -1,0 +1,142 @@
+"""From what prose states to a cause: each cause has its condition over the stated facts, the narrower first.
+
+Nothing is a cause here because of a name: a condition speaks of things on devices, of how the model was
+placed and started, and of what works beside what fails.
+"""
+
+from __future__ import annotations
+
+from samedevice.diagnosis.paste import Report
+from samedevice.diagnosis.story._facts import LEAST_WORDS, Condition, Reading
+from samedevice.diagnosis.story._inputs import (
+    extra_input_left,
+    inputs_elsewhere,
+    inputs_not_sent,
+    list_left,
+    never_moved,
+    one_left,
+    weights_left,
+)
+from samedevice.diagnosis.story._launch import (
+    all_on_the_first,
+    current_gpu_matters,
+    each_rank_and_the_first,
+    index_beyond_the_visible,
+    largest_does_not_train,
+    replicated,
+    spread_under_a_launcher,
+)
+from samedevice.diagnosis.story._machine import (
+    another_release_works,
+    checkpoint_from_elsewhere,
+    copy_changes_values,
+    gpu_unseen,
+    several_gpus_give_other_values,
+    wrong_beyond_the_first,
+)
+from samedevice.diagnosis.story._placement import (
+    block_cut,
+    head_apart,
+    mapped_without_blocks,
+    memory_saver,
+    meta_in_use,
+    moved_behind_a_map,
+    never_loaded,
+    offloaded,
+    only_the_smallest,
+    past_its_hook,
+    spread_and_met,
+    streams_apart,
+)
+from samedevice.diagnosis.story._state import (
+    adapter_left,
+    cache_left,
+    helper_of_generation,
+    in_the_loss,
+    kept_state,
+    labels_elsewhere,
+    loss_weight_left,
+    metric_apart,
+    optimizer_first,
+    quantised_left,
+    state_after_resume,
+    table_elsewhere,
+)
+from samedevice.diagnosis.story._written import (
+    added_after_the_move,
+    another_gpu_chosen,
+    another_gpu_somewhere,
+    default_is_a_gpu,
+    kept_as_an_attribute,
+    made_without_a_device,
+    modules_in_a_container,
+)
+
+
+def read_story(report: Report) -> Reading | None:
+    """The cause that the prose of a report states; None when its facts amount to none."""
+    told = report.told
+    if told is None or told.words < LEAST_WORDS:
+        return None
+    return next((found for condition in CONDITIONS if (found := condition(told, report)) is not None), None)
+
+
+def tells_of_devices(report: Report) -> bool:
+    """Whether the facts of prose amount to a cause, whatever error it quotes beside them."""
+    reading = read_story(report)
+    return reading is not None and reading.sure
+
+
+CONDITIONS: tuple[Condition, ...] = (
+    copy_changes_values,
+    several_gpus_give_other_values,
+    wrong_beyond_the_first,
+    spread_under_a_launcher,
+    largest_does_not_train,
+    index_beyond_the_visible,
+    gpu_unseen,
+    current_gpu_matters,
+    all_on_the_first,
+    moved_behind_a_map,
+    mapped_without_blocks,
+    each_rank_and_the_first,
+    quantised_left,
+    default_is_a_gpu,
+    checkpoint_from_elsewhere,
+    optimizer_first,
+    helper_of_generation,
+    another_gpu_chosen,
+    cache_left,
+    state_after_resume,
+    adapter_left,
+    loss_weight_left,
+    metric_apart,
+    modules_in_a_container,
+    streams_apart,
+    made_without_a_device,
+    table_elsewhere,
+    extra_input_left,
+    only_the_smallest,
+    meta_in_use,
+    memory_saver,
+    list_left,
+    another_release_works,
+    block_cut,
+    kept_state,
+    head_apart,
+    never_loaded,
+    labels_elsewhere,
+    inputs_elsewhere,
+    past_its_hook,
+    weights_left,
+    replicated,
+    never_moved,
+    added_after_the_move,
+    inputs_not_sent,
+    kept_as_an_attribute,
+    another_gpu_somewhere,
+    offloaded,
+    in_the_loss,
+    spread_and_met,
+    one_left,
+)

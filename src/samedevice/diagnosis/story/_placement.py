@@ -1,0 +1,163 @@
+"""Maps over GPUs and the host: what they cut, leave out, offload or move away."""
+
+# ruff: noqa: E501 # patterns of whole phrases, in Chinese, too
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from samedevice.diagnosis.paste import Report, Told
+from samedevice.diagnosis.story._facts import GOES, RIGHT, Reading, ends, fails, in_parts, placed_at
+from samedevice.messages import Phrase
+
+
+def moved_behind_a_map(told: Told, report: Report) -> Reading | None:
+    if not (told.spread and told.says(_MOVED_WHOLE)):
+        return None
+    return Reading(
+        "dispatched-model-moved",
+        (Phrase("because.told-spread"), Phrase("because.told-moved")),
+        ("offload-hook-bypassed",),
+    )
+
+
+_MOVED_WHOLE = (
+    r"device_map[^\n()]{0,160}\)\s{0,2}\.(?:to|cuda)\(|can'?t move a model|cannot move a model"
+    r"|\bmodel\.(?:to\(|cuda\()[^\n]{0,80}(?:after|although|behind|afterwards)|device_map[^。\n]{0,40}(?:之后|后)[^。\n]{0,30}\.(?:to|cuda)\(|device_map[^.\n]{0,80}(?:\bthen\b|\bafter\w*|\blater\b|\balso\b)[^\n]{0,40}\bmodel\.(?:to|cuda)\("
+)
+
+
+def mapped_without_blocks(told: Told, report: Report) -> Reading | None:
+    """A map that was made without the names of the blocks that must stay whole."""
+    if not (told.says(_NO_BLOCKS) and fails(told, report)):
+        return None
+    reasons = (Phrase("because.told-spread"), Phrase("because.told-no-blocks"))
+    return Reading("block-split-across-devices", reasons, ("device-map-incomplete-or-wrong",))
+
+
+_NO_BLOCKS = r"(?:load_checkpoint_and_dispatch|infer_auto_device_map)\((?![^()]{0,300}no_split)"
+
+
+def meta_in_use(told: Told, report: Report) -> Reading | None:
+    """A weight that is still on meta where an automatic placement sends layers elsewhere."""
+    if not (
+        told.says(r"\bon meta\b|meta 上|\bmeta\b[^.。\n]{0,30}cuda")
+        and (told.spread or told.says(r"offload\w*|卸载"))
+    ):
+        return None
+    candidates = ("meta-tensor-not-materialized", "unmaterialized-weights")
+    return Reading("offload-hook-bypassed", (Phrase("because.told-meta"),), candidates)
+
+
+def memory_saver(told: Told, report: Report) -> Reading | None:
+    """It fails only where something moves weights away to save the GPU's memory."""
+    if not (told.says(_SAVES) and (fails(told, report) or told.met)):
+        return None
+    return Reading(
+        "weights-moved-away-by-manager", (Phrase("because.told-saver"),), ("offload-hook-bypassed",)
+    )
+
+
+_SAVES = r"(?:low|med|medium)[-_ ]?v?ram\b|sleep(?:ing)?[ _]mode|wake[_ ]?up|model management|(?:un)?load(?:s|ing|ed)?/unload\w*|unload\w* (?:the )?(?:model|weights)|省显存模式|低显存模式"
+
+
+def block_cut(told: Told, report: Report) -> Reading | None:
+    """A residual, or the list of blocks that stay whole, beside an automatic map."""
+    if not (in_parts(told) and told.says(_WHOLE_BLOCK) and fails(told, report)):
+        return None
+    reasons = (Phrase("because.told-spread"), Phrase("because.told-block"))
+    return Reading("block-split-across-devices", reasons, ("device-map-incomplete-or-wrong",))
+
+
+_WHOLE_BLOCK = r"\bresiduals?\b|\bshortcut\b|skip connection|_no_split_modules|no_split_module|残差"
+
+
+def spread_and_met(told: Told, report: Report) -> Reading | None:
+    """An automatic map over several GPUs, and two of them met in the model."""
+    gpus = [each for each in (*told.met, *report.devices) if each.startswith("cuda:")]
+    if not (told.spread and len(set(gpus)) > 1 and ends(told, report)):
+        return None
+    candidates = ("input-not-on-embedding-device", "device-map-incomplete-or-wrong")
+    return Reading("block-split-across-devices", (Phrase("because.told-spread"),), candidates, sure=False)
+
+
+def past_its_hook(told: Told, report: Report) -> Reading | None:
+    """A part of an offloaded model is called, or read, by the program itself."""
+    reading = offloaded(told, report)
+    if reading is None or not told.says(r"\bdirectly\b|\bmyself\b|by hand|直接|自己|我用"):
+        return None
+    return replace(reading, sure=True)
+
+
+def offloaded(told: Told, report: Report) -> Reading | None:
+    """Layers wait on the host until they are called, and a device error is told."""
+    if not (told.says(_OFFLOADS) and fails(told, report)):
+        return None
+    candidates = ("tensor-created-on-wrong-device", "weights-moved-away-by-manager")
+    return Reading("offload-hook-bypassed", (Phrase("because.told-offloaded"),), candidates, sure=False)
+
+
+_OFFLOADS = r"(?<!no )(?<!without )\b(?:enable_)?(?:\w+_)?(?:cpu|disk|model|group|layer)[-_ ]?offload\w*|\boffload(?:s|ed|ing)?\b|卸载到|offload"
+
+
+def streams_apart(told: Told, report: Report) -> Reading | None:
+    """What comes from images or sound is stated to be elsewhere than the text, or fails where text alone works."""
+    apart = told.apart(("vision",), ("embedding", "ids", "outputs", "mask"))
+    alone = in_parts(told) and told.says(_TEXT_WORKS) and fails(told, report)
+    joined = told.says(_MERGES) and fails(told, report)
+    if not (apart or alone or joined):
+        return None
+    reason = placed_at(told, "vision") if apart else Phrase("because.told-text-works")
+    candidates = ("extra-input-on-wrong-device", "block-split-across-devices")
+    sure = apart or joined
+    return Reading("embedding-streams-on-different-devices", (reason,), candidates, "situation.s3", sure=sure)
+
+
+_MERGES = (
+    r"(?:image|vision|visual|video|audio)[^.\n]{0,40}(?:put|merg|insert|scatter|cop(?:y|ied)|past|writ|join|concat)\w*[^.\n]{0,30}(?:embed|text|prompt|\bids\b)"
+    r"|masked_scatter|(?:图像|视觉|图片)(?:的)?特征[^。\n]{0,20}(?:合并|拼|填|写|插)"
+)
+
+_TEXT_WORKS = rf"(?:text[- ]only|only text|pure text|without (?:an |the )?(?:image|picture|video)s?|纯文本|不带图|没有图)[^.;\n。]{{0,40}}(?:{RIGHT}|{GOES})"
+
+
+def head_apart(told: Told, report: Report) -> Reading | None:
+    """The output head, which often is the embedding itself, and two GPUs that met."""
+    gpus = {each for each in (*told.met, *report.devices) if each.startswith("cuda:")}
+    if not (told.says(_HEAD) and len(gpus) > 1 and fails(told, report)):
+        return None
+    candidates = ("device-map-incomplete-or-wrong", "input-not-on-embedding-device")
+    return Reading("lm-head-or-tied-weight-split", (Phrase("because.told-head"),), candidates, "situation.s1")
+
+
+_HEAD = r"\blm_head\b|\btied\b|tie_w\w+|tie_word\w+|output (?:head|layer|projection)|输出(?:头|层)|权重共享|共享权重"
+
+
+def never_loaded(told: Told, report: Report) -> Reading | None:
+    """A weight that loading left on meta, where nothing is offloaded."""
+    if not told.says(_ON_META) or told.spread or told.says(r"offload\w*|卸载") or not told.says(_LOADED):
+        return None
+    candidates = ("unmaterialized-weights", "offload-hook-bypassed")
+    return Reading("meta-tensor-not-materialized", (Phrase("because.told-on-meta"),), candidates)
+
+
+_ON_META = r"\bon meta\b|meta (?:device|tensors?)|meta 上"
+
+_LOADED = r"\bload\w*|low_cpu_mem\w*|init_empty\w*|from_pretrained|new(?:ly)?\b|custom|加载"
+
+
+def only_the_smallest(told: Told, report: Report) -> Reading | None:
+    """A map with the whole model on one GPU: small models with a tied embedding, whose inputs go elsewhere."""
+    smallest = bool(told.fails and told.works) and max(told.fails) < min(told.works)
+    away = told.on_one is not None and told.on_one not in told.devices_of("ids")
+    if (
+        not (told.spread or away)
+        or not (smallest or away)
+        or not (fails(told, report) or (smallest and told.ended))
+    ):
+        return None
+    reasons = [Phrase("because.told-smallest")] if smallest else []
+    if away and told.on_one is not None:
+        reasons.append(Phrase("because.told-on-one", device=told.on_one))
+    candidates = ("input-not-on-embedding-device",)
+    return Reading("lm-head-or-tied-weight-split", tuple(reasons), candidates, "situation.s1")

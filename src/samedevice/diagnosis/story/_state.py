@@ -1,0 +1,172 @@
+"""What is kept between steps, and what belongs to a loss, an optimizer, an adapter or a quantised layer."""
+
+# ruff: noqa: E501 # patterns of whole phrases, in Chinese, too
+
+from __future__ import annotations
+
+from samedevice.diagnosis.paste import Report, Told
+from samedevice.diagnosis.story._facts import (
+    GOES,
+    RESUMED,
+    RIGHT,
+    Reading,
+    ends,
+    fails,
+    in_parts,
+    placed_at,
+    states_devices,
+)
+from samedevice.messages import Phrase
+
+
+def metric_apart(told: Told, report: Report) -> Reading | None:
+    """A metric counts on one device what comes from another one."""
+    if not (told.says(_METRIC) and (fails(told, report) or states_devices(told))):
+        return None
+    return Reading(
+        "metric-state-device", (Phrase("because.told-metric"),), ("loss-or-label-on-other-device",)
+    )
+
+
+_METRIC = r"\bmetrics?\b[^\n]{0,160}(?:\bupdate|\bcompute|\bstate|\bis on|\bstays)|指标[^。\n]{0,60}(?:update|compute|更新|状态|在)"
+
+
+def table_elsewhere(told: Told, report: Report) -> Reading | None:
+    """The table of rotary positions is stated to be on one device, and two of them met."""
+    if not (told.devices_of("rotary") and (states_devices(told) or fails(told, report))):
+        return None
+    candidates = ("offload-hook-bypassed", "device-map-incomplete-or-wrong")
+    return Reading("rope-table-on-wrong-device", (placed_at(told, "rotary"),), candidates)
+
+
+def quantised_left(told: Told, report: Report) -> Reading | None:
+    """State of quantised weights that is named where it fails, or a calibration in which devices met."""
+    moved = bool(told.chosen) or told.says(_MOVED_AWAY)
+    state = "quantised" in told.roles and (moved or fails(told, report))
+    calibrated = told.says(_CALIBRATES) and fails(told, report)
+    if not told.says(_QUANTISED) or not (state or calibrated):
+        return None
+    candidates = ("hard-coded-device",) if moved else ("module-left-on-other-device",)
+    reasons = (Phrase("because.told-quantised"),)
+    return Reading("quantized-state-on-other-device", reasons, candidates, sure=state)
+
+
+_QUANTISED = r"\b(?:4|8|four|eight)[- ]?bits?\b|\bint[48]\b|\bnf4\b|\bfp[48]\b|quanti[sz]\w+|量化"
+
+_CALIBRATES = (
+    r"\bquanti[sz]ing\b|calibrat\w+|量化(?:时|过程|的时候|到)|校准|quanti[sz]ation (?:of|run|process|step)"
+)
+
+_MOVED_AWAY = (
+    r"(?:mov(?:e|ed|es|ing)|\.to\(|sent|sending|put|to) [^.;\n]{0,30}\bcuda:[1-9]|\.to\(['\"]cuda:[1-9]"
+    r"|(?:second|other|another) (?:card|GPU)|第二(?:张卡|块)|(?:另一|别的)(?:张|块)?(?:卡|GPU)"
+)
+
+
+def optimizer_first(told: Told, report: Report) -> Reading | None:
+    """The optimizer was built, and then the model was moved."""
+    if not (told.says(_BUILT_FIRST) and ends(told, report)):
+        return None
+    candidates = ("optimizer-state-on-other-device",)
+    return Reading("optimizer-built-before-move", (Phrase("because.told-optimizer-first"),), candidates)
+
+
+_OPTIMIZER = r"(?:optimi[sz]er|\bAda\w{2,8}|\bSGD|RMSprop|优化器)\w*"
+
+_MOVED_MODEL = r"(?:(?:model|net)\w*\.(?:cuda|to)\b|(?:move|moving|moved|send|sending|put)\b[^.\n]{0,30}(?:model|net)|(?:model|net)\w* (?:is|was) (?:moved|sent)|(?:模型|model|net)[^。\n]{0,10}(?:搬|移|放|\.cuda|\.to))"
+
+_BUILT_FIRST = (
+    rf"{_OPTIMIZER}[^.\n]{{0,60}}(?:before|and then|then|and (?:only )?(?:later|afterwards)|之前|然后|再)[^.\n]{{0,30}}{_MOVED_MODEL}"
+    rf"|{_OPTIMIZER}[^\n]{{0,60}}{_MOVED_MODEL}[^.\n]{{0,30}}(?:behind|after|later|next line|后面|之后)|{_MOVED_MODEL}[^.\n]{{0,30}}(?:after|behind|之后|后面)[^.\n]{{0,30}}{_OPTIMIZER}"
+)
+
+
+def kept_state(told: Told, report: Report) -> Reading | None:
+    """It fails with beams or a cache, and where layers are apart; without them it works."""
+    without = told.says(_WITHOUT_STATE)
+    if not ((told.says(_KEEPS) and (without or in_parts(told))) and (fails(told, report) or told.met)):
+        return None
+    candidates = ("block-split-across-devices", "lm-head-or-tied-weight-split")
+    reasons = (Phrase("because.told-kept"),)
+    return Reading("cache-or-beam-state-on-wrong-device", reasons, candidates, "situation.s5", sure=without)
+
+
+_KEEPS = r"num_beams|\bbeams?\b|\bbeam_\w+|束搜索|use_cache|past_key_values|\bkv[ _-]?cache|static cache|缓存"
+
+_WITHOUT_STATE = rf"(?:greedy|use_cache ?= ?False|(?:without|no|disabl\w+|turn\w* off) (?:the |a )?(?:\w+ )?(?:cache|beams?)|num_beams ?= ?1|单束|贪心|(?:关(?:掉|闭)|不用)[^。\n]{{0,6}}(?:缓存|cache|beam))[^.\n。]{{0,60}}(?:{RIGHT}|{GOES}|answer|可以|就好)"
+
+
+def helper_of_generation(told: Told, report: Report) -> Reading | None:
+    """What stops or steers generation holds a tensor of its own."""
+    if not (told.says(_HELPS) and fails(told, report)):
+        return None
+    candidates = ("tensor-created-on-wrong-device",)
+    return Reading("generation-helper-on-wrong-device", (Phrase("because.told-helper"),), candidates)
+
+
+_HELPS = r"stopping_?\s?criteri\w*|logits_?\s?(?:processor|warper)\w*|stop_?(?:ids|words|tokens)|bad_words\w*|assistant_model|assisted (?:decoding|generation)|draft model|停止条件|停止词"
+
+
+def in_the_loss(told: Told, report: Report) -> Reading | None:
+    """It fails where a loss is computed, or where losses are added up."""
+    if not (told.says(_LOSES) and fails(told, report)):
+        return None
+    candidates = ("tensor-created-on-wrong-device", "input-not-on-embedding-device")
+    return Reading("loss-or-label-on-other-device", (Phrase("because.told-in-loss"),), candidates, sure=False)
+
+
+_LOSES = (
+    r"\b\w*(?:_loss|cross_entropy|criterion)\(|\bloss (?:line|fails|call|raises|computation)|in (?:the|my) loss\b|(?:add|sum|accumulat)\w*[^.\n]{0,30}loss\w*"
+    r"|(?:算|计算)\s?(?:的)?\s?loss|loss[^。\n]{0,24}(?:相加|累加|加起来)|(?:相加|累加)[^。\n]{0,10}loss"
+)
+
+
+def cache_left(told: Told, report: Report) -> Reading | None:
+    joined = told.apart(("cache",), ("keys",)) or ("cpu" in told.devices_of("cache") and fails(told, report))
+    if not joined:
+        return None
+    return Reading(
+        "cache-or-beam-state-on-wrong-device",
+        (placed_at(told, "cache"), *((placed_at(told, "keys"),) if told.devices_of("keys") else ())),
+        situation="situation.s5",
+    )
+
+
+def state_after_resume(told: Told, report: Report) -> Reading | None:
+    steps = told.says(r"\.step\(\)|optimi[sz]er(?:'s)? step") and fails(told, report)
+    resumed = told.says(RESUMED)
+    named = "optimizer" in told.roles and fails(told, report)
+    if "cpu" not in told.devices_of("optimizer") and not named and not (steps and resumed):
+        return None
+    placed = placed_at(told, "optimizer") if told.devices_of("optimizer") else Phrase("because.told-resumed")
+    return Reading("optimizer-state-on-other-device", (placed,), ("optimizer-built-before-move",))
+
+
+def adapter_left(told: Told, report: Report) -> Reading | None:
+    left = next((each for each in ("adapter", "weights", "model") if "cpu" in told.devices_of(each)), None)
+    if "adapter" in told.roles and told.apart(
+        ("adapter",), ("model", "weights", "ids", "tensor", "embedding")
+    ):
+        left = "adapter"
+    if "adapter" not in told.roles or left is None:
+        return None
+    return Reading("adapter-weights-on-other-device", (placed_at(told, left),))
+
+
+def labels_elsewhere(told: Told, report: Report) -> Reading | None:
+    meets = told.says(r"cross_?entropy|nll_loss|\bloss\b|criterion|损失")
+    if not (meets and told.devices_of("labels") and fails(told, report)):
+        return None
+    return Reading("loss-or-label-on-other-device", (placed_at(told, "labels"),))
+
+
+def loss_weight_left(told: Told, report: Report) -> Reading | None:
+    """A loss that was given class weights, which are no part of the model."""
+    if not told.says(r"(?:loss|cross_entropy)\w*\([^)\n]{0,80}weight\s?="):
+        return None
+    if report.argument == "weight" and len(set(report.devices)) > 1:
+        because = Phrase("because.argument", argument="weight", op=report.op or "?")
+        return Reading("loss-or-label-on-other-device", (because,), guilty="weight")
+    if "cpu" not in told.devices_of("weights"):
+        return None
+    return Reading("loss-or-label-on-other-device", (placed_at(told, "weights"),))

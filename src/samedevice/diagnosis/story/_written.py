@@ -1,0 +1,123 @@
+"""Devices that code names, or does not name, where it makes tensors and adds modules."""
+
+# ruff: noqa: E501, RUF001 # patterns of whole phrases, in Chinese, too
+
+from __future__ import annotations
+
+from samedevice.diagnosis.paste import Report, Told
+from samedevice.diagnosis.story._facts import (
+    FIRST,
+    MEETS,
+    OWN_KERNEL,
+    RIGHT,
+    Reading,
+    fails,
+    placed_at,
+)
+from samedevice.messages import Phrase
+
+
+def another_gpu_chosen(told: Told, report: Report) -> Reading | None:
+    """A GPU that is not the first was chosen, and something goes to the first one or works there alone."""
+    kernel = told.says(OWN_KERNEL) or report.kind == "illegal-access"
+    if told.spread or (told.launched and not kernel) or not told.chosen:
+        return None
+    met = {*report.devices, *told.met}
+    if not ("cuda:0" in met and met & {*told.chosen}) and not told.says(_FIRST_WORKS):
+        return None
+    reasons = (Phrase("because.told-chosen", device=told.chosen[0]),)
+    if kernel:
+        return Reading("kernel-launched-on-current-device", reasons, ("hard-coded-device",))
+    return Reading("hard-coded-device", reasons, ("module-left-on-other-device",))
+
+
+_FIRST_WORKS = rf"{FIRST}[^.;。；\n]{{0,40}}{RIGHT}|{RIGHT}[^.;。；\n]{{0,24}}{FIRST}"
+
+
+def modules_in_a_container(told: Told, report: Report) -> Reading | None:
+    """Modules in a plain list or dictionary, which `.to` does not know."""
+    if not (told.says(_PLAIN_CONTAINER) and fails(told, report)):
+        return None
+    return Reading("module-left-on-other-device", (Phrase("because.told-plain-container"),))
+
+
+_KEPT_MODULES = r"(?:modules|layers|blocks|networks|branches|heads|experts)"
+
+_PLAIN_CONTAINER = (
+    r"self\.\w+ ?= ?(?:\[|\{|list\(|dict\()[^\n]{0,80}?\b(?:nn\.)?[A-Z]\w+\("
+    rf"|(?:plain|python|normal|ordinary) (?:list|dict\w*) of (?:\w+ )?{_KEPT_MODULES}|{_KEPT_MODULES}[^.\n]{{0,30}}in a (?:plain|python|normal|ordinary) (?:\w+ )?(?:list|dict\w*)|普通(?:的)?\s?(?:list|dict|列表|字典)"
+)
+
+
+def another_gpu_somewhere(told: Told, report: Report) -> Reading | None:
+    """All is meant to be on one GPU that is not the first, and the text tells of the first one, too."""
+    met = {*told.met, *report.devices}
+    written = told.says(_WRITTEN) and "cuda:0" in met and any(each > "cuda:0" for each in met)
+    if told.spread or told.launched or not fails(told, report):
+        return None
+    if written:
+        return Reading(
+            "hard-coded-device", (Phrase("because.told-written"),), ("module-left-on-other-device",)
+        )
+    if not told.chosen or not told.says(FIRST):
+        return None
+    reasons = (Phrase("because.told-chosen", device=told.chosen[0]),)
+    return Reading("hard-coded-device", reasons, ("module-left-on-other-device",), sure=False)
+
+
+_WRITTEN = r"\.to\(['\"]cuda(?::0)?['\"]\)|\.cuda\((?:0)?\)|device ?= ?['\"]cuda:0"
+
+
+def default_is_a_gpu(told: Told, report: Report) -> Reading | None:
+    """A GPU is the device that new tensors get, and some come from where nobody asks for it."""
+    if not (told.says(_DEFAULT_DEVICE) and fails(told, report)):
+        return None
+    return Reading(
+        "generator-or-default-device",
+        (Phrase("because.told-default-device"),),
+        ("tensor-created-on-wrong-device",),
+    )
+
+
+_DEFAULT_DEVICE = r"set_default_(?:device|tensor_type)|default (?:device|tensor type)|with torch\.device\(|默认(?:设备|张量类型)"
+
+
+def added_after_the_move(told: Told, report: Report) -> Reading | None:
+    """A module came to the model when that had been moved already."""
+    if not (told.says(_ADDED_LATER) and fails(told, report)):
+        return None
+    return Reading("module-left-on-other-device", (Phrase("because.told-added-later"),))
+
+
+_ADDS = r"(?:attach|add|creat|replac|register|assign|swap|append|insert)\w*"
+
+_MOVES = r"(?:(?:model|net)\w*\.(?:to|cuda)\b|(?:model|net) (?:is|was) moved|moving (?:the )?(?:model|net))"
+
+_ADDED_LATER = rf"{_MOVES}[^.\n]{{0,40}}\bbefore\b[^.\n]{{0,40}}{_ADDS}|{_ADDS}[^.\n]{{0,60}}\bafter\b[^.\n]{{0,30}}{_MOVES}|{_MOVES}[^.\n]{{0,20}}(?:and then|then|之后|然后)[^.\n]{{0,30}}(?:{_ADDS}|替换|添加|加了)"
+
+
+def kept_as_an_attribute(told: Told, report: Report) -> Reading | None:
+    """A tensor that the module keeps, and that is no buffer, stays where it was made."""
+    if not (told.says(_NO_BUFFER) and fails(told, report)):
+        return None
+    return Reading(
+        "tensor-created-on-wrong-device", (Phrase("because.told-no-buffer"),), ("hard-coded-device",)
+    )
+
+
+_NO_BUFFER = r"(?:\bno|\bnot|n'?t|never|without|instead of)[^.\n]{0,24}\bbuffer|plain (?:attribute|tensor)|普通(?:的)?(?:属性|张量)|没有?(?:注册|用)[^。\n]{0,10}buffer"
+
+
+def made_without_a_device(told: Told, report: Report) -> Reading | None:
+    made = told.says(
+        r"torch\.(?:ones|zeros|arange|full|tensor|tri[ul]|empty|eye|linspace|randn?|randint)\((?![^\n]{0,120}device\s?=)"
+    )
+    if not made or not fails(told, report):
+        return None
+    left = ("mask", "extra", "outputs", "tensor")
+    if "cpu" in told.devices_of(*left):
+        return Reading("tensor-created-on-wrong-device", (placed_at(told, *left),))
+    met = {*told.met, *report.devices}
+    if met <= {"cpu", "cuda", "cuda:0"} and (met or told.says(MEETS)):
+        return Reading("tensor-created-on-wrong-device", (Phrase("because.told-made"),))
+    return None
