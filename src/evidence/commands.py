@@ -31,7 +31,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         "memory-proof",
         "memory-truth",
     ),
-    "launches": ("preflight-cases", "preflight-runs", "launch-proof"),
+    "launches": ("preflight-cases", "preflight-runs", "launch-proof", "plan-launches"),
     "costs": ("start-cost", "forward-cost", "generate-cost", "guard-cost", "leaks", "benchmarks"),
     "environments": ("overlays", "example-models", "packages", "versions", "doctor"),
 }

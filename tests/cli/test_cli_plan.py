@@ -57,6 +57,39 @@ def test_a_plan_with_its_files(shell, model, tmp_path):
     assert str(files["map.json"]) in shown
 
 
+def test_a_plan_for_training_with_its_launch(shell, model, tmp_path):
+    done = plan(
+        shell, model, "--train", "--machine", "2x24GB", "--batch", 4, "--context", 128, "--mode", "ddp",
+        "--write", tmp_path / "out", "--json", tmp_path / "train.json",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert "holds: a step of the whole model" in done.stdout
+    found = json.loads((tmp_path / "train.json").read_text())
+    assert (found["schema"], found["feasible"], found["proved"]) == (1, True, True)
+    assert (found["training"]["mode"], found["training"]["micro_batch"]) == ("ddp", 2)
+    assert {name.rpartition("/")[2] for name in found["files"]} == {
+        "accelerate.yaml", "training.yaml", "launch.sh", "train.py"
+    }  # fmt: skip
+    compile((tmp_path / "out" / "train.py").read_text(), "train.py", "exec")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--train", "--which"), "--train plans a launch"),
+        (("--train", "--context", "max"), "are numbers"),
+        (("--write", "out"), "--write goes with --train"),
+        (("--train", "--method", "half"), "half"),
+        (("--train", "--mode", "pipeline"), "pipeline"),
+    ],
+)
+def test_wrong_wishes_for_training(shell, model, words, said):
+    done = plan(shell, model, *words)
+    assert done.returncode == 2
+    assert said in done.stderr
+
+
 def test_what_does_not_fit(shell, model, tmp_path):
     done = plan(shell, model, "--machine", "2x2GB", "--reserve", "2047MiB", "--json", tmp_path / "plan.json")
     assert done.returncode == 1, done.stderr

@@ -70,6 +70,7 @@ def test_numbers_of_released_models_are_plausible():
         "max_window_layers": 10**6, "rope_theta": 1e15,
         "bos_token_id": 10**9, "vision_config": {"depth": 32, "fullatt_block_indexes": [7, 15, 23, 31]},
         "use_cache": True, "layer_rope_theta": [1e6, 1e4], "encoder_hash_byte_group_vocab": 500_002,
+        "vocab_size_per_layer_input": 262144,
     }  # fmt: skip
     assert plausible(values) is values
 

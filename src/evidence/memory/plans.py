@@ -3,14 +3,16 @@
 Time: about ten minutes; with --trials much longer.
 Needs: transformers, accelerate; no download.
 
-    python -m evidence plans [--only NAME] [--gpus 2 4 8] [--trials]
+    python -m evidence plans [--only NAME ...] [--gpus 2 4 8] [--trials]
 
-Twelve models at their published sizes, each on 2, 4 and 8 GPUs of the smallest size on which half of the
+Thirteen models at their published sizes, each on 2, 4 and 8 GPUs of the smallest size on which half of the
 memory is left. The plan is the best by its certificate; the others are asked as their users ask them, inside
 the virtual machine. `load` is the largest load of a GPU over that of the plan, `idle` the GPUs that get
 nothing, `longest` the longest prompt before a GPU runs out of memory, on a straight line between measured
-lengths, `seconds` the time to find the map. With --trials every map loads and runs, and `trial` says what was
-found. A model's own limit of tokens is not asked.
+lengths, `seconds` the time to find the map. With --trials every map loads and runs: `found` are the findings,
+`fits` says whether 2,048 tokens do, and `ran` is the longest prompt that was run and fitted, with the
+shortest one that was run and did not; the plan is then that of `samedevice plan`, with what its own trials
+taught. A model's own limit of tokens is not asked.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ import json
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -31,12 +33,14 @@ from samedevice.planner.inference import (
     Block,
     Loads,
     Profile,
+    Proof,
     Slot,
     Workload,
     check_map,
     divide,
     find_model,
     measuring,
+    place_model,
 )
 from samedevice.provenance.dispatch import mapped
 
@@ -49,6 +53,10 @@ SIZES = (4, 6, 8, 12, 16, 24, 32, 48, 80, 141, 288)
 LENGTHS = (256, 2048, 16384, 131072)
 """Tokens of a prompt that are measured."""
 NEW_TOKENS = 32
+_NEAR = 0.02
+"""Prompts so much shorter and longer than the calculated one are run first."""
+_HALVINGS = (0,) * 6
+"""Then so many between the longest that fitted and the shortest that did not."""
 _TOLERANCE = 0.99
 """The plan is the best one in the order of execution; a map that puts a rotary table, which runs at the
 start, on the last GPU may have a load that is smaller by that table's needs.
@@ -68,18 +76,41 @@ class Row:
     longest: int | None
     seconds: float
     note: str
+    trial: Trial | None = None
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What running by a map showed."""
+
+    findings: int
+    fits: bool
+    longest: int | None
+    """The longest prompt that was run and fitted; None where not even the shortest did."""
+    too_long: int | None
+    """The shortest one that was run and did not; None where none was found."""
+    error: str | None = None
+
+    def __str__(self) -> str:
+        said = f"found {self.findings}  fits {'yes' if self.fits else 'no'}"
+        said += f"  ran {_number(self.longest)}, not {_number(self.too_long)}"
+        return said if self.error is None else f"{said}  {self.error}"
+
+
+def _number(count: int | None) -> str:
+    return "-" if count is None else f"{count:,}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Compare all models, print a table, and fail where another map is clearly better than the plan's."""
     parser = command_parser(__name__, __doc__)
-    parser.add_argument("--only", default="")
+    parser.add_argument("--only", nargs="+", default=[""], metavar="NAME", help="part of a model's name")
     parser.add_argument("--gpus", type=int, nargs="+", default=[2, 4, 8])
     parser.add_argument("--trials", action="store_true")
     options = parser.parse_args(arguments)
     least = 1.0
     for name, config in MODELS.items():
-        if options.only not in name:
+        if not any(part in name for part in options.only):
             continue
         began = time.perf_counter()
         with measuring(find_model({**config, "torch_dtype": "bfloat16"})) as measure:
@@ -93,10 +124,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             rows = list(compared(config, profiles, machine, trials=options.trials))
             print(f"  {machine.spec}", flush=True)
             for row in rows:
-                longest = "-" if row.longest is None else f"{row.longest:,}"
+                longest = _number(row.longest)
+                trial = "" if row.trial is None else f"  {row.trial}"
                 print(
                     f"    {row.who:25} load {row.load:5.2f}  idle {row.idle}  longest {longest:>9}"
-                    f"  {row.seconds:6.3f} s  {row.note}",
+                    f"  {row.seconds:6.3f} s{trial}  {row.note}",
                     flush=True,
                 )
             least = min(least, *(row.load for row in rows if row.longest is not None))
@@ -128,22 +160,25 @@ def compared(
         for block in blocks[run.start : run.stop]
         for name in block.names
     }
+    if trials:
+        placed = place_model({**config, "torch_dtype": "bfloat16"}, machine, Workload(1, AT, NEW_TOKENS))
+        runs = placed.device_map
     maps: list[tuple[str, Places, float]] = [("plan", runs, took), *others(config, machine)]
     best = max(loads_of(blocks, runs).values())
     rows = []
     for who, places, seconds in maps:
         loads = loads_of(blocks, places)
         notes = oddities(blocks, places)
-        if trials:
-            notes.append(trial(config, machine, places))
+        most = longest(profiles, slots, places)
         rows.append(
             Row(
                 who,
                 max(loads.values()) / best,
                 len(machine.gpus) - len(loads),
-                longest(profiles, slots, places),
+                most,
                 seconds,
                 "; ".join(notes),
+                trial_of(config, machine, places, most) if trials else None,
             )
         )
     return rows
@@ -242,12 +277,35 @@ def longest(profiles: Mapping[int, Profile], slots: Sequence[Slot], places: Plac
     return high + int(rooms[high] / fall)
 
 
-def trial(config: Mapping[str, Any], machine: Machine, places: Places) -> str:
-    """What happens with a map on the virtual machine."""
-    with tempfile.TemporaryDirectory() as folder:
-        Path(folder, "config.json").write_text(json.dumps({**config, "torch_dtype": "bfloat16"}), "utf-8")
-        checked = check_map(folder, machine, places, Workload(1, AT, NEW_TOKENS), reserve=RESERVE)
-    proof = checked.proof
-    if proof.error is not None:
-        return f"trial: {proof.error[:80]}"
-    return f"trial: {len(proof.events)} findings, {'fits' if checked.holds else 'too large'}"
+def trial_of(config: Mapping[str, Any], machine: Machine, places: Places, calculated: int | None) -> Trial:
+    """What happens with a map on the virtual machine, and between which prompts it begins not to fit."""
+
+    def ran(length: int) -> Proof:
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder, "config.json").write_text(json.dumps({**config, "torch_dtype": "bfloat16"}), "utf-8")
+            work = Workload(1, length, NEW_TOKENS)
+            return check_map(folder, machine, places, work, reserve=RESERVE).proof
+
+    first = ran(AT)
+    if first.error is not None or calculated is None:
+        fitted = first.error is None and _fits(first, machine)
+        return Trial(len(first.events), fitted, AT if fitted else None, None, first.error)
+    low, high = (AT, None) if _fits(first, machine) else (None, AT)
+    tried = [round(calculated * part) for part in (1 - _NEAR, 1 + _NEAR)]
+    for length in (*tried, *_HALVINGS):
+        if low is not None and high is not None and high - low <= 3 * _NEAR * high:
+            break
+        at = length or ((low or 0) + (high or 2 * (low or AT))) // 2
+        if at < 1 or (low is not None and at <= low) or (high is not None and at >= high):
+            continue
+        if _fits(ran(at), machine):
+            low = at
+        else:
+            high = at
+    return Trial(len(first.events), _fits(first, machine), low, high)
+
+
+def _fits(proof: Proof, machine: Machine) -> bool:
+    """Whether every peak is within its GPU's budget, whatever was found besides."""
+    budgets = {index: gpu.total_memory - RESERVE for index, gpu in enumerate(machine.gpus)}
+    return replace(proof, events=()).holds(budgets)

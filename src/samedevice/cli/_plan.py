@@ -15,6 +15,7 @@ from typing import Any
 from rich.console import Console, RenderableType
 
 from samedevice.cli._answering import answered, write_file
+from samedevice.cli._train import TrainOptions, train_plan
 from samedevice.errors import UsageError
 from samedevice.machines import parse_machine, size_in_mib
 from samedevice.messages import Language, Phrase, language_of
@@ -66,6 +67,11 @@ class Options:
     device_map: Path | None
     script: Path | None
     html: Path | None
+    train: bool
+    method: str
+    mode: str | None
+    sharding: str
+    write: Path | None
     language: Language | None
 
 
@@ -78,6 +84,10 @@ def plan_model(options: Options) -> int:
 
 def _answer(options: Options, language: Language) -> int:
     """Which machines there are, what a map is worth, or a plan."""
+    if options.train:
+        return _train(options, language)
+    if options.write is not None:
+        raise UsageError(Phrase("train.only-train"))
     workload, most = _workload(options)
     if (options.which and options.check is not None) or (most and (options.which or options.check)):
         raise UsageError(Phrase("place.mixed"))
@@ -88,6 +98,28 @@ def _answer(options: Options, language: Language) -> int:
     if options.check is not None:
         return _check(options, options.check, workload, language)
     return _plan(options, workload, most, language)
+
+
+def _train(options: Options, language: Language) -> int:
+    other = (options.check, options.device_map, options.script, options.html, options.prices)
+    if options.which or any(each is not None for each in other):
+        raise UsageError(Phrase("train.not-with"))
+    if _MAX in (options.batch, options.context):
+        raise UsageError(Phrase("train.no-max"))
+    batch, context = _number("batch", options.batch), _number("context", options.context)
+    asked = TrainOptions(
+        options.model,
+        options.machine,
+        batch,
+        context,
+        options.method,
+        options.mode,
+        options.sharding,
+        options.write,
+        options.json,
+    )
+    with _progress(language) as tell:
+        return train_plan(asked, language, tell)
 
 
 def _plan(options: Options, workload: Workload, most: Axis | None, language: Language) -> int:

@@ -18,7 +18,7 @@ from samedevice.planner._choose import (
 )
 from samedevice.planner._estimate import MOMENTS, RESERVE, MemoryEstimate, Moment, capacity, training_memory
 from samedevice.planner._families import estimated_type
-from samedevice.planner._measure import MeasuredStep, measure_step, step_here
+from samedevice.planner._measure import MeasuredStep, TooLarge, measure_step, step_here, step_within
 from samedevice.planner._monitor import Monitor, Reading
 from samedevice.planner._settings import (
     ATTENTION,
@@ -51,6 +51,7 @@ __all__ = [
     "Precision",
     "Reading",
     "Sharding",
+    "TooLarge",
     "Training",
     "TrainingShape",
     "Tuning",
@@ -67,5 +68,6 @@ __all__ = [
     "measure_step",
     "parted",
     "step_here",
+    "step_within",
     "training_memory",
 ]

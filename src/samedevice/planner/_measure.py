@@ -10,12 +10,13 @@ sharding, torch's optimizer, peft's adapters); nothing is replaced but the GPUs.
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from samedevice.errors import UsageError
+from samedevice.errors import SameDeviceError, UsageError
 from samedevice.planner._plausible import few_modules
 from samedevice.planner._settings import Lora, Training
 from samedevice.planner._shape import configuration, parsed_config
@@ -78,6 +79,25 @@ def measure_step(
         _process_group(ranks),
     ):
         return _Run(values, training, ranks).measure(steps)
+
+
+class TooLarge(SameDeviceError):
+    """A step does not fit the machine."""
+
+
+def step_within(config: Mapping[str, Any] | str | Path, machine: Machine, training: Training) -> MeasuredStep:
+    """The same for whoever has no torch: raises `TooLarge` with torch's text where the step does not fit.
+
+    What torch would warn the writer of a program about is not told.
+    """
+    import torch
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return measure_step(config, machine, training)
+    except torch.OutOfMemoryError as error:
+        raise TooLarge(str(error).partition("\n")[0]) from None
 
 
 def step_here(config: Mapping[str, Any] | str | Path, training: Training, steps: int = 2) -> MeasuredStep:

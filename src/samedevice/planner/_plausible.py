@@ -16,12 +16,14 @@ from typing import Any
 
 from samedevice.errors import UsageError
 
-_WIDTH = re.compile(r"(?:size|dim|dims|width|channels|d_model|d_ff|d_kv|n_embd|n_inner|heads?)$")
+_WIDTH = re.compile(
+    r"(?:size|dim|dims|width|channels|d_model|d_ff|d_kv|n_embd|n_inner|heads?|vocab)$|_per_layer(?:$|_)"
+)
 _COUNT = re.compile(
     r"(?:^|_)(?:layers?|blocks?|depths?|stages?|groups?|experts?|codebooks|quantizers)(?:$|_)"
 )
-_NO_COUNT = re.compile(r"(?:theta|vocab)$")
-"""Of each layer, or of each group of bytes: no number of them."""
+_NO_COUNT = re.compile(r"theta$")
+"""Of each layer: no number of them."""
 _MOST_WIDE, _MOST_MANY, _MOST_LAYERS = 1 << 24, 10_000, 2_000
 """The widest released matrix has some 500 thousand rows, the largest vocabulary 260 thousand; 2,048 experts;
 200 layers.

@@ -140,6 +140,34 @@ def plan(
             show_default=False,
         ),
     ] = None,
+    train: Annotated[
+        bool,
+        typer.Option(
+            "--train",
+            help="Plan training instead: --batch samples of a step over all GPUs, each of --context tokens.",
+        ),
+    ] = False,
+    method: Annotated[str, typer.Option(metavar="NAME", help="With --train: full, lora or qlora.")] = "full",
+    mode: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="With --train: ddp, fsdp, zero2 or zero3, instead of the first that fits.",
+            show_default=False,
+        ),
+    ] = None,
+    sharding: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="With --train: fsdp or deepspeed, where one GPU is not enough."),
+    ] = "fsdp",
+    write: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="With --train: write the launch, its configuration and a program that trains by it.",
+            show_default=False,
+        ),
+    ] = None,
     lang: Lang = None,
 ) -> None:
     """Place a model on the GPUs of a machine, and prove on a virtual one that it loads and runs.
@@ -173,6 +201,11 @@ def plan(
         device_map=device_map,
         script=script,
         html=html,
+        train=train,
+        method=method,
+        mode=mode,
+        sharding=sharding,
+        write=write,
         language=chosen or settings.language,
     )
     raise typer.Exit(plan_model(options))

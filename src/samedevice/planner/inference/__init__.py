@@ -12,7 +12,7 @@ from samedevice.planner.inference._plan import RESERVE, PlacementPlan, Share, ma
 from samedevice.planner.inference._prices import read_prices
 from samedevice.planner.inference._profile import Profile, measuring, profile_model
 from samedevice.planner.inference._proof import Peak, Place, Proof, prove, prove_automatic
-from samedevice.planner.inference._source import TYPES, Model, ModelSource, find_model
+from samedevice.planner.inference._source import TYPES, Model, ModelSource, find_model, model_folder
 
 __all__ = [
     "GRAIN",
@@ -48,6 +48,7 @@ __all__ = [
     "largest",
     "machines_for",
     "measuring",
+    "model_folder",
     "most_that_fits",
     "offers",
     "place_model",

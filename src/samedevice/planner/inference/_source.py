@@ -79,11 +79,21 @@ def find_model(model: Model, dtype: str | None = None) -> ModelSource:
     if isinstance(model, Mapping):
         named = str(model.get("_name_or_path") or model.get("model_type"))
         return _source(configuration(model), None, named, named, dtype)
-    given = Path(model)
-    path = given if given.exists() else _from_hub(str(model))
-    folder = path if path.is_dir() else path.parent
-    name, loaded = (folder.resolve().name, str(folder)) if path is given else (str(model), str(model))
+    folder, loaded = model_folder(str(model))
+    path = Path(model) if Path(model).is_file() else folder
+    name = folder.resolve().name if loaded == str(folder) else loaded
     return _source(configuration(path), folder, name, loaded, dtype)
+
+
+def model_folder(model: str) -> tuple[Path, str]:
+    """The folder with the configuration of what `model` names, and how a program names the model.
+
+    Raises UsageError for what is no model.
+    """
+    given = Path(model)
+    path = given if given.exists() else _from_hub(model)
+    folder = path if path.is_dir() else path.parent
+    return folder, str(folder) if path is given else model
 
 
 def _source(

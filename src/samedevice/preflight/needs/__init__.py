@@ -5,21 +5,30 @@ from __future__ import annotations
 from samedevice.preflight.needs.files import (
     MODES,
     SHARDINGS,
+    NothingFits,
     Wanted,
     WrittenLaunch,
     launch_files,
     write_launch,
+    write_training,
 )
-from samedevice.preflight.needs.memory import METHODS, LaunchMemory, launch_memory
+from samedevice.preflight.needs.memory import METHODS, PARTS, LaunchMemory, Way, launch_memory
+from samedevice.preflight.needs.proved import TrainingPlan, plan_training
 
 __all__ = [
     "METHODS",
     "MODES",
+    "PARTS",
     "SHARDINGS",
     "LaunchMemory",
+    "NothingFits",
+    "TrainingPlan",
     "Wanted",
+    "Way",
     "WrittenLaunch",
     "launch_files",
     "launch_memory",
+    "plan_training",
     "write_launch",
+    "write_training",
 ]

@@ -21,6 +21,7 @@ from samedevice.machines import Machine
 from samedevice.messages import Bytes, Phrase
 from samedevice.planner import (
     ATTENTION,
+    RESERVE,
     Full,
     Lora,
     Mode,
@@ -37,6 +38,7 @@ from samedevice.planner import (
     parted,
     training_memory,
 )
+from samedevice.preflight.needs.program import training_program
 
 MODES: tuple[Mode, ...] = ("ddp", "fsdp", "zero2", "zero3")
 SHARDINGS: tuple[Sharding, ...] = get_args(Sharding)
@@ -63,6 +65,10 @@ class Wanted:
     tuning: Tuning = field(default_factory=Full)
 
 
+class NothingFits(UsageError):
+    """No way of training fits the machine."""
+
+
 @dataclass(frozen=True, slots=True)
 class WrittenLaunch:
     """Files that were written, and why this launch."""
@@ -84,15 +90,33 @@ def write_launch(
 
     Raises `UsageError` when nothing fits, or a file of another content is in the way.
     """
-    training, why = _chosen(wanted, machine)
-    ranks = training.chosen_ranks or len(machine.gpus)
-    processes = 1 if training.mode == "single" else ranks
-    paths = {
-        folder / name: text
-        for name, text in launch_files(
-            training, processes, folder, script, arguments, [renderer.text(each) for each in why]
-        ).items()
-    }
+    training, why = chosen_training(wanted, machine)
+    reasons = [renderer.text(each) for each in why]
+    files = launch_files(training, _processes(training, machine), folder, script, arguments, reasons)
+    return WrittenLaunch(_put(folder, files), why, training)
+
+
+def write_training(
+    folder: Path, training: Training, model: str, machine: Machine, why: Sequence[str]
+) -> tuple[Path, ...]:
+    """Write the files of a way of training that was chosen into `folder`, with a program that trains by it.
+
+    `model` is as a program names it. Raises `UsageError` when a file of another content is in the way.
+    """
+    program, settings = folder / "train.py", (folder / "training.yaml").as_posix()
+    files = launch_files(training, _processes(training, machine), folder, program, [settings], why)
+    # What follows the name of launch.sh are the texts.
+    files["launch.sh"] = files["launch.sh"].rstrip("\n") + ' "$@"\n'
+    return _put(folder, {**files, "train.py": training_program(training, model)})
+
+
+def _processes(training: Training, machine: Machine) -> int:
+    return 1 if training.mode == "single" else training.chosen_ranks or len(machine.gpus)
+
+
+def _put(folder: Path, files: Mapping[str, str]) -> tuple[Path, ...]:
+    """Write the files, none over one of another content."""
+    paths = {folder / name: text for name, text in files.items()}
     for path, text in paths.items():
         if path.exists() and (not path.is_file() or path.read_text("utf-8") != text):
             raise UsageError(Phrase("preflight.in-the-way", path=str(path)))
@@ -104,7 +128,7 @@ def write_launch(
         raise UsageError(
             Phrase("file.unreadable", path=str(folder), reason=error.strerror or str(error))
         ) from None
-    return WrittenLaunch(tuple(paths), why, training)
+    return tuple(paths)
 
 
 def launch_files(
@@ -147,14 +171,27 @@ def wanted_training(wanted: Wanted, shape: TrainingShape) -> Training:
     return Training(context=wanted.context, tuning=tuning)
 
 
-def _chosen(wanted: Wanted, machine: Machine) -> tuple[Training, tuple[Phrase, ...]]:
+def chosen_training(
+    wanted: Wanted, machine: Machine, reserve: int = RESERVE
+) -> tuple[Training, tuple[Phrase, ...]]:
+    """The way of training that fits, with the reasons in three sentences.
+
+    Raises `NothingFits` when nothing does, and `UsageError` for a mode that is none of `MODES`.
+    """
     shape = TrainingShape.from_folder(wanted.model)
     basis = wanted_training(wanted, shape)
     if wanted.mode is None:
-        plan = choose_launch(shape, machine, basis, global_batch=wanted.batch, sharding=wanted.sharding)
+        plan = choose_launch(
+            shape,
+            machine,
+            basis,
+            global_batch=wanted.batch,
+            sharding=wanted.sharding,
+            reserve=reserve,
+        )
         if not plan.fits:
             what, needs, why = plan.explain()
-            raise UsageError(Phrase("plan.whole", what=what, needs=needs, why=why))
+            raise NothingFits(Phrase("plan.whole", what=what, needs=needs, why=why))
         return plan.training, plan.explain()
     mode = next((each for each in MODES if each == wanted.mode), None)
     if mode is None:
@@ -162,7 +199,7 @@ def _chosen(wanted: Wanted, machine: Machine) -> tuple[Training, tuple[Phrase, .
     ranks = len(machine.gpus)
     share = -(-wanted.batch // ranks)
     for way in _ways(replace(basis, mode=mode, accumulation=2 if share > 1 else 1)):
-        found = largest_micro_batch(shape, machine, way)
+        found = largest_micro_batch(shape, machine, way, reserve)
         if found:
             micro, steps = parted(share, found)
             training = replace(way, micro_batch=micro, accumulation=steps)
@@ -179,12 +216,12 @@ def _chosen(wanted: Wanted, machine: Machine) -> tuple[Training, tuple[Phrase, .
             needs = Phrase(
                 "plan.needs",
                 peak=Bytes(estimate.peak, "GiB"),
-                limit=Bytes(capacity(machine), "GiB"),
+                limit=Bytes(capacity(machine, reserve), "GiB"),
                 moment=describe_moment(estimate.worst),
                 host=describe_host(estimate),
             )
             return training, (what, needs, Phrase("preflight.asked-mode", mode=mode))
-    raise UsageError(Phrase("preflight.no-fit", mode=mode, machine=machine.spec))
+    raise NothingFits(Phrase("preflight.no-fit", mode=mode, machine=machine.spec))
 
 
 def _ways(training: Training) -> list[Training]:

@@ -6,5 +6,14 @@ from samedevice.report.plan._checked import CheckedMap
 from samedevice.report.plan._drawing import working
 from samedevice.report.plan._offers import offers_document, print_offers
 from samedevice.report.plan._plan import Plan
+from samedevice.report.plan._training import training_document, training_shown
 
-__all__ = ["CheckedMap", "Plan", "offers_document", "print_offers", "working"]
+__all__ = [
+    "CheckedMap",
+    "Plan",
+    "offers_document",
+    "print_offers",
+    "training_document",
+    "training_shown",
+    "working",
+]

@@ -1,0 +1,94 @@
+"""How a way of training that was chosen for a machine is shown, and as data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from samedevice.messages import Bytes, Language, Phrase, Several, Value
+from samedevice.preflight import TrainingPlan, Way
+from samedevice.preflight.needs import PARTS
+from samedevice.report._render import render
+from samedevice.report.gpu_bars import labelled
+from samedevice.report.plan._document import SCHEMA
+
+
+def training_shown(
+    plan: TrainingPlan, files: Sequence[Path], folder: Path | None, language: Language
+) -> Table:
+    """The plan for a terminal."""
+    return labelled(_rows(plan, files, folder), language)
+
+
+def _rows(plan: TrainingPlan, files: Sequence[Path], folder: Path | None) -> Iterator[tuple[Phrase, Value]]:
+    shape, wanted = plan.shape, plan.wanted
+    yield (
+        Phrase("place.model"),
+        Phrase("train.model", name=shape.name, count=f"{shape.count / 1e9:.2f}"),
+    )
+    yield (
+        Phrase("place.work"),
+        Phrase("train.work", batch=wanted.batch, context=wanted.context, precision=plan.training.precision),
+    )
+    yield Phrase("place.machine"), str(plan.machine)
+    what, needs, why = plan.why
+    yield Phrase("train.plan"), what
+    yield Phrase("train.needs"), needs
+    worst = plan.estimate.worst
+    parts = [
+        Phrase("train.part", part=Phrase(key), amount=Bytes(getattr(worst, part)))
+        for part, key in PARTS.items()
+        if getattr(worst, part)
+    ]
+    yield Phrase("train.parts"), Several(tuple(parts), "comma")
+    yield Phrase("train.why"), why
+    for number, missing in enumerate(plan.missed, 1):
+        yield Phrase("place.learned"), Phrase("train.learned", trial=number, missing=Bytes(missing))
+    yield Phrase("place.proof"), _outcome(plan)
+    if folder is not None:
+        yield Phrase("train.written"), ", ".join(map(str, files))
+        yield Phrase("train.start"), f"sh {folder / 'launch.sh'} TEXT..."
+
+
+def _outcome(plan: TrainingPlan) -> Phrase:
+    if plan.measured is None:
+        return Phrase("train.unmeasured", reason=plan.unmeasured or "?")
+    peak = plan.measured.peak
+    values: dict[str, Value] = {
+        "peak": Bytes(peak),
+        "limit": Bytes(plan.limit),
+        "formula": f"{plan.estimate.peak / peak - 1:+.1%}",
+        "seconds": f"{plan.seconds:.0f}",
+    }
+    return Phrase("train.proved" if plan.proved else "train.over", **values)
+
+
+def training_document(plan: TrainingPlan, largest: int, files: Sequence[Path]) -> dict[str, Any]:
+    """The plan as a JSON object."""
+    measured = plan.measured
+    return {
+        "schema": SCHEMA,
+        "model": {"name": plan.shape.name, "parameters": plan.shape.count},
+        "machine": plan.machine.describe(),
+        "feasible": True,
+        "proved": plan.proved,
+        "limit": plan.limit,
+        "training": Way(plan.estimate, largest).as_json(),
+        "why": [render(each) for each in plan.why],
+        "missed": list(plan.missed),
+        "proof": None
+        if measured is None
+        else {
+            "built": measured.built,
+            "forward": measured.forward,
+            "backward": measured.backward,
+            "step": measured.step,
+            "reserved": measured.reserved,
+        },
+        "unmeasured": plan.unmeasured,
+        "seconds": round(plan.seconds, 2),
+        "files": [str(file) for file in files],
+    }
