@@ -9,7 +9,7 @@ import pytest
 
 from samedevice.diagnosis import fixes
 from samedevice.provenance import flow, syntax
-from samedevice.provenance.written import written
+from samedevice.provenance.written import handed_over, written
 
 FILES = [Path(module.__file__) for module in (syntax, flow, fixes)]
 WIDE = """\
@@ -62,11 +62,28 @@ def test_a_node_beyond_the_file_has_no_text():
         ("torch.cat([a[0], b], 1)", "cat", ["tensors[0]", "tensors[1]"], ["a[0]", "b"]),
         ("x.gather(1, index=i + 1)", "gather", ["self", "index"], ["x", "i + 1"]),
         ("x.clamp_(low, high)", "clamp_", ["self", "max"], ["x"]),
+        ("dist.all_reduce(p.grad)", "c10d.allreduce_", ["tensor"], ["p.grad"]),
+        ("dist.broadcast(p.data, root)", "c10d.broadcast_", ["tensor"], ["p.data"]),
         ("self.layer(x)", "addmm", ["self", "mat1", "mat2"], []),
         ("torch.randn(3, generator=g)", "normal_", ["self", "generator"], ["g"]),
         ("left <= right", "le", ["self", "other"], ["left", "right"]),
     ],
 )
 def test_how_an_expression_writes_the_operands(text, op, names, expected):
-    found = written(ast.parse(text, mode="eval").body, op, names)
+    found = written(ast.parse(text, mode="eval").body, op, names, frozenset(("torch", "dist")))
     assert [ast.unparse(found[name]) for name in names if name in found] == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "called", "expected"),
+    [
+        ("np.abs(errors)", False, "errors"),
+        ("np.bincount(ids, minlength=len(names))", False, "ids"),
+        ("scores.softmax(-1).numpy()", False, "scores.softmax(-1)"),
+        ("np.interp(x, xs, ys)", False, None),
+        ("np.concatenate([a, b])", False, None),
+        ("net(x)", True, "net"),
+    ],
+)
+def test_what_a_call_hands_over(text, called, expected):
+    assert handed_over(ast.parse(text, mode="eval").body, called) == expected

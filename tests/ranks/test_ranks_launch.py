@@ -114,7 +114,11 @@ def test_exit_status(tmp_path, words, status):
         assert "ValueError: rank 1 gives up" in error
     else:
         (finding,) = document["findings"]
-        assert (finding["code"], finding["cause"], finding["ranks"]) == ("SD107", "hard-coded-device", [0, 1])
+        assert (finding["code"], finding["cause"], finding["ranks"]) == (
+            "SD107",
+            "rank-device-not-set",
+            [0, 1],
+        )
         assert "Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 10000" in finding["message"]
         assert "GPU 0: rank 0 + rank 1" in error
 

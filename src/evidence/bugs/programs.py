@@ -8,10 +8,11 @@ Needs: transformers and accelerate.
     python -m evidence programs --json out.json
 
 Each program of `labelled_programs/` has one bug on two GPUs. Its first lines say the cause (several where
-more than one is right) and how the failing statement spells the tensor in the wrong place, `?` where it does
-not; they were written before the tool was asked, by somebody who did not know the rules' conditions. Rules
-may be written in view of `seen` alone; once a program of `fresh` was looked at it moves there. The first
-finding of `samedevice run` counts. `sure` are causes that are wrong and not called a guess.
+more than one is right, or what happened) and how the failing statement spells the tensor in the wrong place,
+`?` where it does not, with other names of the same tensor in parentheses: `table (self.sched.table)`. They
+were written before the tool was asked, by somebody who did not know the rules' conditions. Rules may be
+written in view of `seen` alone; once a program of `fresh` was looked at it moves there. The first finding of
+`samedevice run` counts. `sure` are causes that are wrong and not called a guess.
 
 Exit status 1 when fewer than nine in ten causes of a part are right.
 """
@@ -30,6 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from evidence.commands import command_parser
+from samedevice.diagnosis import RULES
 
 PROGRAMS = Path(__file__).with_name("labelled_programs")
 PARTS = ("seen", "fresh")
@@ -45,14 +47,16 @@ class Outcome:
     name: str
     expected: tuple[str, ...]
     cause: str | None
+    happened: str | None
+    """The name of the finding's code, which may say more than what to look for: `collective-off-its-gpu`."""
     confidence: str | None
     guilty_right: bool | None
     """None where the label names no tensor."""
 
     @property
     def right(self) -> bool:
-        """Whether the cause is one of the label's."""
-        return self.cause in self.expected
+        """Whether the label has the cause, or what happened: `collective-off-its-gpu`, say."""
+        return self.cause in self.expected or self.happened in self.expected
 
 
 def labels(program: Path) -> tuple[tuple[str, ...], str]:
@@ -73,10 +77,11 @@ def outcome(program: Path) -> Outcome:
         except (subprocess.TimeoutExpired, OSError, ValueError):
             found = []
     if not found:
-        return Outcome(program.stem, causes, None, None, None if guilty == "?" else False)
+        return Outcome(program.stem, causes, None, None, None, None if guilty == "?" else False)
     first = found[0]
     named = None if guilty == "?" else _is_named(first, guilty)
-    return Outcome(program.stem, causes, first["cause"], first["confidence"], named)
+    happened = next((rule.name for rule in RULES if rule.code == first["code"]), None)
+    return Outcome(program.stem, causes, first["cause"], happened, first["confidence"], named)
 
 
 def _is_named(finding: dict[str, Any], guilty: str) -> bool:
@@ -90,8 +95,14 @@ def _is_named(finding: dict[str, Any], guilty: str) -> bool:
         r"[\w.]+", blamed["local"] or ""
     ):  # a part of an expression goes by what it was computed from
         names |= {part["name"] for part in blamed["ingredients"] if part["device"] == blamed["device"]}
-    wanted = _parts(guilty)
-    return any(_same_end(_parts(name), wanted) for name in names if name)
+    wanted = [_parts(each) for each in spellings(guilty)]
+    return any(_same_end(_parts(name), each) for name in names if name for each in wanted)
+
+
+def spellings(guilty: str) -> tuple[str, ...]:
+    """The names that a label gives: `x (self.a(x) or self.b(x))` has three."""
+    others = re.fullmatch(r"(.+?) \((.+)\)", guilty)
+    return (guilty,) if others is None else (others[1], *others[2].split(" or "))
 
 
 def _parts(name: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Sequence
 
 from samedevice.diagnosis._ask import ask_of
@@ -24,6 +25,8 @@ from samedevice.events import EventKind, Operand, Place, Written
 from samedevice.findings import Confidence, Finding
 from samedevice.findings import Verdict as VerdictName
 from samedevice.messages import Phrase, Several
+from samedevice.provenance.syntax import parsed
+from samedevice.provenance.written import handed_over
 
 _HAPPENED = {
     "same-device": "SD101",
@@ -55,6 +58,10 @@ _REASON = 2.8
 """The least weight of one reason that is more than a hint."""
 _NAMES = {"generator-device": ("self", "generator"), "graph-device": ("graph",)}
 """What the last tensors are of messages that name none."""
+_HANDED_OVER = {"numpy-conversion": 0, "data-parallel-module": 1}
+"""Messages about what the failing call of a program is given, or what it calls, and which of their devices it
+is on.
+"""
 _APP_FOLDERS = ("/", "~", "<", "script.py", ".")
 
 
@@ -92,7 +99,7 @@ def explain_report(report: Report, source: Source | None = None) -> Finding[Phra
         candidates=tuple(each.rule.name for each in verdict.candidates),
         fixes=releases_for(report, verdict) if report.topic is None else (),
         notes=(*notes, *memory_notes(amounts)),
-        guilty=verdict.guilty or _named(report, verdict),
+        guilty=verdict.guilty or _named(report, verdict) or _handed_over(report),
         reasons=verdict.reasons[:3],
         cure=advice or _cure(report, verdict),
         exception=report.exception,
@@ -186,12 +193,31 @@ def _operands(report: Report) -> tuple[Operand, ...]:
         return tuple(Operand(name, device, (), "") for name, device in report.operands)
     if not report.devices:
         return ()
+    if (given := _handed_over(report)) is not None:
+        own = _HANDED_OVER[report.kind]
+        return tuple(
+            Operand(given, device, (), "", local=given) if index == own else Operand("?", device, (), "")
+            for index, device in enumerate(report.devices)
+        )
     names = ["?", report.argument or "?"]
     if report.kind == "argument-device":
         names.reverse()
     if report.kind in _NAMES:
         names = [report.argument or "feature", *_NAMES[report.kind]][-2:]
     return tuple(Operand(name, device, (), "") for name, device in zip(names, report.devices, strict=False))
+
+
+def _handed_over(report: Report) -> str | None:
+    """How the program writes the tensor that it gives to another library, or the module that it calls; None
+    where its failing call has several arguments, or is not marked.
+    """
+    frame = next((each for each in reversed(report.frames) if _by_user(each)), None)
+    if report.kind not in _HANDED_OVER or frame is None:
+        return None
+    match parsed(frame.marked or frame.code):
+        case ast.Module(body=[ast.Expr(value=call) | ast.Assign(value=call)]) if isinstance(call, ast.Call):
+            return handed_over(call, report.kind == "data-parallel-module")
+    return None
 
 
 def _place(frame: Frame | None) -> Place | None:

@@ -28,6 +28,8 @@ _LOSSES = re.compile(
 """Operators and functions of torch.nn.functional that compute a loss."""
 _LOSS_CALLS = frozenset(("cross_entropy", "nll_loss", "binary_cross_entropy", "kl_div", "mse_loss"))
 _DIFFERENTIATED = frozenset(("backward", "grad"))
+_COUNTS = frozenset(("add", "sub", "maximum", "minimum", "fmax", "fmin", "logical_or", "logical_and"))
+"""Operators that count something into a statistic of the same shape."""
 _CHOSEN = frozenset(("argmax", "multinomial", "topk", "sort", "sample"))
 
 
@@ -251,13 +253,19 @@ class Failure:
 
     def expression(self, operand: Operand) -> str | None:
         """The operand as the failing expression writes it; None where that cannot be told."""
+        if operand is self.group:
+            return None  # its name is that of the module whose function is called
         if operand.local is not None and not self._only_found(operand.local):
             return operand.local
         if operand.name in self._written:
             return self._written[operand.name]
         if operand.local is not None:
             return self.flow.as_written(operand.local.partition("[")[0]) or operand.local
-        if operand.role and (called := self.flow.called_object()) is not None:
+        if operand.parameter and (read := self.flow.reads_weight(operand.parameter)) is not None:
+            return read
+        if (stepped := self.flow.stepped()) is not None and not operand.role and self.born(operand):
+            return f"{stepped}.state"
+        if operand.role and (called := self.flow.called_object(self._of_running(operand))) is not None:
             return called
         written = [ast.unparse(each) for each in self.flow.operands()]
         taken = {each.local for each in self.event.operands}
@@ -271,14 +279,22 @@ class Failure:
         """Whether a tensor's name says where in a container it was found, not what the statement writes."""
         return "[" in name and "".join(name.split()) not in "".join(self.code.split())
 
+    def _of_running(self, operand: Operand) -> bool:
+        """Whether the innermost running module owns the weight."""
+        running, owner = self.event.running, (operand.parameter or "").rpartition(".")[0]
+        return bool(running) and owner == ("" if len(running) == 1 else running[0].name)
+
     @cached_property
     def _written(self) -> dict[str, str]:
-        return self.flow.written(self.op, [each.name for each in self.event.operands])
+        names = [each.name for each in self.event.operands if each is not self.group]
+        return self.flow.written(self.op, names)
 
     @cached_property
     def feeds_backward(self) -> bool:
-        """Whether the failing statement computes something of which gradients are taken."""
-        return self.flow.feeds(_DIFFERENTIATED)
+        """Whether the failing statement computes something of which gradients are taken, and is not part of
+        taking them.
+        """
+        return self.flow.feeds(_DIFFERENTIATED) and not self.flow.runs_within(_DIFFERENTIATED)
 
     @cached_property
     def chooses_a_token(self) -> bool:
@@ -296,6 +312,13 @@ class Failure:
         """Whether the operand comes from an earlier turn of a loop."""
         text = self.expression(operand)
         return text is not None and self.flow.carried(text)
+
+    def statistic(self, operand: Operand) -> bool:
+        """Whether the failing statement counts its inputs into what an object keeps, and computes nothing
+        from that.
+        """
+        kept = operand.role is None and operand.local is not None and operand.local == self.flow.kept_as()
+        return kept and self.op.rstrip("_") in _COUNTS and self.flow.only_adds_up()
 
     def handed_back(self, operand: Operand) -> bool:
         """Whether the call that an argument was given to gives its name the next value."""

@@ -37,6 +37,10 @@ _NUMBERS = frozenset(
     )
 )
 """What a tensor answers with something that is no tensor."""
+_OF_MODULES = frozenset(
+    ("to", "cuda", "cpu", "float", "half", "double", "bfloat16", "type", "to_empty", "forward")
+)
+"""Methods of a module that convert its weights, or run it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +107,10 @@ class Flow:
 
     def written(self, op: str, operands: Sequence[str]) -> dict[str, str]:
         """How the failing expression writes the operands of its operator, by their names."""
-        found = written(self._frames[0].call, op, operands) if self._frames else {}
+        if not self._frames:
+            return {}
+        first = self._frames[0]
+        found = written(first.call, op, operands, _imported(first.place.file))
         return {name: ast.unparse(node) for name, node in found.items()}
 
     def as_written(self, container: str) -> str | None:
@@ -116,22 +123,39 @@ class Flow:
         named = (node for node in nodes if isinstance(node, (ast.Name, ast.Attribute)))
         return container if any(ast.unparse(node) == container for node in named) else None
 
-    def called_object(self) -> str | None:
-        """The object, and no function or method, that the failing expression calls: a variable, an attribute
-        of the method's object, or an item of one.
+    def called_object(self, runs: bool = False) -> str | None:
+        """The object, and no function or method, that the failing expression calls or converts: a variable,
+        an attribute of the method's object, or an item of one; any attribute where `runs` says that a module
+        is called.
         """
         call = self._frames[0].call if self._frames else None
         if not isinstance(call, ast.Call):
             return None
-        function = self._frames[0].function
-        of = call.func
+        whole = call.func
+        if isinstance(whole, ast.Attribute) and whole.attr in _OF_MODULES:
+            whole, runs = whole.value, True
+        of = whole
         while isinstance(of, ast.Subscript):
             of = of.value
+        imported = _imported(self._frames[0].place.file)
         if isinstance(of, ast.Attribute):
-            return ast.unparse(call.func) if _of_self(of) else None
-        if not isinstance(of, ast.Name) or of.id in _imported(self._frames[0].place.file):
+            named = runs and _begins_with(of) not in (None, *imported) and not _has_calls(of)
+            return ast.unparse(whole) if _of_self(of) or named else None
+        if not isinstance(of, ast.Name) or of.id in imported:
             return None
-        return ast.unparse(call.func) if function is None or function.name != of.id else None
+        function = self._frames[0].function
+        return ast.unparse(whole) if function is None or function.name != of.id else None
+
+    def reads_weight(self, parameter: str) -> str | None:
+        """The only attribute in the failing expression that ends as the qualified name of a weight does."""
+        parts = parameter.split(".")
+        found = set()
+        for node in ast.walk(self._frames[0].call) if self._frames else ():
+            if isinstance(node, ast.Attribute) and not _has_calls(node):
+                chain = ast.unparse(node).split(".")[1:]
+                if chain == parts[-len(chain) :]:
+                    found.add(ast.unparse(node))
+        return found.pop() if len(found) == 1 else None
 
     def arguments(self) -> list[str]:
         """What the failing call is given, as it is written."""
@@ -334,6 +358,62 @@ class Flow:
             if outcome != "returned":
                 return outcome == "called"
         return False
+
+    def runs_within(self, methods: frozenset[str]) -> bool:
+        """Whether a caller's expression calls one of the methods: the failing statement is part of it."""
+        return any(
+            isinstance(frame.call, ast.Call)
+            and isinstance(frame.call.func, ast.Attribute)
+            and frame.call.func.attr in methods
+            for frame in self._frames[1:]
+        )
+
+    def stepped(self) -> str | None:
+        """The object whose `step`, without an argument, the failing expression calls."""
+        match self._frames[0].call if self._frames else None:
+            case ast.Call(func=ast.Attribute(value=of, attr="step"), args=[], keywords=[]):
+                return ast.unparse(of)
+        return None
+
+    def only_reported(self, attribute: str) -> bool:
+        """Whether the other methods that read an attribute, one at least, are given nothing: no input of
+        theirs is combined with it.
+        """
+        readers = [each for each in self._other_methods() if _reads(each, attribute)]
+        return bool(readers) and not any(_required(each) for each in readers)
+
+    def combined(self, attribute: str) -> bool:
+        """Whether another method computes with an attribute and with what it is given."""
+        return any(
+            isinstance(node, ast.BinOp)
+            and _reads(node, attribute)
+            and not _parameters(method).isdisjoint({*names_in(node)} - {"self"})
+            for method in self._other_methods()
+            for node in ast.walk(method)
+        )
+
+    def rounds(self, attribute: str) -> bool:
+        """Whether another method that reads an attribute rounds something."""
+        return any(
+            isinstance(node, ast.Attribute) and node.attr in ("round", "round_")
+            for method in self._other_methods()
+            if _reads(method, attribute)
+            for node in ast.walk(method)
+        )
+
+    def _other_methods(self) -> list[Function]:
+        """The methods beside the failing one, in its class."""
+        frame = self._frames[0] if self._frames else None
+        module = module_of(frame.place.file) if frame is not None and frame.function is not None else None
+        for node in ast.walk(module) if module is not None else ():
+            if isinstance(node, ast.ClassDef) and frame is not None and frame.function in node.body:
+                return [
+                    each
+                    for each in node.body
+                    if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef))
+                    and each is not frame.function
+                ]
+        return []
 
     def only_adds_up(self) -> bool:
         """Whether the failing statement gives an attribute of an object a new value that its function does
@@ -563,6 +643,25 @@ def _of_self(node: ast.expr) -> bool:
     while isinstance(node, (ast.Attribute, ast.Subscript)):
         node = node.value
     return isinstance(node, ast.Name) and node.id in ("self", "cls")
+
+
+def _reads(code: ast.AST, attribute: str) -> bool:
+    """Whether code reads an attribute of an object."""
+    return any(
+        isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load) and ast.unparse(node) == attribute
+        for node in ast.walk(code)
+    )
+
+
+def _required(function: Function) -> int:
+    """How many arguments a method needs beside its object."""
+    given = function.args
+    named = len(given.posonlyargs) + len(given.args) - len(given.defaults) - 1
+    return max(named, 0) + sum(each is None for each in given.kw_defaults) + (given.vararg is not None)
+
+
+def _has_calls(node: ast.expr) -> bool:
+    return any(isinstance(each, ast.Call) for each in ast.walk(node))
 
 
 def _terms(node: ast.expr) -> Iterator[ast.expr]:

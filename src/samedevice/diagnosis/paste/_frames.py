@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 
 from samedevice.diagnosis.paste._clean import LONGEST_LINE
 from samedevice.diagnosis.paste._report import Frame
@@ -121,10 +122,12 @@ def _frames_of(lines: list[str]) -> tuple[Frame, ...]:
         frame = _head(line)
         if frame is None:
             continue
-        code, index = _code_below(lines, index, frame)
+        head = index
+        code, index = _code_below(lines, head, frame)
         pointed = _POINTED.match(lines[index - 1][:LONGEST_LINE]) if frame.line is None else None
         line_number = int(pointed["line"]) if pointed and pointed["line"] else frame.line
-        found.append(Frame(frame.file, line_number, frame.function, code))
+        marked = _marked(lines[head : index + 1], code)
+        found.append(Frame(frame.file, line_number, frame.function, code, marked))
     if (loose := _loose_code(lines)) is not None:
         found.insert(0, loose)
     return tuple(found)
@@ -206,6 +209,15 @@ def _marked_below(lines: list[str], index: int) -> tuple[str, int] | None:
         if _head(line) is not None or _is_error(line):
             return None
     return None
+
+
+def _marked(lines: list[str], code: str) -> str:
+    """The part of a source line that the marks in the next line point to."""
+    for line, below in pairwise(lines):
+        if code and line.strip() == code and _MARKS.match(below[:LONGEST_LINE]):
+            marks = below.rstrip()
+            return line[len(marks) - len(marks.lstrip()) : len(marks)].strip()
+    return ""
 
 
 def _is_error(line: str) -> bool:

@@ -28,6 +28,8 @@ class Frame:
     function: str | None
     code: str
     """The printed line of source; empty when none is printed."""
+    marked: str = ""
+    """The part of it that marks below point to; empty without marks."""
 
     @property
     def plumbing(self) -> bool:

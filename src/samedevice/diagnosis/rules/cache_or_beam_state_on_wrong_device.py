@@ -121,7 +121,11 @@ _PICKS = ("index_select", "index", "gather", "take_along_dim", "index_copy_")
 
 def _held(failure: Failure) -> Hint | None:
     """What an object keeps that writes into itself while the model runs, or that the model was given."""
-    held = [each for each in failure.plain if each.holder and each.holder != "cache_kwargs"]
+    held = [
+        each
+        for each in failure.plain
+        if each.holder and each.holder != "cache_kwargs" and not failure.statistic(each)
+    ]
     if not held:
         return None
     index = [each for each in failure.plain if each not in held and each.name.startswith("ind")]

@@ -70,8 +70,6 @@ def _detect(failure: Failure) -> Hint | None:
                 Phrase("rules.hard-coded-device.literal", operand=failure.written(operand), text=text[:60]),
                 operand.name,
             )
-    if shared:
-        return Hint(5.0, Phrase("rules.hard-coded-device.ranks-share"))
     return _by_literal(failure) if failure.mismatch else None
 
 
@@ -171,10 +169,6 @@ RULE = Rule(
         "zh": "使用现有张量的 .device；临时办法是用 CUDA_VISIBLE_DEVICES 只暴露需要的 GPU",
     },
     sentences={
-        "ranks-share": {
-            "en": "every process begins on cuda:0; nothing moved one of these ranks to a GPU of its own",
-            "zh": "每个进程一开始都在 cuda:0；这些 rank 中至少有一个没有切换到自己的 GPU",
-        },
         "literal": {
             "en": "{operand} was placed by a literal device: {text}",
             "zh": "{operand} 的设备是写死的：{text}",

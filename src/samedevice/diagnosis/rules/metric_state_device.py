@@ -45,17 +45,28 @@ from samedevice.messages import Phrase
 
 def _detect(failure: Failure) -> Hint | None:
     """An object beside the model, without weights of its own, adds its inputs to what it keeps between
-    calls; a hook that gives nothing back is beside the model as well.
+    calls; a hook that gives nothing back is beside the model as well, and so is what a step of the model
+    counts and only a method without inputs reads.
     """
     running = failure.event.running
     watches = failure.in_model and failure.flow.only_observes
-    if not (failure.mismatch or failure.off_its_gpu) or (running and running[-1].below and not watches):
+    if not (failure.mismatch or failure.off_its_gpu):
         return None
     state = next((each for each in failure.plain_state if _adds_to(failure, each)), None)
     if state is None or any(each.role == "parameter" for each in failure.event.operands):
         return None
+    if running and running[-1].below and not watches and not _reported(failure, state):
+        return None
+    if not watches and failure.flow.combined(state.local or ""):
+        return None  # it serves to compute with what it counted
     kept = Phrase("rules.metric-state-device.kept", operand=failure.written(state), device=state.device)
     return Hint(7.7 if watches else 6.5, kept, state.name)
+
+
+def _reported(failure: Failure, state: Operand) -> bool:
+    """Whether no module keeps it, and nothing but a report is computed from it."""
+    local = state.local
+    return state.kept_by is None and failure.statistic(state) and failure.flow.only_reported(local or "")
 
 
 def _adds_to(failure: Failure, state: Operand) -> bool:

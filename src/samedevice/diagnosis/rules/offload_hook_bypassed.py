@@ -53,6 +53,8 @@ def _detect(failure: Failure) -> Hint | None:
     if weights:
         waits = offloaded or hooked or weights[0].hook is not None
         return _not_run(8 if weights[0].hook else 6, weights[0]) if waits else None
+    if failure.mismatch and (skipped := _skipped(failure)) is not None:
+        return _not_run(8.2, skipped)
     brought = any(each.lineage and each.lineage[0].kind == "hook" for each in failure.plain)
     for each in failure.event.operands if brought else ():
         if each.device == "meta" and failure.from_attribute(each):
@@ -78,6 +80,30 @@ def _detect(failure: Failure) -> Hint | None:
         if away is not None:
             return Hint(5.5, Phrase("because.on-host", operand=failure.written(away)), away.name)
     return None
+
+
+def _skipped(failure: Failure) -> Operand | None:
+    """A weight that stayed on the host from its making, where a function that places weights had others of
+    its model on a GPU for their own call: all are on the host again.
+    """
+    model = failure.event.running[-1] if failure.event.running else None
+    if model is None or set(model.below) != {"cpu"}:
+        return None
+    sent_back = any(place.function != "<module>" for place in failure.event.placed)
+    computed = any(
+        failure.activation(each)
+        and each.device.startswith("cuda")
+        and (at := each.lineage[0].at) is not None
+        and at.function != "<module>"
+        and at not in failure.event.placed
+        for each in failure.plain
+    )
+    stayed = (
+        each
+        for each in failure.weights
+        if each.device == "cpu" and each.lineage and each.lineage[0].kind in ("created", "loaded")
+    )
+    return next(stayed, None) if sent_back and computed else None
 
 
 def _not_run(weight: float, operand: Operand) -> Hint:

@@ -66,7 +66,8 @@ def _detect(failure: Failure) -> Hint | None:
     if (state := kept_beside_parameters(failure)) is not None:
         name = failure.written(state)
         return Hint(8.5, Phrase("rules.optimizer-state-on-other-device.kept-copy", operand=name), state.name)
-    if failure.op.startswith(_UPDATES) or re.search(r"\.step\(", failure.code):
+    updates = failure.op.startswith(_FUSED) or (failure.op.startswith(_UPDATES) and _of_parameters(failure))
+    if updates or re.search(r"\.step\(", failure.code):
         odd = failure.odd(*failure.plain) or failure.odd(*failure.event.operands)
         return Hint(
             8,
@@ -76,8 +77,18 @@ def _detect(failure: Failure) -> Hint | None:
     return None
 
 
-_UPDATES = ("_fused_adam", "_fused_sgd", "_foreach", "addcdiv", "addcmul", "lerp")
-"""Operators that update parameters."""
+def _of_parameters(failure: Failure) -> bool:
+    """Whether a parameter, or the gradient of one, is among the operands."""
+    return any(
+        each.role == "parameter" or failure.gradient(each) or failure.of_weights(each)
+        for each in failure.event.operands
+    )
+
+
+_FUSED = ("_fused_adam", "_fused_sgd", "_foreach")
+"""Operators of optimizers."""
+_UPDATES = ("addcdiv", "addcmul", "lerp")
+"""Operators that update parameters, where they get them."""
 
 
 _CHINESE = """优化器一侧的张量与参数不在同一设备上。

@@ -48,9 +48,15 @@ from samedevice.provenance.syntax import methods_called
 
 
 def _detect(failure: Failure) -> Hint | None:
-    """A scale or a zero point beside what was computed from a weight of small integers."""
+    """A scale or a zero point beside what was computed from a weight of small integers, or a range from which
+    they are made.
+    """
     if not failure.mismatch:
         return None
+    for observed in failure.plain if failure.op in _RANGES else ():
+        if failure.statistic(observed) and failure.flow.rounds(observed.local or ""):
+            own = Phrase("rules.quantized-state-on-other-device.range", operand=failure.written(observed))
+            return Hint(9, own, observed.name)
     for codes in failure.event.operands:
         if not _codes(failure, codes):
             continue
@@ -75,15 +81,22 @@ def _codes(failure: Failure, operand: Operand) -> bool:
     own = operand.local is None and placed is not None
     if own and any(placed.rpartition(".")[2] == name.rpartition(".")[2] for name in read if placed):
         return True
+    text = failure.expression(operand) or ""
+    parts = [*operand.ingredients, *(part for part in failure.event.read if part.name in text)]
     return any(
         part.dtype in _SMALL and (part.role or (part.made is not None and _rounds(part.made)))
-        for part in operand.ingredients
+        for part in parts
     )
 
 
 def _rounds(place: Place) -> bool:
     """Whether a line makes integers of what it rounds."""
-    return {"round", "to"} <= methods_called(place.code)
+    called = methods_called(place.code)
+    return "round" in called and not called.isdisjoint(("to", "type", "char", "byte"))
+
+
+_RANGES = ("minimum", "maximum", "fmin", "fmax")
+"""Operators that widen a range."""
 
 
 _SMALL = frozenset(("int8", "uint8", "int4", "uint4", "float8_e4m3fn", "float8_e5m2", "int32"))
@@ -145,6 +158,10 @@ RULE = Rule(
         "zh": "校准时只暴露一块 GPU，并使用会移动层的全部参数的版本",
     },
     sentences={
+        "range": {
+            "en": "{operand} is a range of observed values, from which a scale is made",
+            "zh": "{operand} 是校准时观测到的取值范围，scale 由它算出",
+        },
         "beside": {
             "en": "{operand} belongs to {codes}, which was made from a weight of small integers",
             "zh": "{operand} 与 {codes} 配套使用，而后者来自低比特整数权重",

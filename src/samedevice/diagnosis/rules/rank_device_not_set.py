@@ -43,7 +43,29 @@ A launcher that shows each process one GPU makes `cuda:0` right; a script that d
 
 from __future__ import annotations
 
-from samedevice.diagnosis._rule import Rule, said, sign
+from samedevice.diagnosis._failure import Failure
+from samedevice.diagnosis._rule import Hint, Rule, said, sign
+from samedevice.events import EventKind, Operand
+from samedevice.messages import Phrase
+
+
+def _detect(failure: Failure) -> Hint | None:
+    """Two ranks of a process group meet on a GPU that none of them chose: the current one of each."""
+    if failure.event.kind is not EventKind.DUPLICATE_GPU:
+        return None
+    current = next((each for each in failure.event.operands if _on_current(each)), None)
+    share = Phrase("rules.rank-device-not-set.ranks-share")
+    return Hint(7.5 if current else 5.0, share, current.name if current else None)
+
+
+def _on_current(operand: Operand) -> bool:
+    """Whether the line that put it there means whatever GPU is the current one."""
+    newest = operand.lineage[0] if operand.lineage else None
+    if newest is None:
+        return False
+    named = (newest.said or "").strip("'\"")
+    return newest.source == "current-gpu" or (newest.source == "literal" and named == "cuda")
+
 
 _CHINESE = """几个进程把模型放到了同一块 GPU 上。
 
@@ -105,5 +127,12 @@ RULE = Rule(
         "zh": "在使用 cuda 之前调用 torch.cuda.set_device(local_rank)",
     },
     signs=(sign(3.6, said("duplicate-gpu")),),
+    sentences={
+        "ranks-share": {
+            "en": "every process begins on cuda:0; nothing moved one of these ranks to a GPU of its own",
+            "zh": "每个进程一开始都在 cuda:0；这些 rank 中至少有一个没有切换到自己的 GPU",
+        },
+    },
     page={"en": __doc__ or "", "zh": _CHINESE},
+    detect=_detect,
 )
