@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from samedevice.machines import blas_workspace, cuda_context, gpu_table, parse_machine
+from samedevice.machines import blas_workspace, cuda_context, gpu_table, nccl_rings, parse_machine
 from samedevice.machines._libraries import _rows
 
 MiB = 1 << 20
@@ -27,3 +27,12 @@ def test_contexts_and_workspaces_of_generations():
     assert taken("A100-80G") == (330, 8519680)
     assert taken("H100-80G") == (404, 32 * MiB)
     assert taken("B300") == (453, 32 * MiB)
+
+
+def test_rings_of_nccl_are_made_of_its_buffers():
+    rows = _rows()
+    buffers = {row["protocol"]: row["bytes"] for row in rows["nccl_buffer"]}
+    assert buffers == {"Simple": 4 << 20, "LL": 8 * 512 * 8 * 16, "LL128": 120 * 640 * 8 * 8}
+    seen = 10_485_760  # what NCCL's own log showed on H100
+    assert nccl_rings() == (4 * seen, 24 * seen)
+    assert all(row["source"] for name in ("nccl_buffer", "nccl_channels") for row in rows[name])

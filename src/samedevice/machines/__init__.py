@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from samedevice.machines._file import is_file_spec
 from samedevice.machines._gpu import Gpu, gpu_table
-from samedevice.machines._libraries import blas_workspace, cuda_context
+from samedevice.machines._libraries import blas_workspace, cuda_context, nccl_rings
 from samedevice.machines._link import Link
 from samedevice.machines._lookup import gpus_like, nearest_keys
 from samedevice.machines._machine import Machine
@@ -21,6 +21,7 @@ __all__ = [
     "gpu_table",
     "gpus_like",
     "is_file_spec",
+    "nccl_rings",
     "nearest_keys",
     "parse_machine",
     "size_in_mib",

@@ -7,6 +7,9 @@ from typing import Any
 
 from samedevice.machines._gpu import Gpu
 
+_NCCL_GRAIN = 2 << 20
+"""Bytes: CUDA hands out memory for mapped allocations in multiples of it."""
+
 
 def blas_workspace(gpu: Gpu) -> int:
     """Bytes of cuBLAS's workspace, which torch allocates at the first matrix product of a stream.
@@ -26,6 +29,22 @@ def cuda_context(gpu: Gpu) -> int:
     330
     """
     return round(_bytes_of_multiprocessor() * gpu.sm_count)
+
+
+def nccl_rings() -> tuple[int, int]:
+    """The fewest and the most bytes that the rings of one NCCL communicator take on each GPU.
+
+    Calculated from NCCL's buffers and the channels that others saw; a machine's links decide which of them it
+    gets. Trees, sends and other algorithms take more.
+
+    >>> [size >> 20 for size in nccl_rings()]
+    [40, 240]
+    """
+    rows = _rows()
+    buffers = sum(int(row["bytes"]) for row in rows["nccl_buffer"])
+    connection = -(-buffers // _NCCL_GRAIN) * _NCCL_GRAIN
+    seen = [int(row["channels"]) for row in rows["nccl_channels"]]
+    return min(seen) * connection, max(seen) * connection
 
 
 @cache

@@ -8,12 +8,15 @@ from typing import Any
 
 from rich.table import Table
 
+from samedevice.machines import nccl_rings
 from samedevice.messages import Bytes, Language, Phrase, Several, Value
+from samedevice.planner import RESERVE
 from samedevice.preflight import TrainingPlan, Way
 from samedevice.preflight.needs import PARTS
 from samedevice.report._render import render
 from samedevice.report.gpu_bars import labelled
 from samedevice.report.plan._document import SCHEMA
+from samedevice.report.plan._facts import outside_bytes
 
 
 def training_shown(
@@ -45,6 +48,19 @@ def _rows(plan: TrainingPlan, files: Sequence[Path], folder: Path | None) -> Ite
     ]
     yield Phrase("train.parts"), Several(tuple(parts), "comma")
     yield Phrase("train.why"), why
+    context, blas = outside_bytes(plan.machine)
+    least, most = nccl_rings()
+    yield (
+        Phrase("train.reserve-label"),
+        Phrase(
+            "train.reserve" if plan.estimate.ranks > 1 else "train.reserve-alone",
+            reserve=Bytes(RESERVE),
+            context=Bytes(context),
+            blas=Bytes(2 * blas),  # autograd's thread has a handle of its own
+            least=Bytes(least),
+            most=Bytes(most),
+        ),
+    )
     for number, missing in enumerate(plan.missed, 1):
         yield Phrase("place.learned"), Phrase("train.learned", trial=number, missing=Bytes(missing))
     yield Phrase("place.proof"), _outcome(plan)
@@ -66,6 +82,12 @@ def _outcome(plan: TrainingPlan) -> Phrase:
     return Phrase("train.proved" if plan.proved else "train.over", **values)
 
 
+def _overhead(plan: TrainingPlan) -> dict[str, Any]:
+    context, blas = outside_bytes(plan.machine)
+    rings = nccl_rings() if plan.estimate.ranks > 1 else (0, 0)
+    return {"context": context, "blas": 2 * blas, "nccl_rings": list(rings)}
+
+
 def training_document(plan: TrainingPlan, largest: int, files: Sequence[Path]) -> dict[str, Any]:
     """The plan as a JSON object."""
     measured = plan.measured
@@ -76,6 +98,7 @@ def training_document(plan: TrainingPlan, largest: int, files: Sequence[Path]) -
         "feasible": True,
         "proved": plan.proved,
         "limit": plan.limit,
+        "overhead": _overhead(plan),
         "training": Way(plan.estimate, largest).as_json(),
         "why": [render(each) for each in plan.why],
         "missed": list(plan.missed),
