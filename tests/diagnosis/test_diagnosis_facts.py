@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -320,3 +321,10 @@ def test_no_more_is_told_than_is_known():
         "Found at least two devices, cuda:0 and cuda:1. Please help, it is urgent, I have tried everything."
     )
     assert explain_text(text)[0].confidence == "guess"
+
+
+@pytest.mark.parametrize("word", ["a_" * 5000, "x" * 10000])
+def test_a_very_long_word_is_read_quickly(word):
+    begun = time.process_time()
+    explain_text(f"The same device error is {word}")
+    assert time.process_time() - begun < 3

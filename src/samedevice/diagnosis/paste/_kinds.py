@@ -389,8 +389,8 @@ KINDS: tuple[Kind, ...] = (
     _row("metric-device", "metric calculation", r"Encountered different devices in metric calculation"),
     _row(
         "numpy-conversion",
-        "device type tensor to numpy",
-        r"can'?t convert (?P<d1>DEVICE) device type tensor to numpy",
+        "tensor to numpy",
+        r"can'?t convert (?:(?P<d1>DEVICE) device type|CUDA) tensor to numpy",
     ),
     _row("cublaslt", "cublaslt", r"cublasLt ran into an error"),
     _row("out-of-memory", "out of memory|outofmemory", r"CUDA out of memory|OutOfMemoryError", weak=True),

@@ -29,7 +29,10 @@ _DEVICE = re.compile(
 _AND = re.compile(r"\s?(?:and|和|与|及|/|、)\s?")
 _NUMERALS = {"一": 0, "二": 1, "三": 2, "四": 3, "五": 4, "六": 5, "七": 6, "八": 7}
 _ROLES: tuple[tuple[str, str], ...] = (
-    ("cache", r"past_key_values?(?:\[\d\])?|past_kv|layer_past|key_cache|kv[ _-]?cache|\bcache\b|缓存"),
+    (
+        "cache",
+        r"past_key_values?(?:\[\d\])?|past_kv|layer_past|key_cache|kv[ _-]?cache|\bcache\b|缓存|\bhidden state\b|(?:stored|kept|old) hidden \w+|recurrent state",
+    ),
     ("keys", r"key_states|value_states|new keys?\b"),
     (
         "extra",
@@ -39,7 +42,7 @@ _ROLES: tuple[tuple[str, str], ...] = (
     ("adapter", r"\blora_\w+|\badapter(?: weights)?\b|适配器"),
     (
         "rotary",
-        r"\w*rotary_emb\w*|\binv_freq\b|\bfreqs_cis\b|\b(?:cos|sin)(?:_cached)?\b|rotary (?:embedding|table|module)|旋转(?:位置)?编码",
+        r"\b\w{0,40}rotary_emb\w{0,40}|\binv_freq\b|\bfreqs_cis\b|\b(?:cos|sin)(?:_cached)?\b|rotary (?:embedding|table|module)|旋转(?:位置)?编码",
     ),
     (
         "quantised",
@@ -53,7 +56,7 @@ _ROLES: tuple[tuple[str, str], ...] = (
     ("mask", r"\b(?:causal |attention )?mask\b(?!_)|掩码"),
     (
         "embedding",
-        r"\w*embed_tokens|\bwte\b|word_?embeddings?|\bembedding(?:s| layer| table| weight)?\b|词?嵌入(?:层|表|查表)?|embedding\s?层",
+        r"\b\w{0,40}embed_tokens|\bwte\b|word_?embeddings?|\bembedding(?:s| layer| table| weight)?\b|词?嵌入(?:层|表|查表)?|embedding\s?层",
     ),
     (
         "ids",
@@ -73,7 +76,7 @@ _ROLES: tuple[tuple[str, str], ...] = (
 _THING = re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in _ROLES), _FLAGS)
 _NOT_MOVED = re.compile(
     r"(?P<thing>[\w.]{1,40}) (?:is|are|was|were|has|have) (?:been )?(?:not|never) (?:been )?(?:moved|sent|transferred|put on)"
-    r"|(?:forgot|forgotten|forget) to (?:move|send|put|transfer) (?:the |my )?(?P<forgotten>[\w.]{1,40})|never (?:moved|sent|put) (?:the |my )?(?P<never>[\w.]{1,40})|(?P<rest>[\w.]{1,40}) I (?:leave|left)\b|\bI (?:leave|left) (?:the )?(?P<kept>[\w.]{1,40})"
+    r"|(?P<gone>[\w.]{1,40}) (?:is|was|are|were) forgotten|(?:forgot|forgotten|forget) to (?:move|send|put|transfer) (?:the |my )?(?P<forgotten>[\w.]{1,40})|never (?:moved|sent|put) (?:the |my )?(?P<never>[\w.]{1,40})|(?P<rest>[\w.]{1,40}) I (?:leave|left)\b|\bI (?:leave|left) (?:the )?(?P<kept>[\w.]{1,40})"
     r"|(?:忘了|忘记|没有?)(?:把|将)\s?(?P<zh>[\w.]{1,40}?)\s?(?:搬|移|放|送|\.to|\.cuda)|(?P<left>[A-Za-z_][\w.]{1,40}|模型|标签|输入|数据)\s?(?:没有?|忘了|忘记)\s?(?:搬|移|放|送|\.?to\b|\.?cuda\b)",
     _FLAGS,
 )
@@ -103,9 +106,11 @@ _SAYS = re.compile(
     _FLAGS,
 )
 _ENDED = re.compile(
-    r"\berrors?\b|\bfail\w*|\bcrash\w*|\bdies\b|\bstops?\b|complain\w*|exception|mismatch|报|出错|不一致|停下",
+    r"\brais(?:es|ed)\b|\brefus\w+|\bbreaks\b|\bthrows\b|挂了?|\berrors?\b|\bfail\w*|\bcrash\w*|\bdies\b|\bstops?\b|complain\w*|exception|mismatch|报|出错|不一致|停下",
     _FLAGS,
 )
+_SENTENCE = re.compile(r"[。！？!?\n;；]|\.(?=\s|$)")
+_STANDS = re.compile(r"(?:在|\bon(?: the)?)\s?(?:cuda|cpu|GPU)", _FLAGS)
 _PACE = re.compile(
     r"tokens?\b[^.\n]{0,12}(?:/ ?s|second)|\bslow\w*|\bfast\w*|\bquick\w*|\bspeed\b|\bmemory\b|速度|慢|快|显存",
     _FLAGS,
@@ -303,11 +308,11 @@ def _met(text: str, ended: bool) -> tuple[str, ...]:
             return named
     if not ended and _PACE.search(text):
         return ()
-    for sentence in _NEW_SENTENCE.split(text):
+    for sentence in _SENTENCE.split(text):
         named = tuple(dict.fromkeys(map(_device, _DEVICE.finditer(sentence))))
         exact = [each for each in named if each != "cuda"]
         apart = len(exact) == 2 or (named and {*named} == {"cpu", "cuda"})
-        tells = ended or len(exact) == 2 or _SAYS.search(sentence)
+        tells = ended or len(exact) == 2 or _SAYS.search(sentence) or len(_STANDS.findall(sentence)) > 1
         if apart and tells and not _WORKS.search(sentence) and not _PACE.search(sentence):
             return tuple(exact) if len(exact) == 2 else named
     return ()

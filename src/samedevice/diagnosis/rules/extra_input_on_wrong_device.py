@@ -227,6 +227,12 @@ RULE = Rule(
                 r"second_per_grid|grid_thw|video_grid|image_sizes|cu_seqlens|pixel_values|pixel_attention_mask|prompt_ids|image_grid|patch_attention_mask"
             ),
         ),
+        sign(
+            4.8,
+            said("same-device argument-device", argument="^index$"),
+            named("host"),
+            shown(r"\bedge_\w+"),
+        ),
         sign(2.5, at(r"get_rope_index|rot_pos_emb|get_position|preprocess|get_vision_position")),
         sign(
             2.0,

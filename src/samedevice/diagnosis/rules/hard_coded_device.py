@@ -192,7 +192,10 @@ RULE = Rule(
         sign(
             3.6,
             said("cuda-not-compiled"),
-            anywhere(r"\bmps\b|\bnpu\b|\bxpu\b|\bmac\w*\b|--?cpu\b|Apple|no GPU"),
+            anywhere(
+                r"\bmps\b|\bnpu\b|\bxpu\b|\bmac\w*\b|--?cpu\b|--?device[ =]cpu|Apple"
+                r"|no (?:NVIDIA |CUDA )?(?:GPU|card)|没有(?:显卡|GPU|N卡)"
+            ),
         ),
         sign(
             4.2,

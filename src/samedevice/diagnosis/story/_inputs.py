@@ -70,6 +70,9 @@ def one_left(told: Told, report: Report) -> Reading | None:
     there = any(device.startswith("cuda") for _, _, device in told.places)
     if left is None or not there or not ends(told, report):
         return None
+    if left == "ids" and any(each != "cpu" for each in told.devices_of("model", "weights", "embedding")):
+        reasons = (placed_at(told, "ids"),)
+        return Reading("input-not-on-embedding-device", reasons, ("extra-input-on-wrong-device",), sure=False)
     candidates = ("tensor-created-on-wrong-device",)
     return Reading("extra-input-on-wrong-device", (placed_at(told, left),), candidates, sure=False)
 

@@ -67,7 +67,21 @@ _EACH_ON_FIRST = (
     r"|(?:所有|每个|其他)进程[^。\n]{0,24}(?:0 ?号(?:卡|GPU)|GPU ?0\b|第一张卡)"
 )
 
-_HOLDS = r"\bmemory\b|\bgigs?\b|\b[GM]i?B\b|\bMB\b|\boccup\w*|allocat\w*|显存|占"
+_HOLDS = r"\bmemory\b|\bgigs?\b|\b[GM]i?B\b|\bMB\b|\boccup\w*|allocat\w*|显存|占|挤"
+
+
+def rank_not_given(told: Told, report: Report) -> Reading | None:
+    """The variable that tells a process its number is not set by what starts it."""
+    if not told.says(_NOT_EXPORTED):
+        return None
+    reasons = (Phrase("because.told-no-variable"),)
+    return Reading("launch-variable-not-exported", reasons, ("rank-device-not-set",))
+
+
+_NOT_EXPORTED = (
+    r"\b(?:LOCAL_RANK|RANK|WORLD_SIZE|MASTER_ADDR)\b[^.\n]{0,24}(?:not set|unset|missing|undefined|empty|没有设置|没设置|未设置|不存在)"
+    r"|(?:not|never|没有?)\s?(?:set|export|pass|设置|导出|传)\w*[^.\n]{0,24}\b(?:LOCAL_RANK|RANK|WORLD_SIZE|MASTER_ADDR)\b"
+)
 
 
 def index_beyond_the_visible(told: Told, report: Report) -> Reading | None:

@@ -23,6 +23,7 @@ from samedevice.diagnosis.story._launch import (
     each_rank_and_the_first,
     index_beyond_the_visible,
     largest_does_not_train,
+    rank_not_given,
     replicated,
     spread_under_a_launcher,
 )
@@ -94,6 +95,7 @@ CONDITIONS: tuple[Condition, ...] = (
     spread_under_a_launcher,
     largest_does_not_train,
     index_beyond_the_visible,
+    rank_not_given,
     gpu_unseen,
     current_gpu_matters,
     all_on_the_first,

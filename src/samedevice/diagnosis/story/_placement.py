@@ -58,7 +58,7 @@ def memory_saver(told: Told, report: Report) -> Reading | None:
     )
 
 
-_SAVES = r"(?:low|med|medium)[-_ ]?v?ram\b|sleep(?:ing)?[ _]mode|wake[_ ]?up|model management|(?:un)?load(?:s|ing|ed)?/unload\w*|unload\w* (?:the )?(?:model|weights)|省显存模式|低显存模式"
+_SAVES = r"free\w*[^.\n]{0,24}(?:VRAM|GPU memory)|bring\w* (?:it|them) back|out of VRAM|释放显存|(?:low|med|medium)[-_ ]?v?ram\b|sleep(?:ing)?[ _]mode|wake[_ ]?up|model management|(?:un)?load(?:s|ing|ed)?/unload\w*|unload\w* (?:the )?(?:model|weights)|省显存模式|低显存模式"
 
 
 def block_cut(told: Told, report: Report) -> Reading | None:

@@ -105,7 +105,7 @@ def kept_as_an_attribute(told: Told, report: Report) -> Reading | None:
     )
 
 
-_NO_BUFFER = r"(?:\bno|\bnot|n'?t|never|without|instead of)[^.\n]{0,24}\bbuffer|plain (?:attribute|tensor)|普通(?:的)?(?:属性|张量)|没有?(?:注册|用)[^。\n]{0,10}buffer"
+_NO_BUFFER = r"should (?:be|have been) (?:a |registered as (?:a )?)?(?:\w+ )?buffers?|(?:\bno|\bnot|n'?t|never|without|instead of)[^.\n]{0,24}\bbuffer|plain (?:attribute|tensor)|普通(?:的)?(?:属性|张量)|没有?(?:注册|用)[^。\n]{0,10}buffer"
 
 
 def made_without_a_device(told: Told, report: Report) -> Reading | None:
