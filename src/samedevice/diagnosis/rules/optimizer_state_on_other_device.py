@@ -57,6 +57,7 @@ from samedevice.diagnosis._rule import (
     shown,
     sign,
 )
+from samedevice.events import Operand
 from samedevice.messages import Phrase
 
 
@@ -68,13 +69,19 @@ def _detect(failure: Failure) -> Hint | None:
         return Hint(8.5, Phrase("rules.optimizer-state-on-other-device.kept-copy", operand=name), state.name)
     updates = failure.op.startswith(_FUSED) or (failure.op.startswith(_UPDATES) and _of_parameters(failure))
     if updates or re.search(r"\.step\(", failure.code):
-        odd = failure.odd(*failure.plain) or failure.odd(*failure.event.operands)
+        kept = [each for each in failure.plain if not _of_a_module(each)] or failure.plain
+        odd = failure.odd(*kept) or failure.odd(*failure.event.operands)
         return Hint(
             8,
             Phrase("rules.optimizer-state-on-other-device.in-optimizer", op=failure.op),
             odd.name if odd else None,
         )
     return None
+
+
+def _of_a_module(operand: Operand) -> bool:
+    """Whether it is where a module was placed: the parameter itself, or its gradient."""
+    return bool(operand.lineage) and operand.lineage[0].kind == "placed"
 
 
 def _of_parameters(failure: Failure) -> bool:
