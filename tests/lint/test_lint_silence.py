@@ -168,3 +168,55 @@ def test_a_shape_with_a_number_in_it_has_dimensions():
     text = "def f(x: torch.Tensor, n):\n    return x * torch.ones({})\n"
     assert codes(text.format("(1, *n)")) == ["SD201"]
     assert codes(text.format("[*n]")) == []
+
+
+def test_an_object_that_is_no_module_keeps_its_tensors_where_they_were_made():
+    text = """class Scorer:
+    def __init__(self, thresholds=None):
+        self.thresholds = {}
+
+    def score(self, recall: torch.Tensor):
+        return torch.searchsorted(recall, self.thresholds)
+"""
+    assert codes(text.format("torch.linspace(0, 1, 9)")) == ["SD208"]
+    assert codes(text.format("None")) == []
+    placeholder = (
+        text.format("torch.zeros(0)") + "\n    def set(self, x):\n        self.thresholds = x.to(x)\n"
+    )
+    assert codes(placeholder) == []
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        ("left * right", ["SD222"]),
+        ("left * right.to(left.device)", []),
+        ("left[right.cpu() > 0]", []),
+        ("right.cpu()[left > 0]", ["SD222"]),
+        ("left * right.sum()", []),
+        ("added(left, right)", ["SD222"]),
+        ("added(left, left)", []),
+    ],
+)
+def test_written_devices_that_meet(body, found):
+    text = "def added(a, b):\n    return torch.cat([a, b])\n\n\nfirst = torch.device('cuda', 1)\n"
+    text += "left = torch.ones(4, device=first)\nright = torch.ones(4).cuda()\n"
+    assert codes(text + f"print({body})\n", "train.py") == found
+
+
+def test_a_program_is_read_as_it_calls_its_functions():
+    text = """class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(9, 4)
+
+    def forward(self, ids):
+        return self.table(ids)
+
+
+device = "cuda" if torch.cuda.is_available() else "cpu"
+net = Net().to(device)
+print(net(torch.zeros(3, dtype=torch.long{})))
+"""
+    assert codes(text.format(", device=device"), "train.py") == []
+    assert codes(text.format(""), "train.py") == ["SD201"]

@@ -29,6 +29,8 @@ _DATA_CLASSES = (
     "Sampler",
     "Extractor",
     "Loader",
+    "Generator",
+    "Simulator",
     "Pipeline",
 )
 

@@ -56,7 +56,6 @@ from collections.abc import Iterator
 
 from samedevice.lint._rule import Hit, LintRule
 from samedevice.lint._source import Around, Call, LintedFile, short
-from samedevice.lint.rules.device_written_in_library_code import asked_for
 from samedevice.static.tensors import CURRENT, Tensor
 
 _CHOOSERS = ("torch.cuda.device", "torch.cuda.set_device", "torch.cuda.device_of")
@@ -84,7 +83,7 @@ def _in_function(file: LintedFile, around: Around, moves: dict[int, Call]) -> It
         if not sent or not others:
             continue
         call = moves.get(id(sent[0][1].made))
-        if call is None or id(call.node) in told or not asked_for(file, call):
+        if call is None or id(call.node) in told or not _asks_a_tensor(file, call):
             continue
         told.add(id(call.node))
         line = str(getattr(meeting.node, "lineno", 0))
@@ -97,6 +96,19 @@ def _is_sent(tensor: Tensor) -> bool:
     where = tensor.where
     current = where.kind == "literal" and where.of == ("cuda",)
     return (current or CURRENT in where.of) and tensor.scalar is not True
+
+
+def _asks_a_tensor(file: LintedFile, call: Call) -> bool:
+    """Whether a condition around a call asks where a tensor is, so that no flag of the program decides."""
+    node: ast.AST | None = call.node
+    while node is not None and node is not call.around.function:
+        node = file.parents.get(id(node))
+        if isinstance(node, ast.If | ast.IfExp) and any(
+            isinstance(each, ast.Attribute) and each.attr in ("is_cuda", "device")
+            for each in ast.walk(node.test)
+        ):
+            return True
+    return False
 
 
 def _chooses(file: LintedFile, around: Around) -> bool:

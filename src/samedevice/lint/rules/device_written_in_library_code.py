@@ -78,7 +78,7 @@ def _check(file: LintedFile) -> Iterator[Hit]:
     ):
         return
     for call in file.source.every_call():
-        if call.around.function is None or not _names_a_gpu(file, call) or asked_for(file, call):
+        if call.around.function is None or not _names_a_gpu(file, call) or _asked_for(file, call):
             continue
         yield Hit(call.node, {"text": short(call.node)})
 
@@ -95,7 +95,7 @@ def _names_a_gpu(file: LintedFile, call: Call) -> bool:
     return named and (call.name == "to" or file.dotted(call).startswith("torch."))
 
 
-def asked_for(file: LintedFile, call: Call) -> bool:
+def _asked_for(file: LintedFile, call: Call) -> bool:
     """Whether a condition around it, or its function's name, speaks of CUDA."""
     function = call.around.function
     if function is not None and any(

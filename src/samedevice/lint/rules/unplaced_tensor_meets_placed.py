@@ -94,7 +94,12 @@ def _check(file: LintedFile) -> Iterator[Hit]:
 
 
 def _users(file: LintedFile, makers: Iterable[Call]) -> Iterator[Around]:
-    """The functions that use a tensor which the file's own statements make, or call one that makes some."""
+    """The functions that use a tensor which the file's own statements make, or call one that makes some; of a
+    program all, as they are called with what it makes.
+    """
+    if file.is_script:
+        yield from (Around(function, around.owner) for function, around in file.source.functions)
+        return
     makers = list(makers)
     waiting = {file.function_name(call.around) for call in makers} - {""}
     entered = set(waiting)

@@ -167,6 +167,8 @@ class Untold:
 
 
 UNTOLD_VALUE = Untold()
+MAYBE_TENSOR = Untold()
+"""An argument that is a tensor or something else, by its annotation."""
 PLAIN = Plain()
 NONE = Plain(None, True)
 EMPTY = Plain("<no part yet>", True)
@@ -242,6 +244,9 @@ def met(tensors: Sequence[Tensor], strictly: bool = False) -> Where:
     """Where the result of an operator is whose operands must be together: it ran, so they were."""
     if len(tensors) == 1:
         return tensors[0].where
+    # One of the host that may have no dimensions says nothing of the others.
+    follows = [each for each in tensors if strictly or each.scalar is False or HOST not in each.where.of]
+    tensors = follows or tensors
     large = [each for each in tensors if strictly or each.scalar is False]
     told = [each.where for each in large if each.where.kind in ("literal", "same")]
     if told:
@@ -254,6 +259,6 @@ def met(tensors: Sequence[Tensor], strictly: bool = False) -> Where:
     others = [place for place in places if place.kind not in ("default", "part")]
     # One that was made on the host and is not of no dimensions met the others there, if at all.
     if any(place.kind not in ("same", "literal") for place in others):
-        follows = [place for place in others if HOST not in place.of and place.kind != "literal"]
-        return likely(tensors) or any_of(follows or others)
+        apart = [place for place in others if HOST not in place.of and place.kind != "literal"]
+        return likely(tensors) or any_of(apart or others)
     return any_of(others) if others else NOWHERE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from typing import Any, TypeGuard
 
 from samedevice.static.tensors.abstract import (
@@ -58,7 +59,7 @@ def attribute_of_self(run: Asking, text: ClassText, name: str) -> Any:
             return Module(symbol, value.kind, value.text)
         case Tensor(role="parameter"):
             return Tensor(same(symbol), None, None, "parameter")
-        case Tensor(where=where) if _stays(where) and not _moved(lineage):
+        case Tensor(where=where) if _stays(where, given) and not _moved(lineage):
             return Tensor(where, value.scalar, value.made, "attribute")
     return UNTOLD_VALUE
 
@@ -94,9 +95,12 @@ def _is_made(value: ast.expr | None) -> TypeGuard[ast.Call]:
 _NO_MODULES = ("Tensor", "Config", "List", "Dict", "Lock", "Queue", "Processor", "Tokenizer")
 
 
-def _stays(where: Where) -> bool:
-    """Whether a tensor is where its maker put it, on one way at least, and nowhere that follows another."""
-    return where.kind in ("default", "literal") or (HOST in where.of and set(where.of) <= {HOST, OTHER})
+def _stays(where: Where, given: Sequence[tuple[ClassText, Attribute]]) -> bool:
+    """Whether a tensor is where its maker put it, on one way of the constructor at least."""
+    if where.kind in ("default", "literal"):
+        return True
+    alone = all(attribute.function.name == "__init__" for _, attribute in given)
+    return alone and HOST in where.of and set(where.of) <= {HOST, OTHER}
 
 
 def keeps_nothing(run: Asking, name: str) -> bool:

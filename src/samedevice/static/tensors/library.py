@@ -11,6 +11,7 @@ from samedevice.static.tensors.abstract import (
     DEFAULT,
     EMPTY,
     HOST,
+    MAYBE_TENSOR,
     NONE,
     NOWHERE,
     OTHER,
@@ -402,7 +403,8 @@ def _of_values(run: Asking, node: ast.Call, first: Any, keywords: Keywords) -> A
             scalar = False
         case _:
             placed = _chosen(keywords)
-            copied = placed is None and called(node) == "tensor" and not run.elsewhere
+            told = first is not MAYBE_TENSOR and not run.elsewhere
+            copied = placed is None and called(node) == "tensor" and told
             # It is on the host, unless it is the copy of a tensor, which has a method for that.
             where = Where("maybe", (HOST, OTHER)) if copied else placed or NOWHERE
             return Tensor(where, None, node, "made" if copied else "other")

@@ -15,6 +15,7 @@ from typing import Any
 from samedevice.static.tensors.abstract import (
     EMPTY,
     HOST,
+    MAYBE_TENSOR,
     NONE,
     NOWHERE,
     OTHER,
@@ -41,7 +42,12 @@ from samedevice.static.tensors.attributes import attribute_of_self, keeps_nothin
 from samedevice.static.tensors.knowledge import ATTRIBUTES, METHODS, MODULES
 from samedevice.static.tensors.library import call_function, call_method, meeting_of_operator
 from samedevice.static.tensors.project import Project
-from samedevice.static.tensors.signs import device_parameters, output_parameters, tensor_parameters
+from samedevice.static.tensors.signs import (
+    array_parameters,
+    device_parameters,
+    output_parameters,
+    tensor_parameters,
+)
 from samedevice.static.tensors.source import ClassText, Function, SourceText, called
 
 Environment = dict[str, Any]
@@ -225,7 +231,7 @@ class _Run:
     def arguments(self, function: Function, owner: ClassText | None) -> Environment:
         """What the parameters of a function stand for when nobody says."""
         tensors, devices = tensor_parameters(function), device_parameters(function)
-        outputs = output_parameters(function)
+        outputs, arrays = output_parameters(function), array_parameters(function)
         given = function.args
         environment: Environment = {}
         for each in (*given.posonlyargs, *given.args, *given.kwonlyargs):
@@ -237,7 +243,7 @@ class _Run:
             elif name in outputs:
                 environment[name] = Tensor(Where("part", (name,)), None, None, "output")
             else:
-                environment[name] = UNTOLD_VALUE
+                environment[name] = MAYBE_TENSOR if name in arrays else UNTOLD_VALUE
         if owner is not None and given.args and not _is_static(function):
             environment[given.args[0].arg] = Object(owner)
         for extra in (given.vararg, given.kwarg):
@@ -344,7 +350,12 @@ class _Run:
         elif truth is None and not node.orelse and id(node) in self.choices and _is_choice(node.test):
             # The last of several words: what none of them gives a value is not meant to be used.
             fallen = dict(environment) | dict.fromkeys(_stored(node), UNTOLD_VALUE)
-        self.ways(ways, environment, asks_for_device(node.test), fallen)
+        asks = asks_for_device(node.test)
+        before, self.elsewhere = self.elsewhere, self.elsewhere or (asks and truth is None)
+        try:  # what is made on one of the ways is where the answer says
+            self.ways(ways, environment, asks, fallen, _no_tensor(node.test))
+        finally:
+            self.elsewhere = before
 
     def _truth(self, test: ast.expr, environment: Environment) -> bool | None:
         """Of `x is None` whether it holds, where that can be told; there are GPUs."""
@@ -371,15 +382,19 @@ class _Run:
         environment: Environment,
         by_device: bool = False,
         fallen: Environment | None = None,
+        no_tensor: str = "",
     ) -> None:
         """Several ways to go on, each on its own copy of the names; then what holds after all of them.
 
         Where a question about devices decides, what is left on the host meets what is there, too. `fallen`
-        are the names of the way that does nothing, where they are not what they were.
+        are the names of the way that does nothing, where they are not what they were; `no_tensor` is the name
+        of what is none on the first way.
         """
         before, outcomes = dict(environment), []
         for each in blocks:
             own = dict(before if fallen is None or each is blocks[0] else fallen)
+            if each is blocks[0] and own.get(no_tensor) is MAYBE_TENSOR:
+                own[no_tensor] = UNTOLD_VALUE
             try:
                 self.block(each, own)
             except _End:
@@ -488,7 +503,17 @@ class _Run:
 
     def _define(self, node: Function, environment: Environment) -> None:
         """A function inside this one."""
+        if self.source.function_named(node.name) is node:
+            environment.pop(node.name, None)  # one of the file
+            return
         environment[node.name] = UNTOLD_VALUE if node.decorator_list else Local(node, self.source, None, self)
+
+    def _define_class(self, node: ast.ClassDef, environment: Environment) -> None:
+        """A class; its own statements are not read."""
+        if self.source.classes.get(node.name) is node:
+            environment.pop(node.name, None)
+            return
+        environment[node.name] = UNTOLD_VALUE
 
     def _forget(self, node: ast.stmt, environment: Environment) -> None:
         """Names that a statement gives something that is not followed."""
@@ -704,7 +729,9 @@ class _Run:
         ):
             return UNTOLD_VALUE
         given = Tensor(Where("part", (module.symbol,)), None, None, "output")
-        self.meet(node, (*tensors, (node.func, given)))
+        # What else a part is given may be lengths or flags, which it reads on the host.
+        first = [pair for pair in tensors if pair[0] is node.args[0]]
+        self.meet(node, (*first, (node.func, given)))
         return given
 
     def _placed_called(
@@ -840,6 +867,18 @@ def _stored_in(body: Sequence[ast.stmt]) -> set[str]:
     return {name for each in body for name in _stored(each)}
 
 
+def _no_tensor(test: ast.expr) -> str:
+    """The name of what is no tensor where a condition holds, by its class."""
+    match test:
+        case ast.Call(func=ast.Name(id="isinstance"), args=[ast.Name(id=name), kind]):
+            return name if "Tensor" not in ast.unparse(kind) else ""
+        case ast.UnaryOp(
+            op=ast.Not(), operand=ast.Call(func=ast.Name(id="isinstance"), args=[ast.Name(id=name), kind])
+        ):
+            return name if "Tensor" in ast.unparse(kind) else ""
+    return ""
+
+
 def _is_choice(test: ast.expr) -> bool:
     """Whether a condition compares something with a word."""
     match test:
@@ -961,10 +1000,15 @@ def _is_static(function: Function) -> bool:
 
 def asks_for_device(test: ast.expr) -> bool:
     """Whether a condition is about devices, by the attributes and functions that it names."""
-    return any(
-        (isinstance(each, ast.Attribute) and each.attr in _DEVICE_QUESTIONS)
-        or (isinstance(each, ast.Name) and "device" in each.id)
+    match test:
+        case ast.Compare(ops=[ast.Is() | ast.IsNot()], comparators=[ast.Constant(None)]):
+            return False
+    named = (
+        each.attr if isinstance(each, ast.Attribute) else each.id if isinstance(each, ast.Name) else ""
         for each in ast.walk(test)
+    )
+    return any(
+        name in _DEVICE_QUESTIONS or any(word in name for word in ("device", "cuda", "gpu")) for name in named
     )
 
 
@@ -1042,7 +1086,7 @@ _STATEMENTS: dict[type, Callable[[_Run, Any, Environment], None]] = {
     ast.Match: _Run._match,
     ast.FunctionDef: _Run._define,
     ast.AsyncFunctionDef: _Run._forget,
-    ast.ClassDef: _Run._forget,
+    ast.ClassDef: _Run._define_class,
     ast.Global: _Run._forget,
     ast.Nonlocal: _Run._forget,
     ast.Delete: _Run._forget,

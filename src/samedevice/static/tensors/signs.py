@@ -57,6 +57,21 @@ def output_parameters(function: Function) -> set[str]:
     return found
 
 
+def array_parameters(function: Function) -> set[str]:
+    """The parameters that may be tensors: annotated as one kind among others, or used as an array is."""
+    given = {
+        each.arg: ast.unparse(each.annotation) if each.annotation else "" for each in _parameters(function)
+    }
+    found = {name for name, annotation in given.items() if "tensor" in annotation.lower()}
+    for node in ast.walk(function):
+        match node:
+            case ast.Attribute(value=ast.Name(id=name), attr="shape" | "device" | "dtype" | "ndim"):
+                found.add(name)
+            case ast.Subscript(value=ast.Name(id=name), slice=ast.Tuple()):
+                found.add(name)
+    return found & given.keys()
+
+
 def tensor_parameters(function: Function) -> set[str]:
     """The parameters that are tensors for sure."""
     annotated, open_names = set(), set()

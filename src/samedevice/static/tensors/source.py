@@ -230,7 +230,9 @@ class ClassText:
 
 def _attributes(node: ast.AST, function: Function) -> Iterator[tuple[str, Attribute]]:
     match node:
-        case ast.Call(func=ast.Attribute(attr="register_buffer" | "register_parameter" | "add_state" as how)):
+        case ast.Call(func=ast.Attribute(attr=how)) if how == "add_state" or (
+            how.startswith("register_") and how.endswith(("buffer", "parameter"))
+        ):
             first = (
                 node.args[0]
                 if node.args
@@ -238,9 +240,7 @@ def _attributes(node: ast.AST, function: Function) -> Iterator[tuple[str, Attrib
             )
             value = node.args[1] if len(node.args) > 1 else None
             if isinstance(first, ast.Constant) and isinstance(first.value, str):
-                kind: Literal["parameter", "buffer"] = (
-                    "parameter" if how == "register_parameter" else "buffer"
-                )
+                kind: Literal["parameter", "buffer"] = "parameter" if how.endswith("parameter") else "buffer"
                 yield first.value, Attribute(kind, value, function, node)
         case ast.Assign(targets=targets, value=value):
             for target in targets:
