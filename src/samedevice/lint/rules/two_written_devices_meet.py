@@ -54,14 +54,21 @@ import ast
 from collections.abc import Iterator
 
 from samedevice.lint._rule import Hit, LintRule
-from samedevice.lint._source import Around, LintedFile, short
+from samedevice.lint._source import Around, Call, LintedFile, short
 from samedevice.static.tensors import Meeting, Tensor, picks
 
 
 def _check(file: LintedFile) -> Iterator[Hit]:
     if file.is_test or file.source.changes_default:
         return
-    around = [Around(function, each.owner) for function, each in file.source.functions]
+    named = {id(call.around.function) for call in file.source.every_call() if _names_a_gpu(call)}
+    around = [
+        Around(function, each.owner)
+        for function, each in file.source.functions
+        if file.is_script or id(function) in named
+    ]
+    if not named:
+        return
     told: set[int] = set()
     for meeting in (each for at in (Around(None, None), *around) for each in file.meetings(at)):
         pair = _apart(meeting)
@@ -77,6 +84,15 @@ def _check(file: LintedFile) -> Iterator[Hit]:
                     "second": second.where.of[0],
                 },
             )
+
+
+def _names_a_gpu(call: Call) -> bool:
+    given = [
+        each.value
+        for each in (*call.node.args, *(x.value for x in call.node.keywords))
+        if isinstance(each, ast.Constant)
+    ]
+    return call.name == "cuda" or any(isinstance(each, str) and each.startswith("cuda") for each in given)
 
 
 Operand = tuple[ast.expr, Tensor]
