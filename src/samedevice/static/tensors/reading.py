@@ -95,6 +95,7 @@ class Reading:
         self._told: dict[int, Told] = {}
         self._results: dict[Any, Any] = {}
         self._globals: dict[int, Any] = {}
+        self._names: dict[int, Environment] = {}
         self.entered: dict[int, list[Meeting]] = {}
         """What meets in functions of the file with what other functions and statements give them."""
 
@@ -117,6 +118,13 @@ class Reading:
         if id(self.source.tree) not in self._told:
             self._told[id(self.source.tree)] = _Run(self, self.source, 0).top(self.source.tree)
         return self._told[id(self.source.tree)]
+
+    def unknown_names(self, function: Function) -> Environment:
+        """The names of a function that has others inside, of which nothing is told."""
+        if id(function) not in self._names:
+            given = [each.arg for each in ast.walk(function.args) if isinstance(each, ast.arg)]
+            self._names[id(function)] = dict.fromkeys((*_stored(function), *given), UNTOLD_VALUE)
+        return self._names[id(function)]
 
     def given_to_global(self, source: SourceText, name: str, value: ast.expr) -> Any:
         """A name of a file that is given a tensor, or a function under another name, and never again."""
@@ -180,8 +188,7 @@ class _Run:
             return self.told
         environment: Environment = {}
         for each in outer:
-            environment |= dict.fromkeys(_stored(each), UNTOLD_VALUE)
-            environment |= dict.fromkeys(self.arguments(each, None), UNTOLD_VALUE)
+            environment |= self.reader.unknown_names(each)
         first = outer[0].args.args
         if owner is not None and first and not _is_static(outer[0]):
             environment[first[0].arg] = Object(owner)
