@@ -67,7 +67,9 @@ def _detect(failure: Failure) -> Hint | None:
     if (state := kept_beside_parameters(failure)) is not None:
         name = failure.written(state)
         return Hint(8.5, Phrase("rules.optimizer-state-on-other-device.kept-copy", operand=name), state.name)
-    updates = failure.op.startswith(_FUSED) or (failure.op.startswith(_UPDATES) and _of_parameters(failure))
+    updates = failure.op.startswith(_FUSED) or (
+        failure.op.startswith(_UPDATES) and (_in_place(failure) or _of_parameters(failure))
+    )
     if updates or re.search(r"\.step\(", failure.code):
         kept = [each for each in failure.plain if not _of_a_module(each)] or failure.plain
         odd = failure.odd(*kept) or failure.odd(*failure.event.operands)
@@ -84,6 +86,11 @@ def _of_a_module(operand: Operand) -> bool:
     return bool(operand.lineage) and operand.lineage[0].kind == "placed"
 
 
+def _in_place(failure: Failure) -> bool:
+    """Whether the operator writes to its first operand, as a step of an optimizer or of an average does."""
+    return bool(re.match(r"aten\.\w+_(?:\.|$)", failure.event.op or ""))
+
+
 def _of_parameters(failure: Failure) -> bool:
     """Whether a parameter, or the gradient of one, is among the operands."""
     return any(
@@ -95,7 +102,7 @@ def _of_parameters(failure: Failure) -> bool:
 _FUSED = ("_fused_adam", "_fused_sgd", "_foreach")
 """Operators of optimizers."""
 _UPDATES = ("addcdiv", "addcmul", "lerp")
-"""Operators that update parameters, where they get them."""
+"""Operators that update parameters, where they are in place or get parameters."""
 
 
 _CHINESE = """优化器一侧的张量与参数不在同一设备上。

@@ -48,25 +48,27 @@ def _rows(plan: TrainingPlan, files: Sequence[Path], folder: Path | None) -> Ite
     ]
     yield Phrase("train.parts"), Several(tuple(parts), "comma")
     yield Phrase("train.why"), why
-    context, blas = outside_bytes(plan.machine)
-    least, most = nccl_rings()
-    yield (
-        Phrase("train.reserve-label"),
-        Phrase(
-            "train.reserve" if plan.estimate.ranks > 1 else "train.reserve-alone",
-            reserve=Bytes(RESERVE),
-            context=Bytes(context),
-            blas=Bytes(2 * blas),  # autograd's thread has a handle of its own
-            least=Bytes(least),
-            most=Bytes(most),
-        ),
-    )
+    yield Phrase("train.reserve-label"), _left_alone(plan)
     for number, missing in enumerate(plan.missed, 1):
         yield Phrase("place.learned"), Phrase("train.learned", trial=number, missing=Bytes(missing))
     yield Phrase("place.proof"), _outcome(plan)
     if folder is not None:
         yield Phrase("train.written"), ", ".join(map(str, files))
         yield Phrase("train.start"), f"sh {folder / 'launch.sh'} TEXT..."
+
+
+def _left_alone(plan: TrainingPlan) -> Phrase:
+    """What of each GPU the plan does not use, and for what."""
+    context, blas = outside_bytes(plan.machine)
+    values = {
+        "reserve": Bytes(RESERVE),
+        "context": Bytes(context),
+        "blas": Bytes(2 * blas),  # autograd's thread has a handle of its own
+    }
+    if plan.estimate.ranks == 1:
+        return Phrase("train.reserve-alone", **values)
+    least, most = nccl_rings()
+    return Phrase("train.reserve", **values, least=Bytes(least), most=Bytes(most))
 
 
 def _outcome(plan: TrainingPlan) -> Phrase:
