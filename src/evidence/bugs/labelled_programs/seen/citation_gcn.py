@@ -1,52 +1,76 @@
 # cause: tensor-created-on-wrong-device
-# guilty: deg
+# guilty: out (index is on cuda, out and torch.ones(...) on cpu)
 import torch
-from torch import nn
+import torch.nn as nn
 import torch.nn.functional as F
 
-torch.manual_seed(1)
-N, D, C = 60, 16, 4
-dev = torch.device("cuda:0")
+device = "cuda:0"
+torch.manual_seed(0)
 
 
-def normalise(edge_index, num_nodes):
-    src, dst = edge_index
-    ones = torch.ones(src.numel(), device=edge_index.device)
-    deg = torch.zeros(num_nodes)
-    deg.scatter_add_(0, dst, ones)
-    inv = deg.clamp(min=1).rsqrt()
-    return inv[src] * inv[dst]
+def add_loops(edges, n):
+    loop = torch.arange(n, device=edges.device)
+    return torch.cat([edges, torch.stack([loop, loop])], dim=1)
 
 
-class GCNLayer(nn.Module):
-    def __init__(self, i, o):
+def count_per_node(index, n):
+    out = torch.zeros(n)
+    return out.scatter_add(0, index, torch.ones(index.numel()))
+
+
+def sym_norm(edges, n):
+    deg = count_per_node(edges[1], n).clamp(min=1)
+    inv = deg.rsqrt()
+    return inv[edges[0]] * inv[edges[1]]
+
+
+class GCNConv(nn.Module):
+    def __init__(self, cin, cout):
         super().__init__()
-        self.w = nn.Linear(i, o, bias=False)
+        self.lin = nn.Linear(cin, cout, bias=False)
+        self.bias = nn.Parameter(torch.zeros(cout))
 
-    def forward(self, x, edge_index, coef):
-        src, dst = edge_index
-        msg = self.w(x)[src] * coef[:, None]
-        return torch.zeros(x.size(0), msg.size(1), device=x.device).index_add_(0, dst, msg)
+    def forward(self, x, edges):
+        n = x.size(0)
+        edges = add_loops(edges, n)
+        w = sym_norm(edges, n)
+        h = self.lin(x)
+        msg = h[edges[0]] * w[:, None]
+        agg = h.new_zeros(n, h.size(1)).index_add_(0, edges[1], msg)
+        return agg + self.bias
 
 
 class GCN(nn.Module):
-    def __init__(self):
+    def __init__(self, nf, hid, nc):
         super().__init__()
-        self.a, self.b = GCNLayer(D, 32), GCNLayer(32, C)
+        self.c1, self.c2 = GCNConv(nf, hid), GCNConv(hid, nc)
 
-    def forward(self, x, edge_index):
-        coef = normalise(edge_index, x.size(0))
-        return self.b(F.relu(self.a(x, edge_index, coef)), edge_index, coef)
+    def forward(self, x, edges):
+        h = F.dropout(F.relu(self.c1(x, edges)), 0.3, self.training)
+        return self.c2(h, edges)
 
 
-x = torch.randn(N, D, device=dev)
-y = torch.randint(0, C, (N,), device=dev)
-edges = torch.randint(0, N, (2, 300), device=dev)
-net = GCN().to(dev)
-opt = torch.optim.Adam(net.parameters(), 1e-2)
+def synth(n=120, nf=16, nc=3, e=500):
+    y = torch.randint(0, nc, (n,))
+    x = F.one_hot(y, nc).float() @ torch.randn(nc, nf) + 0.5 * torch.randn(n, nf)
+    src, dst = torch.randint(0, n, (2, e))
+    keep = (y[src] == y[dst]) | (torch.rand(e) < 0.2)
+    return x, torch.stack([src[keep], dst[keep]]), y
+
+
+x, edges, y = [t.to(device) for t in synth()]
+train_mask = torch.rand(x.size(0), device=device) < 0.6
+model = GCN(x.size(1), 32, 3).to(device)
+optim = torch.optim.Adam(model.parameters(), lr=0.02, weight_decay=5e-4)
+
 for epoch in range(5):
-    opt.zero_grad()
-    loss = F.cross_entropy(net(x, edges), y)
+    model.train()
+    optim.zero_grad()
+    logits = model(x, edges)
+    loss = F.cross_entropy(logits[train_mask], y[train_mask])
     loss.backward()
-    opt.step()
-    print(epoch, loss.item())
+    optim.step()
+    model.eval()
+    with torch.no_grad():
+        acc = (model(x, edges).argmax(-1) == y)[~train_mask].float().mean()
+    print(f"epoch {epoch}: loss {loss.item():.3f} test acc {acc.item():.3f}")
