@@ -166,6 +166,11 @@ class Operand:
     such a hook.
     """
 
+    @property
+    def decision(self) -> Decision | None:
+        """The decision that put it where it is, the newest; None where none is known."""
+        return self.lineage[0] if self.lineage else None
+
 
 @dataclass(frozen=True, slots=True)
 class Running:

@@ -184,7 +184,7 @@ class Failure:
         """The argument of the outermost module that the operand is, or on whose device it was made."""
         if operand.from_argument is not None:
             return operand.from_argument
-        newest = operand.lineage[0] if operand.lineage else None
+        newest = operand.decision
         if newest is None or newest.source != "tensor" or newest.kind not in ("created", "moved"):
             return None
         there = [name for name, device in self.event.arguments if device == operand.device]
@@ -341,7 +341,7 @@ class Failure:
 
     def follows(self, operand: Operand) -> bool:
         """Whether it was made on the device of a tensor that it meets, or that stands beside it."""
-        newest = operand.lineage[0] if operand.lineage else None
+        newest = operand.decision
         if newest is None or newest.source != "tensor" or newest.inherited:
             return False
         beside = {each.local for each in self.event.operands if each is not operand}
@@ -384,7 +384,7 @@ class Failure:
         """Whether a line of the user's own script put this very tensor on its device, by a factory or a
         move.
         """
-        newest = operand.lineage[0] if operand.lineage else None
+        newest = operand.decision
         if newest is None or newest.inherited or newest.kind not in ("created", "moved"):
             return False
         return self.by_user(newest.user_at or newest.at)

@@ -41,7 +41,7 @@ def kept_beside_parameters(failure: Failure) -> Operand | None:
 
 def _listed(failure: Failure, operand: Operand) -> bool:
     """Whether a module lists it as its weight, and it is where the module was placed."""
-    newest = operand.lineage[0] if operand.lineage else None
+    newest = operand.decision
     return newest is not None and newest.kind == "placed" and failure.of_weights(operand)
 
 

@@ -41,7 +41,7 @@ def attached_fix(failure: Failure, script: Script | None, weight: Operand | None
 
 def _of_weight(operand: Operand) -> bool:
     """Whether an operand was computed from a weight that lies where it does."""
-    newest = operand.lineage[0] if operand.lineage else None
+    newest = operand.decision
     return newest is not None and newest.inherited and newest.name is not None
 
 

@@ -481,7 +481,7 @@ def _moved(failure: Failure, script: Script | None, guilty: Operand | None) -> l
 def _late_move(failure: Failure, script: Script) -> Place | None:
     """The line of the script that moved the weights last."""
     for weight in failure.weights:
-        newest = weight.lineage[0] if weight.lineage else None
+        newest = weight.decision
         for place in (newest.at, newest.user_at) if newest is not None and newest.kind == "placed" else ():
             if script.holds(place) and any(
                 called(call) in ("to", "cuda", "cpu") for call in script.find(place)

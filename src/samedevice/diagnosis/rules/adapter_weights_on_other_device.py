@@ -80,7 +80,7 @@ def _added_later(failure: Failure) -> Hint | None:
         return None
     last = cut.name.rpartition(".")[2]
     for weight in failure.event.operands:
-        newest = weight.lineage[0] if weight.lineage else None
+        newest = weight.decision
         if newest is None or newest.kind != "created" or newest.name is None:
             continue
         name = weight.parameter or newest.name
@@ -116,7 +116,7 @@ def _wrapped_around(failure: Failure) -> Hint | None:
     if model is None or failure.dispatched or len(model.below) < 2:
         return None
     for weight in failure.weights:
-        newest = weight.lineage[0] if weight.lineage else None
+        newest = weight.decision
         own = weight.role == "parameter" and "." not in (weight.parameter or ".")
         others = [each for each in failure.event.operands if each is not weight]
         placed = others and all(failure.activation(each) and each.device != weight.device for each in others)
@@ -132,7 +132,7 @@ def _placed_apart(failure: Failure) -> Hint | None:
     if here is None or not around or failure.event.device_map:
         return None
     for weight in failure.weights:
-        newest = weight.lineage[0] if weight.lineage else None
+        newest = weight.decision
         own = here.own == (weight.device,) and weight.parameter == f"{here.name}.{_last(weight.parameter)}"
         if newest is None or newest.kind != "placed" or not own:
             continue

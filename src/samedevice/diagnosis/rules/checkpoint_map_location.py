@@ -50,7 +50,7 @@ def _detect(failure: Failure) -> Hint | None:
     if not failure.mismatch:
         return None
     for operand in failure.plain:
-        newest = operand.lineage[0] if operand.lineage else None
+        newest = operand.decision
         apart = any(each.device != operand.device for each in failure.event.operands)
         own = newest is not None and newest.kind == "loaded" and newest.name is None
         if newest is not None and own and newest.source != "tensor" and apart:
@@ -86,7 +86,7 @@ def _assigned(failure: Failure) -> Hint | None:
     that was placed.
     """
     for operand in sorted(failure.event.operands, key=lambda each: -len(each.shape)):
-        newest = operand.lineage[0] if operand.lineage else None
+        newest = operand.decision
         apart = any(each.device != operand.device for each in failure.event.operands)
         loaded = newest is not None and newest.kind == "loaded" and newest.name is not None
         if loaded and newest is not None and newest.at is not None and failure.by_user(newest.at) and apart:

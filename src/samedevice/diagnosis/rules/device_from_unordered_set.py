@@ -45,7 +45,7 @@ from samedevice.messages import Phrase
 def _detect(failure: Failure) -> Hint | None:
     """A tensor or a weight is on a device that a line took out of a set."""
     for operand in failure.event.operands if failure.mismatch else ():
-        newest = operand.lineage[0] if operand.lineage else None
+        newest = operand.decision
         apart = any(each.device != operand.device for each in failure.event.operands)
         if newest is not None and newest.source == "unordered" and apart and not failure.activation(operand):
             key = "rules.device-from-unordered-set.picked"

@@ -58,7 +58,7 @@ def _detect(failure: Failure) -> Hint | None:
                 Phrase("rules.device-map-incomplete-or-wrong.unmapped", operand=operand.parameter),
                 operand.name,
             )
-        step = operand.lineage[0] if operand.lineage else None
+        step = operand.decision
         if step is not None and step.kind == "created" and operand.parameter in failure.event.device_map:
             return Hint(
                 8,
@@ -72,7 +72,7 @@ def _not_in_the_table(failure: Failure) -> Hint | None:
     """A weight that nobody placed, where a loop over a table placed the modules beside it."""
     by_loop = any(by_table(place) for place in failure.event.placed)
     for operand in sorted(failure.event.operands, key=lambda each: -len(each.shape)) if by_loop else ():
-        newest = operand.lineage[0] if operand.lineage else None
+        newest = operand.decision
         if newest is not None and newest.kind in ("created", "loaded") and newest.name is not None:
             name = operand.parameter or newest.name
             return Hint(

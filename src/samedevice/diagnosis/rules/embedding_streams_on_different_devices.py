@@ -93,7 +93,7 @@ def _of_an_input(failure: Failure) -> Operand | None:
 
 
 def _before_the_blocks(operand: Operand) -> bool:
-    newest = operand.lineage[0] if operand.lineage else None
+    newest = operand.decision
     if newest is None:
         return False
     return (newest.kind == "placed" and newest.inherited) or (newest.kind, newest.source) == (

@@ -88,7 +88,7 @@ def _sent_to_itself(failure: Failure) -> Hint | None:
     """What a module sent to its own device, which is that of its first weight, met another part of it."""
     here = failure.two_gpus and bool(failure.weights) and failure.flow.sends_to_itself()
     for operand in failure.plain if failure.two_gpus else ():
-        newest = operand.lineage[0] if operand.lineage else None
+        newest = operand.decision
         if newest is None or failure.activation(operand):
             continue
         if here or (newest.kind, newest.source, newest.said) == ("moved", "tensor", "self"):
@@ -124,7 +124,9 @@ def _after_the_model(failure: Failure) -> Hint | None:
     for operand in failure.plain:
         others = [each for each in failure.event.operands if each.device != operand.device]
         computed = any(failure.activation(each) for each in others)
-        sent = operand.lineage and operand.lineage[0].kind == "moved" and failure.activation(operand)
+        sent = (
+            operand.decision is not None and operand.decision.kind == "moved" and failure.activation(operand)
+        )
         if not computed or failure.made_here(operand) or operand.holder:
             continue
         if failure.born(operand) is None and not sent:

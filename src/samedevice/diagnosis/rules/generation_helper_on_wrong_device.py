@@ -80,7 +80,7 @@ def _made_for_steps(failure: Failure) -> Hint | None:
     loop = next((place for place in failure.event.stack if place.function == "generate"), None)
     for operand in failure.plain if loop is not None else ():
         apart = any(each.device != operand.device for each in failure.event.operands)
-        newest = operand.lineage[0] if operand.lineage else None
+        newest = operand.decision
         if loop is None or not apart or newest is None or operand.made is None or operand.holder:
             continue
         ran = operand.made.function in {place.function for place in failure.event.stack}

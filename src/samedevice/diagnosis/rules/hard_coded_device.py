@@ -76,7 +76,7 @@ def _detect(failure: Failure) -> Hint | None:
 def _by_literal(failure: Failure) -> Hint | None:
     """A call inside a function names a device itself, where all that it meets follows another decision."""
     for operand in failure.plain:
-        newest = operand.lineage[0] if operand.lineage else None
+        newest = operand.decision
         others = [each for each in failure.event.operands if each is not operand]
         if newest is None or newest.at is None or failure.activation(operand) or _loaded(others):
             continue
@@ -99,7 +99,7 @@ def _by_literal(failure: Failure) -> Hint | None:
 
 def _loaded(operands: list[Operand]) -> bool:
     """Whether one of them is where a checkpoint put it."""
-    return any(each.lineage and each.lineage[0].kind == "loaded" for each in operands)
+    return any(each.decision is not None and each.decision.kind == "loaded" for each in operands)
 
 
 def _names_a_gpu(decision: Decision) -> bool:

@@ -83,8 +83,13 @@ def _detect(failure: Failure) -> Hint | None:
 
 def _by_literal(ids: Operand) -> bool:
     """Whether a function that was given the ids put them elsewhere by itself."""
-    newest = ids.lineage[0]
-    return newest.kind == "moved" and newest.at is not None and newest.at.function == "forward"
+    newest = ids.decision
+    return (
+        newest is not None
+        and newest.kind == "moved"
+        and newest.at is not None
+        and newest.at.function == "forward"
+    )
 
 
 def _main_input(failure: Failure) -> Hint | None:
@@ -118,7 +123,7 @@ def _main_input(failure: Failure) -> Hint | None:
 
 def _moved_inside(given: Operand) -> bool:
     """Whether a module sent it there itself."""
-    newest = given.lineage[0] if given.lineage else None
+    newest = given.decision
     return newest is not None and newest.at is not None and newest.at.function == "forward"
 
 

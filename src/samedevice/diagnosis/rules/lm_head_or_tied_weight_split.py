@@ -77,7 +77,7 @@ def _whole_by_computed_map(weight: Operand) -> bool:
     The user chose no GPU then. A tied weight makes one block of the first and the last layer, and the map is
     computed for blocks.
     """
-    newest = weight.lineage[0] if weight.lineage else None
+    newest = weight.decision
     if newest is None or newest.kind != "placed" or newest.entry != "" or newest.user_at is None:
         return False
     told = device_source(newest.user_at)
@@ -126,7 +126,7 @@ def _of_another_module(failure: Failure) -> Hint | None:
     if failure.op not in _USES or failure.dispatched:
         return None
     for weight in failure.plain if failure.two_gpus and failure.in_model else ():
-        newest = weight.lineage[0] if weight.lineage else None
+        newest = weight.decision
         foreign = newest is not None and newest.kind == "placed" and newest.name is None
         apart = all(each.device != weight.device for each in failure.event.operands if each is not weight)
         if foreign and apart and not failure.activation(weight):
@@ -135,7 +135,7 @@ def _of_another_module(failure: Failure) -> Hint | None:
     for weight in failure.weights:
         owner = (weight.parameter or "").rpartition(".")[0]
         apart = bool(failure.plain) and all(each.device != weight.device for each in failure.plain)
-        placed = bool(weight.lineage) and weight.lineage[0].kind == "placed"
+        placed = weight.decision is not None and weight.decision.kind == "placed"
         if owner and owner not in running and apart and placed and failure.two_gpus and running:
             phrase = Phrase("rules.lm-head-or-tied-weight-split.shared", operand=weight.parameter or "")
             return Hint(7.2, phrase, weight.name)

@@ -64,7 +64,7 @@ def _detect(failure: Failure) -> Hint | None:
 
 def _by_itself(failure: Failure, operand: Operand) -> bool:
     """Whether a function put it on the GPU that the line names."""
-    newest = operand.lineage[0] if operand.lineage else None
+    newest = operand.decision
     named = newest is not None and newest.source in ("literal", "current-gpu") and newest.device != "cpu"
     return named and newest is not None and newest.at is not None and newest.at.function != "<module>"
 

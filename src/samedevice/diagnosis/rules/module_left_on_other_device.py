@@ -113,7 +113,7 @@ def _whole_model(failure: Failure) -> Hint | None:
     left = [
         each
         for each in _largest_first(failure.weights)
-        if each.lineage and each.lineage[0].kind in ("created", "loaded")
+        if each.decision is not None and each.decision.kind in ("created", "loaded")
     ]
     brought = any(each.device.startswith("cuda") and each.lineage for each in failure.plain)
     inside = any(failure.made_inside(each) for each in failure.plain if each.device.startswith("cuda"))
@@ -128,10 +128,12 @@ def _never_placed(failure: Failure) -> Hint | None:
     if here is None or len(here.below) != 1 or len(failure.event.running) < 2:
         return None
     for operand in _largest_first(failure.event.operands):
-        step = operand.lineage[0] if operand.lineage else None
+        step = operand.decision
         weight = step is not None and step.kind == "created" and step.name is not None
         others = [each for each in failure.event.operands if each.device != operand.device]
-        placed = any(each.lineage and each.lineage[0].kind in ("placed", "hook") for each in others)
+        placed = any(
+            each.decision is not None and each.decision.kind in ("placed", "hook") for each in others
+        )
         if weight and placed and (operand.device,) == here.below and step is not None:
             return Hint(7, Phrase("because.never-moved", operand=step.name or operand.name), operand.name)
     return None

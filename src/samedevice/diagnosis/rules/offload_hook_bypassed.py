@@ -55,7 +55,7 @@ def _detect(failure: Failure) -> Hint | None:
         return _not_run(8 if weights[0].hook else 6, weights[0]) if waits else None
     if failure.mismatch and (skipped := _skipped(failure)) is not None:
         return _not_run(8.2, skipped)
-    brought = any(each.lineage and each.lineage[0].kind == "hook" for each in failure.plain)
+    brought = any(each.decision is not None and each.decision.kind == "hook" for each in failure.plain)
     for each in failure.event.operands if brought else ():
         if each.device == "meta" and failure.from_attribute(each):
             return _not_run(6.5, each)
@@ -101,7 +101,7 @@ def _skipped(failure: Failure) -> Operand | None:
     stayed = (
         each
         for each in failure.weights
-        if each.device == "cpu" and each.lineage and each.lineage[0].kind in ("created", "loaded")
+        if each.device == "cpu" and each.decision is not None and each.decision.kind in ("created", "loaded")
     )
     return next(stayed, None) if sent_back and computed else None
 
@@ -113,7 +113,7 @@ def _not_run(weight: float, operand: Operand) -> Hint:
 
 def _of_a_weight(failure: Failure, operand: Operand) -> bool:
     """Whether the operand of the host was computed from a weight that nothing brought over."""
-    newest = operand.lineage[0] if operand.lineage else None
+    newest = operand.decision
     return (
         operand.device == "cpu"
         and newest is not None

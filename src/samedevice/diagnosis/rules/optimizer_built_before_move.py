@@ -78,7 +78,7 @@ def _made_alike(failure: Failure) -> Operand | None:
 
 def _created(operand: Operand) -> bool:
     """Whether a factory put it where it is."""
-    return bool(operand.lineage) and operand.lineage[0].kind == "created"
+    return operand.decision is not None and operand.decision.kind == "created"
 
 
 def _like_another(place: Place) -> bool:

@@ -68,7 +68,7 @@ def _detect(failure: Failure) -> Hint | None:
         name = failure.written(state)
         return Hint(8.5, Phrase("rules.optimizer-state-on-other-device.kept-copy", operand=name), state.name)
     updates = failure.op.startswith(_FUSED) or (
-        failure.op.startswith(_UPDATES) and (_in_place(failure) or _of_parameters(failure))
+        failure.op.startswith(_UPDATES) and (failure.op.endswith("_") or _of_parameters(failure))
     )
     if updates or re.search(r"\.step\(", failure.code):
         kept = [each for each in failure.plain if not _of_a_module(each)] or failure.plain
@@ -83,12 +83,7 @@ def _detect(failure: Failure) -> Hint | None:
 
 def _of_a_module(operand: Operand) -> bool:
     """Whether it is where a module was placed: the parameter itself, or its gradient."""
-    return bool(operand.lineage) and operand.lineage[0].kind == "placed"
-
-
-def _in_place(failure: Failure) -> bool:
-    """Whether the operator writes to its first operand, as a step of an optimizer or of an average does."""
-    return bool(re.match(r"aten\.\w+_(?:\.|$)", failure.event.op or ""))
+    return operand.decision is not None and operand.decision.kind == "placed"
 
 
 def _of_parameters(failure: Failure) -> bool:

@@ -77,7 +77,7 @@ def _codes(failure: Failure, operand: Operand) -> bool:
     if operand.role is not None and operand.dtype in _SMALL and len(operand.shape) > 1:
         return True
     read = [part.name for part in failure.event.read if part.role and part.dtype in _SMALL]
-    placed = operand.lineage[0].name if operand.lineage else None
+    placed = operand.decision.name if operand.decision else None
     own = operand.local is None and placed is not None
     if own and any(placed.rpartition(".")[2] == name.rpartition(".")[2] for name in read if placed):
         return True

@@ -60,7 +60,7 @@ def _detect(failure: Failure) -> Hint | None:
 
 def _on_current(operand: Operand) -> bool:
     """Whether the line that put it there means whatever GPU is the current one."""
-    newest = operand.lineage[0] if operand.lineage else None
+    newest = operand.decision
     if newest is None:
         return False
     named = (newest.said or "").strip("'\"")

@@ -173,7 +173,7 @@ def _buffer_made_anew(failure: Failure) -> Hint | None:
     """A buffer that was given another tensor after the model was placed: all weights are elsewhere."""
     model = failure.event.running[-1] if failure.event.running else None
     for buffer in failure.weights if model is not None else ():
-        newest = buffer.lineage[0] if buffer.lineage else None
+        newest = buffer.decision
         anew = buffer.role == "buffer" and newest is not None and newest.kind == "created"
         if anew and model is not None and len(model.below) == 1 and buffer.device not in model.below:
             return _without_device(7.2, failure, buffer)
@@ -203,7 +203,7 @@ def _owned_directly(failure: Failure) -> Hint | None:
 def _of_an_input(failure: Failure) -> Hint | None:
     """What was computed from an input, which is where the hook of the model wants it, met a later part."""
     for operand in failure.plain:
-        newest = operand.lineage[0] if operand.lineage else None
+        newest = operand.decision
         computed = newest is not None and newest.inherited and operand.from_argument is not None
         others = [each for each in failure.event.operands if each.device != operand.device]
         later = any(failure.activation(each) or failure.follows(each) for each in others)
