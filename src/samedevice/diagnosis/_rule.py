@@ -195,16 +195,6 @@ def product_with(place: str) -> Look:
     return look
 
 
-def no_product_with(place: str) -> Look:
-    """The message does not say that the `weight`, or the `input`, of a product is on the host."""
-    opposite = product_with(place)
-
-    def look(report: Report) -> Phrase | None:
-        return Phrase("because.message", kind=report.kind) if opposite(report) is None else None
-
-    return look
-
-
 def input_beside_weight(place: str) -> Look:
     """Of a message that prints first the input and then the weight: the input is on the `host`, or not."""
 
@@ -227,14 +217,14 @@ def indexed_on_host() -> Look:
     return look
 
 
-def names_no(pattern: str) -> Look:
-    """The message names no argument of such a name."""
+def argument(pattern: str) -> Look:
+    """The message names an argument of such a name."""
     compiled = Pattern(pattern)
 
     def look(report: Report) -> Phrase | None:
-        if report.argument is not None and compiled.search(report.argument):
+        if report.argument is None or not compiled.search(report.argument):
             return None
-        return Phrase("because.message", kind=report.kind)
+        return Phrase("because.argument", argument=report.argument, op=report.op or "?")
 
     return look
 
@@ -250,14 +240,13 @@ def line(pattern: str) -> Look:
     return look
 
 
-def lacks(pattern: str) -> Look:
-    """The failing statement does not show this."""
-    compiled = Pattern(pattern)
+def unless(look: Look) -> Look:
+    """The other look finds nothing."""
 
-    def look(report: Report) -> Phrase | None:
-        return None if compiled.search(report.statement) else Phrase("because.message", kind=report.kind)
+    def opposite(report: Report) -> Phrase | None:
+        return Phrase("because.message", kind=report.kind) if look(report) is None else None
 
-    return look
+    return opposite
 
 
 def shown(pattern: str) -> Look:

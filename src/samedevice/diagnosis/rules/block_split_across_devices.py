@@ -41,7 +41,18 @@ A pair of neighbouring GPUs in a message without frames is often this, and no pr
 from __future__ import annotations
 
 from samedevice.diagnosis._failure import Failure
-from samedevice.diagnosis._rule import Hint, Rule, frameless, inside, line, names_no, remote, said, sign
+from samedevice.diagnosis._rule import (
+    Hint,
+    Rule,
+    argument,
+    frameless,
+    inside,
+    line,
+    remote,
+    said,
+    sign,
+    unless,
+)
 from samedevice.diagnosis.paste import Report
 from samedevice.events import Operand, Running
 from samedevice.messages import Phrase
@@ -196,12 +207,15 @@ RULE = Rule(
             inside(r"model_parallelism|sharded|_offload|layerwise|model_parallel(?!_beam)"),
         ),
         sign(
-            2.2, said("same-device argument-device", devices="gpus"), names_no("index|src|source"), remote()
+            2.2,
+            said("same-device argument-device", devices="gpus"),
+            unless(argument("index|src|source")),
+            remote(),
         ),
         sign(
             1.2,
             said("same-device argument-device", devices="gpus"),
-            names_no("index|src|source"),
+            unless(argument("index|src|source")),
             line(r"hidden_states"),
         ),
         sign(1.6, said("same-device argument-device", devices="gpus"), _neighbours),

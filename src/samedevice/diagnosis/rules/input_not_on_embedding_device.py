@@ -51,12 +51,12 @@ from samedevice.diagnosis._rule import (
     after,
     frameless,
     input_beside_weight,
-    lacks,
     line,
     named,
     product_with,
     said,
     sign,
+    unless,
 )
 from samedevice.events import Operand
 from samedevice.messages import Phrase
@@ -194,9 +194,17 @@ RULE = Rule(
     page={"en": __doc__ or "", "zh": _CHINESE},
     common=0.6,
     signs=(
-        sign(5, said("same-device argument-device", op=_LOOKUP, argument=_IDS), named("host"), lacks(_PICKS)),
         sign(
-            5, said("same-device argument-device", op=_LOOKUP, argument=_IDS), named("another"), lacks(_PICKS)
+            5,
+            said("same-device argument-device", op=_LOOKUP, argument=_IDS),
+            named("host"),
+            unless(line(_PICKS)),
+        ),
+        sign(
+            5,
+            said("same-device argument-device", op=_LOOKUP, argument=_IDS),
+            named("another"),
+            unless(line(_PICKS)),
         ),
         sign(3.0, said("backend-device")),
         sign(6, said("input-weight-type"), input_beside_weight("host")),

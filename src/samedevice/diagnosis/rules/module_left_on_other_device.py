@@ -51,11 +51,11 @@ from samedevice.diagnosis._rule import (
     input_beside_weight,
     line,
     named,
-    no_product_with,
     product_with,
     said,
     shown,
     sign,
+    unless,
 )
 from samedevice.events import Operand
 from samedevice.messages import Phrase
@@ -226,7 +226,7 @@ RULE = Rule(
                 r"\b(?:matmul|mm|bmm|linear|einsum|conv\w{0,12})\("
                 r"\s{0,4}(?:['\"][^'\"]{1,40}['\"],\s{0,4})?self\.\w+|self\.\w+ @ "
             ),
-            no_product_with("input"),
+            unless(product_with("input")),
         ),
         sign(1.2, said("same-device argument-device"), product_with("input")),
         sign(2.0, said("mps-placeholder")),
@@ -234,7 +234,7 @@ RULE = Rule(
             2.4,
             said("same-device argument-device", devices="host"),
             line(r"\b(?:layer_norm|linear|conv\dd|embedding|rms_norm|batch_norm)\(.*\bweight\b"),
-            no_product_with("input"),
+            unless(product_with("input")),
         ),
         sign(2.2, said("triton-pointer"), anywhere(r"device=.?cpu|\.to\(.?cpu|torch\.compile|inductor")),
         sign(

@@ -52,6 +52,16 @@ def fails(told: Told, report: Report) -> bool:
     return worded(report) or bool(told.met) or states_devices(told) or told.says(MEETS)
 
 
+def devices_met(told: Told, report: Report) -> set[str]:
+    """The devices that met, by the prose and by the message that it quotes."""
+    return {*told.met, *report.devices}
+
+
+def gpus_met(told: Told, report: Report) -> set[str]:
+    """Those of them that are GPUs, with their numbers."""
+    return {each for each in devices_met(told, report) if each.startswith("cuda:")}
+
+
 MEETS = (
     r"devices? (?:error|mismatch)|complain\w* about the device|(?:the two|they|devices) (?:do not|don'?t) match|devices? (?:meet|met|differ|conflict|(?:are|is|get) mixed)|expected [^.\n]{0,40}(?:cuda|gpu)\b[^.\n]{0,20}(?:got|found|is|on) (?:on )?cpu"
     r"|(?:cuda|gpu) and (?:the )?cpu are mixed|(?:cuda|gpu) (?:tensor )?[^.\n]{0,30}(?:weights?|parameters?|model) (?:is|are) not|不在(?:同)?一(?:个|张|块)?\s?(?:设备|卡|GPU)|mismatch\w* (?:of |in )?devices?|same (?:device|GPU|card)\b|(?:different|two|several|multiple|separate) devices|different (?:cards|GPUs)"
@@ -69,6 +79,15 @@ def ends(told: Told, report: Report) -> bool:
 def worded(report: Report) -> bool:
     """Whether the text has the words of an error that is known."""
     return report.kind not in ("unknown-message", "no-exception")
+
+
+def when(pattern: str, reading: Reading, error: Callable[[Told, Report], bool] | None = fails) -> Condition:
+    """The condition that prose says this and tells of an error, by `error`, if of any; it has one reading."""
+
+    def condition(told: Told, report: Report) -> Reading | None:
+        return reading if told.says(pattern) and (error is None or error(told, report)) else None
+
+    return condition
 
 
 GOES = r"(?:\bworks?\b|\bworked\b|\bfine\b|\bok\b|\btrains\b|\bruns\b|\bran\b|no (?:problem|error)s?\b|(?:doesn'?t|does not|didn'?t) (?:happen|fail|occur)|没问题|没事|正常|不报错|就好了)"

@@ -5,21 +5,16 @@
 from __future__ import annotations
 
 from samedevice.diagnosis.paste import Report, Told
-from samedevice.diagnosis.story._facts import Reading, ends, fails, placed_at, states_devices
+from samedevice.diagnosis.story._facts import Reading, ends, fails, placed_at, when
 from samedevice.messages import Phrase
-
-
-def list_left(told: Told, report: Report) -> Reading | None:
-    """What a helper moves only where it is a tensor itself: lists and dictionaries stay."""
-    if not (told.says(_CONTAINER) and (fails(told, report) or states_devices(told))):
-        return None
-    return Reading("extra-input-on-wrong-device", (Phrase("because.told-container"),))
-
 
 _CONTAINER = (
     r"\b(?:lists?|tuples?|dict\w*|nested)\b[^.\n]{0,80}(?:not moved|isn'?t moved|aren'?t moved|never moved|stays?|left|skipped)"
     r"|(?:列表|元组|字典)[^\n]{0,40}(?:不是 ?Tensor|没有?搬|不会搬|留在|原样)"
 )
+
+list_left = when(_CONTAINER, Reading("extra-input-on-wrong-device", (Phrase("because.told-container"),)))
+"""What a helper moves only where it is a tensor itself: lists and dictionaries stay."""
 
 
 def inputs_not_sent(told: Told, report: Report) -> Reading | None:

@@ -6,7 +6,15 @@ from __future__ import annotations
 
 from samedevice.diagnosis._rule import MAPPED
 from samedevice.diagnosis.paste import Report, Told
-from samedevice.diagnosis.story._facts import GOES, RESUMED, Reading, ends, fails
+from samedevice.diagnosis.story._facts import (
+    GOES,
+    RESUMED,
+    Reading,
+    ends,
+    fails,
+    gpus_met,
+    when,
+)
 from samedevice.messages import Phrase
 
 
@@ -35,18 +43,21 @@ def largest_does_not_train(told: Told, report: Report) -> Reading | None:
 _TRAINS = r"\btrain\w*|fine-?tun\w+|\bsft\b|训练|微调"
 
 
-def current_gpu_matters(told: Told, report: Report) -> Reading | None:
-    """It works once each process names its GPU to CUDA."""
-    if not told.says(_NAMES_ITS_GPU):
-        return None
-    candidates = ("collective-off-its-gpu", "hard-coded-device")
-    return Reading("rank-device-not-set", (Phrase("because.told-current-gpu"),), candidates)
-
-
 _NAMES_ITS_GPU = (
     r"(?:unless|without|until|missing|forgot\w*|(?:was|were|did) not|didn'?t)[^\n]{0,50}set_device\((?:args\.)?(?:\w+[._])?(?:local_?)?rank"
     r"|set_device\((?:args\.)?(?:\w+[._])?(?:local_?)?rank[^.\n]{0,40}(?:(?:is|was) missing|helps|solves|fixes|fixed|makes it)|(?:不加|没加|没有|去掉|漏了|忘了)[^。\n]{0,16}set_device|加上[^。\n]{0,16}set_device[^。\n]{0,30}(?:就|好了)"
 )
+
+current_gpu_matters = when(
+    _NAMES_ITS_GPU,
+    Reading(
+        "rank-device-not-set",
+        (Phrase("because.told-current-gpu"),),
+        ("collective-off-its-gpu", "hard-coded-device"),
+    ),
+    error=None,
+)
+"""It works once each process names its GPU to CUDA."""
 
 
 def all_on_the_first(told: Told, report: Report) -> Reading | None:
@@ -70,18 +81,17 @@ _EACH_ON_FIRST = (
 _HOLDS = r"\bmemory\b|\bgigs?\b|\b[GM]i?B\b|\bMB\b|\boccup\w*|allocat\w*|显存|占|挤"
 
 
-def rank_not_given(told: Told, report: Report) -> Reading | None:
-    """The variable that tells a process its number is not set by what starts it."""
-    if not told.says(_NOT_EXPORTED):
-        return None
-    reasons = (Phrase("because.told-no-variable"),)
-    return Reading("launch-variable-not-exported", reasons, ("rank-device-not-set",))
-
-
 _NOT_EXPORTED = (
     r"\b(?:LOCAL_RANK|RANK|WORLD_SIZE|MASTER_ADDR)\b[^.\n]{0,24}(?:not set|unset|missing|undefined|empty|没有设置|没设置|未设置|不存在)"
     r"|(?:not|never|没有?)\s?(?:set|export|pass|设置|导出|传)\w*[^.\n]{0,24}\b(?:LOCAL_RANK|RANK|WORLD_SIZE|MASTER_ADDR)\b"
 )
+
+rank_not_given = when(
+    _NOT_EXPORTED,
+    Reading("launch-variable-not-exported", (Phrase("because.told-no-variable"),), ("rank-device-not-set",)),
+    error=None,
+)
+"""The variable that tells a process its number is not set by what starts it."""
 
 
 def index_beyond_the_visible(told: Told, report: Report) -> Reading | None:
@@ -99,7 +109,7 @@ _ONE_VISIBLE = (
 
 def each_rank_and_the_first(told: Told, report: Report) -> Reading | None:
     """Of several processes one works on its GPU and on the first one: nobody told it which is its own."""
-    gpus = {each for each in (*told.met, *report.devices) if each.startswith("cuda:")}
+    gpus = gpus_met(told, report)
     if told.spread or not told.launched or "cuda:0" not in gpus or len(gpus) < 2:
         return None
     reasons = (Phrase("because.told-launched"), Phrase("because.told-rank-beside-first"))

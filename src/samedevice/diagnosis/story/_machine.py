@@ -5,7 +5,16 @@
 from __future__ import annotations
 
 from samedevice.diagnosis.paste import Report, Told
-from samedevice.diagnosis.story._facts import FIRST, GOES, OWN_KERNEL, RIGHT, Reading, ends, fails
+from samedevice.diagnosis.story._facts import (
+    FIRST,
+    GOES,
+    OWN_KERNEL,
+    RIGHT,
+    Reading,
+    ends,
+    fails,
+    when,
+)
 from samedevice.messages import Phrase
 
 
@@ -22,17 +31,13 @@ _FEWER_RIGHT = (
 )
 
 
-def gpu_unseen(told: Told, report: Report) -> Reading | None:
-    """torch sees no GPU, and the machine has one."""
-    if not told.says(_UNSEEN):
-        return None
-    return Reading("hardware-or-driver", (Phrase("because.told-unseen"),))
-
-
 _UNSEEN = (
     r"is_available\(\)[^.\n]{0,24}\bfalse\b|(?:torch|pytorch|it) (?:does(?:n'?t| not)|can(?:no|')t) (?:see|find|detect|recogni[sz]e) (?:my |the |any )?(?:GPU|cuda|card)"
     r"|(?:识别|检测|找|看)不到\s?(?:GPU|显卡|cuda)"
 )
+
+gpu_unseen = when(_UNSEEN, Reading("hardware-or-driver", (Phrase("because.told-unseen"),)), error=None)
+"""torch sees no GPU, and the machine has one."""
 
 
 def wrong_beyond_the_first(told: Told, report: Report) -> Reading | None:

@@ -7,7 +7,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 from samedevice.diagnosis.paste import Report, Told
-from samedevice.diagnosis.story._facts import GOES, RIGHT, Reading, ends, fails, in_parts, placed_at
+from samedevice.diagnosis.story._facts import (
+    GOES,
+    RIGHT,
+    Reading,
+    ends,
+    fails,
+    gpus_met,
+    in_parts,
+    placed_at,
+    when,
+)
 from samedevice.messages import Phrase
 
 
@@ -27,38 +37,39 @@ _MOVED_WHOLE = (
 )
 
 
-def mapped_without_blocks(told: Told, report: Report) -> Reading | None:
-    """A map that was made without the names of the blocks that must stay whole."""
-    if not (told.says(_NO_BLOCKS) and fails(told, report)):
-        return None
-    reasons = (Phrase("because.told-spread"), Phrase("because.told-no-blocks"))
-    return Reading("block-split-across-devices", reasons, ("device-map-incomplete-or-wrong",))
-
-
 _NO_BLOCKS = r"(?:load_checkpoint_and_dispatch|infer_auto_device_map)\((?![^()]{0,300}no_split)"
+
+mapped_without_blocks = when(
+    _NO_BLOCKS,
+    Reading(
+        "block-split-across-devices",
+        (Phrase("because.told-spread"), Phrase("because.told-no-blocks")),
+        ("device-map-incomplete-or-wrong",),
+    ),
+)
+"""A map that was made without the names of the blocks that must stay whole."""
+
+
+_OFFLOAD = r"offload\w*|卸载"
 
 
 def meta_in_use(told: Told, report: Report) -> Reading | None:
     """A weight that is still on meta where an automatic placement sends layers elsewhere."""
     if not (
-        told.says(r"\bon meta\b|meta 上|\bmeta\b[^.。\n]{0,30}cuda")
-        and (told.spread or told.says(r"offload\w*|卸载"))
+        told.says(r"\bon meta\b|meta 上|\bmeta\b[^.。\n]{0,30}cuda") and (told.spread or told.says(_OFFLOAD))
     ):
         return None
     candidates = ("meta-tensor-not-materialized", "unmaterialized-weights")
     return Reading("offload-hook-bypassed", (Phrase("because.told-meta"),), candidates)
 
 
-def memory_saver(told: Told, report: Report) -> Reading | None:
-    """It fails only where something moves weights away to save the GPU's memory."""
-    if not (told.says(_SAVES) and (fails(told, report) or told.met)):
-        return None
-    return Reading(
-        "weights-moved-away-by-manager", (Phrase("because.told-saver"),), ("offload-hook-bypassed",)
-    )
-
-
 _SAVES = r"free\w*[^.\n]{0,24}(?:VRAM|GPU memory)|bring\w* (?:it|them) back|out of VRAM|释放显存|(?:low|med|medium)[-_ ]?v?ram\b|sleep(?:ing)?[ _]mode|wake[_ ]?up|model management|(?:un)?load(?:s|ing|ed)?/unload\w*|unload\w* (?:the )?(?:model|weights)|省显存模式|低显存模式"
+
+memory_saver = when(
+    _SAVES,
+    Reading("weights-moved-away-by-manager", (Phrase("because.told-saver"),), ("offload-hook-bypassed",)),
+)
+"""It fails only where something moves weights away to save the GPU's memory."""
 
 
 def block_cut(told: Told, report: Report) -> Reading | None:
@@ -74,8 +85,7 @@ _WHOLE_BLOCK = r"\bresiduals?\b|\bshortcut\b|skip connection|_no_split_modules|n
 
 def spread_and_met(told: Told, report: Report) -> Reading | None:
     """An automatic map over several GPUs, and two of them met in the model."""
-    gpus = [each for each in (*told.met, *report.devices) if each.startswith("cuda:")]
-    if not (told.spread and len(set(gpus)) > 1 and ends(told, report)):
+    if not (told.spread and len(gpus_met(told, report)) > 1 and ends(told, report)):
         return None
     candidates = ("input-not-on-embedding-device", "device-map-incomplete-or-wrong")
     return Reading("block-split-across-devices", (Phrase("because.told-spread"),), candidates, sure=False)
@@ -89,15 +99,18 @@ def past_its_hook(told: Told, report: Report) -> Reading | None:
     return replace(reading, sure=True)
 
 
-def offloaded(told: Told, report: Report) -> Reading | None:
-    """Layers wait on the host until they are called, and a device error is told."""
-    if not (told.says(_OFFLOADS) and fails(told, report)):
-        return None
-    candidates = ("tensor-created-on-wrong-device", "weights-moved-away-by-manager")
-    return Reading("offload-hook-bypassed", (Phrase("because.told-offloaded"),), candidates, sure=False)
-
-
 _OFFLOADS = r"(?<!no )(?<!without )\b(?:enable_)?(?:\w+_)?(?:cpu|disk|model|group|layer)[-_ ]?offload\w*|\boffload(?:s|ed|ing)?\b|卸载到|offload"
+
+offloaded = when(
+    _OFFLOADS,
+    Reading(
+        "offload-hook-bypassed",
+        (Phrase("because.told-offloaded"),),
+        ("tensor-created-on-wrong-device", "weights-moved-away-by-manager"),
+        sure=False,
+    ),
+)
+"""Layers wait on the host until they are called, and a device error is told."""
 
 
 def streams_apart(told: Told, report: Report) -> Reading | None:
@@ -123,8 +136,7 @@ _TEXT_WORKS = rf"(?:text[- ]only|only text|pure text|without (?:an |the )?(?:ima
 
 def head_apart(told: Told, report: Report) -> Reading | None:
     """The output head, which often is the embedding itself, and two GPUs that met."""
-    gpus = {each for each in (*told.met, *report.devices) if each.startswith("cuda:")}
-    if not (told.says(_HEAD) and len(gpus) > 1 and fails(told, report)):
+    if not (told.says(_HEAD) and len(gpus_met(told, report)) > 1 and fails(told, report)):
         return None
     candidates = ("device-map-incomplete-or-wrong", "input-not-on-embedding-device")
     return Reading("lm-head-or-tied-weight-split", (Phrase("because.told-head"),), candidates, "situation.s1")
@@ -135,7 +147,7 @@ _HEAD = r"\blm_head\b|\btied\b|tie_w\w+|tie_word\w+|output (?:head|layer|project
 
 def never_loaded(told: Told, report: Report) -> Reading | None:
     """A weight that loading left on meta, where nothing is offloaded."""
-    if not told.says(_ON_META) or told.spread or told.says(r"offload\w*|卸载") or not told.says(_LOADED):
+    if not told.says(_ON_META) or told.spread or told.says(_OFFLOAD) or not told.says(_LOADED):
         return None
     candidates = ("unmaterialized-weights", "offload-hook-bypassed")
     return Reading("meta-tensor-not-materialized", (Phrase("because.told-on-meta"),), candidates)

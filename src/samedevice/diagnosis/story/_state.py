@@ -14,26 +14,22 @@ from samedevice.diagnosis.story._facts import (
     fails,
     in_parts,
     placed_at,
-    states_devices,
+    when,
 )
 from samedevice.messages import Phrase
 
-
-def metric_apart(told: Told, report: Report) -> Reading | None:
-    """A metric counts on one device what comes from another one."""
-    if not (told.says(_METRIC) and (fails(told, report) or states_devices(told))):
-        return None
-    return Reading(
-        "metric-state-device", (Phrase("because.told-metric"),), ("loss-or-label-on-other-device",)
-    )
-
-
 _METRIC = r"\bmetrics?\b[^\n]{0,160}(?:\bupdate|\bcompute|\bstate|\bis on|\bstays)|指标[^。\n]{0,60}(?:update|compute|更新|状态|在)"
+
+metric_apart = when(
+    _METRIC,
+    Reading("metric-state-device", (Phrase("because.told-metric"),), ("loss-or-label-on-other-device",)),
+)
+"""A metric counts on one device what comes from another one."""
 
 
 def table_elsewhere(told: Told, report: Report) -> Reading | None:
     """The table of rotary positions is stated to be on one device, and two of them met."""
-    if not (told.devices_of("rotary") and (states_devices(told) or fails(told, report))):
+    if not (told.devices_of("rotary") and fails(told, report)):
         return None
     candidates = ("offload-hook-bypassed", "device-map-incomplete-or-wrong")
     return Reading("rope-table-on-wrong-device", (placed_at(told, "rotary"),), candidates)
@@ -63,14 +59,6 @@ _MOVED_AWAY = (
 )
 
 
-def optimizer_first(told: Told, report: Report) -> Reading | None:
-    """The optimizer was built, and then the model was moved."""
-    if not (told.says(_BUILT_FIRST) and ends(told, report)):
-        return None
-    candidates = ("optimizer-state-on-other-device",)
-    return Reading("optimizer-built-before-move", (Phrase("because.told-optimizer-first"),), candidates)
-
-
 _OPTIMIZER = r"(?:optimi[sz]er|\bAda\w{2,8}|\bSGD|RMSprop|优化器)\w*"
 
 _MOVED_MODEL = r"(?:(?:model|net)\w*\.(?:cuda|to)\b|(?:move|moving|moved|send|sending|put)\b[^.\n]{0,30}(?:model|net)|(?:model|net)\w* (?:is|was) (?:moved|sent)|(?:模型|model|net)[^。\n]{0,10}(?:搬|移|放|\.cuda|\.to))"
@@ -80,11 +68,22 @@ _BUILT_FIRST = (
     rf"|{_OPTIMIZER}[^\n]{{0,60}}{_MOVED_MODEL}[^.\n]{{0,30}}(?:behind|after|later|next line|后面|之后)|{_MOVED_MODEL}[^.\n]{{0,30}}(?:after|behind|之后|后面)[^.\n]{{0,30}}{_OPTIMIZER}"
 )
 
+optimizer_first = when(
+    _BUILT_FIRST,
+    Reading(
+        "optimizer-built-before-move",
+        (Phrase("because.told-optimizer-first"),),
+        ("optimizer-state-on-other-device",),
+    ),
+    error=ends,
+)
+"""The optimizer was built, and then the model was moved."""
+
 
 def kept_state(told: Told, report: Report) -> Reading | None:
     """It fails with beams or a cache, and where layers are apart; without them it works."""
     without = told.says(_WITHOUT_STATE)
-    if not ((told.says(_KEEPS) and (without or in_parts(told))) and (fails(told, report) or told.met)):
+    if not ((told.says(_KEEPS) and (without or in_parts(told))) and fails(told, report)):
         return None
     candidates = ("block-split-across-devices", "lm-head-or-tied-weight-split")
     reasons = (Phrase("because.told-kept"),)
@@ -96,29 +95,34 @@ _KEEPS = r"num_beams|\bbeams?\b|\bbeam_\w+|束搜索|use_cache|past_key_values|\
 _WITHOUT_STATE = rf"(?:greedy|use_cache ?= ?False|(?:without|no|disabl\w+|turn\w* off) (?:the |a )?(?:\w+ )?(?:cache|beams?)|num_beams ?= ?1|单束|贪心|(?:关(?:掉|闭)|不用)[^。\n]{{0,6}}(?:缓存|cache|beam))[^.\n。]{{0,60}}(?:{RIGHT}|{GOES}|answer|可以|就好)"
 
 
-def helper_of_generation(told: Told, report: Report) -> Reading | None:
-    """What stops or steers generation holds a tensor of its own."""
-    if not (told.says(_HELPS) and fails(told, report)):
-        return None
-    candidates = ("tensor-created-on-wrong-device",)
-    return Reading("generation-helper-on-wrong-device", (Phrase("because.told-helper"),), candidates)
-
-
 _HELPS = r"stopping_?\s?criteri\w*|logits_?\s?(?:processor|warper)\w*|stop_?(?:ids|words|tokens)|bad_words\w*|assistant_model|assisted (?:decoding|generation)|draft model|停止条件|停止词"
 
-
-def in_the_loss(told: Told, report: Report) -> Reading | None:
-    """It fails where a loss is computed, or where losses are added up."""
-    if not (told.says(_LOSES) and fails(told, report)):
-        return None
-    candidates = ("tensor-created-on-wrong-device", "input-not-on-embedding-device")
-    return Reading("loss-or-label-on-other-device", (Phrase("because.told-in-loss"),), candidates, sure=False)
+helper_of_generation = when(
+    _HELPS,
+    Reading(
+        "generation-helper-on-wrong-device",
+        (Phrase("because.told-helper"),),
+        ("tensor-created-on-wrong-device",),
+    ),
+)
+"""What stops or steers generation holds a tensor of its own."""
 
 
 _LOSES = (
     r"\b\w*(?:_loss|cross_entropy|criterion)\(|\bloss (?:line|fails|call|raises|computation)|in (?:the|my) loss\b|\b(?:kl_div|cross[_ ]entropy|[a-z]\w*_loss)\b|(?:add|sum|accumulat)\w*[^.\n]{0,30}loss\w*"
     r"|(?:算|计算)\s?(?:的)?\s?loss|loss[^。\n]{0,24}(?:相加|累加|加起来)|(?:相加|累加)[^。\n]{0,10}loss"
 )
+
+in_the_loss = when(
+    _LOSES,
+    Reading(
+        "loss-or-label-on-other-device",
+        (Phrase("because.told-in-loss"),),
+        ("tensor-created-on-wrong-device", "input-not-on-embedding-device"),
+        sure=False,
+    ),
+)
+"""It fails where a loss is computed, or where losses are added up."""
 
 
 def cache_left(told: Told, report: Report) -> Reading | None:

@@ -11,8 +11,10 @@ from samedevice.diagnosis.story._facts import (
     OWN_KERNEL,
     RIGHT,
     Reading,
+    devices_met,
     fails,
     placed_at,
+    when,
 )
 from samedevice.messages import Phrase
 
@@ -22,7 +24,7 @@ def another_gpu_chosen(told: Told, report: Report) -> Reading | None:
     kernel = told.says(OWN_KERNEL) or report.kind == "illegal-access"
     if told.spread or (told.launched and not kernel) or not told.chosen:
         return None
-    met = {*report.devices, *told.met}
+    met = devices_met(told, report)
     if not ("cuda:0" in met and met & {*told.chosen}) and not told.says(_FIRST_WORKS):
         return None
     reasons = (Phrase("because.told-chosen", device=told.chosen[0]),)
@@ -34,13 +36,6 @@ def another_gpu_chosen(told: Told, report: Report) -> Reading | None:
 _FIRST_WORKS = rf"{FIRST}[^.;。；\n]{{0,40}}{RIGHT}|{RIGHT}[^.;。；\n]{{0,24}}{FIRST}"
 
 
-def modules_in_a_container(told: Told, report: Report) -> Reading | None:
-    """Modules in a plain list or dictionary, which `.to` does not know."""
-    if not (told.says(_PLAIN_CONTAINER) and fails(told, report)):
-        return None
-    return Reading("module-left-on-other-device", (Phrase("because.told-plain-container"),))
-
-
 _KEPT_MODULES = r"(?:modules|layers|blocks|networks|branches|heads|experts)"
 
 _PLAIN_CONTAINER = (
@@ -48,10 +43,15 @@ _PLAIN_CONTAINER = (
     rf"|(?:plain|python|normal|ordinary) (?:list|dict\w*) of (?:\w+ )?{_KEPT_MODULES}|{_KEPT_MODULES}[^.\n]{{0,30}}in a (?:plain|python|normal|ordinary) (?:\w+ )?(?:list|dict\w*)|普通(?:的)?\s?(?:list|dict|列表|字典)"
 )
 
+modules_in_a_container = when(
+    _PLAIN_CONTAINER, Reading("module-left-on-other-device", (Phrase("because.told-plain-container"),))
+)
+"""Modules in a plain list or dictionary, which `.to` does not know."""
+
 
 def another_gpu_somewhere(told: Told, report: Report) -> Reading | None:
     """All is meant to be on one GPU that is not the first, and the text tells of the first one, too."""
-    met = {*told.met, *report.devices}
+    met = devices_met(told, report)
     written = told.says(_WRITTEN) and "cuda:0" in met and any(each > "cuda:0" for each in met)
     if told.spread or told.launched or not fails(told, report):
         return None
@@ -68,25 +68,17 @@ def another_gpu_somewhere(told: Told, report: Report) -> Reading | None:
 _WRITTEN = r"\.to\(['\"]cuda(?::0)?['\"]\)|\.cuda\((?:0)?\)|device ?= ?['\"]cuda:0"
 
 
-def default_is_a_gpu(told: Told, report: Report) -> Reading | None:
-    """A GPU is the device that new tensors get, and some come from where nobody asks for it."""
-    if not (told.says(_DEFAULT_DEVICE) and fails(told, report)):
-        return None
-    return Reading(
+_DEFAULT_DEVICE = r"set_default_(?:device|tensor_type)|default (?:device|tensor type)|with torch\.device\(|默认(?:设备|张量类型)"
+
+default_is_a_gpu = when(
+    _DEFAULT_DEVICE,
+    Reading(
         "generator-or-default-device",
         (Phrase("because.told-default-device"),),
         ("tensor-created-on-wrong-device",),
-    )
-
-
-_DEFAULT_DEVICE = r"set_default_(?:device|tensor_type)|default (?:device|tensor type)|with torch\.device\(|默认(?:设备|张量类型)"
-
-
-def added_after_the_move(told: Told, report: Report) -> Reading | None:
-    """A module came to the model when that had been moved already."""
-    if not (told.says(_ADDED_LATER) and fails(told, report)):
-        return None
-    return Reading("module-left-on-other-device", (Phrase("because.told-added-later"),))
+    ),
+)
+"""A GPU is the device that new tensors get, and some come from where nobody asks for it."""
 
 
 _ADDS = r"(?:attach|add|creat|replac|register|assign|swap|append|insert)\w*"
@@ -95,17 +87,19 @@ _MOVES = r"(?:(?:model|net)\w*\.(?:to|cuda)\b|(?:model|net) (?:is|was) moved|mov
 
 _ADDED_LATER = rf"{_MOVES}[^.\n]{{0,40}}\bbefore\b[^.\n]{{0,40}}{_ADDS}|{_ADDS}[^.\n]{{0,60}}\bafter\b[^.\n]{{0,30}}{_MOVES}|{_MOVES}[^.\n]{{0,20}}(?:and then|then|之后|然后)[^.\n]{{0,30}}(?:{_ADDS}|替换|添加|加了)"
 
-
-def kept_as_an_attribute(told: Told, report: Report) -> Reading | None:
-    """A tensor that the module keeps, and that is no buffer, stays where it was made."""
-    if not (told.says(_NO_BUFFER) and fails(told, report)):
-        return None
-    return Reading(
-        "tensor-created-on-wrong-device", (Phrase("because.told-no-buffer"),), ("hard-coded-device",)
-    )
+added_after_the_move = when(
+    _ADDED_LATER, Reading("module-left-on-other-device", (Phrase("because.told-added-later"),))
+)
+"""A module came to the model when that had been moved already."""
 
 
 _NO_BUFFER = r"should (?:be|have been) (?:a |registered as (?:a )?)?(?:\w+ )?buffers?|(?:\bno|\bnot|n'?t|never|without|instead of)[^.\n]{0,24}\bbuffer|plain (?:attribute|tensor)|普通(?:的)?(?:属性|张量)|没有?(?:注册|用)[^。\n]{0,10}buffer"
+
+kept_as_an_attribute = when(
+    _NO_BUFFER,
+    Reading("tensor-created-on-wrong-device", (Phrase("because.told-no-buffer"),), ("hard-coded-device",)),
+)
+"""A tensor that the module keeps, and that is no buffer, stays where it was made."""
 
 
 def made_without_a_device(told: Told, report: Report) -> Reading | None:
@@ -117,7 +111,7 @@ def made_without_a_device(told: Told, report: Report) -> Reading | None:
     left = ("mask", "extra", "outputs", "tensor")
     if "cpu" in told.devices_of(*left):
         return Reading("tensor-created-on-wrong-device", (placed_at(told, *left),))
-    met = {*told.met, *report.devices}
+    met = devices_met(told, report)
     if met <= {"cpu", "cuda", "cuda:0"} and (met or told.says(MEETS)):
         return Reading("tensor-created-on-wrong-device", (Phrase("because.told-made"),))
     return None
