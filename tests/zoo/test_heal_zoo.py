@@ -1,6 +1,7 @@
 """How healed runs are compared with a run on one device."""
 
 import ast
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -72,7 +73,30 @@ def test_everything_that_a_script_holds():
 
 
 def test_statements_that_call_a_model_are_repeated():
-    source = "model = make()\nout = model.generate(1)\nfor _ in (1, 2):\n    model(1)\n"
+    source = "model = make()\nout = model.parts[1].encode(1)\nfor _ in (1, 2):\n    model(1)\n"
     text = ast.unparse(heal_zoo.healed_by_hand(source))
     assert text.count("for _ in _repeat():") == 2
-    assert text.count("_heal(globals().get('model'))") == 2
+    assert text.count("_heal(lambda: model)") == 1
+    assert text.count("_heal(lambda: model.parts[1].encode, lambda: model.parts[1])") == 1
+
+
+def test_what_a_repeated_statement_writes_is_put_back():
+    source = """
+model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2))
+images = torch.ones(3, 2)
+out = model(images.add_(1)).sum().backward()
+same = model[1].eval()
+"""
+    names: dict[str, object] = {"torch": torch}
+    repeated: list[object] = []
+    names |= heal_zoo.by_hand(SimpleNamespace(drawn=0), repeated, names)
+    exec(compile(heal_zoo.healed_by_hand(source), "script", "exec"), names)
+    model, images = names["model"], names["images"]
+    assert len(repeated) == 2  # the model, and the part whose method is called
+    assert images.tolist() == [[2.0, 2.0]] * 3
+    assert model[1].num_batches_tracked == 1
+    once = model[0].weight.grad.clone()
+    model[0].weight.grad = None
+    model[1].train()
+    model(images).sum().backward()
+    assert torch.equal(once, model[0].weight.grad)

@@ -16,8 +16,9 @@ Each case runs several times, each time in a fork of one process that has import
 * broken: on the virtual machine, which raises as hardware does: the case counts when this ends with a refused
   operator;
 * script: the same inside `with sd.heal():`, which is what `samedevice guard --heal script.py` does;
-* model: with the line `sd.heal(model)` before each statement that calls a module or one of its methods, and
-  such a statement made three times, so that the last one runs on what was learned.
+* model: with the line `sd.heal(module)` before each statement that calls a module or one of its methods, and
+  such a statement made three times, so that the last one runs on what was learned. Before each time the
+  numbers and gradients that the script holds are put back, since the run on one device makes it once.
 
 What is compared is everything that the script holds when it ends, bit for bit: tensors in its variables, in
 containers and outputs too, and of its modules the parameters, buffers and gradients. Random numbers come from
@@ -39,11 +40,11 @@ import tempfile
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from evidence.commands import command_parser
 from evidence.environments import overlays
@@ -116,6 +117,12 @@ def on_one_device(source: str, device: str) -> ast.Module:
     return ast.fix_missing_locations(replaced)
 
 
+class Numbered(Protocol):
+    """What counts draws of random numbers."""
+
+    drawn: int
+
+
 class Draws:
     """Seeds each draw of random numbers by its number, so that the same draw gives the same numbers on every
     device.
@@ -179,24 +186,18 @@ class Draws:
 
 
 def healed_by_hand(source: str) -> ast.Module:
-    """The script with `sd.heal(x)` before each statement in which a variable x, or `x.generate`, is called,
+    """The script with `sd.heal(module)` before each statement that calls the module or one of its methods,
     and that statement three times.
 
-    `_heal` and `_repeat` come from the caller; loops are not repeated.
+    Modules are found by what the script writes: `model`, `model.visual`, `model.blocks[1].attn`. `_heal` and
+    `_repeat` come from the caller; loops are not repeated.
     """
-
-    def called(statement: ast.stmt) -> Iterator[str]:
-        for node in ast.walk(statement):
-            if isinstance(node, ast.Call):
-                function = node.func.value if isinstance(node.func, ast.Attribute) else node.func
-                if isinstance(function, ast.Name):
-                    yield function.id
-
     body: list[ast.stmt] = []
     for statement in ast.parse(source).body:
         if isinstance(statement, (ast.Assign, ast.Expr, ast.With, ast.For)):
-            for name in dict.fromkeys(called(statement)):
-                body += ast.parse(f"_heal(globals().get({name!r}))").body
+            for called in dict.fromkeys(_called(statement)):
+                ways = ", ".join(f"lambda: {way}" for way in called)
+                body += ast.parse(f"_heal({ways})").body
             if not isinstance(statement, ast.For):
                 loop = ast.parse("for _ in _repeat(): pass").body[0]
                 assert isinstance(loop, ast.For)
@@ -206,9 +207,23 @@ def healed_by_hand(source: str) -> ast.Module:
     return ast.fix_missing_locations(ast.Module(body, []))
 
 
-def by_hand(draws: Draws, healings: list[Any]) -> dict[str, Any]:
-    """`_heal` and `_repeat`: a statement is repeated once a model was healed for it, always with the same
-    random numbers.
+def _called(statement: ast.stmt) -> Iterator[tuple[str, ...]]:
+    """What a statement calls, and the owner of a method, where names, attributes and constants say it."""
+    for node in ast.walk(statement):
+        if isinstance(node, ast.Call):
+            part: ast.expr = node.func
+            while isinstance(part, ast.Attribute) or (
+                isinstance(part, ast.Subscript) and isinstance(part.slice, ast.Constant)
+            ):
+                part = part.value
+            if isinstance(part, ast.Name):
+                owner = [node.func.value] if isinstance(node.func, ast.Attribute) else []
+                yield tuple(map(ast.unparse, [node.func, *owner]))
+
+
+def by_hand(draws: Numbered, healings: list[Any], names: Mapping[str, Any]) -> dict[str, Any]:
+    """`_heal` and `_repeat`: a statement is repeated once a module was healed for it, always with the same
+    random numbers and with what the script held before it.
     """
     import torch
 
@@ -217,23 +232,61 @@ def by_hand(draws: Draws, healings: list[Any]) -> dict[str, Any]:
     healed: set[int] = set()
     pending = False
 
-    def heal(value: Any) -> None:
+    def heal(*ways: Callable[[], Any]) -> None:
         nonlocal pending
-        if isinstance(value, torch.nn.Module):
-            pending = True
-            if id(value) not in healed:
-                healed.add(id(value))
-                healings.append(sd.heal(value))
+        for way in ways:
+            try:
+                module = way()
+            except Exception:  # not made yet, or a name of an inner function
+                continue
+            if isinstance(module, torch.nn.Module):
+                pending = True
+                if id(module) not in healed:
+                    healed.add(id(module))
+                    healings.append(sd.heal(module))
+                return
 
     def repeat() -> Iterator[None]:
         nonlocal pending
         times, pending = _CALLS if pending and healings else 1, False
         drawn = draws.drawn
-        for _ in range(times):
+        held = Held(names) if times > 1 else None
+        for call in range(times):
+            if call and held is not None:
+                held.put_back()
             draws.drawn = drawn
             yield
 
     return {"_heal": heal, "_repeat": repeat}
+
+
+class Held:
+    """The numbers and gradients that a script holds before a statement, to be put back before it runs again.
+
+    A statement may write to its own input, add up a gradient or count its calls in a buffer.
+    """
+
+    def __init__(self, names: Mapping[str, Any]) -> None:
+        import torch
+
+        tensors = {id(tensor): tensor for _, tensor in tensors_held(names)}.values()
+        self._gradients = [
+            (tensor, tensor.grad) for tensor in tensors if tensor.is_leaf and tensor.requires_grad
+        ]
+        gradients = (gradient for _, gradient in self._gradients if gradient is not None)
+        with torch.no_grad():
+            self._numbers = [(tensor, tensor.detach().clone()) for tensor in (*tensors, *gradients)]
+
+    def put_back(self) -> None:
+        """Write only what has changed, so that graphs of what has not can still go backward."""
+        import torch
+
+        for tensor, gradient in self._gradients:
+            tensor.grad = gradient
+        for tensor, before in self._numbers:
+            if _bytes(tensor) != _bytes(before):
+                with torch.inference_mode(tensor.is_inference()), torch.no_grad():
+                    tensor.copy_(before)
 
 
 def tensors_held(names: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -260,6 +313,13 @@ def tensors_held(names: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
                 if parameter.grad is not None:
                     yield f"{path}.{own}.grad", parameter.grad
             yield from ((f"{path}.{own}", buffer) for own, buffer in module.named_buffers())
+
+
+def _bytes(tensor: Any) -> bytes:
+    import torch
+
+    plain = tensor.detach().cpu().contiguous().reshape(-1)
+    return plain.view(torch.uint8).numpy().tobytes() if plain.numel() else b""
 
 
 def child(script: Path, machine: str, reports: Path, timeout: float) -> int:
@@ -317,7 +377,7 @@ def run_way(way: str, source: str, script: Path, machine: str) -> End:
         if way == SCRIPT:
             healings.append(stack.enter_context(sd.heal()))
         if way == MODEL:
-            names |= by_hand(draws, healings)
+            names |= by_hand(draws, healings, names)
         try:
             exec(code, names)
         except Exception as error:
@@ -328,9 +388,7 @@ def run_way(way: str, source: str, script: Path, machine: str) -> End:
         else:
             held = {}
             for path, tensor in tensors_held(names):
-                plain = tensor.detach().cpu().contiguous().reshape(-1)
-                own = plain.view(torch.uint8).numpy().tobytes() if plain.numel() else b""
-                held[path] = (str(plain.dtype), tuple(tensor.shape), own)
+                held[path] = (str(tensor.dtype), tuple(tensor.shape), _bytes(tensor))
     repairs = tuple(
         f"{each.module}: {each.operand} {each.source} -> {each.target} ({each.finding.cause})"
         + (f" at {Path(each.finding.at.file).name}:{each.finding.at.line}" if each.finding.at else "")
