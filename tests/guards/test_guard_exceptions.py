@@ -312,3 +312,19 @@ def test_a_machine_without_a_gpu_is_said_to_be_one(ask):
     assert (finding.cause, finding.confidence) == ("hardware-or-driver", "certain")
     assert "CUDA" in finding.title or "GPU" in finding.title
     assert not finding.fixes
+
+
+def test_no_change_of_a_check_that_raises():
+    def checked(x, index):
+        if x.device != index.device:
+            raise ValueError(f"x and index must be on the same device, got {x.device} and {index.device}")
+
+    with (
+        sd.machine("1x24GB", on_mismatch="raise"),
+        pytest.raises(ValueError, match="same device") as caught,
+        sd.guard(),
+    ):
+        checked(torch.ones(2, device="cuda:0"), torch.tensor([0]))
+    finding = caught.value.finding
+    assert {operand.name for operand in finding.operands} == {"x", "index"}
+    assert not any("raise" in (fix.diff or "") for fix in finding.fixes)

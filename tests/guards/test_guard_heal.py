@@ -285,6 +285,39 @@ def test_weights_without_values_are_not_healed():
     assert any("not healed" in note for note in caught.value.__notes__)
 
 
+class ChecksItself(nn.Module):
+    def forward(self, x, index):
+        if x.device != index.device:
+            raise ValueError(f"x and index must be on the same device, got {x.device} and {index.device}")
+        return x[index]
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_a_check_of_the_program_itself_is_no_refused_operator(language):
+    given = torch.ones(2, device="cuda:0"), torch.tensor([0])
+    model = ChecksItself()
+    sd.heal(model, language=language)
+    with pytest.raises(ValueError, match="same device") as of_model:
+        model(*given)
+    with pytest.raises(ValueError, match="same device") as of_block, sd.heal(language=language):
+        ChecksItself()(*given)
+    own = {"en": "not healed: the program compares devices itself", "zh": "未修复：这个异常由程序自己"}  # noqa: RUF001 # Chinese punctuation
+    for caught in (of_model, of_block):
+        assert sum(note.startswith(own[language]) for note in caught.value.__notes__) == 1
+    with pytest.raises(KeyError) as other, sd.heal(language=language):
+        {}["nothing on the same device"]
+    assert not hasattr(other.value, "__notes__")
+
+
+def test_a_guard_shows_the_finding_of_what_is_not_healed():
+    generator = torch.Generator()
+    with pytest.raises(RuntimeError) as caught, sd.guard(), sd.guard(), sd.heal():
+        torch.rand(3, device="cuda:0", generator=generator)
+    notes = caught.value.__notes__
+    assert [note.startswith("not healed: ") for note in notes] == [True, False]
+    assert notes[1].startswith(f"{caught.value.finding.code} ")
+
+
 def test_refuses_a_device_map_under_a_launcher(monkeypatch):
     model = split_by_hand(qwen(tied=False))
     monkeypatch.setenv("WORLD_SIZE", "8")

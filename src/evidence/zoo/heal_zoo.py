@@ -41,7 +41,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -374,12 +374,14 @@ def run_way(way: str, source: str, script: Path, machine: str) -> End:
         if way != CPU:
             stack.enter_context(sd.machine("1x24GB" if way == ONE_GPU else machine))
         draws = Draws()
-        if way == SCRIPT:
-            healings.append(stack.enter_context(sd.heal()))
+        block = sd.heal() if way == SCRIPT else None
+        if block is not None:
+            healings.append(block)
         if way == MODEL:
             names |= by_hand(draws, healings, names)
         try:
-            exec(code, names)
+            with block or nullcontext():  # what it says on an exception, it says when it is left
+                exec(code, names)
         except Exception as error:
             if os.environ.get("HEAL_TRACE"):
                 traceback.print_exc()

@@ -17,6 +17,9 @@ from samedevice.messages import Phrase
 if TYPE_CHECKING:
     import torch
 
+FINDING_IS_UNTOLD = "finding_is_untold"
+"""Set on an exception whose finding stands in no note yet: what heals says only why it did not."""
+
 
 def findings_of(
     error: BaseException,

@@ -38,7 +38,7 @@ from samedevice.guards._compiled import (
     untraced,
 )
 from samedevice.guards._layers import Layer, add_layer, called_method
-from samedevice.guards._live import event_of
+from samedevice.guards._live import event_of, raised_by_program
 from samedevice.guards._repairs import HealRefusedError, Repair, Repairs, world
 from samedevice.guards._wrappers import unwrapped
 from samedevice.messages import Phrase
@@ -99,6 +99,8 @@ class Healing:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._block.pop().close()
+        if isinstance(error, Exception):
+            self._say_own_check(error)
         if not self._block:
             self.remove()
 
@@ -176,6 +178,8 @@ class Healing:
             return False
         if recorded:
             self._repairs.say_recorded(error)
+        elif raised_by_program(error):
+            self._say_own_check(error)
         elif full and not self._as_written and _is_compiled(self._model):
             self._as_written = True
             logging.getLogger("samedevice").warning(
@@ -186,6 +190,13 @@ class Healing:
             self._settled.discard(kind)
             error.add_note(self._renderer.text(Phrase("heal.next-call")))
         return False
+
+    def _say_own_check(self, error: Exception) -> None:
+        """Say on an error about devices which the program itself raises that no operator was refused."""
+        if raised_by_program(error) and event_of(error, self._model) is not None:
+            note = self._renderer.text(Phrase("heal.not-healed", reason=Phrase("heal.own-check")))
+            if note not in getattr(error, "__notes__", ()):
+                error.add_note(note)
 
     def _learn(
         self, kind: Any, method: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]

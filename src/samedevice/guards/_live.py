@@ -8,6 +8,7 @@ to do.
 from __future__ import annotations
 
 import ast
+import dis
 import re
 import sys
 import traceback
@@ -77,20 +78,40 @@ def event_of(
         return None
 
 
+def raised_by_program(error: BaseException) -> bool:
+    """Whether a `raise` or an `assert` outside of torch made the exception, and none before it led to it."""
+    if error.__cause__ is not None or error.__context__ is not None:
+        return False
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None or "torch" not in sys.modules:
+        return False
+    code = trace.tb_frame.f_code
+    return code.co_code[trace.tb_lasti] == dis.opmap["RAISE_VARARGS"] and not _filter().internal(
+        code.co_filename
+    )
+
+
+def _filter() -> FrameFilter:
+    """Which frames are torch's and ours."""
+    from samedevice.provenance import FrameFilter
+
+    file = sys.modules["torch"].__file__
+    assert file is not None
+    return FrameFilter((str(Path(file).parent) + "/", str(Path(__file__).parent.parent) + "/"), None)
+
+
 def _event(
     error: BaseException,
     model: torch.nn.Module | None,
     outer: FrameType | None,
     met: list[tuple[str, torch.Tensor]] | None,
 ) -> Event | None:
-    from samedevice.provenance import FrameFilter, surroundings
+    from samedevice.provenance import surroundings
 
-    torch = sys.modules["torch"]
-    assert torch.__file__ is not None
     frames = [*_outer(outer), *_frames(error.__traceback__)]  # oldest first
-    keep = FrameFilter(
-        (str(Path(torch.__file__).parent) + "/", str(Path(__file__).parent.parent) + "/"), None
-    )
+    keep = _filter()
     own = [
         (frame, lasti, line) for frame, lasti, line in frames if not keep.internal(frame.f_code.co_filename)
     ]
