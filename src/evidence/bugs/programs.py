@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from evidence.commands import command_parser
-from samedevice.diagnosis import RULES
+from samedevice.diagnosis import find_rule
 
 PROGRAMS = Path(__file__).with_name("labelled_programs")
 PARTS = ("seen", "fresh")
@@ -80,7 +80,7 @@ def outcome(program: Path) -> Outcome:
         return Outcome(program.stem, causes, None, None, None, None if guilty == "?" else False)
     first = found[0]
     named = None if guilty == "?" else _is_named(first, guilty)
-    happened = next((rule.name for rule in RULES if rule.code == first["code"]), None)
+    happened = rule.name if (rule := find_rule(first["code"])) else None
     return Outcome(program.stem, causes, first["cause"], happened, first["confidence"], named)
 
 

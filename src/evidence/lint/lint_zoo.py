@@ -14,7 +14,7 @@ is not printed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,11 +22,12 @@ from evidence.commands import command_parser
 from evidence.environments import overlays
 from evidence.zoo.zoo import FIRST, PARTS, SEEN, Case, cases
 from samedevice.findings import Finding
-from samedevice.lint import Options, check_file
+from samedevice.lint import Options, check_file, chosen_rules
 from samedevice.messages import Phrase
 
 GOAL = 0.5
 EVERY = Options(select=("ALL",), fixes=False)
+USUAL = frozenset(rule.code for rule in chosen_rules(Options()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +45,17 @@ class Row:
         """Whether the bug is seen."""
         return bool(self.failing or self.repaired)
 
+    def of_rules(self, codes: Container[str]) -> Row:
+        """What these rules alone say."""
+        failing, repaired = (
+            tuple(code for code in told if code in codes) for told in (self.failing, self.repaired)
+        )
+        return Row(self.case, failing, repaired)
 
-def judged(case: Case, options: Options) -> Row:
+
+def judged(case: Case) -> Row:
     """Lint the file in which a case fails, of the faulty release and of the repaired one."""
-    bad, good = (_findings(case, way, options) for way in ("bad", "good"))
+    bad, good = (_findings(case, way) for way in ("bad", "good"))
     first, last = case.expect["lines"]
     failing = [each.code for each in bad if any(first <= line <= last for line in _lines(each))]
     left = [_known(each) for each in good]
@@ -60,9 +68,9 @@ def judged(case: Case, options: Options) -> Row:
     return Row(case, tuple(failing), tuple(repaired))
 
 
-def _findings(case: Case, way: str, options: Options) -> list[Finding[Phrase]]:
+def _findings(case: Case, way: str) -> list[Finding[Phrase]]:
     path = _file(case, way)
-    return [] if path is None else list(check_file(path, options).findings)
+    return [] if path is None else list(check_file(path, EVERY).findings)
 
 
 def _file(case: Case, way: str) -> Path | None:
@@ -104,8 +112,8 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     every = cases()
     overlays.ensure_all(pins for case in every for pins in case.pins.values())
-    rows = [judged(case, EVERY) for case in every]
-    usual = [judged(case, Options(fixes=False)) for case in every]
+    rows = [judged(case) for case in every]
+    usual = [row.of_rules(USUAL) for row in rows]
     for row in rows:
         if row.case.part == FIRST or (options.seen and row.case.part == SEEN):
             codes = ", ".join(dict.fromkeys((*row.failing, *row.repaired))) or "-"

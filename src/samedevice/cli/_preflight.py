@@ -26,8 +26,6 @@ from samedevice.launchers import PYTHON, STARTED, begins_command
 from samedevice.machines import parse_machine
 from samedevice.messages import Language, Phrase
 from samedevice.preflight import (
-    METHODS,
-    SHARDINGS,
     Judgement,
     LaunchMemory,
     Request,
@@ -35,6 +33,7 @@ from samedevice.preflight import (
     WrittenLaunch,
     launch_memory,
     preflight,
+    wanted,
     without_option,
     write_launch,
 )
@@ -213,16 +212,9 @@ def _wanted(asked: Asked, judgement: Judgement) -> Wanted | None:
 
     None without a model: it is the one that was named, or the one that the script loads from a folder.
     """
-    sharding = next((each for each in SHARDINGS if each == asked.sharding), None)
-    if sharding is None:
-        raise UsageError(Phrase("preflight.mode", given=asked.sharding, known=", ".join(SHARDINGS)))
-    tuning = METHODS.get(asked.method)
-    if tuning is None:
-        raise UsageError(Phrase("preflight.method", given=asked.method, known=", ".join(METHODS)))
-    if min(asked.batch, asked.context) < 1:
-        raise UsageError(Phrase("preflight.samples"))
     model = asked.model or judgement.model
-    return None if model is None else Wanted(model, asked.batch, asked.context, asked.mode, sharding, tuning)
+    told = wanted(model or Path(), asked.batch, asked.context, asked.mode, asked.sharding, asked.method)
+    return None if model is None else told
 
 
 def _memory(asked: Asked, judgement: Judgement, request: Request) -> LaunchMemory:
@@ -237,12 +229,12 @@ def _write_launch(
     folder: Path, asked: Asked, judgement: Judgement, request: Request, language: Language
 ) -> WrittenLaunch:
     """The files of a launch that fits."""
-    wanted = _wanted(asked, judgement)
-    if wanted is None:
+    told = _wanted(asked, judgement)
+    if told is None:
         raise UsageError(Phrase("preflight.no-model"))
     return write_launch(
         folder,
-        wanted,
+        told,
         request.machine,
         judgement.launch.script,
         without_option(judgement.launch.arguments, "device_map"),

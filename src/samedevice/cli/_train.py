@@ -9,22 +9,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from samedevice.cli._answering import write_file
-from samedevice.errors import UsageError
 from samedevice.machines import parse_machine
-from samedevice.messages import SOURCE, Language, Phrase
+from samedevice.messages import Language, Phrase
 from samedevice.planner import largest_micro_batch
 from samedevice.planner.inference import model_folder
 from samedevice.preflight import (
-    METHODS,
-    SHARDINGS,
     NothingFits,
     TrainingPlan,
-    Wanted,
     plan_training,
+    wanted,
     write_training,
 )
 from samedevice.report import error_text, open_console, render
-from samedevice.report.plan import training_document, training_shown
+from samedevice.report.plan import no_training_document, training_document, training_shown
 
 FITS, UNFIT = 0, 1
 
@@ -47,13 +44,13 @@ class TrainOptions:
 def train_plan(options: TrainOptions, language: Language, tell: Callable[[Phrase], object]) -> int:
     """Make the plan, print it, write what was asked for, and return the exit status."""
     folder, named = model_folder(options.model)
-    wanted, machine = _wanted(options, folder), parse_machine(options.machine)
+    training = wanted(folder, options.batch, options.context, options.mode, options.sharding, options.method)
+    machine = parse_machine(options.machine)
     try:
-        plan = plan_training(wanted, machine, tell)
+        plan = plan_training(training, machine, tell)
     except NothingFits as error:
         if options.json is not None:
-            document = {"schema": 1, "feasible": False, "proved": False, "why": [error_text(error, SOURCE)]}
-            write_file(options.json, json.dumps(document, indent=1) + "\n")
+            write_file(options.json, json.dumps(no_training_document(error), indent=1) + "\n")
         open_console(sys.stdout).print(error_text(error, language))
         return UNFIT
     files: tuple[Path, ...] = ()
@@ -70,13 +67,3 @@ def train_plan(options: TrainOptions, language: Language, tell: Callable[[Phrase
 def _document(plan: TrainingPlan, files: tuple[Path, ...]) -> dict[str, object]:
     largest = largest_micro_batch(plan.shape, plan.machine, plan.training)
     return training_document(plan, largest, files)
-
-
-def _wanted(options: TrainOptions, folder: Path) -> Wanted:
-    tuning = METHODS.get(options.method)
-    if tuning is None:
-        raise UsageError(Phrase("preflight.method", given=options.method, known=", ".join(METHODS)))
-    sharding = next((each for each in SHARDINGS if each == options.sharding), None)
-    if sharding is None:
-        raise UsageError(Phrase("preflight.mode", given=options.sharding, known=", ".join(SHARDINGS)))
-    return Wanted(folder, options.batch, options.context, options.mode, sharding, tuning)

@@ -19,6 +19,7 @@ from samedevice.preflight.needs import (
     launch_files,
     launch_memory,
     plan_training,
+    wanted,
     write_launch,
     write_training,
 )
@@ -44,6 +45,7 @@ __all__ = [
     "plan_training",
     "preflight",
     "starts_in",
+    "wanted",
     "without_option",
     "write_launch",
     "write_training",

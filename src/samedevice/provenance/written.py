@@ -21,7 +21,7 @@ def written(
         case ast.Compare(left=left, comparators=[right]) if len(operands) == 2:
             return dict(zip(operands, (left, right), strict=True))
         case ast.Call(func=ast.Attribute(value=of, attr=name) as function) if _same(name, op):
-            first = [] if _begins_with(function) in imported else [of]
+            first = [] if _base(function) in imported else [of]
             return _of_arguments(call, first, operands)
         case ast.Call(func=ast.Name(id=name)) if _same(name, op):
             return _of_arguments(call, [], operands)
@@ -47,7 +47,7 @@ def _same(name: str, op: str) -> bool:
     return name.replace("_", "") == op.rpartition(".")[2].replace("_", "")
 
 
-def _begins_with(node: ast.expr) -> str | None:
+def _base(node: ast.expr) -> str | None:
     """The name that a chain of attributes begins with."""
     while isinstance(node, ast.Attribute):
         node = node.value

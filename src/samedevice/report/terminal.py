@@ -516,10 +516,11 @@ def _changed_lines(console: Console, fix: Fix[str | Phrase], at: Place | None) -
         return _diff(console, fix)
     file = next((line[len(_NEW) :] for line in diff.splitlines() if line.startswith(_NEW)), "")
     most = _ROWS * max(console.width - 2 - _LABEL, _LEAST_TEXT)
-    if any(len(line) > most for *_, line in rows):
-        return put_line(console, 2 + _LABEL, Text(harmless(f"{file}:{rows[0][0]}")))
-    if at is None or not f"/{at.file}".endswith(f"/{file}"):
+    long = any(len(line) > most for *_, line in rows)
+    if long or at is None or not f"/{at.file}".endswith(f"/{file}"):
         put_line(console, 2 + _LABEL, Text(harmless(f"{file}:{rows[0][0]}")))
+    if long:
+        return None
     spaces = min((len(line) - len(line.lstrip()) for *_, line in rows if line.strip()), default=0)
     width = max(len(str(number)) for number, *_ in rows)
     for number, sign, line in rows:

@@ -79,7 +79,7 @@ def _in_function(file: LintedFile, around: Around, moves: dict[int, Call]) -> It
     told: set[int] = set()
     for meeting in file.told(around).meetings:
         sent = [(node, tensor) for node, tensor in meeting.operands if _is_sent(tensor)]
-        others = [node for node, tensor in meeting.operands if tensor.where.kind in ("same", "likely")]
+        others = [node for node, tensor in meeting.operands if tensor.where.follows]
         if not sent or not others:
             continue
         call = moves.get(id(sent[0][1].made))

@@ -135,8 +135,7 @@ def _elsewhere(file: LintedFile, call: Call, device: ast.expr) -> bool:
         return isinstance(device.value, str) and not device.value.startswith("cpu")
     value = file.told(call.around).values.get(id(device))
     return isinstance(value, Device | Tensor) and (
-        value.where.kind in ("same", "likely")
-        or (value.where.kind == "literal" and not value.where.of[0].startswith("cpu"))
+        value.where.follows or (value.where.kind == "literal" and not value.where.of[0].startswith("cpu"))
     )
 
 

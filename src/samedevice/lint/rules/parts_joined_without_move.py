@@ -122,7 +122,7 @@ def _part(tensor: Tensor) -> str | None:
     parts = {symbol.split(".")[1] for symbol in of if symbol.startswith("self.") and ":" not in symbol}
     if len(parts) == 1 and HOST not in of:
         return parts.pop()
-    came_in = tensor.where.kind in ("same", "likely") and len(of) == 1 and not of[0].endswith("device")
+    came_in = tensor.where.follows and len(of) == 1 and not of[0].endswith("device")
     return "" if came_in and ":" not in of[0] and tensor.scalar is not True else None
 
 

@@ -66,7 +66,7 @@ from samedevice.diagnosis.fixes import swapped
 from samedevice.lint._meetings import pairs
 from samedevice.lint._rule import Hit, LintRule, Repair
 from samedevice.lint._source import CALLERS_DECIDE, Around, LintedFile, short
-from samedevice.static.tensors import HOST, MAKERS, Tensor
+from samedevice.static.tensors import MAKERS, Tensor
 
 
 def _check(file: LintedFile) -> Iterator[Hit]:
@@ -116,7 +116,7 @@ def _attribute_name(file: LintedFile, around: Around, node: ast.expr, stray: Ten
 
 
 def _is_kept(tensor: Tensor) -> bool:
-    stays = tensor.where.kind == "default" or HOST in tensor.where.of
+    stays = tensor.where.unplaced
     return stays and tensor.role == "attribute"
 
 

@@ -72,7 +72,7 @@ from samedevice.diagnosis.fixes import with_keyword
 from samedevice.lint._meetings import Pair, pairs, symbol_expression
 from samedevice.lint._rule import Hit, LintRule, Repair
 from samedevice.lint._source import CALLERS_DECIDE, Around, Call, LintedFile, short
-from samedevice.static.tensors import FUNCTIONS, HOST, MAKERS, Tensor
+from samedevice.static.tensors import FUNCTIONS, MAKERS, Tensor
 
 
 def _check(file: LintedFile) -> Iterator[Hit]:
@@ -127,7 +127,7 @@ def _is_unplaced(file: LintedFile, call: Call) -> bool:
 
 
 def _is_made(tensor: Tensor) -> bool:
-    stays = tensor.where.kind == "default" or HOST in tensor.where.of
+    stays = tensor.where.unplaced
     return stays and tensor.role == "made"
 
 

@@ -82,18 +82,30 @@ def _check_window(config: Any, seconds: int | None) -> None:
         raise UsageError(Phrase("place.window", seconds=frames // _FRAMES))
 
 
+def _half_frames(config: Any, seconds: int) -> tuple[int, ...]:
+    """Two frames of 80 bins side by side (`stride` of the extractor of SeamlessM4T)."""
+    return seconds * _FRAMES // 2, config.feature_projection_input_dim
+
+
+def _frames_of_encoder(config: Any, seconds: int) -> tuple[int, ...]:
+    return seconds * _FRAMES, config.encoder_config.num_mel_bins
+
+
+def _samples(config: Any, seconds: int) -> tuple[int, ...]:
+    return (seconds * _SAMPLES,)
+
+
 _SHAPES: Mapping[str, Callable[[Any, int], tuple[int, ...]]] = {
     "whisper": lambda config, _: (config.num_mel_bins, _frames_of_window(config)),
     "speech_to_text": lambda config, seconds: (
         seconds * _FRAMES,
         config.input_feat_per_channel * config.input_channels,
     ),
-    # Two frames of 80 bins side by side (`stride` of its extractor).
-    "seamless_m4t": lambda config, seconds: (seconds * _FRAMES // 2, config.feature_projection_input_dim),
-    "seamless_m4t_v2": lambda config, seconds: (seconds * _FRAMES // 2, config.feature_projection_input_dim),
-    "canary": lambda config, seconds: (seconds * _FRAMES, config.encoder_config.num_mel_bins),
-    "cohere_asr": lambda config, seconds: (seconds * _FRAMES, config.encoder_config.num_mel_bins),
-    "moonshine": lambda config, seconds: (seconds * _SAMPLES,),
-    "speecht5": lambda config, seconds: (seconds * _SAMPLES,),
+    "seamless_m4t": _half_frames,
+    "seamless_m4t_v2": _half_frames,
+    "canary": _frames_of_encoder,
+    "cohere_asr": _frames_of_encoder,
+    "moonshine": _samples,
+    "speecht5": _samples,
 }
 """Of one sequence, by the `model_type` of a configuration."""

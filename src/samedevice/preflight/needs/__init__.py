@@ -12,7 +12,7 @@ from samedevice.preflight.needs.files import (
     write_launch,
     write_training,
 )
-from samedevice.preflight.needs.memory import METHODS, PARTS, LaunchMemory, Way, launch_memory
+from samedevice.preflight.needs.memory import METHODS, PARTS, LaunchMemory, Way, launch_memory, wanted
 from samedevice.preflight.needs.proved import TrainingPlan, plan_training
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "launch_files",
     "launch_memory",
     "plan_training",
+    "wanted",
     "write_launch",
     "write_training",
 ]

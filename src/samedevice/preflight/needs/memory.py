@@ -10,6 +10,7 @@ refuses a launch; what cannot be known is a note.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from samedevice.errors import UsageError
@@ -32,7 +33,7 @@ from samedevice.planner import (
     largest_micro_batch,
     training_memory,
 )
-from samedevice.preflight.needs.files import MODES, Wanted, wanted_training
+from samedevice.preflight.needs.files import MODES, SHARDINGS, Wanted, wanted_training
 from samedevice.preflight.verdict import Judgement
 
 METHODS: dict[str, Tuning] = {"full": Full(), "lora": Lora(), "qlora": Lora(quantized=True)}
@@ -62,6 +63,19 @@ _BROKEN = (OSError, ImportError, TypeError, ValueError, LookupError, ArithmeticE
 """What a model folder raises while it is read, when it holds something else than it should (`UsageError` is a
 `ValueError`).
 """
+
+
+def wanted(model: Path, batch: int, context: int, mode: str | None, sharding: str, method: str) -> Wanted:
+    """What the command line asks for; raises UsageError for a sharding, a method or a number that is none."""
+    known = next((each for each in SHARDINGS if each == sharding), None)
+    if known is None:
+        raise UsageError(Phrase("preflight.mode", given=sharding, known=", ".join(SHARDINGS)))
+    tuning = METHODS.get(method)
+    if tuning is None:
+        raise UsageError(Phrase("preflight.method", given=method, known=", ".join(METHODS)))
+    if min(batch, context) < 1:
+        raise UsageError(Phrase("preflight.samples"))
+    return Wanted(model, batch, context, mode, known, tuning)
 
 
 @dataclass(frozen=True, slots=True)

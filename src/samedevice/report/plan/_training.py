@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rich.table import Table
 
 from samedevice.machines import nccl_rings
-from samedevice.messages import Bytes, Language, Phrase, Several, Value
+from samedevice.messages import SOURCE, Bytes, Language, Phrase, Several, Value
 from samedevice.planner import RESERVE
-from samedevice.preflight import TrainingPlan, Way
+from samedevice.preflight import NothingFits, TrainingPlan, Way
 from samedevice.preflight.needs import PARTS
-from samedevice.report._render import render
+from samedevice.report._render import error_text, render
 from samedevice.report.gpu_bars import labelled
 from samedevice.report.plan._document import SCHEMA
 from samedevice.report.plan._facts import outside_bytes
@@ -57,17 +58,32 @@ def _rows(plan: TrainingPlan, files: Sequence[Path], folder: Path | None) -> Ite
         yield Phrase("train.start"), f"sh {folder / 'launch.sh'} TEXT..."
 
 
+@dataclass(frozen=True, slots=True)
+class _Overhead:
+    """Bytes that a training process takes on a GPU beside its tensors."""
+
+    context: int
+    blas: int
+    """The workspaces of cuBLAS; autograd's thread has a handle of its own."""
+    rings: tuple[int, int] | None
+    """Of NCCL, the least and the most; None for a single process."""
+
+    @classmethod
+    def of(cls, plan: TrainingPlan) -> _Overhead:
+        context, blas = outside_bytes(plan.machine)
+        return cls(context, 2 * blas, nccl_rings() if plan.estimate.ranks > 1 else None)
+
+    def as_json(self) -> dict[str, Any]:
+        return {"context": self.context, "blas": self.blas, "nccl_rings": list(self.rings or (0, 0))}
+
+
 def _left_alone(plan: TrainingPlan) -> Phrase:
     """What of each GPU the plan does not use, and for what."""
-    context, blas = outside_bytes(plan.machine)
-    values = {
-        "reserve": Bytes(RESERVE),
-        "context": Bytes(context),
-        "blas": Bytes(2 * blas),  # autograd's thread has a handle of its own
-    }
-    if plan.estimate.ranks == 1:
+    beside = _Overhead.of(plan)
+    values = {"reserve": Bytes(RESERVE), "context": Bytes(beside.context), "blas": Bytes(beside.blas)}
+    if beside.rings is None:
         return Phrase("train.reserve-alone", **values)
-    least, most = nccl_rings()
+    least, most = beside.rings
     return Phrase("train.reserve", **values, least=Bytes(least), most=Bytes(most))
 
 
@@ -84,10 +100,9 @@ def _outcome(plan: TrainingPlan) -> Phrase:
     return Phrase("train.proved" if plan.proved else "train.over", **values)
 
 
-def _overhead(plan: TrainingPlan) -> dict[str, Any]:
-    context, blas = outside_bytes(plan.machine)
-    rings = nccl_rings() if plan.estimate.ranks > 1 else (0, 0)
-    return {"context": context, "blas": 2 * blas, "nccl_rings": list(rings)}
+def no_training_document(error: NothingFits) -> dict[str, Any]:
+    """That nothing fits, as a JSON object."""
+    return {"schema": SCHEMA, "feasible": False, "proved": False, "why": [error_text(error, SOURCE)]}
 
 
 def training_document(plan: TrainingPlan, largest: int, files: Sequence[Path]) -> dict[str, Any]:
@@ -100,7 +115,7 @@ def training_document(plan: TrainingPlan, largest: int, files: Sequence[Path]) -
         "feasible": True,
         "proved": plan.proved,
         "limit": plan.limit,
-        "overhead": _overhead(plan),
+        "overhead": _Overhead.of(plan).as_json(),
         "training": Way(plan.estimate, largest).as_json(),
         "why": [render(each) for each in plan.why],
         "missed": list(plan.missed),

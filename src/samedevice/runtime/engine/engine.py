@@ -33,7 +33,7 @@ from samedevice.runtime.engine.higher_order import kernel_on_cuda
 from samedevice.runtime.engine.interceptors import Collective, Interceptor, Order
 from samedevice.runtime.engine.masks import masks_to_indices
 from samedevice.runtime.engine.mismatches import Mismatches
-from samedevice.runtime.engine.ordering import assumed_order
+from samedevice.runtime.engine.ordering import ORDERS, assumed_order
 from samedevice.runtime.engine.packing import Packing
 from samedevice.runtime.engine.refusals import QUANTIZES, nested, refuse_quantized
 from samedevice.runtime.engine.scalar_lists import WITH_LIST, scalars_in
@@ -444,7 +444,7 @@ class Engine:
         if op.short in _MAKES_BLANK and call.target.type == "cuda":
             for tensor in tensors_in(result):
                 storage_of(tensor)._sd.blank = True
-        return self._in_order(call, result)
+        return self._in_order(call, result) if op.short in ORDERS else result
 
     def _in_order(self, call: Call, result: Any) -> Any:
         """The same, with an order in which unknown values are assumed to be."""

@@ -10,13 +10,13 @@ import torch
 
 from samedevice.runtime.state import Call, plain
 
-_ORDERS = ("argsort", "sort", "topk")
+ORDERS = ("argsort", "sort", "topk")
 """Operators whose last result says where values were."""
 
 
 def assumed_order(call: Call, shape: torch.Size) -> torch.Tensor | None:
-    """The order of unknown values, on the host: as they come. None for another operator."""
-    if call.op.short not in _ORDERS or not shape:
+    """The order that one of `ORDERS` gives unknown values, on the host: as they come. None for a number."""
+    if not shape:
         return None
     position = call.op.argument_names.index("dim")
     dim = call.args[position] if position < len(call.args) else call.kwargs.get("dim", -1)

@@ -38,6 +38,16 @@ class Where:
     def __str__(self) -> str:
         return self.kind if not self.of else f"{self.kind} {' or '.join(self.of)}"
 
+    @property
+    def unplaced(self) -> bool:
+        """Whether nothing brings it from the host, or nothing does on one of several ways."""
+        return self.kind == "default" or HOST in self.of
+
+    @property
+    def follows(self) -> bool:
+        """Whether it is where one of the things is that `of` names."""
+        return self.kind in ("same", "likely")
+
 
 HOST, CURRENT, OTHER = "<host>", "<cuda>", "<other>"
 NOWHERE = Where("unknown")
@@ -199,7 +209,7 @@ def _joined_tensors(tensors: Sequence[Tensor], others: bool) -> Tensor:
     """One of several tensors, or something that cannot be told."""
     first = tensors[0]
     scalar = first.scalar if all(each.scalar == first.scalar for each in tensors) else None
-    strays = [each for each in tensors if each.where == DEFAULT or HOST in each.where.of]
+    strays = [each for each in tensors if each.where.unplaced]
     strays = strays or [each for each in tensors if each.where == literal("cuda") or CURRENT in each.where.of]
     named = strays[0] if strays else first
     where = any_of([*(each.where for each in tensors), *([NOWHERE] if others else [])])
@@ -236,7 +246,7 @@ def likely(tensors: Sequence[Tensor]) -> Where | None:
     dimensions.
     """
     places = [each.where for each in tensors if each.scalar is not True]
-    symbols = {symbol for place in places if place.kind in ("same", "likely") for symbol in place.of}
+    symbols = {symbol for place in places if place.follows for symbol in place.of}
     return Where("likely", tuple(sorted(symbols))) if symbols else None
 
 

@@ -345,8 +345,8 @@ def _meeting(
     if not strictly and any(each.scalar is False for each in operands):
         scalar = False
     where = met(operands, strictly)
-    if where == DEFAULT or HOST in where.of:
-        known = [each for each in operands if each.where == DEFAULT or HOST in each.where.of]
+    if where.unplaced:
+        known = [each for each in operands if each.where.unplaced]
         named = next((each for each in known if each.made is not None), operands[0])
         if strictly and where != DEFAULT and all(each.scalar is False for each in known):
             scalar = False

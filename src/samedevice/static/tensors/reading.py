@@ -14,7 +14,6 @@ from typing import Any
 
 from samedevice.static.tensors.abstract import (
     EMPTY,
-    HOST,
     MAYBE_TENSOR,
     NONE,
     NOWHERE,
@@ -895,7 +894,7 @@ def _is_choice(test: ast.expr) -> bool:
 
 
 def _on_host(tensor: Tensor) -> bool:
-    return tensor.where.kind == "default" or HOST in tensor.where.of
+    return tensor.where.unplaced
 
 
 def _item(items: Any) -> Any:
@@ -940,12 +939,7 @@ def _without_host(values: list[Any]) -> list[Any]:
     """Values that differ, without telling of the ones on the host."""
     if all(each is values[0] or each == values[0] for each in values):
         return values
-    return [
-        UNTOLD_VALUE
-        if isinstance(each, Tensor) and (each.where.kind == "default" or HOST in each.where.of)
-        else each
-        for each in values
-    ]
+    return [UNTOLD_VALUE if isinstance(each, Tensor) and each.where.unplaced else each for each in values]
 
 
 def _stored(node: ast.AST) -> set[str]:
@@ -1015,13 +1009,11 @@ def asks_for_device(test: ast.expr) -> bool:
         for each in ast.walk(test)
     )
     return any(
-        name in _DEVICE_QUESTIONS or any(word in name for word in ("device", "cuda", "gpu")) for name in named
+        name in _OTHER_QUESTIONS or any(word in name for word in ("device", "cuda", "gpu")) for name in named
     )
 
 
-_DEVICE_QUESTIONS = frozenset(
-    ("is_cuda", "device", "is_available", "get_device", "is_cpu", "is_mps", "device_type")
-)
+_OTHER_QUESTIONS = frozenset(("is_available", "is_cpu", "is_mps"))
 
 
 def own_lists(body: Sequence[ast.stmt]) -> frozenset[str]:
