@@ -434,3 +434,16 @@ def test_a_frame_whose_beginning_was_cut_off():
     )
     assert finding.cause == "loss-or-label-on-other-device"
     assert finding.at is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "devices"),
+    [
+        ("Expected tensor on cuda:1 but found tensor on cuda:0", {"cuda:0", "cuda:1"}),
+        ("Expected all_gather output tensor on CUDA but found tensor on cpu", {"cpu", "cuda"}),
+    ],
+)
+def test_what_collectives_say_from_torch_2_15_on(text, devices):
+    (finding,) = explain_text(f"RuntimeError: {text}")
+    assert finding.code == "SD109"
+    assert {each.device for each in finding.operands} == devices

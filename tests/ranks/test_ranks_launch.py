@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from samedevice.torch_versions.adapter import TORCH
+
 pytestmark = pytest.mark.usefixtures("warm")
 
 SCRIPTS = Path(__file__).parent / "scripts"
@@ -124,6 +126,7 @@ def test_exit_status(tmp_path, words, status):
 
 
 def test_tensors_of_collectives_that_are_not_on_the_gpu_of_their_group(tmp_path):
+    each_checked = TORCH.nccl_checks_each_tensor("nccl")
     launch = ("--machine", "2x24GB", "--json", "found.json", "--launcher", "torchrun", "--nproc", 2)
     code, _, error = run(tmp_path, *launch, SCRIPTS / "off_its_gpu.py")
     document = json.loads((tmp_path / "found.json").read_text())
@@ -139,20 +142,31 @@ def test_tensors_of_collectives_that_are_not_on_the_gpu_of_their_group(tmp_path)
         "moved_to_the_host": ("SD109", "hard-coded-device", "tensor", [0, 1]),
         "outputs_on_the_host": ("SD109", "tensor-created-on-wrong-device", "output_tensors[0]", [0, 1]),
         "coalesced_on_two_gpus": ("SD109", "hard-coded-device", "tensors[1]", [0, 1]),
-        "on_two_gpus": ("SD105", "tensor-created-on-wrong-device", "output_tensor", [1]),
+        "on_two_gpus": ("SD109", "hard-coded-device", "output_tensor", [1])
+        if each_checked
+        else ("SD105", "tensor-created-on-wrong-device", "output_tensor", [1]),
         "all_on_one_gpu": ("SD109", "hard-coded-device", "tensor", [1]),
         "model_on_the_host": ("SD109", "module-left-on-other-device", "input_tensor", [0, 1]),
     }
     literal = seen["on_two_gpus"]  # two literals, one of which means the current GPU
-    assert literal["confidence"] == "guess" and "hard-coded-device" in literal["candidates"]
+    assert each_checked or (literal["confidence"] == "guess" and "hard-coded-device" in literal["candidates"])
     texts = {name: each["message"] for name, each in seen.items() if each["code"] == "SD109"}
-    assert texts.pop("all_on_one_gpu") is None  # NCCL raises nothing: everyone waits
+    of_each = {
+        "outputs_on_the_host": "Expected all_gather output tensor on CUDA but found tensor on cpu",
+        "coalesced_on_two_gpus": "Expected tensor on cuda:0 but found tensor on cuda:1",
+        "on_two_gpus": "Expected tensor on cuda:1 but found tensor on cuda:0",
+        "all_on_one_gpu": "Expected tensor on cuda:1 but found tensor on cuda:0",
+    }
+    of_all = {
+        "outputs_on_the_host": "Tensors must be CUDA and dense",
+        "coalesced_on_two_gpus": "Expected list of tensors on the same device",
+        "all_on_one_gpu": None,  # NCCL raises nothing: everyone waits
+    }
     assert texts == {
         "on_the_host": "No backend type associated with device type cpu",
         "moved_to_the_host": "No backend type associated with device type cpu",
-        "outputs_on_the_host": "Tensors must be CUDA and dense",
-        "coalesced_on_two_gpus": "Expected list of tensors on the same device",
         "model_on_the_host": "No backend type associated with device type cpu",
+        **(of_each if each_checked else of_all),
     }
     operands = seen["on_the_host"]["operands"]
     assert [(each["name"], each["device"]) for each in operands] == [("tensor", "cpu"), ("group", "cuda:0")]

@@ -40,9 +40,9 @@ PACKAGES = (
     "transformers", "accelerate", "peft", "safetensors", "pillow", "sentencepiece", "rich", "typer",
     "ruamel.yaml", "psutil", "packaging", "PyYAML", "numpy", "pytest", "pytest-xdist", "hypothesis",
     "expecttest", "ipython", "ipykernel", "nbclient", "nbformat", "jsonschema", "nvidia-ml-py",
-    "setuptools<81", "pygls", "hatchling",
+    "setuptools<81", "pygls", "hatchling", "pip",
 )  # fmt: skip
-"""What the suite imports. The parts of torch that its tests use need setuptools up to 2.10."""
+"""What the suite imports, and pip, which it runs. Parts of torch in its tests need setuptools up to 2.10."""
 LIMIT = 7200
 _PROBE = """
 import json, sys, torch

@@ -10,6 +10,7 @@ from samedevice.torch_versions.differences import Differences
 from samedevice.torch_versions.releases import NEWEST, Release, release_of
 
 _FILES: dict[Release, str] = {
+    (2, 15): "from_2_15",
     (2, 10): "from_2_10",
     (2, 8): "from_2_8",
     (2, 6): "from_2_6",

@@ -30,5 +30,9 @@ class Differences:
     """
     dlpack_of_current_gpu_only: bool
     """Whether DLPack takes only tensors of the current GPU."""
+    nccl_checks_each_tensor: Callable[[str], bool]
+    """Whether a group with this backend compares each tensor of a collective with its GPU, in the words of
+    `ProcessGroupNCCL2`.
+    """
     is_exporting: Callable[[], bool]
     """Whether `torch.export` traces the calling code."""

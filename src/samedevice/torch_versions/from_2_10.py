@@ -1,4 +1,4 @@
-"""torch 2.10 and newer."""
+"""torch 2.10 to 2.14."""
 
 from __future__ import annotations
 

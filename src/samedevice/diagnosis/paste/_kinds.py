@@ -360,6 +360,11 @@ KINDS: tuple[Kind, ...] = (
         r"Attempt to perform collective on tensor not on device passed to init_process_group",
     ),
     _row(
+        "collective-device",
+        "but found tensor on",
+        r"Expected (?:all_gather output )?tensor on (?P<d2>DEVICE) but found tensor on (?P<d1>DEVICE)",
+    ),
+    _row(
         "graph-device",
         "to a graph on device",
         r"Cannot assign (?:node|edge) feature \W?(?P<argument>\w{1,60})\W? on device (?P<d1>DEVICE) to a graph on device (?P<d2>DEVICE)",

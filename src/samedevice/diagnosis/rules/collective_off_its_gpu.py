@@ -11,7 +11,8 @@ NCCL reads memory of one GPU per rank and moves nothing there. c10d raises "No b
 device type cpu", "Tensors must be CUDA and dense", "Expected list of tensors on the same device", or, where
 the group was bound with `device_id=`, "Attempt to perform collective on tensor not on device passed to
 init_process_group". A rank that comes with another GPU than before, where the others do not, raises nothing:
-all ranks wait until the timeout.
+all ranks wait until the timeout. From torch 2.15 on, each group belongs to one GPU, and each tensor is
+compared with it: "Expected tensor on cuda:1 but found tensor on cuda:0".
 
 ## Example
 
@@ -35,12 +36,13 @@ that nobody keeps.
 
 ## Known limits
 
-Of a list of tensors that is not a coalesced call, c10d compares no devices; such a call is [SD105](SD105.md).
+Up to torch 2.14, of a list of tensors that is not a coalesced call c10d compares no devices; such a call is
+[SD105](SD105.md).
 
 ## References
 
 - [Backends of torch.distributed](https://docs.pytorch.org/docs/stable/distributed.html#backends)
-- torch, `torch/csrc/distributed/c10d/ProcessGroup.cpp` and `ProcessGroupNCCL.cpp`
+- torch, `torch/csrc/distributed/c10d/ProcessGroup.cpp`, `ProcessGroupNCCL.cpp` and `nccl2/`
 """
 
 from __future__ import annotations
@@ -61,7 +63,8 @@ NCCL 对每个 rank 只读一块 GPU 的显存，不会移动任何数据。c10d
 device type cpu”“Tensors must be CUDA and dense”“Expected list of tensors on the same device”；如果建组
 时用 `device_id=` 绑定了设备，则报 “Attempt to perform collective on tensor not on device passed to
 init_process_group”。如果某个 rank 这次换了一块 GPU 而其他 rank 没有换，则什么错都不报：所有 rank 一直等
-到超时。
+到超时。从 torch 2.15 起，每个进程组都固定属于一块 GPU，每个张量都会与它比较，报 “Expected tensor on cuda:1
+but found tensor on cuda:0”。
 
 ## 示例
 
@@ -84,12 +87,12 @@ dist.all_reduce(loss)
 
 ## 已知局限
 
-不属于合并调用的张量列表，c10d 不比较设备；这种调用记为 [SD105](SD105.md)。
+torch 2.14 及更早的版本里，不属于合并调用的张量列表，c10d 不比较设备；这种调用记为 [SD105](SD105.md)。
 
 ## 参考
 
 - [torch.distributed 的后端](https://docs.pytorch.org/docs/stable/distributed.html#backends)
-- torch 源码 `torch/csrc/distributed/c10d/ProcessGroup.cpp` 和 `ProcessGroupNCCL.cpp`
+- torch 源码 `torch/csrc/distributed/c10d/ProcessGroup.cpp`、`ProcessGroupNCCL.cpp` 和 `nccl2/`
 """
 
 RULE = Rule(

@@ -518,6 +518,9 @@ class Collectives:
         elif dist.get_backend(group) == "gloo":
             message = f"ProcessGroupGloo::{op.short.strip('_')}: tensors should be on the same device"
             recorder.off_its_gpu(op, RuntimeError(message), named, seen, home, caller())
+        elif TORCH.nccl_checks_each_tensor(dist.get_backend(group)):
+            if refusal := _refusal_of_each(op, call, home):
+                recorder.off_its_gpu(op, RuntimeError(refusal), named, seen, home, caller())
         elif len(gpus) < len(set(devices)):
             recorder.off_its_gpu(
                 op, ValueError("Tensors must be CUDA and dense"), named, seen, home, caller()
@@ -752,6 +755,23 @@ def _one_of_each_device(call: dict[str, Any]) -> list[tuple[str, torch.Tensor, b
             spelled = f"{name}[{place}]" if len(tensors) > 1 else name.removesuffix("s")
             found.setdefault(device_of(tensor), (spelled, tensor, False))
     return list(found.values())
+
+
+def _refusal_of_each(op: Operator, call: dict[str, Any], home: torch.device) -> str:
+    """What `ProcessGroupNCCL2` says of tensors off the GPU of their group; empty where it takes them.
+
+    The outputs of `all_gather` may be on any GPU: they are staged. Source: `ProcessGroupNCCL::all_gather` and
+    `checkTensorDevice` in `torch/csrc/distributed/c10d/nccl2`.
+    """
+    wanted = dict(call)
+    if op.short.strip("_") in ("allgather", "allgather_coalesced"):
+        outputs = wanted.pop("output_tensors", None) or wanted.pop("output_lists", ())
+        for output in tensors_in(outputs):
+            if device_of(output).type != "cuda":
+                return f"Expected all_gather output tensor on CUDA but found tensor on {device_of(output)}"
+    off = (device_of(tensor) for value in wanted.values() for tensor in tensors_in(value))
+    found = next((device for device in off if device != home), None)
+    return f"Expected tensor on {home} but found tensor on {found}" if found is not None else ""
 
 
 def _physical(tracker: Tracker, device: torch.device) -> int:
