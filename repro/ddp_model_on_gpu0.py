@@ -12,6 +12,7 @@ dist.destroy_process_group()
 
 # /// expect
 # must = "both ranks' model on one GPU"
+# needs = ["torch<2.15"]
 # command = "run --machine 2x24GB --launcher torchrun --nproc 2"
 # exit = 1
 # findings = [{code = "SD107", ranks = "[0, 1]", op = "c10d.allgather_.default"}, {code = "SD101", op = "aten.addmm.default"}]

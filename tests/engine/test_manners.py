@@ -23,6 +23,7 @@ import torch.utils._python_dispatch
 import torch.utils.checkpoint
 
 from samedevice.machines import parse_machine
+from samedevice.provenance import tensors_reached
 from samedevice.runtime import VirtualMachine
 from samedevice.runtime.patching import Change, Patches, PatchTable
 from samedevice.runtime.state.machine_state import entered
@@ -645,3 +646,17 @@ def test_the_loader_of_transformers_keeps_its_docstring():
     with VirtualMachine(parse_machine("1x24GB")):
         # petals edits a copy of it while it is imported
         assert transformers.PreTrainedModel.from_pretrained.__doc__
+
+
+class _Asked:
+    def __init__(self):
+        object.__setattr__(self, "kept", torch.ones(2))
+
+    def __getattribute__(self, name):
+        raise AssertionError(f"{name} was asked for")
+
+
+def test_a_search_for_tensors_asks_objects_nothing():
+    """`torch.distributed.reduce_op`, for one, warns at each attribute that is read of it, `__class__` too."""
+    reached = list(tensors_reached({"rates": [_Asked()]}, "state", 4))
+    assert [path for path, _ in reached] == ["state['rates'][0].kept"]

@@ -17,7 +17,7 @@ Exit status 0: every program did what it must; 1: not so; 2: wrong usage.
 
 from __future__ import annotations
 
-import importlib.util
+import importlib.metadata
 import json
 import os
 import re
@@ -32,6 +32,8 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
+
+from packaging.requirements import Requirement
 
 from evidence.commands import command_parser
 from evidence.places import ROOT
@@ -132,7 +134,7 @@ def run(wanted: Sequence[Program], jobs: int = 2) -> list[Outcome]:
     while waiting or running:
         while waiting and len(running) < jobs:
             program = waiting.pop(0)
-            missing = [name for name in program.needs if importlib.util.find_spec(name) is None]
+            missing = [name for name in program.needs if not _installed(name)]
             if missing:
                 outcomes[program.name] = Outcome(
                     program.name, program.must, "skipped", [f"not installed: {', '.join(missing)}"]
@@ -145,6 +147,15 @@ def run(wanted: Sequence[Program], jobs: int = 2) -> list[Outcome]:
                 outcomes[each.program.name] = each.outcome()
         time.sleep(0.02)
     return [outcomes[program.name] for program in wanted]
+
+
+def _installed(wanted: str) -> bool:
+    """Whether a package such as `torch<2.15` is there."""
+    requirement = Requirement(wanted)
+    try:
+        return requirement.specifier.contains(importlib.metadata.version(requirement.name), prereleases=True)
+    except importlib.metadata.PackageNotFoundError:
+        return False
 
 
 class _Running:

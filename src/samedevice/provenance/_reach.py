@@ -16,17 +16,28 @@ def tensors_reached(
     """Tensors in containers and plain objects, `most` parts of each; a module keeps its own to itself."""
     import torch
 
-    if isinstance(value, torch.Tensor):
+    # Asked by type, and read past `__getattribute__`: an object of the program may warn or compute when it is
+    # asked, as `torch.distributed.reduce_op` does.
+    kind = type(value)
+    if issubclass(kind, torch.Tensor):
         yield path, value
-    elif depth and not isinstance(value, (torch.nn.Module, type)):
+    elif depth and not issubclass(kind, (torch.nn.Module, type)):
         parts: Iterator[tuple[str, Any]]
-        if isinstance(value, Mapping):
+        if issubclass(kind, Mapping):
             parts = ((f"{path}[{key!r}]", part) for key, part in value.items())
-        elif isinstance(value, tuple) and isinstance(fields := getattr(value, "_fields", None), tuple):
+        elif issubclass(kind, tuple) and isinstance(fields := getattr(kind, "_fields", None), tuple):
             parts = ((f"{path}.{name}", part) for name, part in zip(fields, value, strict=False))
-        elif isinstance(value, (list, tuple)):
+        elif issubclass(kind, (list, tuple)):
             parts = ((f"{path}[{index}]", part) for index, part in enumerate(value))
         else:
-            parts = ((f"{path}.{name}", part) for name, part in getattr(value, "__dict__", {}).items())
+            parts = ((f"{path}.{name}", part) for name, part in _attributes(value).items())
         for where, part in list(islice(parts, most)):
             yield from tensors_reached(part, where, depth - 1, most)
+
+
+def _attributes(value: Any) -> Mapping[str, Any]:
+    try:
+        kept: Mapping[str, Any] = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return {}
+    return kept

@@ -492,14 +492,14 @@ class Collectives:
         if gpu is None and _no_backend(group, devices[0]) is None:
             return exchange_of(group, devices[0]), devices[0]
         if _no_backend(group, CUDA) is not None:
-            home = place = CPU
+            home = CPU
         else:
             current = self._tracker.state.cuda(None)
-            place = chosen or (current if gpu is None or current in devices else gpu)
-            home = getattr(group, "bound_device_id", None) or place
+            bound = getattr(group, "bound_device_id", None)
+            home = chosen or bound or (current if gpu is None or current in devices else gpu)
         if chosen is None and any(device != home for device in devices):
             self._off_its_gpu(op, call, group, devices, home)
-        return exchange_of(group, home), place
+        return exchange_of(group, home), home
 
     def _off_its_gpu(
         self,

@@ -1,0 +1,20 @@
+# samedevice run --machine 2x24GB --launcher torchrun --nproc 2 ddp_model_on_gpu0_215.py: every rank puts its model on cuda:0, where groups belong to a GPU
+import os
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+dist.init_process_group("nccl")
+rank = int(os.environ["LOCAL_RANK"])
+torch.cuda.set_device(rank)
+model = DistributedDataParallel(torch.nn.Linear(4, 4).to("cuda:0"), device_ids=[rank])
+model(torch.ones(2, 4, device=f"cuda:{rank}")).sum().backward()
+dist.destroy_process_group()
+
+# /// expect
+# must = "the second rank's model off the GPU of its group"
+# needs = ["torch>=2.15"]
+# command = "run --machine 2x24GB --launcher torchrun --nproc 2"
+# exit = 1
+# findings = [{code = "SD109", ranks = "[1]", op = "c10d.allgather_.default"}, {code = "SD109", op = "c10d.broadcast_.default"}, {code = "SD101", op = "aten.addmm.default"}, {code = "SD109", op = "c10d.allreduce_coalesced_.default"}]
+# never = ["FutureWarning"]
+# ///
