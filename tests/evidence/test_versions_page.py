@@ -10,7 +10,7 @@ import pytest
 
 from evidence.environments import versions
 from evidence.environments.some_cases import spread
-from evidence.environments.versions import PAGE, Outcome, folders, page, recorded
+from evidence.environments.versions import PAGE, WITHOUT_TORCH, Outcome, folders, page, recorded
 
 
 def test_the_page_is_written_from_what_was_recorded():
@@ -58,6 +58,10 @@ def test_all_is_said_only_of_all_folders():
     every = folders()
     assert f"| {len(every)} | 0 | 0 | all | 000000000 |" in ran(every)
     assert f"| all but `{every[3]}` |" in ran([*every[:3], *every[4:]])
+    using = [path for path in every if path not in WITHOUT_TORCH]
+    assert len(using) == len(every) - len(WITHOUT_TORCH)
+    assert "| all that use torch |" in ran(using)
+    assert f"| all that use torch but `{using[0]}` |" in ran(using[1:])
     assert f"| `{every[0]}`, `{every[1]}` |" in ran(every[:2])
 
 

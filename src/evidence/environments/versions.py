@@ -4,15 +4,16 @@ Time: half an hour to two hours for each torch; what was run is not run again.
 Needs: PyPI and about 6 GiB of disk for each torch; uv.
 
     python -m evidence versions [VERSION ...] [--tests PATH ...] [--cases N] [--again] [--python FILE]
-        [--environments FOLDER]
+        [--environments FOLDER] [--with NAME==VERSION ...]
 
 For each torch (`2.15.0`; with a local build in UV_FIND_LINKS also `2.13.0+cpu`) an environment is made with
 uv, then each folder of `tests` runs there in a process of its own. A folder that ran at this commit is not
 run again, so an interrupted run goes on where it was; what pytest printed is in `logs` of the environment.
 `--cases N` runs at most N cases of each test that has parameters, and the page says so. `--again` runs only
-the tests that failed before, and the page says how many ran again, at which commit. Then `docs/versions.md`
-is written; without a VERSION only that. Exit status: 0 all tests passed that ran, 1 not so; 2 where sources
-or tests are not committed, since a result needs its commit.
+the tests that failed before, and the page says how many ran again, at which commit. `--with` takes other
+releases than constraints.txt has, such as `transformers==4.44.2`, in an environment of their own. Then
+`docs/versions.md` is written; without a VERSION only that. Exit status: 0 all tests passed that ran, 1 not
+so; 2 where sources or tests are not committed, since a result needs its commit.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ PACKAGES = (
     "setuptools<81", "pygls", "hatchling", "pip",
 )  # fmt: skip
 """What the suite imports, and pip, which it runs. Parts of torch in its tests need setuptools up to 2.10."""
+WITHOUT_TORCH = ("tests/lint", "tests/suppression", "tests/test_layers.py", "tests/test_settings.py")
+"""Tests that pass where no torch is installed: one release of it is enough for them."""
 LIMIT = 7200
 _PROBE = """
 import json, sys, torch
@@ -86,6 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--tests", nargs="+", default=folders(), metavar="PATH")
     parser.add_argument("--cases", type=int, default=0, metavar="N")
     parser.add_argument("--python", default=sys.executable, help="the Python of the environments")
+    parser.add_argument("--with", nargs="+", default=[], metavar="NAME==VERSION", dest="others")
     parser.add_argument("--environments", type=Path, default=ROOT / ".versions")
     parser.add_argument("--again", action="store_true", help="only the tests that failed before")
     given = parser.parse_args(arguments)
@@ -93,8 +97,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"not committed: {changed}")
     good = True
     for version in given.versions:
-        folder = given.environments / f"torch-{version}"
-        python = torch_environment(folder, version, PACKAGES, given.python)
+        folder = given.environments / "-".join([f"torch-{version}", *given.others])
+        python = torch_environment(folder, version, _packages(given.others), given.python)
         subprocess.run(
             ["uv", "pip", "install", "--quiet", "--no-deps", "--python", python, "--editable", str(ROOT)],
             check=True,
@@ -111,6 +115,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             )
     PAGE.write_text(page(recorded()), encoding="utf-8")
     return 0 if good else 1
+
+
+def _packages(others: Sequence[str]) -> list[str]:
+    """What an environment has, with other releases of some packages."""
+    named = {each.partition("==")[0] for each in others}
+    return [*(name for name in PACKAGES if name not in named), *others]
 
 
 def folders() -> list[str]:
@@ -266,15 +276,17 @@ def page(outcomes: Iterable[Outcome]) -> str:
         if names:
             heading = f"torch {torch}, Python {python}{_of_each(cases)}:"
             failing += ["", heading, "", *(f"- `{name}`" for name in names)]
-    return "\n".join([_HEAD, *rows, *(["", "## What fails", *failing] if failing else []), "", _LIMITS, ""])
+    limits = _LIMITS.format(without_torch=", ".join(f"`{tests}`" for tests in WITHOUT_TORCH))
+    return "\n".join([_HEAD, *rows, *(["", "## What fails", *failing] if failing else []), "", limits, ""])
 
 
 def _selection(own: Sequence[Outcome]) -> str:
     """Which tests ran."""
     ran, whole = {each.tests for each in own}, folders()
-    missing = [tests for tests in whole if tests not in ran]
+    missing = [tests for tests in whole if tests not in ran and tests not in WITHOUT_TORCH]
     if len(missing) < len(whole) / 2 and ran <= set(whole):
-        told = "all" + (f" but {', '.join(f'`{tests}`' for tests in missing)}" if missing else "")
+        told = "all" if ran >= set(WITHOUT_TORCH) & set(whole) else "all that use torch"
+        told += f" but {', '.join(f'`{tests}`' for tests in missing)}" if missing else ""
     else:
         told = ", ".join(f"`{tests}`" for tests in sorted(ran))
     return told + _of_each(own[0].cases)
@@ -323,7 +335,9 @@ no such name any more, and goes on; where it cannot, it is refused with the name
 ## What was not run
 
 A folder of tests that a row does not name was not run on that torch, nor were the other cases of tests with
-parameters where the row says how many of each ran."""
+parameters where the row says how many of each ran. `all that use torch` leaves out
+{without_torch}:
+they pass where no torch is installed, and one release of it is enough for them."""
 
 
 def _order(outcome: Outcome) -> tuple[Version, str, int, str]:
