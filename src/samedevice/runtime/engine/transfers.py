@@ -105,7 +105,8 @@ class Transfers:
             return self._from_host(source, target, options, made_at, moved, site)
         dtype = options.get("dtype") or source.dtype
         small = source.numel() * dtype.itemsize <= self._tracker.value_limit
-        value = value_of(source, record) if small or not record.blank else None
+        kept = small or (target.type == "cpu" and not record.blank)  # a large copy on a GPU has no values
+        value = value_of(source, record) if kept else None
         if value is None and target.type == "cpu" and small:
             # Small host tensors are always real: scripts hand them to code that is not torch.
             result: torch.Tensor = func(assumed_values(source), **options)
