@@ -161,3 +161,85 @@ def test_single_gpu_files():
     files = launch_files(replace(Training(), mode="single"), 1, Path("out"), None)
     assert "distributed_type: 'NO'" in files["accelerate.yaml"]
     assert files["launch.sh"].endswith("train.py\n")
+
+
+def command_after(source, *arguments, **numbers):
+    """The script's arguments in the written command, and what is said that it does not take."""
+    from samedevice.preflight.needs.passing import passed
+
+    Path("train.py").write_text(source)
+    settings = {
+        "per_device_train_batch_size": 2,
+        "gradient_accumulation_steps": 8,
+        "gradient_checkpointing": True,
+        "bf16": True,
+        "fp16": False,
+        **numbers,
+    }
+    told = passed(Path("train.py"), arguments, settings)
+    return " ".join(told.arguments), "" if told.missing is None else TextRenderer().text(told.missing)
+
+
+def test_a_trainer_gets_the_numbers_as_options(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    source = (
+        "from transformers import HfArgumentParser, Seq2SeqTrainingArguments\n"
+        "class Ours(Seq2SeqTrainingArguments): pass\n"
+        "parser = HfArgumentParser((Model, Ours))\n"
+        "model, arguments = parser.parse_args_into_dataclasses()\n"
+    )
+    words, missing = command_after(source, "--per_device_train_batch_size", "16", "--epochs=1")
+    assert words == (
+        "--epochs=1 --per_device_train_batch_size 2 --gradient_accumulation_steps 8 "
+        "--gradient_checkpointing True --bf16 True --fp16 False"
+    )
+    assert missing == ""
+
+
+def test_a_loop_of_its_own_gets_the_options_that_it_has(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    source = (
+        "parser.add_argument('--per-device-train-batch-size', type=int, default=8)\n"
+        "parser.add_argument('--gradient_checkpointing', action='store_true')\n"
+    )
+    words, missing = command_after(source, "--lr", "1e-4")
+    assert words == "--lr 1e-4 --per-device-train-batch-size 2 --gradient_checkpointing"
+    assert missing.endswith("trains with others: gradient_accumulation_steps=8")
+
+
+def test_what_the_script_writes_itself_is_told_with_its_line(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    source = (
+        "from transformers import TrainingArguments\n"
+        "arguments = TrainingArguments('out', per_device_train_batch_size=16,\n"
+        "    gradient_accumulation_steps=8, gradient_checkpointing=True)\n"
+    )
+    words, missing = command_after(source)
+    assert words == ""
+    assert missing.endswith("trains with others: per_device_train_batch_size=2 (line 2 has 16)")
+    assert command_after(source, per_device_train_batch_size=16)[1] == ""
+
+
+def test_a_script_that_reads_a_file_keeps_its_arguments(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    source = (
+        "parser = HfArgumentParser(TrainingArguments)\n"
+        "arguments = parser.parse_json_file(sys.argv[1]) or parser.parse_args_into_dataclasses()\n"
+    )
+    words, missing = command_after(source, "run.json")
+    assert words == "run.json"
+    assert missing.startswith("run.json takes these numbers of the plan from no option")
+
+
+@pytest.mark.parametrize("source", ["def broken(:", "x = 1\0", "(" * 5000])
+def test_a_script_that_cannot_be_read_is_left_alone(source, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert command_after(source, "--epochs", "1") == ("--epochs 1", "")
+
+
+def test_the_written_launch_says_what_is_missing(written):
+    launch = written(mode="ddp", batch=64)
+    assert launch.missing is not None
+    shell, said, command = Path("out/launch.sh").read_text().splitlines()
+    assert (shell, command.split()[-2:]) == ("#!/bin/sh", ["--epochs", "1"])
+    assert said.startswith("# train.py takes these numbers of the plan from no option")

@@ -159,11 +159,7 @@ def _judged(options: Options, language: Language) -> _Outcome:
         print_notices(console, notices(told, reporting, said))
         if written is not None:
             console.print()
-            print_written(
-                console,
-                [*written.why, Phrase("preflight.written", files=", ".join(map(str, written.files)))],
-                language,
-            )
+            print_written(console, written.told, language)
 
     if reporting.file is not None:
         into_file(

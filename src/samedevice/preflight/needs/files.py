@@ -38,6 +38,7 @@ from samedevice.planner import (
     parted,
     training_memory,
 )
+from samedevice.preflight.needs.passing import passed
 from samedevice.preflight.needs.program import training_program
 
 MODES: tuple[Mode, ...] = ("ddp", "fsdp", "zero2", "zero3")
@@ -76,6 +77,14 @@ class WrittenLaunch:
     files: tuple[Path, ...]
     why: tuple[Phrase, ...]
     training: Training
+    missing: Phrase | None = None
+    """Numbers of it that the script does not take from its launch."""
+
+    @property
+    def told(self) -> tuple[Phrase, ...]:
+        """What there is to say of it, in order."""
+        missing = () if self.missing is None else (self.missing,)
+        return (*self.why, *missing, Phrase("preflight.written", files=", ".join(map(str, self.files))))
 
 
 def write_launch(
@@ -92,8 +101,12 @@ def write_launch(
     """
     training, why = chosen_training(wanted, machine)
     reasons = [renderer.text(each) for each in why]
-    files = launch_files(training, _processes(training, machine), folder, script, arguments, reasons)
-    return WrittenLaunch(_put(folder, files), why, training)
+    told = passed(script, arguments, training_arguments(training))
+    files = launch_files(training, _processes(training, machine), folder, script, told.arguments, reasons)
+    if told.missing is not None:
+        first, command = files["launch.sh"].split("\n", 1)
+        files["launch.sh"] = f"{first}\n# {renderer.text(told.missing)}\n{command}"
+    return WrittenLaunch(_put(folder, files), why, training, told.missing)
 
 
 def write_training(
@@ -154,7 +167,7 @@ def launch_files(
     found = {
         "accelerate.yaml": _yaml(_accelerate(training, processes, folder), why),
         "training.yaml": _yaml(
-            _arguments(training), ("for TrainingArguments; it has to agree with accelerate.yaml",)
+            training_arguments(training), ("for TrainingArguments; it has to agree with accelerate.yaml",)
         ),
         "launch.sh": f"#!/bin/sh\n{shlex.join(words)}\n",
     }
@@ -301,7 +314,7 @@ def _deepspeed(training: Training) -> dict[str, Any]:
     return config
 
 
-def _arguments(training: Training) -> dict[str, Any]:
+def training_arguments(training: Training) -> dict[str, Any]:
     """Arguments of `TrainingArguments` that agree with the launch."""
     return {
         "per_device_train_batch_size": training.micro_batch,
