@@ -1,10 +1,11 @@
 """Begin a case of docs/found from a script that shows a finding.
 
-python -m tools.found_case NAME SCRIPT PACKAGE [SWEEP.json]
+python -m tools.found_case NAME SCRIPT PACKAGE [SWEEP.json] [STATEMENT]
 
 Runs the script on two virtual GPUs and writes `script.py` and `seen.json`; where the case has no patch, the
 fixes that samedevice knows are tried, and those that ran clean are its `patch.diff`. What is left for a
-person: `reading.toml`, and the patch where none ran clean.
+person: `reading.toml`, and the patch where none ran clean. The page is of the first finding, or of the one at
+STATEMENT (`modeling_bert.py:1126`), where the script shows it.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _KEPT = (
 )
 
 
-def main(name: str, script: str, package: str, sweep: str = "") -> int:
+def main(name: str, script: str, package: str, sweep: str = "", statement: str = "") -> int:
     """Make the folder; 1 where the script shows nothing."""
     folder = CASES / name
     folder.mkdir(parents=True, exist_ok=True)
@@ -50,11 +51,14 @@ def main(name: str, script: str, package: str, sweep: str = "") -> int:
         print(f"{name}: the script shows nothing; it ended as {document['status']}")
         return 1
     shutil.copyfile(script, folder / "script.py")
-    finding = document["findings"][0]
+    finding = next(
+        (each for each in document["findings"] if statement and _place(each).endswith(statement)),
+        document["findings"][0],
+    )
     seen = {
         "package": package,
         "version": version(package),
-        "statement": _below(finding["at"]["file"]) + f":{finding['at']['line']}",
+        "statement": _place(finding),
         "classes": _classes(sweep, _below(finding["at"]["file"]), finding["at"]["line"]),
         "same_lines": [],
         "finding": _shortened({key: finding[key] for key in _KEPT}),
@@ -64,6 +68,10 @@ def main(name: str, script: str, package: str, sweep: str = "") -> int:
         (folder / "patch.diff").write_text(patch, "utf-8")
     print(f"{name}: {seen['statement']}, {len(document['findings'])} findings, fixing {document['fixing']}")
     return 0
+
+
+def _place(finding: dict[str, Any]) -> str:
+    return f"{_below(finding['at']['file'])}:{finding['at']['line']}"
 
 
 def _below(file: str) -> str:
