@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import gc
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -87,3 +90,32 @@ def test_how_an_expression_writes_the_operands(text, op, names, expected):
 )
 def test_what_a_call_hands_over(text, called, expected):
     assert handed_over(ast.parse(text, mode="eval").body, called) == expected
+
+
+def test_threads_parse_at_once():
+    source = "\n".join(f"a{n} = {'(' * 40}{n}{')' * 40} + f(x[{n}:{n + 1}], *b, **c)" for n in range(10))
+    failed: list[BaseException] = []
+
+    def parse() -> None:
+        try:
+            for _ in range(3):
+                assert syntax.parsed(source) is not None
+        except BaseException as error:
+            failed.append(error)
+
+    def collected(*_: object) -> None:
+        time.sleep(0)  # a finalizer of the program, in which another thread may go on
+
+    before = gc.get_threshold()
+    gc.callbacks.append(collected)
+    gc.set_threshold(20)
+    try:
+        threads = [threading.Thread(target=parse) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        gc.set_threshold(*before)
+        gc.callbacks.remove(collected)
+    assert not failed

@@ -542,3 +542,22 @@ def test_scalars_in_a_tensor_of_a_gpu_are_refused():
         with pytest.raises(RuntimeError, match="Expected scalars to be on CPU, got cuda:0 instead"):
             _packed("_foreach_addcmul", torch.ones(2, device="cuda"))
         assert len(entered.events) == 1
+
+
+@pytest.mark.filterwarnings("ignore:ComplexHalf support")
+def test_half_precision_beside_complex_numbers(machine):
+    """CUDA's kernels take what the CPU's refuse; results have CUDA's types."""
+    x = torch.tensor([1.0, 2.0, 0.5, 1.5])
+    half = x.half().to("cuda:0")
+    found = {
+        "pow": (torch.pow(0.5j, half), torch.pow(0.5j, x), torch.complex32),
+        "fft": (torch.fft.fft(half), torch.fft.fft(x), torch.complex32),
+        "irfft": (torch.fft.irfft(torch.fft.rfft(half)), x, torch.float16),
+        "bfloat16": (torch.pow(0.5j, x.bfloat16().to("cuda:0")), torch.pow(0.5j, x), torch.complex64),
+    }
+    for name, (here, there, dtype) in found.items():
+        assert here.dtype == dtype, name
+        wide = here.cpu().to(torch.complex64 if dtype.is_complex else torch.float32)
+        torch.testing.assert_close(wide, there, rtol=2e-3, atol=2e-3)
+    with pytest.raises(RuntimeError, match="Unsupported dtype BFloat16"):
+        torch.fft.fft(half.bfloat16())

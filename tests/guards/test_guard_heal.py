@@ -568,3 +568,12 @@ def test_a_compiled_model_on_a_virtual_machine():
     healing = sd.heal(model)
     assert all(torch.equal(model(x).cpu(), expected) for _ in range(3))
     assert [repair.module for repair in healing.repairs] == ["Encoder"]
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_every_device_error_of_a_block_has_a_reason(language):
+    """What the virtual machine checks in front of a function of torch, no mode sees."""
+    own = {"en": "not healed: ", "zh": "未修复："}  # noqa: RUF001 # Chinese punctuation
+    with pytest.raises(RuntimeError, match="meshgrid") as caught, sd.heal(language=language):
+        torch.meshgrid(torch.ones(2), torch.ones(2, device="cuda:0"), indexing="ij")
+    assert sum(note.startswith(own[language]) for note in caught.value.__notes__) == 1

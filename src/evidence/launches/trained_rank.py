@@ -253,6 +253,11 @@ def _deepspeed(kind: str, out: Path) -> tuple[list[float], dict[str, Any]]:
     if "init" in kind:
         with deepspeed.zero.Init(config_dict_or_path=config):
             model = _model()
+        weights = list(model.parameters())  # the numbers of the CPU: a GPU draws others from the same seed
+        with torch.no_grad(), deepspeed.zero.GatheredParameters(weights, modifier_rank=0):
+            for weight, drawn in zip(weights, _model().parameters(), strict=True):
+                if torch.distributed.get_rank() == 0:
+                    weight.copy_(drawn)
     else:
         model = _model()
     engine, *_ = deepspeed.initialize(model=model, model_parameters=model.parameters(), config=config)

@@ -100,7 +100,7 @@ class Healing:
     ) -> None:
         self._block.pop().close()
         if isinstance(error, Exception):
-            self._say_own_check(error)
+            self._say_why(error)
         if not self._block:
             self.remove()
 
@@ -179,7 +179,7 @@ class Healing:
         if recorded:
             self._repairs.say_recorded(error)
         elif raised_by_program(error):
-            self._say_own_check(error)
+            self._say_why(error)
         elif full and not self._as_written and _is_compiled(self._model):
             self._as_written = True
             logging.getLogger("samedevice").warning(
@@ -191,12 +191,18 @@ class Healing:
             error.add_note(self._renderer.text(Phrase("heal.next-call")))
         return False
 
-    def _say_own_check(self, error: Exception) -> None:
-        """Say on an error about devices which the program itself raises that no operator was refused."""
-        if raised_by_program(error) and event_of(error, self._model) is not None:
-            note = self._renderer.text(Phrase("heal.not-healed", reason=Phrase("heal.own-check")))
-            if note not in getattr(error, "__notes__", ()):
-                error.add_note(note)
+    def _say_why(self, error: Exception) -> None:
+        """Say on an error about devices which no call of an operator brought here why it is not healed."""
+        if hasattr(error, "finding") or event_of(error, self._model) is None:
+            return
+        why = "heal.own-check"
+        if not raised_by_program(error):
+            if not isinstance(error, RuntimeError):
+                return
+            why = "heal.no-operator"
+        note = self._renderer.text(Phrase("heal.not-healed", reason=Phrase(why)))
+        if note not in getattr(error, "__notes__", ()):
+            error.add_note(note)
 
     def _learn(
         self, kind: Any, method: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]

@@ -6,6 +6,10 @@ import ast
 import linecache
 from collections.abc import Sequence
 from functools import lru_cache
+from threading import Lock
+
+_parsing = Lock()
+"""CPython counts the depths of trees that two threads make at once in one place, and raises SystemError."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -23,8 +27,9 @@ def _module(source: str) -> ast.Module | None:
 def parsed(source: str) -> ast.Module | None:
     """The syntax tree of a source, or of one statement of it, indented or not; None for what is no Python."""
     try:
-        return ast.parse(source.lstrip(" \t"))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        with _parsing:
+            return ast.parse(source.lstrip(" \t"))
+    except (SyntaxError, ValueError, RecursionError, MemoryError, SystemError):
         return None
 
 

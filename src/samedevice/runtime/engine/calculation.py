@@ -34,6 +34,8 @@ _VERDICT_ON_CUDA_ONLY = (
     "on CPU does not support",
     "Could not run",
     "NYI",
+    "FFT doesn't support tensors of type: Half",
+    "FFT doesn't support tensors of type: ComplexHalf",
 )
 _NOT_IMPLEMENTED = re.compile(r"not implemented for '(?P<type>\w+)'")
 _NAMES_THE_CPU = re.compile(r'(_vml)?_cpu_?(?=")')
@@ -200,7 +202,15 @@ class Calculation:
 
 
 def _back(result: Any, wider: torch.dtype, original: torch.dtype) -> Any:
-    return as_dtype(result, original) if isinstance(result, Tensor) and result.dtype == wider else result
+    if not isinstance(result, Tensor):
+        return result
+    if result.dtype == wider:
+        return as_dtype(result, original)
+    if original.is_floating_point and result.dtype == wider.to_complex():
+        return as_dtype(result, original.to_complex())  # a complex number beside it, or a transform
+    if original.is_complex and result.dtype == wider.to_real():
+        return as_dtype(result, original.to_real())
+    return result
 
 
 def _drawing(call: Call, values: tuple[Any, ...], options: dict[str, Any]) -> Any:
