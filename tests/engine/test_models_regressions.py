@@ -4,6 +4,7 @@ that shows it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -44,7 +45,9 @@ def test_attention_mask_on_another_device_is_refused_by_the_fused_kernel():
         value = F.scaled_dot_product_attention(there, there, there, attn_mask=mask.to("cuda:1")).cpu()
     (event,) = vm.events
     assert event.op == "aten._scaled_dot_product_efficient_attention.default"
-    assert "got attn_bias is on cuda:1" in event.message
+    assert re.search(
+        r"got attn_bias is on cuda:1|cuda:1! \(when checking argument for argument attn_bias", event.message
+    )
     assert [operand.name for operand in event.operands] == ["query", "key", "value", "attn_bias"]
     torch.testing.assert_close(value, expected)
 
@@ -89,6 +92,7 @@ def test_helpers_of_nested_composite_code_are_claimed_in_inference_mode(masked: 
     torch.testing.assert_close(value, expected)
 
 
+@pytest.mark.skipif(not hasattr(F, "grouped_mm"), reason="this torch has no grouped_mm")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 def test_grouped_products_of_unknown_values_take_the_types_that_cuda_takes(dtype: torch.dtype):
     with machine() as vm:

@@ -114,6 +114,18 @@ def test_what_only_cuda_has_runs(name, op, dtype):
         assert op(sample.input, *sample.args, **sample.kwargs).device.type == "cuda"
 
 
+def refused() -> type[RuntimeError]:
+    """What a kernel without a type raises: older releases of torch have no error of its own for it."""
+    try:
+        torch.ones(1, dtype=torch.bool).ceil()
+    except RuntimeError as error:
+        return type(error)
+    raise AssertionError("the CPU rounds booleans up")
+
+
+REFUSED = refused()
+
+
 @pytest.mark.parametrize("inputs", [lambda one: one, lambda one: [one]])
 @pytest.mark.parametrize(
     ("name", "dtype", "word"), [("ceil", torch.bool, "Bool"), ("round", torch.complex64, "ComplexFloat")]
@@ -122,7 +134,7 @@ def test_what_neither_has_is_refused_in_the_words_of_cuda(name, dtype, word, inp
     with VirtualMachine(op_cases.MACHINE, on_mismatch="raise"):
         given = inputs(torch.ones(3, dtype=dtype, device="cuda"))
         function = getattr(torch, name if isinstance(given, torch.Tensor) else f"_foreach_{name}")
-        with pytest.raises(NotImplementedError, match=f"\"{name}_cuda\" not implemented for '{word}'"):
+        with pytest.raises(REFUSED, match=f"\"{name}_cuda\" not implemented for '{word}'"):
             function(given)
 
 
@@ -191,6 +203,6 @@ def test_what_both_have_is_not_refused(op, dtype):
 def test_half_complex_numbers_have_no_order_and_can_be_added_up(compare):
     with VirtualMachine(op_cases.MACHINE, on_mismatch="raise"):
         given = torch.ones(3, dtype=torch.complex32, device="cuda")
-        with pytest.raises(NotImplementedError, match="not implemented for 'ComplexHalf'"):
+        with pytest.raises(REFUSED, match="not implemented for 'ComplexHalf'"):
             compare(given, given)
         assert given.sum().item() == 3

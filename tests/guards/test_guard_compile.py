@@ -81,7 +81,7 @@ def test_other_errors_of_the_compiler_are_left_alone():
 def test_healing_inside_of_a_full_graph_is_refused():
     model = Pair()
     sd.heal(model)
-    with pytest.raises(RuntimeError, match="samedevice heals here"):
+    with pytest.raises(RuntimeError, match=r"samedevice heals here|call torch\._dynamo\.disable\(\)"):
         torch.compile(model, backend="eager", fullgraph=True)(torch.ones(2, 4))
 
 
@@ -90,7 +90,7 @@ def test_nothing_is_learned_while_a_graph_is_recorded():
     model = Pair().eval()
     healing = sd.heal(model)
     traced = torch.jit.trace(model, (torch.ones(2, 4),))
-    exported = torch.export.export(model, (torch.ones(2, 4),)).module()
+    exported = torch.export.export(model, (torch.ones(2, 4),), strict=False).module()
     healing.remove()
     assert torch.equal(traced(torch.ones(2, 4)), model(torch.ones(2, 4)))
     assert torch.equal(exported(torch.ones(2, 4)), model(torch.ones(2, 4)))
@@ -98,7 +98,7 @@ def test_nothing_is_learned_while_a_graph_is_recorded():
     broken.second.to("meta")
     sd.heal(broken)
     with pytest.raises(RuntimeError) as caught:
-        torch.export.export(broken, (torch.ones(2, 4),))
+        torch.export.export(broken, (torch.ones(2, 4),), strict=False)
     assert any("nothing is learned" in note for note in caught.value.__notes__)
 
 
@@ -111,6 +111,6 @@ def test_what_was_learned_is_part_of_an_exported_graph():
         x = torch.ones(2, 4, device="cuda:0")
         healing = sd.heal(model)
         wanted = model(x)
-        exported = torch.export.export(model, (x,)).module()
+        exported = torch.export.export(model, (x,), strict=False).module()
         healing.remove()
         assert torch.equal(exported(x), wanted)

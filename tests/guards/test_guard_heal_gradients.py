@@ -10,6 +10,7 @@ from torch.utils.checkpoint import checkpoint
 
 import samedevice as sd
 from samedevice.guards import _lent
+from tests.guards.older_torch import inside_of_hooks
 
 pytestmark = pytest.mark.usefixtures("machine")
 
@@ -124,6 +125,7 @@ def kept(x, q):
     return (x * q).sum() + torch.outer(x, q).sum() + F.linear(x[None], torch.stack([q, q])).sum()
 
 
+@inside_of_hooks
 @pytest.mark.parametrize("hooks", ["half", "host"])
 @pytest.mark.parametrize("far", ["cuda:1", "cpu"])
 def test_hooks_that_change_what_is_kept(hooks, far):
@@ -145,6 +147,7 @@ def test_hooks_that_change_what_is_kept(hooks, far):
     assert torch.equal(x.grad, found[0][0]) == (hooks == "host")
 
 
+@inside_of_hooks
 def test_a_checkpoint_sees_a_write_to_its_input():
     """It keeps its inputs, and their counts of writes."""
     for place in (GPU, "cuda:1"):

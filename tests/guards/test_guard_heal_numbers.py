@@ -12,10 +12,12 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import samedevice as sd
+from samedevice.errors import UnsupportedFeatureError
 from samedevice.guards import _lent
 from samedevice.guards._heal import QUIET_CALLS
 from samedevice.guards._operators import operator_of
 from samedevice.report import TextRenderer
+from tests.guards.older_torch import REFUSES_HOOKS, inside_of_hooks
 
 pytestmark = pytest.mark.usefixtures("machine")
 
@@ -394,6 +396,7 @@ def test_hooks_and_gradients_of_what_is_moved():
     assert {str(each.device) for each in (factor.grad, held.grad, seen[0])} == {"cpu"}
 
 
+@inside_of_hooks
 def test_hooks_of_the_program_for_saved_tensors():
     packed = []
     weight, factor = torch.ones(3, device=GPU, requires_grad=True), torch.arange(3.0)
@@ -408,6 +411,18 @@ def test_hooks_of_the_program_for_saved_tensors():
     assert packed[1] is factor
 
 
+@pytest.mark.skipif(not REFUSES_HOOKS, reason="this torch tells what hooks there are")
+def test_healing_inside_of_hooks_is_refused_by_name_before_torch_2_8():
+    weight, factor = torch.ones(3, device=GPU, requires_grad=True), torch.arange(3.0)
+    with (
+        torch.autograd.graph.saved_tensors_hooks(lambda each: each, lambda each: each),
+        sd.heal(),
+        pytest.raises(UnsupportedFeatureError, match=r"needs torch 2\.8 or newer"),
+    ):
+        _ = weight.exp() * factor
+
+
+@inside_of_hooks
 def test_a_checkpoint_sees_no_refused_call():
     """It numbers what autograd keeps: one more in the first run, and it would hand out others in the backward
     pass.

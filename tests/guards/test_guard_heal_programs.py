@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import samedevice as sd
 from evidence.healing import healed_programs
+from tests.guards.older_torch import inside_of_hooks
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -153,6 +154,7 @@ def program(place, heal, see):
 """
 
 
+@inside_of_hooks
 @pytest.mark.parametrize("way", ["model", "block"])
 def test_a_checkpoint_whose_input_is_written_to(way):
     """Found by seed 97, program 6713: healed, the checkpoint kept nothing, and so missed the write."""

@@ -29,17 +29,12 @@ def untraced(*functions: Callable[..., Any], below: bool = True) -> None:
     Raises nothing where another torch names its parts otherwise: what is not compiled is healed there all the
     same.
     """
-    try:
-        from torch._C._dynamo import (
-            eval_frame,
-        )  # torch._dynamo itself takes seconds to import, and may never be needed
+    from samedevice.torch_versions.adapter import TORCH
 
-        action, mark = eval_frame._FrameAction, eval_frame.set_code_exec_strategy
-        skip = eval_frame._FrameExecStrategy(action.SKIP, action.SKIP if below else action.DEFAULT)
-    except (ImportError, AttributeError):
+    if (leave := TORCH.leave_untraced()) is None:
         return
     for function in functions:
-        mark(function.__code__, skip)
+        leave(function.__code__, below)
         vars(function).update(
             _torchdynamo_disable=True, _torchdynamo_disable_msg=_REASON
         )  # what torch._dynamo.disable sets

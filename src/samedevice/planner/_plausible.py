@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from samedevice.errors import UsageError
@@ -66,6 +66,17 @@ def _numbers(value: Any, name: str, depth: int) -> Iterator[tuple[str, int | flo
     elif isinstance(value, (list, tuple)):
         for inner in value:
             yield from _numbers(inner, name, depth + 1)
+
+
+def import_model(config: Any) -> None:
+    """Import what builds the language model of a configuration; building it says what is wrong with it.
+
+    To be called outside of `torch.device("meta")`, in which torch 2.6 cannot import its compiler.
+    """
+    from transformers import AutoModelForCausalLM
+
+    with suppress(Exception):
+        AutoModelForCausalLM._model_mapping[type(config)]
 
 
 @contextmanager

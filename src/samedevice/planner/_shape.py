@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from samedevice.errors import UsageError
 from samedevice.planner._families import Dimensions, dimensions_of
-from samedevice.planner._plausible import few_modules, plausible
+from samedevice.planner._plausible import few_modules, import_model, plausible
 
 if TYPE_CHECKING:
     import torch
@@ -201,6 +201,7 @@ def build_on_meta(values: Mapping[str, Any]) -> torch.nn.Module:
     import torch
     from transformers import AutoModelForCausalLM
 
+    import_model(config)
     try:
         with torch.device("meta"), few_modules():
             model: torch.nn.Module = AutoModelForCausalLM.from_config(config)  # type: ignore[no-untyped-call] # transformers has no types

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import CodeType
 from typing import Any
 
 Hooks = tuple[Callable[..., Any], Callable[..., Any]]
@@ -30,6 +31,10 @@ class Differences:
     """
     dlpack_of_current_gpu_only: bool
     """Whether DLPack takes only tensors of the current GPU."""
+    leave_untraced: Callable[[], Callable[[CodeType, bool], Any] | None]
+    """What tells Dynamo never to trace some code, nor what it calls where that is asked for, too; None where
+    this torch has no such function. Without importing `torch._dynamo`, which takes seconds.
+    """
     nccl_checks_each_tensor: Callable[[str], bool]
     """Whether a group with this backend compares each tensor of a collective with its GPU, in the words of
     `ProcessGroupNCCL2`.

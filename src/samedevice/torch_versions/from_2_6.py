@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import threading
 from collections.abc import Callable
+from types import CodeType
 from typing import Any, NoReturn
 
 import torch
@@ -92,6 +94,33 @@ def _refuse(*_: Any) -> NoReturn:
     )
 
 
+def _leave_untraced() -> Callable[[CodeType, bool], Any] | None:
+    try:
+        skip_code: Any = importlib.import_module("torch._C._dynamo.eval_frame").skip_code
+    except (ImportError, AttributeError):
+        return newer_leave_untraced()
+    # Only the frame itself can be left out here: what it calls is traced all the same.
+    return lambda code, below: skip_code(code)
+
+
+def newer_leave_untraced() -> Callable[[CodeType, bool], Any] | None:
+    """As newer releases do it."""
+    try:
+        eval_frame: Any = importlib.import_module("torch._C._dynamo.eval_frame")
+        action, mark, strategy = (
+            eval_frame._FrameAction,
+            eval_frame.set_code_exec_strategy,
+            eval_frame._FrameExecStrategy,
+        )
+    except (ImportError, AttributeError):
+        return None
+
+    def leave(code: CodeType, below: bool) -> None:
+        mark(code, strategy(action.SKIP, action.SKIP if below else action.DEFAULT))
+
+    return leave
+
+
 def _is_exporting() -> bool:
     return torch.compiler.is_compiling()
 
@@ -104,6 +133,7 @@ DIFFERENCES = Differences(
     saved_tensor_hooks=_saved_tensor_hooks,
     save_leaves_a_cycle=True,
     dlpack_of_current_gpu_only=False,
+    leave_untraced=_leave_untraced,
     nccl_checks_each_tensor=lambda backend: False,
     is_exporting=_is_exporting,
 )

@@ -22,5 +22,6 @@ DIFFERENCES = replace(
     older.DIFFERENCES,
     accelerator_error=torch.AcceleratorError,
     saved_tensor_hooks=_saved_tensor_hooks,
+    leave_untraced=older.newer_leave_untraced,
     is_exporting=torch.compiler.is_exporting,
 )

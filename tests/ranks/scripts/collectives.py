@@ -61,7 +61,15 @@ def reduce_scatter(device):
     part = torch.empty(2, device=device)
     dist.reduce_scatter_tensor(part, numbers(device, 2 * SIZE))
     yield part
-    dist.reduce_scatter(part, [numbers(device, 2) * (1 + i) for i in range(SIZE)])
+    given = [numbers(device, 2) * (1 + i) for i in range(SIZE)]
+    try:
+        dist.reduce_scatter(part, given)
+    except RuntimeError as error:
+        if device != CPU or "does not support reduce_scatter" not in str(error):
+            raise
+        whole = torch.stack(given)  # gloo of torch 2.6
+        dist.all_reduce(whole)
+        part.copy_(whole[RANK])
     yield part
 
 
@@ -246,7 +254,9 @@ CASES = [
     point_to_point,
     coalesced,
 ]
-for case in [*CASES, functional_ones, subgroup, objects, ddp, fsdp]:
+if hasattr(torch.cpu.Stream, "record_event"):  # fully_shard on the host, to compare with, needs torch 2.7
+    CASES.append(fsdp)
+for case in [*CASES, functional_ones, subgroup, objects, ddp]:
     there, here = list(case(GPU)), list(case(CPU))
     assert len(there) == len(here), case.__name__
     for one, other in zip(there, here, strict=True):

@@ -27,14 +27,16 @@ for group in (across, within):
 pair = dist.split_group(split_ranks=[[0, 1]])
 member = isinstance(pair, dist.ProcessGroup)  # others get None, from torch 2.15 on a constant
 assert member == (rank < 2)
-fresh = dist.new_group([0, size - 1])
-if rank in (0, size - 1):
-    dist.barrier(group=fresh)
+# torch 2.6 numbers groups, and ranks that are in no part of a split count one less: gloo never meets then
+if not (across.group_name.isdecimal() and "gloo" in backend):
+    fresh = dist.new_group([0, size - 1])
+    if rank in (0, size - 1):
+        dist.barrier(group=fresh)
 if member:
     parts = [torch.empty(2, device=device) for _ in range(2)]
     dist.all_gather(parts, torch.full((2,), float(rank), device=device), group=pair)
     assert [part[0].item() for part in parts] == ([rank] * 2 if assumed else [0, 1])
-    if "gloo" in backend and not assumed:
+    if "gloo" in backend and not assumed and torch.device("cpu") in pair._device_types:  # not in torch 2.6
         host = torch.ones(2)
         dist.all_reduce(host, group=pair)
         assert host.tolist() == [2, 2]

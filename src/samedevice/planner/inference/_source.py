@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from samedevice.errors import UsageError
 from samedevice.messages import Phrase
-from samedevice.planner._plausible import few_modules
+from samedevice.planner._plausible import few_modules, import_model
 from samedevice.planner._shape import configuration, parsed_config, safetensors_header
 
 if TYPE_CHECKING:
@@ -118,6 +118,8 @@ def build_model(source: ModelSource) -> torch.nn.Module:
     import transformers
 
     family = model_class(source)
+    if family is None:
+        import_model(config)
     before = torch.get_default_dtype()
     torch.set_default_dtype(getattr(torch, source.dtype))
     try:

@@ -34,6 +34,7 @@ from samedevice.errors import UnsupportedFeatureError
 from samedevice.events import EventKind
 from samedevice.runtime.cuda import pci_bus
 from samedevice.runtime.distributed.exchange import Exchange, exchange_for, is_assumed
+from samedevice.runtime.distributed.works import calling, done
 from samedevice.runtime.state import (
     CPU,
     Memory,
@@ -124,11 +125,11 @@ class Collectives:
         if call.get("sparse_indices") is not None:
             raise UnsupportedFeatureError("A sparse all_reduce is not supported on a virtual machine.")
         self._all_reduce(op, call, call["tensors"])
-        return call["tensors"], done(call["tensors"])
+        return call["tensors"], done(call["tensors"]).boxed()
 
     def _c10d_allreduce_coalesced(self, op: Operator, call: dict[str, Any]) -> Any:
         self._all_reduce(op, call, call["tensors"])
-        return done(call["tensors"])
+        return done(call["tensors"]).boxed()
 
     def _all_reduce(self, op: Operator, call: dict[str, Any], tensors: Sequence[torch.Tensor]) -> None:
         pieces = self._everyone(op, call, tensors, tensors)
@@ -139,7 +140,7 @@ class Collectives:
         pieces = self._everyone(op, call, tensors, tensors)
         if group.rank() == call["root_rank"]:
             self._write(tensors, self._reduced(call["reduce_op"], pieces, tensors), pieces)
-        return done(tensors)
+        return done(tensors).boxed()
 
     def _c10d_broadcast(self, op: Operator, call: dict[str, Any]) -> Any:
         tensors, root = call["tensors"], call["root_rank"]
@@ -149,18 +150,18 @@ class Collectives:
         )
         if group.rank() != root:
             self._write(tensors, _split(pieces[root].data, tensors), [pieces[root]])
-        return tensors, done(tensors)
+        return tensors, done(tensors).boxed()
 
     def _c10d_allgather(self, op: Operator, call: dict[str, Any]) -> Any:
         outputs, inputs = call["output_tensors"], call["input_tensors"]
         self._gathered(op, call, outputs, inputs)
-        return outputs, done(list(tensors_in(outputs)))
+        return outputs, done(list(tensors_in(outputs))).boxed()
 
     def _c10d_allgather_coalesced(self, op: Operator, call: dict[str, Any]) -> Any:
         # One list per rank there; one list per input here.
         outputs = [list(each) for each in zip(*call["output_lists"], strict=True)]
         self._gathered(op, call, outputs, call["input_list"])
-        return done(list(tensors_in(outputs)))
+        return done(list(tensors_in(outputs))).boxed()
 
     def _gathered(
         self, op: Operator, call: dict[str, Any], outputs: Any, inputs: Sequence[torch.Tensor]
@@ -172,11 +173,11 @@ class Collectives:
 
     def _c10d_allgather_base(self, op: Operator, call: dict[str, Any]) -> Any:
         self._gather_into(op, call, [call["output_tensor"]], [call["input_tensor"]])
-        return call["output_tensor"], done([call["output_tensor"]])
+        return call["output_tensor"], done([call["output_tensor"]]).boxed()
 
     def _c10d_allgather_into_tensor_coalesced(self, op: Operator, call: dict[str, Any]) -> Any:
         self._gather_into(op, call, call["outputs"], call["inputs"])
-        return done(call["outputs"])
+        return done(call["outputs"]).boxed()
 
     def _gather_into(
         self,
@@ -206,15 +207,15 @@ class Collectives:
         for output, row in zip(outputs, inputs, strict=True):
             pieces = self._everyone(op, call, row, [output, *row])
             self._write([output], self._reduced(call["reduce_op"], pieces, row)[rank : rank + 1], pieces)
-        return outputs, done(outputs)
+        return outputs, done(outputs).boxed()
 
     def _c10d_reduce_scatter_base(self, op: Operator, call: dict[str, Any]) -> Any:
         self._reduce_into(op, call, [call["output_tensor"]], [call["input_tensor"]])
-        return call["output_tensor"], done([call["output_tensor"]])
+        return call["output_tensor"], done([call["output_tensor"]]).boxed()
 
     def _c10d_reduce_scatter_tensor_coalesced(self, op: Operator, call: dict[str, Any]) -> Any:
         self._reduce_into(op, call, call["outputs"], call["inputs"])
-        return done(call["outputs"])
+        return done(call["outputs"]).boxed()
 
     def _reduce_into(
         self,
@@ -243,13 +244,13 @@ class Collectives:
         )
         for source, output in enumerate(outputs):
             self._write([output], [_sent_to(pieces[source], rank, _size(op, call), output)], [pieces[source]])
-        return outputs, done(outputs)
+        return outputs, done(outputs).boxed()
 
     def _c10d_alltoall_base(self, op: Operator, call: dict[str, Any]) -> Any:
         self._swap(
             op, call, call["output"], call["input"], call["output_split_sizes"], call["input_split_sizes"]
         )
-        return done([call["output"]])
+        return done([call["output"]]).boxed()
 
     def _swap(
         self,
@@ -295,7 +296,7 @@ class Collectives:
             for rank, piece in enumerate(pieces):
                 row = [output[rank] for output in outputs]
                 self._write(row, _split(piece.data, row), [piece])
-        return done(list(tensors_in(outputs)))
+        return done(list(tensors_in(outputs))).boxed()
 
     def _c10d_gather_into_tensor(self, op: Operator, call: dict[str, Any]) -> Any:
         output, given, group = call["output_tensor"], call["input_tensor"], _unboxed(call["process_group"])
@@ -306,7 +307,7 @@ class Collectives:
                 None if any(part is None for part in parts) else torch.cat([_flat(part) for part in parts])
             )
             self._write([output], [whole], pieces)
-        return output, done([output])
+        return output, done([output]).boxed()
 
     def _c10d_scatter(self, op: Operator, call: dict[str, Any]) -> Any:
         outputs, inputs = call["output_tensors"], call["input_tensors"]
@@ -321,11 +322,11 @@ class Collectives:
             else source.data[group.rank() * length : (group.rank() + 1) * length]
         )
         self._write(outputs, _split(part, outputs), [source])
-        return outputs, done(outputs)
+        return outputs, done(outputs).boxed()
 
     def _c10d_barrier(self, op: Operator, call: dict[str, Any]) -> Any:
         self._everyone(op, call, [], [call["tensor"]], chosen=self._of_barrier(op, call))
-        return done([])
+        return done([]).boxed()
 
     def _of_barrier(self, op: Operator, call: dict[str, Any]) -> torch.device:
         """The GPU on which NCCL waits, unless the group has used one: not the current one.
@@ -348,7 +349,7 @@ class Collectives:
             values, known, assumed = self._bytes([tensor])
             flags = plain.tensor([known, assumed], dtype=torch.uint8)
             exchange.send(flags if values is None else torch.cat([flags, values]), call["dst"], call["tag"])
-        return done(tensors)
+        return done(tensors).boxed()
 
     def _c10d_recv(self, op: Operator, call: dict[str, Any]) -> Any:
         tensors = call["tensors"]
@@ -368,7 +369,7 @@ class Collectives:
                 self._write([tensor], _split(piece.data, [tensor]), [piece])
             return True
 
-        return _callback(wait)
+        return calling(wait).boxed()
 
     def _c10d_recv_any_source(self, op: Operator, call: dict[str, Any]) -> Any:
         raise RuntimeError("Backend nccl does not support recvAnysource")
@@ -798,23 +799,6 @@ def _size(op: Operator, call: dict[str, Any]) -> int:
 
 def _rank(op: Operator, call: dict[str, Any]) -> int:
     return int(_group(op, call).rank())
-
-
-def done(tensors: Sequence[torch.Tensor]) -> Any:
-    """A piece of work that is done."""
-    future: torch.futures.Future[Any] = torch.futures.Future()
-    future.set_result(list(tensors))
-    return _c10d._create_work_from_future(future).boxed()
-
-
-_waiting: list[Any] = []
-"""Python halves of work that C++ holds only the other half of."""
-
-
-def _callback(wait: Callable[..., bool]) -> Any:
-    work = TORCH.work_that_calls(wait)
-    _waiting.append(work)
-    return work.boxed()
 
 
 # -- bytes

@@ -24,6 +24,7 @@ from samedevice.runtime.distributed.exchange import (
     keep,
     kept_alive,
 )
+from samedevice.runtime.distributed.works import close_bracket, open_bracket
 from samedevice.runtime.patching import SOME, Constant, Patch
 from samedevice.runtime.state import as_torch, assumed_ranks, current_machine
 from samedevice.torch_versions.adapter import TORCH
@@ -66,6 +67,10 @@ class ProcessGroupNCCL(_Gloo):  # type: ignore[misc]  # torch's class is Any her
         self.nccl_options = _Options() if options is None else options
         self._splits = 0
         self._place = rank
+        if getattr(self.nccl_options, "split_from", None) is not None:
+            # The parts of a split meet through their parent. torch 2.6 gives them all one name and one store.
+            ranks = "-".join(map(str, self.nccl_options.global_ranks_in_group))
+            store = _c10d.PrefixStore(f"{ranks}/", store)
         _init_gloo(
             self, store, rank, size, getattr(self.nccl_options, "_timeout", None) or timeout or _TIMEOUT
         )
@@ -227,17 +232,23 @@ def _split(
     return group
 
 
-def _unless_ours(original: Any) -> Callable[..., Any]:
-    def bracket(group: Any, device: torch.device) -> Any:
-        if id(group._get_backend(device)) in exchanges or isinstance(
-            group._get_backend(device), ProcessGroupNCCL
-        ):
-            future: torch.futures.Future[Any] = torch.futures.Future()
-            future.set_result([])
-            return _c10d._create_work_from_future(future)
-        return original(group, device)
+def _opening(original: Any) -> Callable[..., Any]:
+    def start_coalescing(group: Any, device: torch.device) -> Any:
+        return open_bracket() if _is_ours(group, device) else original(group, device)
 
-    return bracket
+    return start_coalescing
+
+
+def _closing(original: Any) -> Callable[..., Any]:
+    def end_coalescing(group: Any, device: torch.device) -> Any:
+        return close_bracket() if _is_ours(group, device) else original(group, device)
+
+    return end_coalescing
+
+
+def _is_ours(group: Any, device: torch.device) -> bool:
+    backend = group._get_backend(device)
+    return id(backend) in exchanges or isinstance(backend, ProcessGroupNCCL)
 
 
 def _noting(original: Any) -> Callable[..., Any]:
@@ -281,10 +292,10 @@ PATCHES = (
     *(
         Patch(
             f"torch.distributed.ProcessGroup.{name}",
-            _unless_ours,
+            replacement,
             "the backend behind `nccl` has no coalescing in C++; the calls in the brackets run one by one",
         )
-        for name in ("_start_coalescing", "_end_coalescing")
+        for name, replacement in (("_start_coalescing", _opening), ("_end_coalescing", _closing))
     ),
     *(
         Patch(
