@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from samedevice.diagnosis import judge
 from samedevice.events import Decision, Event, EventKind, Operand, Place
-from samedevice.sweep._causes import root_of, statement_of
+from samedevice.sweep._causes import mark_of, root_of, statement_of
 from samedevice.sweep._store import Target
 from samedevice.sweep._sweep import roots_of
 
@@ -47,13 +47,36 @@ def test_a_tensor_made_by_the_same_expression_is_one_cause():
     assert root(seen[0]) == root(seen[1]) == "created by m=torch.ones(3)"
 
 
+def told(cause):
+    return {"kind": "finding", "statement": "a.py:7", "root": cause, "document": {"code": cause}}
+
+
+RUN = {"kind": "run", "machine": "2x24GB", "action": "loss", "status": "found", "statements": ["a.py:7"]}
+
+
+def target(name, *lines, declares=True):
+    return Target(f"m:{name}", "e", "ended", 1.0, 1, ({"kind": "built", "declares": declares}, *lines))
+
+
 def test_classes_are_listed_under_their_cause():
-    finding = {"kind": "finding", "statement": "a.py:7", "root": "labels", "document": {"code": "SD101"}}
-    run = {"kind": "run", "machine": "2x24GB", "action": "loss", "status": "found", "statements": ["a.py:7"]}
-    targets = [
-        Target("m:A", "e", "ended", 1.0, 1, ({"kind": "built", "declares": True}, finding, run)),
-        Target("m:B", "e", "ended", 1.0, 1, ({"kind": "built", "declares": False}, run)),
-    ]
-    (made,) = roots_of(targets, {"a.py:7": finding})
+    met = {"kind": "met", "statement": "a.py:7", "root": "labels"}
+    targets = [target("A", told("labels"), RUN), target("B", met, RUN, declares=False)]
+    (made,) = roots_of(targets, {mark_of("a.py:7", "labels"): told("labels")})
     assert made.targets == ("A", "B")
     assert (made.declares, made.one_gpu, made.confirmed) == (True, False, ())
+
+
+def test_a_line_that_all_models_share_has_the_cause_of_each():
+    confirmed = {"kind": "confirmed", "statement": "a.py:7", "memory": {"0": 1}}
+    targets = [target("A", told("cut in a"), RUN), target("B", told("cut in b"), RUN, confirmed)]
+    found = {mark_of("a.py:7", cause): told(cause) for cause in ("cut in a", "cut in b")}
+    roots = {root.key: root for root in roots_of(targets, found)}
+    assert {key: root.targets for key, root in roots.items()} == {"cut in a": ("A",), "cut in b": ("B",)}
+    assert roots["cut in a"].document["code"] == "cut in a"
+    assert [len(roots[key].confirmed) for key in ("cut in a", "cut in b")] == [0, 1]
+
+
+def test_a_class_of_an_older_file_has_the_cause_that_was_told_once():
+    targets = [target("A", told("labels"), RUN), target("B", RUN)]
+    (made,) = roots_of(targets, {mark_of("a.py:7", "labels"): told("labels")})
+    assert made.targets == ("A", "B")

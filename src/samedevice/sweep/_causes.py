@@ -27,6 +27,11 @@ def statement_of(event: Event) -> str:
     return f"{library_path(event.at.file)}:{event.at.line}"
 
 
+def mark_of(statement: str, root: str) -> str:
+    """One statement that fails for one decision: a line that all models share fails for many."""
+    return f"{statement} | {root}"
+
+
 def library_path(file: str) -> str:
     """A path without the folder in which libraries are installed."""
     parts = Path(file).parts

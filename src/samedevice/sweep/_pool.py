@@ -21,6 +21,7 @@ from typing import Any, Protocol
 from samedevice.errors import UsageError
 from samedevice.messages import Phrase
 from samedevice.sweep._case import Listed
+from samedevice.sweep._causes import mark_of
 
 _ENTRY = "samedevice.cli.sweep_worker"
 
@@ -63,7 +64,7 @@ class Pool(Protocol):
     def run(self, order: Order, names: Iterable[str], known: set[str]) -> Iterator[Told]:
         """Try them; each comes out once, in the order in which they end.
 
-        Findings of the statements in `known`, which grows meanwhile, are not made again.
+        Findings whose marks are in `known`, which grows meanwhile, are not made again.
         """
 
 
@@ -145,7 +146,9 @@ def _fed(worker: _Worker, waiting: Any, stop: threading.Event, known: set[str]) 
         new = set(known) - told_it
         told_it |= new
         told = worker.tried(name, new)
-        known.update(each["statement"] for each in told.lines if each.get("kind") == "finding")
+        known.update(
+            mark_of(each["statement"], each["root"]) for each in told.lines if each.get("kind") == "finding"
+        )
         yield told
         if told.how == "worker died":
             return

@@ -15,6 +15,7 @@ from typing import Any
 
 from samedevice.errors import UsageError
 from samedevice.messages import Phrase
+from samedevice.sweep._causes import mark_of
 
 _LAYOUT = 1
 _TABLES = """
@@ -79,10 +80,10 @@ class Store:
         return dict(rows)
 
     def findings(self, environment: str) -> dict[str, Mapping[str, Any]]:
-        """What was told of each statement, by any target."""
+        """What was told of each statement and root cause, by any target; keys are their marks."""
         rows = self._connection.execute("SELECT told FROM tried WHERE environment = ?", (environment,))
         return {
-            each["statement"]: each
+            mark_of(each["statement"], each["root"]): each
             for (told,) in rows
             for each in json.loads(told)
             if each.get("kind") == "finding"

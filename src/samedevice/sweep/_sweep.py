@@ -14,6 +14,7 @@ from importlib.resources import files
 from typing import Any
 
 from samedevice.sweep._case import Listed
+from samedevice.sweep._causes import mark_of
 from samedevice.sweep._pool import Order, Pool, list_targets
 from samedevice.sweep._store import Store, Target
 
@@ -128,7 +129,7 @@ _TABLES = ("shrinking.toml", "inputs.toml", "inputs-diffusers.toml", "packages.t
 
 
 def _known(targets: Iterable[Target]) -> set[str]:
-    return {each["statement"] for target in targets for each in target.of_kind("finding")}
+    return {mark_of(each["statement"], each["root"]) for t in targets for each in t.of_kind("finding")}
 
 
 def _counts(targets: Sequence[Target]) -> dict[str, int]:
@@ -147,26 +148,32 @@ def _counts(targets: Sequence[Target]) -> dict[str, int]:
 def roots_of(targets: Iterable[Target], findings: Mapping[str, Mapping[str, Any]]) -> list[Root]:
     """Findings by their root causes, the ones that most classes meet first.
 
-    `findings` has for each statement what was told of it once.
+    `findings` has what was told of each statement and root cause once, by their mark.
     """
+    every = list(findings.values())
+    documents: dict[str, Any] = {each["root"]: each["document"] for each in reversed(every)}
+    # Files of the first sweeps name the cause of a statement once, whichever class met it.
+    once: dict[str, str] = {each["statement"]: each["root"] for each in reversed(every)}
     gathered: dict[str, _Gathered] = {}
     for target in targets:
         declares = any(each["declares"] for each in target.of_kind("built"))
+        own = [*target.of_kind("met"), *target.of_kind("finding")]
+        causes = {**once, **{each["statement"]: each["root"] for each in own}}
         for run in target.of_kind("run"):
             for statement in run["statements"]:
-                known = findings.get(statement)
-                if known is None:  # its class was not tried again yet
+                cause = causes.get(statement, "")
+                if cause not in documents:  # the class that told it was not tried again yet
                     continue
-                root = gathered.setdefault(known["root"], _Gathered(known["document"]))
+                root = gathered.setdefault(cause, _Gathered(documents[cause]))
                 root.statements[statement] += 1
                 root.targets[target.name.rpartition(":")[2]] += 1
                 root.actions[run["action"]] += 1
                 root.machines[run["machine"]] += 1
                 root.declares |= declares
         for each in target.of_kind("confirmed"):
-            root_of = findings.get(each["statement"], {}).get("root")
-            if root_of in gathered:
-                gathered[root_of].confirmed.append({**each, "target": target.name})
+            cause = causes.get(each["statement"])
+            if cause in gathered:
+                gathered[cause].confirmed.append({**each, "target": target.name})
     made = [_root(key, each) for key, each in gathered.items()]
     return sorted(made, key=lambda root: (not root.confirmed, -len(root.targets), root.key))
 

@@ -20,7 +20,7 @@ from samedevice.machines import Machine, parse_machine
 from samedevice.messages import Phrase
 from samedevice.sweep._actions import ACTIONS, CHANGES_MODEL
 from samedevice.sweep._case import Case, Library, Untried
-from samedevice.sweep._causes import root_of, statement_of
+from samedevice.sweep._causes import mark_of, root_of, statement_of
 from samedevice.sweep._cuts import LIMIT, Cut, offloaded, shares, walk
 from samedevice.sweep._scripts import script_of
 
@@ -56,7 +56,7 @@ def try_target(
 ) -> None:
     """Try one; everything that is seen is told as a dictionary that JSON can hold.
 
-    Of the statements in `known` the finding is not told again, nor loaded again to confirm it.
+    Of the marks in `known` the finding is not told again, nor loaded again to confirm it.
     """
     began = time.perf_counter()
     made = _Trial(asked, tell, document, set(known))
@@ -83,8 +83,9 @@ class _Trial:
         self._asked = asked
         self._tell = tell
         self._document = document
-        self._seen = seen
-        self._known = frozenset(seen)
+        self._known = seen
+        self._met: dict[str, bool] = {}
+        """Each statement that this target met, and whether it was new."""
         self._failed: dict[str, str] = {}
         self._alone: set[str] = set()
         """Statements that a single GPU has, too."""
@@ -104,7 +105,7 @@ class _Trial:
                 if (action == "offload") != _is_offload(cut):
                     continue
                 for statement in self._run(vm, spec, cut, case, action):
-                    if statement not in self._known:
+                    if self._met[statement]:
                         found.setdefault(statement, (cut, action))
         if self._asked.confirm and case.load is not None:
             self._confirm(vm, spec, case, found)
@@ -163,15 +164,18 @@ class _Trial:
                 continue
             statement = statement_of(event)
             statements.append(statement)
-            if statement not in self._seen:
-                self._seen.add(statement)
-                self._tell(self._finding(event, count, statement))
+            if statement not in self._met:
+                self._tell(self._first(event, count, statement))
         return list(dict.fromkeys(statements))
 
-    def _finding(self, event: Event, count: int, statement: str) -> dict[str, Any]:
+    def _first(self, event: Event, count: int, statement: str) -> dict[str, Any]:
+        """What is told of a statement that this target had not met; where it is known, its root alone."""
         judged = judge(event, count)
-        return {"kind": "finding", "statement": statement, "root": root_of(event, judged),
-                "document": self._document(judged)}  # fmt: skip
+        root = root_of(event, judged)
+        self._met[statement] = mark_of(statement, root) not in self._known
+        if not self._met[statement]:
+            return {"kind": "met", "statement": statement, "root": root}
+        return {"kind": "finding", "statement": statement, "root": root, "document": self._document(judged)}
 
     def _confirm(self, vm: Any, spec: str, case: Case, found: dict[str, tuple[Cut, str]]) -> None:
         """Load what was found again as a user would: by a mode and budgets alone."""
