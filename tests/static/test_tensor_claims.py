@@ -24,7 +24,9 @@ PLACES = (
     ", device=x.device",
     ", device=device",
 )
-HEAD = """import torch
+HEAD = """from dataclasses import dataclass
+
+import torch
 import torch.nn.functional as F
 from torch import nn
 
@@ -41,6 +43,17 @@ def moved(t, other=None):
     if other is None:
         return t * 2
     return t.to(other.device)
+
+
+@dataclass
+class Pair:
+    first: torch.Tensor
+    second: torch.Tensor = None
+
+
+def swapped(pair):
+    pair.first, pair.second = pair.second, pair.first
+    return pair
 
 
 class Part(nn.Module):
@@ -92,7 +105,7 @@ def drawn(draw, names, depth=0):
         }[kind]
         if kind in (16, 17) and value.endswith(", 0)"):
             value += ".values[None].repeat(2, 1)"
-        form = draw(st.integers(0, 11))
+        form = draw(st.integers(0, 12))
         if form == 0 and depth < 2:
             lines += ["if flag:", *(f"    {line}" for line in drawn(draw, names, depth + 1))]
         elif form == 1 and depth < 2:
@@ -129,6 +142,24 @@ def drawn(draw, names, depth=0):
                 f"    {new} = {new}.cuda()",
                 f"note({len(lines)}, {new})",
             ]
+        elif form == 9:
+            lines.append(f"pair = Pair({draw(st.sampled_from(['', 'first=']))}{one}, second={value})")
+            lines += draw(
+                st.sampled_from(
+                    [
+                        [],
+                        [f"pair.first = {two}"],
+                        ["other = pair", f"other.second = {two}"],
+                        ["if flag:", f"    pair.second = {two}"],
+                        ["if flag:", f"    pair = Pair({two}, {one})"],
+                        ["pair = swapped(pair)"],
+                        ["swapped(pair)"],
+                        ["for _ in range(3):", "    pair = swapped(pair)", f"    pair.first = {two}"],
+                    ]
+                )
+            )
+            part = draw(st.sampled_from(["first", "second"]))
+            lines += [f"{new} = pair.{part}", f"note({len(lines)}, {new})"]
         else:
             lines += [f"{new} = {value}", f"note({len(lines)}, {new})"]
     return lines
@@ -314,3 +345,15 @@ def test_the_check_of_claims_can_fail():
     found, _ = happened(text.replace("2, 2)", '2, 2, device="cuda:1")'), ("cpu",) * 4, True)
     assert set().union(*found.values()) == {"cuda:1"}
     assert ast.parse(text)
+
+
+def test_the_attributes_of_a_dataclass_are_claimed():
+    text = HEAD + "".join(
+        f"        {line}\n"
+        for line in (
+            "pair = Pair(x, second=self.proj(x))", "note(0, pair.first)", "note(0, pair.second)",
+            "pair.first = self.table", "note(0, pair.first)", "pair = swapped(pair)", "note(0, pair.first)",
+        )
+    )  # fmt: skip
+    kinds = [str(where) for where in claims(text).values()]
+    assert kinds == ["same x", "same self.proj.weight", "same self.table", "same self.proj.weight"]

@@ -98,7 +98,7 @@ def _check(file: LintedFile) -> Iterator[Hit]:
     for function, around in file.source.functions:
         if around.owner is None or around.owner.name not in spread or function.name == "__init__":
             continue
-        for meeting in file.told(Around(function, around.owner)).meetings:
+        for meeting in file.meetings(Around(function, around.owner)):
             if any(node is getattr(meeting.node, "func", None) for node, _ in meeting.operands):
                 continue  # what goes into a module is moved by its hook
             operands = meeting.operands

@@ -177,6 +177,24 @@ class Untold:
 
 
 UNTOLD_VALUE = Untold()
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """An object of named attributes, as of a dataclass; `rest` is what each of its others is."""
+
+    parts: tuple[tuple[str, Any], ...]
+    rest: Any = UNTOLD_VALUE
+
+    def part(self, name: str) -> Any:
+        """One attribute."""
+        return dict(self.parts).get(name, self.rest)
+
+    def given(self, name: str, value: Any) -> Record:
+        """The same with another value of one attribute."""
+        return Record(tuple((dict(self.parts) | {name: value}).items()), self.rest)
+
+
 MAYBE_TENSOR = Untold()
 """An argument that is a tensor or something else, by its annotation."""
 PLAIN = Plain()
@@ -202,6 +220,10 @@ def joined(values: Sequence[Any]) -> Any:
         return PLAIN
     if all(isinstance(each, Items) and len(each.parts) == len(first.parts) for each in values):
         return Items(tuple(joined(parts) for parts in zip(*(each.parts for each in values), strict=True)))
+    if all(isinstance(each, Record) for each in values):
+        names = [name for name, _ in first.parts if all(name in dict(each.parts) for each in values)]
+        parts = tuple((name, joined([each.part(name) for each in values])) for name in names)
+        return Record(parts, joined([each.rest for each in values]))
     return UNTOLD_VALUE
 
 

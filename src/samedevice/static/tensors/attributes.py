@@ -11,6 +11,7 @@ from samedevice.static.tensors.abstract import (
     OTHER,
     UNTOLD_VALUE,
     Device,
+    Listed,
     Local,
     Method,
     Module,
@@ -50,6 +51,8 @@ def attribute_of_self(run: Asking, text: ClassText, name: str) -> Any:
             return Tensor(same(symbol), None, None, "parameter" if kind == "parameter" else "buffer")
     if any(attribute.several or attribute.kind != "assigned" for _, attribute in given):
         return UNTOLD_VALUE
+    if module and any(_is_module_list(attribute.value) for _, attribute in given):
+        return _of_list(run, symbol, given)
     for each, attribute in given if module else ():
         if _is_made(attribute.value):
             return Module(symbol, each.source.dotted(attribute.value.func) or called(attribute.value))
@@ -80,6 +83,27 @@ def _assigned(run: Asking, text: ClassText, attribute: Attribute) -> Any:
         if attribute.value is None
         else run.reader.given_in(text, attribute.function, attribute.value)
     )
+
+
+def _is_module_list(value: ast.expr | None) -> bool:
+    return isinstance(value, ast.Call) and called(value) == "ModuleList"
+
+
+def _of_list(run: Asking, symbol: str, given: Sequence[tuple[ClassText, Attribute]]) -> Any:
+    """The modules of a list: each may be elsewhere than the others, so they are parts of one name."""
+    (text, attribute), *others = given
+    made = (
+        [node for node in ast.walk(attribute.value) if isinstance(node, ast.Call)] if attribute.value else []
+    )
+    kinds = {text.source.dotted(each.func) or called(each) for each in made if called(each)[:1].isupper()}
+    kinds = {kind for kind in kinds if kind.rpartition(".")[2] not in _LISTS}
+    weighted = [kind for kind in kinds if kind.rpartition(".")[2] not in MODULES["free"]]
+    if others or not weighted or any(keeps_nothing(run, kind) for kind in weighted):
+        return UNTOLD_VALUE
+    return Listed(Module(symbol, ""), True)
+
+
+_LISTS = ("ModuleList", "Sequential")
 
 
 def _is_made(value: ast.expr | None) -> TypeGuard[ast.Call]:

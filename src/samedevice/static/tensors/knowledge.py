@@ -17,5 +17,6 @@ _TABLE = _table()
 FUNCTIONS, METHODS, ATTRIBUTES = _TABLE["functions"], _TABLE["methods"], _TABLE["attributes"]
 MODULES = _TABLE["modules"]
 OPTIMIZERS = _TABLE["optimizers"]["names"]
+TRANSPARENT = _TABLE["decorators"]["transparent"]
 MAKERS = FUNCTIONS["factories"] | FUNCTIONS["of_values"] | FUNCTIONS["constructors"] | FUNCTIONS["host"]
 """Functions that make a tensor from nothing, or from what is no tensor."""

@@ -489,8 +489,13 @@ def _scalar(name: str, positional: Sequence[Any], keywords: Keywords) -> bool | 
 def _builtin(name: str, positional: Sequence[Any]) -> Any:
     if name == "next" and positional and isinstance(positional[0], Listed):
         return positional[0].part
-    if name in ("list", "tuple") and positional and isinstance(positional[0], Listed):
+    if name in ("list", "tuple", "reversed", "iter") and positional and isinstance(positional[0], Listed):
         return positional[0]
+    if name in ("enumerate", "zip") and positional and isinstance(positional[0], Listed):
+        parts = [each.part if isinstance(each, Listed) else UNTOLD_VALUE for each in positional]
+        if EMPTY in parts:
+            return UNTOLD_VALUE
+        return Listed(Items((PLAIN, parts[0]) if name == "enumerate" else tuple(parts)))
     tensors = any(not isinstance(each, Plain) for each in positional)
     if name in ("min", "max", "sum", "abs", "round") and tensors:
         return UNTOLD_VALUE

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeGuard
 
 from samedevice.static.tensors.abstract import (
     EMPTY,
@@ -30,6 +30,7 @@ from samedevice.static.tensors.abstract import (
     Module,
     Object,
     Plain,
+    Record,
     Spread,
     Tensor,
     Where,
@@ -38,7 +39,7 @@ from samedevice.static.tensors.abstract import (
     same,
 )
 from samedevice.static.tensors.attributes import attribute_of_self, keeps_nothing
-from samedevice.static.tensors.knowledge import ATTRIBUTES, METHODS, MODULES
+from samedevice.static.tensors.knowledge import ATTRIBUTES, METHODS, MODULES, TRANSPARENT
 from samedevice.static.tensors.library import call_function, call_method, meeting_of_operator
 from samedevice.static.tensors.project import Project
 from samedevice.static.tensors.signs import (
@@ -539,8 +540,10 @@ class _Run:
         match target:
             case ast.Name(id=name):
                 environment[name] = value
+                for each in [other for other in environment if other.startswith(f"{name}.")]:
+                    del environment[each]  # it was of another object
             case ast.Attribute(value=ast.Name(id=owner), attr=name):
-                environment[f"{owner}.{name}"] = value
+                _give_part(environment, owner, name, value)
             case ast.Tuple(elts=parts) | ast.List(elts=parts):
                 fits = isinstance(value, Items) and len(value.parts) == len(parts)
                 fits = fits and not any(isinstance(each, ast.Starred) for each in parts)
@@ -619,6 +622,8 @@ class _Run:
                 return Library(f"{whole}.{name}")
             case Object(text=text):
                 return attribute_of_self(self, text, name)
+            case Record() if (part := owner.part(name)) is not UNTOLD_VALUE:
+                return part
             case Tensor() if name == "device":
                 return Device(owner.where)
             case Tensor() if name in _NUMBERS:
@@ -658,7 +663,12 @@ class _Run:
             keywords[keyword.arg or "**"] = self.value(keyword.value, environment)
         self.names = environment
         self._grown(node, positional, environment)
-        return self.call(node, function, positional, keywords)
+        result = self.call(node, function, positional, keywords)
+        if not isinstance(function, ClassName):
+            owner = node.func.value if isinstance(node.func, ast.Attribute) else node.func
+            for each in (owner, *node.args, *(keyword.value for keyword in node.keywords)):
+                _forget_record(environment, each)  # whoever has it may give it other parts
+        return result
 
     def _grown(self, node: ast.Call, positional: Sequence[Any], environment: Environment) -> None:
         """`items.append(x)` of a list that only this function has."""
@@ -689,9 +699,22 @@ class _Run:
                 return self.reader.result(function, positional, keywords, self.depth + 1)
             case ClassName(text=text) if self.project.is_module(text):
                 return Module("", text.name, text)
+            case ClassName(text=text):
+                return self._record(text, positional, keywords)
             case Module():
                 return self._module_called(function, node, positional, keywords)
         return UNTOLD_VALUE
+
+    def _record(self, text: ClassText, positional: list[Any], keywords: dict[str, Any]) -> Any:
+        """An object of a dataclass that makes nothing else of what it is given."""
+        data = [each for each in self.project.lineage(text) if _is_dataclass(each.node)]
+        makes = any(name in each.methods for each in data for name in _MAKING)
+        if text not in data or makes or "*" in keywords or "**" in keywords:
+            return UNTOLD_VALUE
+        fields = [each.target.id for each in text.node.body if _is_field(each)] if len(data) == 1 else []
+        if len(positional) > len(fields):
+            return UNTOLD_VALUE
+        return Record((*zip(fields, positional, strict=False), *keywords.items()))
 
     def _inner_called(self, function: Local, positional: list[Any], keywords: dict[str, Any]) -> Any:
         """A function that is defined inside this one: it reads the names as they are now."""
@@ -823,7 +846,9 @@ class _Run:
             self._indexed(node, owner, index)
             scalar = False if _keeps_dimensions(node.slice, owner.scalar is False) else None
             return Tensor(owner.where, scalar, owner.made, owner.role)
-        if isinstance(owner, Listed) and isinstance(index, Plain) and not isinstance(node.slice, ast.Slice):
+        if isinstance(owner, Listed) and isinstance(node.slice, ast.Slice):
+            return owner
+        if isinstance(owner, Listed) and isinstance(index, Plain):
             return owner.part
         if isinstance(owner, Items) and isinstance(index, Plain) and isinstance(index.value, int):
             if index.known and -len(owner.parts) <= index.value < len(owner.parts):
@@ -956,8 +981,41 @@ def _stored(node: ast.AST) -> set[str]:
     return found
 
 
+def _is_dataclass(node: ast.ClassDef) -> bool:
+    return any(_decorator(each) == "dataclass" for each in node.decorator_list)
+
+
+_MAKING = ("__init__", "__post_init__", "__getattr__", "__getattribute__", "__setattr__")
+"""Methods by which a dataclass makes something else of what it is given."""
+
+
+def _is_field(node: ast.stmt) -> TypeGuard[Any]:
+    """Whether a statement of a class is a field of a dataclass."""
+    return isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
+
+
+def _give_part(environment: Environment, owner: str, name: str, value: Any) -> None:
+    """`owner.name = value` of an object of named attributes, or of what a part of the module gave."""
+    before = environment.get(owner)
+    if isinstance(before, Tensor) and before.where.kind == "part":
+        environment[owner] = Record(((name, value),), before)
+    elif isinstance(before, Record):
+        for other in [each for each, given in environment.items() if given == before]:
+            environment[other] = UNTOLD_VALUE  # it may be the same object
+        environment[owner] = before.given(name, value)
+    else:
+        environment[f"{owner}.{name}"] = value
+
+
+def _forget_record(environment: Environment, node: ast.expr) -> None:
+    """What a name stands for that is handed on, where it is an object of named attributes."""
+    inner = node.value if isinstance(node, ast.Starred) else node
+    if isinstance(inner, ast.Name) and isinstance(environment.get(inner.id), Record):
+        environment[inner.id] = UNTOLD_VALUE
+
+
 def _makes_generator(node: Function) -> bool:
-    decorated = any(_decorator(each) not in _TRANSPARENT for each in node.decorator_list)
+    decorated = any(_decorator(each) not in TRANSPARENT for each in node.decorator_list)
     return (
         decorated
         or isinstance(node, ast.AsyncFunctionDef)
@@ -987,12 +1045,6 @@ def picks(index: Any) -> bool:
 
 def _is_method(name: str) -> bool:
     return any(name in row for row in METHODS.values()) or name in ("to", "cuda", "cpu", "type_as")
-
-
-_TRANSPARENT = frozenset(
-    ("no_grad", "inference_mode", "staticmethod", "property", "cached_property", "abstractmethod")
-)
-"""Decorators that leave a function's result as it is."""
 
 
 def _is_static(function: Function) -> bool:
