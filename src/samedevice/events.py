@@ -99,6 +99,30 @@ class Decision:
     """The key of the device map that covers it; `""` stands for the whole model."""
     inherited: bool = False
     """True where the tensor was computed from the one that this decision put there."""
+    order: int = 0
+    """Which decision of the process it was: a later one has a larger number, and two steps with the same
+    number are one decision. 0 where nobody counted.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Weights of one module that the same line put on the same device."""
+
+    root: int
+    """Which module has them: 0 is the outermost one that runs, or where none does, one in a variable."""
+    kind: DecisionKind
+    device: str
+    at: Place | None
+    count: int
+    """How many parameters and buffers."""
+    first: int
+    """The order of the first decision among them, and below of the last one."""
+    last: int
+    born: int
+    """The order of the latest decision that made one of them, before it was sent anywhere."""
+    names: tuple[str, ...]
+    """Qualified names of some of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +185,8 @@ class Operand:
     """Why it is on its device: the decision that put it there, then the one before it, and so on."""
     at_user: str | None = None
     """How the innermost line of the user's script spells the tensor."""
+    gradient: bool = False
+    """Whether it is the gradient of a parameter that the frames reach."""
     hook: str | None = None
     """Of a parameter or buffer: where the hook of the module that owns it brings it for a call; None without
     such a hook.
@@ -251,6 +277,8 @@ class Event:
     """The lines that placed the weights of the outermost running module, each once."""
     differentiable: tuple[str, ...] = ()
     """Variables of the failing function whose tensors come out of a graph of gradients."""
+    placements: tuple[Placement, ...] = ()
+    """What put the weights of the modules that run, and of those in variables, where they are."""
 
 
 Origin = Literal["argument", "parameter", "buffer", "attribute", "made", "literal", "like", "host", "unknown"]

@@ -185,6 +185,210 @@ PAIRS = {
         Net().to("cuda:0")(torch.ones(3, 2, device="cuda:0"))
         """,
     ),
+    "added to what a placed layer computes, or in its place": (
+        "adapter-weights-on-other-device",
+        """
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.a, self.b = nn.Linear(4, 4), nn.Identity()
+            def forward(self, x):
+                x = self.a(x)
+                return x + self.b(x)
+        net = Net().to("cuda:0")
+        net.b = nn.Sequential(nn.Linear(4, 2), nn.Linear(2, 4))
+        net(torch.ones(2, 4, device="cuda:0"))
+        """,
+        "module-left-on-other-device",
+        """
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.a, self.b = nn.Linear(4, 4), nn.Identity()
+            def forward(self, x):
+                return self.b(self.a(x))
+        net = Net().to("cuda:0")
+        net.b = nn.Linear(4, 3)
+        net(torch.ones(2, 4, device="cuda:0"))
+        """,
+    ),
+    "state made like a weight before that moved, or without a device after it": (
+        "optimizer-built-before-move",
+        """
+        net = nn.Linear(4, 1)
+        state = {p: torch.zeros_like(p) for p in net.parameters()}
+        net.to("cuda:0")
+        net(torch.ones(2, 4, device="cuda:0")).sum().backward()
+        for p in net.parameters():
+            state[p].add_(p.grad)
+        """,
+        "optimizer-state-on-other-device",
+        """
+        net = nn.Linear(4, 1)
+        net.to("cuda:0")
+        state = {p: torch.zeros(p.shape) for p in net.parameters()}
+        net(torch.ones(2, 4, device="cuda:0")).sum().backward()
+        for p in net.parameters():
+            state[p].add_(p.grad)
+        """,
+    ),
+    "a GPU on which the model has nothing, or one where its first layer is": (
+        "hard-coded-device",
+        """
+        class Head(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.a, self.b = nn.Linear(4, 4), nn.Linear(4, 2)
+            def forward(self, x):
+                return self.b(self.a(x).to("cuda:0"))
+        Head().to("cuda:1")(torch.ones(2, 4, device="cuda:1"))
+        """,
+        "block-split-across-devices",
+        """
+        class Head(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.a, self.b = nn.Linear(4, 4), nn.Linear(4, 2)
+            def forward(self, x):
+                return self.b(self.a(x).to("cuda:0"))
+        head = Head().to("cuda:1")
+        head.a.to("cuda:0")
+        head(torch.ones(2, 4, device="cuda:0"))
+        """,
+    ),
+    "a layer took the same input, or another one": (
+        "block-split-across-devices",
+        """
+        class Res(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.a, self.b = nn.Linear(4, 4).to("cuda:0"), nn.Linear(4, 4).to("cuda:1")
+            def forward(self, x):
+                return x + self.b(self.a(x).to("cuda:1"))
+        Res()(torch.ones(2, 4, device="cuda:0"))
+        """,
+        "extra-input-on-wrong-device",
+        """
+        class Res(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.a, self.b = nn.Linear(4, 4).to("cuda:0"), nn.Linear(4, 4).to("cuda:1")
+            def forward(self, x, other):
+                return other + self.b(self.a(x).to("cuda:1"))
+        Res()(torch.ones(2, 4, device="cuda:0"), torch.ones(2, 4, device="cuda:0"))
+        """,
+    ),
+    "an object that writes into itself keeps it, or one that never does": (
+        "cache-or-beam-state-on-wrong-device",
+        """
+        class Bank:
+            def __init__(self):
+                self.keys = torch.zeros(8, 4)
+            def push(self, new):
+                self.keys[:len(new)] = new.cpu()
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.a, self.bank = nn.Linear(4, 4), Bank()
+            def forward(self, x):
+                scores = self.a(x) @ self.bank.keys.clone().T
+                self.bank.push(x)
+                return scores
+        Net().to("cuda:0")(torch.ones(2, 4, device="cuda:0"))
+        """,
+        "tensor-created-on-wrong-device",
+        """
+        class Bank:
+            def __init__(self):
+                self.keys = torch.zeros(8, 4)
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.a, self.bank = nn.Linear(4, 4), Bank()
+            def forward(self, x):
+                return self.a(x) @ self.bank.keys.clone().T
+        Net().to("cuda:0")(torch.ones(2, 4, device="cuda:0"))
+        """,
+    ),
+    "computed before the model moved, or by a part that is elsewhere": (
+        "cache-or-beam-state-on-wrong-device",
+        """
+        class Cell(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.a = nn.Linear(4, 4)
+            def forward(self, x, h):
+                return self.a(x) if h is None else self.a(h) + x
+        cell = Cell().to("cuda:0")
+        h = cell(torch.ones(2, 4, device="cuda:0"), None)
+        cell.to("cuda:1")
+        cell(torch.ones(2, 4, device="cuda:1"), h)
+        """,
+        "block-split-across-devices",
+        """
+        class Cell(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.a, self.b = nn.Linear(4, 4).to("cuda:0"), nn.Linear(4, 4).to("cuda:1")
+            def forward(self, x):
+                return self.b(self.a(x))
+        Cell()(torch.ones(2, 4, device="cuda:0"))
+        """,
+    ),
+    "a loop over a table placed the others, or each a line of its own": (
+        "device-map-incomplete-or-wrong",
+        """
+        net = nn.ModuleDict({"a": nn.Linear(4, 4), "b": nn.Linear(4, 4)})
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.parts = net
+            def forward(self, x):
+                return self.parts["b"](self.parts["a"](x))
+        model = Net()
+        for name, number in {"a": 1}.items():
+            model.parts[name].to(f"cuda:{number}")
+        model(torch.ones(2, 4, device="cuda:1"))
+        """,
+        "module-left-on-other-device",
+        """
+        net = nn.ModuleDict({"a": nn.Linear(4, 4), "b": nn.Linear(4, 4)})
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.parts = net
+            def forward(self, x):
+                return self.parts["b"](self.parts["a"](x))
+        model = Net()
+        model.parts["a"].to("cuda:1")
+        model(torch.ones(2, 4, device="cuda:1"))
+        """,
+    ),
+    "two models choose the tokens, or two parts of one": (
+        "generation-helper-on-wrong-device",
+        """
+        big = nn.Sequential(nn.Embedding(9, 4), nn.Linear(4, 9)).to("cuda:0")
+        small = nn.Sequential(nn.Embedding(9, 4), nn.Linear(4, 9)).to("cuda:1")
+        tokens = torch.zeros(1, dtype=torch.long)
+        for _ in range(2):
+            mixed = big(tokens.to("cuda:0")) - small(tokens.to("cuda:1"))
+            tokens = mixed.argmax(-1)
+        """,
+        "block-split-across-devices",
+        """
+        class Two(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.big = nn.Sequential(nn.Embedding(9, 4), nn.Linear(4, 9)).to("cuda:0")
+                self.small = nn.Sequential(nn.Embedding(9, 4), nn.Linear(4, 9)).to("cuda:1")
+            def forward(self, tokens):
+                return self.big(tokens.to("cuda:0")) - self.small(tokens.to("cuda:1"))
+        two = Two()
+        tokens = torch.zeros(1, dtype=torch.long)
+        for _ in range(2):
+            tokens = two(tokens).argmax(-1)
+        """,
+    ),
 }
 
 

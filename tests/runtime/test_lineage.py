@@ -216,3 +216,37 @@ def test_a_result_follows_the_operand_that_is_there_and_no_number_of_the_host(ma
     value = torch.ones(3).cuda(1).sum()
     (torch.tensor(0.5) * value).reshape(1) + torch.ones(1, device="cuda:0")
     assert chains(machine)[0][0] == ("moved", "cuda:1", "literal", "1", True)
+
+
+def test_later_decisions_have_larger_numbers(machine):
+    early = torch.ones(2, device="cuda:0")
+    late = torch.ones(2).to("cuda:1")
+    early + late
+    first, second = machine.events[-1].operands
+    assert 0 < first.lineage[0].order < second.lineage[1].order < second.lineage[0].order
+
+
+def test_what_one_line_placed_is_one_placement(machine):
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2))
+    model.to("cuda:0")
+    model.append(torch.nn.Linear(2, 2))
+    model(torch.ones(1, 2, device="cuda:0"))
+    moved, made = machine.events[-1].placements
+    assert (moved.kind, moved.device, moved.count) == ("placed", "cuda:0", 4)
+    assert (made.kind, made.device, made.names) == ("created", "cpu", ("2.weight", "2.bias"))
+    assert moved.born < moved.first < moved.last < made.first
+
+
+def test_the_gradient_of_a_parameter_is_known(machine):
+    kept = {"layer": torch.nn.Linear(2, 2).cuda(1)}
+    kept["layer"](torch.ones(1, 2, device="cuda:1")).sum().backward()
+    (parameters,) = [list(kept["layer"].parameters())]
+    for parameter in parameters[:1]:
+        torch.ones(2, 2, device="cuda:0") + parameter.grad
+    assert [each.gradient for each in machine.events[-1].operands] == [False, True]
+
+
+def test_arguments_of_a_module_of_torch_are_named(machine):
+    model = torch.nn.Sequential(torch.nn.ReLU(), torch.nn.Linear(2, 2)).cuda(0)
+    model(torch.ones(1, 2))
+    assert machine.events[-1].arguments == (("input", "cpu"),)

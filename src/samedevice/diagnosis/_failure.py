@@ -7,10 +7,10 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 
-from samedevice.events import Decision, Event, EventKind, Operand, Place
+from samedevice.events import Decision, Event, EventKind, Operand, Place, Placement
 from samedevice.messages import short_operator
 from samedevice.provenance.dispatch import mapped
-from samedevice.provenance.flow import Flow
+from samedevice.provenance.flow import Flow, Root
 from samedevice.provenance.named_devices import WRITES_ANEW, takes_arguments
 from samedevice.provenance.syntax import methods_called, parsed
 
@@ -197,6 +197,73 @@ class Failure:
         model = self.event.running[-1] if self.event.running else None
         return model is not None and model.below == (operand.device,)
 
+    @cached_property
+    def placements(self) -> tuple[Placement, ...]:
+        """What placed the weights of the outermost running module on GPUs."""
+        return tuple(
+            each
+            for each in self.event.placements
+            if each.root == 0 and each.kind in ("placed", "moved") and each.device.startswith("cuda")
+        )
+
+    def added_later(self, operand: Operand) -> bool:
+        """Whether a weight was made for a module that had been built and placed before, and that
+        no statement placed since.
+        """
+        newest = operand.decision
+        if newest is None or newest.kind not in ("created", "loaded") or newest.name is None:
+            return False
+        main = max(self.placements, key=lambda each: each.count, default=None)
+        if main is None or main.born > main.first or newest.order < main.last:
+            return False
+        built = newest.at is not None and newest.at.function == "__init__"
+        return not (built and main.at is not None and main.at.function == "__init__")
+
+    @cached_property
+    def adds_to_a_layer(self) -> bool:
+        """Whether what the failing statement computes is added to something, or joined with it."""
+        return self.flow.adds()
+
+    def of_before(self, operand: Operand) -> bool:
+        """Whether layers computed it where no weight of the model is any more: the model moved since."""
+        newest = operand.decision
+        now = any(newest is not None and each.device == newest.device for each in self.event.placements)
+        return not now and self.left_by_move(operand)
+
+    def taken_by_a_layer(self, operand: Operand) -> bool:
+        """Whether the model has layers on the operand's GPU, and what it meets was computed from it alone."""
+        model = self.event.running[-1] if self.event.running else None
+        if model is None or operand.device not in model.below or not operand.device.startswith("cuda"):
+            return False
+        others = [each for each in self.event.operands if each.device != operand.device]
+        own = self._inputs(operand)
+        return bool(own) and any(self.activation(each) and self._inputs(each) == own for each in others)
+
+    def of_one_model(self, one: Operand, other: Operand) -> bool | None:
+        """Whether the layers that computed two activations are parts of the same model; None where the models
+        are not known.
+        """
+        first, second = ({self._root(each)} - {None} for each in (one, other))
+        return None if not first or not second else bool(first & second)
+
+    def _root(self, operand: Operand) -> int | None:
+        newest = operand.decision
+        roots = {
+            each.root
+            for each in self.event.placements
+            if newest is not None
+            and (each.kind, each.device, each.at) == (newest.kind, newest.device, newest.at)
+        }
+        return roots.pop() if len(roots) == 1 else None
+
+    def left_by_move(self, operand: Operand) -> bool:
+        """Whether it follows the decision that another operand followed before that one was moved."""
+        newest = operand.decision
+        if newest is None or newest.at is None:
+            return False
+        before = (step for each in self.event.operands if each is not operand for step in each.lineage[1:])
+        return any((newest.kind, newest.device, newest.at) == (s.kind, s.device, s.at) for s in before)
+
     def stayed_behind(self, operand: Operand) -> str | None:
         """The argument of the outermost module that the operand comes from, where other arguments are on
         another device of the failing operands; None where all arguments are on one device.
@@ -223,7 +290,10 @@ class Failure:
             return False
         if steps[0].kind == "moved" and len(steps) > 1:
             return steps[1].kind in ("placed", "hook")
-        of_a_weight = steps[0].kind == "placed" or (steps[0].kind == "loaded" and steps[0].name is not None)
+        made_on_gpu = steps[0].kind == "created" and steps[0].device.startswith("cuda")
+        of_a_weight = steps[0].kind == "placed" or (
+            (steps[0].kind == "loaded" or made_on_gpu) and steps[0].name is not None
+        )
         return steps[0].kind == "hook" or (of_a_weight and steps[0].inherited)
 
     @staticmethod
@@ -239,17 +309,17 @@ class Failure:
 
     def related(self, one: Operand, other: Operand) -> bool | None:
         """Whether two operands come from the same input; None where the source does not tell."""
-        first, second = (self.flow.roots(self.expression(each) or "") for each in (one, other))
-        given = {name.partition("[")[0] for name, _ in self.event.arguments}
-        first, second = (
-            frozenset(
-                root
-                for root in roots
-                if root.kind in ("made", "item") or (root.kind == "argument" and root.text in given)
-            )
-            for roots in (first, second)
-        )
+        first, second = self._inputs(one), self._inputs(other)
         return None if not first or not second else bool(first & second)
+
+    def _inputs(self, operand: Operand) -> frozenset[Root]:
+        """What an operand comes from, without what objects keep."""
+        given = {name.partition("[")[0] for name, _ in self.event.arguments}
+        return frozenset(
+            root
+            for root in self.flow.roots(self.expression(operand) or "")
+            if root.kind in ("made", "item") or (root.kind == "argument" and root.text in given)
+        )
 
     def expression(self, operand: Operand) -> str | None:
         """The operand as the failing expression writes it; None where that cannot be told."""
@@ -313,12 +383,20 @@ class Failure:
         text = self.expression(operand)
         return text is not None and self.flow.carried(text)
 
+    def is_kept(self, operand: Operand) -> bool:
+        """Whether the failing statement writes to the attribute that holds the operand, or to its item."""
+        return operand.local is not None and operand.local.partition("[")[0] == self.flow.kept_as()
+
     def statistic(self, operand: Operand) -> bool:
         """Whether the failing statement counts its inputs into what an object keeps, and computes nothing
         from that.
         """
-        kept = operand.role is None and operand.local is not None and operand.local == self.flow.kept_as()
-        return kept and self.op.rstrip("_") in _COUNTS and self.flow.only_adds_up()
+        return (
+            operand.role is None
+            and self.is_kept(operand)
+            and self.op.rstrip("_") in _COUNTS
+            and self.flow.only_adds_up()
+        )
 
     def handed_back(self, operand: Operand) -> bool:
         """Whether the call that an argument was given to gives its name the next value."""
@@ -377,6 +455,8 @@ class Failure:
 
     def gradient(self, operand: Operand) -> bool:
         """Whether it is the gradient of a parameter."""
+        if operand.gradient:
+            return True
         text = self.expression(operand)
         return text is not None and self.flow.reads_attribute(text, "grad")
 

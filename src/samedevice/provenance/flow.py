@@ -25,7 +25,7 @@ from samedevice.provenance.assignments import (
     statements,
 )
 from samedevice.provenance.named_devices import looked_up
-from samedevice.provenance.results import attribute_written, follow
+from samedevice.provenance.results import added, attribute_written, follow
 from samedevice.provenance.syntax import Function, function_around, function_at, module_of, parsed, segment
 from samedevice.provenance.written import written
 
@@ -57,6 +57,8 @@ class Root:
     line: int
     depth: int
     """The frame in which it stands, 0 for the failing one."""
+    column: int = 0
+    """Where in its line: two calls of one line are two roots."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,8 @@ class _At:
     def root(self, kind: RootKind, node: ast.AST, text: str | None = None) -> Root:
         """A root at a node."""
         said = ast.unparse(node) if text is None else text
-        return Root(kind, said, self.file, getattr(node, "lineno", 0), self.depth)
+        line, column = getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
+        return Root(kind, said, self.file, line, self.depth, column)
 
 
 class Flow:
@@ -189,6 +192,8 @@ class Flow:
         """Whether all that an expression comes from was made in the frames up to `depth`."""
         roots = self.roots(expression)
         kept = _expression(expression)
+        while isinstance(kept, ast.Subscript):
+            kept = kept.value
         if isinstance(kept, ast.Attribute) and _of_self(kept):
             return False
         return bool(roots) and all(
@@ -298,6 +303,19 @@ class Flow:
             for node in ast.walk(frame.function)
         )
 
+    def gave_a_layer(self, name: str) -> bool:
+        """Whether the failing function called an attribute of its object with this name before."""
+        if not self._frames or not name:
+            return False
+        frame = self._frames[0]
+        for statement in statements(frame.scope):
+            for node in expressions_of(statement) if statement.lineno < frame.statement.lineno else ():
+                match node:
+                    case ast.Call(func=ast.Attribute() as called, args=[ast.Name(id=given), *_]):
+                        if given == name and _of_self(called):
+                            return True
+        return False
+
     def moves_a_copy(self, name: str) -> bool:
         """Whether the function that fails moves this name, or one that was made with it, for other use."""
         if not self._frames:
@@ -355,6 +373,15 @@ class Flow:
         """Whether the result of the failing statement goes into what one of these methods is called on."""
         for frame in self._frames:
             outcome = follow(frame.scope, frame.statement, methods)
+            if outcome != "returned":
+                return outcome == "called"
+        return False
+
+    def adds(self) -> bool:
+        """Whether the running model adds the failing statement's result to something, or joins them."""
+        inside = self.model_depth
+        for frame in self._frames if inside is None else self._frames[: inside + 1]:
+            outcome = added(frame.scope, frame.statement, frame.call)
             if outcome != "returned":
                 return outcome == "called"
         return False

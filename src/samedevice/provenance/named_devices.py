@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from samedevice.events import DeviceSource, Place
+from samedevice.provenance.assignments import names_in
 from samedevice.provenance.syntax import function_at, module_of, parsed
 
 Told = tuple[DeviceSource, str | None]
@@ -41,10 +42,24 @@ def by_table(place: Place) -> bool:
     named = _named(call) if call is not None else None
     if isinstance(named, ast.expr) and looked_up(named):
         return True
-    match named:
-        case ast.Name(id=name):
-            scope = function_at(place.file, place.line) or module_of(place.file)
-            return scope is not None and any(_names_item(node, name) for node in ast.walk(scope))
+    scope = function_at(place.file, place.line) or module_of(place.file)
+    return isinstance(named, ast.expr) and scope is not None and _from_table(named, scope, 0)
+
+
+def _from_table(device: ast.expr, scope: ast.AST, depth: int) -> bool:
+    """Whether a name in the expression for a device stands for a value of a table, or what was looked up."""
+    for node in ast.walk(device):
+        if isinstance(node, ast.comprehension) and any(
+            _names_item(node, each) for each in names_in(node.target)
+        ):
+            return True
+        if not isinstance(node, ast.Name):
+            continue
+        if any(_names_item(each, node.id) for each in ast.walk(scope)):
+            return True
+        given = [each for each in _assigned(node.id, scope) if each is not None] if depth < _DEEPEST else []
+        if any(looked_up(each) or _from_table(each, scope, depth + 1) for each in given):
+            return True
     return False
 
 
@@ -116,7 +131,12 @@ def _told(node: ast.expr, place: Place, depth: int) -> Told:
         case ast.Call(func=ast.Name(id="device") | ast.Attribute(attr="device"), args=[first, *_]):
             return _told(first, place, depth)[0], text
         case ast.Attribute(attr="device", value=of):
+            own = ast.unparse(of) in ("self", "cls") and depth < _DEEPEST
+            given = _attribute_given("device", place) if own else None
             picked = _property_picks("device", place, depth)
+            if given is not None:
+                there = replace(place, line=given.lineno)
+                picked = picked or _told(given, there, depth + 1)[0] == "unordered"
             return ("unordered", text) if picked else ("tensor", ast.unparse(of))
         case ast.Call(func=ast.Attribute(attr="get_device", value=of)):
             return "tensor", ast.unparse(of)
@@ -147,16 +167,33 @@ def _returned(call: ast.Call, place: Place, depth: int) -> DeviceSource:
         return "unordered"
     module = module_of(place.file)
     name = call.func.id if isinstance(call.func, ast.Name) else getattr(call.func, "attr", None)
-    own = isinstance(call.func, ast.Name) or ast.unparse(call.func).startswith(("self.", "cls."))
-    for function in ast.walk(module) if module is not None and own else ():
-        if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)) and function.name == name:
-            returns = [
-                node.value for node in ast.walk(function) if isinstance(node, ast.Return) and node.value
-            ]
-            inside = replace(place, line=function.body[-1].end_lineno or function.lineno)
-            if any(_told(each, inside, depth + 1)[0] == "unordered" for each in returns):
-                return "unordered"
+    for each, inside in _returns_of(name, place) if module is not None else ():
+        if _told(each, inside, depth + 1)[0] == "unordered":
+            return "unordered"
     return "computed"
+
+
+def _returns_of(name: str | None, place: Place) -> Iterator[tuple[ast.expr, Place]]:
+    """What the functions and methods of that name in the same file return, and where."""
+    module = module_of(place.file)
+    for function in ast.walk(module) if module is not None else ():
+        if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)) and function.name == name:
+            inside = replace(place, line=function.body[-1].end_lineno or function.lineno)
+            for node in ast.walk(function):
+                if isinstance(node, ast.Return) and node.value is not None:
+                    yield node.value, inside
+
+
+def _taken_from_set(name: str, place: Place, depth: int) -> bool:
+    """Whether a loop over a set gives a name its value, in the function around a place."""
+    scope = function_at(place.file, place.line) or module_of(place.file)
+    return any(
+        isinstance(node, ast.For)
+        and isinstance(node.target, ast.Name)
+        and node.target.id == name
+        and _is_set(node.iter, place, depth)
+        for node in (ast.walk(scope) if scope is not None else ())
+    )
 
 
 def _property_picks(name: str, place: Place, depth: int) -> bool:
@@ -227,6 +264,9 @@ def _is_set(node: ast.expr, place: Place, depth: int) -> bool:
         case ast.Name(id=name) if depth < _DEEPEST:
             given = _given_to(name, place)
             return given is not None and _is_set(given, place, depth + 1)
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if depth < _DEEPEST:
+            returned = list(_returns_of(name, place))
+            return bool(returned) and all(_is_set(each, inside, depth + 1) for each, inside in returned)
     return False
 
 
@@ -250,7 +290,8 @@ def _of_name(name: str, place: Place, depth: int) -> Told:
             source, _ = _told(values[0], place, depth + 1)
             return source, name
         if values:
-            return "unordered" if _unpacked(name, scope, place, depth) else "computed", name
+            taken = _unpacked(name, scope, place, depth) or _taken_from_set(name, place, depth)
+            return "unordered" if taken else "computed", name
         if scope is function and name in _arguments(function):
             return "argument", name
     return "computed", name

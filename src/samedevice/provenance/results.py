@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Literal
 
 from samedevice.provenance.assignments import expressions_of, names_in, statements, statements_around
@@ -15,6 +15,32 @@ def follow(scope: ast.AST, statement: ast.stmt, methods: frozenset[str]) -> Outc
     """What a scope does with the result of one of its statements."""
     if _calls(statement, methods, None):
         return "called"
+    return _followed(scope, statement, lambda each, held: _calls(each, methods, held))
+
+
+def added(scope: ast.AST, statement: ast.stmt, call: ast.expr) -> Outcome:
+    """Whether a scope adds the result of a call in one of its statements to something, or joins the two."""
+    if any(node is call for sum_ in _sums(statement) for node in ast.walk(sum_)):
+        return "called"
+    return _followed(
+        scope, statement, lambda each, held: any(held & set(names_in(sum_)) for sum_ in _sums(each))
+    )
+
+
+def _sums(statement: ast.stmt) -> Iterator[ast.AST]:
+    """The parts of a statement that add or join tensors."""
+    if isinstance(statement, ast.AugAssign) and isinstance(statement.op, ast.Add):
+        yield statement.value
+    for node in expressions_of(statement):
+        match node:
+            case (
+                ast.BinOp(op=ast.Add()) | ast.Call(func=ast.Attribute(attr="add" | "add_" | "cat" | "concat"))
+            ):
+                yield node
+
+
+def _followed(scope: ast.AST, statement: ast.stmt, reached: Callable[[ast.stmt, set[str]], bool]) -> Outcome:
+    """Follow the result of a statement through the names of its scope."""
     if isinstance(statement, ast.Return) or _yields(statement):
         return "returned"
     held = set(_targets_of(statement))
@@ -30,7 +56,7 @@ def follow(scope: ast.AST, statement: ast.stmt, methods: frozenset[str]) -> Outc
         read = {node.id for node in expressions_of(each) if isinstance(node, ast.Name)}
         if not read & held:
             continue
-        if _calls(each, methods, held):
+        if reached(each, held):
             return "called"
         if isinstance(each, ast.Return) or _yields(each):
             outcome = "returned"

@@ -92,7 +92,9 @@ def arguments_of(module: torch.nn.Module, frames: Iterable[FrameType]) -> list[t
         if not code.co_argcount or code.co_varnames[0] != "self":
             continue
         variables = variables_of(frame)
-        if variables.get("self") is module:
+        if variables.get("self") is module and code.co_name == "_wrapped_call_impl":
+            found = found or list(_called_with(module, variables))
+        elif variables.get("self") is module:
             kept = set(code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]) - _stored(code)
             found = [
                 reached
@@ -103,6 +105,16 @@ def arguments_of(module: torch.nn.Module, frames: Iterable[FrameType]) -> list[t
                 if _is_record(value) or "." not in reached[0]
             ] or found
     return found
+
+
+def _called_with(module: torch.nn.Module, variables: Mapping[str, Any]) -> Iterator[tuple[str, torch.Tensor]]:
+    """What torch's own call of a module got, by the names that its `forward` has for it."""
+    code = getattr(type(module).forward, "__code__", None)
+    names = code.co_varnames[1 : code.co_argcount] if code is not None else ()
+    given = dict(zip(names, variables.get("args", ()), strict=False)) | variables.get("kwargs", {})
+    for name, value in given.items():
+        if isinstance(value, (torch.Tensor, tuple, list, Mapping)):
+            yield from tensors_reached(value, name, _DEPTH - 1, _ITEMS_LIMIT)
 
 
 def _carries(value: Any) -> bool:
@@ -140,6 +152,22 @@ def modules_held(frames: Iterable[FrameType]) -> list[torch.nn.Module]:
             if isinstance(value, torch.nn.Module) and not any(value is known for known in found):
                 found.append(value)
     return found[:_HELD_LIMIT]
+
+
+def gradients_reached(frames: Sequence[FrameType], modules: Iterable[torch.nn.Module] = ()) -> frozenset[int]:
+    """The identities of gradients: of parameters of modules, of those in variables and in what these keep."""
+    held = [parameter for module in modules for parameter in module.parameters()]
+    for frame in frames[:_FRAMES_LIMIT]:
+        for value in variables_of(frame).values():
+            if isinstance(value, torch.nn.Module):
+                held += value.parameters()
+                continue
+            try:
+                reached = list(tensors_reached(value, "", _DEPTH - 1, _ITEMS_LIMIT))
+            except Exception:  # what a script keeps may refuse to be looked at
+                continue
+            held += [each for _, each in reached if isinstance(each, torch.nn.Parameter)]
+    return frozenset(identity(each.grad) for each in held if each.grad is not None) - {0}
 
 
 def name_of(modules: Sequence[torch.nn.Module]) -> str | None:
@@ -215,6 +243,8 @@ class Names:
         self._local: dict[int, str] = {}
         self._argument: dict[int, str] = {}
         self._holder: dict[int, str] = {}
+        self.states: list[tuple[torch.Tensor, str]] = []
+        """What objects that write into themselves keep, and their classes."""
         self._read_in_line: frozenset[str] = _names_in_line(frames[0]) if frames else frozenset()
         for number, frame in enumerate(frames[:_FRAMES_LIMIT]):
             try:
@@ -269,8 +299,18 @@ class Names:
                     self._spell(identity(value), name)
             owner = variables.get("self")
             for name, value in _attributes(owner):
+                self._read_state(f"self.{name}", value)
                 for path, tensor in tensors_reached(value, f"self.{name}", 1, _ITEMS_LIMIT):
                     self._spell(identity(tensor), path)
+
+    def _read_state(self, path: str, value: Any) -> None:
+        """What an object that an attribute holds writes into itself."""
+        written = () if isinstance(value, torch.nn.Module) else writes_itself(type(value))
+        for attribute in written:
+            kept = vars(value).get(attribute) if hasattr(value, "__dict__") else None
+            for _, tensor in tensors_reached(kept, f"{path}.{attribute}", 1, _ITEMS_LIMIT):
+                self._holder.setdefault(identity(tensor), type(value).__name__)
+                self.states.append((tensor, type(value).__name__))
 
     def _spell(self, key: int, path: str) -> None:
         """Keep a name: the first one, or one that the failing line itself reads."""
@@ -329,10 +369,18 @@ def _without_moves(method: ast.FunctionDef) -> Iterator[ast.AST]:
     while waiting:
         node = waiting.pop()
         match node:
-            case ast.Assign(value=ast.Call(func=ast.Attribute(attr="to" | "cuda" | "cpu"))):
-                continue
+            case ast.Assign(targets=targets, value=ast.Call(func=ast.Attribute(attr="to" | "cuda" | "cpu"))):
+                if not any(_part_of_a_tensor(each) for each in targets):
+                    continue
         yield node
         waiting += ast.iter_child_nodes(node)
+
+
+def _part_of_a_tensor(target: ast.expr) -> bool:
+    """Whether a target is some rows of a tensor, and no item of a container."""
+    return isinstance(target, ast.Subscript) and any(
+        isinstance(each, ast.Slice) for each in ast.walk(target.slice)
+    )
 
 
 def _assigns(node: ast.AST, owner: str) -> bool:

@@ -52,7 +52,15 @@ from samedevice.messages import Phrase
 def _detect(failure: Failure) -> Hint | None:
     if not failure.mismatch:
         return None
-    looks = (_merged, _added_later, _wrapped_around, _placed_apart, _shared_by_layers, _named_so)
+    looks = (
+        _merged,
+        _beside_a_layer,
+        _added_later,
+        _wrapped_around,
+        _placed_apart,
+        _shared_by_layers,
+        _named_so,
+    )
     return next((hint for look in looks if (hint := look(failure)) is not None), None)
 
 
@@ -69,6 +77,22 @@ def _named_so(failure: Failure) -> Hint | None:
 
 
 _NAMED = re.compile(r"(?:^|[._])(?:lora|ia3|vera|hada|lokr|boft|adalora)(?:_|\.|$)")
+
+
+def _beside_a_layer(failure: Failure) -> Hint | None:
+    """A weight that was made for a model which had been placed by then, and whose result is added to what
+    the model computes.
+    """
+    for weight in sorted(failure.event.operands, key=lambda each: -len(each.shape)):
+        newest = weight.decision
+        if newest is not None and failure.added_later(weight) and failure.adds_to_a_layer:
+            phrase = Phrase(
+                "rules.adapter-weights-on-other-device.added-later",
+                operand=weight.parameter or newest.name or "",
+                module=failure.event.running[-1].kind if failure.event.running else "",
+            )
+            return Hint(8.2, phrase, weight.name)
+    return None
 
 
 def _added_later(failure: Failure) -> Hint | None:

@@ -77,6 +77,8 @@ def _detect(failure: Failure) -> Hint | None:
         return None  # numbers: losses
     cut = next((each for each in failure.event.running if len(each.below) > 1), None)
     layers = [each for each in failure.plain if failure.activation(each) and each.shape]
+    if any(failure.of_one_model(layers[0], each) is False for each in layers[1:]):
+        return None  # of two models, of which none is split
     if len({each.device for each in layers}) > 1 and not failure.weights:
         same = any(failure.related(one, other) for one in layers for other in layers if one is not other)
         fresh = [each for each in layers if each.argument is None or each.argument != each.local]
@@ -85,6 +87,10 @@ def _detect(failure: Failure) -> Hint | None:
             return None
         reason = _two_parts(failure, layers) if cut is None else _cut(cut)
         return Hint(6 if same else 4.2, reason, odd.name)
+    if cut is not None and not failure.weights:
+        for given in failure.plain:
+            if given.from_argument is not None and given not in layers and failure.taken_by_a_layer(given):
+                return Hint(6, _cut(cut), given.name)
     if not failure.dispatched:
         return _split_by_hand(failure, cut, layers)
     if cut is None or failure.op not in _JOINS:

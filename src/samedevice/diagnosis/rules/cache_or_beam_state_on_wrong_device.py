@@ -81,6 +81,8 @@ def _detect(failure: Failure) -> Hint | None:
         or _written(failure)
         or _set_by_the_step(failure)
         or _carried(failure)
+        or _of_before(failure)
+        or _scores(failure)
     )
 
 
@@ -151,7 +153,9 @@ def _set_by_the_step(failure: Failure) -> Hint | None:
     for state in failure.plain if failure.in_model else ():
         apart = any(each.device != state.device for each in failure.event.operands)
         text = failure.expression(state)
-        if not apart or text is None or failure.activation(state) or failure.follows(state):
+        if not apart or text is None or failure.follows(state):
+            continue
+        if failure.activation(state) and not failure.from_attribute(state):
             continue
         if failure.flow.only_adds_up():
             continue  # a statistic: nothing of this call is computed from it
@@ -159,6 +163,28 @@ def _set_by_the_step(failure: Failure) -> Hint | None:
         if any(failure.flow.replaced_by_call(root) for root in roots):
             return _kept(8.6, failure, state, state)
         if {root.text for root in roots} & failure.flow.attributes_set():
+            return _kept(6.6, failure, state, state)
+    return None
+
+
+def _of_before(failure: Failure) -> Hint | None:
+    """What the model computed before it was moved, and somebody kept for its next call."""
+    for state in failure.plain if failure.in_model else ():
+        if failure.activation(state) and failure.of_before(state) and not failure.gradient(state):
+            return _kept(7.2, failure, state, state)
+    return None
+
+
+def _scores(failure: Failure) -> Hint | None:
+    """Between two runs of a model: numbers that were made before the loop, are handed on from turn to turn, and
+    meet what the model computed to choose the next tokens.
+    """
+    if failure.in_model or failure.feeds_backward or not failure.chooses_a_token:
+        return None
+    for state in failure.plain:
+        computed = any(failure.activation(each) for each in failure.plain if each.device != state.device)
+        made = failure.born(state) is not None and not failure.activation(state)
+        if computed and made and state.dtype.startswith(("float", "bfloat")) and failure.carried(state):
             return _kept(6.6, failure, state, state)
     return None
 

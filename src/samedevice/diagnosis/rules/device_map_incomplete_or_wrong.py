@@ -74,6 +74,8 @@ def _not_in_the_table(failure: Failure) -> Hint | None:
     for operand in sorted(failure.event.operands, key=lambda each: -len(each.shape)) if by_loop else ():
         newest = operand.decision
         if newest is not None and newest.kind in ("created", "loaded") and newest.name is not None:
+            if failure.added_later(operand):
+                continue  # when the table was followed there was no such weight
             name = operand.parameter or newest.name
             return Hint(
                 8.5, Phrase("rules.device-map-incomplete-or-wrong.unmapped", operand=name), operand.name

@@ -74,11 +74,13 @@ def _made_by_caller(failure: Failure, operand: Operand) -> bool:
 
 
 def _further_ids(failure: Failure) -> Hint | None:
-    """Ids that stayed behind, in a function that has looked up the main ones already."""
+    """Ids that stayed behind, where the main ones are with the table, or were looked up already."""
     ids = next((each for each in failure.plain if each.name == "indices"), None)
     argument = failure.stayed_behind(ids) if ids is not None else None
-    first = failure.event.arguments[0][0] if failure.event.arguments else None
-    if ids is None or argument in (None, first) or not failure.event.differentiable:
+    first, *_ = [*failure.event.arguments, ("", "")]
+    weight = next((each for each in failure.weights if each.name == "weight"), None)
+    main = weight is not None and first[1] == weight.device and failure.flow.gave_a_layer(first[0])
+    if ids is None or argument in (None, first[0]) or not (failure.event.differentiable or main):
         return None
     came = Phrase("rules.extra-input-on-wrong-device.stayed-behind", operand=argument or "")
     return Hint(7.5, came, ids.name)
@@ -109,6 +111,8 @@ def _handed_in(failure: Failure) -> Hint | None:
             continue
         if failure.two_gpus and operand.device == failure.entry:
             continue  # where the hook of the whole model wants it
+        if failure.taken_by_a_layer(operand):
+            continue
         placed = Phrase("because.placed-by-user", operand=argument, device=operand.device)
         if operand.lineage or failure.placed_by_user(operand):
             if failure.left_others(operand):

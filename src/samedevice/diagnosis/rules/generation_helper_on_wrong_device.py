@@ -52,6 +52,8 @@ def _detect(failure: Failure) -> Hint | None:
         return None
     if any(place.function == "forward" for place in failure.event.stack):
         return _made_for_steps(failure)
+    if (drafted := _of_two_models(failure)) is not None:
+        return _helper(6.2, failure, drafted)
     for operand in failure.plain:
         others = [each for each in failure.event.operands if each.device != operand.device]
         if not others or failure.activation(operand) or operand.role or operand.holder:
@@ -64,6 +66,23 @@ def _detect(failure: Failure) -> Hint | None:
         if kept and failure.flow.rules_out() and not failure.feeds_backward:
             return _helper(6.6, failure, operand)
     return None
+
+
+def _of_two_models(failure: Failure) -> Operand | None:
+    """What another model computed, where two of them choose the next tokens together."""
+    if failure.in_model or failure.feeds_backward or not failure.chooses_a_token:
+        return None
+    computed = [each for each in failure.plain if failure.activation(each)]
+    first = computed[:1]
+    return next(
+        (
+            each
+            for each in computed
+            for one in first
+            if each.device != one.device and failure.of_one_model(one, each) is False
+        ),
+        None,
+    )
 
 
 def _helper(weight: float, failure: Failure, operand: Operand) -> Hint:

@@ -78,11 +78,18 @@ def _by_literal(failure: Failure) -> Hint | None:
     for operand in failure.plain:
         newest = operand.decision
         others = [each for each in failure.event.operands if each is not operand]
-        if newest is None or newest.at is None or failure.activation(operand) or _loaded(others):
+        if newest is None or newest.at is None or _loaded(others):
+            continue
+        nowhere = _to_nowhere(failure, operand, newest)
+        if failure.activation(operand) and not nowhere:
             continue
         if any(each.device == operand.device or failure.made_here(each) for each in others):
             continue
-        if not _names_a_gpu(newest) or newest.at.function == "<module>" or failure.left_others(operand):
+        if (
+            not _names_a_gpu(newest, nowhere)
+            or newest.at.function == "<module>"
+            or failure.left_others(operand)
+        ):
             continue
         if failure.two_gpus or not failure.by_user(newest.at):
             said = Phrase(
@@ -93,8 +100,23 @@ def _by_literal(failure: Failure) -> Hint | None:
             by_literals = any(
                 step.source == "literal" and _names_a_gpu(step) for each in others for step in each.lineage
             )
-            return Hint(7.1 if takes_arguments(newest.at) and not by_literals else 4.4, said, operand.name)
+            own = takes_arguments(newest.at) and (not by_literals or nowhere)
+            return Hint(7.1 if own else 4.4, said, operand.name)
     return None
+
+
+def _to_nowhere(failure: Failure, operand: Operand, decision: Decision) -> bool:
+    """Whether a line that ran while the model did names a GPU on which the model has no weight."""
+    model = failure.event.running[-1] if failure.event.running else None
+    if model is None or decision.at is None or not failure.placements:
+        return False
+    on_stack = any(
+        (each.file, each.function) == (decision.at.file, decision.at.function) for each in failure.event.stack
+    )
+    later = decision.order > max(each.last for each in failure.placements) and takes_arguments(decision.at)
+    made = later and operand.from_argument is None and not failure.from_attribute(operand)
+    away = all(each.device != decision.device for each in failure.placements)
+    return away and decision.device not in model.below and (on_stack or made)
 
 
 def _loaded(operands: list[Operand]) -> bool:
@@ -102,13 +124,13 @@ def _loaded(operands: list[Operand]) -> bool:
     return any(each.decision is not None and each.decision.kind == "loaded" for each in operands)
 
 
-def _names_a_gpu(decision: Decision) -> bool:
-    """Whether the very line that decided names the GPU, and no variable that stands for one."""
+def _names_a_gpu(decision: Decision, constant: bool = False) -> bool:
+    """Whether the very line that decided names the GPU, and with `constant` also a variable for one."""
     if decision.kind not in ("created", "moved") or decision.device == "cpu":
         return False
     if decision.source == "current-gpu":
         return True
-    return decision.source == "literal" and not (decision.said or "").isidentifier()
+    return decision.source == "literal" and (constant or not (decision.said or "").isidentifier())
 
 
 _CHINESE = """代码里写死了设备，而模型运行在别处。

@@ -71,6 +71,10 @@ def _detect(failure: Failure) -> Hint | None:
     ids = next((each for each in failure.event.operands if each.name == "indices"), None)
     if weight is None or ids is None or weight.device == ids.device or not weight.device.startswith("cuda"):
         return None
+    first, *_ = [*failure.event.arguments, ("", "")]
+    main = failure.stayed_behind(ids) in (None, first[0])
+    if not main and first[1] == weight.device and failure.flow.gave_a_layer(first[0]):
+        return None  # the main ones are with the table
     if ids.lineage and not failure.made_inside(ids) and not _by_literal(ids):
         return Hint(
             7, Phrase("because.placed-by-user", operand=failure.written(ids), device=ids.device), ids.name
@@ -100,6 +104,8 @@ def _main_input(failure: Failure) -> Hint | None:
     if failure.event.device_map or not weights or len(failure.plain) != 1:
         return None
     given = failure.plain[0]
+    if failure.activation(given):
+        return None  # what another layer computed is no input
     called = failure.event.at.function != "forward" and given.local is not None
     argument = given.from_argument is not None or (
         bool(failure.event.running) and called and not failure.event.arguments

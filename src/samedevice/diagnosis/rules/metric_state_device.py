@@ -73,7 +73,7 @@ def _adds_to(failure: Failure, state: Operand) -> bool:
     """Whether the failing statement gives the state a new value, or the processes exchange it."""
     if failure.off_its_gpu:
         return state in failure.off_its_gpu
-    return state.local is not None and failure.flow.kept_as() == state.local
+    return failure.is_kept(state)
 
 
 _CHINESE = """指标（metric）的状态与它的输入不在同一设备上。

@@ -134,6 +134,8 @@ def _never_placed(failure: Failure) -> Hint | None:
         placed = any(
             each.decision is not None and each.decision.kind in ("placed", "hook") for each in others
         )
+        if failure.added_later(operand) and failure.adds_to_a_layer:
+            continue  # an adapter, which never was part of what was placed
         if weight and placed and (operand.device,) == here.below and step is not None:
             return Hint(7, Phrase("because.never-moved", operand=step.name or operand.name), operand.name)
     return None

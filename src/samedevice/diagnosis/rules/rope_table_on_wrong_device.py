@@ -68,11 +68,11 @@ def _rotates(failure: Failure, operand: Operand) -> bool:
     Two functions show it: one makes cosine and sine of the same angles and returns both, and in another one
     they multiply.
     """
-    if failure.activation(operand):
-        return False
     turned = operand.made is not None and _makes_both(operand.made)
     if turned and failure.op in _MULTIPLIES and operand.dtype.startswith(("float", "bfloat", "complex")):
         return True
+    if failure.activation(operand):
+        return False
     kept = bool(operand.role or operand.kept_by) or failure.made_inside(operand)
     kept = kept or failure.from_attribute(operand)
     kept = kept and operand.from_argument is None

@@ -138,7 +138,7 @@ def _kept(failure: Failure) -> Hint | None:
     for operand in failure.plain:
         if not _apart(failure, operand) or operand.holder is not None or operand.from_argument is not None:
             continue
-        if operand.local is not None and operand.local == failure.flow.kept_as():
+        if failure.is_kept(operand):
             continue  # a state that grows, and no constant
         if (kept := failure.plain_attribute(operand)) is not None and operand.moved is None:
             key = "rules.tensor-created-on-wrong-device.kept-plain"

@@ -13,6 +13,7 @@ so no path of the engine can forget it. Outside operators it is None.
 from __future__ import annotations
 
 import weakref
+from itertools import count
 from typing import Any
 
 import torch
@@ -20,11 +21,13 @@ import torch
 from samedevice.events import DecisionKind
 from samedevice.provenance import Site
 
+_order = count(1).__next__
+
 
 class Decision:
     """One decision; `earlier` is the one that it took the place of."""
 
-    __slots__ = ("by_user", "device", "earlier", "how", "module", "site")
+    __slots__ = ("by_user", "device", "earlier", "how", "module", "order", "site")
 
     def __init__(
         self,
@@ -44,3 +47,5 @@ class Decision:
         """The innermost line of the user's script, where it is another one."""
         self.module: weakref.ref[torch.nn.Module] | None = None if module is None else weakref.ref(module)
         """Whose boundary it was, for hooks."""
+        self.order = _order()
+        """Tells what was decided first."""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import torch
 
 from samedevice.events import Decision as Step
-from samedevice.events import Place
+from samedevice.events import DecisionKind, Place, Placement
 from samedevice.provenance import Site, resolve
 from samedevice.provenance.dispatch import entry_of
 from samedevice.provenance.named_devices import device_source
@@ -18,28 +18,38 @@ from samedevice.provenance.surroundings import device_map, identity
 from samedevice.runtime.state import Decision, Memory, device_of
 from samedevice.runtime.tracking.values import record_of
 
+_Group = tuple[int, DecisionKind, Site | None, str]
+"""The number of a module, and what its weights have in common: how, where and to which device they came."""
 _LONGEST = 8
 """Steps of a chain that are kept."""
+_MOST_PLACEMENTS = 32
 
 
 class Lineages:
     """Turns decisions into records, with the names that the modules on the stack have for what was placed."""
 
     def __init__(
-        self, modules: Sequence[torch.nn.Module], arguments: Sequence[tuple[str, torch.Tensor]] = ()
+        self,
+        modules: Sequence[torch.nn.Module],
+        arguments: Sequence[tuple[str, torch.Tensor]] = (),
+        running: int = 0,
     ) -> None:
         self._device_map = device_map(modules)
         self._arguments: dict[int, str] = {}
         self.given: list[tuple[str, str]] = []
         """(name, device) of each tensor that the outermost running module was called with."""
+        self._sparse: dict[int, str] = {}
         for name, tensor in arguments:
+            if tensor.layout != torch.strided:
+                self._sparse[id(tensor)] = name
             record = record_of(tensor)
             self.given.append((name, str(device_of(tensor))))
             if isinstance(record, Memory) and record.decision is not None:
                 self._arguments.setdefault(id(record.decision), name)
+        self._states: dict[int, str] = {}
         self._parameters: dict[int, str] = {}
         self._modules: dict[int, str] = {}
-        self._placed: dict[Site, None] = {}
+        self._groups: dict[_Group, list[tuple[str, Decision]]] = {}
         for root in reversed(modules):
             for name, module in root.named_modules():
                 self._modules.setdefault(id(module), name or type(root).__name__)
@@ -49,13 +59,45 @@ class Lineages:
                 record = record_of(tensor)
                 if isinstance(record, Memory) and record.decision is not None:
                     self._parameters.setdefault(id(record.decision), name)
-                    if record.decision.how in ("placed", "moved") and record.decision.site is not None:
-                        self._placed[record.decision.site] = None
+        self._group((modules[running - 1], *reversed(modules)) if running else tuple(reversed(modules)))
+
+    def _group(self, roots: Sequence[torch.nn.Module]) -> None:
+        """Put together what the same line placed; a weight belongs to the first module that has it."""
+        seen: set[int] = set()
+        for number, root in enumerate(roots):
+            for name, tensor in (*root.named_parameters(), *root.named_buffers()):
+                record = record_of(tensor) if identity(tensor) else None
+                decision = record.decision if isinstance(record, Memory) else None
+                if decision is not None and id(decision) not in seen:
+                    seen.add(id(decision))
+                    key = number, decision.how, decision.site, str(device_of(tensor))
+                    self._groups.setdefault(key, []).append((name, decision))
 
     @property
     def placed(self) -> tuple[Place, ...]:
         """The lines that placed weights of the modules, each once."""
-        return tuple(place for site in list(self._placed)[:_LONGEST] if (place := resolve(site)) is not None)
+        sites = dict.fromkeys(
+            site for _, how, site, _ in self._groups if how in ("placed", "moved") and site is not None
+        )
+        return tuple(place for site in list(sites)[:_LONGEST] if (place := resolve(site)) is not None)
+
+    @property
+    def placements(self) -> tuple[Placement, ...]:
+        """What put the weights of the modules where they are, each line and device once."""
+        return tuple(
+            Placement(
+                root=number,
+                kind=how,
+                device=device,
+                at=resolve(site),
+                count=len(weights),
+                first=min(decision.order for _, decision in weights),
+                last=max(decision.order for _, decision in weights),
+                born=max(_first_of(decision).order for _, decision in weights),
+                names=tuple(name for name, _ in weights[:_LONGEST]),
+            )
+            for (number, how, site, device), weights in list(self._groups.items())[:_MOST_PLACEMENTS]
+        )
 
     def of(self, tensor: torch.Tensor, *, placed: bool) -> tuple[Step, ...]:
         """The chain of a tensor; `placed` tells that it is a parameter or buffer itself.
@@ -74,10 +116,25 @@ class Lineages:
             decision = decision.earlier
         return tuple(steps)
 
+    def hold(self, states: Sequence[tuple[torch.Tensor, str]]) -> None:
+        """Remember what objects keep for later calls: what is computed from it is known by its decision."""
+        for tensor, holder in states:
+            record = record_of(tensor)
+            decision = record.decision if isinstance(record, Memory) else None
+            if decision is not None and decision.how == "created" and id(decision) not in self._parameters:
+                self._states.setdefault(id(decision), holder)
+
+    def holder(self, tensor: torch.Tensor) -> str | None:
+        """The class of the object whose state it was computed from."""
+        record = record_of(tensor)
+        return self._states.get(id(record.decision)) if isinstance(record, Memory) else None
+
     def argument(self, tensor: torch.Tensor) -> str | None:
         """The argument of the outermost module that the tensor is, or whose decision it inherited."""
         record = record_of(tensor)
-        return self._arguments.get(id(record.decision)) if isinstance(record, Memory) else None
+        if not isinstance(record, Memory):
+            return self._sparse.get(id(tensor))
+        return self._arguments.get(id(record.decision))
 
     def _step(self, decision: Decision, *, inherited: bool) -> Step:
         name = self._parameters.get(id(decision))
@@ -103,4 +160,12 @@ class Lineages:
             name=name,
             entry=entry,
             inherited=inherited,
+            order=decision.order,
         )
+
+
+def _first_of(decision: Decision) -> Decision:
+    """The decision at the beginning of a chain."""
+    while decision.earlier is not None:
+        decision = decision.earlier
+    return decision

@@ -21,6 +21,7 @@ from samedevice.provenance.surroundings import (
     Names,
     arguments_of,
     device_map,
+    gradients_reached,
     identity,
     modules_held,
     modules_in,
@@ -340,8 +341,10 @@ class Recorder:
             user_frame = next((each for each in frames if self.filter.of_user(each.f_code.co_filename)), None)
             at_user = spoken if user_frame is None or user_frame is frames[0] else Names([user_frame])
             around = _surroundings(modules)
+            gradients = gradients_reached(frames, modules)
             given = arguments_of(modules[-1], _outwards(frame)) if modules else []
-            lineages = Lineages([*modules, *held], given)
+            lineages = Lineages([*modules, *held], given, len(modules))
+            lineages.hold(spoken.states)
             operands = tuple(
                 replace(
                     _with_shared(
@@ -349,6 +352,7 @@ class Recorder:
                         shared.get(identity(tensor), ()),
                     ),
                     at_user=at_user.local(identity(tensor)),
+                    gradient=identity(tensor) in gradients,
                     hook=_hook(names.get(identity(tensor), ()), modules or held),
                 )
                 for (name, tensor, _), device in zip(named, devices, strict=True)
@@ -373,6 +377,7 @@ class Recorder:
             arguments=tuple(lineages.given),
             read=read_by(frames[0]) if frames else (),
             placed=lineages.placed,
+            placements=lineages.placements,
             differentiable=differentiable_in(frames[0]) if frames else (),
             met=(tuple(str(device) for device in devices),) if devices else (),
             reached=(_resolved(self._way(frame)),),
@@ -453,7 +458,7 @@ def _operand(
         assumed=memory is not None and memory.uncomputed,
         local=spoken.local(key),
         argument=spoken.argument(key),
-        holder=spoken.holder(key),
+        holder=spoken.holder(key) or (None if known else lineages.holder(tensor)),
         kept_by=None if known else keeper(tensor, spoken.local(key), frames),
         ingredients=() if known or (memory is not None and memory.moved) else ingredients(tensor, frames),
         from_argument=None if known else lineages.argument(tensor),
