@@ -47,6 +47,7 @@ class Lineages:
             if isinstance(record, Memory) and record.decision is not None:
                 self._arguments.setdefault(id(record.decision), name)
         self._states: dict[int, str] = {}
+        self._gradients: frozenset[int] = frozenset()
         self._parameters: dict[int, str] = {}
         self._modules: dict[int, str] = {}
         self._groups: dict[_Group, list[tuple[str, Decision]]] = {}
@@ -116,13 +117,18 @@ class Lineages:
             decision = decision.earlier
         return tuple(steps)
 
-    def hold(self, states: Sequence[tuple[torch.Tensor, str]]) -> None:
-        """Remember what objects keep for later calls: what is computed from it is known by its decision."""
+    def hold(self, states: Sequence[tuple[torch.Tensor, str]], gradients: frozenset[int]) -> None:
+        """Remember what objects keep for later calls, by its decision, and the gradients, by their memory."""
+        self._gradients = gradients
         for tensor, holder in states:
             record = record_of(tensor)
             decision = record.decision if isinstance(record, Memory) else None
             if decision is not None and decision.how == "created" and id(decision) not in self._parameters:
                 self._states.setdefault(id(decision), holder)
+
+    def is_gradient(self, tensor: torch.Tensor) -> bool:
+        """Whether the tensor is the gradient of a parameter that the frames reach."""
+        return identity(tensor) in self._gradients
 
     def holder(self, tensor: torch.Tensor) -> str | None:
         """The class of the object whose state it was computed from."""

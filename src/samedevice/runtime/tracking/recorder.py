@@ -341,10 +341,9 @@ class Recorder:
             user_frame = next((each for each in frames if self.filter.of_user(each.f_code.co_filename)), None)
             at_user = spoken if user_frame is None or user_frame is frames[0] else Names([user_frame])
             around = _surroundings(modules)
-            gradients = gradients_reached(frames, modules)
             given = arguments_of(modules[-1], _outwards(frame)) if modules else []
             lineages = Lineages([*modules, *held], given, len(modules))
-            lineages.hold(spoken.states)
+            lineages.hold(spoken.states, gradients_reached(frames, modules))
             operands = tuple(
                 replace(
                     _with_shared(
@@ -352,7 +351,6 @@ class Recorder:
                         shared.get(identity(tensor), ()),
                     ),
                     at_user=at_user.local(identity(tensor)),
-                    gradient=identity(tensor) in gradients,
                     hook=_hook(names.get(identity(tensor), ()), modules or held),
                 )
                 for (name, tensor, _), device in zip(named, devices, strict=True)
@@ -461,6 +459,7 @@ def _operand(
         holder=spoken.holder(key) or (None if known else lineages.holder(tensor)),
         kept_by=None if known else keeper(tensor, spoken.local(key), frames),
         ingredients=() if known or (memory is not None and memory.moved) else ingredients(tensor, frames),
+        gradient=lineages.is_gradient(tensor),
         from_argument=None if known else lineages.argument(tensor),
         lineage=lineages.of(tensor, placed=bool(known)),
     )
