@@ -22,7 +22,7 @@ _CLAUSE = re.compile(
 )
 _NEW_SENTENCE = re.compile(r"[。！？!?\n]|\.(?=\s|$)")
 _DEVICE = re.compile(
-    r"\b(?P<gpu>cuda:\d{1,3})\b|\b(?:GPU|card)\s?(?:#|number |no\.? )?(?P<number>\d{1,2})\b|(?P<card>\d{1,2})\s?号(?:卡|GPU)|第(?P<nth>[一二三四五六七八\d])(?:张卡|块GPU)"
+    r"\b(?P<gpu>cuda:\d{1,3}|cuda\d(?![\d.]))\b|\b(?:GPU|card)\s?(?:#|number |no\.? )?(?P<number>\d{1,2})\b|(?P<card>\d{1,2})\s?号(?:卡|GPU)|第(?P<nth>[一二三四五六七八\d])(?:张卡|块GPU)"
     r"|(?P<host>\bCPU\b|\bthe host\b|主机内存|内存)|(?P<any>\bcuda\b(?!:)|\bthe GPU\b|\bGPU\b(?!\s?\d)|显卡)",
     _FLAGS,
 )
@@ -122,8 +122,8 @@ _GPUS = re.compile(
 )
 _COUNTS = {"two": 2, "three": 3, "four": 4, "eight": 8, "两": 2, "四": 4, "八": 8}
 _CHOSEN = re.compile(
-    r"--?(?:device|gpu|gpu[-_]id|device[-_]id|cuda[-_]device)(?:[ =:]{1,3}|\s)['\"]?(?:cuda:)?(?P<option>[1-9]\d?)\b"
-    r"|\b(?:device|gpu_?id|device_?id)\s?=\s?(?:torch\.device\()?['\"]?(?:cuda:)?(?P<given>[1-9]\d?)\b"
+    r"--?(?:device|gpus?|gpu[-_]ids?|device[-_]ids?|cuda[-_]device)(?:[ =:]{1,3}|\s)['\"]?(?:cuda:)?(?P<option>[1-9]\d?)\b"
+    r"|\b(?:device|gpu_?ids?|device_?ids?)['\"]?\s?[=:]\s?(?:torch\.device\()?['\"]?(?:cuda:)?(?P<given>[1-9]\d?)\b"
     r"|set_device\((?P<set>[1-9]\d?)\)|(?:指定(?:了)?\s?(?:cuda:|GPU ?)?|(?:用|跑在|换成|改成|选了?)\s?(?:cuda:|GPU ?))(?P<zh>[1-9]\d?)"
     r"|\b(?:everything|all|model|batches|tensors)\b[^.,;\n]{0,30}\b(?:is|are) on cuda:(?P<all>[1-9]\d?)\b"
     r"|\b(?:given|got|assigned|get) (?:the )?(?:GPU|card) ?(?:#|number )?(?P<got>[1-9]\d?)\b"
@@ -348,7 +348,7 @@ def _things(clause: str, start: int, end: int) -> list[_Thing]:
 
 def _device(found: re.Match[str]) -> str:
     if found["gpu"]:
-        return found["gpu"].lower()
+        return f"cuda:{found['gpu'][4:].lstrip(':')}"
     if found["host"]:
         return "cpu"
     if found["any"]:

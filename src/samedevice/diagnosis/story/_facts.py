@@ -99,6 +99,9 @@ RIGHT = r"(?:\bworks?\b|\bfine\b|\bok\b|\bright\b|\bcorrect\b|no (?:problem|erro
 OWN_KERNEL = r"CUDA (?:C\+\+ )?extensions?|\bextension\b|cpp_?extension|custom (?:CUDA )?(?:op\w*|kernels?)|triton kernels?|our (?:own )?kernels?|(?:自定义|自己写的)(?:CUDA)? ?(?:算子|kernel|核函数)"
 
 
+NOT_ON_FIRST = rf"(?:\bunless\b|\bexcept (?:for|on|with)\b|\bother than\b|\bif (?:it is )?not\b)[^.\n]{{0,24}}{FIRST}|(?:不是|除了|除|非|不在|换成其他)[^。\n]{{0,6}}{FIRST}"
+
+
 def in_parts(told: Told) -> bool:
     """Whether the layers of the model are on several GPUs."""
     return told.spread or told.says(rf"{MAPPED}|{SPLIT}")

@@ -107,3 +107,14 @@ def weights_left(told: Told, report: Report) -> Reading | None:
     if "cpu" not in told.devices_of("weights", "model") or not gpu or not fails(told, report):
         return None
     return Reading("module-left-on-other-device", (placed_at(told, "weights", "model"),))
+
+
+first_gpu_kept_free = when(
+    r"balanced_low_0",
+    Reading(
+        "input-not-on-embedding-device",
+        (Phrase("because.told-low-0"),),
+        ("device-map-incomplete-or-wrong", "hard-coded-device"),
+    ),
+)
+"""The map leaves the first GPU to whoever generates, so the embedding is on another one."""

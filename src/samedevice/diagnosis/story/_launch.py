@@ -62,7 +62,8 @@ current_gpu_matters = when(
 
 def all_on_the_first(told: Told, report: Report) -> Reading | None:
     """The processes of other GPUs hold memory on the first one, too."""
-    if not (told.says(_EACH_ON_FIRST) and told.says(_HOLDS)):
+    together = told.launched and told.says(_ALL_MEMORY_ON_FIRST)
+    if not (together or (told.says(_EACH_ON_FIRST) and told.says(_HOLDS))):
         return None
     reasons = (Phrase("because.told-first-gpu"),)
     if told.says(RESUMED):
@@ -73,12 +74,17 @@ def all_on_the_first(told: Told, report: Report) -> Reading | None:
 _EACH_ON_FIRST = (
     r"(?:process|rank|worker)\w*[^.\n]{0,90}(?:GPUs?|cards?|devices?) ?[1-9][^.\n]{0,90}(?:GPU|card|device) ?#?0\b"
     r"|(?:all|every|each)(?: of)?(?: the)?(?: \w+)? (?:process|rank|worker)\w*[^.\n]{0,60}(?:first (?:GPU|card)|(?:GPU|card) ?#?0\b|cuda:0\b)"
-    r"|(?:first (?:GPU|card)|(?:GPU|card) ?#?0\b)[^.\n]{0,40}(?:two|three|four|eight|all|several|\d) (?:\w+ )?(?:process|rank|worker)"
+    r"|(?:first (?:GPU|card)|(?:GPU|card) ?#?0\b)[^.\n]{0,40}(?:two|three|four|eight|all|several|more|extra|additional|\d) (?:\w+ )?(?:process|rank|worker)"
     r"|(?:0 ?号(?:卡|GPU)|GPU ?0|第一张卡)[^。\n]{0,12}(?:两|三|四|八|\d|所有|每|好几)个?(?:的)?进程"
     r"|(?:所有|每个|其他)进程[^。\n]{0,24}(?:0 ?号(?:卡|GPU)|GPU ?0\b|第一张卡)"
 )
 
-_HOLDS = r"\bmemory\b|\bgigs?\b|\b[GM]i?B\b|\bMB\b|\boccup\w*|allocat\w*|显存|占|挤"
+_ALL_MEMORY_ON_FIRST = (
+    r"(?:memory|everything)\b[^.\n]{0,16}\b(?:all|only)\b[^.\n]{0,12}(?:first (?:GPU|card)|(?:GPU|card) ?#?0\b|cuda:0\b)|(?:all|only)[^.\n]{0,20}memory[^.\n]{0,16}(?:first (?:GPU|card)|(?:GPU|card) ?#?0\b|cuda:0\b)"
+    r"|(?:显存|内存)[^。\n]{0,6}(?:全|都|只)[^。\n]{0,6}(?:0 ?号?(?:卡|GPU)|(?:GPU|卡) ?0\b|第一(?:张|块))"
+)
+
+_HOLDS = r"\bmemory\b|\b\d+(?:\.\d+)? ?[GM]\b|\bgigs?\b|\b[GM]i?B\b|\bMB\b|\boccup\w*|allocat\w*|显存|占|挤"
 
 
 _NOT_EXPORTED = (

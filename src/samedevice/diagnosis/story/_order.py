@@ -10,6 +10,7 @@ from samedevice.diagnosis.paste import Report
 from samedevice.diagnosis.story._facts import LEAST_WORDS, Condition, Reading
 from samedevice.diagnosis.story._inputs import (
     extra_input_left,
+    first_gpu_kept_free,
     inputs_elsewhere,
     inputs_not_sent,
     list_left,
@@ -68,6 +69,7 @@ from samedevice.diagnosis.story._written import (
     another_gpu_chosen,
     another_gpu_somewhere,
     default_is_a_gpu,
+    fails_elsewhere,
     kept_as_an_attribute,
     made_without_a_device,
     modules_in_a_container,
@@ -101,6 +103,7 @@ CONDITIONS: tuple[Condition, ...] = (
     all_on_the_first,
     moved_behind_a_map,
     mapped_without_blocks,
+    first_gpu_kept_free,
     each_rank_and_the_first,
     quantised_left,
     default_is_a_gpu,
@@ -108,6 +111,7 @@ CONDITIONS: tuple[Condition, ...] = (
     optimizer_first,
     helper_of_generation,
     another_gpu_chosen,
+    fails_elsewhere,
     cache_left,
     state_after_resume,
     adapter_left,

@@ -153,7 +153,7 @@ def never_loaded(told: Told, report: Report) -> Reading | None:
     return Reading("meta-tensor-not-materialized", (Phrase("because.told-on-meta"),), candidates)
 
 
-_ON_META = r"\bon meta\b|meta (?:device|tensors?)|meta 上"
+_ON_META = r"\bon meta\b|meta (?:device|tensors?)|meta['\"]? ?上|device ?= ?['\"]meta"
 
 _LOADED = r"\bload\w*|low_cpu_mem\w*|init_empty\w*|from_pretrained|new(?:ly)?\b|custom|加载"
 

@@ -137,8 +137,10 @@ def cache_left(told: Told, report: Report) -> Reading | None:
 
 
 def state_after_resume(told: Told, report: Report) -> Reading | None:
-    steps = told.says(r"\.step\(\)|optimi[sz]er(?:'s)? step") and fails(told, report)
-    resumed = told.says(RESUMED)
+    steps = told.says(r"\.step\(\)|optimi[sz]er(?:'s)? step|optim\w*\.load_state_dict") and fails(
+        told, report
+    )
+    resumed = told.says(rf"{RESUMED}|optim\w*\.load_state_dict")
     named = "optimizer" in told.roles and fails(told, report)
     if "cpu" not in told.devices_of("optimizer") and not named and not (steps and resumed):
         return None

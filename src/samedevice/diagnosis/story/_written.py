@@ -8,11 +8,13 @@ from samedevice.diagnosis.paste import Report, Told
 from samedevice.diagnosis.story._facts import (
     FIRST,
     MEETS,
+    NOT_ON_FIRST,
     OWN_KERNEL,
     RIGHT,
     Reading,
     devices_met,
     fails,
+    gpus_met,
     placed_at,
     when,
 )
@@ -31,6 +33,14 @@ def another_gpu_chosen(told: Told, report: Report) -> Reading | None:
     if kernel:
         return Reading("kernel-launched-on-current-device", reasons, ("hard-coded-device",))
     return Reading("hard-coded-device", reasons, ("module-left-on-other-device",))
+
+
+def fails_elsewhere(told: Told, report: Report) -> Reading | None:
+    """It fails on any GPU but the first, where the first one met the other."""
+    if told.spread or told.launched or not (told.says(NOT_ON_FIRST) and "cuda:0" in gpus_met(told, report)):
+        return None
+    candidates = ("tensor-created-on-wrong-device", "module-left-on-other-device")
+    return Reading("hard-coded-device", (Phrase("because.told-not-first"),), candidates)
 
 
 _FIRST_WORKS = rf"{FIRST}[^.;。；\n]{{0,40}}{RIGHT}|{RIGHT}[^.;。；\n]{{0,24}}{FIRST}"
