@@ -23,7 +23,8 @@ TITLES = {
 }
 _CLASSES = 12
 _HEAD = """\
-Device bugs of released libraries that [`samedevice sweep`](../sweep.md) found, one page for each root cause:
+Device bugs of released libraries that [`samedevice sweep`](../sweep.md) found, or that were read in what it
+does not run (AdaLoRA, EVA and X-LoRA want arguments that it does not give), one page for each root cause:
 what a user does to meet it, the statement, a script of at most twenty lines, why the code is wrong, and a
 patch of ours. `python -m evidence found` runs each script in the release and in a copy with the patch: the
 finding is there, then it is gone, and on one device every number is the same, bit by bit."""
