@@ -83,7 +83,7 @@ def test_the_trainer_s_callback(tmp_path):
         arguments = TrainingArguments(
             str(tmp_path), max_steps=3, per_device_train_batch_size=2, report_to=[], save_strategy="no",
             logging_strategy="no",
-            disable_tqdm=True, max_grad_norm=0.0,
+            disable_tqdm=True, max_grad_norm=0.0, optim="adamw_torch_fused",  # the default from torch 2.8 on
         )  # fmt: skip
         rows = [{"input_ids": [1] * 128, "labels": [1] * 128}] * 8
         Trainer(model, arguments, train_dataset=rows, callbacks=[watch.callback()]).train()
