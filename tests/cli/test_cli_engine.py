@@ -166,6 +166,20 @@ def test_an_error_about_devices_that_ends_the_script_is_a_finding(shell, stateme
 
 
 @pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        ("torch.nn.Linear(2, 2).cuda()(torch.ones(1, 2).double().cuda())", True),
+        ("raise ValueError('text')", False),
+    ],
+)
+def test_an_error_about_something_else_is_told_apart(shell, statement, said):
+    shell.write("ends.py", f"import torch\n{statement}\n")
+    done = shell.call([*shell.real, "run", "ends.py"])
+    assert done.returncode == 3
+    assert ("not a device error: it is about types of numbers; bring both" in done.stderr) == said
+
+
+@pytest.mark.parametrize(
     "statement", ["raise ValueError('shapes do not match')", "torch.ones(2, 3) @ torch.ones(2)"]
 )
 def test_another_error_is_none(shell, statement):

@@ -45,7 +45,7 @@ from samedevice.cli._trial import here
 from samedevice.edited import edited, read_edited
 from samedevice.errors import SameDeviceError, UnsupportedFeatureError, UsageError
 from samedevice.events import DeviceMemory, Event, Place
-from samedevice.findings import Status, run_document
+from samedevice.findings import Finding, Status, run_document
 from samedevice.launchers import Typed
 from samedevice.messages import Language, Phrase, language_of
 from samedevice.provenance import installed_path, raised_by_us
@@ -334,11 +334,13 @@ def _conclude(own: list[Member], family: Family, machine: Described, ending: _En
     """Tell what all processes saw, and return the exit status."""
     reporting, language = report.reporting, report.language
     members = [*own, *(member for member in family.members() if member.concerned)]
-    found = [*_judged(members), *_told_by_its_error(ending)]
+    explained = [] if ending.trace is None else diagnosis.explain_text(ending.trace)[:1]
+    found = [*_judged(members), *(Found(each) for each in explained if each.verdict == "device-error")]
     whole = ending.status == "completed"
     sifted, said = decided(
         found, report.decisions, report.program, _sources(report.script), write=reporting.write, whole=whole
     )
+    said = (*said, *(line for each in explained for line in _not_about_devices(each)))
     code = _exit_code(ending, sifted)
     done: Mended | None = None
     if report.wanted is not None and code not in (INTERRUPTED, INTERNAL_ERROR):
@@ -389,12 +391,18 @@ def _conclude(own: list[Member], family: Family, machine: Described, ending: _En
     return code if written else INTERNAL_ERROR
 
 
-def _told_by_its_error(ending: _Ending) -> list[Found]:
-    """The finding that the script's own error amounts to, where it is one about devices that no operator was
-    recorded for: a GPU that is not there, a tensor of a GPU for NumPy, a check of DataParallel.
+def _not_about_devices(told: Finding[Phrase]) -> tuple[Phrase, ...]:
+    """What is known of an error that ended the script and is about something else; nothing where only the
+    program itself could tell.
     """
-    told = [] if ending.trace is None else diagnosis.explain_text(ending.trace)
-    return [Found(each) for each in told[:1] if each.verdict == "device-error"]
+    topic = dict(told.title.values).get("topic")
+    known = told.verdict == "not-a-device-error" and isinstance(topic, Phrase)
+    if not known or told.cure is None or topic == _OF_THE_PROGRAM:
+        return ()
+    return (Phrase("error-elsewhere", title=told.title, cure=told.cure),)
+
+
+_OF_THE_PROGRAM = Phrase("rules.not-a-device-error.topic-python")
 
 
 def _judged(members: Sequence[Member]) -> list[Found]:

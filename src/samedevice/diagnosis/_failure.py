@@ -231,7 +231,12 @@ class Failure:
         return not now and self.left_by_move(operand)
 
     def taken_by_a_layer(self, operand: Operand) -> bool:
-        """Whether the model has layers on the operand's GPU, and what it meets was computed from it alone."""
+        """Whether the model has layers on the operand's GPU, and what it meets was computed from it alone.
+
+        Hooks take inputs to layers wherever these are, and say nothing of an input.
+        """
+        if self.dispatched:
+            return False
         model = self.event.running[-1] if self.event.running else None
         if model is None or operand.device not in model.below or not operand.device.startswith("cuda"):
             return False
