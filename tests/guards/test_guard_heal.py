@@ -570,10 +570,20 @@ def test_a_compiled_model_on_a_virtual_machine():
     assert [repair.module for repair in healing.repairs] == ["Encoder"]
 
 
+class Meshes(nn.Module):
+    def forward(self, x):
+        return torch.meshgrid(torch.ones(2), x, indexing="ij")
+
+
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_every_device_error_of_a_block_has_a_reason(language):
     """What the virtual machine checks in front of a function of torch, no mode sees."""
     own = {"en": "not healed: ", "zh": "未修复："}  # noqa: RUF001 # Chinese punctuation
     with pytest.raises(RuntimeError, match="meshgrid") as caught, sd.heal(language=language):
         torch.meshgrid(torch.ones(2), torch.ones(2, device="cuda:0"), indexing="ij")
-    assert sum(note.startswith(own[language]) for note in caught.value.__notes__) == 1
+    model = Meshes()
+    sd.heal(model, language=language)
+    with pytest.raises(RuntimeError, match="meshgrid") as of_model:
+        model(torch.ones(2, device="cuda:0"))
+    for error in (caught.value, of_model.value):
+        assert sum(note.startswith(own[language]) for note in error.__notes__) == 1

@@ -189,6 +189,8 @@ class Healing:
         elif kind in self._settled:  # a branch that was not seen yet: the next call of this kind learns it
             self._settled.discard(kind)
             error.add_note(self._renderer.text(Phrase("heal.next-call")))
+        else:
+            self._say_why(error)
         return False
 
     def _say_why(self, error: Exception) -> None:
