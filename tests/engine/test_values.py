@@ -561,3 +561,11 @@ def test_half_precision_beside_complex_numbers(machine):
         torch.testing.assert_close(wide, there, rtol=2e-3, atol=2e-3)
     with pytest.raises(RuntimeError, match="Unsupported dtype BFloat16"):
         torch.fft.fft(half.bfloat16())
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda:0"])
+def test_conjugates_inside_an_operator_are_computed(machine, device):
+    """`linalg.pinv` multiplies lazy conjugates in its own C++ body."""
+    a = torch.tensor([[1 + 2j, 0.5j], [3 - 1j, 2 + 0j]], dtype=torch.complex128)
+    found = torch.linalg.pinv(a.to(device))
+    torch.testing.assert_close((a.to(device) @ found).cpu(), torch.eye(2, dtype=torch.complex128))

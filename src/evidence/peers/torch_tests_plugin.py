@@ -117,11 +117,6 @@ class Choice:
         with self._records.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
 
-    def pytest_itemcollected(self, item: pytest.Item) -> None:
-        """Each test, as soon as it is known."""
-        if (cls := getattr(item, "cls", None)) is not None:
-            end_recursion(cls)
-
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         """Keep the sample, less what the records tell already."""
         places = sorted(place(item.nodeid) for item in items)
@@ -185,6 +180,12 @@ def pytest_configure(config: pytest.Config) -> None:
     if SETTINGS in os.environ:
         # Programs that a test starts are no part of the choice.
         config.pluginmanager.register(Choice(json.loads(os.environ.pop(SETTINGS))), "torch-tests-choice")
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Each test, as soon as it is known."""
+    if (cls := getattr(item, "cls", None)) is not None:
+        end_recursion(cls)
 
 
 def pytest_sessionstart() -> None:

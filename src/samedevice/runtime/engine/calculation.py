@@ -217,7 +217,8 @@ def _drawing(call: Call, values: tuple[Any, ...], options: dict[str, Any]) -> An
     """Run the operator on values; what it draws on a GPU comes from the engine that the call was given."""
     op, engine = call.op, call.drawn
     if engine is None:
-        return ONLY_ON_CUDA.get(op.func, op.func)(*values, **options)
+        own = ONLY_ON_CUDA.get(op.func)
+        return own(*values, **options) if own is not None else made_whole(op, values, options)
     if "generator" in op.argument_names:
         position = op.argument_names.index("generator")
         if position < len(values):
@@ -233,6 +234,22 @@ def _drawing(call: Call, values: tuple[Any, ...], options: dict[str, Any]) -> An
         return op.func(*values, **options)
     finally:
         default.set_state(kept)
+
+
+def made_whole(op: Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """Run an operator on values of the host.
+
+    Below a dispatch mode torch takes conjugates as resolved, and a C++ body of several operators makes new
+    ones: `linalg.pinv` of complex numbers then has other numbers.
+    """
+    if not any(tensor.is_complex() for tensor in tensors_in(args)):
+        return op.func(*args, **kwargs)
+    lazy = torch._C.DispatchKey.Conjugate, torch._C.DispatchKey.Negative
+    excluded = torch._C._dispatch_tls_local_exclude_set()
+    for key in lazy:
+        excluded = excluded.remove(key)
+    with torch._C._ForceDispatchKeyGuard(torch._C._dispatch_tls_local_include_set(), excluded):
+        return op.func(*args, **kwargs)
 
 
 def _is_float(tensor: torch.Tensor) -> bool:

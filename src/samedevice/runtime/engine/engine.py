@@ -24,7 +24,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from samedevice.events import DecisionKind
 from samedevice.runtime.engine.accumulation import alone, may_add_in_place
-from samedevice.runtime.engine.calculation import Calculation
+from samedevice.runtime.engine.calculation import Calculation, made_whole
 from samedevice.runtime.engine.composites import Composites
 from samedevice.runtime.engine.crossing import leads_to_host, passing
 from samedevice.runtime.engine.cuda_terms import cuda_terms, refuse
@@ -340,7 +340,7 @@ class Engine:
             kwargs = {**kwargs, "pin_memory": False}
         if op.form is Form.FRESH and op.returns_tensors and _too_large_for_host(op, args, kwargs):
             return self._large_host(op, args, kwargs)
-        result = op.func(*args, **kwargs)
+        result = made_whole(op, args, kwargs)
         if op.form is not Form.INPLACE:
             site = self.tracker.site()
             if this_thread.decision is None:
