@@ -64,7 +64,7 @@ def export(): return torch.export.export(m,(torch.randn(2,5,device=d),)).module(
 @t
 def export_dyn():
     from torch.export import Dim, export, save, load
-    ep=export(m,(torch.randn(3,5,device=d),),dynamic_shapes=({0:Dim("b")},)); save(ep,"ep.pt2"); return load("ep.pt2").module()(torch.randn(7,5,device=d)).device
+    ep=export(m,(torch.randn(3,5,device=d),),dynamic_shapes=({0:Dim("b")},), strict=False); save(ep,"ep.pt2"); return load("ep.pt2").module()(torch.randn(7,5,device=d)).device
 @t
 def run_decomp(): return len(list(torch.export.export(m,(torch.randn(2,5,device=d),)).run_decompositions().graph.nodes))
 @t

@@ -147,7 +147,8 @@ _RANDOM: tuple[Callable[..., Any], ...] = (
 
 def _region(original: Any) -> Any:
     def distribute_region(self: Any, spec: Any, generator: torch._C.Generator | None = None) -> Any:
-        return original(self, spec, None if generator is None else whole(generator))
+        # torch 2.6 hands on no generator
+        return original(self, spec) if generator is None else original(self, spec, whole(generator))
 
     return distribute_region
 
