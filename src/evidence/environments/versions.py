@@ -327,6 +327,10 @@ _LIMITS = """## What older releases cannot do
   pickle make such cycles themselves, which are taken apart.
 - Named tensors (`torch.rand(2, names=("rows",))`), which torch 2.10 has and 2.13 no longer: torch itself
   refuses them where something sees its operators, so also on a virtual machine, for those of the host, too.
+- torch 2.10: gloo prints a line for each group, `[Gloo] Rank 0 is connected to ...`. It carries the bytes of
+  a virtual machine's NCCL, too, so that the lines are in the output of a launch there.
+- torch 2.6: after `split_group` of fewer ranks than all, `new_group` over gloo waits without end, also on
+  hardware.
 - `torch.load` of a `.safetensors` file: torch itself reads those only in newer releases.
 
 On a torch newer than the newest row, a run says so in one line, names what is switched off because torch has
