@@ -183,6 +183,6 @@ def test_the_rank_that_had_the_store_has_died(tmp_path):
         for rank in range(2)
     ]
     said = [rank.communicate(timeout=120)[0] for rank in ranks]
-    seconds, _, text = said[1].partition(" ")
+    seconds, _, text = said[1].splitlines()[-1].partition(" ")  # gloo of torch 2.10 prints before
     assert text.startswith("SD102 unmaterialized-weights")
     assert int(seconds) <= _ranks.LIMIT + 2
