@@ -243,3 +243,44 @@ def test_a_part_of_a_host_weight_that_its_module_moves_has_gradients_there(machi
     assert _gradients(module, GPU) == _gradients(host, "cpu")
     assert module.weight.grad.device.type == "cpu"
     assert machine.events == []
+
+
+def _adds(w, x, y):
+    y = y * 3
+    y += x * 2
+    y += x
+    return y * w
+
+
+def _puts(w, x, y):
+    y = y * 3
+    y[torch.tensor([0, 1], device=x.device)] = x[2:]
+    y += x
+    return y * w
+
+
+def _puts_by_mask(w, x, y):
+    y = torch.zeros(4)
+    y[x > 2] = x[x > 2].square()
+    return y * w
+
+
+def _adds_to_a_part(w, x, y):
+    y = y * 3
+    y[1:] += x[1:]
+    return y.pow(2) * w
+
+
+@pytest.mark.parametrize("compute", [_adds, _puts, _puts_by_mask, _adds_to_a_part])
+def test_backward_of_host_memory_that_took_values_of_a_gpu(machine, compute):
+    def gradients(place):
+        w, y = torch.ones(4, requires_grad=True), torch.arange(2.0, 6.0).requires_grad_()
+        x = torch.arange(1.0, 5.0, device=place).requires_grad_()
+        compute(w, x, y).sum().backward()
+        return [
+            None if each.grad is None else (str(each.grad.device), each.grad.tolist()) for each in (x, w, y)
+        ]
+
+    (_, expected), *others = gradients("cpu")
+    assert gradients(GPU) == [(str(torch.device(GPU)), expected), *others]
+    assert machine.events

@@ -65,6 +65,14 @@ def passing(result: Any) -> Any:
     return result
 
 
+def passing_for(host: torch.Tensor, plain: torch.Tensor) -> torch.Tensor:
+    """A carrier that autograd takes for a tensor of real host memory, as hooks may not change the kind."""
+    with as_torch():
+        made: Passing = torch.Tensor._make_subclass(Passing, host.detach())
+    made.plain = plain
+    return made
+
+
 def leads_to_host(node: Any) -> bool:
     """Whether the node gives a gradient to real host memory."""
     return any(

@@ -634,6 +634,7 @@ class VirtualDeviceMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # 
         if op.uncounted:
             _count_writes(op, args)
         if self.engine.mismatches.host_moved and op.form in (Form.FRESH, Form.VIEW):
+            self.engine.mismatches.lead_gradients()
             node = torch._C._current_autograd_node()
             if node is not None and leads_to_host(node):
                 return passing(result)

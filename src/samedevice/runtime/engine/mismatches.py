@@ -5,7 +5,9 @@ Judge it, record what CUDA would refuse, and bring what must move.
 
 from __future__ import annotations
 
+import functools
 import logging
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,6 +16,7 @@ import torch
 from samedevice.device_rules import Argument, Check, judge_devices, row_for
 from samedevice.events import EventKind
 from samedevice.runtime.engine.composites import Composites
+from samedevice.runtime.engine.crossing import Passing, passing_for
 from samedevice.runtime.engine.draws import draws_nothing
 from samedevice.runtime.engine.transfers import Transfers
 from samedevice.runtime.state import (
@@ -54,6 +57,8 @@ class Mismatches:
         """
         self.gradient_back: Callable[[torch.Tensor], None] | None = None
         """Told of tensors that were moved for an operator and want their gradient back."""
+        self._overwritten: list[tuple[weakref.ref[torch.Tensor], Any, torch.device]] = []
+        """See Note [Host memory that took a GPU's values]."""
 
     def resolve(self, call: Call) -> Call:
         """The same call with all its tensors on one device.
@@ -119,6 +124,8 @@ class Mismatches:
                 continue
             if tensor.requires_grad and self.gradient_back is not None and torch.is_grad_enabled():
                 self.gradient_back(tensor)
+        if call.op.form is Form.INPLACE and home.type == "cpu" and torch.is_grad_enabled():
+            self._follow_gradients(named, devices)
         args = tuple([replace_tensors(value, moved) for value in call.args])
         kwargs = {name: replace_tensors(value, moved) for name, value in call.kwargs.items()}
         tensors = [tensor for value in (*args, *kwargs.values()) for tensor in tensors_in(value)]
@@ -127,6 +134,47 @@ class Mismatches:
         gathered.generator = call.generator
         gathered.away = away
         return gathered
+
+    def _follow_gradients(self, named: Named, devices: Sequence[torch.device]) -> None:
+        """Keep what an operator writes in real host memory with values of a GPU that have gradients.
+
+        Note [Host memory that took a GPU's values]
+        The gradient of such memory is in real host memory, and part of it goes on to the GPU, which autograd
+        refuses with a text that no hardware prints. So it becomes a carrier that may pass, before the node
+        of the operator gets it. That node is there only when the operator has returned: the next operator,
+        or the backward itself, asks for it.
+        """
+        sources = [
+            device
+            for (_, tensor, written), device in zip(named, devices, strict=True)
+            if not written and device.type == "cuda" and tensor.requires_grad
+        ]
+        for _, tensor, written in named if sources else ():
+            if written and not raw_is_meta(tensor):
+                whole = tensor if tensor._base is None else tensor._base
+                self._overwritten.append((weakref.ref(whole), whole.grad_fn, sources[0]))
+                self.host_moved = True
+
+    def lead_gradients(self) -> None:
+        """Let gradients of host memory that took a GPU's values pass to that GPU."""
+        waiting, self._overwritten = self._overwritten, []
+        for each in waiting:
+            reference, before, device = each
+            tensor = reference()
+            node = None if tensor is None else tensor.grad_fn
+            if node is not None and node is not before:
+                node.register_prehook(functools.partial(self._leads, device))
+            elif tensor is not None:
+                self._overwritten.append(each)
+
+    def _leads(self, device: torch.device, gradients: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Gradients in real host memory as carriers on a GPU, which pass as what they were."""
+        return tuple(
+            passing_for(each, self._transfers.transfer(each, device, {}, None))
+            if isinstance(each, Tensor) and type(each) is not Passing and not raw_is_meta(each)
+            else each
+            for each in gradients
+        )
 
     def _send_gradients_back(self, named: Named) -> None:
         """What a refused operator saved is on several devices, and so is what backward makes of it."""

@@ -18,7 +18,7 @@ from torch.overrides import get_default_nowrap_functions
 
 from samedevice.errors import UnsupportedFeatureError
 from samedevice.events import EventKind
-from samedevice.runtime.engine import Passing, passing
+from samedevice.runtime.engine import Engine, Passing, passing
 from samedevice.runtime.patching import Patch, With
 from samedevice.runtime.state import CPU, caller, current_machine, is_carrier, this_thread
 from samedevice.runtime.tensors.gradients import host_carrier
@@ -166,6 +166,7 @@ def _started(original: Callable[..., Any], recorder: Recorder) -> Callable[..., 
     @functools.wraps(original)
     def run_backward(outputs: Any, gradients: Any, *args: Any, **kwargs: Any) -> Any:
         if not this_thread.raw:
+            current_machine().part(Engine).mismatches.lead_gradients()
             gradients = tuple(
                 [
                     _first(place, output, given, recorder)

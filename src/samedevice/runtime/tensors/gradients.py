@@ -24,7 +24,7 @@ from typing import Any
 import torch
 from torch.nn.modules.module import register_module_forward_pre_hook
 
-from samedevice.runtime.engine import Engine, wrapped_device
+from samedevice.runtime.engine import Engine, Passing, wrapped_device
 from samedevice.runtime.patching import Change
 from samedevice.runtime.state import (
     CPU,
@@ -122,6 +122,8 @@ def send_gradient_back(tensor: torch.Tensor) -> None:
 
     def send(gradient: torch.Tensor) -> torch.Tensor:
         found = owner()
+        if type(gradient) is Passing:
+            return gradient  # arrives by itself
         return _arrive(gradient, home if found is None else seen_device(found))
 
     register: Any = tensor.register_hook  # untyped in torch
