@@ -114,12 +114,17 @@ def test_the_memory_in_chinese_and_without_a_model():
     assert done.returncode == 0
 
 
-def test_the_page_shows_what_is_printed(tmp_path):
-    page = (ROOT / "docs" / "preflight.md").read_text("utf-8")
+@pytest.mark.parametrize(
+    ("name", "words", "options"),
+    [("preflight.md", "", ()), ("preflight.zh.md", " lang=zh", ("--lang", "zh"))],
+)
+def test_the_page_shows_what_is_printed(tmp_path, name, words, options):
+    page = (ROOT / "docs" / name).read_text("utf-8")
     script = re.search(r"^```python file=finetune.py\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)[1]
-    expected = re.search(r"^```text command=finetune.py\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)[1]
+    fence = rf"^```text command=finetune.py{words}\n(.*?)^```$"
+    expected = re.search(fence, page, re.MULTILINE | re.DOTALL)[1]
     (tmp_path / "finetune.py").write_text(script)
-    done = preflight(tmp_path, "finetune.py", "--machine", "8xA100-80G", "--launcher", "torchrun")
+    done = preflight(tmp_path, "finetune.py", "--machine", "8xA100-80G", "--launcher", "torchrun", *options)
     shown = re.sub(r"[ \t]+$", "", done.stdout, flags=re.MULTILINE)
     assert shown == re.sub(r"[ \t]+$", "", expected, flags=re.MULTILINE)
     assert preflight(tmp_path, "finetune.py", "--machine", "8xA100-80G").returncode == 0
