@@ -15,7 +15,7 @@ from samedevice.diagnosis.paste._pattern import Pattern
 
 _DEVICE = r"(?:cuda|cpu|meta|mps|xpu|npu|hpu|xla|musa|mlu|privateuseone)(?::\d{1,3})?"
 _TYPE = r"(?:Variable\[)?[\w.:]{1,40}\]?"
-_WHERE = r"(?:\s{0,3}\(when checking argument (?:for argument (?P<argument>\w{1,60}) )?in method (?P<op>[\w:]{1,80}))?"
+_WHERE = r"(?:\s{0,3}\(when checking ar(?:gu|ug)ment (?:for argument (?P<argument>\w{1,60}) )?in method (?P<op>[\w:]{1,80}))?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ KINDS: tuple[Kind, ...] = (
         "argument-device",
         "different from other tensors",
         r"Expected all tensors to be on the same device, but got (?P<argument>\w{1,60}) is on (?P<d1>DEVICE), different from other tensors "
-        r"on (?P<d2>DEVICE)(?:\s{0,3}\(when checking argument in method (?P<op>[\w:]{1,80}))?",
+        r"on (?P<d2>DEVICE)(?:\s{0,3}\(when checking ar(?:gu|ug)ment in method (?P<op>[\w:]{1,80}))?",
     ),
     _row(
         "same-device",

@@ -129,6 +129,7 @@ RULE = Rule(
     signs=(
         sign(3.3, said("meta-copy")),
         sign(2.6, said("meta-copy"), inside(r"from_pretrained|load|__init__|convert|_apply")),
+        sign(2.6, said("meta-copy"), anywhere(r"device\(['\"]meta|init_empty_weights|assign ?= ?True")),
         sign(2.2, said("meta-copy"), inside(r"prepare_inputs|multimodal|encode_images")),
         sign(3.2, said("meta-device"), _expected_meta),
         sign(2.2, said("meta-device")),
