@@ -6,6 +6,7 @@ import ast
 import gc
 import threading
 import time
+import warnings
 from pathlib import Path
 
 import pytest
@@ -119,3 +120,15 @@ def test_threads_parse_at_once():
         gc.set_threshold(*before)
         gc.callbacks.remove(collected)
     assert not failed
+
+
+def test_a_handler_of_warnings_may_ask_for_another_tree(monkeypatch):
+    asked = []
+    monkeypatch.setattr("warnings.showwarning", lambda *_: asked.append(syntax.parsed("1 + 1")))
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        worker = threading.Thread(target=syntax.parsed, args=("x = '\\d'",), daemon=True)
+        worker.start()
+        worker.join(20)
+    assert not worker.is_alive()
+    assert asked and isinstance(asked[0], ast.Module)

@@ -314,17 +314,23 @@ def test_a_machine_without_a_gpu_is_said_to_be_one(ask):
     assert not finding.fixes
 
 
-def test_no_change_of_a_check_that_raises():
-    def checked(x, index):
-        if x.device != index.device:
-            raise ValueError(f"x and index must be on the same device, got {x.device} and {index.device}")
+def raises(x, index):
+    if x.device != index.device:
+        raise ValueError(f"x and index must be on the same device, got {x.device} and {index.device}")
 
+
+def asserts(x, index):
+    assert x.device == index.device, f"not on the same device, got {x.device} and {index.device}"
+
+
+@pytest.mark.parametrize("checked", [raises, asserts])
+def test_no_change_of_a_check_of_the_program(checked):
     with (
         sd.machine("1x24GB", on_mismatch="raise"),
-        pytest.raises(ValueError, match="same device") as caught,
+        pytest.raises((ValueError, AssertionError), match="same device") as caught,
         sd.guard(),
     ):
         checked(torch.ones(2, device="cuda:0"), torch.tensor([0]))
     finding = caught.value.finding
     assert {operand.name for operand in finding.operands} == {"x", "index"}
-    assert not any("raise" in (fix.diff or "") for fix in finding.fixes)
+    assert not any("same device" in (fix.diff or "") for fix in finding.fixes)

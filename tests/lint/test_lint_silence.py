@@ -220,3 +220,50 @@ print(net(torch.zeros(3, dtype=torch.long{})))
 """
     assert codes(text.format(", device=device"), "train.py") == []
     assert codes(text.format(""), "train.py") == ["SD201"]
+
+
+BOX = """\
+from dataclasses import dataclass
+
+
+@dataclass
+class Box:
+    x: torch.Tensor
+    y: int = 0
+
+
+class M(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.l = nn.Linear(3, 3)
+
+    def forward(self, h):
+        h = self.l(h)
+        box = Box(torch.zeros(3, 3))
+        {line}
+        return h + box.x
+"""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "box.x = box.x.to(h.device)",
+        "keep = [box]\n        keep[0].x = box.x.to(h.device)",
+        "keep = {'a': box}\n        keep['a'].x = h",
+        "for each in (box,):\n            each.x = each.x.to(h.device)",
+        "self.b = box\n        self.b.x = h",
+        "setattr(box, 'x', h)",
+        "vars(box)['x'] = h",
+        "box.__dict__['x'] = h",
+        "box.__dict__.update(x=h)",
+        "other = box\n        other.x = h",
+        "def put():\n            box.x = h\n        put()",
+        "(put := lambda: setattr(box, 'x', h))()",
+        "b2, n = box, 1\n        b2.x = h",
+        "b2 = box if True else None\n        b2.x = h",
+    ],
+)
+def test_an_attribute_of_a_dataclass_may_be_replaced_in_many_ways(line):
+    assert codes(BOX.replace("{line}", line)) == []
+    assert codes(BOX.replace("{line}", "pass")) == ["SD201"]

@@ -207,6 +207,34 @@ def test_a_loop_of_its_own_gets_the_options_that_it_has(tmp_path, monkeypatch):
     assert missing.endswith("trains with others: gradient_accumulation_steps=8")
 
 
+@pytest.mark.parametrize(
+    ("how", "yes", "no"),
+    [
+        ("action='store_true'", " --gradient_checkpointing", ""),
+        (
+            "action=argparse.BooleanOptionalAction",
+            " --gradient_checkpointing",
+            " --no-gradient_checkpointing",
+        ),
+        ("type=bool, default=False", " --gradient_checkpointing True", ""),
+        ("type=str2bool", " --gradient_checkpointing True", " --gradient_checkpointing False"),
+    ],
+)
+def test_an_option_gets_what_its_parser_takes(how, yes, no, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    source = f"parser.add_argument('--gradient_checkpointing', {how})\n"
+    assert command_after(source, "--lr", "1")[0] == f"--lr 1{yes}"
+    assert command_after(source, "--lr", "1", gradient_checkpointing=False)[0] == f"--lr 1{no}"
+
+
+def test_an_option_of_another_kind_is_told_as_missing(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    source = "parser.add_argument('--gradient_checkpointing', action='store_false')\n"
+    words, missing = command_after(source)
+    assert words == ""
+    assert "gradient_checkpointing=True" in missing
+
+
 def test_what_the_script_writes_itself_is_told_with_its_line(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     source = (

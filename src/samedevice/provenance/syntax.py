@@ -4,32 +4,47 @@ from __future__ import annotations
 
 import ast
 import linecache
+import os
 from collections.abc import Sequence
 from functools import lru_cache
-from threading import Lock
+from threading import RLock
 
-_parsing = Lock()
-"""CPython counts the depths of trees that two threads make at once in one place, and raises SystemError."""
+_parsing = RLock()
+"""CPython counts the depths of trees that two threads make at once in one place, and raises SystemError. What
+runs while one is made (a finalizer, a handler of warnings) may ask for another.
+"""
+if hasattr(os, "register_at_fork"):  # another thread of the parent may hold it for ever
+    os.register_at_fork(after_in_child=_parsing._at_fork_reinit)  # type: ignore[attr-defined] # as `threading` does
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def module_of(file: str) -> ast.Module | None:
     """The syntax tree of a file; None where it cannot be read."""
-    return _module("".join(linecache.getlines(file)))
+    try:
+        return _module("".join(linecache.getlines(file)))
+    except SystemError:
+        return None
 
 
 @lru_cache(maxsize=32)
 def _module(source: str) -> ast.Module | None:
-    return parsed(source)
+    return _parsed(source)
 
 
 def parsed(source: str) -> ast.Module | None:
     """The syntax tree of a source, or of one statement of it, indented or not; None for what is no Python."""
     try:
+        return _parsed(source)
+    except SystemError:
+        return None
+
+
+def _parsed(source: str) -> ast.Module | None:
+    try:
         with _parsing:
             return ast.parse(source.lstrip(" \t"))
-    except (SyntaxError, ValueError, RecursionError, MemoryError, SystemError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 
 

@@ -630,7 +630,7 @@ def _at_use(failure: Failure, script: Script | None, guilty: Operand | None) -> 
     """
     if script is None or guilty is None or guilty.role or not script.holds(failure.event.at):
         return []
-    if isinstance(script.statement(failure.event.at), ast.Raise):
+    if isinstance(script.statement(failure.event.at), ast.Raise | ast.Assert):
         return []  # a check of the script's own, which moves nothing
     if _written(failure, guilty):
         return _brought(failure, script, guilty, partners(failure, guilty))

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from samedevice.messages import Phrase, Several
 from samedevice.preflight.launch import without_option
@@ -25,7 +25,12 @@ _PARSERS = ("HfArgumentParser", "TrlParser")
 """Their options are the fields of the classes that they are given."""
 _PARSED = frozenset(("parse_args_into_dataclasses", "parse_args_and_config"))
 _FILE_PARSED = frozenset(("parse_json_file", "parse_yaml_file"))
-_SETTINGS = ("TrainingArguments", "SFTConfig", "DPOConfig", "GRPOConfig", "RewardConfig", "KTOConfig")
+_SETTINGS = "TrainingArguments"
+"""How classes with these fields end; those that TrlParser is given for a trainer end otherwise."""
+_TRL_SETTINGS = "Config"
+
+
+Takes = Literal["value", "nothing", "yes-or-no", "any-text"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +44,19 @@ class Passed:
 @dataclass(frozen=True, slots=True)
 class _Option:
     spelling: str
-    is_switch: bool = False
+    takes: Takes = "value"
+    """`nothing`: there or not (`store_true`); `yes-or-no`: `--x` or `--no-x`; `any-text`: `type=bool`, for
+    which every text but an empty one is true.
+    """
 
     def words(self, value: Any) -> tuple[str, ...]:
-        if self.is_switch:
-            return (self.spelling,) if value else ()
+        match self.takes:
+            case "nothing":
+                return (self.spelling,) if value else ()
+            case "yes-or-no":
+                return (self.spelling,) if value else (f"--no-{self.spelling[2:]}",)
+            case "any-text":
+                return (self.spelling, "True") if value else ()
         return self.spelling, str(value)
 
 
@@ -107,11 +120,22 @@ def _options(tree: ast.Module) -> Iterator[tuple[str, _Option]]:
     for node in ast.walk(tree):
         if not (isinstance(node, ast.Call) and _name(node.func) == "add_argument"):
             continue
-        action = next((each.value for each in node.keywords if each.arg == "action"), None)
-        is_switch = isinstance(action, ast.Constant) and action.value == "store_true"
+        told = {each.arg: each.value for each in node.keywords}
+        takes = _takes(told.get("action"), told.get("type"))
+        if takes is None or "dest" in told:
+            continue
         for word in node.args:
             if isinstance(word, ast.Constant) and isinstance(word.value, str) and word.value.startswith("--"):
-                yield word.value[2:].replace("-", "_"), _Option(word.value, is_switch)
+                yield word.value[2:].replace("-", "_"), _Option(word.value, takes)
+
+
+def _takes(action: ast.expr | None, kind: ast.expr | None) -> Takes | None:
+    """What an option wants behind it; None where that is not known here."""
+    if action is None:
+        return "any-text" if kind is not None and _name(kind) == "bool" else "value"
+    if isinstance(action, ast.Constant):
+        return "nothing" if action.value == "store_true" else "value" if action.value == "store" else None
+    return "yes-or-no" if _name(action) == "BooleanOptionalAction" else None
 
 
 def _parses_settings(tree: ast.Module) -> bool:
@@ -122,11 +146,13 @@ def _parses_settings(tree: ast.Module) -> bool:
         if isinstance(node, ast.ClassDef) and any(_name(base).endswith(_SETTINGS) for base in node.bases)
     }
     return any(
-        _name(part).endswith(_SETTINGS) or _name(part) in own
+        _name(part).endswith(_SETTINGS) or _name(part) in own or (trl and _name(part).endswith(_TRL_SETTINGS))
         for node in ast.walk(tree)
-        if isinstance(node, ast.Call) and _name(node.func).endswith(_PARSERS)
+        if isinstance(node, ast.Call) and (parser := _name(node.func)).endswith(_PARSERS)
+        for trl in (parser == "TrlParser",)
         for given in (*node.args, *(each.value for each in node.keywords))
         for part in ast.walk(given)
+        if _name(part) != "ModelConfig"
     )
 
 

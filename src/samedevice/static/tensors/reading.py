@@ -177,6 +177,9 @@ class _Run:
         """The names where a call stands that is read."""
         self.lists: frozenset[str] = frozenset()
         """Names of lists that nobody else can change."""
+        self.body: Sequence[ast.stmt] = ()
+        self.records: frozenset[str] | None = None
+        """Names of objects that nobody else can give other parts, once somebody asked."""
         self.elsewhere = source.changes_default
         """Whether what is made without a device may be made elsewhere than on the host."""
 
@@ -222,6 +225,7 @@ class _Run:
     def _body(self, body: Sequence[ast.stmt], environment: Environment) -> bool:
         """Whether it was read to its end."""
         self.lists = own_lists(body)
+        self.body, self.records = body, None
         try:
             self.block(body, environment)
         except _End:
@@ -539,11 +543,15 @@ class _Run:
         """Give a target its value."""
         match target:
             case ast.Name(id=name):
-                environment[name] = value
+                kept = not isinstance(value, Record) or self._is_own_record(name)
+                environment[name] = value if kept else UNTOLD_VALUE
                 for each in [other for other in environment if other.startswith(f"{name}.")]:
                     del environment[each]  # it was of another object
             case ast.Attribute(value=ast.Name(id=owner), attr=name):
-                _give_part(environment, owner, name, value)
+                if self._is_own_record(owner):
+                    _give_part(environment, owner, name, value)
+                else:
+                    environment[f"{owner}.{name}"] = value
             case ast.Tuple(elts=parts) | ast.List(elts=parts):
                 fits = isinstance(value, Items) and len(value.parts) == len(parts)
                 fits = fits and not any(isinstance(each, ast.Starred) for each in parts)
@@ -830,6 +838,11 @@ class _Run:
             return Device(any_of([*devices, *([NOWHERE] if len(devices) < len(values) else [])]))
         return PLAIN if all(isinstance(each, Plain) for each in values) else UNTOLD_VALUE
 
+    def _is_own_record(self, name: str) -> bool:
+        if self.records is None:
+            self.records = own_records(self.body)
+        return name in self.records
+
     def _items(self, node: ast.Tuple | ast.List, environment: Environment) -> Any:
         starred = [number for number, each in enumerate(node.elts) if isinstance(each, ast.Starred)]
         if starred:
@@ -1000,8 +1013,6 @@ def _give_part(environment: Environment, owner: str, name: str, value: Any) -> N
     if isinstance(before, Tensor) and before.where.kind == "part":
         environment[owner] = Record(((name, value),), before)
     elif isinstance(before, Record):
-        for other in [each for each, given in environment.items() if given == before]:
-            environment[other] = UNTOLD_VALUE  # it may be the same object
         environment[owner] = before.given(name, value)
     else:
         environment[f"{owner}.{name}"] = value
@@ -1091,6 +1102,36 @@ def own_lists(body: Sequence[ast.stmt]) -> frozenset[str]:
 _JOINERS = frozenset(
     "cat stack concat concatenate hstack vstack tensor as_tensor len zip enumerate tuple".split()
 )
+
+
+def own_records(body: Sequence[ast.stmt]) -> frozenset[str]:
+    """Names of a function's objects that are only asked for attributes, given ones, handed on in calls, and
+    given back: nobody else can change their attributes unseen.
+    """
+    stored = {name for statement in body for name in _stored(statement)}
+    used: dict[str, int] = {}
+    fine: dict[str, int] = {}
+    for node in (each for statement in body for each in ast.walk(statement)):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            used[node.id] = used.get(node.id, 0) + 1
+        for name in _plain_uses(node):
+            fine[name] = fine.get(name, 0) + 1
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+            stored -= {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+    return frozenset(name for name in stored if used.get(name, 0) == fine.get(name, 0))
+
+
+def _plain_uses(node: ast.AST) -> list[str]:
+    """The names that a node uses as `name.part`, hands on in a call or gives back."""
+    match node:
+        case ast.Attribute(value=ast.Name(id=name), attr=part):
+            return [] if part.startswith("__") else [name]
+        case ast.Call():
+            given = [*node.args, *(each.value for each in node.keywords)]
+            return [each.id for each in given if isinstance(each, ast.Name)]
+        case ast.Return(value=ast.Name(id=name)):
+            return [name]
+    return []
 
 
 def _uses_that_add_nothing(node: ast.AST) -> list[str]:
