@@ -278,7 +278,9 @@ class Event:
     differentiable: tuple[str, ...] = ()
     """Variables of the failing function whose tensors come out of a graph of gradients."""
     placements: tuple[Placement, ...] = ()
-    """What put the weights of the modules that run, and of those in variables, where they are."""
+    """What put the weights of the modules that run, and of those in variables, where they are; empty where
+    that is not known, or too long.
+    """
 
 
 Origin = Literal["argument", "parameter", "buffer", "attribute", "made", "literal", "like", "host", "unknown"]

@@ -403,3 +403,107 @@ def cause(program, tmp_path, name):
 def test_a_condition_fires_and_stays_silent(pair, tmp_path):
     one, fires, other, silent = PAIRS[pair]
     assert (cause(fires, tmp_path, "fires"), cause(silent, tmp_path, "silent")) == (one, other)
+
+
+REPLACED = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.seen = nn.Linear(4, 4), nn.Identity(), set()
+    def forward(self, x):
+        x = self.a(x)
+        {}
+        return y
+net = Net().to("cuda:0")
+net.b = nn.Sequential(nn.Linear(4, 2), nn.Linear(2, 4))
+net(torch.ones(2, 4, device="cuda:0"))
+"""
+
+
+@pytest.mark.parametrize(
+    "mention",
+    [
+        "y = self.b(x)\n        print('shape ' + str(y.shape))",
+        "y = self.b(x)\n        rows = [None for _ in range(y.size(0) + 1)]",
+        "y = self.b(x)\n        rows = len(y)\n        end = rows + 1",
+        "y = self.b(x)\n        end = 0\n        rows = y.shape[0]\n        end = end + rows",
+        "y = self.b(x)\n        self.seen.add(y.shape)",
+        "y = self.b(x)\n        self.seen.add(y)",
+        "y = x\n        print('shape ' + str(self.b(x).shape))",
+        "y = x\n        print('values ' + str(self.b(x)))",
+    ],
+)
+def test_what_only_mentions_a_result_does_not_add_it(mention, tmp_path):
+    assert cause(REPLACED.format(mention), tmp_path, "mentions") == "module-left-on-other-device"
+
+
+@pytest.mark.parametrize(
+    "sum_",
+    [
+        "y = self.b(x)\n        y = x + y * 0.5",
+        "y = self.b(x)\n        y = x + y[:]",
+        "y = x\n        y += self.b(x)",
+        "y = self.b(x)\n        y = y.add(x)",
+        "y = self.b(x)\n        y = torch.cat([x, y])",
+        "parts = [x]\n        parts.append(self.b(x))\n        y = torch.cat(parts)",
+        "y = x + F.relu(self.b(x)) * 0.5",
+        "y = x + self.b(x).to(x.dtype)",
+    ],
+)
+def test_a_sum_with_the_result_itself_adds_it(sum_, tmp_path):
+    assert cause(REPLACED.format(sum_), tmp_path, "adds") == "adapter-weights-on-other-device"
+
+
+ASKS = """
+class Pool:
+    def __init__(self, net):
+        self.net = net
+    def get(self):
+        return next(iter({{p.device for p in self.net.parameters()}}))
+    def main(self):
+        return self.get()
+    def used(self):
+        return {{p.device for p in self.net.parameters()}}
+    def keys(self):
+        return {{p.device for p in self.net.parameters()}}
+class Other:
+    def used(self):
+        return {{"cuda:0"}}
+net = nn.ModuleDict({{"a": nn.Linear(4, 4).to("cuda:1"), "b": nn.Linear(4, 2).to("cuda:0")}})
+pool, cfg = Pool(net), {{"device": "cuda:0", "cuda:0": 1}}
+x = torch.randn(2, 4).to({})
+net["b"](net["a"](x).to("cuda:0"))
+"""
+
+
+@pytest.mark.parametrize(
+    ("asked", "picked"),
+    [
+        ("pool.main()", True),
+        ('cfg.get("device")', False),
+        ("list(cfg.keys())[1]", False),
+        ("next(iter(Other().used()))", False),
+    ],
+)
+def test_the_method_of_another_object_is_known_by_a_name_that_only_one_has(asked, picked, tmp_path):
+    found = cause(ASKS.format(asked), tmp_path, "asks")
+    assert (found == "device-from-unordered-set") is picked
+
+
+@pytest.mark.parametrize("lines", [3, 40])
+def test_no_cause_is_told_from_a_part_of_the_placements(lines, tmp_path):
+    moves = "\n".join(f'net.parts[{each}].to("cuda:1")' for each in range(lines))
+    program = f"""
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.parts = nn.ModuleList(nn.Linear(4, 4) for _ in range({lines + 1}))
+    def forward(self, x):
+        return self.parts[0](self.parts[-1](x))
+net = Net()
+for part in net.parts:
+    part.to("cuda:0")
+{moves}
+net(torch.ones(2, 4, device="cuda:0"))
+"""
+    assert cause(program, tmp_path, "placed") == "block-split-across-devices"

@@ -226,9 +226,9 @@ class Failure:
 
     def of_before(self, operand: Operand) -> bool:
         """Whether layers computed it where no weight of the model is any more: the model moved since."""
-        newest = operand.decision
-        now = any(newest is not None and each.device == newest.device for each in self.event.placements)
-        return not now and self.left_by_move(operand)
+        newest, known = operand.decision, self.event.placements
+        now = any(newest is not None and each.device == newest.device for each in known)
+        return bool(known) and not now and self.left_by_move(operand)
 
     def taken_by_a_layer(self, operand: Operand) -> bool:
         """Whether the model has layers on the operand's GPU, and what it meets was computed from it alone.

@@ -25,18 +25,11 @@ from samedevice.provenance.assignments import (
     statements,
 )
 from samedevice.provenance.named_devices import looked_up
-from samedevice.provenance.results import added, attribute_written, follow
+from samedevice.provenance.results import NUMBERS, added, attribute_written, follow
 from samedevice.provenance.syntax import Function, function_around, function_at, module_of, parsed, segment
 from samedevice.provenance.written import written
 
 RootKind = Literal["argument", "item", "made", "attribute", "again"]
-_NUMBERS = frozenset(
-    (
-        *("shape", "device", "dtype", "ndim", "size", "dim", "numel", "item", "tolist", "stride"),
-        *("itemsize", "element_size", "is_cuda", "get_device"),
-    )
-)
-"""What a tensor answers with something that is no tensor."""
 _OF_MODULES = frozenset(
     ("to", "cuda", "cpu", "float", "half", "double", "bfloat16", "type", "to_empty", "forward")
 )
@@ -480,7 +473,7 @@ class _Walk:
             case ast.Subscript(value=value):
                 return self.of(value, here, bound)
             case ast.Attribute(value=value, attr=attr):
-                if attr in _NUMBERS:
+                if attr in NUMBERS:
                     return set()
                 return {here.root("attribute", node)} if _of_self(value) else self.of(value, here, bound)
             case ast.Call():
@@ -503,7 +496,7 @@ class _Walk:
 
     def of_call(self, call: ast.Call, here: _At, bound: frozenset[str]) -> set[Root]:
         """A call passes on what it is given, and what its method belongs to unless that is the object."""
-        if isinstance(call.func, ast.Attribute) and call.func.attr in _NUMBERS:
+        if isinstance(call.func, ast.Attribute) and call.func.attr in NUMBERS:
             return set()
         found = self.of_all([*call.args, *(each.value for each in call.keywords)], here, bound)
         if isinstance(call.func, ast.Attribute):

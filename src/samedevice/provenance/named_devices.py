@@ -6,6 +6,7 @@ Read from the text alone: nothing is imported or run.
 from __future__ import annotations
 
 import ast
+from collections import OrderedDict, deque
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -21,6 +22,10 @@ WRITES_ANEW = frozenset(("one_hot",))
 """Functions of torch that write what a tensor says into new memory beside it."""
 _DEEPEST = 6
 """Assignments that are followed from a name to what it stands for."""
+_OF_CONTAINERS = frozenset(
+    name for kind in (dict, list, tuple, set, str, OrderedDict, deque) for name in dir(kind)
+)
+"""Methods that tell nothing of whose they are."""
 _RANKS = frozenset(("LOCAL_RANK", "RANK", "local_rank", "get_rank", "local_process_index", "process_index"))
 """How programs ask the launcher for their rank: its variables, torch's function, accelerate's attributes."""
 
@@ -165,23 +170,38 @@ def _returned(call: ast.Call, place: Place, depth: int) -> DeviceSource:
     """
     if _picks_from_set(call, place, depth):
         return "unordered"
-    module = module_of(place.file)
-    name = call.func.id if isinstance(call.func, ast.Name) else getattr(call.func, "attr", None)
-    for each, inside in _returns_of(name, place) if module is not None else ():
+    for each, inside in _returns_of(call, place):
         if _told(each, inside, depth + 1)[0] == "unordered":
             return "unordered"
     return "computed"
 
 
-def _returns_of(name: str | None, place: Place) -> Iterator[tuple[ast.expr, Place]]:
-    """What the functions and methods of that name in the same file return, and where."""
+def _returns_of(call: ast.Call, place: Place) -> Iterator[tuple[ast.expr, Place]]:
+    """What the functions of the same file that a call can mean return, and where.
+
+    The method of an object that is not `self` is known by its name alone: only where one function has that
+    name, and no container a method of it.
+    """
+    match call.func:
+        case ast.Name(id=name):
+            own = True
+        case ast.Attribute(value=ast.Name(id="self" | "cls"), attr=name):
+            own = True
+        case ast.Attribute(attr=name) if name not in _OF_CONTAINERS:
+            own = False
+        case _:
+            return
     module = module_of(place.file)
-    for function in ast.walk(module) if module is not None else ():
-        if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)) and function.name == name:
-            inside = replace(place, line=function.body[-1].end_lineno or function.lineno)
-            for node in ast.walk(function):
-                if isinstance(node, ast.Return) and node.value is not None:
-                    yield node.value, inside
+    functions = [
+        each
+        for each in (ast.walk(module) if module is not None else ())
+        if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef)) and each.name == name
+    ]
+    for function in functions if own or len(functions) == 1 else ():
+        inside = replace(place, line=function.body[-1].end_lineno or function.lineno)
+        for node in ast.walk(function):
+            if isinstance(node, ast.Return) and node.value is not None:
+                yield node.value, inside
 
 
 def _taken_from_set(name: str, place: Place, depth: int) -> bool:
@@ -264,8 +284,8 @@ def _is_set(node: ast.expr, place: Place, depth: int) -> bool:
         case ast.Name(id=name) if depth < _DEEPEST:
             given = _given_to(name, place)
             return given is not None and _is_set(given, place, depth + 1)
-        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if depth < _DEEPEST:
-            returned = list(_returns_of(name, place))
+        case ast.Call() if depth < _DEEPEST:
+            returned = list(_returns_of(node, place))
             return bool(returned) and all(_is_set(each, inside, depth + 1) for each, inside in returned)
     return False
 

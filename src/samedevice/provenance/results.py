@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+import builtins
+from collections.abc import Callable, Iterable, Iterator
 from typing import Literal
 
 from samedevice.provenance.assignments import expressions_of, names_in, statements, statements_around
 
 Outcome = Literal["called", "returned", "lost"]
+NUMBERS = frozenset(
+    (
+        *("shape", "device", "dtype", "ndim", "size", "dim", "numel", "item", "tolist", "stride"),
+        *("itemsize", "element_size", "is_cuda", "get_device"),
+    )
+)
+"""What a tensor answers with something that is no tensor."""
 
 
 def follow(scope: ast.AST, statement: ast.stmt, methods: frozenset[str]) -> Outcome:
@@ -20,23 +28,68 @@ def follow(scope: ast.AST, statement: ast.stmt, methods: frozenset[str]) -> Outc
 
 def added(scope: ast.AST, statement: ast.stmt, call: ast.expr) -> Outcome:
     """Whether a scope adds the result of a call in one of its statements to something, or joins the two."""
-    if any(node is call for sum_ in _sums(statement) for node in ast.walk(sum_)):
+    if any(sum_ is call or _has(operands, _given_to_calls(call)) for sum_, operands in _sums(statement)):
         return "called"
     return _followed(
-        scope, statement, lambda each, held: any(held & set(names_in(sum_)) for sum_ in _sums(each))
+        scope,
+        statement,
+        lambda each, held: any(_has(operands, _one_of(held)) for _, operands in _sums(each)),
     )
 
 
-def _sums(statement: ast.stmt) -> Iterator[ast.AST]:
-    """The parts of a statement that add or join tensors."""
-    if isinstance(statement, ast.AugAssign) and isinstance(statement.op, ast.Add):
-        yield statement.value
+def _sums(statement: ast.stmt) -> Iterator[tuple[ast.AST, list[ast.expr]]]:
+    """The parts of a statement that add or join tensors, with what they add; none that adds a constant."""
+    match statement:
+        case ast.AugAssign(op=ast.Add(), value=value):
+            yield statement, [value]
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="add"))):
+            return  # into a container: a sum that nobody reads is none
     for node in expressions_of(statement):
         match node:
-            case (
-                ast.BinOp(op=ast.Add()) | ast.Call(func=ast.Attribute(attr="add" | "add_" | "cat" | "concat"))
-            ):
-                yield node
+            case ast.BinOp(op=ast.Add(), left=left, right=right):
+                if not isinstance(left, ast.Constant) and not isinstance(right, ast.Constant):
+                    yield node, [left, right]
+            case ast.Call(func=ast.Attribute(attr="add" | "add_" | "cat" | "concat", value=owner)):
+                yield node, [owner, *node.args, *(each.value for each in node.keywords)]
+
+
+def _has(operands: Iterable[ast.expr], wanted: Callable[[ast.expr], bool]) -> bool:
+    """Whether an operand is the wanted value, an item of it, arithmetic with it, or a list with it."""
+    waiting = list(operands)
+    while waiting:
+        node = waiting.pop()
+        if wanted(node):
+            return True
+        match node:
+            case ast.BinOp(left=left, right=right):
+                waiting += [left, right]
+            case ast.Subscript(value=value) | ast.Starred(value=value):
+                waiting.append(value)
+            case ast.List(elts=items) | ast.Tuple(elts=items):
+                waiting += items
+    return False
+
+
+def _one_of(held: set[str]) -> Callable[[ast.expr], bool]:
+    return lambda node: isinstance(node, ast.Name) and node.id in held
+
+
+def _given_to_calls(call: ast.expr) -> Callable[[ast.expr], bool]:
+    """Whether an expression is the call, or gives its result to a layer: `up(down(x))`, no `str(down(x))`."""
+
+    def wanted(node: ast.expr) -> bool:
+        if node is call:
+            return True
+        match node:
+            case ast.Call(func=ast.Name(id=name)) if hasattr(builtins, name):
+                return False
+            case ast.Call(func=ast.Attribute(value=owner, attr=method), args=given) if method not in NUMBERS:
+                return _has([owner, *given], wanted)
+            case ast.Call(func=ast.Name(), args=given):
+                return _has(given, wanted)
+        return False
+
+    return wanted
 
 
 def _followed(scope: ast.AST, statement: ast.stmt, reached: Callable[[ast.stmt, set[str]], bool]) -> Outcome:
@@ -53,8 +106,7 @@ def _followed(scope: ast.AST, statement: ast.stmt, reached: Callable[[ast.stmt, 
     ]
     outcome: Outcome = "lost"
     for each in (*later, *later):  # the second time for what a loop does before the statement
-        read = {node.id for node in expressions_of(each) if isinstance(node, ast.Name)}
-        if not read & held:
+        if not _tensors_in(each) & held:
             continue
         if reached(each, held):
             return "called"
@@ -62,6 +114,20 @@ def _followed(scope: ast.AST, statement: ast.stmt, reached: Callable[[ast.stmt, 
             outcome = "returned"
         held |= set(_targets_of(each))
     return outcome
+
+
+def _tensors_in(statement: ast.stmt) -> set[str]:
+    """The names in a statement of which it reads more than a shape or another number."""
+    numbers = {
+        id(node.value)
+        for node in expressions_of(statement)
+        if isinstance(node, ast.Attribute) and node.attr in NUMBERS
+    }
+    return {
+        node.id
+        for node in expressions_of(statement)
+        if isinstance(node, ast.Name) and id(node) not in numbers
+    }
 
 
 def _yields(statement: ast.stmt) -> bool:

@@ -84,7 +84,11 @@ class Lineages:
 
     @property
     def placements(self) -> tuple[Placement, ...]:
-        """What put the weights of the modules where they are, each line and device once."""
+        """What put the weights of the modules where they are, each line and device once; none rather than a
+        part of them.
+        """
+        if len(self._groups) > _MOST_PLACEMENTS:
+            return ()
         return tuple(
             Placement(
                 root=number,
@@ -97,7 +101,7 @@ class Lineages:
                 born=max(_first_of(decision).order for _, decision in weights),
                 names=tuple(name for name, _ in weights[:_LONGEST]),
             )
-            for (number, how, site, device), weights in list(self._groups.items())[:_MOST_PLACEMENTS]
+            for (number, how, site, device), weights in self._groups.items()
         )
 
     def of(self, tensor: torch.Tensor, *, placed: bool) -> tuple[Step, ...]:
