@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import gc
+import threading
+import weakref
+
 import pytest
 import torch
 import torch.distributed as dist
 
 import samedevice as sd
 from samedevice.runtime.distributed.collectives import _NOT_BOUND
+from samedevice.runtime.engine import Engine
+from samedevice.runtime.state import current_machine, memory_of
 from samedevice.torch_versions.adapter import TORCH
 
 _EACH_CHECKED = TORCH.nccl_checks_each_tensor("nccl")
@@ -105,3 +111,102 @@ def test_backends_are_made_and_split_as_newer_releases_of_torch_do(group):
     part = made.split(store, [1], nccl.Options())
     assert isinstance(part, nccl) and made.comm_split_count() == 1
     assert made.split(store, [0], None) is None
+
+
+GPU = torch.device("cuda", 1)
+
+
+def received(into):
+    """Whether what another rank sent is there: it is not known."""
+    return memory_of(into).assumed
+
+
+def lives(reference):
+    gc.collect()
+    return reference() is not None
+
+
+def test_work_is_let_go_after_the_wait(group):
+    group("nccl")
+    into = torch.ones(3, device=GPU)
+    work = dist.irecv(into, 0)
+    assert not received(into)
+    assert work.wait() and received(into)
+    assert work.wait()
+    held = weakref.ref(work)
+    del work
+    assert not lives(held)
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_no_work_holds_a_machine_that_was_left(monkeypatch, waits):
+    for name, value in {"RANK": "1", "LOCAL_RANK": "1", "WORLD_SIZE": "2"}.items():
+        monkeypatch.setenv(name, value)
+
+    def launch():
+        with sd.machine("2x24GB", assumed_ranks=2):
+            torch.cuda.set_device(1)
+            dist.init_process_group("nccl")
+            engine = current_machine().part(Engine)
+            work = dist.irecv(torch.ones(3, device=GPU), 0)
+            if waits:
+                work.wait()
+            dist.group.WORLD._start_coalescing(GPU)
+            dist.irecv(torch.ones(3, device=GPU), 0)
+            dist.destroy_process_group()
+        return weakref.ref(engine.collectives)
+
+    assert not lives(launch())
+
+
+def test_a_bracket_that_an_exception_left_takes_nothing_in(group):
+    group("nccl")
+    lost = torch.ones(3, device=GPU)
+    with pytest.raises(KeyError), dist._coalescing_manager(device=GPU):
+        dist.irecv(lost, 0)
+        raise KeyError
+    dist.distributed_c10d._world.pg_coalesce_state.clear()
+    alone, into = torch.ones(3, device=GPU), torch.ones(3, device=GPU)
+    dist.irecv(alone, 0).wait()
+    tensor = weakref.ref(alone)
+    del alone
+    assert not lives(tensor)
+    with dist._coalescing_manager(device=GPU):
+        dist.irecv(into, 0)
+    assert received(into) and not received(lost)
+    dist.group.WORLD._end_coalescing(GPU).wait()
+    assert not received(lost)
+
+
+def test_a_thread_closes_its_own_bracket(group):
+    group("nccl")
+    world, into = dist.group.WORLD, torch.ones(3, device=GPU)
+    opened, closed = threading.Event(), threading.Event()
+
+    def other():
+        world._start_coalescing(GPU)
+        opened.set()
+        closed.wait(10)
+        world._end_coalescing(GPU).wait()
+
+    world._start_coalescing(GPU)
+    thread = threading.Thread(target=other)
+    thread.start()
+    assert opened.wait(10)
+    dist.irecv(into, 0)
+    closed.set()
+    thread.join()
+    assert not received(into)
+    world._end_coalescing(GPU).wait()
+    assert received(into)
+
+
+def test_a_bracket_of_one_group_takes_nothing_of_another(group):
+    group("nccl")
+    world, other = dist.group.WORLD, dist.new_group([0, 1])
+    into = torch.ones(3, device=GPU)
+    other._start_coalescing(GPU)
+    dist.irecv(into, 0)
+    other._end_coalescing(GPU).wait()
+    assert not received(into)
+    assert world.group_name != other.group_name

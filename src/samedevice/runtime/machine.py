@@ -20,7 +20,7 @@ from samedevice.machines import Machine
 from samedevice.provenance import FrameFilter
 from samedevice.runtime.checkpoints import GhostLibrary
 from samedevice.runtime.cuda import forget_initialization
-from samedevice.runtime.distributed import Collectives
+from samedevice.runtime.distributed import Collectives, Works
 from samedevice.runtime.engine import Engine, VirtualDeviceMode, tidy
 from samedevice.runtime.host import Describe, recorded_timeline
 from samedevice.runtime.isolation import Settings, start_over
@@ -73,7 +73,8 @@ class VirtualMachine:
         self._recorder = Recorder(FrameFilter(folders, script), on_mismatch, observer)
         self._engine = Engine(self.state, self._recorder)
         self._patches = Patches()
-        for part in (self._recorder, self._engine, self._engine.tracker, self._patches, GhostLibrary()):
+        parts = (self._recorder, self._engine, self._engine.tracker, self._patches, GhostLibrary(), Works())
+        for part in parts:
             self.state.add(part)
         self._stack = contextlib.ExitStack()
         self._entered = False
@@ -210,6 +211,7 @@ class VirtualMachine:
                 stack.callback(self._patches.undo)
                 stack.callback(setattr, self._engine, "left", True)
                 stack.callback(self.state.part(GhostLibrary).close)
+                stack.callback(self.state.part(Works).clear)
                 self._install()
                 # Values are small: threads would only wait for each other. A script may ask for more.
                 threads = torch.get_num_threads()

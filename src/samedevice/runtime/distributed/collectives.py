@@ -34,7 +34,7 @@ from samedevice.errors import UnsupportedFeatureError
 from samedevice.events import EventKind
 from samedevice.runtime.cuda import pci_bus
 from samedevice.runtime.distributed.exchange import Exchange, exchange_for, is_assumed
-from samedevice.runtime.distributed.works import calling, done
+from samedevice.runtime.distributed.works import Works, done
 from samedevice.runtime.state import (
     CPU,
     Memory,
@@ -360,16 +360,14 @@ class Collectives:
             data = plain.zeros(length + 2, dtype=torch.uint8)
             waits.append((tensor, data, exchange.receive(data, call["src"], call["tag"])))
 
-        def wait(*_: Any) -> bool:
-            while waits:
-                tensor, data, arrive = waits.pop()
+        def wait() -> None:
+            for tensor, data, arrive in reversed(waits):
                 arrive()
                 known, assumed = bool(data[0]), bool(data[1])
                 piece = Piece(data[2:] if data.numel() > 2 else None, known, assumed, -1)
                 self._write([tensor], _split(piece.data, [tensor]), [piece])
-            return True
 
-        return calling(wait).boxed()
+        return self._tracker.state.part(Works).calling(wait, _group(op, call)).boxed()
 
     def _c10d_recv_any_source(self, op: Operator, call: dict[str, Any]) -> Any:
         raise RuntimeError("Backend nccl does not support recvAnysource")

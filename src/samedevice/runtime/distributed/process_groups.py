@@ -24,7 +24,7 @@ from samedevice.runtime.distributed.exchange import (
     keep,
     kept_alive,
 )
-from samedevice.runtime.distributed.works import close_bracket, open_bracket
+from samedevice.runtime.distributed.works import Works
 from samedevice.runtime.patching import SOME, Constant, Patch
 from samedevice.runtime.state import as_torch, assumed_ranks, current_machine
 from samedevice.torch_versions.adapter import TORCH
@@ -234,14 +234,18 @@ def _split(
 
 def _opening(original: Any) -> Callable[..., Any]:
     def start_coalescing(group: Any, device: torch.device) -> Any:
-        return open_bracket() if _is_ours(group, device) else original(group, device)
+        if not _is_ours(group, device):
+            return original(group, device)
+        return current_machine().part(Works).open_bracket(group)
 
     return start_coalescing
 
 
 def _closing(original: Any) -> Callable[..., Any]:
     def end_coalescing(group: Any, device: torch.device) -> Any:
-        return close_bracket() if _is_ours(group, device) else original(group, device)
+        if not _is_ours(group, device):
+            return original(group, device)
+        return current_machine().part(Works).close_bracket(group)
 
     return end_coalescing
 
