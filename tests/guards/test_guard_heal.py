@@ -309,6 +309,57 @@ def test_a_check_of_the_program_itself_is_no_refused_operator(language):
     assert not hasattr(other.value, "__notes__")
 
 
+@pytest.mark.parametrize("chained", ["while handling", "from it", "from None"])
+def test_a_check_inside_of_a_handler_is_the_programs_own(chained):
+    """A fallback for a missing name looks at devices: nothing before it was about devices."""
+    check = ValueError("both must be on the same device")
+    with pytest.raises(ValueError, match="same device") as caught, sd.heal():
+        try:
+            {}["a"]
+        except KeyError as missing:
+            if chained == "while handling":
+                raise check  # noqa: B904 # what is tested
+            raise check from (missing if chained == "from it" else None)
+    (note,) = caught.value.__notes__
+    assert note.startswith("not healed: the program compares devices itself")
+
+
+def test_what_torch_refused_and_the_program_raised_again_is_no_check_of_the_program():
+    with pytest.raises(RuntimeError, match="again") as caught, sd.heal():
+        try:
+            torch.meshgrid(torch.ones(2), torch.ones(2, device="cuda:0"), indexing="ij")
+        except RuntimeError as refused:
+            raise RuntimeError("not on the same device, again") from refused
+    assert caught.value.__notes__ == ["not healed: the failing call is not one that heal can repeat"]
+
+
+class Speechless(ValueError):
+    def __str__(self):
+        raise TypeError("no text")
+
+
+class FailsWithoutText(nn.Module):
+    def forward(self, x):
+        raise Speechless
+
+
+def test_an_error_that_has_no_text_stays_and_everything_is_removed():
+    model = FailsWithoutText()
+    before = state(model)
+    with pytest.raises(Speechless), sd.heal(model):
+        model(torch.ones(2))
+    assert state(model) == before
+    with pytest.raises(Speechless), sd.heal(model):
+        raise Speechless
+    assert state(model) == before
+
+
+def test_heal_leaves_no_public_name_but_the_finding_on_an_error():
+    with pytest.raises(RuntimeError) as caught, sd.heal():
+        torch.rand(3, device="cuda:0", generator=torch.Generator())
+    assert {name for name in vars(caught.value) if name[0] != "_"} <= {"finding", "samedevice_event"}
+
+
 def test_a_guard_shows_the_finding_of_what_is_not_healed():
     generator = torch.Generator()
     with pytest.raises(RuntimeError) as caught, sd.guard(), sd.guard(), sd.heal():

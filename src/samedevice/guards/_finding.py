@@ -17,7 +17,7 @@ from samedevice.messages import Phrase
 if TYPE_CHECKING:
     import torch
 
-FINDING_IS_UNTOLD = "finding_is_untold"
+FINDING_WITHOUT_NOTE = "_samedevice_finding_without_note"
 """Set on an exception whose finding stands in no note yet: what heals says only why it did not."""
 
 

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar
 
 from samedevice.findings import Finding, Renderer
-from samedevice.guards._finding import FINDING_IS_UNTOLD, device_finding
+from samedevice.guards._finding import FINDING_WITHOUT_NOTE, device_finding
 from samedevice.guards._ranks import agree
 from samedevice.messages import Phrase
 from samedevice.provenance import trim
@@ -66,7 +66,7 @@ class Guard:
     def explain(self, error: BaseException) -> Finding[str] | None:
         """Attach the finding and its note to an exception that has to do with devices, once."""
         with suppress(Exception):
-            if hasattr(error, "finding") and not vars(error).pop(FINDING_IS_UNTOLD, False):
+            if hasattr(error, "finding") and not vars(error).pop(FINDING_WITHOUT_NOTE, False):
                 return None
             judged = device_finding(error, self._model, self._replay)
             if judged is None:

@@ -23,7 +23,7 @@ import inspect
 import logging
 import threading
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from types import FrameType, FunctionType, TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -99,10 +99,11 @@ class Healing:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._block.pop().close()
-        if isinstance(error, Exception):
-            self._say_why(error)
         if not self._block:
             self.remove()
+        if isinstance(error, Exception):
+            with suppress(Exception):  # what fails here must not hide the error of the program
+                self._say_why(error)
 
     # -- what people ask
 
@@ -173,24 +174,26 @@ class Healing:
 
         True when the compiler refused the call before any of it ran.
         """
-        full = bool(self.repairs) and breaks_a_full_graph(error)
-        if not full and (hasattr(error, "finding") or event_of(error, self._model) is None):
-            return False
-        if recorded:
-            self._repairs.say_recorded(error)
-        elif raised_by_program(error):
-            self._say_why(error)
-        elif full and not self._as_written and _is_compiled(self._model):
-            self._as_written = True
-            logging.getLogger("samedevice").warning(
-                "%s", self._renderer.text(Phrase("heal.full-graph", model=type(self._model).__name__))
-            )
-            return True
-        elif kind in self._settled:  # a branch that was not seen yet: the next call of this kind learns it
-            self._settled.discard(kind)
-            error.add_note(self._renderer.text(Phrase("heal.next-call")))
-        else:
-            self._say_why(error)
+        with suppress(Exception):  # what fails here must not hide the error of the program
+            full = bool(self.repairs) and breaks_a_full_graph(error)
+            if not full and (hasattr(error, "finding") or event_of(error, self._model) is None):
+                return False
+            if recorded:
+                self._repairs.say_recorded(error)
+            elif raised_by_program(error):
+                self._say_why(error)
+            elif full and not self._as_written and _is_compiled(self._model):
+                self._as_written = True
+                logging.getLogger("samedevice").warning(
+                    "%s", self._renderer.text(Phrase("heal.full-graph", model=type(self._model).__name__))
+                )
+                return True
+            elif kind in self._settled:
+                # A branch that was not seen yet: the next call of this kind learns it.
+                self._settled.discard(kind)
+                error.add_note(self._renderer.text(Phrase("heal.next-call")))
+            else:
+                self._say_why(error)
         return False
 
     def _say_why(self, error: Exception) -> None:

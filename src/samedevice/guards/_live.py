@@ -79,9 +79,27 @@ def event_of(
 
 
 def raised_by_program(error: BaseException) -> bool:
-    """Whether a `raise` or an `assert` outside of torch made the exception, and none before it led to it."""
-    if error.__cause__ is not None or error.__context__ is not None:
-        return False
+    """Whether a `raise` or an `assert` outside of torch made the exception.
+
+    Also every exception about devices before it, which it was raised from or while handling.
+    """
+    return _raised(error) and all(
+        _raised(each) for each in _before(error) if _DEVICE_WORDS.search(str(each)[:10_000])
+    )
+
+
+def _before(error: BaseException) -> list[BaseException]:
+    """The exceptions that led to one, and those that were being handled."""
+    chain = [error]
+    for each in chain:  # grows while it is walked
+        for earlier in (each.__cause__, each.__context__):
+            if earlier is not None and all(earlier is not known for known in chain):
+                chain.append(earlier)
+    return chain[1:]
+
+
+def _raised(error: BaseException) -> bool:
+    """Whether a `raise` or an `assert` outside of torch made the exception."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

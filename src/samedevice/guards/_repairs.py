@@ -25,7 +25,7 @@ from samedevice.events import Event, EventKind
 from samedevice.findings import Finding, Renderer
 from samedevice.guards._align import rebuilt, tensors_of
 from samedevice.guards._compiled import is_recorded
-from samedevice.guards._finding import FINDING_IS_UNTOLD
+from samedevice.guards._finding import FINDING_WITHOUT_NOTE
 from samedevice.guards._lent import Lending, Reached, can_be_lent, saving_is_watched
 from samedevice.guards._live import event_of
 from samedevice.guards._operators import (
@@ -175,7 +175,7 @@ class Repairs:
         """Put the finding and the reason on an error, once."""
         if not hasattr(error, "finding"):
             error.finding = self.renderer.finding(finding)  # type: ignore[attr-defined] # ours, on torch's own exception
-            setattr(error, FINDING_IS_UNTOLD, True)
+            setattr(error, FINDING_WITHOUT_NOTE, True)
             error.add_note(self.renderer.text(Phrase("heal.not-healed", reason=reason)))
 
     def remember(self, call: _Call, plan: _Plan, event: Event, finding: Finding[Phrase]) -> None:
