@@ -550,6 +550,8 @@ class _Run:
             case ast.Attribute(value=ast.Name(id=owner), attr=name):
                 if self._is_own_record(owner):
                     _give_part(environment, owner, name, value)
+                elif isinstance(environment.get(owner), Record):
+                    environment[owner] = UNTOLD_VALUE
                 else:
                     environment[f"{owner}.{name}"] = value
             case ast.Tuple(elts=parts) | ast.List(elts=parts):
@@ -1108,8 +1110,8 @@ def own_records(body: Sequence[ast.stmt]) -> frozenset[str]:
     """Names of a function's objects that are only asked for attributes, given ones, handed on in calls, and
     given back: nobody else can change their attributes unseen.
     """
-    stored = {name for statement in body for name in _stored(statement)}
-    used: dict[str, int] = {}
+    inner: set[str] = set()
+    used = {name: 0 for statement in body for name in _stored(statement)}
     fine: dict[str, int] = {}
     for node in (each for statement in body for each in ast.walk(statement)):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
@@ -1117,8 +1119,8 @@ def own_records(body: Sequence[ast.stmt]) -> frozenset[str]:
         for name in _plain_uses(node):
             fine[name] = fine.get(name, 0) + 1
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
-            stored -= {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
-    return frozenset(name for name in stored if used.get(name, 0) == fine.get(name, 0))
+            inner |= {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+    return frozenset(name for name in used if used[name] == fine.get(name, 0)) - inner
 
 
 def _plain_uses(node: ast.AST) -> list[str]:
