@@ -157,6 +157,8 @@ class Mismatches:
 
     def lead_gradients(self) -> None:
         """Let gradients of host memory that took a GPU's values pass to that GPU."""
+        if not self._overwritten:
+            return
         waiting, self._overwritten = self._overwritten, []
         for each in waiting:
             reference, before, device = each

@@ -548,12 +548,7 @@ class _Run:
                 for each in [other for other in environment if other.startswith(f"{name}.")]:
                     del environment[each]  # it was of another object
             case ast.Attribute(value=ast.Name(id=owner), attr=name):
-                if self._is_own_record(owner):
-                    _give_part(environment, owner, name, value)
-                elif isinstance(environment.get(owner), Record):
-                    environment[owner] = UNTOLD_VALUE
-                else:
-                    environment[f"{owner}.{name}"] = value
+                self._give_part(environment, owner, name, value)
             case ast.Tuple(elts=parts) | ast.List(elts=parts):
                 fits = isinstance(value, Items) and len(value.parts) == len(parts)
                 fits = fits and not any(isinstance(each, ast.Starred) for each in parts)
@@ -840,6 +835,18 @@ class _Run:
             return Device(any_of([*devices, *([NOWHERE] if len(devices) < len(values) else [])]))
         return PLAIN if all(isinstance(each, Plain) for each in values) else UNTOLD_VALUE
 
+    def _give_part(self, environment: Environment, owner: str, name: str, value: Any) -> None:
+        """`owner.name = value`; objects of named attributes, and what parts of the module gave, keep it."""
+        before = environment.get(owner)
+        part = isinstance(before, Tensor) and before.where.kind == "part"
+        if (part or isinstance(before, Record)) and self._is_own_record(owner):
+            record = before if isinstance(before, Record) else Record((), before)
+            environment[owner] = record.given(name, value)
+        elif isinstance(before, Record):
+            environment[owner] = UNTOLD_VALUE
+        else:
+            environment[f"{owner}.{name}"] = value
+
     def _is_own_record(self, name: str) -> bool:
         if self.records is None:
             self.records = own_records(self.body)
@@ -1007,17 +1014,6 @@ _MAKING = ("__init__", "__post_init__", "__getattr__", "__getattribute__", "__se
 def _is_field(node: ast.stmt) -> TypeGuard[Any]:
     """Whether a statement of a class is a field of a dataclass."""
     return isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
-
-
-def _give_part(environment: Environment, owner: str, name: str, value: Any) -> None:
-    """`owner.name = value` of an object of named attributes, or of what a part of the module gave."""
-    before = environment.get(owner)
-    if isinstance(before, Tensor) and before.where.kind == "part":
-        environment[owner] = Record(((name, value),), before)
-    elif isinstance(before, Record):
-        environment[owner] = before.given(name, value)
-    else:
-        environment[f"{owner}.{name}"] = value
 
 
 def _forget_record(environment: Environment, node: ast.expr) -> None:
