@@ -33,6 +33,11 @@ _COUNTS = frozenset(("add", "sub", "maximum", "minimum", "fmax", "fmin", "logica
 _CHOSEN = frozenset(("argmax", "multinomial", "topk", "sort", "sample"))
 
 
+def _alike(one: Decision | Placement, other: Decision) -> bool:
+    """Whether one line put two things on the same device in the same way."""
+    return (one.kind, one.device, one.at) == (other.kind, other.device, other.at)
+
+
 @dataclass(frozen=True)
 class Failure:
     """An event with what detectors ask of it."""
@@ -253,12 +258,7 @@ class Failure:
 
     def _root(self, operand: Operand) -> int | None:
         newest = operand.decision
-        roots = {
-            each.root
-            for each in self.event.placements
-            if newest is not None
-            and (each.kind, each.device, each.at) == (newest.kind, newest.device, newest.at)
-        }
+        roots = {each.root for each in self.event.placements if newest is not None and _alike(each, newest)}
         return roots.pop() if len(roots) == 1 else None
 
     def left_by_move(self, operand: Operand) -> bool:
@@ -267,7 +267,7 @@ class Failure:
         if newest is None or newest.at is None:
             return False
         before = (step for each in self.event.operands if each is not operand for step in each.lineage[1:])
-        return any((newest.kind, newest.device, newest.at) == (s.kind, s.device, s.at) for s in before)
+        return any(_alike(step, newest) for step in before)
 
     def stayed_behind(self, operand: Operand) -> str | None:
         """The argument of the outermost module that the operand comes from, where other arguments are on
