@@ -4,7 +4,7 @@ dist.init_process_group("nccl"); r = int(os.environ["LOCAL_RANK"]); torch.cuda.s
 m = torch.nn.SyncBatchNorm.convert_sync_batchnorm(torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4))).cuda()
 m = torch.nn.parallel.DistributedDataParallel(m, device_ids=[r])
 m(torch.randn(2, 3, 8, 8, device="cuda")).sum().backward()
-print("done", r); dist.destroy_process_group()
+print(f"done {r}"); dist.destroy_process_group()
 
 # /// expect
 # must = "works"
