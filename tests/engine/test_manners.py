@@ -486,6 +486,26 @@ def test_threads_run_on_the_machine_and_start_on_device_0():
     assert seen == [(0, torch.device("cuda:0"), 2)] * 3
 
 
+def test_a_thread_makes_tensors_of_numbers_on_its_gpu():
+    made = []
+
+    class Maker(threading.Thread):
+        def run(self):
+            made.append(torch.tensor([1, 2], device="cuda:1"))
+
+    def make():
+        made.append(torch.tensor([1, 2], device="cuda:1"))
+
+    with enter():
+        for thread in (threading.Thread(target=make), Maker(), threading.Timer(0, make)):
+            thread.start()
+            thread.join()
+        assert [(tensor.device, tensor.tolist()) for tensor in made] == [(torch.device("cuda:1"), [1, 2])] * 3
+        threading.Thread(target=make).run()
+        assert torch.tensor([1], device="cuda").is_cuda
+    assert not torch._C._only_lift_cpu_tensors()
+
+
 def test_a_mismatch_in_a_thread_is_recorded():
     with enter() as machine:
         thread = threading.Thread(

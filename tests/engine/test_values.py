@@ -548,12 +548,13 @@ def test_scalars_in_a_tensor_of_a_gpu_are_refused():
 def test_half_precision_beside_complex_numbers(machine):
     """CUDA's kernels take what the CPU's refuse; results have CUDA's types."""
     x = torch.tensor([1.0, 2.0, 0.5, 1.5])
-    half = x.half().to("cuda:0")
+    half, bfloat = x.half().to("cuda:0"), x.bfloat16()
+    beside = torch.result_type(bfloat, 0.5j)  # complex64 up to torch 2.13
     found = {
         "pow": (torch.pow(0.5j, half), torch.pow(0.5j, x), torch.complex32),
         "fft": (torch.fft.fft(half), torch.fft.fft(x), torch.complex32),
         "irfft": (torch.fft.irfft(torch.fft.rfft(half)), x, torch.float16),
-        "bfloat16": (torch.pow(0.5j, x.bfloat16().to("cuda:0")), torch.pow(0.5j, x), torch.complex64),
+        "bfloat16": (torch.pow(0.5j, bfloat.to("cuda:0")), torch.pow(0.5j, x), beside),
     }
     for name, (here, there, dtype) in found.items():
         assert here.dtype == dtype, name
@@ -561,6 +562,21 @@ def test_half_precision_beside_complex_numbers(machine):
         torch.testing.assert_close(wide, there, rtol=2e-3, atol=2e-3)
     with pytest.raises(RuntimeError, match="Unsupported dtype BFloat16"):
         torch.fft.fft(half.bfloat16())
+
+
+@pytest.mark.filterwarnings("ignore:ComplexHalf support")
+@pytest.mark.parametrize("size", [0, 4])
+def test_half_precision_is_written_into_as_on_cuda(machine, size):
+    """The CPU computes in a wider type; the numbers come back into the memory of the program."""
+    x = torch.tensor([1.0, 2.0, 0.5, 1.5])
+    out = torch.empty(size, dtype=torch.complex32, device="cuda:0")
+    assert torch.pow(0.5j, x.half().to("cuda:0"), out=out) is out
+    whole = torch.zeros(2, 4, dtype=torch.complex32, device="cuda:0")
+    whole[0] = out
+    whole[0].sin_()
+    for here, there in ((out, torch.pow(0.5j, x)), (whole[0], torch.pow(0.5j, x).sin())):
+        torch.testing.assert_close(here.cpu().to(torch.complex64), there, rtol=2e-3, atol=2e-3)
+    assert whole[1].to(torch.complex64).tolist() == [0] * 4
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda:0"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from evidence.peers import torch_tests
 from evidence.peers.peer_reasons import Outcome
 from evidence.peers.torch_tests import compare, outcomes, reasons, table
-from evidence.peers.torch_tests_plugin import end_recursion, generic, names_of_older_releases, place
+from evidence.peers.torch_tests_plugin import end_recursion, generic, place
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "evidence" / "peers"
@@ -159,16 +160,25 @@ def test_a_suite_runs_to_its_end_whatever_its_tests_do(tmp_path):
     assert "started" not in added
 
 
-def test_older_files_find_the_names_that_they_import():
-    pytest.importorskip("expecttest", reason="torch's own test helpers import it")
-    names_of_older_releases()
-    from torch.testing._internal import common_cuda, common_methods_invocations, common_nn
-    from torch.testing._internal.common_mkldnn import bf32_on_and_off
+OLDER_NAMES = """
+from evidence.peers.torch_tests_plugin import names_of_older_releases
+names_of_older_releases()
+from torch.testing._internal import common_cuda, common_methods_invocations, common_nn
+from torch.testing._internal.common_mkldnn import bf32_on_and_off
+assert common_nn.new_module_tests
+assert common_methods_invocations.binary_ufuncs_and_refs
+assert common_cuda.tf32_is_not_fp32() is False
+assert callable(bf32_on_and_off)
+"""
 
-    assert common_nn.new_module_tests
-    assert common_methods_invocations.binary_ufuncs_and_refs
-    assert common_cuda.tf32_is_not_fp32() is False
-    assert callable(bf32_on_and_off)
+
+def test_older_files_find_the_names_that_they_import():
+    """As in a peer's process: setuptools, which the helpers import, refuses where distutils came first."""
+    pytest.importorskip("expecttest", reason="torch's own test helpers import it")
+    command = [sys.executable, "-c", OLDER_NAMES]
+    variables = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_set_up_that_would_call_itself_for_ever_reaches_its_base():

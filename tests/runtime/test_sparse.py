@@ -142,6 +142,7 @@ def test_values_too_large_to_be_known_give_unknown_results(machine):
         lambda: torch.nested.nested_tensor([torch.ones(2, 4), torch.ones(3, 4)]).to(GPU),
         lambda: torch.quantize_per_tensor(torch.ones(4, device=GPU), 0.1, 0, torch.qint8),
         lambda: torch.quantize_per_tensor(torch.ones(4), 0.1, 0, torch.qint8).to(GPU),
+        lambda: torch._empty_affine_quantized([2], scale=1, zero_point=0, dtype=torch.quint8, device=GPU),
         lambda: torch.ones(4).to_mkldnn().to(GPU),
         lambda: torch.export.export(nn.Linear(2, 2).to(GPU), (torch.ones(1, 2, device=GPU),), strict=True),
     ],
@@ -156,7 +157,18 @@ def test_such_tensors_work_on_the_host(machine):
     assert torch.quantize_per_tensor(
         torch.ones(4), 0.1, 0, torch.qint8
     ).dequantize().sum().item() == pytest.approx(4)
+    assert torch._empty_affine_quantized([2], scale=1, zero_point=0, dtype=torch.quint8).is_quantized
+    assert torch._efficientzerotensor((4, 5))._is_zerotensor()
     assert adjacency("cpu").to_dense().sum().item() == 9
+
+
+@pytest.mark.parametrize("write", ["add_", "sub_", "mul_"])
+def test_sparse_half_precision_is_changed_in_place_as_on_cuda(machine, write):
+    half = adjacency(GPU).half()
+    getattr(half, write)(adjacency(GPU).half())
+    expected = getattr(adjacency("cpu"), write)(adjacency("cpu"))
+    assert half.dtype == torch.half
+    assert half.to_dense().tolist() == expected.to_dense().tolist()
 
 
 @pytest.mark.parametrize(

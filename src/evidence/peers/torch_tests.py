@@ -40,7 +40,7 @@ from evidence.places import SOURCES
 
 _REASONS = Path(__file__).with_name("torch_reasons.json")
 _MACHINE = "2x24GB"
-_VALUE_LIMIT = 256 << 20
+_VALUE_LIMIT = 3 << 30
 FILES = (
     *(
         "test_indexing",

@@ -93,13 +93,14 @@ class Calculation:
             if record.__class__ is Memory and record.uncomputed:
                 assumed = True
         try:
-            result = self._on_cpu(call)
+            values, options = _operands(call)
+            result = _drawing(call, tuple(values), options)
         except (RuntimeError, NotImplementedError) as error:
             if assumed and isinstance(error, _WrongValues):
                 return NotImplemented
             if not _only_the_cpu_cannot(error, op):
                 raise
-            result = self._in_another_type(call)
+            result = _in_another_type(call, *_operands(call))
             if result is NotImplemented:
                 return NotImplemented
         if not op.returns_tensors:
@@ -114,13 +115,20 @@ class Calculation:
 
     def in_place(self, call: Call, written: Sequence[torch.Tensor]) -> bool:
         """Change the values of `written`; False when the CPU cannot."""
+        values, options = _operands(call)
+        if not self.change(call, values, options):
+            return False
+        pass_on_assumptions(call.op, call.tensors, written)
+        return True
+
+    def change(self, call: Call, values: Sequence[Any], options: dict[str, Any]) -> bool:
+        """Run an operator that writes into values; False when the CPU cannot."""
         try:
-            self._on_cpu(call)
+            _drawing(call, tuple(values), options)
         except (RuntimeError, NotImplementedError) as error:
             if not _only_the_cpu_cannot(error, call.op):
                 raise
-            return False
-        pass_on_assumptions(call.op, call.tensors, written)
+            return _in_another_type(call, values, options) is not NotImplemented
         return True
 
     def into_out(self, call: Call, outs: set[str]) -> Any:
@@ -128,12 +136,8 @@ class Calculation:
 
         Those values, or NotImplemented.
         """
-        options = _on_host({name: to_value(value) for name, value in call.kwargs.items()})
-        try:
-            _drawing(call, tuple([to_value(value) for value in call.args]), options)
-        except (RuntimeError, NotImplementedError) as error:
-            if not _only_the_cpu_cannot(error, call.op):
-                raise
+        values, options = _operands(call)
+        if not self.change(call, values, options):
             return NotImplemented
         pass_on_assumptions(
             call.op, call.tensors, [tensor for name in outs for tensor in tensors_in(call.kwargs[name])]
@@ -156,31 +160,6 @@ class Calculation:
             return False
         return ASSUMED_FLOAT if tensor.dtype.is_floating_point or tensor.dtype.is_complex else 0
 
-    def _on_cpu(self, call: Call) -> Any:
-        values = tuple([to_value(value) for value in call.args])
-        options = _on_host({name: to_value(value) for name, value in call.kwargs.items()})
-        return _drawing(call, values, options)
-
-    def _in_another_type(self, call: Call) -> Any:
-        """CUDA accepts what this CPU kernel refuses: try it in a type that the CPU has."""
-        values = [to_value(value) for value in call.args]
-        options = _on_host({name: to_value(value) for name, value in call.kwargs.items()})
-        types = [tensor.dtype for value in values for tensor in tensors_in(value)]
-        # Integers beside other numbers make a result of the others' type.
-        numbers = [dtype for dtype in types if dtype.is_floating_point or dtype.is_complex]
-        original = next(iter([*numbers, *types]), None)
-        for dtype in _wider(original):
-            try:
-                result = _drawing(call, tuple([as_dtype(value, dtype) for value in values]), options)
-            except (RuntimeError, NotImplementedError):
-                continue
-            if original is None:
-                return result
-            if isinstance(result, (list, tuple)):
-                return type(result)([_back(part, dtype, original) for part in result])
-            return _back(result, dtype, original)
-        return NotImplemented
-
     def _wrap(
         self, result: Any, target: torch.device, site: Site | None, *, assumed: bool, forget_floats: bool
     ) -> Any:
@@ -199,6 +178,69 @@ class Calculation:
             ]
             return type(result)(parts)
         return result
+
+
+def _operands(call: Call) -> tuple[list[Any], dict[str, Any]]:
+    """What the CPU reads, and writes into, for the arguments of a call."""
+    options = _on_host({name: to_value(value) for name, value in call.kwargs.items()})
+    return [to_value(value) for value in call.args], options
+
+
+def _in_another_type(call: Call, values: Sequence[Any], options: dict[str, Any]) -> Any:
+    """CUDA accepts what this CPU kernel refuses: try it in a type that the CPU has.
+
+    An operator that writes does so into copies, of which the numbers come back. Only where the refused kernel
+    has written nothing yet: one that goes element by element asks for the type before it begins.
+    """
+    op = call.op
+    changed = op.writes(call.args)
+    outs = {op.argument_names[at] for at in changed} & options.keys()
+    written = _at(changed, outs, values, options)
+    if written and (len(written) > 1 or torch.Tag.pointwise not in op.func.tags):
+        return NotImplemented
+    types = [tensor.dtype for value in values for tensor in tensors_in(value)]
+    # Integers beside other numbers make a result of the others' type.
+    numbers = [dtype for dtype in types if dtype.is_floating_point or dtype.is_complex]
+    original = next(iter([*numbers, *types]), None)
+    for dtype in _wider(original):
+        others = [_in_type(value, dtype) for value in values]
+        named = {name: _in_type(value, dtype) if name in outs else value for name, value in options.items()}
+        try:
+            result = _drawing(call, tuple(others), named)
+        except (RuntimeError, NotImplementedError):
+            continue
+        if written:
+            _take(written[0], _at(changed, outs, others, named)[0])
+            return result
+        if original is None:
+            return result
+        if isinstance(result, (list, tuple)):
+            return type(result)([_back(part, dtype, original) for part in result])
+        return _back(result, dtype, original)
+    return NotImplemented
+
+
+def _in_type(value: Any, dtype: torch.dtype) -> Any:
+    """An argument in a wider type, or in the complex or the real one of that width: each kind remains."""
+    if isinstance(value, (list, tuple)):
+        return type(value)([_in_type(part, dtype) for part in value])
+    if not isinstance(value, Tensor):
+        return value
+    return as_dtype(value, dtype.to_complex() if value.is_complex() else dtype.to_real())
+
+
+def _at(
+    positions: Sequence[int], names: set[str], values: Sequence[Any], options: Mapping[str, Any]
+) -> list[torch.Tensor]:
+    """The tensors of some arguments, by position or by name."""
+    found = [values[at] for at in positions if at < len(values)]
+    return list(tensors_in([*found, *(options[name] for name in sorted(names))]))
+
+
+def _take(tensor: torch.Tensor, copy: torch.Tensor) -> None:
+    if tensor.size() != copy.size():
+        tensor.resize_(copy.size())
+    tensor.copy_(copy)
 
 
 def _back(result: Any, wider: torch.dtype, original: torch.dtype) -> Any:

@@ -35,7 +35,7 @@ from samedevice.runtime.engine.masks import masks_to_indices
 from samedevice.runtime.engine.mismatches import Mismatches
 from samedevice.runtime.engine.ordering import ORDERS, assumed_order
 from samedevice.runtime.engine.packing import Packing
-from samedevice.runtime.engine.refusals import QUANTIZES, nested, refuse_quantized
+from samedevice.runtime.engine.refusals import MAKES_QUANTIZED, nested, quantizes
 from samedevice.runtime.engine.scalar_lists import WITH_LIST, scalars_in
 from samedevice.runtime.engine.sparse import Sparse
 from samedevice.runtime.engine.transfers import HOST_LIMIT, Transfers
@@ -136,15 +136,9 @@ class Engine:
             aten.add.Tensor: self._sum,
             **dict.fromkeys(WITH_LIST, self._with_scalar_list),
             **dict.fromkeys(MAKES_OF_PARTS, self._sparse.make),
-            **dict.fromkeys(
-                QUANTIZES,
-                lambda op, args, kwargs: refuse_quantized() if is_virtual(args[0]) else NotImplemented,
-            ),
+            **dict.fromkeys(MAKES_QUANTIZED, quantizes),
             aten._nested_tensor_from_tensor_list.default: lambda op, args, kwargs: nested(args, kwargs),
-            # Without bytes, for C++'s own eyes; here zeros are zeros.
-            aten._efficientzerotensor.default: lambda op, args, kwargs: self.run(
-                aten.zeros.default, args, kwargs
-            ),
+            aten._efficientzerotensor.default: self._zeros,
         }
 
     def intercept(self, order: Order, interceptor: Interceptor) -> Callable[[], None]:
@@ -327,6 +321,13 @@ class Engine:
     def _sum(self, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """An addition; see Note [Sums of gradients]."""
         return self.run(aten.add_.Tensor, args, kwargs) if may_add_in_place(args, kwargs) else NotImplemented
+
+    def _zeros(self, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Zeros without memory, for C++'s own eyes; a carrier's are zeros as others are."""
+        device = kwargs.get("device")
+        if device is None or torch.device(device).type == "cpu":
+            return NotImplemented
+        return self.run(aten.zeros.default, args, kwargs)
 
     def _with_scalar_list(self, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if len(args) < len(op.argument_names) or not any(map(is_virtual, tensors_in([*args]))):

@@ -7,10 +7,12 @@ from typing import Any, NoReturn
 import torch
 
 from samedevice.errors import UnsupportedFeatureError
-from samedevice.runtime.state import is_virtual
+from samedevice.runtime.state import is_virtual, tensors_in
 
 _aten = torch.ops.aten
-QUANTIZES = (
+MAKES_QUANTIZED = (
+    _aten._empty_affine_quantized.default,
+    _aten._empty_per_channel_affine_quantized.default,
     _aten.quantize_per_tensor.default,
     _aten.quantize_per_tensor.tensor_qparams,
     _aten.quantize_per_channel.default,
@@ -32,6 +34,15 @@ def refuse_quantized() -> NoReturn:
         "Quantized tensors are not supported on GPUs of a virtual machine; keep them on the host, or "
         "quantize with torch.fake_quantize_per_tensor_affine, which works."
     )
+
+
+def quantizes(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """An operator that makes a quantized tensor, of another one or of nothing."""
+    device = kwargs.get("device")
+    of_gpu = any(is_virtual(tensor) for tensor in tensors_in(args[:1]))
+    if of_gpu or (device is not None and torch.device(device).type == "cuda"):
+        refuse_quantized()
+    return NotImplemented
 
 
 def nested(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -73,9 +73,7 @@ class Sparse:
         )
         result = NotImplemented if op.form is Form.MIXED else self._calculation.results(call, force=not known)
         if result is NotImplemented:
-            raise UnsupportedFeatureError(
-                f"{op.short} with sparse tensors is not supported on a virtual machine."
-            )
+            raise _not_supported(op)
         return result
 
     def _in_place(self, call: Call) -> Any:
@@ -91,7 +89,9 @@ class Sparse:
                 forget(tensor)
             return args[op.returned[0]] if op.returned else None
         values = [to_value(value) for value in args]
-        op.func(*values, **{name: to_value(value) for name, value in call.kwargs.items()})
+        options = {name: to_value(value) for name, value in call.kwargs.items()}
+        if not self._calculation.change(call, values, options):
+            raise _not_supported(op)
         for position in op.written:
             tensor, value = args[position], values[position]
             if isinstance(tensor, torch.Tensor) and tensor.layout is not torch.strided:
@@ -100,3 +100,7 @@ class Sparse:
                     tensor, self._tracker.with_value(value, call.home, self._tracker.site(), assumed=assumed)
                 )
         return args[op.returned[0]] if op.returned else None
+
+
+def _not_supported(op: Operator) -> UnsupportedFeatureError:
+    return UnsupportedFeatureError(f"{op.short} with sparse tensors is not supported on a virtual machine.")

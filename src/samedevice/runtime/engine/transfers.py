@@ -14,6 +14,7 @@ from samedevice.runtime.engine.refusals import refuse_nested, refuse_quantized
 from samedevice.runtime.state import (
     CPU,
     META,
+    VALUE_LIMIT,
     Decision,
     Helper,
     Memory,
@@ -31,9 +32,9 @@ from samedevice.runtime.state import (
 )
 from samedevice.runtime.tracking import Tracker, to_meta, to_value
 
-HOST_LIMIT = 1 << 30
+HOST_LIMIT = max(1 << 30, VALUE_LIMIT)
 """Bytes from which a new host tensor is kept without values, so that a large model fits beside a person's
-browser.
+browser; more where more is asked for.
 """
 
 

@@ -6,20 +6,36 @@ replica. A thread starts on device 0, as in CUDA.
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
+
+import torch
 
 from samedevice.runtime.engine import Engine, VirtualDeviceMode
 from samedevice.runtime.patching import Patch
 from samedevice.runtime.state import current_machine
 
 
+@contextlib.contextmanager
+def _on_machine(engine: Engine) -> Iterator[None]:
+    """Whatever of an entered machine belongs to a thread."""
+    before = torch._C._only_lift_cpu_tensors()
+    # Lets `torch.tensor(..., device="cuda")` reach the mode.
+    torch._C._set_only_lift_cpu_tensors(True)
+    try:
+        with VirtualDeviceMode(engine):
+            yield
+    finally:
+        torch._C._set_only_lift_cpu_tensors(before)
+
+
 def _run(original: Callable[..., Any]) -> Callable[..., Any]:
     engine = current_machine().part(Engine)
 
     def run(self: threading.Thread) -> Any:
-        with VirtualDeviceMode(engine):
+        with _on_machine(engine):
             return original(self)
 
     return run
@@ -32,7 +48,7 @@ def _start_inner(bootstrap: Callable[..., Any]) -> Callable[..., Any]:
     def start_inner(self: threading.Thread) -> Any:
         if type(self).run is run:
             return bootstrap(self)
-        with VirtualDeviceMode(engine):
+        with _on_machine(engine):
             return bootstrap(self)
 
     return start_inner
