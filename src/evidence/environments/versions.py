@@ -107,6 +107,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         runs = _runs_again if given.again else _runs
         for outcome in runs(python, given.tests, given.cases, folder / "logs"):
             _keep(outcome)
+            PAGE.write_text(page(recorded()), encoding="utf-8")
             good = good and not outcome.failed and not outcome.ended
             print(
                 f"{outcome.torch:16} {outcome.tests:24} {outcome.passed:5} passed {outcome.failed:4} failed "
