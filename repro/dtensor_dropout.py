@@ -4,7 +4,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import distribute_tensor, Shard
 torch.cuda.set_device(int(os.environ["LOCAL_RANK"])); mesh = init_device_mesh("cuda", (2,))
 t = distribute_tensor(torch.zeros(4, 4, device="cuda"), mesh, [Shard(0)])
-torch.nn.init.uniform_(t); print("ok", t.to_local().device); dist.destroy_process_group()
+torch.nn.init.uniform_(t); print(f"ok {t.to_local().device}"); dist.destroy_process_group()
 
 # /// expect
 # must = "random operators on DTensors work"

@@ -5,8 +5,8 @@ import torch.nn.functional as F
 rank = int(os.environ["LOCAL_RANK"]); torch.cuda.set_device(rank)
 mesh = init_device_mesh("cuda", (2,))
 def t(n, f):
-    try: f(); print(n, "ok")
-    except BaseException as e: print(n, type(e).__name__, str(e)[:80])
+    try: f(); print(f"{n} ok")
+    except BaseException as e: print(f"{n} {type(e).__name__} {str(e)[:80]}")
 t("dtensor.rand", lambda: rand(8, 4, device_mesh=mesh, placements=[Shard(0)]))
 d = distribute_tensor(torch.zeros(8, 4, device="cuda"), mesh, [Shard(0)])
 t("dropout", lambda: F.dropout(d, 0.5, training=True))

@@ -5,7 +5,7 @@ rank = int(os.environ["LOCAL_RANK"]); torch.cuda.set_device(rank); torch.manual_
 mesh = init_device_mesh("cuda", (2,))
 d = distribute_tensor(torch.zeros(8, 4, device="cuda"), mesh, [Shard(0)])
 def t(n, f):
-    try: f(); print(n, "ok")
+    try: f(); print(f"{n} ok")
     except BaseException as e: rank==0 and traceback.print_exc()
 t("uniform_", lambda: d.uniform_())
 t("dtensor.rand", lambda: rand(8, 4, device_mesh=mesh, placements=[Shard(0)]))

@@ -73,8 +73,11 @@ def test_a_worker_before_its_launcher():
 def test_a_replica_that_fails_for_another_reason():
     text = "RuntimeError: Caught RuntimeError in replica 0 on device 0."
     assert only(text).cause == "data-parallel-replica-device"
-    finding = only(f"{text}\nRuntimeError: shape '[1, 2]' is invalid for input of size 3")
+    shape = "RuntimeError: shape '[1, 2]' is invalid for input of size 3"
+    finding = only(f"{text}\n{shape}")
     assert finding.topic == "shape"
+    assert "torchrun" in render(finding.cure)
+    assert "torchrun" not in render(only(shape).cure)
 
 
 def test_the_first_of_a_chain_is_first():

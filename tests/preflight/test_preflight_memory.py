@@ -98,7 +98,7 @@ def test_what_does_not_fit_is_said_with_the_next_way(judged, model):
     assert memory.why == plan.explain()
     assert [len(row) for row in memory.table] == [4] * len(memory.table)
     heads = [render(head, "zh") for head in memory.table[0][1:]]
-    assert heads == ["原样", "激活检查点", "备选方案"]
+    assert heads == ["原样", "激活重算", "备选方案"]
     assert "全参数训练" in render(memory.headline, "zh")
     assert memory.table[-1][1:] == [0, 0, memory.plan.largest]
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from samedevice.diagnosis._topic import about_something_else, check_in_a_kernel, error_told, mostly_an_index
 from samedevice.diagnosis._weigh import UNDETERMINED, Verdict, Weighed, decide, weigh_report
-from samedevice.diagnosis.paste import Report
+from samedevice.diagnosis.paste import Pattern, Report
 from samedevice.diagnosis.rules import rule_named
 from samedevice.diagnosis.story import read_story, tells_of_devices
 from samedevice.findings import Confidence
@@ -61,6 +61,8 @@ _AFTER_EFFECTS = frozenset(
     }
 )
 """What may also follow from tensors in the wrong place, in this process or in another one."""
+_IN_A_REPLICA = Pattern(r"Caught \w{3,40} in replica \d{1,3} on device \d{1,3}")
+"""What `torch.nn.DataParallel` puts before an error of one of its threads."""
 _OTHERS_SHARE = 5
 """Another process matters when it holds more than one part in so many."""
 _UNUSED_SHARE = 20
@@ -132,6 +134,8 @@ def cure_elsewhere(report: Report) -> Phrase:
         return Phrase("rules.not-a-device-error.cure-memory-others", others=Bytes(others))
     if asked and reserved > 2 * asked and reserved * _UNUSED_SHARE > total:
         return Phrase("rules.not-a-device-error.cure-memory-fragmented", reserved=Bytes(reserved))
+    if report.topic == "shape" and _IN_A_REPLICA.search(report.words):
+        return Phrase("rules.not-a-device-error.cure-shape-in-a-replica")
     return Phrase(_TOPICS[report.topic][1] if report.topic in _TOPICS else "rules.not-a-device-error.cure")
 
 

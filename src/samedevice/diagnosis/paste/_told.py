@@ -21,8 +21,9 @@ _CLAUSE = re.compile(
     r"[,;，；：。！？、!?\n]|[.:](?=\s|$)|\s(?:but|while|although|however|when|whenever)\s|但是?|不过|然而"
 )
 _NEW_SENTENCE = re.compile(r"[。！？!?\n]|\.(?=\s|$)")
+# `cuda8` and `cuda9` are releases of CUDA.
 _DEVICE = re.compile(
-    r"\b(?P<gpu>cuda:\d{1,3}|cuda\d(?![\d.]))\b|\b(?:GPU|card)\s?(?:#|number |no\.? )?(?P<number>\d{1,2})\b|(?P<card>\d{1,2})\s?号(?:卡|GPU)|第(?P<nth>[一二三四五六七八\d])(?:张卡|块GPU)"
+    r"\b(?P<gpu>cuda:\d{1,3}|cuda[0-7](?![\d.]))\b|\b(?:GPU|card)\s?(?:#|number |no\.? )?(?P<number>\d{1,2})\b|(?P<card>\d{1,2})\s?号(?:卡|GPU)|第(?P<nth>[一二三四五六七八\d])(?:张卡|块GPU)"
     r"|(?P<host>\bCPU\b|\bthe host\b|主机内存|内存)|(?P<any>\bcuda\b(?!:)|\bthe GPU\b|\bGPU\b(?!\s?\d)|显卡)",
     _FLAGS,
 )

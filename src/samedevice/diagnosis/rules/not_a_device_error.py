@@ -124,6 +124,10 @@ RULE = Rule(
             "en": "print the shapes of both operands before the statement; a checkpoint and a configuration of different models are the usual reason",
             "zh": "在出错语句之前打印两个操作数的 shape；常见原因是权重与配置不属于同一个模型",
         },
+        "cure-shape-in-a-replica": {
+            "en": "DataParallel cuts every tensor of the input along its first dimension, also one that has no row for each sample, such as the patches of pictures: start one process per GPU with torchrun, or make one GPU visible (CUDA_VISIBLE_DEVICES=0)",
+            "zh": "DataParallel 把每个输入张量都沿第 0 维切开，哪怕这一维不是样本（例如图像的 patch）：改用 torchrun 每块 GPU 启动一个进程，或只暴露一块 GPU（CUDA_VISIBLE_DEVICES=0）",
+        },
         "cure-dtype": {
             "en": "bring both operands to one dtype: load the parts with the same torch_dtype, or run under torch.autocast",
             "zh": "统一两个操作数的 dtype：各部分用同样的 torch_dtype 加载，或放在 torch.autocast 里运行",
