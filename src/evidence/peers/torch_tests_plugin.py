@@ -67,16 +67,17 @@ def names_of_older_releases() -> None:
     # Not before the machine is entered.
     from torch.testing._internal import common_cuda, common_methods_invocations, common_mkldnn, common_nn
 
-    modules: tuple[Any, ...] = (common_nn, common_cuda, common_mkldnn, common_methods_invocations)
-    nn, cuda, mkldnn, operators = modules
+    nn: Any = common_nn
     if not hasattr(nn, "new_module_tests"):
         nn.new_module_tests = nn.get_new_module_tests()
-    if not hasattr(cuda, "tf32_is_not_fp32"):
-        cuda.tf32_is_not_fp32 = mkldnn.tf32_is_not_fp32
-    if not hasattr(mkldnn, "bf32_on_and_off"):
-        mkldnn.bf32_on_and_off = mkldnn.reduced_f32_on_and_off
-    if not hasattr(operators, "binary_ufuncs_and_refs"):
-        operators.binary_ufuncs_and_refs = operators.binary_ufuncs
+    renamed: tuple[tuple[Any, str, Any, str], ...] = (
+        (common_cuda, "tf32_is_not_fp32", common_mkldnn, "tf32_is_not_fp32"),
+        (common_mkldnn, "bf32_on_and_off", common_mkldnn, "reduced_f32_on_and_off"),
+        (common_methods_invocations, "binary_ufuncs_and_refs", common_methods_invocations, "binary_ufuncs"),
+    )
+    for module, name, newer, today in renamed:
+        if not hasattr(module, name) and hasattr(newer, today):
+            setattr(module, name, getattr(newer, today))
 
 
 def end_recursion(cls: type) -> None:
