@@ -560,7 +560,7 @@ def test_half_precision_beside_complex_numbers(machine):
         assert here.dtype == dtype, name
         wide = here.cpu().to(torch.complex64 if dtype.is_complex else torch.float32)
         torch.testing.assert_close(wide, there, rtol=2e-3, atol=2e-3)
-    with pytest.raises(RuntimeError, match="Unsupported dtype BFloat16"):
+    with pytest.raises(RuntimeError, match="BFloat16"):  # in words of MKL from torch 2.14 on
         torch.fft.fft(half.bfloat16())
 
 

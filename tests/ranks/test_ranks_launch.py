@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 
 from samedevice.torch_versions.adapter import TORCH
 
@@ -252,6 +253,8 @@ def test_groups_bound_to_a_device_split(tmp_path, backend, assumed):
     """A mesh over such groups is split from the whole launch, as tensor parallelism in transformers does with
     `device_id=`.
     """
+    if torch.__version__.startswith("2.8.") and backend != "nccl":
+        pytest.skip("torch 2.8 splits groups of one backend alone, on hardware, too")
     launch = (
         "--machine",
         "4x24GB",
