@@ -101,6 +101,56 @@ def test_small_tensors_hold_values_up_to_the_limit(machine):
     assert at_limit.sum().item() == VALUE_LIMIT // 4
 
 
+# -- joining
+
+
+def in_one_buffer(machine):
+    """Known parts of one large tensor, which begins with zeros and ends with ones."""
+    parts = [torch.full((VALUE_LIMIT // 8,), float(number > 0), device="cuda") for number in range(5)]
+    return torch.cat(parts)
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda x: x * 2,
+        lambda x: x.clone().mul_(2),
+        lambda x: x + x.to("cuda:1").to("cuda:0"),
+        lambda x: x.double().float() * 2,
+        lambda x: torch.empty_like(x).copy_(x) * 2,
+        lambda x: torch.mul(x, 2, out=torch.empty_like(x)),
+        lambda x: torch.cat([x[:9] * 2, x[9:] * 2]),
+        lambda x: torch.stack([x, x]).sum(0),
+    ],
+)
+def test_what_joins_known_values_keeps_them(machine, compute):
+    large = compute(in_one_buffer(machine))
+    assert large.nbytes > 2 * VALUE_LIMIT
+    assert known(large) and not assumed(large)
+    assert (large[0].item(), large[-1].item()) == (0, 2)
+    assert large.sum().item() == VALUE_LIMIT
+
+
+def test_a_list_is_copied_into_parts_of_a_large_buffer(machine):
+    parts = [torch.full((VALUE_LIMIT // 8,), float(number), device="cuda") for number in range(3)]
+    buffer = torch.empty(3 * VALUE_LIMIT // 8, device="cuda")
+    torch._foreach_copy_(list(buffer.split(VALUE_LIMIT // 8)), parts)
+    assert [part[0].item() for part in buffer.split(VALUE_LIMIT // 8)] == [0, 1, 2]
+    torch._foreach_copy_(list(buffer.split(VALUE_LIMIT // 8)), [*parts[1:], unknown_float(VALUE_LIMIT // 8)])
+    assert not known(buffer)
+
+
+def test_what_joins_something_unknown_is_unknown(machine):
+    assert not known(torch.cat([in_one_buffer(machine), unknown_float(4)]))
+    assert not known(in_one_buffer(machine) + unknown_float(1))
+
+
+def test_what_is_made_large_of_little_is_not_computed(machine):
+    joined = in_one_buffer(machine)
+    assert not known(joined[:9].expand(LARGE, 9) * 2)
+    assert not known(torch.empty(LARGE, device="cuda").zero_() * 2)
+
+
 # -- reading
 
 

@@ -60,7 +60,7 @@ def test_collectives_and_ddp_agree_with_gloo(tmp_path):
     assert document["memory"]["cuda:1"]["peak_allocated"] >= ranks[1]["cuda:1"]["peak_allocated"]
 
 
-@pytest.mark.parametrize("script", ["sync_batch_norm.py", "dtensors.py"])
+@pytest.mark.parametrize("script", ["sync_batch_norm.py", "dtensors.py", "joined.py"])
 def test_a_script_checks_itself(tmp_path, script):
     code, out, error = run(
         tmp_path, "--machine", "2x24GB", "--launcher", "torchrun", "--nproc", 2, SCRIPTS / script

@@ -10,6 +10,7 @@ from torch import nn
 from torch.cuda import comm, nccl
 
 from samedevice.errors import UnsupportedFeatureError
+from samedevice.runtime.state import VALUE_LIMIT
 
 pytestmark = [pytest.mark.virtual("3x24GB"), pytest.mark.usefixtures("machine")]
 
@@ -33,6 +34,18 @@ def test_data_parallel_equals_the_host(device_ids, input_device):
     got.pow(2).sum().backward()
     for theirs, ours in zip(parallel.parameters(), host.parameters(), strict=True):
         assert theirs.grad.device == torch.device("cuda", first)
+        torch.testing.assert_close(theirs.grad.cpu(), ours.grad)
+
+
+def test_data_parallel_keeps_the_values_of_gradients_that_it_sums_in_one_buffer():
+    torch.manual_seed(0)
+    host = nn.Sequential(*(nn.Linear(256, 256) for _ in range(6)))
+    assert sum(parameter.nbytes for parameter in host.parameters()) > VALUE_LIMIT
+    parallel = nn.DataParallel(copy.deepcopy(host).cuda(), device_ids=[0, 1])
+    x = torch.randn(8, 256)
+    for model, given in ((host, x), (parallel, x.cuda())):
+        model(given).pow(2).mean().backward()
+    for theirs, ours in zip(parallel.parameters(), host.parameters(), strict=True):
         torch.testing.assert_close(theirs.grad.cpu(), ours.grad)
 
 

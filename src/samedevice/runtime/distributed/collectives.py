@@ -273,7 +273,7 @@ class Collectives:
         wanted = list(into) or [output.size(0) // size] * size
         flat = (
             plain.empty(output.size(), dtype=output.dtype)
-            if _sent(output, self._tracker.value_limit)
+            if _sent(output, self._tracker.joined_limit)
             else None
         )
         known = list(pieces)
@@ -346,7 +346,9 @@ class Collectives:
         tensors = call["tensors"]
         exchange, _ = self._joined(op, call, tensors)
         for tensor in tensors:
-            values, known, assumed = self._bytes([tensor])
+            values, known, assumed = (
+                self._bytes([tensor]) if _sent(tensor, self._tracker.value_limit) else (None, False, True)
+            )
             flags = plain.tensor([known, assumed], dtype=torch.uint8)
             exchange.send(flags if values is None else torch.cat([flags, values]), call["dst"], call["tag"])
         return done(tensors).boxed()
@@ -566,8 +568,9 @@ class Collectives:
         small = all(
             _sent(tensor, self._tracker.value_limit) for tensor in (given if sized is None else sized)
         )
+        travels = small or self._holds_all(given)
         data, known, assumed = (
-            self._bytes(given) if small and give else (None, _all_known(given), _any_assumed(given))
+            self._bytes(given) if travels and give else (None, _all_known(given), _any_assumed(given))
         )
         if data is not None and lengths is not None:
             data = torch.cat([plain.tensor(list(lengths), dtype=torch.int64).view(torch.uint8), data])
@@ -632,6 +635,10 @@ class Collectives:
         devices = map(self._tracker.state.cuda, range(len(self._tracker.state.ledgers())))
         return next((device for device in devices if _physical(self._tracker, device) == physical), None)
 
+    def _holds_all(self, tensors: Sequence[torch.Tensor]) -> bool:
+        """Whether large tensors are known; a header tells the other ranks of them. See Note [Values]."""
+        return _all_known(tensors) and sum(map(_nbytes, tensors)) <= self._tracker.joined_limit
+
     def _bytes(self, tensors: Sequence[torch.Tensor]) -> tuple[torch.Tensor | None, bool, bool]:
         """The bytes of tensors one behind the other.
 
@@ -640,7 +647,7 @@ class Collectives:
         parts = []
         known, assumed = _all_known(tensors), _any_assumed(tensors)
         for tensor in tensors:
-            if not _sent(tensor, self._tracker.value_limit):
+            if not _sent(tensor, self._tracker.joined_limit):
                 return None, False, True
             parts.append(
                 _flat(_values(tensor)).view(torch.uint8)
@@ -691,7 +698,7 @@ class Collectives:
             whole = (
                 tensor.numel() * tensor.element_size()
                 == storage_of(tensor).nbytes()
-                <= self._tracker.value_limit
+                <= self._tracker.joined_limit
             )
             if value is None or not known or (record.shadow is None and not whole and not record.blank):
                 forget(tensor)
@@ -816,7 +823,7 @@ def _nbytes(tensor: torch.Tensor) -> int:
 
 
 def _sent(tensor: torch.Tensor, limit: int) -> bool:
-    """Whether the bytes of a tensor travel: its size alone decides, so that all ranks decide alike."""
+    """Whether the bytes of a tensor travel whatever is known of them."""
     return _nbytes(tensor) <= limit
 
 

@@ -427,7 +427,7 @@ class Engine:
             return self._calculation.results(call, force=True)
         if op.name in INDEX_OPERATORS:
             masks_to_indices(self.tracker, call)
-        known = _known(call, self.tracker.value_limit)
+        known = _known(call, self.tracker.value_limit, self.tracker.joined_limit)
         if form is Form.INPLACE:
             return self._writing.in_place(call, known=known)
         if form is Form.MIXED:
@@ -483,7 +483,8 @@ class Engine:
             geometry = Geometry(result)
             if key is not None:
                 self._geometries[key] = geometry
-        return sum(geometry.nbytes) > self.tracker.value_limit
+        nbytes = sum(geometry.nbytes)
+        return nbytes > self.tracker.value_limit and nbytes > self.tracker.room(call.tensors)
 
     def _fresh(self, call: Call) -> Any:
         """New results whose values nobody knows.
@@ -713,7 +714,7 @@ def _too_large_for_host(op: Operator, args: tuple[Any, ...], kwargs: dict[str, A
     return isinstance(first, Tensor) and first.numel() * first.element_size() > HOST_LIMIT
 
 
-def _known(call: Call, value_limit: int) -> bool:
+def _known(call: Call, value_limit: int, joined_limit: int) -> bool:
     """Whether results can be computed.
 
     Unknown floats are never computed from, unknown small integers are assumed.
@@ -722,7 +723,7 @@ def _known(call: Call, value_limit: int) -> bool:
         if (
             record.__class__ is Memory
             and record.virtual
-            and (record.shadow is None or _outgrown(tensor, record, value_limit))
+            and (record.shadow is None or _outgrown(tensor, record, joined_limit))
         ):
             dtype = tensor.dtype
             if dtype.is_floating_point or dtype.is_complex or tensor.numel() * dtype.itemsize > value_limit:
@@ -733,9 +734,9 @@ def _known(call: Call, value_limit: int) -> bool:
     )
 
 
-def _outgrown(tensor: torch.Tensor, record: Memory, value_limit: int) -> bool:
+def _outgrown(tensor: torch.Tensor, record: Memory, joined_limit: int) -> bool:
     """Whether this is more of a large buffer than may have values; see Note [Large buffers]."""
-    return record.blank and tensor.numel() * tensor.element_size() > value_limit
+    return record.blank and tensor.numel() * tensor.element_size() > joined_limit
 
 
 def _asks_if_finite(call: Call, value_limit: int) -> bool:

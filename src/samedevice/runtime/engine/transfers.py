@@ -106,7 +106,14 @@ class Transfers:
             return self._from_host(source, target, options, made_at, moved, site)
         dtype = options.get("dtype") or source.dtype
         small = source.numel() * dtype.itemsize <= self._tracker.value_limit
-        kept = small or (target.type == "cpu" and not record.blank)  # a large copy on a GPU has no values
+        kept = (
+            small
+            or (target.type == "cpu" and not record.blank)
+            or (
+                source.numel() * dtype.itemsize <= self._tracker.joined_limit
+                and source.numel() * source.element_size() <= storage_of(source).nbytes()
+            )
+        )
         value = value_of(source, record) if kept else None
         if value is None and target.type == "cpu" and small:
             # Small host tensors are always real: scripts hand them to code that is not torch.

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 import torch.utils.deterministic
 
 from samedevice.runtime.engine.calculation import Calculation
-from samedevice.runtime.state import META, Call, Memory, Operator, memory_of, plain, storage_of, tensors_in
+from samedevice.runtime.state import (
+    META,
+    Call,
+    Memory,
+    Operator,
+    memory_of,
+    plain,
+    storage_of,
+    tensors_in,
+)
 from samedevice.runtime.tracking import (
     Tracker,
     abstract,
@@ -37,8 +47,8 @@ class Writing:
         if torch.Tag.inplace_view in op.func.tags or op.short in ("resize_", "set_"):
             return self._change_geometry(op, args, call.kwargs)
         written = _written(op, args)
-        if not known and op.overwrites and len(written) == 1:
-            known = _revives(written[0], call, self._tracker.value_limit)
+        if not known and op.overwrites:
+            known = _revive(written, call, self._room(call, written))
         if known:
             for tensor in written:
                 give_shadow(tensor)
@@ -101,7 +111,7 @@ class Writing:
             for t in tensors_in(value)
         ]
         if all(_has_values(tensor) for tensor in inputs) and all(
-            _has_values(tensor) or _whole(tensor, self._tracker.value_limit) for tensor in written
+            _has_values(tensor) or _whole(tensor, self._tracker.room(inputs)) for tensor in written
         ):
             for tensor in written:
                 give_shadow(tensor)
@@ -147,8 +157,13 @@ class Writing:
             self._tracker.rebook(record, storage, size)
         if value.size() != tensor.size() or value.stride() != tensor.stride():
             tensor.set_(storage, value.storage_offset(), value.size(), value.stride())
-        if nbytes > self._tracker.value_limit:
+        if nbytes > self._tracker.joined_limit:
             record.shadow = None
+
+    def _room(self, call: Call, written: Sequence[torch.Tensor]) -> int:
+        """Bytes that may get values from the tensors that are only read."""
+        overwritten = set(map(id, written))
+        return self._tracker.room(tensor for tensor in call.tensors if id(tensor) not in overwritten)
 
 
 def _fill_new_part(shadow: torch.UntypedStorage, before: int, dtype: torch.dtype) -> None:
@@ -184,25 +199,28 @@ def _written(op: Operator, args: tuple[Any, ...]) -> list[torch.Tensor]:
     ]
 
 
-def _revives(written: torch.Tensor, call: Call, value_limit: int) -> bool:
-    """Whether an overwritten tensor becomes known although it was not.
+def _revive(written: Sequence[torch.Tensor], call: Call, limit: int) -> bool:
+    """Whether overwritten tensors become known although some were not.
 
-    It is small, and whole or blank, and its source is known.
+    They are small, and whole or blank, and their sources are known.
     """
-    storage = storage_of(written)
-    record = storage._sd
+    known = [
+        record.__class__ is not Memory or not record.virtual or record.shadow is not None
+        for record in call.records
+    ]
+    overwritten = {id(tensor) for tensor in written}
+    return bool(written) and all(
+        _takes_all(tensor, limit, has_values=has_values) if id(tensor) in overwritten else has_values
+        for tensor, has_values in zip(call.tensors, known, strict=True)
+    )
+
+
+def _takes_all(written: torch.Tensor, limit: int, *, has_values: bool) -> bool:
+    """Whether an overwritten tensor then has values."""
+    record = storage_of(written)._sd
     if record.__class__ is not Memory or not record.virtual:
         return False
-    nbytes = storage.nbytes()
-    if not blank(written, value_limit) and (
-        nbytes > value_limit or written.numel() * written.element_size() != nbytes
-    ):
-        return False
-    return all(
-        other.__class__ is not Memory or not other.virtual or other.shadow is not None
-        for tensor, other in zip(call.tensors, call.records, strict=True)
-        if tensor is not written
-    )
+    return has_values or blank(written, limit) or _whole(written, limit)
 
 
 def _returned(op: Operator, args: tuple[Any, ...]) -> Any:

@@ -27,6 +27,7 @@ from samedevice.runtime.state.machine_state import (
 )
 from samedevice.runtime.state.memory import (
     ASSUMED_FLOAT,
+    JOINED_SHARE,
     VALUE_LIMIT,
     Helper,
     Memory,
@@ -34,6 +35,7 @@ from samedevice.runtime.state.memory import (
     assumed_values,
     carrier,
     device_of,
+    held,
     is_carrier,
     is_virtual,
     memory_of,
@@ -63,6 +65,7 @@ __all__ = [
     "ASSUMED_FLOAT",
     "CPU",
     "INDEX_OPERATORS",
+    "JOINED_SHARE",
     "MAKES_OF_PARTS",
     "META",
     "READS_PARTS",
@@ -99,6 +102,7 @@ __all__ = [
     "generator_device",
     "gpu_uuid",
     "has_geometry",
+    "held",
     "is_carrier",
     "is_virtual",
     "memory_of",

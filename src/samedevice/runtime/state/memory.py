@@ -10,6 +10,11 @@ Note [Values]
 `shadow` is a CPU storage of the same size that holds the true bytes, for small memory. Without a shadow the
 values are not known: floats are never computed from unknown floats, while integers and booleans are assumed
 to be zero when somebody asks, because zeros are valid indices and control flow goes on.
+
+Small is up to `VALUE_LIMIT` bytes. Trainers put what is small into buffers that are not (`DataParallel`,
+FSDP, DeepSpeed, communication hooks), and values must not depend on that: an operator is also computed where
+its results have at most twice the bytes (a wider type, padding) that the known tensors hold which it reads,
+up to `JOINED_SHARE` times the limit.
 """
 
 from __future__ import annotations
@@ -43,6 +48,11 @@ def _value_limit() -> int:
 VALUE_LIMIT = _value_limit()
 """Bytes up to which values are computed; the environment variable `SAMEDEVICE_VALUE_LIMIT` sets another
 number.
+"""
+
+JOINED_SHARE = 64
+"""How many times that many bytes keep their values where they only hold what had some already: parameters and
+gradients that were put into one buffer, and what is computed of it. See Note [Values].
 """
 
 ASSUMED_FLOAT = 0.5
@@ -259,6 +269,15 @@ def assumed_values(like: torch.Tensor) -> torch.Tensor:
     return plain.zeros(like.size(), dtype=like.dtype, device="cpu")
 
 
+def held(tensors: Iterable[torch.Tensor]) -> int:
+    """Bytes of the memory that dense tensors show, each place of an expanded one once."""
+    return sum(
+        min(tensor.numel() * tensor.element_size(), storage_of(tensor).nbytes())
+        for tensor in tensors
+        if tensor.layout is torch.strided
+    )
+
+
 def is_carrier(tensor: torch.Tensor) -> bool:
     """Whether the tensor is on meta for C++, also within a function mode of the script.
 
@@ -293,6 +312,7 @@ def tensors_in(value: Any) -> Iterator[torch.Tensor]:
 __all__ = [
     "ASSUMED_FLOAT",
     "CPU",
+    "JOINED_SHARE",
     "VALUE_LIMIT",
     "Helper",
     "Memory",
@@ -300,6 +320,7 @@ __all__ = [
     "assumed_values",
     "carrier",
     "device_of",
+    "held",
     "is_carrier",
     "is_virtual",
     "memory_of",

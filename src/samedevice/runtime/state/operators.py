@@ -38,6 +38,8 @@ _UNDECLARED_VIEWS = {
 # They return self without writing to it, or make a new owner of the same memory.
 _OVERWRITES = {
     "zero_",
+    "_foreach_copy_",
+    "_foreach_zero_",
     "fill_",
     "copy_",
     "normal_",

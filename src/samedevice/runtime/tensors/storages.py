@@ -205,6 +205,7 @@ class _Storages:
         elif size <= VALUE_LIMIT and (before == 0 or record.shadow is not None):
             fresh.shadow = zeros(size)
             _copy_bytes(fresh.shadow, record.shadow, min(before, size))
+        fresh.blank = before == 0 and fresh.shadow is None and record.device.type == "cuda"
         storage._sd = fresh  # type: ignore[attr-defined]
         return storage
 

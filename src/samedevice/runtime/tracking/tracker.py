@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -11,12 +12,14 @@ import torch
 from samedevice.provenance import Site, resolve
 from samedevice.runtime.state import (
     CPU,
+    JOINED_SHARE,
     Decision,
     MachineState,
     Memory,
     OutOfDeviceMemoryError,
     caller,
     carrier,
+    held,
     of_parts,
     parts_of,
     raw_is_meta,
@@ -37,7 +40,13 @@ class Tracker:
         self.recorder = recorder
         self._filter = recorder.filter
         self.value_limit = value_limit
+        self.joined_limit = value_limit * JOINED_SHARE
+        """For what holds only what was known before; see Note [Values]."""
         self._next_address = _ADDRESS_OF_FIRST
+
+    def room(self, sources: Iterable[torch.Tensor]) -> int:
+        """Bytes up to which results of known `sources` are computed; see Note [Values]."""
+        return max(self.value_limit, min(2 * held(sources), self.joined_limit))
 
     def site(self) -> Site | None:
         """Where the running operator was called from: the innermost line outside torch and this package."""
@@ -130,7 +139,7 @@ class Tracker:
         made = carrier(value.size(), value.stride(), value.dtype)
         storage = storage_of(made)
         nbytes = storage.nbytes()
-        if nbytes <= self.value_limit or device.type == "cpu":
+        if nbytes <= self.joined_limit or device.type == "cpu":
             source = value.untyped_storage()
             if source.nbytes() != nbytes or value.storage_offset() or value.is_conj() or value.is_neg():
                 own = torch.empty_strided(value.size(), value.stride(), dtype=value.dtype)
