@@ -340,6 +340,7 @@ def _conclude(own: list[Member], family: Family, machine: Described, ending: _En
     sifted, said = decided(
         found, report.decisions, report.program, _sources(report.script), write=reporting.write, whole=whole
     )
+    sifted = replace(sifted, findings=tuple(diagnosis.united(sifted.findings)))
     said = (*said, *(line for each in explained for line in _not_about_devices(each)))
     code = _exit_code(ending, sifted)
     done: Mended | None = None

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from samedevice.diagnosis._rule import HEADINGS, Rule
     from samedevice.diagnosis._source import Source
     from samedevice.diagnosis._weigh import UNDETERMINED
-    from samedevice.diagnosis.fixes import changes_of, combined, file_diff, fix_at_use, lines_before
+    from samedevice.diagnosis.fixes import changes_of, combined, file_diff, fix_at_use, lines_before, united
     from samedevice.diagnosis.rules import CAUSES, REFUSALS, RULES, find_rule, rule_named
 
 __all__ = [
@@ -41,6 +41,7 @@ __all__ = [
     "judge",
     "lines_before",
     "rule_named",
+    "united",
 ]
 
 __getattr__, __dir__ = on_demand(
@@ -52,7 +53,7 @@ __getattr__, __dir__ = on_demand(
         "_rule": ("HEADINGS", "Rule"),
         "_source": ("Source",),
         "_weigh": ("UNDETERMINED",),
-        "fixes": ("changes_of", "combined", "file_diff", "fix_at_use", "lines_before"),
+        "fixes": ("changes_of", "combined", "file_diff", "fix_at_use", "lines_before", "united"),
         "rules": ("CAUSES", "REFUSALS", "RULES", "find_rule", "rule_named"),
     },
 )

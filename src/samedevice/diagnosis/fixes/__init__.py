@@ -23,6 +23,7 @@ from samedevice.diagnosis.fixes._edit import (
 from samedevice.diagnosis.fixes._releases import releases_for, releases_of_event
 from samedevice.diagnosis.fixes._script import fix_at_use, script_fixes
 from samedevice.diagnosis.fixes._source import Script, lines_of
+from samedevice.diagnosis.fixes._united import united
 from samedevice.findings import Fix
 from samedevice.messages import Phrase
 
@@ -42,6 +43,7 @@ __all__ = [
     "releases_for",
     "script_diff",
     "swapped",
+    "united",
     "with_import",
     "with_keyword",
     "with_line_before",

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 
 from samedevice.diagnosis._failure import Failure
-from samedevice.diagnosis.fixes._edit import moved, script_diff, swapped
+from samedevice.diagnosis.fixes._edit import moved, script_diff, swapped, with_line_after
 from samedevice.diagnosis.fixes._source import Script, called
 from samedevice.events import Operand
 from samedevice.findings import Fix
@@ -17,43 +18,79 @@ def attached_fix(failure: Failure, script: Script | None, weight: Operand | None
     """The new module moved to the model that it joins, in the only statement that makes it so.
 
     `model.head = Head(8)` puts it beside `model`; where it wraps what stood there, as in
-    `model[2] = Adapter(model[2])`, it goes where that is.
+    `model[2] = Adapter(model[2])` or `setattr(model, name, Adapter(child))`, it goes where that is.
     """
     if script is None or weight is None or not (weight.role or _of_weight(weight)):
         return None
     for module in failure.event.running:
-        joined = [node for node in ast.walk(script.tree) if _joins(node, module.kind)]
+        joined = [
+            each for node in ast.walk(script.tree) for each in _joins(node) if called(each[1]) == module.kind
+        ]
         if len(joined) != 1:
             continue
-        statement = joined[0]
-        assert isinstance(statement, ast.Assign)
-        target, value = statement.targets[0], statement.value
-        assert isinstance(target, (ast.Attribute, ast.Subscript)) and isinstance(value, ast.Call)
-        place = script.text(target)
-        wrapped = any(script.text(each) == place for each in value.args)
-        owner = place if wrapped else script.text(_root(target))
-        device = f"next({owner}.parameters()).device"
+        owner, value, place = joined[0]
+        wrapped = _wrapped(script, value, place)
+        device = f"next({wrapped or script.text(owner)}.parameters()).device"
         diff = script_diff(script, moved(script, value, device))
         if diff is not None:
             return Fix(Phrase("fix.attached", module=module.kind, device=device), "safe", diff)
     return None
 
 
+def _joins(node: ast.AST) -> Iterator[tuple[ast.Name, ast.Call, ast.expr | None]]:
+    """What a statement gives to a model that is there already: the model, the call that makes it, and the
+    place that it takes.
+    """
+    match node:
+        case ast.Assign(targets=[(ast.Attribute() | ast.Subscript()) as target], value=ast.Call() as value):
+            root = _root(target)
+            if isinstance(root, ast.Name) and root.id != "self":
+                yield root, value, target
+        case ast.Call(func=ast.Name(id="setattr"), args=[ast.Name() as root, _, ast.Call() as value]):
+            if root.id != "self":
+                yield root, value, None
+
+
+def _wrapped(script: Script, value: ast.Call, place: ast.expr | None) -> str | None:
+    """The module among the arguments of a new one that it is to stand for: what was in its place before, or
+    what its class calls.
+    """
+    if place is not None and any(script.text(each) == script.text(place) for each in value.args):
+        return script.text(place)
+    for home in ast.walk(script.tree):
+        if not isinstance(home, ast.ClassDef) or home.name != called(value):
+            continue
+        made = next(
+            (each for each in home.body if isinstance(each, ast.FunctionDef) and each.name == "__init__"),
+            None,
+        )
+        called_parts = {script.text(node.func) for node in ast.walk(home) if isinstance(node, ast.Call)}
+        names = [each.arg for each in made.args.args[1:]] if made is not None else []
+        for node in ast.walk(made) if made is not None else ():
+            if not isinstance(node, ast.Assign) or script.text(node.targets[0]) not in called_parts:
+                continue
+            stored = _root_of_call(node.value)
+            if isinstance(stored, ast.Name) and stored.id in names:
+                at = names.index(stored.id)
+                given = value.args[at] if at < len(value.args) else None
+                by_name = [each.value for each in value.keywords if each.arg == stored.id]
+                for each in (given, *by_name):
+                    if isinstance(each, ast.Name):
+                        return each.id
+    return None
+
+
+def _root_of_call(node: ast.expr) -> ast.expr:
+    """`base` of `base.requires_grad_(False)`."""
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        node = node.func.value
+    return node
+
+
 def _of_weight(operand: Operand) -> bool:
     """Whether an operand was computed from a weight that lies where it does."""
     newest = operand.decision
     return newest is not None and newest.inherited and newest.name is not None
-
-
-def _joins(node: ast.AST, kind: str) -> bool:
-    """Whether a statement makes a module of a class and gives it to a model that is there already."""
-    if not isinstance(node, ast.Assign) or len(node.targets) != 1 or not isinstance(node.value, ast.Call):
-        return False
-    target = node.targets[0]
-    if not isinstance(target, (ast.Attribute, ast.Subscript)) or called(node.value) != kind:
-        return False
-    root = _root(target)
-    return isinstance(root, ast.Name) and root.id != "self"
 
 
 def _root(node: ast.expr) -> ast.expr:
@@ -84,7 +121,32 @@ def container_fix(failure: Failure, script: Script | None) -> Fix[Phrase] | None
         if len(kept) != 1:
             continue
         name = "nn" if re.search(r"\bnn\.", script.text(home)) else "torch.nn"
-        kind = "ModuleDict" if isinstance(kept[0], (ast.Dict, ast.DictComp)) else "ModuleList"
-        diff = script_diff(script, swapped(script, kept[0], f"{name}.{kind}({script.text(kept[0])})"))
+        display = kept[0]
+        if isinstance(display, (ast.Dict, ast.DictComp)) and not _of_texts(display):
+            changed = _registered(script, home, display, f"{name}.ModuleList")
+            diff, kind = script_diff(script, changed) if changed else None, "ModuleList"
+        else:
+            kind = "ModuleDict" if isinstance(display, (ast.Dict, ast.DictComp)) else "ModuleList"
+            diff = script_diff(script, swapped(script, display, f"{name}.{kind}({script.text(display)})"))
         return Fix(Phrase("fix.module-list", module=parent.kind, container=kind), "safe", diff)
+    return None
+
+
+def _of_texts(display: ast.Dict | ast.DictComp) -> bool:
+    """Whether all keys are texts, as `nn.ModuleDict` needs them."""
+    keys = [display.key] if isinstance(display, ast.DictComp) else display.keys
+    return all(
+        isinstance(key, ast.JoinedStr)
+        or (isinstance(key, ast.Constant) and isinstance(key.value, str))
+        or (isinstance(key, ast.Call) and called(key) == "str")
+        for key in keys
+    )
+
+
+def _registered(script: Script, home: ast.ClassDef, display: ast.expr, container: str) -> str | None:
+    """The source in which what a dictionary holds is in a list of modules, too."""
+    for node in ast.walk(home):
+        if isinstance(node, ast.Assign) and node.value is display:
+            place = script.text(node.targets[0])
+            return with_line_after(script, node, f"{place}_modules = {container}({place}.values())")
     return None

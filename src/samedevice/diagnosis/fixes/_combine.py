@@ -1,7 +1,7 @@
 """Changes of whole lines out of unified diffs, and several of them in one text.
 
 Must guarantee: a change is made only where the text has the very lines that its diff takes away; of two that
-touch the same lines, the later one is left out.
+touch the same lines in the same place, the later one is left out.
 """
 
 from __future__ import annotations
@@ -62,11 +62,19 @@ def changes_of(diff: str) -> tuple[Change, ...]:
                 new.append(text)
             else:
                 if old or new:
-                    found.append(Change(at, tuple(old), tuple(new)))
+                    found += _by_line(Change(at, tuple(old), tuple(new)))
                     at += len(old)
                     old, new = [], []
                 at += 1
     return tuple(found)
+
+
+def _by_line(change: Change) -> list[Change]:
+    """A change of as many lines as before, line by line."""
+    if len(change.old) != len(change.new):
+        return [change]
+    pairs = enumerate(zip(change.old, change.new, strict=True))
+    return [Change(change.first + at, (old,), (new,)) for at, (old, new) in pairs if old != new]
 
 
 def changed(text: str, changes: Iterable[Change]) -> str | None:
@@ -80,33 +88,71 @@ def changed(text: str, changes: Iterable[Change]) -> str | None:
     return "".join(lines)
 
 
-def in_conflict(some: Iterable[Change], others: Iterable[Change]) -> bool:
-    """Whether two sets of changes touch the same lines in different ways."""
-    theirs = tuple(others)
-    return any(one != other and _touch(one, other) for one in some for other in theirs)
-
-
 def combined(text: str, diffs: Sequence[str]) -> tuple[str, dict[int, int | None]]:
     """The text with all diffs that go together, and those that do not.
 
     Those are by their number: with the number of the one that each collides with, None for one that does not
-    fit the text at all.
+    fit the text at all. Two that change the same line in different places of it go together.
     """
     taken: dict[int, tuple[Change, ...]] = {}
     refused: dict[int, int | None] = {}
+    whole: set[Change] = set()
     for number, diff in enumerate(diffs):
         changes = changes_of(diff)
         if not changes or changed(text, changes) is None:
             refused[number] = None
             continue
-        other = next((known for known, theirs in taken.items() if in_conflict(changes, theirs)), None)
-        if other is None:
-            taken[number] = changes
-        else:
-            refused[number] = other
-    whole = changed(text, {change for changes in taken.values() for change in changes})
-    assert whole is not None, "each fits, and none touches another"
-    return whole, refused
+        with_these = _joined(whole, changes)
+        if with_these is None:
+            refused[number] = next(
+                known for known, theirs in taken.items() if _joined(set(theirs), changes) is None
+            )
+            continue
+        taken[number], whole = changes, with_these
+    result = changed(text, whole)
+    assert result is not None, "each fits, and none touches another"
+    return result, refused
+
+
+def _joined(known: set[Change], changes: Iterable[Change]) -> set[Change] | None:
+    """Both sets of changes as one; None where two of them cannot both be made."""
+    result = set(known)
+    for change in changes:
+        beside = [each for each in result if each != change and _touch(each, change)]
+        if not beside:
+            result.add(change)
+            continue
+        if len(beside) > 1 or (beside[0].first, beside[0].old) != (change.first, change.old):
+            return None
+        old = "".join(change.old)
+        new = _both(old, "".join(beside[0].new), "".join(change.new))
+        if new is None:
+            return None
+        result.remove(beside[0])
+        result.add(Change(change.first, change.old, tuple(lines_of(new))))
+    return result
+
+
+def _both(old: str, one: str, other: str) -> str | None:
+    """A text with two changes of it, each of one stretch; None where the stretches meet."""
+    first, second = sorted((_stretch(old, one), _stretch(old, other)))
+    if one == other or first[1] >= second[0]:
+        return one if one == other else None
+    (_, _, begin, end, text), (_, _, at, until, more) = first, second
+    return f"{old[:begin]}{text}{old[end:at]}{more}{old[until:]}"
+
+
+def _stretch(old: str, new: str) -> tuple[int, int, int, int, str]:
+    """Where two texts differ: the first and last character that it may be said of, then the stretch of the
+    old one from its first character on, and what stands there in the new one.
+    """
+    most = min(len(old), len(new))
+    before = next((at for at in range(most) if old[at] != new[at]), most)
+    behind = next((at for at in range(most) if old[-1 - at] != new[-1 - at]), most)
+    left = most - before  # what follows the first difference, as far as both have it
+    end = min(behind, left)
+    earliest = min(before, len(old) - behind)
+    return earliest, len(old) - end, before, len(old) - end, new[before : len(new) - end]
 
 
 def lines_before(old: str, new: str, line: int) -> range:

@@ -139,6 +139,20 @@ def with_line_before(script: Script, statement: ast.stmt, text: str) -> str:
     return f"{script.source[:start]}{indent[0]}{text}{_line_end(script.source)}{script.source[start:]}"
 
 
+def with_line_after(script: Script, statement: ast.stmt, text: str) -> str | None:
+    """The source with a line of its own below a statement; None where the statement shares its last line."""
+    start, end = _span(script.source, statement)
+    rest = _REST.match(script.source, end)
+    begin = _line_start(script.source, start)
+    indent = script.source[begin:start]
+    if rest is None or indent.strip():
+        return None
+    line = f"{indent}{text}{_line_end(script.source)}"
+    if not rest[0].endswith(("\r", "\n")):
+        line = f"{_line_end(script.source)}{indent}{text}"
+    return f"{script.source[: rest.end()]}{line}{script.source[rest.end() :]}"
+
+
 def lifted(script: Script, late: ast.stmt, early: ast.stmt) -> str:
     """The source in which a statement stands before an earlier one of its block, with its comment."""
     start, end = _span(script.source, late)

@@ -116,7 +116,20 @@ def weight_text(script: Script, at: Place, operand: Operand) -> str | None:
     own = owner.rpartition(".")[2]
     if last in ("weight", "bias") and own and (text.endswith(f".{own}") or text.endswith(f"[{own}]")):
         return f"{text}.{last}.device"
+    given = ran.args[0] if len(ran.args) == 1 and not ran.keywords else None
+    if given is not None and _plain(given) and _of_loop(script, ran.func, at.line):
+        return f"next({text}.parameters(), {script.text(given)}).device"  # others may have no weights
     return f"next({text}.parameters()).device"
+
+
+def _of_loop(script: Script, function: ast.expr, line: int) -> bool:
+    """Whether what is called is another object at each turn of a loop."""
+    return isinstance(function, ast.Name) and any(
+        isinstance(node, ast.Name) and node.id == function.id
+        for loop in ast.walk(script.scope(line))
+        if isinstance(loop, (ast.For, ast.AsyncFor, ast.comprehension))
+        for node in ast.walk(loop.target)
+    )
 
 
 def _calls_module(call: ast.Call) -> bool:
