@@ -15,6 +15,8 @@ from samedevice.messages import Phrase
 
 WAYS_LIMIT = 64
 """So many ways to a statement are kept."""
+EXPRESSIONS_LIMIT = 7
+"""So many expressions of a statement are kept beside the one that failed first."""
 
 
 class EventKind(Enum):
@@ -281,6 +283,8 @@ class Event:
     """What put the weights of the modules that run, and of those in variables, where they are; empty where
     that is not known, or too long.
     """
+    also: tuple[Event, ...] = ()
+    """The same operator in other expressions of the same statement; at most `EXPRESSIONS_LIMIT`."""
 
 
 Origin = Literal["argument", "parameter", "buffer", "attribute", "made", "literal", "like", "host", "unknown"]

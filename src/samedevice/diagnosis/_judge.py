@@ -14,10 +14,10 @@ from samedevice.device_rules import of_another_library
 from samedevice.diagnosis._codes import code_for
 from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis._weigh import LIKELY_OF_EVENT, UNDETERMINED, Verdict, decide, weigh_event
-from samedevice.diagnosis.fixes import fixes_for
+from samedevice.diagnosis.fixes import fixes_for, with_others
 from samedevice.diagnosis.rules import rule_named
 from samedevice.events import Event, EventKind, Operand, Place
-from samedevice.findings import Finding
+from samedevice.findings import Finding, Fix
 from samedevice.messages import Phrase, Several, Value, short_operator
 from samedevice.provenance import installed_path
 
@@ -51,7 +51,7 @@ def judge(event: Event, count: int = 1, ranks: Sequence[int] = ()) -> Finding[Ph
         operands=tuple(_spelled(failure, each) for each in event.operands),
         candidates=tuple(each.rule.name for each in verdict.candidates),
         count=count,
-        fixes=fixes_for(failure, verdict),
+        fixes=tuple(with_others(fixes_for(failure, verdict), map(_fixes_of, event.also))),
         memory=event.memory,
         notes=event.notes,
         guilty=verdict.guilty,
@@ -61,6 +61,11 @@ def judge(event: Event, count: int = 1, ranks: Sequence[int] = ()) -> Finding[Ph
         ranks=tuple(ranks),
         stack=_from_project(event.stack),
     )
+
+
+def _fixes_of(event: Event) -> tuple[Fix[Phrase], ...]:
+    failure = Failure(event)
+    return fixes_for(failure, decide(weigh_event(failure), LIKELY_OF_EVENT))
 
 
 def _spelled(failure: Failure, operand: Operand) -> Operand:

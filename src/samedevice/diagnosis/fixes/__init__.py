@@ -23,7 +23,7 @@ from samedevice.diagnosis.fixes._edit import (
 from samedevice.diagnosis.fixes._releases import releases_for, releases_of_event
 from samedevice.diagnosis.fixes._script import fix_at_use, script_fixes
 from samedevice.diagnosis.fixes._source import Script, lines_of
-from samedevice.diagnosis.fixes._united import united
+from samedevice.diagnosis.fixes._united import united, with_others
 from samedevice.findings import Fix
 from samedevice.messages import Phrase
 
@@ -47,6 +47,7 @@ __all__ = [
     "with_import",
     "with_keyword",
     "with_line_before",
+    "with_others",
 ]
 
 

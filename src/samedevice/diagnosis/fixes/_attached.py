@@ -20,7 +20,7 @@ def attached_fix(failure: Failure, script: Script | None, weight: Operand | None
     `model.head = Head(8)` puts it beside `model`; where it wraps what stood there, as in
     `model[2] = Adapter(model[2])` or `setattr(model, name, Adapter(child))`, it goes where that is.
     """
-    if script is None or weight is None or not (weight.role or _of_weight(weight)):
+    if script is None or weight is None or not (weight.role or of_weight(weight)):
         return None
     for module in failure.event.running:
         joined = [
@@ -87,7 +87,7 @@ def _root_of_call(node: ast.expr) -> ast.expr:
     return node
 
 
-def _of_weight(operand: Operand) -> bool:
+def of_weight(operand: Operand) -> bool:
     """Whether an operand was computed from a weight that lies where it does."""
     newest = operand.decision
     return newest is not None and newest.inherited and newest.name is not None

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from samedevice.diagnosis._failure import FACTORY, Failure, made_text
 from samedevice.diagnosis._weigh import Verdict
-from samedevice.diagnosis.fixes._attached import attached_fix, container_fix
+from samedevice.diagnosis.fixes._attached import attached_fix, container_fix, of_weight
 from samedevice.diagnosis.fixes._buffer import buffer_fix
 from samedevice.diagnosis.fixes._combine import Change, changes_of
 from samedevice.diagnosis.fixes._edit import (
@@ -101,7 +101,7 @@ def _placed(failure: Failure, script: Script | None, guilty: Operand | None) -> 
     if script is not None and script.holds(failure.event.at):
         found = _at_use(failure, script, guilty)
         if not found and guilty.role and not _written(failure, guilty):
-            found = _used(failure, script, guilty)
+            found = _to_weight(failure, script, guilty) or _used(failure, script, guilty)
         return found
     library = Script.read(failure.event.at.file)
     if library is None:
@@ -120,6 +120,14 @@ def _placed(failure: Failure, script: Script | None, guilty: Operand | None) -> 
         for fix in found
         if _checked(fix, library).safety == "safe"
     ][:2]
+
+
+def _to_weight(failure: Failure, script: Script, weight: Operand) -> list[Fix[Phrase]]:
+    """What meets a weight on a GPU moved to it: the other way round, the weight would be copied each time."""
+    others = partners(failure, weight)
+    if not weight.device.startswith("cuda") or len(others) != 1 or others[0].role:
+        return []
+    return _used(failure, script, others[0])
 
 
 def _made(failure: Failure, script: Script, guilty: Operand) -> list[Fix[Phrase]]:
@@ -518,13 +526,39 @@ def _whole_model(failure: Failure, script: Script | None, guilty: Operand | None
         return []
     if (kept := container_fix(failure, script) or attached_fix(failure, script, weight)) is not None:
         return [kept]
-    model, diff, target = model_name(failure, script), None, None
-    if script is not None and model is not None and (made := script.assignment(model)) is not None:
+    made = None if script is None else _made_of(failure, script)
+    diff, target = None, None
+    if script is not None and made is not None:
         target = target_at(failure, script, weight, made.lineno)
         if target is not None:
-            diff = script_diff(script, moved(script, made.value, target.text))
+            diff = script_diff(script, moved(script, made, target.text))
     device = target.text if target is not None else f'"{partners(failure, weight)[0].device}"'
-    return [Fix(Phrase("fix.model-to", device=device), "check", diff)]
+    left = [each for each in failure.event.operands if each.device == weight.device]
+    sure = target is not None and target.derived and all(each.role or of_weight(each) for each in left)
+    return [Fix(Phrase("fix.model-to", device=device), "safe" if sure and diff else "check", diff)]
+
+
+def _made_of(failure: Failure, script: Script) -> ast.expr | None:
+    """The expression that makes the outermost module: the only call of its class, with the methods called on
+    what it gives, or else the value of the variable that the failing call is made on.
+    """
+    kind = failure.event.running[-1].kind if failure.event.running else None
+    calls = [
+        node for node in ast.walk(script.tree) if isinstance(node, ast.Call) and kind and called(node) == kind
+    ]
+    if len(calls) == 1:
+        made: ast.expr = calls[0]
+        outer = {
+            id(node.func.value): node
+            for node in ast.walk(script.tree)
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+        }
+        while (longer := outer.get(id(made))) is not None:
+            made = longer
+        return made
+    model = model_name(failure, script)
+    given = script.assignment(model) if model is not None else None
+    return None if given is None else given.value
 
 
 def _adapted(failure: Failure, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:

@@ -161,7 +161,8 @@ def _derived(
         return
     if together:  # the same device this time; no proof for the next
         parts = [part.name for each in others for part in each.ingredients if part.device == each.device]
-        yield from _names(script, here, parts, line, at.line)
+        beside = [part.name for part in failure.event.read if part.device == others[0].device]
+        yield from _names(script, here, [*parts, *beside], line, at.line)
     yield from _constants(script, here, others[0].device, line)
     model = model_name(failure, script)
     if (

@@ -8,7 +8,7 @@ has anyway, and nothing is called safe that one of them is not.
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,17 +23,43 @@ _MOST_NAMED = 3
 """Changes that the title of a united fix names; the diff has all."""
 
 
+def with_others(fixes: Sequence[Fix[Phrase]], others: Iterable[Sequence[Fix[Phrase]]]) -> list[Fix[Phrase]]:
+    """A finding's fixes, with one in front that mends other expressions of its statement, too."""
+    first = [each[0] for each in (fixes, *others) if each and each[0].diff is not None and each[0].file]
+    here = [each for each in first if each.file == first[0].file]
+    whole = _whole(here) if fixes and fixes[0] in here and len(here) > 1 else None
+    return [*fixes] if whole is None else [whole, *fixes]
+
+
 def united(findings: Sequence[Finding[Phrase]]) -> list[Finding[Phrase]]:
     """The findings; those of one mistake whose first fixes change several places of a file have one more in
     front, which changes them all.
     """
     result = list(findings)
     for members in _of_one_mistake(findings):
-        whole = _whole([findings[at].fixes[0] for at in members])
+        needed = [at for at in members if not any(_follows(findings[at], findings[on]) for on in members)]
+        whole = _whole([findings[at].fixes[0] for at in needed]) if len(needed) > 1 else None
+        if len(needed) == 1:  # the others are gone with it
+            whole = findings[needed[0]].fixes[0]
         for at in members if whole is not None else ():
-            fixes = (whole, *findings[at].fixes) if whole is not None else ()
-            result[at] = replace(findings[at], fixes=fixes)
+            fixes = [each for each in (whole, *findings[at].fixes) if each is not None]
+            result[at] = replace(findings[at], fixes=tuple(dict.fromkeys(fixes)))
     return result
+
+
+def _follows(finding: Finding[Phrase], first: Finding[Phrase]) -> bool:
+    """Whether a finding blames what the statement of another one computed, on the device where that one's
+    wrong tensor is: it is there since the run went on after that one.
+    """
+    wrong, cause = _guilty(finding), _guilty(first)
+    made, at = None if wrong is None else wrong.made, first.at
+    if wrong is None or cause is None or made is None or at is None or finding.at == at:
+        return False
+    return (made.file, made.line) == (at.file, at.line) and wrong.device == cause.device
+
+
+def _guilty(finding: Finding[Phrase]) -> Operand | None:
+    return next((each for each in finding.operands if each.name == finding.guilty), None)
 
 
 def _of_one_mistake(findings: Sequence[Finding[Phrase]]) -> list[list[int]]:
@@ -65,7 +91,7 @@ def _related(one: Finding[Phrase], other: Finding[Phrase]) -> bool:
 
 def _decision(finding: Finding[Phrase]) -> Decision | None:
     """The newest decision about the tensor that a finding blames."""
-    guilty: Operand | None = next((each for each in finding.operands if each.name == finding.guilty), None)
+    guilty = _guilty(finding)
     return None if guilty is None else guilty.decision
 
 
@@ -82,13 +108,19 @@ def _whole(fixes: Sequence[Fix[Phrase]]) -> Fix[Phrase] | None:
     text, refused = combined(script.source, [fix.diff or "" for fix in different])
     if refused or not _parses(text) or (diff := file_diff(Path(file), script.source, text)) is None:
         return None
-    named = list(dict.fromkeys(fix.title for fix in different))
+    named = list(dict.fromkeys(part for fix in different for part in _parts(fix.title)))
     titles: list[Value] = [*named[:_MOST_NAMED]]
     if len(named) > _MOST_NAMED:
         titles.append(Phrase("note.more", count=len(named) - _MOST_NAMED))
-    title = Phrase("fix.united", count=len(different), fixes=Several(tuple(titles)))
+    title = Phrase("fix.united", count=len(different), fixes=Several(tuple(titles), "clause"))
     sure = all(fix.safety == "safe" for fix in different)
     return Fix(title, "safe" if sure else "check", diff, file)
+
+
+def _parts(title: Phrase) -> tuple[Value, ...]:
+    """What a title names, one by one."""
+    parts = dict(title.values).get("fixes") if title.key == "fix.united" else None
+    return parts.parts if isinstance(parts, Several) else (title,)
 
 
 def _parses(text: str) -> bool:

@@ -82,7 +82,7 @@ def _detect(failure: Failure) -> Hint | None:
     if len({each.device for each in layers}) > 1 and not failure.weights:
         same = any(failure.related(one, other) for one in layers for other in layers if one is not other)
         fresh = [each for each in layers if each.argument is None or each.argument != each.local]
-        odd = fresh[-1] if len(fresh) == 1 else failure.odd(*layers)
+        odd = _away(failure, layers) or (fresh[-1] if len(fresh) == 1 else failure.odd(*layers))
         if odd is None or (not same and cut is None):
             return None
         reason = _two_parts(failure, layers) if cut is None else _cut(cut)
@@ -98,6 +98,13 @@ def _detect(failure: Failure) -> Hint | None:
     odd = next(iter(failure.weights), None) or failure.odd(*failure.event.operands)
     direct = bool(failure.weights and layers) and cut is failure.event.running[0]
     return Hint(5 if direct else 3.5, _cut(cut), odd.name if odd else None)
+
+
+def _away(failure: Failure, layers: list[Operand]) -> Operand | None:
+    """The only one that is not where all weights of the running module are."""
+    homes = failure.event.running[0].below if failure.event.running else ()
+    away = [each for each in layers if (each.device,) != homes]
+    return away[0] if len(homes) == 1 and len(away) == 1 else None
 
 
 _JOINS = ("add", "add_", "mul", "sub", "div", "cat", "bmm", "mm", "addmm", "where")

@@ -110,16 +110,27 @@ def _largest_first(operands: Sequence[Operand]) -> list[Operand]:
 def _whole_model(failure: Failure) -> Hint | None:
     """Nothing placed the model that runs, and what it is given is on a GPU."""
     model = failure.event.running[-1] if failure.event.running else None
-    left = [
-        each
-        for each in _largest_first(failure.weights)
-        if each.decision is not None and each.decision.kind in ("created", "loaded")
-    ]
+    left = [each for each in _largest_first(failure.event.operands) if _stayed(each)]
     brought = any(each.device.startswith("cuda") and each.lineage for each in failure.plain)
     inside = any(failure.made_inside(each) for each in failure.plain if each.device.startswith("cuda"))
     if model is None or set(model.below) != {"cpu"} or not left or not brought or inside:
         return None
-    return Hint(7.2, Phrase("because.never-moved", operand=left[0].parameter or left[0].name), left[0].name)
+    named = left[0].decision.name if left[0].decision is not None else None
+    return Hint(
+        7.2, Phrase("because.never-moved", operand=left[0].parameter or named or left[0].name), left[0].name
+    )
+
+
+def _stayed(operand: Operand) -> bool:
+    """Whether it is a weight, or was computed from one, that nothing moved since it was made."""
+    newest = operand.decision
+    if newest is None or operand.device != "cpu" or not (operand.role or newest.name):
+        return False
+    if newest.kind in ("created", "loaded"):
+        return True
+    # Made from another module's weight, which was taken to the host for that.
+    earlier = [each.name for each in operand.lineage[1:] if each.kind == "placed"]
+    return newest.kind == "placed" and bool(earlier) and newest.name not in earlier
 
 
 def _never_placed(failure: Failure) -> Hint | None:

@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeVar
 
 import torch
 
-from samedevice.events import WAYS_LIMIT, Event, EventKind, Operand, Place, Running
+from samedevice.events import EXPRESSIONS_LIMIT, WAYS_LIMIT, Event, EventKind, Operand, Place, Running
 from samedevice.provenance import FrameFilter, Site, call_at, resolve, site_of
 from samedevice.provenance.surroundings import (
     Names,
@@ -286,11 +286,20 @@ class Recorder:
                 self._index[same] = index
                 if self._observer is not None:
                     self._observer(event)
+            elif self.on_mismatch != "raise":
+                self._beside(index, event)
             self._index[quick] = index
         self._meet(index, devices)
         self._reach(index, frame)
         self.counts[index] += 1
         return event if event is not None and self.on_mismatch == "raise" else self.events[index]
+
+    def _beside(self, index: int, event: Event) -> None:
+        """Keep what another expression of a statement that failed before met."""
+        known = self.events[index]
+        calls = {known.at.call, *(each.at.call for each in known.also)}
+        if event.at.call and event.at.call not in calls and len(known.also) < EXPRESSIONS_LIMIT:
+            self.events[index] = replace(known, also=(*known.also, event))
 
     def _meet(self, index: int, devices: Sequence[torch.device]) -> None:
         """Keep which devices met, where a statement fails with several combinations.
