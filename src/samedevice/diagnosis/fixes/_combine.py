@@ -16,6 +16,10 @@ from samedevice.diagnosis.fixes._source import lines_of
 _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 
 
+_ASKED = re.compile(r"\.to\(([\w.\[\]]+)\.device\)")
+"""A move to where another tensor is."""
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
     """Lines that stand for others."""
@@ -139,6 +143,9 @@ def _both(old: str, one: str, other: str) -> str | None:
     if one == other or first[1] >= second[0]:
         return one if one == other else None
     (_, _, begin, end, text), (_, _, at, until, more) = first, second
+    for named, left in ((text, old[:at]), (more, old[:begin])):
+        if (asked := _ASKED.search(named)) is not None and re.search(rf"\b{re.escape(asked[1])}\Z", left):
+            return None  # one follows a tensor that the other moves
     return f"{old[:begin]}{text}{old[end:at]}{more}{old[until:]}"
 
 
