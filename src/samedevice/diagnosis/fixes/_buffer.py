@@ -7,6 +7,7 @@ import re
 
 from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis.fixes._edit import script_diff, swapped
+from samedevice.diagnosis.fixes._relocate import relocated
 from samedevice.diagnosis.fixes._source import Script
 from samedevice.diagnosis.fixes._target import partners
 from samedevice.events import Operand, Place
@@ -23,13 +24,34 @@ def buffer_fix(failure: Failure, script: Script | None, guilty: Operand) -> Fix[
     None where that is no cure.
     """
     found = failure.plain_attribute(guilty)
+    replica = any(each.replica for each in failure.event.running)  # it gets copies of buffers alone
+    if replica and found is None and guilty.kept_by and guilty.local:
+        found = (guilty.local, guilty.kept_by, guilty.moved or guilty.made)
     if script is None or found is None:
         return None
     name, kept_by, made = found
-    diff = _as_buffer(script, name.rpartition(".")[2], kept_by, made)
+    diff = _as_buffer(script, name.rpartition(".")[2], kept_by, made, replica)
     if diff is None:
         return None
     return Fix(Phrase("fix.buffer", operand=name), _safety(failure, guilty, kept_by), diff)
+
+
+def renewed_fix(failure: Failure, script: Script | None, guilty: Operand) -> Fix[Phrase] | None:
+    """A buffer that a method gives a new tensor, made where the old one is: `self.seen = zeros(...)`."""
+    place = guilty.made
+    if script is None or guilty.role != "buffer" or guilty.moved is not None or not script.holds(place):
+        return None
+    statement, home = script.statement(place), script.scope(place.line)
+    if not isinstance(statement, ast.Assign) or not isinstance(home, ast.FunctionDef):
+        return None
+    attribute = (guilty.parameter or "").rpartition(".")[2]
+    if home.name == "__init__" or not _is_attribute(statement, attribute):
+        return None
+    owner = f"{script.text(statement.targets[0])}.device"
+    changed = relocated(script, place, owner)
+    diff = script_diff(script, changed) if changed else None
+    title = Phrase("fix.made-on", operand=guilty.parameter or guilty.name, device=owner)
+    return None if diff is None else Fix(title, "safe", diff)
 
 
 def _safety(failure: Failure, guilty: Operand, kept_by: str) -> Safety:
@@ -48,8 +70,8 @@ def _safety(failure: Failure, guilty: Operand, kept_by: str) -> Safety:
     return "safe" if together and len(wanted) == 1 else "check"
 
 
-def _as_buffer(script: Script, attribute: str, kept_by: str, made: Place | None) -> str | None:
-    """A diff, or None for a module that places its parts itself.
+def _as_buffer(script: Script, attribute: str, kept_by: str, made: Place | None, replica: bool) -> str | None:
+    """A diff, or None for a module that places its parts itself and is no replica.
 
     There is no `.to()` that would take the buffer along.
     """
@@ -66,7 +88,7 @@ def _as_buffer(script: Script, attribute: str, kept_by: str, made: Place | None)
                 for node in ast.walk(method)
                 if isinstance(node, ast.Assign) and _is_attribute(node, attribute)
             ]
-            if len(given) != 1 or _PLACES.search(script.text(method)):
+            if len(given) != 1 or (not replica and _PLACES.search(script.text(method))):
                 return None
             target = given[0].targets[0]
             assert isinstance(target, ast.Attribute)

@@ -12,7 +12,7 @@ from pathlib import Path
 from samedevice.diagnosis._failure import FACTORY, Failure, made_text
 from samedevice.diagnosis._weigh import Verdict
 from samedevice.diagnosis.fixes._attached import attached_fix, container_fix, of_weight
-from samedevice.diagnosis.fixes._buffer import buffer_fix
+from samedevice.diagnosis.fixes._buffer import buffer_fix, renewed_fix
 from samedevice.diagnosis.fixes._combine import Change, changes_of
 from samedevice.diagnosis.fixes._edit import (
     RANK_MAP,
@@ -26,6 +26,7 @@ from samedevice.diagnosis.fixes._edit import (
     with_import,
     with_keyword,
 )
+from samedevice.diagnosis.fixes._order import order_fix
 from samedevice.diagnosis.fixes._relocate import relocated
 from samedevice.diagnosis.fixes._source import Script, called
 from samedevice.diagnosis.fixes._spelling import device_text, spelled_at
@@ -74,7 +75,7 @@ def script_fixes(failure: Failure, verdict: Verdict) -> tuple[Fix[Phrase], ...]:
         and failure.placed_by_user(guilty)
         and not any(fix.diff for fix in fixes)
     ):
-        buffer = buffer_fix(failure, script, guilty)
+        buffer = renewed_fix(failure, script, guilty) or buffer_fix(failure, script, guilty)
         fixes = [buffer, *fixes] if buffer is not None else fixes
     received = failure.group is not None  # a copy made in the call would receive it, and be lost
     fixes = [_checked(fix, script) for fix in fixes]
@@ -256,7 +257,7 @@ def _extra(failure: Failure, script: Script | None, guilty: Operand | None) -> l
         return []
     if failure.entry == guilty.device or "self.device" in failure.code:
         return _in_library(failure, guilty)  # whatever the script does, it would be brought back
-    if (buffer := buffer_fix(failure, script, guilty)) is not None:
+    if (buffer := renewed_fix(failure, script, guilty) or buffer_fix(failure, script, guilty)) is not None:
         return [buffer]
     key = "fix.input-to" if guilty.moved is not None or guilty.argument else "fix.made-on"
     return _to_partner(failure, script, guilty, key, guilty.argument or failure.written(guilty))
@@ -561,6 +562,12 @@ def _made_of(failure: Failure, script: Script) -> ast.expr | None:
     return None if given is None else given.value
 
 
+def _ordered(failure: Failure, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
+    """The model moved before the optimizer that has its parameters."""
+    fix = order_fix(script)
+    return [] if fix is None else [fix]
+
+
 def _adapted(failure: Failure, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
     """A module that joined the model late, moved to it."""
     fix = attached_fix(failure, script, guilty)
@@ -848,7 +855,7 @@ _REPAIRS: dict[str, tuple[Repair, ...]] = {
     "generation-helper-on-wrong-device": (_extra, _library),
     "embedding-streams-on-different-devices": (_library, _together),
     "adapter-weights-on-other-device": (_adapted, _library),
-    "optimizer-state-on-other-device": (_library,),
+    "optimizer-state-on-other-device": (_ordered, _library),
     "metric-state-device": (_library,),
     "data-parallel-replica-device": (_library,),
 }

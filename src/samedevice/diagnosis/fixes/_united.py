@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from samedevice.diagnosis.fixes._combine import combined
+from samedevice.diagnosis.fixes._combine import changes_of, combined
 from samedevice.diagnosis.fixes._edit import file_diff
 from samedevice.diagnosis.fixes._source import Script
 from samedevice.events import Decision, Operand, Place
@@ -37,7 +37,7 @@ def united(findings: Sequence[Finding[Phrase]]) -> list[Finding[Phrase]]:
     """
     result = list(findings)
     for members in _of_one_mistake(findings):
-        needed = [at for at in members if not any(_follows(findings[at], findings[on]) for on in members)]
+        needed = [at for at in members if not any(_gone(findings[at], findings[on]) for on in members)]
         whole = _whole([findings[at].fixes[0] for at in needed]) if len(needed) > 1 else None
         if len(needed) == 1:  # the others are gone with it
             whole = findings[needed[0]].fixes[0]
@@ -45,6 +45,24 @@ def united(findings: Sequence[Finding[Phrase]]) -> list[Finding[Phrase]]:
             fixes = [each for each in (whole, *findings[at].fixes) if each is not None]
             result[at] = replace(findings[at], fixes=tuple(dict.fromkeys(fixes)))
     return result
+
+
+def _gone(finding: Finding[Phrase], with_fix_of: Finding[Phrase]) -> bool:
+    """Whether a finding needs no change of its own beside the first fix of another one."""
+    if _follows(finding, with_fix_of):
+        return True
+    own, other = _decision(finding), _decision(with_fix_of)
+    same = own is not None and other is not None and bool(own.order) and own.order == other.order
+    return same and not _at_decision(finding) and _at_decision(with_fix_of)
+
+
+def _at_decision(finding: Finding[Phrase]) -> bool:
+    """Whether the first fix changes the line that put the tensor where it is."""
+    fix, decision = finding.fixes[0], _decision(finding)
+    place = None if decision is None else decision.at
+    if place is None or place.file != fix.file:
+        return False
+    return any(each.first < place.line <= each.end for each in changes_of(fix.diff or ""))
 
 
 def _follows(finding: Finding[Phrase], first: Finding[Phrase]) -> bool:

@@ -170,12 +170,15 @@ def _computed(failure: Failure) -> Hint | None:
 
 
 def _buffer_made_anew(failure: Failure) -> Hint | None:
-    """A buffer that was given another tensor after the model was placed: all weights are elsewhere."""
-    model = failure.event.running[-1] if failure.event.running else None
-    for buffer in failure.weights if model is not None else ():
+    """A buffer that was given another tensor after the model was placed: all else of it is elsewhere."""
+    running = failure.event.running
+    homes = set(running[-1].below) if running else set()
+    for buffer in failure.weights if running else ():
         newest = buffer.decision
         anew = buffer.role == "buffer" and newest is not None and newest.kind == "created"
-        if anew and model is not None and len(model.below) == 1 and buffer.device not in model.below:
+        late = newest is not None and newest.at is not None and newest.at.function != "__init__"
+        beside = homes or ({*running[0].own} - {buffer.device} if late else set())
+        if anew and len(beside) == 1 and buffer.device not in beside:
             return _without_device(7.2, failure, buffer)
     return None
 

@@ -1,0 +1,77 @@
+"""A model that is moved before its optimizer is made, where the script has it the other way round."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+from samedevice.diagnosis.fixes._edit import lifted, script_diff, with_line_after
+from samedevice.diagnosis.fixes._source import Script, called
+from samedevice.findings import Fix
+from samedevice.messages import Phrase
+
+
+def order_fix(script: Script | None) -> Fix[Phrase] | None:
+    """The only move of a model that follows its optimizer, in front of it; where the model computes something
+    between the two, the optimizer's state is taken along: loading casts it to where the parameters are.
+    """
+    found = [] if script is None else list(_late_moves(script))
+    if script is None or len(found) != 1:
+        return None
+    name, early, late, between = found[0]
+    if not _used(between[1:], name) and not _bound(between, late, name):
+        title, changed = Phrase("fix.move-before-optimizer", model=name), lifted(script, late, early)
+    else:
+        optimizer = script.text(early.targets[0])
+        line = f"{optimizer}.load_state_dict({optimizer}.state_dict())"
+        title, changed = Phrase("fix.state-follows", line=line), with_line_after(script, late, line) or ""
+    diff = script_diff(script, changed) if changed else None
+    return None if diff is None else Fix(title, "safe", diff)
+
+
+def _late_moves(script: Script) -> Iterator[tuple[str, ast.Assign, ast.stmt, list[ast.stmt]]]:
+    """Models, with the statement that gives their parameters to an optimizer, the later one that moves them,
+    and all from the first to before the second.
+    """
+    for block in script.blocks():
+        for at, early in enumerate(block):
+            for name in _given_away(early):
+                late = next((each for each in block[at + 1 :] if _moves(each, name)), None)
+                if late is not None and isinstance(early, ast.Assign):
+                    yield name, early, late, block[at : block.index(late)]
+
+
+def _given_away(statement: ast.stmt) -> Iterator[str]:
+    if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
+        for node in ast.walk(statement.value):
+            match node:
+                case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="parameters")):
+                    yield name
+
+
+def _moves(statement: ast.stmt, name: str) -> bool:
+    match statement:
+        case ast.Expr(value=ast.Call() as call) | ast.Assign(targets=[ast.Name()], value=ast.Call() as call):
+            owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+            same = not isinstance(statement, ast.Assign) or ast.unparse(statement.targets[0]) == name
+            return (
+                called(call) in ("to", "cuda") and isinstance(owner, ast.Name) and owner.id == name and same
+            )
+    return False
+
+
+def _used(statements: Sequence[ast.stmt], name: str) -> bool:
+    """Whether a model does more than load weights or change its mode."""
+    nodes = [node for each in statements for node in ast.walk(each)]
+    asked = {id(each.value) for each in nodes if isinstance(each, ast.Attribute)}
+    return any(isinstance(node, ast.Name) and node.id == name and id(node) not in asked for node in nodes)
+
+
+def _bound(statements: Sequence[ast.stmt], late: ast.stmt, name: str) -> bool:
+    """Whether one of the statements gives a value to a name that the late one reads."""
+    read = {node.id for node in ast.walk(late) if isinstance(node, ast.Name)} - {name}
+    return any(
+        isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in read
+        for each in statements
+        for node in ast.walk(each)
+    )
