@@ -61,6 +61,20 @@ def test_two_changes_of_one_line_are_refused_by_number():
     assert combined(text, [one, other]) == ("a.to(b.device) + b\nc\n", {1: 0})
 
 
+def test_changes_in_different_places_of_a_line_go_together():
+    text = "y = f(q, keys, values)\n"
+    changed = ["y = f(q, keys.to(q.device), values)\n", "y = f(q, keys, values.to(q.device))\n"]
+    diffs = [file_diff("s.py", text, each) for each in changed]
+    assert combined(text, diffs) == ("y = f(q, keys.to(q.device), values.to(q.device))\n", {})
+
+
+def test_a_move_to_what_another_change_moves_is_refused():
+    text = "y = a + b * c\n"
+    diffs = [file_diff("s.py", text, "y = a.to(b.device) + b * c\n")]
+    diffs.append(file_diff("s.py", text, "y = a + b.to(c.device) * c\n"))
+    assert combined(text, diffs) == ("y = a.to(b.device) + b * c\n", {1: 0})
+
+
 def test_the_same_change_twice_is_one():
     text = "a\nb\n"
     diff = file_diff("s.py", text, "import os\na\nb\n")

@@ -10,7 +10,11 @@ import pytest
 
 import samedevice as sd
 from samedevice.diagnosis import judge
+from samedevice.diagnosis._failure import Failure
+from samedevice.diagnosis.fixes import Script
 from samedevice.diagnosis.fixes._releases import releases
+from samedevice.diagnosis.fixes._script import _chosen
+from samedevice.events import Event, EventKind, Place
 from samedevice.machines import parse_machine
 from samedevice.runtime import VirtualMachine
 
@@ -106,6 +110,91 @@ SCRIPTS = {
         "checkpoint-map-location",
         'import torch\ntorch.save(torch.ones(4, device="cuda:1"), FILE)\nx = torch.ones(4, device="cuda:0")\n'
         "kept = torch.load(FILE)\ny = x + kept\n",
+    ),
+    "one mistake in several statements": (
+        "tensor-created-on-wrong-device",
+        "import torch\n\ndef f(x, scale):\n    y = x * scale\n    z = x - 1\n    return y + z / scale\n\n"
+        'f(torch.ones(4, device="cuda:1"), torch.linspace(1.0, 2.0, 4))\n',
+    ),
+    "one mistake in several expressions of a statement": (
+        "tensor-created-on-wrong-device",
+        "import torch\n\ndef turn(x):\n    return torch.cat([-x[..., 2:], x[..., :2]], -1)\n\n"
+        "def rotate(q, cos, sin):\n    return q * cos + turn(q) * sin\n\nangle = torch.arange(4.0)\n"
+        'rotate(torch.ones(2, 4, device="cuda:1"), angle.cos(), angle.sin())\n',
+    ),
+    "two operands of one call in one line": (
+        "cache-or-beam-state-on-wrong-device",
+        "import torch\n\ndef attend(q, past):\n    keys, values = past\n"
+        "    return (q @ keys.transpose(-1, -2)).softmax(-1) @ values\n\n"
+        'past = torch.ones(1, 3, 4, device="cuda:0"), torch.ones(1, 3, 4, device="cuda:0")\n'
+        'attend(torch.ones(1, 1, 4, device="cuda:1"), past)\n',
+    ),
+    "a module whose weights nobody placed": (
+        "module-left-on-other-device",
+        "import torch\n\nclass Weigh(torch.nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.scale = torch.nn.Parameter(torch.zeros(4))\n\n    def forward(self, x):\n"
+        "        return (torch.exp(self.scale) * x).sum()\n\n"
+        'device = "cuda:1"\nnet = torch.nn.Linear(4, 4).to(device)\nweigh = Weigh()\n'
+        "weigh(net(torch.ones(2, 4, device=device)))\n",
+    ),
+    "a module that an object keeps which is none": (
+        "module-left-on-other-device",
+        "import torch\n\nclass Features(torch.nn.Module):\n    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.net = torch.nn.Linear(4, 4)\n\n    def forward(self, x):\n"
+        "        return self.net(x)\n\n"
+        "class Loss:\n    def __init__(self):\n        self.features = Features().eval()\n\n"
+        "    def __call__(self, x):\n        return self.features(x).sum()\n\n"
+        'device = "cuda:1"\nnet = torch.nn.Linear(4, 4).to(device)\nLoss()(net(torch.ones(2, 4, device=device)))\n',
+    ),
+    "a wrapper that joins late": (
+        "adapter-weights-on-other-device",
+        "import torch\nimport torch.nn.functional as F\nfrom torch import nn\n\nclass Low(nn.Module):\n"
+        "    def __init__(self, base):\n        super().__init__()\n"
+        "        self.base = base.requires_grad_(False)\n        self.a = nn.Parameter(torch.ones(2, 8))\n"
+        "        self.b = nn.Parameter(torch.ones(8, 2))\n\n    def forward(self, x):\n"
+        "        return self.base(x) + F.linear(F.linear(x, self.a), self.b)\n\n"
+        'net = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 8)).to("cuda:1")\n'
+        "for name, child in list(net.named_children()):\n    if isinstance(child, nn.Linear):\n"
+        '        setattr(net, name, Low(child))\nnet(torch.ones(2, 8, device="cuda:1"))\n',
+    ),
+    "modules in a dictionary with numbers for keys": (
+        "module-left-on-other-device",
+        "import torch\nfrom torch import nn\n\nclass Heads(nn.Module):\n    def __init__(self):\n"
+        "        super().__init__()\n        self.body = nn.Linear(4, 4)\n"
+        "        self.heads = {n: nn.Linear(4, n) for n in (2, 3)}  # one for each task\n\n"
+        "    def forward(self, x):\n        return self.heads[3](self.body(x))\n\n"
+        'Heads().to("cuda:1")(torch.ones(2, 4, device="cuda:1"))\n',
+    ),
+    "a buffer that a method makes anew": (
+        "tensor-created-on-wrong-device",
+        "import torch\nfrom torch import nn\n\nclass Bank(nn.Module):\n    def __init__(self):\n"
+        "        super().__init__()\n        self.centers = nn.Parameter(torch.ones(4))\n"
+        '        self.register_buffer("seen", torch.zeros(4))\n\n    def renew(self):\n'
+        "        self.seen = torch.zeros(4)\n\n    def forward(self, x):\n        return x * self.seen\n\n"
+        'bank = Bank().to("cuda:1")\nbank.renew()\nbank(torch.ones(4, device="cuda:1"))\n',
+    ),
+    "a head that shares a weight of another GPU": (
+        "lm-head-or-tied-weight-split",
+        "import torch\nimport torch.nn.functional as F\nfrom torch import nn\n\nclass Tied(nn.Module):\n"
+        "    def __init__(self):\n        super().__init__()\n"
+        '        self.embed = nn.Embedding(8, 4).to("cuda:0")\n'
+        '        self.body = nn.Linear(4, 4).to("cuda:1")\n\n'
+        "    def forward(self, ids):\n        h = self.body(self.embed(ids).to(self.body.weight.device))\n"
+        '        return F.linear(h, self.embed.weight)\n\nTied()(torch.tensor([[1, 2]], device="cuda:0"))\n',
+    ),
+    "an optimizer with state before the model moves": (
+        "optimizer-state-on-other-device",
+        "import torch\n\ndef step(device):\n    optimizer.zero_grad()\n"
+        "    model(torch.ones(2, 4, device=device)).sum().backward()\n    optimizer.step()\n\n"
+        "model = torch.nn.Linear(4, 4)\noptimizer = torch.optim.Adam(model.parameters(), foreach=False)\n"
+        'step("cpu")\nmodel.to("cuda:1")\nstep("cuda:1")\n',
+    ),
+    "parts in a loop of which one has no weights": (
+        "block-split-across-devices",
+        "import torch\nfrom torch import nn\n\nparts = [nn.Linear(4, 4).to('cuda:0'), nn.Flatten(), "
+        "nn.Linear(4, 4).to('cuda:1')]\n\ndef run(x):\n    for part in parts:\n        x = part(x)\n"
+        "    return x\n\nrun(torch.ones(2, 4, device='cuda:0'))\n",
     ),
 }
 
@@ -340,3 +429,41 @@ def test_known_releases_agree_with_the_zoo():
             if (row.package, row.file, row.good) == (package, file, entry["good"][package])
         ]
         assert any(row.has(entry["bad"][package]) for row in rows), entry["id"]
+
+
+def test_what_went_on_from_a_finding_needs_no_change(tmp_path):
+    """The sum stays on the GPU of the residual while the run goes on, and meets the next layer there."""
+    path = tmp_path / "script.py"
+    path.write_text(
+        "import torch\nfrom torch import nn\n\nclass Block(nn.Module):\n    def __init__(self, device):\n"
+        "        super().__init__()\n        self.device = device\n"
+        "        self.ff = nn.Linear(4, 4).to(device)\n\n"
+        "    def forward(self, x):\n        y = self.ff(x.to(self.device))\n        return x + y\n\n"
+        "class Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        '        self.blocks = nn.ModuleList([Block("cuda:0"), Block("cuda:1")])\n'
+        '        self.head = nn.Linear(4, 1).to("cuda:1")\n\n    def forward(self, x):\n'
+        "        for block in self.blocks:\n            x = block(x)\n        return self.head(x)\n\n"
+        'Net()(torch.ones(2, 4, device="cuda:0"))\n',
+        "utf-8",
+    )
+    first, second = findings_of(path)
+    assert first.fixes[0] == second.fixes[0] and first.fixes[0].diff.count("\n+ ") == 1
+    assert "x.to(y.device)" in first.fixes[0].diff
+
+
+def test_each_rank_chooses_its_gpu_before_the_group_is_made(tmp_path):
+    source = "import os\nimport torch.distributed as dist\n\ndef main(rank, world):\n{}"
+    texts = {
+        '    dist.init_process_group("nccl", rank=rank)\n': "rank % torch.cuda.device_count()",
+        '    dist.init_process_group("nccl")\n': 'int(os.environ["LOCAL_RANK"])',
+    }
+    for start, index in texts.items():
+        path = tmp_path / "launch.py"
+        path.write_text(source.format(start), "utf-8")
+        (fix,) = _chosen(Failure(_EVENT), Script.read(str(path)), None)
+        repaired = apply(fix.diff, path.read_text("utf-8"))
+        assert f"    torch.cuda.set_device({index})\n{start}" in repaired
+        assert "import torch\n" in repaired
+
+
+_EVENT = Event(EventKind.DUPLICATE_GPU, "broadcast", "", Place("launch.py", 5, "main"), None, None, ())

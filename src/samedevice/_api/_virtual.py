@@ -9,7 +9,7 @@ from html import escape
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar, cast
 
-from samedevice.diagnosis import Source, explain_text, judge
+from samedevice.diagnosis import Source, explain_text, judge, united
 from samedevice.events import DeviceMemory
 from samedevice.findings import Finding
 from samedevice.guards import findings_of
@@ -139,10 +139,8 @@ class machine:
         """What was found so far, in order, each distinct statement once."""
         if self._engine is None:
             return Findings()
-        return shown_findings(
-            judge(event, count)
-            for event, count in zip(self._engine.events, self._engine.event_counts, strict=True)
-        )
+        seen = zip(self._engine.events, self._engine.event_counts, strict=True)
+        return shown_findings(united([judge(event, count) for event, count in seen]))
 
     def memory(self) -> dict[str, DeviceMemory]:
         """Bytes held on each device, with the peaks; stays readable after the block."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import pytest
 
-from samedevice.diagnosis import judge
+from samedevice.diagnosis import judge, united
 from samedevice.errors import MachineSpecError, TorchNeededError
 from samedevice.events import DeviceMemory, Place
 from samedevice.findings import Finding
@@ -56,9 +56,8 @@ class SuiteMachine:
         """
         from samedevice.report import render_finding
 
-        return [
-            render_finding(judge(seen.event, seen.count, seen.ranks)) for seen in together(self._members())
-        ]
+        found = [judge(seen.event, seen.count, seen.ranks) for seen in together(self._members())]
+        return [render_finding(finding) for finding in united(found)]
 
     def judged(self) -> list[Found]:
         """The same with the statements that led there, in no language yet."""

@@ -19,7 +19,7 @@ def order_fix(script: Script | None) -> Fix[Phrase] | None:
     if script is None or len(found) != 1:
         return None
     name, early, late, between = found[0]
-    if not _used(between[1:], name) and not _bound(between, late, name):
+    if not _used(between[1:]) and not _bound(between, late, name):
         title, changed = Phrase("fix.move-before-optimizer", model=name), lifted(script, late, early)
     else:
         optimizer = script.text(early.targets[0])
@@ -60,11 +60,17 @@ def _moves(statement: ast.stmt, name: str) -> bool:
     return False
 
 
-def _used(statements: Sequence[ast.stmt], name: str) -> bool:
-    """Whether a model does more than load weights or change its mode."""
-    nodes = [node for each in statements for node in ast.walk(each)]
-    asked = {id(each.value) for each in nodes if isinstance(each, ast.Attribute)}
-    return any(isinstance(node, ast.Name) and node.id == name and id(node) not in asked for node in nodes)
+_HARMLESS = frozenset("load_state_dict train eval requires_grad_ zero_grad print len range get".split())
+"""What may be called between the two without the model computing anything."""
+
+
+def _used(statements: Sequence[ast.stmt]) -> bool:
+    """Whether something is called that may use the model, through a global name as well."""
+    calls = [node for each in statements for node in ast.walk(each) if isinstance(node, ast.Call)]
+    return any(
+        called(call) not in _HARMLESS and not ast.unparse(call.func).startswith(("torch.", "nn.", "optim."))
+        for call in calls
+    )
 
 
 def _bound(statements: Sequence[ast.stmt], late: ast.stmt, name: str) -> bool:

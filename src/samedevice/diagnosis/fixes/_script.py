@@ -25,6 +25,7 @@ from samedevice.diagnosis.fixes._edit import (
     with_entry,
     with_import,
     with_keyword,
+    with_line_before,
 )
 from samedevice.diagnosis.fixes._order import order_fix
 from samedevice.diagnosis.fixes._relocate import relocated
@@ -104,6 +105,8 @@ def _placed(failure: Failure, script: Script | None, guilty: Operand | None) -> 
         if not found and guilty.role and not _written(failure, guilty):
             found = _to_weight(failure, script, guilty) or _used(failure, script, guilty)
         return found
+    if script is not None and (given := _at_call(failure, script, guilty)):
+        return given
     library = Script.read(failure.event.at.file)
     if library is None:
         return []
@@ -121,6 +124,26 @@ def _placed(failure: Failure, script: Script | None, guilty: Operand | None) -> 
         for fix in found
         if _checked(fix, library).safety == "safe"
     ][:2]
+
+
+def _at_call(failure: Failure, script: Script, guilty: Operand) -> list[Fix[Phrase]]:
+    """What the script gave to the model by a keyword, moved to where another argument is."""
+    met = {each.device for each in partners(failure, guilty)}
+    if guilty.from_argument is None or len(met) != 1:
+        return []
+    there = [name for name, device in failure.event.arguments if device in met]
+    for place in calls_of(failure, script):
+        for call in script.find(place):
+            given = {each.arg: each.value for each in call.keywords if each.arg}
+            beside = [given[name] for name in there if isinstance(given.get(name), ast.Name | ast.Attribute)]
+            node = given.get(guilty.from_argument)
+            if node is None or not beside:
+                continue
+            target = f"{script.text(beside[0])}.device"
+            diff = script_diff(script, moved(script, node, target))
+            title = Phrase("fix.input-to", operand=guilty.from_argument, device=target)
+            return [Fix(title, "safe" if unites(failure, guilty) else "check", diff)] if diff else []
+    return []
 
 
 def _to_weight(failure: Failure, script: Script, weight: Operand) -> list[Fix[Phrase]]:
@@ -562,6 +585,27 @@ def _made_of(failure: Failure, script: Script) -> ast.expr | None:
     return None if given is None else given.value
 
 
+def _chosen(failure: Failure, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
+    """Each rank chooses its GPU in front of the only line that makes the process group."""
+    started = [
+        node
+        for node in (ast.walk(script.tree) if script is not None else ())
+        if isinstance(node, ast.Call) and called(node) == "init_process_group"
+    ]
+    statement = script.around(started[0]) if script is not None and len(started) == 1 else None
+    if script is None or statement is None:
+        return []
+    rank = next((each.value for each in started[0].keywords if each.arg == "rank"), None)
+    if isinstance(rank, ast.Name):
+        index = f"{rank.id} % torch.cuda.device_count()"
+    else:
+        index = 'int(os.environ["LOCAL_RANK"])'
+    changed = with_line_before(script, statement, f"torch.cuda.set_device({index})")
+    changed = with_import(changed, "torch")
+    diff = script_diff(script, changed if isinstance(rank, ast.Name) else with_import(changed, "os"))
+    return [Fix(Phrase("fix.set-device"), "safe", diff)]
+
+
 def _ordered(failure: Failure, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
     """The model moved before the optimizer that has its parameters."""
     fix = order_fix(script)
@@ -855,6 +899,7 @@ _REPAIRS: dict[str, tuple[Repair, ...]] = {
     "generation-helper-on-wrong-device": (_extra, _library),
     "embedding-streams-on-different-devices": (_library, _together),
     "adapter-weights-on-other-device": (_adapted, _library),
+    "rank-device-not-set": (_chosen,),
     "optimizer-state-on-other-device": (_ordered, _library),
     "metric-state-device": (_library,),
     "data-parallel-replica-device": (_library,),

@@ -104,8 +104,11 @@ def _main_input(failure: Failure) -> Hint | None:
     if failure.event.device_map or not weights or len(failure.plain) != 1:
         return None
     given = failure.plain[0]
-    if failure.activation(given):
-        return None  # what another layer computed is no input
+    newest = given.decision
+    taken = newest is not None and newest.kind == "moved" and newest.device == "cpu"
+    by_script = newest is not None and newest.at is not None and failure.by_user(newest.at)
+    if failure.activation(given) and not (taken and by_script):
+        return None  # what another layer computed is no input, unless the script took it to the host
     called = failure.event.at.function != "forward" and given.local is not None
     argument = given.from_argument is not None or (
         bool(failure.event.running) and called and not failure.event.arguments

@@ -53,8 +53,10 @@ def _detect(failure: Failure) -> Hint | None:
         if odd is not None and not failure.loss_of_torch and _by_itself(failure, odd):
             return None  # the function chose its device, whatever the function computes
         sure = odd is not None and (failure.placed_by_user(odd) or bool(odd.lineage))
+        newest = None if odd is None else odd.decision
+        of_checkpoint = newest is not None and newest.kind == "loaded" and not newest.inherited
         return Hint(
-            8 if sure else 6.5,
+            6.2 if of_checkpoint else 8 if sure else 6.5,
             Phrase("rules.loss-or-label-on-other-device.loss", op=failure.op),
             odd.name if odd else None,
         )
