@@ -145,7 +145,8 @@ SCRIPTS = {
         "        return self.net(x)\n\n"
         "class Loss:\n    def __init__(self):\n        self.features = Features().eval()\n\n"
         "    def __call__(self, x):\n        return self.features(x).sum()\n\n"
-        'device = "cuda:1"\nnet = torch.nn.Linear(4, 4).to(device)\nLoss()(net(torch.ones(2, 4, device=device)))\n',
+        'device = "cuda:1"\nnet = torch.nn.Linear(4, 4).to(device)\n'
+        "Loss()(net(torch.ones(2, 4, device=device)))\n",
     ),
     "a wrapper that joins late": (
         "adapter-weights-on-other-device",
