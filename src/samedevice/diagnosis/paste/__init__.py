@@ -11,6 +11,6 @@ from samedevice.diagnosis.paste._frames import REMOTE_CODE, short_file
 from samedevice.diagnosis.paste._pattern import Pattern
 from samedevice.diagnosis.paste._read import read_paste
 from samedevice.diagnosis.paste._report import Frame, Report
-from samedevice.diagnosis.paste._told import Told, launch_in
+from samedevice.diagnosis.paste._told import THING, Told, launch_in
 
-__all__ = ["REMOTE_CODE", "Frame", "Pattern", "Report", "Told", "launch_in", "read_paste", "short_file"]
+__all__ = ["REMOTE_CODE", "THING", "Frame", "Pattern", "Report", "Told", "launch_in", "read_paste", "short_file"]

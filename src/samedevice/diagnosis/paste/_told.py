@@ -24,10 +24,10 @@ _NEW_SENTENCE = re.compile(r"[。！？!?\n]|\.(?=\s|$)")
 # `cuda8` and `cuda9` are releases of CUDA.
 _DEVICE = re.compile(
     r"\b(?P<gpu>cuda:\d{1,3}|cuda[0-7](?![\d.]))\b|\b(?:GPU|card)\s?(?:#|number |no\.? )?(?P<number>\d{1,2})\b|(?P<card>\d{1,2})\s?号(?:卡|GPU)|第(?P<nth>[一二三四五六七八\d])(?:张卡|块GPU)"
-    r"|(?P<host>\bCPU\b|\bthe host\b|主机内存|内存)|(?P<any>\bcuda\b(?!:)|\bthe GPU\b|\bGPU\b(?!\s?\d)|显卡)",
+    r"|(?P<host>\bCPU\b|\bthe host\b|\btorch\.(?:Float|Half|Double|BFloat16|Long|Int|Short|Byte|Char|Bool)Tensor\b(?!\()|主机内存|内存)|(?P<any>\btorch\.cuda\.\w{2,12}Tensor\b|\bcuda\b(?!:)|\bthe GPU\b|\bGPU\b(?!\s?\d)|显卡)",
     _FLAGS,
 )
-_AND = re.compile(r"\s?(?:and|和|与|及|/|、)\s?")
+_AND = re.compile(r"\s?(?:and|vs\.?|versus|和|与|及|/|、)\s?")
 _NUMERALS = {"一": 0, "二": 1, "三": 2, "四": 3, "五": 4, "六": 5, "七": 6, "八": 7}
 _ROLES: tuple[tuple[str, str], ...] = (
     (
@@ -74,7 +74,8 @@ _ROLES: tuple[tuple[str, str], ...] = (
         r"\bmodel\b|模型|\bhead\b|\b\w*(?:encoder|decoder|discriminator|network|backbone|teacher|student|critic|module|layers?)\b|基座",
     ),
 )
-_THING = re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in _ROLES), _FLAGS)
+THING = re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in _ROLES), _FLAGS)
+"""A thing that prose names; the group that matches is its role."""
 _NOT_MOVED = re.compile(
     r"(?P<thing>[\w.]{1,40}) (?:is|are|was|were|has|have) (?:been )?(?:not|never) (?:been )?(?:moved|sent|transferred|put on)"
     r"|(?P<gone>[\w.]{1,40}) (?:is|was|are|were) forgotten|(?:forgot|forgotten|forget) to (?:move|send|put|transfer) (?:the |my )?(?P<forgotten>[\w.]{1,40})|never (?:moved|sent|put) (?:the |my )?(?P<never>[\w.]{1,40})|(?P<rest>[\w.]{1,40}) I (?:leave|left)\b|\bI (?:leave|left) (?:the )?(?P<kept>[\w.]{1,40})"
@@ -227,7 +228,7 @@ def told_in(text: str) -> Told:
         met=_met(text, ended),
         ended=ended,
         left=tuple(_left(text)),
-        roles=frozenset(each.lastgroup for each in _THING.finditer(text) if each.lastgroup),
+        roles=frozenset(each.lastgroup for each in THING.finditer(text) if each.lastgroup),
         text=text,
     )
 
@@ -323,7 +324,7 @@ def _left(text: str) -> Iterator[tuple[str, str]]:
     """What was never moved, as stated."""
     for each in _NOT_MOVED.finditer(text):
         word = next(group for group in each.groups() if group)
-        thing = _THING.fullmatch(word)
+        thing = THING.fullmatch(word)
         yield (thing.lastgroup or "tensor") if thing else "tensor", word
 
 
@@ -338,7 +339,7 @@ def _side_by_side(clause: str, found: list[re.Match[str]]) -> bool:
 def _things(clause: str, start: int, end: int) -> list[_Thing]:
     found: list[_Thing] = []
     before = start
-    for each in _THING.finditer(clause, start, max(start, end)):
+    for each in THING.finditer(clause, start, max(start, end)):
         joins = bool(found) and _AND.fullmatch(clause, before, each.start()) is not None
         in_code = clause.count("(", 0, each.start()) > clause.count(")", 0, each.start())
         in_code = in_code or clause[each.end() :].lstrip("[]0123456789 ").startswith(")")

@@ -4,7 +4,8 @@
 
 from __future__ import annotations
 
-from samedevice.diagnosis.paste import Report, Told
+from samedevice.diagnosis.paste import THING, Report, Told
+from samedevice.diagnosis.story._code import dropped_moves
 from samedevice.diagnosis.story._facts import Reading, ends, fails, placed_at, when
 from samedevice.messages import Phrase
 
@@ -15,6 +16,24 @@ _CONTAINER = (
 
 list_left = when(_CONTAINER, Reading("extra-input-on-wrong-device", (Phrase("because.told-container"),)))
 """What a helper moves only where it is a tensor itself: lists and dictionaries stay."""
+
+
+def result_thrown_away(told: Told, report: Report) -> Reading | None:
+    """`x.to(device)` by itself, and `x` is used as it was: only modules are moved in place."""
+    names = dropped_moves(told.text)
+    if not (names or (told.says(_THROWN_AWAY) and told.says(_MOVE_CALL) and ends(told, report))):
+        return None
+    roles = [thing.lastgroup if (thing := THING.fullmatch(name)) else None for name in names]
+    labels = bool(roles) and set(roles) == {"labels"}
+    cause = "loss-or-label-on-other-device" if labels else "input-not-on-embedding-device"
+    guilty = next((name for name, role in zip(names, roles, strict=True) if labels or role != "labels"), None)
+    candidates = ("extra-input-on-wrong-device", "module-left-on-other-device")
+    return Reading(cause, (Phrase("because.told-thrown-away"),), candidates, guilty=guilty)
+
+
+_THROWN_AWAY = r"(?:without|not|n'?t|never|forgot(?:ten)? to|instead of) (?:re-?)?(?:assign|sav|stor|keep|us)\w*[^.\n]{0,24}(?:result|return|back|it\b)|(?:throw|threw|drop|ignor|discard)\w*[^.\n]{0,16}(?:result|return)|(?:没有?|忘了|未)[^，。\n]{0,8}(?:赋值|赋回|接收|接住|保存返回)|返回值[^，。\n]{0,8}(?:没|丢)"
+
+_MOVE_CALL = r"\.(?:to|cuda)\("
 
 
 def inputs_not_sent(told: Told, report: Report) -> Reading | None:

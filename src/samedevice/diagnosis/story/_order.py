@@ -16,6 +16,7 @@ from samedevice.diagnosis.story._inputs import (
     list_left,
     never_moved,
     one_left,
+    result_thrown_away,
     weights_left,
 )
 from samedevice.diagnosis.story._launch import (
@@ -62,12 +63,14 @@ from samedevice.diagnosis.story._state import (
     optimizer_first,
     quantised_left,
     state_after_resume,
+    state_loaded_before_the_move,
     table_elsewhere,
 )
 from samedevice.diagnosis.story._written import (
     added_after_the_move,
     another_gpu_chosen,
     another_gpu_somewhere,
+    copied_before_the_move,
     default_is_a_gpu,
     fails_elsewhere,
     kept_as_an_attribute,
@@ -108,6 +111,7 @@ CONDITIONS: tuple[Condition, ...] = (
     quantised_left,
     default_is_a_gpu,
     checkpoint_from_elsewhere,
+    state_loaded_before_the_move,
     optimizer_first,
     helper_of_generation,
     another_gpu_chosen,
@@ -118,6 +122,8 @@ CONDITIONS: tuple[Condition, ...] = (
     loss_weight_left,
     metric_apart,
     modules_in_a_container,
+    copied_before_the_move,
+    result_thrown_away,
     streams_apart,
     made_without_a_device,
     table_elsewhere,

@@ -16,6 +16,7 @@ from samedevice.diagnosis.story._facts import (
     placed_at,
     when,
 )
+from samedevice.diagnosis.story._steps import precedes
 from samedevice.messages import Phrase
 
 _METRIC = r"\bmetrics?\b[^\n]{0,160}(?:\bupdate|\bcompute|\bstate|\bis on|\bstays)|指标[^。\n]{0,60}(?:update|compute|更新|状态|在)"
@@ -68,16 +69,14 @@ _BUILT_FIRST = (
     rf"|{_OPTIMIZER}[^\n]{{0,60}}{_MOVED_MODEL}[^.\n]{{0,30}}(?:behind|after|later|next line|后面|之后)|{_MOVED_MODEL}[^.\n]{{0,30}}(?:after|behind|之后|后面)[^.\n]{{0,30}}{_OPTIMIZER}"
 )
 
-optimizer_first = when(
-    _BUILT_FIRST,
-    Reading(
-        "optimizer-built-before-move",
-        (Phrase("because.told-optimizer-first"),),
-        ("optimizer-state-on-other-device",),
-    ),
-    error=ends,
-)
-"""The optimizer was built, and then the model was moved."""
+def optimizer_first(told: Told, report: Report) -> Reading | None:
+    """The optimizer was built, and then the model was moved."""
+    steps = told.says(r"\.step\(\)|optimi[sz]er(?:'s)? step|优化器[^。\n]{0,6}step")
+    first = told.says(_BUILT_FIRST) or (steps and precedes(told.text, "optimizer", "move"))
+    if not (first and ends(told, report)):
+        return None
+    reasons = (Phrase("because.told-optimizer-first"),)
+    return Reading("optimizer-built-before-move", reasons, ("optimizer-state-on-other-device",))
 
 
 def kept_state(told: Told, report: Report) -> Reading | None:
@@ -134,6 +133,14 @@ def cache_left(told: Told, report: Report) -> Reading | None:
         (placed_at(told, "cache"), *((placed_at(told, "keys"),) if told.devices_of("keys") else ())),
         situation="situation.s5",
     )
+
+
+def state_loaded_before_the_move(told: Told, report: Report) -> Reading | None:
+    """The optimizer's state was loaded where the parameters were then, and the model was moved without it."""
+    if not (precedes(told.text, "load", "move") and fails(told, report)):
+        return None
+    reasons = (Phrase("because.told-state-first"),)
+    return Reading("optimizer-state-on-other-device", reasons, ("optimizer-built-before-move",))
 
 
 def state_after_resume(told: Told, report: Report) -> Reading | None:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from samedevice.diagnosis.paste import Report, Told
+from samedevice.diagnosis.story._code import modules_kept_in_containers
 from samedevice.diagnosis.story._facts import (
     FIRST,
     MEETS,
@@ -18,6 +19,7 @@ from samedevice.diagnosis.story._facts import (
     placed_at,
     when,
 )
+from samedevice.diagnosis.story._steps import precedes
 from samedevice.messages import Phrase
 
 
@@ -50,13 +52,18 @@ _KEPT_MODULES = r"(?:modules|layers|blocks|networks|branches|heads|experts)"
 
 _PLAIN_CONTAINER = (
     r"self\.\w+ ?= ?(?:\[|\{|list\(|dict\()[^\n]{0,80}?\b(?:nn\.)?[A-Z]\w+\("
-    rf"|(?:plain|python|normal|ordinary) (?:list|dict\w*) of (?:\w+ )?{_KEPT_MODULES}|{_KEPT_MODULES}[^.\n]{{0,30}}in a (?:plain|python|normal|ordinary) (?:\w+ )?(?:list|dict\w*)|普通(?:的)?\s?(?:list|dict|列表|字典)"
+    rf"|(?:plain|python|normal|ordinary) (?:list|dict\w*) of (?:\w+ ){{0,3}}{_KEPT_MODULES}|{_KEPT_MODULES}[^.\n]{{0,30}}in a (?:plain|python|normal|ordinary) (?:\w+ )?(?:list|dict\w*)|普通(?:的)?\s?(?:list|dict|列表|字典)"
 )
 
-modules_in_a_container = when(
-    _PLAIN_CONTAINER, Reading("module-left-on-other-device", (Phrase("because.told-plain-container"),))
-)
-"""Modules in a plain list or dictionary, which `.to` does not know."""
+def modules_in_a_container(told: Told, report: Report) -> Reading | None:
+    """Modules in a plain list or dictionary, which `.to` does not know."""
+    if not fails(told, report):
+        return None
+    kept = modules_kept_in_containers(told.text)
+    if not (kept or told.says(_PLAIN_CONTAINER)):
+        return None
+    reasons = (Phrase("because.told-plain-container"),)
+    return Reading("module-left-on-other-device", reasons, guilty=kept[0] if kept else None)
 
 
 def another_gpu_somewhere(told: Told, report: Report) -> Reading | None:
@@ -97,10 +104,23 @@ _MOVES = r"(?:(?:model|net)\w*\.(?:to|cuda)\b|(?:model|net) (?:is|was) moved|mov
 
 _ADDED_LATER = rf"{_MOVES}[^.\n]{{0,40}}\bbefore\b[^.\n]{{0,40}}{_ADDS}|{_ADDS}[^.\n]{{0,60}}\bafter\b[^.\n]{{0,30}}{_MOVES}|{_MOVES}[^.\n]{{0,20}}(?:and then|then|之后|然后)[^.\n]{{0,30}}(?:{_ADDS}|替换|添加|加了)"
 
-added_after_the_move = when(
-    _ADDED_LATER, Reading("module-left-on-other-device", (Phrase("because.told-added-later"),))
-)
-"""A module came to the model when that had been moved already."""
+def added_after_the_move(told: Told, report: Report) -> Reading | None:
+    """A module came to the model when that had been moved already."""
+    later = told.says(_ADDED_LATER) or precedes(told.text, "move", "add")
+    if not (later and fails(told, report)):
+        return None
+    return Reading("module-left-on-other-device", (Phrase("because.told-added-later"),))
+
+
+_COPY_MOVED = r"\b\w*(?:ema|teacher|target|shadow|copy|avg)\w*\.(?:to|cuda)\(|deepcopy\([^()\n]{0,40}\)\.(?:to|cuda)\("
+
+
+def copied_before_the_move(told: Told, report: Report) -> Reading | None:
+    """A copy of the model was made where the model was then, and the model was moved without it."""
+    early = precedes(told.text, "copy", "move")
+    if not early or told.says(_COPY_MOVED) or not fails(told, report):
+        return None
+    return Reading("module-left-on-other-device", (Phrase("because.told-copied"),))
 
 
 _NO_BUFFER = r"should (?:be|have been) (?:a |registered as (?:a )?)?(?:\w+ )?buffers?|(?:\bno|\bnot|n'?t|never|without|instead of)[^.\n]{0,24}\bbuffer|plain (?:attribute|tensor)|普通(?:的)?(?:属性|张量)|没有?(?:注册|用)[^。\n]{0,10}buffer"

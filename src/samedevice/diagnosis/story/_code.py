@@ -1,0 +1,180 @@
+"""Code that prose quotes: its statements, as far as they are Python."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+from samedevice.provenance.syntax import parsed
+
+_LONGEST = 300
+"""Characters of a statement."""
+_MOST = 200
+"""Places where one may begin."""
+_NAME = r"[A-Za-z_]\w{0,60}"
+_HEAD = re.compile(
+    rf"(?<![\w.'\"(\[])(?:(?P<target>{_NAME}(?:\.{_NAME}){{0,4}}(?:, ?{_NAME}){{0,3}})[ ]?=[ ]?(?=[A-Za-z_\[{{(]))?"
+    rf"(?P<value>{_NAME}(?:\.{_NAME}){{0,6}}(?=[(\[])|(?<=[=] )[\[{{]|(?<==)[\[{{])",
+    re.ASCII,
+)
+_MORE = re.compile(rf"(?:\.{_NAME}){{1,6}}(?=[(\[])|(?=[(\[])", re.ASCII)
+_PART = re.compile(r"'[^'\n]{0,120}'|\"[^\"\n]{0,120}\"|[(\[{]|[)\]}]")
+_LOOP = re.compile(
+    rf"\bfor\s(?:{_NAME},\s?)?(?P<each>{_NAME})\sin\s(?P<all>{_NAME})(?:\.(?:values|items)\(\))?:\s{{1,24}}(?P=each)\.(?:to|cuda)\(",
+    re.ASCII,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One statement that a text quotes."""
+
+    start: int
+    target: str | None
+    """What it is assigned to, as written; None for a bare expression."""
+    value: ast.expr
+
+
+@lru_cache(maxsize=4)
+def statements_in(text: str) -> tuple[Statement, ...]:
+    """The assignments and calls that a text quotes, in their order."""
+    return tuple(_statements(text))
+
+
+def moved_in_place(value: ast.expr) -> ast.expr | None:
+    """What a bare `x.to(...)` or `x.cuda()` is called on; None for any other expression, and for one that
+    changes the type of numbers or brings to the host.
+    """
+    match value:
+        case ast.Call(func=ast.Attribute(value=of, attr="to" | "cuda")) if not _other_than_gpu(value):
+            return of
+    return None
+
+
+def dropped_moves(text: str) -> tuple[str, ...]:
+    """Names of tensors whose `.to()` is called for nothing: its result is not kept, and the name is used as it
+    was.
+
+    Of modules `.to()` works in place; a name counts as a tensor where it is handed to a call elsewhere.
+    """
+    quoted = statements_in(text)
+    called = {each.func.id for each in _calls(quoted) if isinstance(each.func, ast.Name)}
+    given = {
+        each.id for call in _calls(quoted) for each in _arguments(call) if isinstance(each, ast.Name)
+    } - called
+    kept = {name.strip() for each in quoted for name in (each.target or "").split(",")}
+    lost = [
+        of.id
+        for each in quoted
+        if each.target is None and isinstance(of := moved_in_place(each.value), ast.Name)
+    ]
+    lost += [each["all"] for each in _LOOP.finditer(text)]
+    made = {
+        each.target for each in quoted if isinstance(each.value, ast.Call) and _makes_module(each.value)
+    }
+    return tuple(name for name in dict.fromkeys(lost) if name in given - made and not _reassigned(name, quoted, kept))
+
+
+def modules_kept_in_containers(text: str) -> tuple[str, ...]:
+    """Attributes that hold modules in a list or dictionary of Python."""
+    found = []
+    for each in statements_in(text):
+        if each.target is not None and any(map(_makes_module, _elements(each.value))):
+            found.append(each.target)
+        match each.value:
+            case ast.Call(func=ast.Attribute(value=of, attr="append"), args=[ast.Call() as made]) if (
+                each.target is None and _makes_module(made)
+            ):
+                name = ast.unparse(of)
+                if re.search(rf"{re.escape(name)}\s?=\s?(?:\[\]|list\(\))", text):
+                    found.append(name)
+    return tuple(dict.fromkeys(found))
+
+
+def _statements(text: str) -> Iterator[Statement]:
+    position = 0
+    for _ in range(_MOST):
+        head = _HEAD.search(text, position)
+        if head is None:
+            return
+        end = _end(text, head.end("value") - (text[head.end("value") - 1] in "[{"))
+        tree = parsed(text[head.start("value") : end]) if end else None
+        match tree:
+            case ast.Module(body=[ast.Expr(value=value)]):
+                yield Statement(head.start(), head["target"], value)
+                position = max(end or 0, head.end())
+            case _:
+                position = head.end()
+
+
+def _end(text: str, start: int) -> int | None:
+    """The end of an expression whose first bracket is at `start`; None where that is never closed."""
+    limit = min(len(text), start + _LONGEST)
+    end = _closed(text, start, limit)
+    while end is not None and (more := _MORE.match(text, end, limit)) is not None:
+        further = _closed(text, more.end(), limit)
+        if further is None:
+            break
+        end = further
+    return end
+
+
+def _closed(text: str, start: int, limit: int) -> int | None:
+    depth = 0
+    for part in _PART.finditer(text, start, limit):
+        if part[0] in "([{":
+            depth += 1
+        elif part[0] in ")]}":
+            depth -= 1
+            if depth == 0:
+                return part.end()
+    return None
+
+
+def _calls(quoted: tuple[Statement, ...]) -> Iterator[ast.Call]:
+    for each in quoted:
+        for node in ast.walk(each.value):
+            if isinstance(node, ast.Call):
+                yield node
+
+
+def _arguments(call: ast.Call) -> list[ast.expr]:
+    return [
+        each.value if isinstance(each, ast.Starred) else each
+        for each in (*call.args, *(each.value for each in call.keywords))
+    ]
+
+
+def _reassigned(name: str, quoted: tuple[Statement, ...], kept: set[str]) -> bool:
+    """Whether a move of it is kept elsewhere in the text."""
+    return name in kept and any(
+        name in (each.target or "") and any(moved_in_place(node) is not None for node in ast.walk(each.value) if isinstance(node, ast.expr))
+        for each in quoted
+    )
+
+
+def _elements(value: ast.expr) -> list[ast.expr]:
+    match value:
+        case ast.List(elts=elements) | ast.Tuple(elts=elements):
+            return elements
+        case ast.ListComp(elt=element) | ast.DictComp(value=element):
+            return [element]
+        case ast.Dict(values=elements):
+            return elements
+    return []
+
+
+def _makes_module(value: ast.expr) -> bool:
+    """Whether an expression calls a class, as far as its name tells, that is none of tensors."""
+    if not isinstance(value, ast.Call):
+        return False
+    name = ast.unparse(value.func).rpartition(".")[2]
+    return name[:1].isupper() and not name.isupper() and not name.endswith(("Tensor", "Parameter", "Dataset", "Loader"))
+
+
+def _other_than_gpu(call: ast.Call) -> bool:
+    text = " ".join(ast.unparse(each) for each in _arguments(call))
+    return re.search(r"float|half|dtype|double|int|long|bool|cpu", text) is not None
