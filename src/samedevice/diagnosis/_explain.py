@@ -14,6 +14,7 @@ from samedevice.diagnosis._elsewhere import (
     with_topic,
 )
 from samedevice.diagnosis._judge import cure_of
+from samedevice.diagnosis._printed import read_printed
 from samedevice.diagnosis._rule import Rule, device_pattern
 from samedevice.diagnosis._source import Source, origins_of, read_source
 from samedevice.diagnosis._weigh import UNDETERMINED, Verdict, Weighed, decide, weigh_report
@@ -24,7 +25,7 @@ from samedevice.diagnosis.story import read_story
 from samedevice.events import EventKind, Operand, Place, Written
 from samedevice.findings import Confidence, Finding
 from samedevice.findings import Verdict as VerdictName
-from samedevice.messages import Phrase, Several
+from samedevice.messages import Phrase, Several, Value
 from samedevice.provenance.syntax import parsed
 from samedevice.provenance.written import handed_over
 
@@ -62,6 +63,11 @@ _HANDED_OVER = {"numpy-conversion": 0, "data-parallel-module": 1}
 """Messages about what the failing call of a program is given, or what it calls, and which of their devices it
 is on.
 """
+_OTHER_SIDE = {
+    "module-left-on-other-device": ("mat1", "index", "indices", "input"),
+    "input-not-on-embedding-device": ("weight", "mat2", "bias"),
+}
+"""By the cause, arguments that are in their place: what meets a weight that was left, or the weight."""
 _APP_FOLDERS = ("/", "~", "<", "script.py", ".")
 
 
@@ -115,8 +121,11 @@ def explain_report(report: Report, source: Source | None = None) -> Finding[Phra
 
 
 def _named(report: Report, verdict: Verdict) -> str | None:
-    """The operand that the message names, where a cause is told."""
-    return report.argument if verdict.cause != UNDETERMINED and len(report.devices) > 1 else None
+    """The operand that the message names, where a cause is told that may lie in it."""
+    other_side = _OTHER_SIDE.get(verdict.cause)
+    if verdict.cause == UNDETERMINED or len(report.devices) < 2 or report.argument in (other_side or ()):
+        return None
+    return report.argument
 
 
 def _judged(report: Report, origins: Sequence[Written]) -> tuple[Verdict, Phrase | None]:
@@ -131,14 +140,15 @@ def _judged(report: Report, origins: Sequence[Written]) -> tuple[Verdict, Phrase
     verdict = decide(weighed)
     if verdict.confidence == "certain":
         return verdict, None
-    reading = read_source(report, origins) or read_story(report)
+    reading = read_source(report, origins) or read_printed(report) or read_story(report)
     if reading is None or (not reading.sure and _stands(verdict, weighed)):
         return verdict, None
     named = [*reading.candidates, *(each.rule.name for each in weighed if each.weight >= _HINT)]
     others = tuple(
         Weighed(rule_named(name), 0.0, ()) for name in dict.fromkeys(named) if name != reading.cause
     )
-    advice = Phrase(reading.situation) if reading.situation else None
+    named_one: dict[str, Value] = {"operand": reading.guilty} if reading.guilty else {}
+    advice = Phrase(reading.situation, **named_one) if reading.situation else None
     confidence: Confidence = "likely" if reading.sure else "guess"
     return Verdict(reading.cause, confidence, others[:3], reading.reasons, reading.guilty), advice
 

@@ -348,6 +348,16 @@ def framed() -> Look:
     return look
 
 
+def called() -> Look:
+    """The paste shows who called what failed: a frame that is not torch's own."""
+
+    def look(report: Report) -> Phrase | None:
+        shown = any(each.file is not None for each in report.own_frames)
+        return Phrase("because.message", kind=report.kind) if shown else None
+
+    return look
+
+
 def device_pattern(devices: tuple[str, ...]) -> str:
     """`host`, `gpus` or `meta`; empty for other pairs."""
     kinds = {device.partition(":")[0] for device in devices}

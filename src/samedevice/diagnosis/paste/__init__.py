@@ -13,4 +13,14 @@ from samedevice.diagnosis.paste._read import read_paste
 from samedevice.diagnosis.paste._report import Frame, Report
 from samedevice.diagnosis.paste._told import THING, Told, launch_in
 
-__all__ = ["REMOTE_CODE", "THING", "Frame", "Pattern", "Report", "Told", "launch_in", "read_paste", "short_file"]
+__all__ = [
+    "REMOTE_CODE",
+    "THING",
+    "Frame",
+    "Pattern",
+    "Report",
+    "Told",
+    "launch_in",
+    "read_paste",
+    "short_file",
+]

@@ -33,6 +33,7 @@ _TEST = re.compile(
 _POINTED = re.compile(
     r"\s{0,8}(?:-{1,6}>|\u2771|>)\s{0,4}(?P<line>\d{1,7}|)[ \t]{1,400}(?P<code>\S[^\n]{0,400})"
 )
+_SHOWN = re.compile(r"\s{0,8}\d{1,7}[ \t]{1,400}(?P<code>\S[^\n]{0,400})")
 _NUMBERED = re.compile(r"\s{0,8}\d{1,7}(?:\s|$)")
 _ERROR = re.compile(
     r"(?:[\w.]{0,120}\.)?(?P<name>[A-Z]\w{0,60}(?:Error|Exception|Warning|Interrupt|Exit))(?::|\s|$)"
@@ -127,7 +128,8 @@ def _frames_of(lines: list[str]) -> tuple[Frame, ...]:
         pointed = _POINTED.match(lines[index - 1][:LONGEST_LINE]) if frame.line is None else None
         line_number = int(pointed["line"]) if pointed and pointed["line"] else frame.line
         marked = _marked(lines[head : index + 1], code)
-        found.append(Frame(frame.file, line_number, frame.function, code, marked))
+        above = _above(lines[head : index - 1]) if index > head and _POINTED.match(lines[index - 1]) else ()
+        found.append(Frame(frame.file, line_number, frame.function, code, marked, above))
     if (loose := _loose_code(lines)) is not None:
         found.insert(0, loose)
     return tuple(found)
@@ -218,6 +220,12 @@ def _marked(lines: list[str], code: str) -> str:
             marks = below.rstrip()
             return line[len(marks) - len(marks.lstrip()) : len(marks)].strip()
     return ""
+
+
+def _above(lines: list[str]) -> tuple[str, ...]:
+    """The numbered lines that stand above a marked one."""
+    found = (_SHOWN.match(line[:LONGEST_LINE]) for line in lines)
+    return tuple(each["code"] for each in found if each is not None)
 
 
 def _is_error(line: str) -> bool:

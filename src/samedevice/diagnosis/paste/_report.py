@@ -30,6 +30,8 @@ class Frame:
     """The printed line of source; empty when none is printed."""
     marked: str = ""
     """The part of it that marks below point to; empty without marks."""
+    above: tuple[str, ...] = ()
+    """The lines that are printed above it, as notebooks do."""
 
     @property
     def plumbing(self) -> bool:

@@ -47,6 +47,7 @@ from samedevice.diagnosis._rule import (
     Hint,
     Rule,
     anywhere,
+    called,
     frameless,
     input_beside_weight,
     line,
@@ -226,11 +227,8 @@ RULE = Rule(
             said("same-device argument-device", op="index_select|embedding", argument="^(?:index|indices)$"),
             named("gpu"),
         ),
-        sign(
-            4.2,
-            said("same-device argument-device"),
-            product_with("weight"),
-        ),
+        sign(4.2, said("same-device argument-device"), called(), product_with("weight")),
+        sign(3.0, said("same-device argument-device"), unless(called()), product_with("weight")),
         sign(2.0, said("same-device argument-device", op="convolution|conv", argument="weight")),
         sign(
             3.6,

@@ -1,5 +1,7 @@
 """Code that prose quotes: its statements, as far as they are Python."""
 
+# ruff: noqa: E501 # patterns of a whole statement
+
 from __future__ import annotations
 
 import ast
@@ -54,11 +56,12 @@ def moved_in_place(value: ast.expr) -> ast.expr | None:
     return None
 
 
-def dropped_moves(text: str) -> tuple[str, ...]:
+def dropped_moves(text: str, *, stated: bool = False) -> tuple[str, ...]:
     """Names of tensors whose `.to()` is called for nothing: its result is not kept, and the name is used as it
     was.
 
-    Of modules `.to()` works in place; a name counts as a tensor where it is handed to a call elsewhere.
+    Of modules `.to()` works in place; a name counts as a tensor where it is handed to a call elsewhere, or
+    where the text has `stated` that a result is not kept.
     """
     quoted = statements_in(text)
     called = {each.func.id for each in _calls(quoted) if isinstance(each.func, ast.Name)}
@@ -72,10 +75,12 @@ def dropped_moves(text: str) -> tuple[str, ...]:
         if each.target is None and isinstance(of := moved_in_place(each.value), ast.Name)
     ]
     lost += [each["all"] for each in _LOOP.finditer(text)]
-    made = {
-        each.target for each in quoted if isinstance(each.value, ast.Call) and _makes_module(each.value)
-    }
-    return tuple(name for name in dict.fromkeys(lost) if name in given - made and not _reassigned(name, quoted, kept))
+    made = {each.target for each in quoted if isinstance(each.value, ast.Call) and _makes_module(each.value)}
+    return tuple(
+        name
+        for name in dict.fromkeys(lost)
+        if name not in made | called and (stated or name in given) and not _reassigned(name, quoted, kept)
+    )
 
 
 def modules_kept_in_containers(text: str) -> tuple[str, ...]:
@@ -151,7 +156,10 @@ def _arguments(call: ast.Call) -> list[ast.expr]:
 def _reassigned(name: str, quoted: tuple[Statement, ...], kept: set[str]) -> bool:
     """Whether a move of it is kept elsewhere in the text."""
     return name in kept and any(
-        name in (each.target or "") and any(moved_in_place(node) is not None for node in ast.walk(each.value) if isinstance(node, ast.expr))
+        name in (each.target or "")
+        and any(
+            moved_in_place(node) is not None for node in ast.walk(each.value) if isinstance(node, ast.expr)
+        )
         for each in quoted
     )
 
@@ -160,8 +168,10 @@ def _elements(value: ast.expr) -> list[ast.expr]:
     match value:
         case ast.List(elts=elements) | ast.Tuple(elts=elements):
             return elements
-        case ast.ListComp(elt=element) | ast.DictComp(value=element):
+        case ast.ListComp(elt=element) | ast.GeneratorExp(elt=element) | ast.DictComp(value=element):
             return [element]
+        case ast.Call(func=ast.Name(id="list" | "tuple"), args=[inner]):
+            return _elements(inner)
         case ast.Dict(values=elements):
             return elements
     return []
@@ -172,7 +182,11 @@ def _makes_module(value: ast.expr) -> bool:
     if not isinstance(value, ast.Call):
         return False
     name = ast.unparse(value.func).rpartition(".")[2]
-    return name[:1].isupper() and not name.isupper() and not name.endswith(("Tensor", "Parameter", "Dataset", "Loader"))
+    return (
+        name[:1].isupper()
+        and not name.isupper()
+        and not name.endswith(("Tensor", "Parameter", "Dataset", "Loader"))
+    )
 
 
 def _other_than_gpu(call: ast.Call) -> bool:

@@ -1,8 +1,10 @@
 """Inputs, and weights that were not moved with them."""
 
-# ruff: noqa: E501 # patterns of whole phrases, in Chinese, too
+# ruff: noqa: E501, RUF001 # patterns of whole phrases, in Chinese, too
 
 from __future__ import annotations
+
+import re
 
 from samedevice.diagnosis.paste import THING, Report, Told
 from samedevice.diagnosis.story._code import dropped_moves
@@ -20,18 +22,32 @@ list_left = when(_CONTAINER, Reading("extra-input-on-wrong-device", (Phrase("bec
 
 def result_thrown_away(told: Told, report: Report) -> Reading | None:
     """`x.to(device)` by itself, and `x` is used as it was: only modules are moved in place."""
-    names = dropped_moves(told.text)
-    if not (names or (told.says(_THROWN_AWAY) and told.says(_MOVE_CALL) and ends(told, report))):
+    stated = told.says(_THROWN_AWAY) and told.says(_MOVE_CALL) and ends(told, report)
+    names = dropped_moves(told.text, stated=stated)
+    names = tuple(name for name in names if not _MODEL_NAME.fullmatch(name))
+    if not (names or stated):
         return None
+    if report.devices[:1] == ("cuda",) or any(each != "cpu" for each in told.devices_of("ids", "tensor")):
+        return None  # the input did arrive
     roles = [thing.lastgroup if (thing := THING.fullmatch(name)) else None for name in names]
     labels = bool(roles) and set(roles) == {"labels"}
     cause = "loss-or-label-on-other-device" if labels else "input-not-on-embedding-device"
     guilty = next((name for name, role in zip(names, roles, strict=True) if labels or role != "labels"), None)
     candidates = ("extra-input-on-wrong-device", "module-left-on-other-device")
-    return Reading(cause, (Phrase("because.told-thrown-away"),), candidates, guilty=guilty)
+    reasons = (Phrase("because.told-thrown-away"),)
+    sure = bool(names) and (stated or told.says(_WRITTEN_AS_IS))
+    return Reading(cause, reasons, candidates, "advice.keep-result", guilty=guilty, sure=sure)
+
+
+_WRITTEN_AS_IS = r"^\s*[\w.]+\.(?:to|cuda)\([^()\n]*\)\s*$|\n\s*[\w.]+\.(?:to|cuda)\([^()\n]*\)\s*(?:#|\n)|\w ?= ?[\w.]+\(|\bline\b|still (?:on )?(?:the )?cpu|一行|还是 ?cpu|还在 ?cpu"
+"""What tells that code is quoted word for word, or that the tensor stayed."""
 
 
 _THROWN_AWAY = r"(?:without|not|n'?t|never|forgot(?:ten)? to|instead of) (?:re-?)?(?:assign|sav|stor|keep|us)\w*[^.\n]{0,24}(?:result|return|back|it\b)|(?:throw|threw|drop|ignor|discard)\w*[^.\n]{0,16}(?:result|return)|(?:没有?|忘了|未)[^，。\n]{0,8}(?:赋值|赋回|接收|接住|保存返回)|返回值[^，。\n]{0,8}(?:没|丢)"
+
+_MODEL_NAME = re.compile(
+    r"\w*(?:model|net|module|encoder|decoder|criterion|loss|policy|agent)\w*", re.IGNORECASE
+)
 
 _MOVE_CALL = r"\.(?:to|cuda)\("
 

@@ -69,10 +69,10 @@ _BUILT_FIRST = (
     rf"|{_OPTIMIZER}[^\n]{{0,60}}{_MOVED_MODEL}[^.\n]{{0,30}}(?:behind|after|later|next line|后面|之后)|{_MOVED_MODEL}[^.\n]{{0,30}}(?:after|behind|之后|后面)[^.\n]{{0,30}}{_OPTIMIZER}"
 )
 
+
 def optimizer_first(told: Told, report: Report) -> Reading | None:
     """The optimizer was built, and then the model was moved."""
-    steps = told.says(r"\.step\(\)|optimi[sz]er(?:'s)? step|优化器[^。\n]{0,6}step")
-    first = told.says(_BUILT_FIRST) or (steps and precedes(told.text, "optimizer", "move"))
+    first = told.says(_BUILT_FIRST) or (told.says(_STEPS) and precedes(told.text, "optimizer", "move"))
     if not (first and ends(told, report)):
         return None
     reasons = (Phrase("because.told-optimizer-first"),)
@@ -139,8 +139,15 @@ def state_loaded_before_the_move(told: Told, report: Report) -> Reading | None:
     """The optimizer's state was loaded where the parameters were then, and the model was moved without it."""
     if not (precedes(told.text, "load", "move") and fails(told, report)):
         return None
-    reasons = (Phrase("because.told-state-first"),)
-    return Reading("optimizer-state-on-other-device", reasons, ("optimizer-built-before-move",))
+    reasons, candidates = (Phrase("because.told-state-first"),), ("optimizer-built-before-move",)
+    sure = told.says(_STEPS)
+    return Reading("optimizer-state-on-other-device", reasons, candidates, "advice.move-first", sure=sure)
+
+
+_STEPS = (
+    r"\.step\b|optimi[sz]er(?:'s)? step|\bexp_avg|moment(?:s|um)|更新参数|优化器[^。\n]{0,6}(?:更新|step)"
+)
+"""Where an optimizer reads its state."""
 
 
 def state_after_resume(told: Told, report: Report) -> Reading | None:

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import re
+
 from samedevice.diagnosis.paste import Report, Told
 from samedevice.diagnosis.story._code import modules_kept_in_containers
 from samedevice.diagnosis.story._facts import (
@@ -55,6 +57,7 @@ _PLAIN_CONTAINER = (
     rf"|(?:plain|python|normal|ordinary) (?:list|dict\w*) of (?:\w+ ){{0,3}}{_KEPT_MODULES}|{_KEPT_MODULES}[^.\n]{{0,30}}in a (?:plain|python|normal|ordinary) (?:\w+ )?(?:list|dict\w*)|普通(?:的)?\s?(?:list|dict|列表|字典)"
 )
 
+
 def modules_in_a_container(told: Told, report: Report) -> Reading | None:
     """Modules in a plain list or dictionary, which `.to` does not know."""
     if not fails(told, report):
@@ -63,7 +66,18 @@ def modules_in_a_container(told: Told, report: Report) -> Reading | None:
     if not (kept or told.says(_PLAIN_CONTAINER)):
         return None
     reasons = (Phrase("because.told-plain-container"),)
-    return Reading("module-left-on-other-device", reasons, guilty=kept[0] if kept else None)
+    sure = not kept or told.says(rf"{_KEPT_MODULES}|{_MODULE_CLASS}")
+    return Reading(
+        "module-left-on-other-device",
+        reasons,
+        ("tensor-created-on-wrong-device",),
+        "advice.module-list",
+        guilty=kept[0] if kept else None,
+        sure=sure,
+    )
+
+
+_MODULE_CLASS = r"\bnn\.[A-Z]|\w*(?:Block|Layer|Conv\w*|Linear|Head|Net|Encoder|Decoder|LSTM|GRU|Attention|Expert|MLP|Module|Tower|Branch|Adapter)\("
 
 
 def another_gpu_somewhere(told: Told, report: Report) -> Reading | None:
@@ -104,15 +118,23 @@ _MOVES = r"(?:(?:model|net)\w*\.(?:to|cuda)\b|(?:model|net) (?:is|was) moved|mov
 
 _ADDED_LATER = rf"{_MOVES}[^.\n]{{0,40}}\bbefore\b[^.\n]{{0,40}}{_ADDS}|{_ADDS}[^.\n]{{0,60}}\bafter\b[^.\n]{{0,30}}{_MOVES}|{_MOVES}[^.\n]{{0,20}}(?:and then|then|之后|然后)[^.\n]{{0,30}}(?:{_ADDS}|替换|添加|加了)"
 
+
 def added_after_the_move(told: Told, report: Report) -> Reading | None:
     """A module came to the model when that had been moved already."""
-    later = told.says(_ADDED_LATER) or precedes(told.text, "move", "add")
-    if not (later and fails(told, report)):
+    stated = told.says(_ADDED_LATER)
+    if not (stated or precedes(told.text, "move", "add")) or not fails(told, report):
         return None
-    return Reading("module-left-on-other-device", (Phrase("because.told-added-later"),))
+    reasons, candidates = (Phrase("because.told-added-later"),), ("tensor-created-on-wrong-device",)
+    sure = stated or told.says(_NEW_MODULE)
+    return Reading("module-left-on-other-device", reasons, candidates, sure=sure)
 
 
-_COPY_MOVED = r"\b\w*(?:ema|teacher|target|shadow|copy|avg)\w*\.(?:to|cuda)\(|deepcopy\([^()\n]{0,40}\)\.(?:to|cuda)\("
+_NEW_MODULE = r"(?:model|net)\w*(?:\.\w+)+ ?= ?[\w.]*\b[A-Z]\w+\(|add_module\(|\bnew (?:\w+ ){0,2}(?:head|layer|module|classifier|block)|新(?:的)?[^，。\n]{0,4}(?:层|头|模块|分类器)"
+
+
+_COPY_MOVED = (
+    r"\b\w*(?:ema|teacher|target|shadow|copy|avg)\w*\.(?:to|cuda)\(|deepcopy\([^()\n]{0,40}\)\.(?:to|cuda)\("
+)
 
 
 def copied_before_the_move(told: Told, report: Report) -> Reading | None:
@@ -120,7 +142,18 @@ def copied_before_the_move(told: Told, report: Report) -> Reading | None:
     early = precedes(told.text, "copy", "move")
     if not early or told.says(_COPY_MOVED) or not fails(told, report):
         return None
-    return Reading("module-left-on-other-device", (Phrase("because.told-copied"),))
+    reasons, candidates = (Phrase("because.told-copied"),), ("tensor-created-on-wrong-device",)
+    sure = len(_COPY.findall(told.text)) > _NAMED
+    return Reading("module-left-on-other-device", reasons, candidates, "advice.copy-after", sure=sure)
+
+
+_COPY = re.compile(
+    r"\bema|_ema\b|teacher|target|shadow|momentum|averaged|\bcop(?:y|ies|ied)\b|clone|副本|教师|目标|影子|拷贝|复制",
+    re.IGNORECASE | re.ASCII,
+)
+"""What a copy is called."""
+_NAMED = 2
+"""Words for it beyond which it is what the text asks about."""
 
 
 _NO_BUFFER = r"should (?:be|have been) (?:a |registered as (?:a )?)?(?:\w+ )?buffers?|(?:\bno|\bnot|n'?t|never|without|instead of)[^.\n]{0,24}\bbuffer|plain (?:attribute|tensor)|普通(?:的)?(?:属性|张量)|没有?(?:注册|用)[^。\n]{0,10}buffer"

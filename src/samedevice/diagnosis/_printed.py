@@ -1,0 +1,221 @@
+"""From printed lines to a cause: of what a call hands over, a part is moved, and the rest is not."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from samedevice.diagnosis._rule import device_pattern
+from samedevice.diagnosis.paste import THING, Frame, Report
+from samedevice.diagnosis.story import Reading
+from samedevice.messages import Phrase
+from samedevice.provenance.syntax import parsed
+
+_KINDS = frozenset("same-device argument-device index-device mask-device type-combination".split())
+_MAKES = re.compile(
+    r"\b(?:arange|zeros|ones|full|tensor|linspace|eye|empty|randn?|randint|as_tensor|from_numpy)\(|\.cpu\(|['\"]cpu"
+)
+"""A statement that makes a tensor itself, or brings one to the host."""
+_LOOKUP = re.compile(r"index_select|embedding", re.IGNORECASE)
+_LAYER_WEIGHT = re.compile(r"^(?:weight|mat2|bias)$")
+_LOSS = re.compile(r"\w*(?:loss|criterion|cross_entropy|nll|bce)\w*\(", re.IGNORECASE)
+_TYPES = re.compile(r"float|half|double|dtype|int|long|bool|cpu")
+
+
+def read_printed(report: Report) -> Reading | None:
+    """The cause that printed lines amount to, of operands that meet on two devices."""
+    if report.kind not in _KINDS:
+        return None
+    return _not_moved(report) or _kept_on_the_first(report)
+
+
+def _not_moved(report: Report) -> Reading | None:
+    """What one call hands over as it is, while it, or a line above it, moves the rest.
+
+    It is the cause for sure where the failing statement reads it by that name.
+    """
+    at = report.at
+    if device_pattern(report.devices) != "host" or at is None or not _named_on_host(report):
+        return None
+    read = _read_in(at.code)
+    if read is None or _MAKES.search(at.code):
+        return None
+    tensors, others = read
+    lone: list[str] = []
+    for frame in reversed(report.own_frames):
+        left = _left_in(frame, failing=frame is at)
+        found = [name for name in left if name in tensors]
+        if len(found) == 1:
+            return _reading(report, frame, left[found[0]], found[0], sure=not others or frame is at)
+        lone = lone or (list(dict.fromkeys(left.values())) if frame is not at else [])
+        if lone and not found and len(lone) == 1:
+            return _reading(report, frame, lone[0], lone[0], sure=False)
+    return None
+
+
+def _reading(report: Report, frame: Frame, text: str, name: str, *, sure: bool) -> Reading:
+    thing = THING.fullmatch(name) or THING.fullmatch(text)
+    statement = report.at.code if report.at is not None else ""
+    if (thing is not None and thing.lastgroup == "labels") or (
+        frame is report.at and _LOSS.search(statement)
+    ):
+        cause = "loss-or-label-on-other-device"
+    elif _LOOKUP.search(report.op or "") or report.argument == "mat1":
+        cause = "input-not-on-embedding-device"
+    else:
+        cause = "extra-input-on-wrong-device"
+    others = (
+        "extra-input-on-wrong-device",
+        "tensor-created-on-wrong-device",
+        "loss-or-label-on-other-device",
+    )
+    reason = Phrase("because.printed-not-moved", operand=text, line=frame.line or 0, text=_brief(frame.code))
+    candidates = tuple(each for each in others if each != cause)[:2]
+    return Reading(cause, (reason,), candidates, "advice.hand-over", guilty=text, sure=sure)
+
+
+def _kept_on_the_first(report: Report) -> Reading | None:
+    """A rank meets on its own GPU what an object keeps on the first one."""
+    rank = report.ranks[0] if len(report.ranks) == 1 else 0
+    if rank == 0 or {*report.devices} != {"cuda:0", f"cuda:{rank}"} or report.at is None:
+        return None
+    read = _read_in(report.at.code)
+    kept = sorted(read[1]) if read is not None else []
+    reasons = (Phrase("because.told-rank-beside-first"),)
+    candidates = ("rank-device-not-set", "tensor-created-on-wrong-device")
+    guilty = kept[0] if len(kept) == 1 else None
+    return Reading("hard-coded-device", reasons, candidates, guilty=guilty, sure=False)
+
+
+def _named_on_host(report: Report) -> bool:
+    """Whether the operand that the message names is the one on the host; also where it names none."""
+    if report.argument is None or len(report.devices) < 2:
+        return report.argument is None
+    own = report.devices[0] if report.kind == "argument-device" else report.devices[1]
+    return own == "cpu" and not _LAYER_WEIGHT.search(report.argument)
+
+
+def _read_in(code: str) -> tuple[frozenset[str], frozenset[str]] | None:
+    """The names that a statement reads as tensors, and the attributes of `self`; None for what is no Python.
+
+    A name is none of a tensor where it is called, stands in a slice, or only has an attribute read.
+    """
+    tree = _tree(code)
+    if tree is None:
+        return None
+    skipped: set[int] = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Name() as function):
+                skipped.add(id(function))
+            case ast.Call(func=ast.Attribute() as function):
+                skipped.add(id(function))
+            case ast.Slice():
+                skipped |= {id(each) for each in ast.walk(node)}
+    names, kept = set(), set()
+    for node in ast.walk(tree):
+        if id(node) in skipped:
+            continue
+        match node:
+            case ast.Attribute(value=ast.Name(id="self"), ctx=ast.Load()):
+                kept.add(ast.unparse(node))
+            case ast.Attribute(value=ast.Name() as base):
+                skipped.add(id(base))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and id(node) not in skipped:
+            names.add(node.id)
+    return frozenset(names - {"self", "torch", "F", "np"}), frozenset(kept)
+
+
+def _left_in(frame: Frame, *, failing: bool) -> dict[str, str]:
+    """By name, what the calls of a frame hand over without a move, where something else is moved.
+
+    In the failing statement itself that is only what a loop or an unpacking in the lines above hands out.
+    """
+    tree = _tree(frame.code)
+    if tree is None:
+        return {}
+    moved, handed = _moved_above(frame)
+    found: dict[str, str] = {}
+    for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+        given: list[tuple[str | None, ast.expr]] = [(None, each) for each in call.args]
+        given += [(each.arg, each.value) for each in call.keywords]
+        some = any(_is_move(each) or _name(each) in moved for _, each in given) or (
+            failing and bool(moved & handed)
+        )
+        for keyword, each in given if some else ():
+            name = _name(each)
+            if name is None or name in moved or (failing and name not in handed):
+                continue
+            found[keyword or name] = ast.unparse(each)
+            if not isinstance(each, ast.Name):
+                continue
+            found.setdefault(name, name)
+    return found
+
+
+def _moved_above(frame: Frame) -> tuple[frozenset[str], frozenset[str]]:
+    """The names that the lines above a statement move, and those that a loop or an unpacking hands out."""
+    moved: set[str] = set()
+    handed: set[str] = set()
+    for line in frame.above:
+        tree = _tree(line)
+        for node in tree.body if tree is not None else ():
+            match node:
+                case ast.For(target=target):
+                    handed |= set(_targets(target))
+                case ast.Assign(targets=[ast.Tuple() as target], value=ast.Tuple() as value):
+                    pairs = zip(target.elts, value.elts, strict=False)
+                    moved |= {name for one, each in pairs if _is_move(each) for name in _targets(one)}
+                case ast.Assign(targets=[ast.Tuple() as target], value=ast.Name() | ast.Call() as value) if (
+                    not isinstance(value, ast.Call) or _is_next(value)
+                ):
+                    handed |= set(_targets(target))
+                case ast.Assign(targets=[target], value=value):
+                    if _is_move(value):
+                        moved |= set(_targets(target))
+                    elif isinstance(value, ast.Subscript):
+                        handed |= set(_targets(target))
+    return frozenset(moved), frozenset(handed)
+
+
+def _targets(node: ast.expr) -> Iterator[str]:
+    for each in ast.walk(node):
+        if isinstance(each, ast.Name):
+            yield each.id
+
+
+def _is_next(call: ast.Call) -> bool:
+    return isinstance(call.func, ast.Name) and call.func.id == "next"
+
+
+def _is_move(node: ast.expr) -> bool:
+    """Whether an expression is `x.to(...)` or `x.cuda()`, which brings a tensor to a GPU."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr="cuda")):
+            return True
+        case ast.Call(func=ast.Attribute(attr="to"), args=args):
+            return not _TYPES.search(" ".join(map(ast.unparse, args)))
+    return False
+
+
+def _name(node: ast.expr) -> str | None:
+    """What a handed over expression is called: by a name, a key or an attribute that is none of `self`."""
+    match node:
+        case ast.Name(id=name):
+            return name
+        case ast.Subscript(slice=ast.Constant(value=str(key))):
+            return key
+        case ast.Attribute(value=ast.Name(id=base), attr=attribute) if base != "self":
+            return attribute
+    return None
+
+
+def _tree(code: str) -> ast.Module | None:
+    """The tree of a printed line; the head of a block stands for a whole one."""
+    return parsed(f"{code.strip()} pass" if code.rstrip().endswith(":") else code)
+
+
+def _brief(text: str) -> str:
+    return text if len(text) <= 80 else f"{text[:77]}..."
