@@ -69,6 +69,7 @@ def test_an_argument_that_is_not_moved_beside_others_that_are(caller, failing, m
     [
         ("y = net(x.to(dev), t.to(dev))", "e = t * scale", HOST),  # all are moved
         ("y = net(x, t)", "e = t * x", HOST),  # none is
+        ("y = net(x.to(dev), t)", "e = x * gain", HOST),  # the statement reads it by no such name
         ("y = net(x.to(dev), t)", "e = x * torch.arange(4)", HOST),  # the statement makes one itself
         ("y = net(x.to(dev), n)", "e = x + self.pe[:n]", HOST),  # a bound of a slice
         ("y = net(x.to(dev), n)", "e = x + pe.narrow(0, 0, n)", met("cuda:0", "cuda:1")),  # not the host
@@ -79,10 +80,18 @@ def test_an_argument_that_is_not_moved_beside_others_that_are(caller, failing, m
 )
 def test_nothing_is_said_of_a_caller_that_does_not_tell(caller, failing, message):
     finding = explain_text(traceback(caller, failing, message))[0]
-    assert "handed over" not in str(finding.reasons)
-    assert all(reason.key != "because.printed-not-moved" for reason in finding.reasons) or (
-        finding.confidence == "guess"
-    )
+    assert "because.printed-not-moved" not in [reason.key for reason in finding.reasons]
+
+
+@pytest.mark.parametrize(
+    ("between", "told"), [("return self.mix(h, t)", True), ("return self.mix(h, s)", False)]
+)
+def test_a_name_is_followed_from_frame_to_frame(between, told):
+    text = traceback("y = net(x.to(dev), t)", "e = h * t", HOST)
+    head, _, rest = text.partition('  File "net.py", line 12')
+    text = f'{head}  File "net.py", line 9, in forward\n    {between}\n  File "net.py", line 12{rest}'
+    finding = explain_text(text)[0]
+    assert (finding.guilty == "t") is told
 
 
 def test_an_attribute_beside_it_may_be_the_one():

@@ -33,7 +33,7 @@ def read_printed(report: Report) -> Reading | None:
 def _not_moved(report: Report) -> Reading | None:
     """What one call hands over as it is, while it, or a line above it, moves the rest.
 
-    It is the cause for sure where the failing statement reads it by that name.
+    The failing statement must read it by that name; what it reads of its own module may be the one as well.
     """
     at = report.at
     if device_pattern(report.devices) != "host" or at is None or not _named_on_host(report):
@@ -42,15 +42,13 @@ def _not_moved(report: Report) -> Reading | None:
     if read is None or _MAKES.search(at.code):
         return None
     tensors, others = read
-    lone: list[str] = []
     for frame in reversed(report.own_frames):
         left = _left_in(frame, failing=frame is at)
         found = [name for name in left if name in tensors]
         if len(found) == 1:
             return _reading(report, frame, left[found[0]], found[0], sure=not others or frame is at)
-        lone = lone or (list(dict.fromkeys(left.values())) if frame is not at else [])
-        if lone and not found and len(lone) == 1:
-            return _reading(report, frame, lone[0], lone[0], sure=False)
+        if frame is not at:  # what is handed on further down goes by its name
+            tensors = frozenset(name for name in tensors if re.search(rf"\b{name}\b", frame.code))
     return None
 
 
