@@ -186,3 +186,17 @@ def test_another_error_is_none(shell, statement):
     shell.write("ends.py", f"import torch\n{statement}\n")
     done = shell.call([*shell.real, "run", "ends.py"])
     assert done.returncode == 3 and "nothing found" in done.stderr
+
+
+def test_a_moved_copy_that_is_thrown_away_is_told(shell):
+    """No operator fails where everything stays on the host."""
+    source = "import torch\nx = torch.ones(2)\n{}\nprint(x.sum().item())\n"
+    for line, told in (
+        ('x.to("cuda")', True),
+        ('x = x.to("cuda")', False),
+        ('x.to("cuda")  # samedevice: ignore[SD210] to see that it fits', False),
+    ):
+        shell.write("script.py", source.format(line))
+        got = real(shell, "script.py")
+        assert got.returncode == 0
+        assert ("script.py:3: x.to('cuda') leaves x where it is" in got.stderr) == told, got.stderr

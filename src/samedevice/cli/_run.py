@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import re
 import shlex
 import signal
 import stat
@@ -341,6 +342,7 @@ def _conclude(own: list[Member], family: Family, machine: Described, ending: _En
         found, report.decisions, report.program, _sources(report.script), write=reporting.write, whole=whole
     )
     sifted = replace(sifted, findings=tuple(diagnosis.united(sifted.findings)))
+    said = (*said, *(_thrown_away(report.script) if report.wanted is None else ()))
     said = (*said, *(line for each in explained for line in _not_about_devices(each)))
     code = _exit_code(ending, sifted)
     done: Mended | None = None
@@ -390,6 +392,33 @@ def _conclude(own: list[Member], family: Family, machine: Described, ending: _En
     if ending.status == "interrupted" and _workers():
         _leave(code)  # Python would wait for threads that may never end
     return code if written else INTERNAL_ERROR
+
+
+def _thrown_away(script: str | None) -> tuple[Phrase, ...]:
+    """Moved copies that the script makes and does not keep: nothing fails where all stays on the host."""
+    if script is None or not _STATEMENT_MOVES.search(text := _text_of(script)):
+        return ()
+    from samedevice import lint
+
+    checked = lint.check_text(Path(script), text, lint.Options(("SD210",), fixes=False))
+    places = [(each.title, each.at) for each in checked.findings if each.at is not None]
+    shown = [each for each in places if "samedevice: ignore" not in text.splitlines()[each[1].line - 1]]
+    return tuple(
+        Phrase("source-shows", title=title, where=f"{Path(script).name}:{at.line}")
+        for title, at in shown[:_MOST_SHOWN]
+    )
+
+
+_STATEMENT_MOVES = re.compile(r"^[ \t]*[\w.\[\]]+\.(?:to|cuda|cpu)\(", re.MULTILINE)
+_MOST_SHOWN = 3
+"""Statements of the source that the report names."""
+
+
+def _text_of(script: str) -> str:
+    try:
+        return Path(script).read_text("utf-8")
+    except (OSError, UnicodeDecodeError):
+        return ""
 
 
 def _not_about_devices(told: Finding[Phrase]) -> tuple[Phrase, ...]:

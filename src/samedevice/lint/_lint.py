@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -85,6 +84,8 @@ def check_files(
             yield linter.check(path)
             seen(number)
         return
+    from concurrent.futures import ProcessPoolExecutor  # it cannot be imported while Python ends
+
     with ProcessPoolExecutor(processes, initializer=_start, initargs=(options,)) as pool:
         for number, checked in enumerate(pool.map(_check, paths, chunksize=_SHARE), 1):
             yield checked
