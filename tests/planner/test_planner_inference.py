@@ -6,10 +6,12 @@ import json
 from contextlib import contextmanager
 
 import pytest
+import torch
 
 from samedevice.errors import UsageError
 from samedevice.machines import parse_machine
 from samedevice.planner.inference import Workload, find_model, place_model, profile_model
+from samedevice.planner.inference._passes import parts_of
 
 SIZES = {
     "hidden_size": 128, "intermediate_size": 256, "num_hidden_layers": 6, "num_attention_heads": 4,
@@ -239,3 +241,18 @@ def test_code_of_a_model_is_never_followed(tmp_path):
     (tmp_path / "evil.py").write_text("raise SystemExit('executed')")
     assert "auto_map" not in find_model(model).values
     assert placed(model).proved
+
+
+def test_a_cache_that_is_a_module_is_no_layer():
+    """Some releases of transformers before 4.48 have caches that are modules."""
+
+    class Cache(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.key_cache = [torch.ones(2), torch.ones(3)]
+
+        def get_seq_length(self):
+            return 2
+
+    assert [path for path, _ in parts_of(Cache())] == [("key_cache", 0), ("key_cache", 1)]
+    assert list(parts_of(torch.nn.Linear(2, 2))) == []

@@ -342,8 +342,7 @@ def _conclude(own: list[Member], family: Family, machine: Described, ending: _En
         found, report.decisions, report.program, _sources(report.script), write=reporting.write, whole=whole
     )
     sifted = replace(sifted, findings=tuple(diagnosis.united(sifted.findings)))
-    said = (*said, *(_thrown_away(report.script) if report.wanted is None else ()))
-    said = (*said, *(line for each in explained for line in _not_about_devices(each)))
+    said = (*said, *_thrown_away(report), *(line for each in explained for line in _not_about_devices(each)))
     code = _exit_code(ending, sifted)
     done: Mended | None = None
     if report.wanted is not None and code not in (INTERRUPTED, INTERNAL_ERROR):
@@ -394,8 +393,9 @@ def _conclude(own: list[Member], family: Family, machine: Described, ending: _En
     return code if written else INTERNAL_ERROR
 
 
-def _thrown_away(script: str | None) -> tuple[Phrase, ...]:
+def _thrown_away(report: _Report) -> tuple[Phrase, ...]:
     """Moved copies that the script makes and does not keep: nothing fails where all stays on the host."""
+    script = report.script if report.wanted is None else None
     if script is None or not _STATEMENT_MOVES.search(text := _text_of(script)):
         return ()
     from samedevice import lint

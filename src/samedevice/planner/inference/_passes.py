@@ -53,14 +53,7 @@ class Passes:
 
     def prompt(self) -> None:
         """Read the prompts, and make one token of each."""
-        handle = self.model.register_forward_pre_hook(self._see_cache, with_kwargs=True)
-        try:
-            made = self._generate(self._inputs(), 1)
-        finally:
-            handle.remove()
-        self.cache = getattr(made, "past_key_values", None) or self.cache
-        if next(parts_of(self.cache), None) is None:
-            self.cache = None  # given to a model that keeps none
+        self._read(1)
 
     def last(self) -> None:
         """Make the last token, with all before it in the cache."""
@@ -68,7 +61,7 @@ class Passes:
         if work.new_tokens < 2:
             return
         if not lengthen(self.cache, work.tokens - 1 - work.context):
-            self._generate(self._inputs(), work.new_tokens)  # slower, and the same at its end
+            self._read(work.new_tokens)  # slower, and the same at its end
             return
         # Ids of tokens that the cache holds are not read again, be they of a picture.
         self._generate(self._text(work.tokens), 1, **{self._cache_argument: self.cache})
@@ -80,6 +73,20 @@ class Passes:
         if self.sound is not None:
             return self.sound.nbytes(batch, self.model.dtype.itemsize)
         return 0 if self.pictures is None else self.pictures.nbytes(batch)
+
+    def _read(self, new_tokens: int) -> None:
+        """Read the prompts and make some tokens; the cache is the one that the model was given, since up to
+        transformers 4.45 what comes out has the same tensors in tuples.
+        """
+        handle = self.model.register_forward_pre_hook(self._see_cache, with_kwargs=True)
+        try:
+            made = self._generate(self._inputs(), new_tokens)
+        finally:
+            handle.remove()
+        if next(parts_of(self.cache), None) is None:
+            self.cache = getattr(made, "past_key_values", None)
+        if next(parts_of(self.cache), None) is None:
+            self.cache = None  # given to a model that keeps none
 
     def _see_cache(self, _: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         for name in _CACHE_ARGUMENTS:
@@ -120,7 +127,7 @@ def lengthen(cache: Any, count: int) -> bool:
     """Let every layer of a cache take so many more tokens; False for a cache that cannot be told to."""
     layers = getattr(cache, "layers", None)
     if not isinstance(layers, list) or not callable(getattr(cache, "update", None)):
-        return False
+        return _lengthen_older(cache, count)
     for index, layer in enumerate(layers if count > 0 else ()):
         keys, values = getattr(layer, "keys", None), getattr(layer, "values", None)
         if keys is None or values is None or keys.dim() != 4:
@@ -130,6 +137,18 @@ def lengthen(cache: Any, count: int) -> bool:
         indexed = getattr(layer, "indexer_keys", None)
         if indexed is not None:  # of sparse attention, which looks for the keys that matter by others
             cache.update_indexer(indexed.new_empty(indexed.shape[0], count, indexed.shape[2]), index)
+    return True
+
+
+def _lengthen_older(cache: Any, count: int) -> bool:
+    """The same for the cache of transformers before 4.56, which grows by what it is given."""
+    from transformers import DynamicCache
+
+    keys, values = getattr(cache, "key_cache", None), getattr(cache, "value_cache", None)
+    if type(cache) is not DynamicCache or not isinstance(keys, list) or not isinstance(values, list):
+        return False
+    for index, pair in enumerate(list(zip(keys, values, strict=True)) if count > 0 else ()):
+        cache.update(*(each.new_empty(*each.shape[:2], count, each.shape[3]) for each in pair), index)
     return True
 
 
@@ -147,7 +166,9 @@ def parts_of(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any
     elif isinstance(value, Mapping):
         for key, each in value.items():
             yield from parts_of(each, (*path, key))
-    elif hasattr(value, "__dict__") and not isinstance(value, (type, torch.nn.Module)):
+    elif hasattr(value, "__dict__") and not isinstance(value, type):
+        if isinstance(value, torch.nn.Module) and not hasattr(value, "get_seq_length"):
+            return  # a layer; some releases of transformers have modules for caches
         yield from parts_of(vars(value), path)
 
 

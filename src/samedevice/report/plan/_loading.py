@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from importlib.metadata import version
 from itertools import groupby
+
+from packaging.version import Version
 
 from samedevice.planner import inference
 from samedevice.planner.inference import PlacementPlan
@@ -20,7 +23,7 @@ MODEL = {path!r}
 DEVICE_MAP = {{
 {entries}}}
 
-model = {loader}.from_pretrained(MODEL, dtype={dtype!r}, device_map=DEVICE_MAP)
+model = {loader}.from_pretrained(MODEL, {argument}={dtype!r}, device_map=DEVICE_MAP)
 tokenizer = AutoTokenizer.from_pretrained(MODEL)
 text = " ".join(sys.argv[1:]) or "The first thing to know about several GPUs is"
 inputs = tokenizer(text, return_tensors="pt").to("cuda:{home}")
@@ -44,7 +47,7 @@ DEVICE_MAP = {{
 {entries}}}
 
 *pictures, question = sys.argv[1:]
-model = {loader}.from_pretrained(MODEL, dtype={dtype!r}, device_map=DEVICE_MAP)
+model = {loader}.from_pretrained(MODEL, {argument}={dtype!r}, device_map=DEVICE_MAP)
 processor = AutoProcessor.from_pretrained(MODEL)
 content = [{{"type": "image", "path": picture}} for picture in pictures]
 content.append({{"type": "text", "text": question}})
@@ -72,7 +75,7 @@ MODEL = {path!r}
 DEVICE_MAP = {{
 {entries}}}
 
-model = {loader}.from_pretrained(MODEL, dtype={dtype!r}, device_map=DEVICE_MAP)
+model = {loader}.from_pretrained(MODEL, {argument}={dtype!r}, device_map=DEVICE_MAP)
 processor = AutoProcessor.from_pretrained(MODEL)
 for sound in sys.argv[1:]:
     inputs = processor(load_audio(sound, sampling_rate=16000), sampling_rate=16000, return_tensors="pt")
@@ -95,7 +98,7 @@ def loading_line(placed: PlacementPlan, map_file: str | None = None) -> str:
     """The line that loads the model by this plan."""
     source = placed.profile.source
     placement = f"json.load(open({map_file!r}))" if map_file else _map_text(placed.device_map)
-    arguments = f'{source.path!r}, dtype="{source.dtype}", device_map={placement}'
+    arguments = f'{source.path!r}, {_argument()}="{source.dtype}", device_map={placement}'
     return f"model = {_loader(source)}.from_pretrained({arguments})"
 
 
@@ -110,11 +113,17 @@ def loading_script(placed: PlacementPlan) -> str:
     return template.format(
         loader=_loader(placed.profile.source),
         path=placed.profile.source.path,
+        argument=_argument(),
         dtype=placed.profile.source.dtype,
         entries=entries,
         home=placed.shares[0].gpu,
         new_tokens=placed.workload.new_tokens,
     )
+
+
+def _argument() -> str:
+    """How the installed transformers calls the type of the weights; the name is `dtype` since 4.56."""
+    return "dtype" if Version(version("transformers")) >= Version("4.56") else "torch_dtype"
 
 
 def _loader(source: inference.ModelSource) -> str:
