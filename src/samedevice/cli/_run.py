@@ -341,7 +341,7 @@ def _conclude(own: list[Member], family: Family, machine: Described, ending: _En
     sifted, said = decided(
         found, report.decisions, report.program, _sources(report.script), write=reporting.write, whole=whole
     )
-    sifted = replace(sifted, findings=tuple(diagnosis.united(sifted.findings)))
+    sifted = _united(sifted)
     said = (*said, *_thrown_away(report), *(line for each in explained for line in _not_about_devices(each)))
     code = _exit_code(ending, sifted)
     done: Mended | None = None
@@ -391,6 +391,12 @@ def _conclude(own: list[Member], family: Family, machine: Described, ending: _En
     if ending.status == "interrupted" and _workers():
         _leave(code)  # Python would wait for threads that may never end
     return code if written else INTERNAL_ERROR
+
+
+def _united(sifted: Sifted) -> Sifted:
+    if len(sifted.findings) < 2:
+        return sifted  # and the rules stay where they are
+    return replace(sifted, findings=tuple(diagnosis.united(sifted.findings)))
 
 
 def _thrown_away(report: _Report) -> tuple[Phrase, ...]:
