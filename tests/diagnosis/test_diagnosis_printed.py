@@ -1,5 +1,7 @@
 """What a caller's printed line moves of what it hands over, and what it does not."""
 
+# ruff: noqa: E501 # messages are one line
+
 from __future__ import annotations
 
 import pytest
@@ -117,6 +119,19 @@ Cell In[31], line 6
 
 RuntimeError: Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu!
 """
+UNPACKED = """\
+Cell In[4], line 12
+      9 for x, lens in loader:
+     10     x = x.to(dev)
+     11     opt.zero_grad()
+---> 12     out = net(x, lens)
+
+Cell In[2], line 8, in Net.forward(self, x, lens)
+      7 steps = self.steps(x)
+----> 8 return steps / lens[:, None]
+
+RuntimeError: Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu!
+"""
 RICH = """\
 /home/p/train.py:64 in <module>
 
@@ -135,11 +150,15 @@ RuntimeError: Expected all tensors to be on the same device, but found at least 
 
 
 @pytest.mark.parametrize(
-    ("text", "cause", "guilty"), [(NOTEBOOK, LABELS, "y"), (LOOP, LABELS, "yb"), (RICH, EXTRA, "gates")]
+    ("text", "cause", "guilty"), [(NOTEBOOK, LABELS, "y"), (LOOP, LABELS, "yb"), (UNPACKED, EXTRA, "lens")]
 )
 def test_lines_above_the_marked_one_move_the_others(text, cause, guilty):
     finding = explain_text(text)[0]
     assert (finding.cause, finding.confidence, finding.guilty) == (cause, "likely", guilty)
+
+
+def test_a_line_that_is_not_shown_may_have_moved_it():
+    assert explain_text(RICH)[0].confidence == "guess"
 
 
 def test_a_loop_whose_names_are_all_moved():
@@ -174,3 +193,9 @@ def test_without_a_caller_the_side_is_known_and_the_cause_is_a_guess(devices, ca
     finding = explain_text(text)[0]
     assert (finding.cause, finding.confidence) == (cause, "guess")
     assert finding.guilty == (None if cause.startswith("module") else "mat1")
+
+
+def test_a_product_that_is_written_out_does_not_say_which_operand_is_the_weight():
+    message = "Expected all tensors to be on the same device, but got mat2 is on cuda:0, different from other tensors on cpu (when checking argument in method wrapper_CUDA_mm)"
+    finding = explain_text(traceback("y = net(x, adj)", "return torch.spmm(adj, h)", message))[0]
+    assert finding.confidence == "guess"

@@ -167,6 +167,38 @@ def test_an_order_that_the_failure_does_not_name_is_a_guess(text, sure):
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "I changed self.blocks = [Block(3) for _ in range(4)] to nn.ModuleList, and it still fails with cuda:0 and cpu.",
+        "teacher = deepcopy(student) is made, then both networks are moved: student.cuda(). In the teacher's forward cuda:0 and cpu meet.",
+        "First model.cuda(), and later model.fc = nn.Linear(8, 2).cuda(). It still fails with cuda:0 and cpu.",
+        "The inputs are on cuda:0, I see it. x.to(device), out = model(x), and something is on cpu, it fails.",
+    ],
+)
+def test_what_is_in_order_is_not_said_to_be_the_cause(text):
+    finding = explain_text(text)[0]
+    assert finding.confidence == "guess" or finding.cause not in (LEFT, INPUT)
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        (
+            "nvidia-smi lists four processes on GPU 0 and one on each of the others, and GPU 0 runs out of memory.",
+            "rank-device-not-set",
+        ),
+        (
+            "model = Bert.from_pretrained(path).cuda().eval(). Then enc = tok(text, return_tensors='pt') and "
+            "out = model(**enc): the lookup fails, cuda:0 and cpu.",
+            INPUT,
+        ),
+    ],
+)
+def test_more_stories(text, cause):
+    assert explain_text(text)[0].cause == cause
+
+
+@pytest.mark.parametrize(
     ("text", "before"),
     [
         ("I deepcopy the model and then move the model to the GPU", True),
@@ -215,6 +247,11 @@ def test_moves_for_nothing(text, names):
 )
 def test_modules_in_containers(text, names):
     assert modules_kept_in_containers(text) == names
+
+
+@pytest.mark.filterwarnings("error")
+def test_quoted_paths_raise_no_warning():
+    explain_text(r"m = load('C:\data\pose.pt'), x.to(device), out = m(x) fails with cuda:0 and cpu.")
 
 
 def test_quoted_code_is_read_in_time():

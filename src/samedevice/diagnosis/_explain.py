@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from dataclasses import replace
 
 from samedevice.diagnosis._ask import ask_of
 from samedevice.diagnosis._elsewhere import (
@@ -141,8 +142,11 @@ def _judged(report: Report, origins: Sequence[Written]) -> tuple[Verdict, Phrase
     if verdict.confidence == "certain":
         return verdict, None
     reading = read_source(report, origins) or read_printed(report) or read_story(report)
-    if reading is None or (not reading.sure and _stands(verdict, weighed)):
+    if reading is None:
         return verdict, None
+    if not reading.sure and _stands(verdict, weighed):
+        same = reading.cause == verdict.cause
+        return replace(verdict, guilty=reading.guilty) if same else verdict, None
     named = [*reading.candidates, *(each.rule.name for each in weighed if each.weight >= _HINT)]
     others = tuple(
         Weighed(rule_named(name), 0.0, ()) for name in dict.fromkeys(named) if name != reading.cause

@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from samedevice.diagnosis._rule import device_pattern
+from samedevice.diagnosis._rule import beside_the_first, device_pattern
 from samedevice.diagnosis.paste import THING, Frame, Report
 from samedevice.diagnosis.story import Reading
 from samedevice.messages import Phrase
@@ -20,6 +20,7 @@ _MAKES = re.compile(
 _LOOKUP = re.compile(r"index_select|embedding", re.IGNORECASE)
 _LAYER_WEIGHT = re.compile(r"^(?:weight|mat2|bias)$")
 _LOSS = re.compile(r"\w*(?:loss|criterion|cross_entropy|nll|bce)\w*\(", re.IGNORECASE)
+_BESIDE_THE_FIRST = beside_the_first()
 _TYPES = re.compile(r"float|half|double|dtype|int|long|bool|cpu")
 
 
@@ -43,10 +44,11 @@ def _not_moved(report: Report) -> Reading | None:
         return None
     tensors, others = read
     for frame in reversed(report.own_frames):
-        left = _left_in(frame, failing=frame is at)
+        left, complete = _left_in(frame, failing=frame is at)
         found = [name for name in left if name in tensors]
         if len(found) == 1:
-            return _reading(report, frame, left[found[0]], found[0], sure=not others or frame is at)
+            sure = complete and (not others or frame is at)
+            return _reading(report, frame, left[found[0]], found[0], sure=sure)
         if frame is not at:  # what is handed on further down goes by its name
             tensors = frozenset(name for name in tensors if re.search(rf"\b{name}\b", frame.code))
     return None
@@ -75,15 +77,14 @@ def _reading(report: Report, frame: Frame, text: str, name: str, *, sure: bool) 
 
 def _kept_on_the_first(report: Report) -> Reading | None:
     """A rank meets on its own GPU what an object keeps on the first one."""
-    rank = report.ranks[0] if len(report.ranks) == 1 else 0
-    if rank == 0 or {*report.devices} != {"cuda:0", f"cuda:{rank}"} or report.at is None:
+    reason = _BESIDE_THE_FIRST(report)
+    if reason is None or report.at is None:
         return None
     read = _read_in(report.at.code)
     kept = sorted(read[1]) if read is not None else []
-    reasons = (Phrase("because.told-rank-beside-first"),)
     candidates = ("rank-device-not-set", "tensor-created-on-wrong-device")
     guilty = kept[0] if len(kept) == 1 else None
-    return Reading("hard-coded-device", reasons, candidates, guilty=guilty, sure=False)
+    return Reading("hard-coded-device", (reason,), candidates, guilty=guilty, sure=False)
 
 
 def _named_on_host(report: Report) -> bool:
@@ -126,31 +127,32 @@ def _read_in(code: str) -> tuple[frozenset[str], frozenset[str]] | None:
     return frozenset(names - {"self", "torch", "F", "np"}), frozenset(kept)
 
 
-def _left_in(frame: Frame, *, failing: bool) -> dict[str, str]:
-    """By name, what the calls of a frame hand over without a move, where something else is moved.
+def _left_in(frame: Frame, *, failing: bool) -> tuple[dict[str, str], bool]:
+    """By name, what the calls of a frame hand over without a move, where something else is moved; and whether
+    no hidden line can have moved it: the call moves the others itself, or what hands it out is shown.
 
     In the failing statement itself that is only what a loop or an unpacking in the lines above hands out.
     """
     tree = _tree(frame.code)
     if tree is None:
-        return {}
+        return {}, False
     moved, handed = _moved_above(frame)
     found: dict[str, str] = {}
+    complete = True
     for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
         given: list[tuple[str | None, ast.expr]] = [(None, each) for each in call.args]
         given += [(each.arg, each.value) for each in call.keywords]
-        some = any(_is_move(each) or _name(each) in moved for _, each in given) or (
-            failing and bool(moved & handed)
-        )
-        for keyword, each in given if some else ():
+        at_once = any(_is_move(each) for _, each in given)
+        above = any(_name(each) in moved for _, each in given) or (failing and bool(moved & handed))
+        for keyword, each in given if at_once or above else ():
             name = _name(each)
             if name is None or name in moved or (failing and name not in handed):
                 continue
+            complete = complete and (at_once or name in handed)
             found[keyword or name] = ast.unparse(each)
-            if not isinstance(each, ast.Name):
-                continue
-            found.setdefault(name, name)
-    return found
+            if isinstance(each, ast.Name):
+                found.setdefault(name, name)
+    return found, complete
 
 
 def _moved_above(frame: Frame) -> tuple[frozenset[str], frozenset[str]]:
@@ -212,7 +214,8 @@ def _name(node: ast.expr) -> str | None:
 
 def _tree(code: str) -> ast.Module | None:
     """The tree of a printed line; the head of a block stands for a whole one."""
-    return parsed(f"{code.strip()} pass" if code.rstrip().endswith(":") else code)
+    plain = code.strip().replace("\\", "/")  # Python warns of escapes that it does not know
+    return parsed(f"{plain} pass" if plain.endswith(":") else plain)
 
 
 def _brief(text: str) -> str:

@@ -43,7 +43,7 @@ SEVERAL_GPUS = (
 """Words that tell of more than one GPU."""
 _LAYERS = re.compile(r"(?:^|_)(?:add)?mm$|linear|conv|norm")
 """Operators by which a layer applies its weight."""
-_WRITTEN_OUT = re.compile(r"\b(?:matmul|mm|einsum)\(|\S @ \S")
+_WRITTEN_OUT = re.compile(r"\b\w{0,8}(?:matmul|mm|einsum)\(|\S @ \S")
 Look = Callable[[Report], Phrase | None]
 """Something about a paste, and why it counts."""
 Texts = Mapping[Language, str]
@@ -354,6 +354,17 @@ def called() -> Look:
     def look(report: Report) -> Phrase | None:
         shown = any(each.file is not None for each in report.own_frames)
         return Phrase("because.message", kind=report.kind) if shown else None
+
+    return look
+
+
+def beside_the_first() -> Look:
+    """One rank of a launch works on its own GPU, and meets the first one."""
+
+    def look(report: Report) -> Phrase | None:
+        rank = report.ranks[0] if len(report.ranks) == 1 else 0
+        both = rank > 0 and {*report.devices} == {"cuda:0", f"cuda:{rank}"}
+        return Phrase("because.told-rank-beside-first") if both else None
 
     return look
 

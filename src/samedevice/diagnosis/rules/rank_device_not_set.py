@@ -44,7 +44,7 @@ A launcher that shows each process one GPU makes `cuda:0` right; a script that d
 from __future__ import annotations
 
 from samedevice.diagnosis._failure import Failure
-from samedevice.diagnosis._rule import Hint, Rule, said, sign
+from samedevice.diagnosis._rule import Hint, Rule, beside_the_first, said, sign
 from samedevice.events import EventKind, Operand
 from samedevice.messages import Phrase
 
@@ -126,7 +126,7 @@ RULE = Rule(
         "en": "call torch.cuda.set_device(local_rank) before anything is put on cuda",
         "zh": "在使用 cuda 之前调用 torch.cuda.set_device(local_rank)",
     },
-    signs=(sign(3.6, said("duplicate-gpu")),),
+    signs=(sign(3.6, said("duplicate-gpu")), sign(3.0, beside_the_first())),
     sentences={
         "ranks-share": {
             "en": "every process begins on cuda:0; nothing moved one of these ranks to a GPU of its own",

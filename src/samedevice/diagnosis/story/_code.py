@@ -29,6 +29,12 @@ _LOOP = re.compile(
     re.ASCII,
 )
 
+_MODULE_METHOD = re.compile(
+    r"\b([A-Za-z_]\w{0,60})\.(?:parameters|train|eval|state_dict|load_state_dict|forward|requires_grad_)\(",
+    re.ASCII,
+)
+"""What only modules have."""
+
 
 @dataclass(frozen=True, slots=True)
 class Statement:
@@ -43,7 +49,7 @@ class Statement:
 @lru_cache(maxsize=4)
 def statements_in(text: str) -> tuple[Statement, ...]:
     """The assignments and calls that a text quotes, in their order."""
-    return tuple(_statements(text))
+    return tuple(_statements(text.replace("\\", "/")))  # Python warns of escapes that it does not know
 
 
 def moved_in_place(value: ast.expr) -> ast.expr | None:
@@ -66,8 +72,13 @@ def dropped_moves(text: str, *, stated: bool = False) -> tuple[str, ...]:
     quoted = statements_in(text)
     called = {each.func.id for each in _calls(quoted) if isinstance(each.func, ast.Name)}
     given = {
-        each.id for call in _calls(quoted) for each in _arguments(call) if isinstance(each, ast.Name)
-    } - called
+        each.id
+        for call in _calls(quoted)
+        if _computes(call)
+        for each in _arguments(call)
+        if isinstance(each, ast.Name)
+    }
+    called |= {each[1] for each in _MODULE_METHOD.finditer(text)}
     kept = {name.strip() for each in quoted for name in (each.target or "").split(",")}
     lost = [
         of.id
@@ -81,6 +92,34 @@ def dropped_moves(text: str, *, stated: bool = False) -> tuple[str, ...]:
         for name in dict.fromkeys(lost)
         if name not in made | called and (stated or name in given) and not _reassigned(name, quoted, kept)
     )
+
+
+def encodings_as_they_are(text: str) -> tuple[str, ...]:
+    """What a tokenizer or processor returned as tensors and a call is given, with no move anywhere."""
+    quoted = statements_in(text)
+    given = {each.id for call in _calls(quoted) for each in _arguments(call) if isinstance(each, ast.Name)}
+    return tuple(
+        each.target
+        for each in quoted
+        if each.target in given
+        and isinstance(each.value, ast.Call)
+        and any(keyword.arg == "return_tensors" for keyword in each.value.keywords)
+        and not re.search(
+            rf"\b{re.escape(each.target)}(?:\[[^\]\n]{{1,40}}\])?\.(?:to|cuda)\(|\.to\([^()\n]{0, 60}\) for ",
+            text,
+        )
+    )
+
+
+def moves_what_it_adds(text: str) -> bool:
+    """Whether each module that quoted code gives to another one is moved in the same statement."""
+    added = [
+        each.value
+        for each in statements_in(text)
+        if "." in (each.target or "") and isinstance(each.value, ast.Call) and not _elements(each.value)
+    ]
+    made = [each for each in added if any(map(_makes_module, ast.walk(each)))]
+    return bool(made) and all(moved_in_place(each) is not None for each in made)
 
 
 def modules_kept_in_containers(text: str) -> tuple[str, ...]:
@@ -164,6 +203,12 @@ def _reassigned(name: str, quoted: tuple[Statement, ...], kept: set[str]) -> boo
     )
 
 
+def _computes(call: ast.Call) -> bool:
+    """Whether a call may compute with its arguments: it neither wraps, copies nor prints them."""
+    name = ast.unparse(call.func).rpartition(".")[2]
+    return not name[:1].isupper() and name not in ("deepcopy", "print", "len", "type")
+
+
 def _elements(value: ast.expr) -> list[ast.expr]:
     match value:
         case ast.List(elts=elements) | ast.Tuple(elts=elements):
@@ -177,7 +222,7 @@ def _elements(value: ast.expr) -> list[ast.expr]:
     return []
 
 
-def _makes_module(value: ast.expr) -> bool:
+def _makes_module(value: ast.AST) -> bool:
     """Whether an expression calls a class, as far as its name tells, that is none of tensors."""
     if not isinstance(value, ast.Call):
         return False

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 
 from samedevice.diagnosis.paste import THING, Report, Told
-from samedevice.diagnosis.story._code import dropped_moves
+from samedevice.diagnosis.story._code import dropped_moves, encodings_as_they_are
 from samedevice.diagnosis.story._facts import Reading, ends, fails, placed_at, when
 from samedevice.messages import Phrase
 
@@ -39,14 +39,15 @@ def result_thrown_away(told: Told, report: Report) -> Reading | None:
     return Reading(cause, reasons, candidates, "advice.keep-result", guilty=guilty, sure=sure)
 
 
-_WRITTEN_AS_IS = r"^\s*[\w.]+\.(?:to|cuda)\([^()\n]*\)\s*$|\n\s*[\w.]+\.(?:to|cuda)\([^()\n]*\)\s*(?:#|\n)|\w ?= ?[\w.]+\(|\bline\b|still (?:on )?(?:the )?cpu|一行|还是 ?cpu|还在 ?cpu"
+_WRITTEN_AS_IS = r"(?:\A|\n)[ \t]{0,40}[\w.]{1,60}\.(?:to|cuda)\([^()\n]{0,60}\)[ \t]{0,40}(?:#|\n|\Z)|\w ?= ?[\w.]{1,80}\(|\bline\b|still (?:on )?(?:the )?cpu|一行|还是 ?cpu|还在 ?cpu"
 """What tells that code is quoted word for word, or that the tensor stayed."""
 
 
-_THROWN_AWAY = r"(?:without|not|n'?t|never|forgot(?:ten)? to|instead of) (?:re-?)?(?:assign|sav|stor|keep|us)\w*[^.\n]{0,24}(?:result|return|back|it\b)|(?:throw|threw|drop|ignor|discard)\w*[^.\n]{0,16}(?:result|return)|(?:没有?|忘了|未)[^，。\n]{0,8}(?:赋值|赋回|接收|接住|保存返回)|返回值[^，。\n]{0,8}(?:没|丢)"
+_THROWN_AWAY = r"instead of \w+ ?= ?\w+\.(?:to|cuda)\(|(?:没有?|应该)写成 ?\w+ ?=|(?:without|not|n'?t|never|forgot(?:ten)? to|instead of) (?:re-?)?(?:assign|sav|stor|keep|us)\w*[^.\n]{0,24}(?:result|return|back|it\b)|(?:throw|threw|drop|ignor|discard)\w*[^.\n]{0,16}(?:result|return)|(?:没有?|忘了|未)[^，。\n]{0,8}(?:赋值|赋回|接收|接住|保存返回)|返回值[^，。\n]{0,8}(?:没|丢)"
 
 _MODEL_NAME = re.compile(
-    r"\w*(?:model|net|module|encoder|decoder|criterion|loss|policy|agent)\w*", re.IGNORECASE
+    r"\w*(?:model|net|module|encoder|decoder|backbone|student|teacher|criterion|loss|policy|agent|critic)\w*",
+    re.IGNORECASE,
 )
 
 _MOVE_CALL = r"\.(?:to|cuda)\("
@@ -54,10 +55,14 @@ _MOVE_CALL = r"\.(?:to|cuda)\("
 
 def inputs_not_sent(told: Told, report: Report) -> Reading | None:
     """The model is moved, and what the tokenizer returns, or the data, goes in as it is."""
-    if not (told.says(rf"{_TOKENIZED}|{_NOTHING_DONE}") and told.says(_MODEL_MOVED) and fails(told, report)):
+    encoded = encodings_as_they_are(told.text)
+    if not (encoded or told.says(rf"{_TOKENIZED}|{_NOTHING_DONE}")):
         return None
+    if not (told.says(_MODEL_MOVED) and fails(told, report)):
+        return None
+    reasons, candidates = (Phrase("because.told-not-sent"),), ("module-left-on-other-device",)
     return Reading(
-        "input-not-on-embedding-device", (Phrase("because.told-not-sent"),), ("module-left-on-other-device",)
+        "input-not-on-embedding-device", reasons, candidates, guilty=encoded[0] if encoded else None
     )
 
 
@@ -65,7 +70,7 @@ _NOTHING_DONE = r"(?:did(?: not|n'?t)|without|never)[^.\n]{0,20}(?:anything|some
 
 _TOKENIZED = r"tokeni[sz]er\w*\((?:[^()\n]|\([^()\n]*\)){0,200}\)(?!\.to|\.cuda)(?![^\n]{0,60}\.to\()|(?:tokeni[sz]er|processor)[^.\n]{0,20}(?:returns?|gives?)[^.\n]{0,20}cpu"
 
-_MODEL_MOVED = r"(?:model|net\w*)\b[^.\n]{0,30}(?:on|to) the (?:cuda|gpu|card)|(?:model|net\w*)\b[^\n]{0,30}\.cuda\(\)|\bmodel\w*\.(?:to\(|cuda\()|model[^.\n]{0,20}(?:is|sits|runs|lives) on (?:the )?(?:cuda|GPU)|模型[^。\n]{0,8}(?:在|到)\s?(?:cuda|GPU|显卡)"
+_MODEL_MOVED = r"(?:model|net\w*)\b[^.\n]{0,30}(?:on|to) the (?:cuda|gpu|card)|(?:model|net\w*)\b[^\n]{0,30}\.cuda\(\)|\bmodel\w*\.(?:to\(|cuda\()|\bmodel\w* ?= ?[^\n]{0,80}\)\.(?:to\(|cuda\()|model[^.\n]{0,20}(?:is|sits|runs|lives) on (?:the )?(?:cuda|GPU)|模型[^。\n]{0,8}(?:在|到)\s?(?:cuda|GPU|显卡)"
 
 
 def never_moved(told: Told, report: Report) -> Reading | None:

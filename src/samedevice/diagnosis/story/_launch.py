@@ -74,6 +74,7 @@ def all_on_the_first(told: Told, report: Report) -> Reading | None:
 _EACH_ON_FIRST = (
     r"(?:process|rank|worker)\w*[^.\n]{0,90}(?:GPUs?|cards?|devices?) ?[1-9][^.\n]{0,90}(?:GPU|card|device) ?#?0\b"
     r"|(?:all|every|each)(?: of)?(?: the)?(?: \w+)? (?:process|rank|worker)\w*[^.\n]{0,60}(?:first (?:GPU|card)|(?:GPU|card) ?#?0\b|cuda:0\b)"
+    r"|(?:two|three|four|eight|all|several|\d) (?:\w+ )?(?:process|rank|worker)\w*(?! on (?:two|three|four|\d))[^.\n]{0,16}(?:on|at|in) (?:the )?(?:first (?:GPU|card)|(?:GPU|card) ?#?0\b|cuda:0\b)"
     r"|(?:first (?:GPU|card)|(?:GPU|card) ?#?0\b)[^.\n]{0,40}(?:two|three|four|eight|all|several|more|extra|additional|\d) (?:\w+ )?(?:process|rank|worker)"
     r"|(?:0 ?号(?:卡|GPU)|GPU ?0|第一张卡)[^。\n]{0,12}(?:两|三|四|八|\d|所有|每|好几)个?(?:的)?进程"
     r"|(?:所有|每个|其他)进程[^。\n]{0,24}(?:0 ?号(?:卡|GPU)|GPU ?0\b|第一张卡)"

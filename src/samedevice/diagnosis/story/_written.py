@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 
 from samedevice.diagnosis.paste import Report, Told
-from samedevice.diagnosis.story._code import modules_kept_in_containers
+from samedevice.diagnosis.story._code import modules_kept_in_containers, moves_what_it_adds
 from samedevice.diagnosis.story._facts import (
     FIRST,
     MEETS,
@@ -66,7 +66,7 @@ def modules_in_a_container(told: Told, report: Report) -> Reading | None:
     if not (kept or told.says(_PLAIN_CONTAINER)):
         return None
     reasons = (Phrase("because.told-plain-container"),)
-    sure = not kept or told.says(rf"{_KEPT_MODULES}|{_MODULE_CLASS}")
+    sure = (not kept or told.says(rf"{_KEPT_MODULES}|{_MODULE_CLASS}")) and not told.says(_REGISTERED)
     return Reading(
         "module-left-on-other-device",
         reasons,
@@ -77,7 +77,10 @@ def modules_in_a_container(told: Told, report: Report) -> Reading | None:
     )
 
 
-_MODULE_CLASS = r"\bnn\.[A-Z]|\w*(?:Block|Layer|Conv\w*|Linear|Head|Net|Encoder|Decoder|LSTM|GRU|Attention|Expert|MLP|Module|Tower|Branch|Adapter)\("
+_REGISTERED = r"\bModule(?:List|Dict)\b|register_module|add_module"
+"""What holds modules as it should: a text that names it may have changed to it."""
+
+_MODULE_CLASS = r"\bnn\.[A-Z]|(?:Block|Layer|Conv\w{0,12}|Linear|Head|Net|Encoder|Decoder|LSTM|GRU|Attention|Expert|MLP|Module|Tower|Branch|Adapter)\("
 
 
 def another_gpu_somewhere(told: Told, report: Report) -> Reading | None:
@@ -121,6 +124,8 @@ _ADDED_LATER = rf"{_MOVES}[^.\n]{{0,40}}\bbefore\b[^.\n]{{0,40}}{_ADDS}|{_ADDS}[
 
 def added_after_the_move(told: Told, report: Report) -> Reading | None:
     """A module came to the model when that had been moved already."""
+    if moves_what_it_adds(told.text):
+        return None
     stated = told.says(_ADDED_LATER)
     if not (stated or precedes(told.text, "move", "add")) or not fails(told, report):
         return None
@@ -129,11 +134,12 @@ def added_after_the_move(told: Told, report: Report) -> Reading | None:
     return Reading("module-left-on-other-device", reasons, candidates, sure=sure)
 
 
-_NEW_MODULE = r"(?:model|net)\w*(?:\.\w+)+ ?= ?[\w.]*\b[A-Z]\w+\(|add_module\(|\bnew (?:\w+ ){0,2}(?:head|layer|module|classifier|block)|新(?:的)?[^，。\n]{0,4}(?:层|头|模块|分类器)"
+_NEW_MODULE = r"(?:model|net)\w{0,20}(?:\.\w{1,40}){1,4} ?= ?[\w.]{0,40}\b[A-Z]\w{1,40}\(|add_module\(|\bnew (?:\w+ ){0,2}(?:head|layer|module|classifier|block)|新(?:的)?[^，。\n]{0,4}(?:层|头|模块|分类器)"
 
 
 _COPY_MOVED = (
-    r"\b\w*(?:ema|teacher|target|shadow|copy|avg)\w*\.(?:to|cuda)\(|deepcopy\([^()\n]{0,40}\)\.(?:to|cuda)\("
+    r"\bboth\b[^.\n]{0,30}(?:GPU|cuda|moved)|(?:两个|都)[^，。\n]{0,10}(?:搬|移|放|在)[^，。\n]{0,6}(?:GPU|cuda|显卡)|(?:ema\w{0,20}|teacher|target|shadow|copy)\b[^.,;\n]{0,20} (?:is|was|goes|sits|moved)\b[^.,;\n]{0,12}(?:on|to) (?:the )?(?:GPU|cuda)"
+    r"|\b\w{0,20}(?:ema|teacher|target|shadow|copy|avg)\w{0,20}\.(?:to|cuda)\(|deepcopy\([^()\n]{0,40}\)\.(?:to|cuda)\("
 )
 
 
