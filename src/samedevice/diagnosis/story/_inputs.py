@@ -34,7 +34,9 @@ def result_thrown_away(told: Told, report: Report) -> Reading | None:
     cause = "loss-or-label-on-other-device" if labels else "input-not-on-embedding-device"
     guilty = next((name for name, role in zip(names, roles, strict=True) if labels or role != "labels"), None)
     candidates = ("extra-input-on-wrong-device", "module-left-on-other-device")
-    reasons = (Phrase("because.told-thrown-away"),)
+    reasons = (
+        Phrase("because.told-dropped", thing=guilty) if guilty else Phrase("because.told-thrown-away"),
+    )
     sure = bool(names) and (stated or told.says(_WRITTEN_AS_IS))
     return Reading(cause, reasons, candidates, "advice.keep-result", guilty=guilty, sure=sure)
 

@@ -65,7 +65,11 @@ def modules_in_a_container(told: Told, report: Report) -> Reading | None:
     kept = modules_kept_in_containers(told.text)
     if not (kept or told.says(_PLAIN_CONTAINER)):
         return None
-    reasons = (Phrase("because.told-plain-container"),)
+    reasons = (
+        Phrase("because.told-kept-container", thing=kept[0])
+        if kept
+        else Phrase("because.told-plain-container"),
+    )
     sure = (not kept or told.says(rf"{_KEPT_MODULES}|{_MODULE_CLASS}")) and not told.says(_REGISTERED)
     return Reading(
         "module-left-on-other-device",
