@@ -303,6 +303,16 @@ def test_parts_of_a_large_buffer_hold_what_they_were_given(machine, reserve):
     assert not known(first)
 
 
+def test_out_into_a_part_of_a_large_buffer_is_computed(machine):
+    """As chunked losses do: a tile of logits in a buffer for the widest."""
+    buffer = torch.empty(6, LARGE, device="cuda")
+    tile = buffer[:2, :3]
+    assert torch.mm(torch.ones(2, 4, device="cuda"), torch.ones(4, 3, device="cuda"), out=tile) is tile
+    assert tile.tolist() == [[4] * 3] * 2
+    torch.mm(torch.ones(2, 4, device="cuda"), unknown_float(4, 3), out=tile)
+    assert not known(buffer)
+
+
 def test_something_unknown_in_a_large_buffer_forgets(machine):
     buffer = torch.empty(LARGE, device="cuda")
     buffer[:4].fill_(1)

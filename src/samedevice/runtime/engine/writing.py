@@ -110,8 +110,9 @@ class Writing:
             for value in (*args, *(v for name, v in kwargs.items() if name not in outs))
             for t in tensors_in(value)
         ]
+        room = self._tracker.room(inputs)
         if all(_has_values(tensor) for tensor in inputs) and all(
-            _has_values(tensor) or _whole(tensor, self._tracker.room(inputs)) for tensor in written
+            _has_values(tensor) or blank(tensor, room) or _whole(tensor, room) for tensor in written
         ):
             for tensor in written:
                 give_shadow(tensor)
