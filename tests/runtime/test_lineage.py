@@ -53,6 +53,13 @@ def test_a_device_taken_from_another_tensor(machine):
     assert chains(machine)[0][0] == ("created", "cuda:1", "tensor", "source", False)
 
 
+def test_a_variable_that_holds_the_device_of_another_tensor(machine):
+    source = torch.ones(3, device="cuda:1")
+    device = source.device
+    torch.zeros(3, device=device) + torch.ones(3, device="cuda:0")
+    assert chains(machine)[0][0] == ("created", "cuda:1", "tensor", "source", False)
+
+
 def test_a_tensor_made_like_another_inherits_its_decision(machine):
     source = torch.ones(3, device="cuda:1")
     torch.zeros_like(source) + torch.ones(3, device="cuda:0")

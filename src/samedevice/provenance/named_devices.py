@@ -307,8 +307,8 @@ def _of_name(name: str, place: Place, depth: int) -> Told:
             continue
         values = list(_assigned(name, scope))
         if len(values) == 1 and values[0] is not None:
-            source, _ = _told(values[0], place, depth + 1)
-            return source, name
+            source, said = _told(values[0], place, depth + 1)
+            return source, said if source == "tensor" else name
         if values:
             taken = _unpacked(name, scope, place, depth) or _taken_from_set(name, place, depth)
             return "unordered" if taken else "computed", name
