@@ -137,6 +137,15 @@ SCRIPTS = {
         'device = "cuda:1"\nnet = torch.nn.Linear(4, 4).to(device)\nweigh = Weigh()\n'
         "weigh(net(torch.ones(2, 4, device=device)))\n",
     ),
+    "a weight made from another module's weight": (
+        "module-left-on-other-device",
+        "import torch\nfrom torch import nn\n\nclass Prompt(nn.Module):\n    def __init__(self, table):\n"
+        "        super().__init__()\n        start = table.weight[:2].detach().cpu().clone()\n"
+        "        self.prompt = nn.Parameter(start + 0.1)\n\n    def forward(self, x):\n"
+        "        return torch.cat([self.prompt, x])\n\n"
+        'device = "cuda:1"\ntable = nn.Embedding(8, 4).to(device)\nprompt = Prompt(table)\n'
+        "prompt(table(torch.tensor([1, 2], device=device)))\n",
+    ),
     "a module that an object keeps which is none": (
         "module-left-on-other-device",
         "import torch\n\nclass Features(torch.nn.Module):\n    def __init__(self):\n"

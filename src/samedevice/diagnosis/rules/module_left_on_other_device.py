@@ -130,8 +130,8 @@ def _stayed(operand: Operand) -> bool:
     if newest.kind in ("created", "loaded"):
         return True
     # Made from another module's weight, which was taken to the host for that.
-    earlier = [each.name for each in operand.lineage[1:] if each.kind == "placed"]
-    return newest.kind == "placed" and bool(earlier) and newest.name not in earlier
+    built = newest.at is not None and newest.at.function == "__init__"
+    return newest.kind == "placed" and built and any(each.kind == "placed" for each in operand.lineage[1:])
 
 
 def _never_placed(failure: Failure) -> Hint | None:

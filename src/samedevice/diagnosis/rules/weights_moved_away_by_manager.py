@@ -56,11 +56,8 @@ def _detect(failure: Failure) -> Hint | None:
         newest, *before = weight.lineage or (None,)
         if newest is None or newest.kind != "placed" or newest.device != "cpu" or newest.at is None:
             continue
-        was_there = any(
-            each.kind == "placed" and each.device.startswith("cuda") and each.name == newest.name
-            for each in before
-        )
-        if was_there and newest.at.function != "<module>":
+        was_there = any(each.kind == "placed" and each.device.startswith("cuda") for each in before)
+        if was_there and newest.at.function not in ("<module>", "__init__"):  # there it was made
             operand = weight.parameter or weight.name
             key = "rules.weights-moved-away-by-manager.sent-away"
             return Hint(8, Phrase(key, operand=operand, function=newest.at.function), weight.name)
