@@ -420,6 +420,8 @@ def _generator(failure: Failure, script: Script | None, guilty: Operand | None) 
     devices = [each.device for each in failure.event.operands if each.name != "generator"]
     if not devices:
         return []
+    if (drawn := _drawn_there(failure, script)) is not None:
+        return [drawn]
     made = [
         node
         for node in (ast.walk(script.tree) if script is not None else ())
@@ -443,6 +445,28 @@ def _generator(failure: Failure, script: Script | None, guilty: Operand | None) 
             script_diff(script, changed),
         )
     ]
+
+
+_DRAWS = frozenset(("rand", "randn", "randint", "randperm"))
+"""Factories of random numbers: without `device=` they draw on the default device, whatever the generator."""
+
+
+def _drawn_there(failure: Failure, script: Script | None) -> Fix[Phrase] | None:
+    """The factory that names no device, on that of the GPU's generator which it is given."""
+    at = failure.event.at
+    ran = script.expression(at) if script is not None and script.holds(at) else None
+    own = next((each.device for each in failure.event.operands if each.name == "generator"), "")
+    if script is None or not isinstance(ran, ast.Call) or called(ran) not in _DRAWS or "cuda" not in own:
+        return None
+    given = {each.arg: each.value for each in ran.keywords}
+    if None in given or "device" in given or "out" in given or "generator" not in given:
+        return None
+    device = device_text(script, given["generator"])
+    if device is None:
+        return None
+    diff = script_diff(script, with_keyword(script, ran, "device", device))
+    title = Phrase("fix.drawn-on", function=f"torch.{called(ran)}", device=device)
+    return Fix(title, "safe", diff)
 
 
 def _asked_device(failure: Failure, script: Script, line: int) -> str | None:
