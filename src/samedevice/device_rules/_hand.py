@@ -467,6 +467,18 @@ ROWS: tuple[Row, ...] = (
             ),
         ),
     ),
+    *_family(
+        "tensor_split.tensor_indices_or_sections",
+        Check.FREE,
+        "TensorShape.cpp, tensor_split",
+        demands=(
+            Demand(
+                "",
+                ("tensor_indices_or_sections",),
+                "tensor_split expected tensor_indices_or_sections to be on cpu, but it's on {1}",
+            ),
+        ),
+    ),
     # -- cudnn's recurrent networks
     *_family(
         "_cudnn_rnn",

@@ -89,6 +89,13 @@ def row_for(op: str) -> Row:
 
 
 @functools.cache
+def on_host(op: str) -> frozenset[str]:
+    """The arguments that an operator reads on the host wherever its others are; `op` as in `row_for`."""
+    wanted = (demand.others for demand in row_for(op).demands if not demand.reference)
+    return frozenset(name for names in wanted for name in names)
+
+
+@functools.cache
 def only_on_cpu(op: str) -> bool:
     """Whether torch declares a kernel of the CPU for an operator and none for CUDA; `op` as in `row_for`."""
     namespace, _, rest = op.partition(".")

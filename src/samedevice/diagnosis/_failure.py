@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 
+from samedevice.device_rules import on_host
 from samedevice.events import Decision, Event, EventKind, Operand, Place, Placement
 from samedevice.messages import short_operator
 from samedevice.provenance.dispatch import mapped
@@ -60,6 +61,14 @@ class Failure:
     def mismatch(self) -> bool:
         """Whether operands met on several devices."""
         return self.event.kind in (EventKind.MISMATCH, EventKind.UNCHECKED)
+
+    @cached_property
+    def read_on_host(self) -> tuple[Operand, ...]:
+        """The operands on a GPU that the operator reads on the host."""
+        names = on_host(self.event.op) if self.mismatch else frozenset()
+        return tuple(
+            each for each in self.event.operands if each.name in names and each.device.startswith("cuda")
+        )
 
     @cached_property
     def group(self) -> Operand | None:

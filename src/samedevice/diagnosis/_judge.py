@@ -31,18 +31,20 @@ def judge(event: Event, count: int = 1, ranks: Sequence[int] = ()) -> Finding[Ph
     failure = Failure(event, launched=bool(ranks))
     verdict = decide(weigh_event(failure), LIKELY_OF_EVENT)
     foreign = row.kind is EventKind.UNCHECKED and of_another_library(event.op)
+    special = "library-operator" if foreign else "read-on-host" if failure.read_on_host else None
     values: dict[str, Value] = {
         "op": short_operator(event.op),
         "devices": Several(_devices(event)),
         "home": failure.group.device if failure.group is not None else "",
         "amount": _amount(event),
+        "operand": Several(tuple(failure.written(each) for each in failure.read_on_host)),
         "names": Several(_unmaterialized(event) or (Phrase("unnamed"),)),
     }
     return Finding(
         code=row.code,
         cause=verdict.cause,
         confidence=verdict.confidence,
-        title=Phrase("title.library-operator", **values) if foreign else row.phrase("headline", **values),
+        title=Phrase(f"title.{special}", **values) if special else row.phrase("headline", **values),
         message=event.message or None,
         op=event.op,
         at=event.at,
@@ -56,7 +58,7 @@ def judge(event: Event, count: int = 1, ranks: Sequence[int] = ()) -> Finding[Ph
         notes=event.notes,
         guilty=verdict.guilty,
         reasons=verdict.reasons,
-        cure=cure_of(verdict, event.kind),
+        cure=_cure(failure, verdict),
         versions=event.versions,
         ranks=tuple(ranks),
         stack=_from_project(event.stack),
@@ -78,6 +80,14 @@ def _from_project(stack: Sequence[Place]) -> tuple[Place, ...]:
     """The frames without those of the programs that started it: pytest's, a launcher's."""
     begun = dropwhile(lambda place: installed_path(place.file) is not None, stack)
     return tuple(begun) or tuple(stack)
+
+
+def _cure(failure: Failure, verdict: Verdict) -> Phrase | None:
+    """What to do about an event in general."""
+    for operand in failure.read_on_host:
+        rule = rule_named("extra-input-on-wrong-device")
+        return rule.phrase("stays-on-host", operand=failure.written(operand))
+    return cure_of(verdict, failure.event.kind)
 
 
 def cure_of(verdict: Verdict, kind: EventKind | None) -> Phrase | None:

@@ -17,7 +17,7 @@ from rich.style import Style
 from rich.text import Text
 
 from samedevice import diagnosis, rulebook
-from samedevice.device_rules import of_another_library
+from samedevice.device_rules import of_another_library, on_host
 from samedevice.events import Decision, DeviceMemory, EventKind, Operand, Place
 from samedevice.findings import Confidence, Detail, Finding, Fix, Safety, Status
 from samedevice.messages import SOURCE, Bytes, Language, Phrase, Several, Value, catalogue, short_operator
@@ -349,6 +349,9 @@ def why_text(finding: Finding[str | Phrase], language: Language) -> str:
         return render(rule.phrase("meaning"), language)
     if rule.kind is EventKind.MISMATCH and (finding.message or "").startswith("indices should be"):
         return render(Phrase("why.cross-device-index"), language)
+    if rule.kind is EventKind.MISMATCH and (read := on_host(finding.op or "")):
+        named = Several(tuple(each.name for each in finding.operands if each.name in read))
+        return render(Phrase("why.read-on-host", op=short_operator(finding.op or ""), names=named), language)
     if rule.kind is EventKind.UNCHECKED and of_another_library(finding.op or ""):
         return render(Phrase("why.library-operator"), language)
     if rule.kind is EventKind.COLLECTIVE and finding.message is None:

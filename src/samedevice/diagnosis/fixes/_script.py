@@ -52,8 +52,10 @@ from samedevice.messages import Phrase, Several, Value
 Repair = Callable[[Failure, Script | None, Operand | None], list[Fix[Phrase]]]
 
 
-_LITERAL = re.compile(r"""["'](?:cpu|cuda(?::\d+)?)["']|\.c(?:uda|pu)\(\d*\)""")
-"""A device as source writes it down: right for this run, and wrong for the next machine."""
+_LITERAL = re.compile(r"""["'](?:cpu|cuda(?::\d+)?)["']|\.cuda\(\d*\)""")
+"""A device as source writes it down: right for this run, and wrong for the next machine. `.cpu()` is written
+only where an operator itself asks for the host, which every machine has.
+"""
 _LONGEST_SHOWN = 60
 """Characters of an expression that a title shows."""
 _CACHE = re.compile(r"\A(?:past_key_values?|layer_past|past|cache|cache_params|kv_cache|\w*Cache\w*)\Z")
@@ -68,7 +70,8 @@ def script_fixes(failure: Failure, verdict: Verdict) -> tuple[Fix[Phrase], ...]:
     fixes = []
     if failure.event.kind is EventKind.NONDETERMINISTIC_DEVICE:
         fixes.append(Fix(Phrase("fix.sorted-devices"), "safe"))
-    for repair in (_extra,) if failure.group is not None else _REPAIRS.get(verdict.cause, ()):
+    told = failure.group is not None or failure.read_on_host  # what the operator itself wants, whoever erred
+    for repair in (_extra,) if told else _REPAIRS.get(verdict.cause, ()):
         fixes += repair(failure, script, guilty)
     if (
         guilty is not None
@@ -276,6 +279,8 @@ def _extra(failure: Failure, script: Script | None, guilty: Operand | None) -> l
         return []
     if failure.group is not None:
         return _to_group(failure, script, guilty, failure.group)
+    if failure.read_on_host:
+        return _to_host(failure, script)
     if not partners(failure, guilty) or not failure.placed_by_user(guilty):
         return []
     if failure.entry == guilty.device or "self.device" in failure.code:
@@ -284,6 +289,20 @@ def _extra(failure: Failure, script: Script | None, guilty: Operand | None) -> l
         return [buffer]
     key = "fix.input-to" if guilty.moved is not None or guilty.argument else "fix.made-on"
     return _to_partner(failure, script, guilty, key, guilty.argument or failure.written(guilty))
+
+
+def _to_host(failure: Failure, script: Script | None) -> list[Fix[Phrase]]:
+    """What the operator reads on the host, brought there in the failing statement."""
+    at = failure.event.at
+    if script is None or not script.holds(at):
+        return []
+    for operand in failure.read_on_host:
+        node = spelled_at(script, at, replace(operand, local=failure.expression(operand)))
+        if node is not None:
+            text = f"{grouped(script.text(node))}.cpu()"
+            diff = script_diff(script, swapped(script, node, text))
+            return [Fix(Phrase("fix.to-host", operand=_shown(script, node, operand)), "safe", diff)]
+    return []
 
 
 def _to_group(failure: Failure, script: Script | None, guilty: Operand, group: Operand) -> list[Fix[Phrase]]:

@@ -40,11 +40,15 @@ _SIGNATURES: Mapping[str, tuple[str, ...]] = {
     "addcmul_": ("self", "tensor1", "tensor2"),
     "lerp_": ("self", "end", "weight"),
     "lerp": ("self", "end", "weight"),
+    "pack_padded_sequence": ("input", "lengths"),
+    "tensor_split": ("self", "tensor_indices_or_sections"),
     "einsum": ("", "self", "mat2"),
 }
 """Functions of torch with the operands that their operators name, in the order of a call; for a method, what
 it is called on comes first. `where` as a method is the one exception.
 """
+_NO_METHODS = frozenset(("pack_padded_sequence",))
+"""Functions that no tensor has: what stands before the dot is a module."""
 _JOINS = frozenset("cat concat concatenate stack hstack vstack dstack".split())
 _PAIRS = frozenset(
     "add add_ sub sub_ mul mul_ div div_ eq ne lt le gt ge matmul mm bmm mv dot maximum minimum pow "
@@ -192,7 +196,7 @@ def _in_call(call: ast.Call, operand: Operand) -> ast.expr | None:
     if given is not None:
         return given
     function = call.func
-    plain = isinstance(function, ast.Name) or _is_namespace(function)
+    plain = isinstance(function, ast.Name) or _is_namespace(function) or name in _NO_METHODS
     values = list(call.args)
     if not plain and isinstance(function, ast.Attribute):
         values = [function.value, *values]

@@ -48,6 +48,10 @@ from samedevice.provenance.named_devices import takes_arguments
 
 
 def _detect(failure: Failure) -> Hint | None:
+    for operand in failure.read_on_host:
+        key = "rules.extra-input-on-wrong-device.read-on-host"
+        reads = Phrase(key, operand=failure.written(operand), op=failure.op, device=operand.device)
+        return Hint(8, reads, operand.name, certain=True)
     if failure.mismatch and failure.looks_up:
         return _further_ids(failure)
     if not failure.mismatch or failure.computes_loss:
@@ -210,6 +214,14 @@ RULE = Rule(
         "stayed-behind": {
             "en": "the argument {operand} is on another device than the other arguments",
             "zh": "参数 {operand} 与其他参数不在同一设备上",
+        },
+        "read-on-host": {
+            "en": "{op} reads {operand} on the host, and it is on {device}",
+            "zh": "{op} 要在主机上读取 {operand}，而它位于 {device}",
+        },
+        "stays-on-host": {
+            "en": "leave {operand} on the host, or bring it back for this call: {operand}.cpu()",
+            "zh": "让 {operand} 留在主机上，或在这次调用时取回主机：{operand}.cpu()",
         },
         "from-input": {
             "en": "{operand} was computed from an input on the host",

@@ -11,10 +11,12 @@ from typing import Any
 
 import torch
 
+from samedevice.device_rules import Argument, judge_devices, row_for
 from samedevice.events import EventKind
 from samedevice.runtime.engine.transfers import Transfers
 from samedevice.runtime.state import CPU, Operator, caller, device_of, memory_of, this_thread, value_of
 from samedevice.runtime.tracking import Tracker, to_meta, to_value
+from samedevice.torch_versions.adapter import RELEASE
 
 Tensor = torch.Tensor
 
@@ -33,12 +35,14 @@ class Packing:
         if all(device.type != "cuda" for device in devices):
             return NotImplemented
         if devices[1].type == "cuda":
-            text = (
-                f"'lengths' argument should be a 1D CPU int64 tensor, but got {lengths.dim()}D {devices[1]} "
-                "Long tensor"
+            refusal = judge_devices(
+                row_for(op.name), [Argument("lengths", str(devices[1]), lengths.dim())], RELEASE
             )
+            assert refusal is not None
             named = [("input", sequences, False), ("lengths", lengths, False)]
-            self._tracker.recorder.refused(EventKind.MISMATCH, op.name, text, named, devices, caller())
+            self._tracker.recorder.refused(
+                EventKind.MISMATCH, op.name, refusal.message, named, devices, caller()
+            )
             lengths = self._transfers.transfer(lengths, CPU, {}, None)
         record = memory_of(sequences)
         if record is None or not record.virtual:

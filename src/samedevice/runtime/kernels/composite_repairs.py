@@ -16,11 +16,13 @@ from typing import Any
 
 import torch
 
+from samedevice.device_rules import Argument, judge_devices, row_for
 from samedevice.events import EventKind
 from samedevice.runtime.kernels.replacements import composite, replaced
 from samedevice.runtime.state import META, caller, current_machine
 from samedevice.runtime.tensors import host_copy, move, seen_device
 from samedevice.runtime.tracking import Recorder
+from samedevice.torch_versions.adapter import RELEASE
 
 aten = torch.ops.aten
 _split = aten.tensor_split.tensor_indices_or_sections
@@ -30,10 +32,12 @@ def _tensor_split(self: torch.Tensor, tensor_indices_or_sections: torch.Tensor, 
     indices = tensor_indices_or_sections
     where = seen_device(indices)
     if where.type == "cuda":
-        message = f"tensor_split expected tensor_indices_or_sections to be on cpu, but it's on {where}"
-        named = [("self", self, False), ("tensor_indices_or_sections", indices, False)]
+        name = "tensor_indices_or_sections"
+        refusal = judge_devices(row_for(str(_split)), [Argument(name, str(where), indices.dim())], RELEASE)
+        assert refusal is not None
+        named = [("self", self, False), (name, indices, False)]
         current_machine().part(Recorder).refused(
-            EventKind.MISMATCH, str(_split), message, named, [seen_device(self), where], caller()
+            EventKind.MISMATCH, str(_split), refusal.message, named, [seen_device(self), where], caller()
         )
         indices = move(indices, torch.device("cpu"))
     return composite(_split, self, indices if where == META else host_copy(indices), dim)
