@@ -34,7 +34,8 @@ def repaired(path, source):
     path.write_text(source, "utf-8")
     fix = findings_of(path)[0].fixes[0]
     assert fix.diff is not None, fix.title
-    assert not any(re.search(r"""["']c(?:uda|pu)""", each) for each in fix.diff.splitlines() if each[0] == "+")
+    added = [each for each in fix.diff.splitlines() if each.startswith("+")]
+    assert not any(re.search(r"""["']c(?:uda|pu)""", each) for each in added)
     text, refused = combined(source, [fix.diff])
     assert not refused
     path.write_text(text, "utf-8")

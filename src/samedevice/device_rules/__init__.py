@@ -9,7 +9,14 @@ from __future__ import annotations
 
 from samedevice.device_rules._determinism import nondeterministic
 from samedevice.device_rules._rows import Argument, Check, Demand, Row
-from samedevice.device_rules._table import of_another_library, on_host, only_on_cpu, row_for, rows_by_hand, table_of
+from samedevice.device_rules._table import (
+    of_another_library,
+    on_host,
+    only_on_cpu,
+    row_for,
+    rows_by_hand,
+    table_of,
+)
 from samedevice.device_rules._types import Lack, lacking
 from samedevice.device_rules._verdict import Refusal, judge_devices
 

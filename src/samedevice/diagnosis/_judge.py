@@ -31,7 +31,6 @@ def judge(event: Event, count: int = 1, ranks: Sequence[int] = ()) -> Finding[Ph
     failure = Failure(event, launched=bool(ranks))
     verdict = decide(weigh_event(failure), LIKELY_OF_EVENT)
     foreign = row.kind is EventKind.UNCHECKED and of_another_library(event.op)
-    special = "library-operator" if foreign else "read-on-host" if failure.read_on_host else None
     values: dict[str, Value] = {
         "op": short_operator(event.op),
         "devices": Several(_devices(event)),
@@ -40,11 +39,16 @@ def judge(event: Event, count: int = 1, ranks: Sequence[int] = ()) -> Finding[Ph
         "operand": Several(tuple(failure.written(each) for each in failure.read_on_host)),
         "names": Several(_unmaterialized(event) or (Phrase("unnamed"),)),
     }
+    title = row.phrase("headline", **values)
+    if foreign:
+        title = Phrase("title.library-operator", **values)
+    elif failure.read_on_host:
+        title = Phrase("title.read-on-host", **values)
     return Finding(
         code=row.code,
         cause=verdict.cause,
         confidence=verdict.confidence,
-        title=Phrase(f"title.{special}", **values) if special else row.phrase("headline", **values),
+        title=title,
         message=event.message or None,
         op=event.op,
         at=event.at,
