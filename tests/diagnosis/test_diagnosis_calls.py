@@ -95,3 +95,69 @@ def test_an_operand_that_is_read_on_the_host_is_told(language, tmp_path):
     said = [render(each, language) for each in (*judge(event).reasons, judge(event).title, judge(event).cure)]
     assert all("lengths" in each for each in said)
     assert "one device" not in why_text(judge(event), language)
+
+
+PARTS = {
+    "torch.stack(parts)": "torch.stack([each.to(parts[0].device) for each in parts])",
+    "torch.cat(parts, dim=0)": "torch.cat([each.to(parts[0].device) for each in parts], dim=0)",
+    "torch.hstack(kept[0])": "torch.hstack([each.to(kept[0][0].device) for each in kept[0]])",
+    "torch.stack(parts[:2])": "torch.stack([each.to(parts[:2][0].device) for each in parts[:2]])",
+    "torch.stack(list(parts))": None,
+    "torch.stack(tensors=parts)": "torch.stack(tensors=[each.to(parts[0].device) for each in parts])",
+    "torch.stack([parts[0], parts[1], parts[2]])": None,
+}
+
+
+@pytest.mark.parametrize("call", PARTS)
+def test_all_tensors_of_a_list_are_moved_where_it_is_used(call, tmp_path):
+    source = (
+        "import torch\n\n\ndef join(parts, kept):\n"
+        f"    return {call}\n\n\n"
+        "for i in range(2):\n"
+        '    parts = [torch.ones(2, device=f"cuda:{i}"), torch.ones(2), torch.ones(2)]\n'
+        "    parts[2] = parts[2].to(parts[0].device)\n    join(parts, [parts])\n"
+    )
+    path = tmp_path / "script.py"
+    if PARTS[call] is None:
+        path.write_text(source, "utf-8")
+        assert not any("for each in" in (fix.diff or "") for each in findings_of(path) for fix in each.fixes)
+        return
+    fix, text = repaired(path, source)
+    assert PARTS[call] in text
+    assert fix.safety == "safe"
+    assert findings_of(path) == []
+
+
+STATES = {
+    "state": "tuple(each.to(self.rnn.weight_ih_l0.device) for each in state)",
+    "hx=state": "hx=tuple(each.to(next(self.rnn.parameters()).device) for each in state)",
+}
+
+
+@pytest.mark.parametrize("given", STATES)
+def test_all_tensors_of_a_state_are_moved_where_it_is_used(given, tmp_path):
+    fix, text = repaired(
+        tmp_path / "script.py",
+        "import torch\nfrom torch import nn\n\nclass Decoder(nn.Module):\n    def __init__(self):\n"
+        "        super().__init__()\n        self.rnn = nn.LSTM(4, 4)\n\n    def forward(self, x, state):\n"
+        f"        self.state = state\n        return self.rnn(x * 1.0, {given})[0]\n\n"
+        "for i in (0, 1):\n"
+        '    state = torch.zeros(1, 2, 4, device=f"cuda:{1 - i}"), torch.zeros(1, 2, 4, device="cuda:1")\n'
+        '    Decoder().to(f"cuda:{i}")(torch.ones(3, 2, 4, device=f"cuda:{i}"), state)\n',
+    )
+    assert STATES[given] in text
+    assert fix.safety == "safe"
+    assert findings_of(tmp_path / "script.py") == []
+
+
+def test_the_own_statement_is_never_called_library_code(tmp_path):
+    path = tmp_path / "script.py"
+    path.write_text(
+        "import torch\nrnn = torch.nn.LSTM(4, 4).cuda(1)\nstate = {'h': torch.zeros(1, 2, 4).cuda(0)}\n"
+        "rnn(torch.ones(3, 2, 4).cuda(1), (state['h'] * 1, state['h'] * 2))\n",
+        "utf-8",
+    )
+    for finding in findings_of(path):
+        said = [finding.cure or "", *(fix.title for fix in finding.fixes)]
+        assert not any(re.search(r"library|release|report it", each) for each in said)
+        assert not any(str(tmp_path) in each for each in said)

@@ -91,6 +91,9 @@ def _cure(failure: Failure, verdict: Verdict) -> Phrase | None:
     for operand in failure.read_on_host:
         rule = rule_named("extra-input-on-wrong-device")
         return rule.phrase("stays-on-host", operand=failure.written(operand))
+    rule = rule_named(verdict.cause)
+    if "cure-of-own" in rule.sentences and failure.by_user(failure.event.at):
+        return rule.phrase("cure-of-own")
     return cure_of(verdict, failure.event.kind)
 
 

@@ -28,6 +28,7 @@ from samedevice.diagnosis.fixes._edit import (
     with_line_before,
 )
 from samedevice.diagnosis.fixes._order import order_fix
+from samedevice.diagnosis.fixes._parts import parts_fix
 from samedevice.diagnosis.fixes._relocate import relocated
 from samedevice.diagnosis.fixes._source import Script, called
 from samedevice.diagnosis.fixes._spelling import device_text, spelled_at
@@ -110,7 +111,7 @@ def _placed(failure: Failure, script: Script | None, guilty: Operand | None) -> 
         return found
     if script is not None and (given := _at_call(failure, script, guilty)):
         return given
-    library = Script.read(failure.event.at.file)
+    library = None if failure.by_user(failure.event.at) else Script.read(failure.event.at.file)
     if library is None:
         return []
     where = f"{short_file(library.file)}:{failure.event.at.line}"
@@ -566,10 +567,9 @@ def _late_move(failure: Failure, script: Script) -> Place | None:
 
 
 def _file(script: Script | None, place: Place) -> str:
-    """The script by its own name, another file as it is installed."""
-    return (
-        Path(place.file).name if script is not None and place.file == script.file else short_file(place.file)
-    )
+    """A file of an installed package as it is installed, another one by its own name."""
+    own = (script is not None and place.file == script.file) or Path(short_file(place.file)).is_absolute()
+    return Path(place.file).name if own else short_file(place.file)
 
 
 def _move_of(script: Script, model: str | None) -> Place | None:
@@ -762,6 +762,8 @@ def _at_use(failure: Failure, script: Script | None, guilty: Operand | None) -> 
         return []  # a check of the script's own, which moves nothing
     if _written(failure, guilty):
         return _brought(failure, script, guilty, partners(failure, guilty))
+    if (together := parts_fix(failure, script, guilty)) is not None:
+        return [together]
     if unites(failure, guilty):
         return _used(failure, script, guilty)
     kept = [each for each in partners(failure, guilty) if not _written(failure, each)] or [
@@ -834,7 +836,7 @@ def _library(failure: Failure, script: Script | None, guilty: Operand | None) ->
 def _in_library(failure: Failure, guilty: Operand) -> list[Fix[Phrase]]:
     """What has to be changed there, in words."""
     device = next((each.device for each in failure.event.operands if each.device != guilty.device), None)
-    if device is None:
+    if device is None or failure.by_user(failure.event.at):
         return []
     where = f"{short_file(failure.event.at.file)}:{failure.event.at.line}"
     return [Fix(Phrase("fix.library", operand=failure.written(guilty), device=device, where=where), "check")]

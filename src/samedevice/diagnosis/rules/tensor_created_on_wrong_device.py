@@ -345,6 +345,10 @@ RULE = Rule(
         "zh": "在与之运算的张量的设备上创建它；库修复之前，换用已修复的版本或只用一块 GPU",
     },
     sentences={
+        "cure-of-own": {
+            "en": "make it on the device of the tensor it is combined with",
+            "zh": "在与之运算的张量所在的设备上创建它",
+        },
         "made-without-device": {
             "en": "{operand} was made without a device: {text}",
             "zh": "创建 {operand} 时没有指定设备：{text}",
