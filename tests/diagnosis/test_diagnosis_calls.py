@@ -161,3 +161,48 @@ def test_the_own_statement_is_never_called_library_code(tmp_path):
         said = [finding.cure or "", *(fix.title for fix in finding.fixes)]
         assert not any(re.search(r"library|release|report it", each) for each in said)
         assert not any(str(tmp_path) in each for each in said)
+
+
+MAPPINGS = {
+    "batch = {'input_ids': ids, 'attention_mask': torch.ones_like(ids)}": (
+        "model(**{name: each.to(model.device) for name, each in batch.items()})"
+    ),
+    "batch = {'input_ids': ids, 'use_cache': False}": (
+        'model(**{name: each.to(model.device) if hasattr(each, "to") else each for name, each in '
+        "batch.items()})"
+    ),
+    "batch = tokenizer('a', return_tensors='pt')": "model(**batch.to(model.device))",
+    "batch = collate(ids)": "model(**{name: each.to(model.device) for name, each in batch.items()})",
+}
+
+
+@pytest.mark.parametrize("made", MAPPINGS)
+def test_a_whole_mapping_is_moved_where_the_model_is_called(made, tmp_path):
+    pytest.importorskip("transformers")
+    fix, text = repaired(
+        tmp_path / "script.py",
+        "import torch\nfrom transformers import BatchEncoding, LlamaConfig, LlamaForCausalLM\n\n"
+        "def collate(ids):\n    return {'input_ids': ids, 'attention_mask': torch.ones_like(ids)}\n\n"
+        "def tokenizer(text, return_tensors):\n    return BatchEncoding(collate(torch.tensor([[1, 2]])))\n\n"
+        "def run(ids):\n"
+        "    model = LlamaForCausalLM(LlamaConfig(hidden_size=8, intermediate_size=8, num_hidden_layers=1, "
+        "num_attention_heads=1, vocab_size=16)).cuda()\n"
+        f"    {made}\n    model(**batch)\n\nrun(torch.tensor([[1, 2]]))\n",
+    )
+    assert MAPPINGS[made] in text
+    assert fix.safety == "safe"
+    assert findings_of(tmp_path / "script.py") == []
+
+
+def test_a_mapping_goes_to_the_table_of_a_model_of_the_script(tmp_path):
+    fix, text = repaired(
+        tmp_path / "script.py",
+        "import torch\n\nclass Model(torch.nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.embed = torch.nn.Embedding(16, 8)\n\n    def forward(self, ids, shift):\n"
+        "        return self.embed(ids) + shift\n\n"
+        "model = Model().cuda()\n"
+        "for batch in [{'ids': torch.tensor([[1, 2]]), 'shift': torch.ones(8)}]:\n    model(**batch)\n",
+    )
+    assert "model(**{name: each.to(model.embed.weight.device) for name, each in batch.items()})" in text
+    assert fix.safety == "safe"
+    assert findings_of(tmp_path / "script.py") == []

@@ -28,6 +28,7 @@ from samedevice.diagnosis.fixes._edit import (
     with_line_before,
 )
 from samedevice.diagnosis.fixes._order import order_fix
+from samedevice.diagnosis.fixes._mapping import mapping_fix
 from samedevice.diagnosis.fixes._parts import parts_fix
 from samedevice.diagnosis.fixes._relocate import relocated
 from samedevice.diagnosis.fixes._source import Script, called
@@ -226,7 +227,12 @@ def _inputs(failure: Failure, script: Script | None, guilty: Operand | None) -> 
         named = f"{model}.{path_of(weight.parameter)}.device" if weight.parameter else None
         target = f"{model}.get_input_embeddings().weight.device" if transformers else named
     ids = next((each for each in failure.event.operands if each.name == "indices"), guilty)
+    whole = mapping_fix(failure, script, ids, model, target, transformers) if model is not None else None
+    if whole is not None:
+        return [whole]
     diff = _move(failure, script, ids, target, model) or _move_batch(failure, script, target, model)
+    if diff is None and script is not None and target is not None:
+        diff = _move_at_call(failure, script, ids, target)
     fixes = [Fix(Phrase(key, weight=weight.parameter or "weight"), "safe", diff)]
     if weight.tied and transformers:
         fixes += [_one_device(script), Fix(Phrase("fix.one-visible"), "check")]
@@ -852,8 +858,10 @@ def _move(
     place = guilty.moved or guilty.made
     if script is None or target is None or not script.holds(place):
         return None
-    if after is not None and (made := script.assignment(after)) is not None and made.lineno > place.line:
-        return _move_at_call(failure, script, guilty, target)
+    if after is not None and (made := script.assignment(after)) is not None:
+        here = script.scope(place.line)
+        if made.lineno > place.line or not script.bound(after, here, place.line, place.line):
+            return _move_at_call(failure, script, guilty, target)
     at = failure.event.at
     if place.line == at.line and place.file == at.file and (not place.call or place.call == at.call):
         return None  # made inside the very call that failed
@@ -870,12 +878,14 @@ def _move_at_call(failure: Failure, script: Script, guilty: Operand, target: str
         if script.class_of(script.scope(place.line)) is not None:
             continue  # a method has its own names
         for call in script.find(place):
+            given = next((each.value for each in call.keywords if each.arg == guilty.argument), None)
             for node in [*call.args, *(keyword.value for keyword in call.keywords)]:
-                if isinstance(node, ast.Name) and node.id in (
+                named = isinstance(node, ast.Name) and node.id in (
                     guilty.argument,
                     guilty.local,
                     assigned(script, guilty),
-                ):
+                )
+                if named or node is given:
                     return script_diff(script, moved(script, node, target))
     return None
 
