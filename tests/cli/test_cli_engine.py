@@ -7,6 +7,7 @@ import json
 import pytest
 
 import samedevice as sd
+from samedevice.diagnosis import combined
 from samedevice.errors import MachineSpecError
 
 SCRIPT = """\
@@ -163,6 +164,32 @@ def test_an_error_about_devices_that_ends_the_script_is_a_finding(shell, stateme
     (finding,) = document["findings"]
     assert (done.returncode, document["status"]) == (1, "script-error")
     assert (finding["code"], finding["cause"], finding["at"]["file"] != "") == (code, cause, True)
+
+
+@pytest.mark.parametrize(
+    ("statement", "repaired", "safety"),
+    [
+        ("y = x.numpy()", "y = x.cpu().numpy()", "safe"),
+        ("y = {'a': (x * 2).numpy()}", "y = {'a': (x * 2).cpu().numpy()}", "safe"),
+        ("y = w.numpy()", "y = w.detach().cpu().numpy()", "safe"),
+        ("y = np.asarray(x)", "y = np.asarray(x.cpu())", "safe"),
+        ("y = np.asarray(w, dtype=float)", "y = np.asarray(w.detach().cpu(), dtype=float)", "safe"),
+        ("y = np.array(kept)", "y = np.array([each.cpu() for each in kept])", "safe"),
+        ("y = np.asarray(of.x)", "y = np.asarray(of.x.cpu())", "check"),
+    ],
+)
+def test_what_numpy_reads_is_brought_to_the_host(shell, statement, repaired, safety):
+    head = "import torch\nimport numpy as np\nx = torch.ones(2).cuda()\nw = (x * 1).requires_grad_()\n"
+    head += "kept = [x, x]\n\nclass of:\n    x = x\n\ndef read():\n"
+    source = f"{head}    {statement}\n\nread()\n"
+    shell.write("ends.py", source)
+    shell.call([*shell.real, "run", "--json", "out.json", "ends.py"])
+    (finding,) = json.loads((shell.folder / "out.json").read_text())["findings"]
+    fix = finding["fixes"][0]
+    text, refused = combined(source, [fix["diff"]])
+    assert (text, refused, fix["safety"]) == (f"{head}    {repaired}\n\nread()\n", {}, safety)
+    shell.write("ends.py", text)
+    assert shell.call([*shell.real, "run", "ends.py"]).returncode == 0
 
 
 @pytest.mark.parametrize(

@@ -169,6 +169,8 @@ class _Ending:
     """What Python itself would have exited with."""
     trace: str | None = None
     """The traceback of the script's error, if no operator was recorded for it."""
+    held: diagnosis.Held | None = None
+    """What the frames of that error held."""
     timeline: Timeline | None = None
     """What it did over time, where a page or a trace was asked for."""
 
@@ -336,6 +338,8 @@ def _conclude(own: list[Member], family: Family, machine: Described, ending: _En
     reporting, language = report.reporting, report.language
     members = [*own, *(member for member in family.members() if member.concerned)]
     explained = [] if ending.trace is None else diagnosis.explain_text(ending.trace)[:1]
+    if ending.held is not None:
+        explained = [diagnosis.brought_to_host(each, ending.held) for each in explained]
     found = [*_judged(members), *(Found(each) for each in explained if each.verdict == "device-error")]
     whole = ending.status == "completed"
     sifted, said = decided(
@@ -710,6 +714,7 @@ def _failed(error: BaseException, stream: TextIO, language: Language) -> _Ending
     Outside its handler, so that a hook of the script that fails does not get it as its context.
     """
     internal = isinstance(error, AssertionError) and raised_by_us(error)
+    held = None if internal else _held(error)  # before what is shown leaves our own frames out
     show_exception(error)
     if isinstance(error, UnsupportedFeatureError):
         _tell(stream, render(Phrase("unsupported", reason=str(error)), language))
@@ -720,7 +725,16 @@ def _failed(error: BaseException, stream: TextIO, language: Language) -> _Ending
         return _Ending("out-of-memory", FOUND, 1)
     recorded = isinstance(error, SameDeviceError) or _was_recorded(error)
     trace = None if recorded else "".join(traceback.format_exception(error))
-    return _Ending("script-error", SCRIPT_FAILED, 1, trace)
+    return _Ending("script-error", SCRIPT_FAILED, 1, trace, held)
+
+
+def _held(error: BaseException) -> diagnosis.Held | None:
+    """What the frames of a wrong type held; no other error has a repair that asks for it."""
+    if not isinstance(error, TypeError):
+        return None
+    from samedevice.cli._held import held_at  # reads the rules
+
+    return held_at(error)
 
 
 def _was_recorded(error: BaseException | None) -> bool:

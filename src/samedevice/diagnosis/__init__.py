@@ -19,7 +19,16 @@ if TYPE_CHECKING:
     from samedevice.diagnosis._rule import HEADINGS, Rule
     from samedevice.diagnosis._source import Source
     from samedevice.diagnosis._weigh import UNDETERMINED
-    from samedevice.diagnosis.fixes import changes_of, combined, file_diff, fix_at_use, lines_before, united
+    from samedevice.diagnosis.fixes import (
+        Held,
+        brought_to_host,
+        changes_of,
+        combined,
+        file_diff,
+        fix_at_use,
+        lines_before,
+        united,
+    )
     from samedevice.diagnosis.rules import CAUSES, REFUSALS, RULES, find_rule, rule_named
 
 __all__ = [
@@ -29,8 +38,10 @@ __all__ = [
     "REFUSALS",
     "RULES",
     "UNDETERMINED",
+    "Held",
     "Rule",
     "Source",
+    "brought_to_host",
     "changes_of",
     "code_of",
     "combined",
@@ -53,7 +64,16 @@ __getattr__, __dir__ = on_demand(
         "_rule": ("HEADINGS", "Rule"),
         "_source": ("Source",),
         "_weigh": ("UNDETERMINED",),
-        "fixes": ("changes_of", "combined", "file_diff", "fix_at_use", "lines_before", "united"),
+        "fixes": (
+            "Held",
+            "brought_to_host",
+            "changes_of",
+            "combined",
+            "file_diff",
+            "fix_at_use",
+            "lines_before",
+            "united",
+        ),
         "rules": ("CAUSES", "REFUSALS", "RULES", "find_rule", "rule_named"),
     },
 )

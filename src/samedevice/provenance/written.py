@@ -32,7 +32,8 @@ def written(
 
 def handed_over(call: ast.Call, called: bool) -> str | None:
     """How a call writes its only tensor, or with `called` what it calls; None where there may be several."""
-    given = [each for each in (*call.args, *(each.value for each in call.keywords)) if not _number(each)]
+    by_name = [each.value for each in call.keywords if each.arg != "dtype"]
+    given = [each for each in (*call.args, *by_name) if not _number(each)]
     match call.func:
         case function if called:
             return ast.unparse(function)

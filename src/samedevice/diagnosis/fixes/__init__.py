@@ -20,6 +20,7 @@ from samedevice.diagnosis.fixes._edit import (
     with_keyword,
     with_line_before,
 )
+from samedevice.diagnosis.fixes._host import Held, brought_to_host
 from samedevice.diagnosis.fixes._releases import releases_for, releases_of_event
 from samedevice.diagnosis.fixes._script import fix_at_use, script_fixes
 from samedevice.diagnosis.fixes._source import Script, lines_of
@@ -29,7 +30,9 @@ from samedevice.messages import Phrase
 
 __all__ = [
     "RANK_MAP",
+    "Held",
     "Script",
+    "brought_to_host",
     "changes_of",
     "combined",
     "file_diff",

@@ -48,6 +48,13 @@ def redirected(script: Script, call: ast.Call, target: str) -> str:
     return f"{script.source[:name]}to({target}){script.source[_span(script.source, call)[1] :]}"
 
 
+def called_before(script: Script, call: ast.Call, text: str) -> str:
+    """The source in which another method is called before a method's call: `x.cpu().numpy()`."""
+    assert isinstance(call.func, ast.Attribute)
+    name = _span(script.source, call.func)[1] - len(call.func.attr)
+    return f"{script.source[:name]}{text}.{script.source[name:]}"
+
+
 def _uncalled(script: Script, call: ast.Call) -> str:
     """The source with the object of a method's call in the place of the call."""
     assert isinstance(call.func, ast.Attribute)
