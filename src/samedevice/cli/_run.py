@@ -337,9 +337,7 @@ def _conclude(own: list[Member], family: Family, machine: Described, ending: _En
     """Tell what all processes saw, and return the exit status."""
     reporting, language = report.reporting, report.language
     members = [*own, *(member for member in family.members() if member.concerned)]
-    explained = [] if ending.trace is None else diagnosis.explain_text(ending.trace)[:1]
-    if ending.held is not None:
-        explained = [diagnosis.brought_to_host(each, ending.held) for each in explained]
+    explained = _explained(ending)
     found = [*_judged(members), *(Found(each) for each in explained if each.verdict == "device-error")]
     whole = ending.status == "completed"
     sifted, said = decided(
@@ -429,6 +427,14 @@ def _text_of(script: str) -> str:
         return Path(script).read_text("utf-8")
     except (OSError, UnicodeDecodeError):
         return ""
+
+
+def _explained(ending: _Ending) -> list[Finding[Phrase]]:
+    """What the text of the error says that ended the script, one finding or none."""
+    found = [] if ending.trace is None else diagnosis.explain_text(ending.trace)[:1]
+    if ending.held is None:
+        return found
+    return [diagnosis.brought_to_host(each, ending.held) for each in found]
 
 
 def _not_about_devices(told: Finding[Phrase]) -> tuple[Phrase, ...]:

@@ -27,8 +27,8 @@ from samedevice.diagnosis.fixes._edit import (
     with_keyword,
     with_line_before,
 )
-from samedevice.diagnosis.fixes._order import order_fix
 from samedevice.diagnosis.fixes._mapping import mapping_fix
+from samedevice.diagnosis.fixes._order import order_fix
 from samedevice.diagnosis.fixes._parts import parts_fix
 from samedevice.diagnosis.fixes._relocate import relocated
 from samedevice.diagnosis.fixes._source import Script, called
