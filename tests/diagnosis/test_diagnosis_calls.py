@@ -206,3 +206,89 @@ def test_a_mapping_goes_to_the_table_of_a_model_of_the_script(tmp_path):
     assert "model(**{name: each.to(model.embed.weight.device) for name, each in batch.items()})" in text
     assert fix.safety == "safe"
     assert findings_of(tmp_path / "script.py") == []
+
+
+LLAMA = (
+    "import torch\nfrom transformers import LlamaConfig, LlamaForCausalLM\n\n"
+    "def build():\n"
+    "    return LlamaForCausalLM(LlamaConfig(hidden_size=8, intermediate_size=8, num_hidden_layers=1, "
+    "num_attention_heads=1, vocab_size=16)).cuda()\n\n"
+)
+GIVEN = {
+    "model(input_ids=ids, attention_mask=ids * 0 + 1)": (
+        "model(input_ids=ids.to(model.device), attention_mask=(ids * 0 + 1).to(model.device))"
+    ),
+    "model(ids)": "model(ids.to(model.device))",
+    "kept.model(input_ids=ids[:, :1])": "kept.model(input_ids=ids[:, :1].to(kept.model.device))",
+}
+
+
+@pytest.mark.parametrize("call", GIVEN)
+def test_inputs_are_moved_where_a_function_calls_the_model_that_it_was_given(call, tmp_path):
+    pytest.importorskip("transformers")
+    fix, text = repaired(
+        tmp_path / "script.py",
+        f"{LLAMA}class kept:\n    model = build()\n\ndef run(model, ids):\n    print({call}.logits.shape)\n\n"
+        "run(kept.model, torch.tensor([[1, 2]]))\n",
+    )
+    assert GIVEN[call] in text
+    assert fix.safety == "safe"
+    assert findings_of(tmp_path / "script.py") == []
+
+
+OTHERS = {
+    "a generator that is not the only one": (
+        "import torch\nother = torch.Generator()\nown = torch.Generator()\n"
+        "def f(x):\n    return x * torch.rand(2, generator=own, device=x.device)\n\n"
+        "for i in range(2):\n    f(torch.ones(2, device=f'cuda:{i}'))\n",
+        "torch.rand(2, generator=own, device=own.device).to(x.device)",
+    ),
+    "a device that one line names with another": (
+        "import tempfile, torch\nTRAIN, SERVE = 'cuda:0', 'cuda:1'\n"
+        "class Service:\n    def __init__(self, file):\n        self.stats = torch.load(file)\n\n"
+        "    def __call__(self):\n        return torch.ones(2, device=SERVE) - self.stats['mean']\n\n"
+        "with tempfile.NamedTemporaryFile() as file:\n"
+        "    torch.save({'mean': torch.ones(2, device=TRAIN)}, file.name)\n    Service(file.name)()\n",
+        "torch.load(file, map_location=SERVE)",
+    ),
+    "a tensor made of another one on the host": (
+        "import torch\ndef f(x):\n    far = torch.ones(2, 2).triu(1)\n"
+        "    band = torch.zeros(2, 2).masked_fill(far.bool(), 1.0)\n    return x + band\n\n"
+        "for i in range(2):\n    f(torch.ones(2, 2, device=f'cuda:{i}'))\n",
+        "torch.zeros(2, 2).masked_fill(far.bool(), 1.0).to(x.device)",
+    ),
+    "weights that were attached on one GPU": (
+        "import torch\nfrom torch import nn\n\nclass Part(nn.Module):\n    def __init__(self):\n"
+        "        super().__init__()\n        self.up, self.down = nn.Linear(4, 4), nn.Linear(4, 4)\n"
+        "        self.ia3 = None\n\n    def forward(self, x):\n        h = torch.relu(self.up(x))\n"
+        "        h = torch.mul(h, self.ia3)\n        return x + self.down(h)\n\n"
+        "class Parts(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.parts = nn.ModuleList(Part() for _ in range(4))\n\n    def forward(self, x):\n"
+        "        for part in self.parts:\n            x = part(x.to(part.up.weight.device))\n"
+        "        return x\n\nmodel = Parts().requires_grad_(False)\nfor i, part in enumerate(model.parts):\n"
+        "    part.to(f'cuda:{i // 2}')\nhome = next(model.parameters()).device\nfor part in model.parts:\n"
+        "    part.ia3 = nn.Parameter(torch.ones(4).to(home), requires_grad=False)\n"
+        "model(torch.ones(2, 4))\n",
+        "torch.mul(h, self.ia3.to(h.device))",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_the_first_change_repairs_the_program(name, tmp_path):
+    source, expected = OTHERS[name]
+    fix, text = repaired(tmp_path / "script.py", source)
+    assert expected in text
+    assert fix.safety == "safe"
+    assert findings_of(tmp_path / "script.py") == []
+
+
+def test_an_activation_does_not_follow_weights_to_the_host(tmp_path):
+    path = tmp_path / "script.py"
+    path.write_text(
+        "import torch\nmodels = {'a': torch.nn.Linear(2, 2).cuda()}\nstep = models['a']\n"
+        "z = torch.ones(1, 2).cuda()\nfor _ in range(2):\n    z = z - step(z * 1)\n    step.to('cpu')\n",
+        "utf-8",
+    )
+    for finding in findings_of(path):
+        assert not any("parameters()).device" in (fix.diff or "") for fix in finding.fixes)

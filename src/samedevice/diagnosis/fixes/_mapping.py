@@ -1,13 +1,13 @@
-"""Inputs that a model gets as one mapping, `model(**batch)`, moved all at once where it is given."""
+"""Inputs that stayed behind, moved where the script calls the model: by their names, or as one mapping."""
 
 from __future__ import annotations
 
 import ast
 
 from samedevice.diagnosis._failure import Failure
-from samedevice.diagnosis.fixes._edit import script_diff, swapped
+from samedevice.diagnosis.fixes._edit import moved, script_diff, swapped
 from samedevice.diagnosis.fixes._source import Script
-from samedevice.diagnosis.fixes._target import calls_of
+from samedevice.diagnosis.fixes._target import CALLED, calls_of, path_of
 from samedevice.events import Operand
 from samedevice.findings import Fix
 from samedevice.messages import Phrase
@@ -38,6 +38,55 @@ def mapping_fix(
                 title = Phrase("fix.mapping-to", mapping=script.text(given), device=device)
                 return Fix(title, "safe", diff)
     return None
+
+
+def arguments_fix(
+    failure: Failure, script: Script | None, guilty: Operand, weight: Operand, library: bool
+) -> Fix[Phrase] | None:
+    """All arguments of the model's call that are where the operand is, to the model's device; `library` as
+    above.
+
+    None where the script calls it in another way, or something moved the operand.
+    """
+    arguments = failure.event.arguments
+    argument = guilty.from_argument or guilty.argument
+    if script is None or guilty.moved is not None or not arguments or not weight.parameter:
+        return None
+    left = {name for name, device in arguments if device == guilty.device}
+    place = failure.event.user_at
+    for call in script.find(place) if script.holds(place) else ():
+        callee = call.func
+        if isinstance(callee, ast.Attribute) and callee.attr in CALLED:
+            callee = callee.value
+        given = {each.arg: each.value for each in call.keywords if each.arg is not None}
+        ran = place is not None and " ".join(script.text(call).split()) == " ".join(place.call.split())
+        if ran and call.args and not isinstance(call.args[0], ast.Starred):
+            given.setdefault(arguments[0][0], call.args[0])
+        if argument not in given or argument not in left or not _holds_module(script, callee):
+            continue
+        model = script.text(callee)
+        device = f"{model}.{path_of(weight.parameter)}.device"
+        if library:
+            alone = len(failure.event.running[-1].below) == 1
+            device = f"{model}.device" if alone else f"{model}.get_input_embeddings().weight.device"
+        nodes = [given[name] for name in given if name in left]
+        source = script.source
+        for node in sorted(nodes, key=lambda each: (each.lineno, each.col_offset), reverse=True):
+            source = moved(Script(script.file, source), node, device)
+        diff = script_diff(script, source)
+        names = ", ".join(name for name in given if name in left)
+        return Fix(Phrase("fix.inputs-to", operands=names, device=device), "safe", diff) if diff else None
+    return None
+
+
+def _holds_module(script: Script, callee: ast.expr) -> bool:
+    """Whether what is called is looked up, and is no function or class of the script."""
+    if isinstance(callee, ast.Name):
+        return not any(
+            isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) and node.name == callee.id
+            for node in ast.walk(script.tree)
+        )
+    return isinstance(callee, ast.Attribute) and isinstance(callee.value, ast.Name)
 
 
 def _moved(script: Script, given: ast.expr, device: str) -> str:

@@ -15,10 +15,16 @@ FACTORIES = frozenset(
 """Functions of torch that take `device=`."""
 
 
-def relocated(script: Script, place: Place, target: str) -> str | None:
+_LOOKED_UP = (ast.Name, ast.Attribute, ast.Subscript)
+
+
+def relocated(script: Script, place: Place, target: str, beside: frozenset[str] = frozenset()) -> str | None:
     """The source in which the tensor of `place` is made on, or moved to, another device.
 
     The expression `target` names the device.
+
+    `beside` names tensors on the old device: where one of them has a part in the expression, the whole is
+    moved, and not what is made inside.
 
     Only the expression that made the tensor is changed, and what is inside it; None when that is not to be
     found.
@@ -31,7 +37,8 @@ def relocated(script: Script, place: Place, target: str) -> str | None:
     if (changed := _on_device(script, node, target)) is not None:
         return changed
     inner = [each for each in ast.walk(node) if isinstance(each, ast.Call) and called(each) in FACTORIES]
-    if len(inner) == 1 and script.text(node).startswith("torch."):  # `torch.tril(torch.ones(4, 4))`
+    alone = not beside & {script.text(each) for each in ast.walk(node) if isinstance(each, _LOOKED_UP)}
+    if alone and len(inner) == 1 and script.text(node).startswith("torch."):  # `torch.tril(torch.ones(4, 4))`
         return _on_device(script, inner[0], target)
     return moved(script, node, target)
 

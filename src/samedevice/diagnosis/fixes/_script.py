@@ -27,7 +27,7 @@ from samedevice.diagnosis.fixes._edit import (
     with_keyword,
     with_line_before,
 )
-from samedevice.diagnosis.fixes._mapping import mapping_fix
+from samedevice.diagnosis.fixes._mapping import arguments_fix, mapping_fix
 from samedevice.diagnosis.fixes._order import order_fix
 from samedevice.diagnosis.fixes._parts import parts_fix
 from samedevice.diagnosis.fixes._relocate import relocated
@@ -140,11 +140,11 @@ def _at_call(failure: Failure, script: Script, guilty: Operand) -> list[Fix[Phra
     for place in calls_of(failure, script):
         for call in script.find(place):
             given = {each.arg: each.value for each in call.keywords if each.arg}
-            beside = [given[name] for name in there if isinstance(given.get(name), ast.Name | ast.Attribute)]
+            beside = [text for name in there if (text := device_text(script, given.get(name))) is not None]
             node = given.get(guilty.from_argument)
             if node is None or not beside:
                 continue
-            target = f"{script.text(beside[0])}.device"
+            target = beside[0]
             diff = script_diff(script, moved(script, node, target))
             title = Phrase("fix.input-to", operand=guilty.from_argument, device=target)
             return [Fix(title, "safe" if unites(failure, guilty) else "check", diff)] if diff else []
@@ -219,7 +219,9 @@ def _inputs(failure: Failure, script: Script | None, guilty: Operand | None) -> 
     weight = next((each for each in failure.weights if each.name == "weight"), None)
     if weight is None or guilty is None:
         return []
-    transformers = "/transformers/" in failure.event.at.file and not _of_script(failure, script)
+    wrapped = (weight.parameter or "").startswith("module.")  # by what has no methods of the model
+    of_library = "/transformers/" in failure.event.at.file
+    transformers = of_library and not wrapped and not _of_script(failure, script)
     key = "fix.inputs-to-embedding" if transformers else "fix.inputs-to-weight"
     model = model_name(failure, script)
     target = None
@@ -228,11 +230,11 @@ def _inputs(failure: Failure, script: Script | None, guilty: Operand | None) -> 
         target = f"{model}.get_input_embeddings().weight.device" if transformers else named
     ids = next((each for each in failure.event.operands if each.name == "indices"), guilty)
     whole = mapping_fix(failure, script, ids, model, target, transformers) if model is not None else None
+    if whole is None and not _of_script(failure, script):
+        whole = arguments_fix(failure, script, ids, weight, transformers)
     if whole is not None:
         return [whole]
     diff = _move(failure, script, ids, target, model) or _move_batch(failure, script, target, model)
-    if diff is None and script is not None and target is not None:
-        diff = _move_at_call(failure, script, ids, target)
     fixes = [Fix(Phrase(key, weight=weight.parameter or "weight"), "safe", diff)]
     if weight.tied and transformers:
         fixes += [_one_device(script), Fix(Phrase("fix.one-visible"), "check")]
@@ -453,6 +455,8 @@ def _generator(failure: Failure, script: Script | None, guilty: Operand | None) 
         for node in (ast.walk(script.tree) if script is not None else ())
         if isinstance(node, ast.Call) and called(node) == "Generator"
     ]
+    if len(made) != 1 and (sent := _asked_and_sent(failure, script)) is not None:
+        return [sent]
     if script is None or len(made) != 1:
         return [Fix(Phrase("fix.generator", device=named(devices[0], failure)), "check")]
     old = made[0]
@@ -493,6 +497,31 @@ def _drawn_there(failure: Failure, script: Script | None) -> Fix[Phrase] | None:
     diff = script_diff(script, with_keyword(script, ran, "device", device))
     title = Phrase("fix.drawn-on", function=f"torch.{called(ran)}", device=device)
     return Fix(title, "safe", diff)
+
+
+def _asked_and_sent(failure: Failure, script: Script | None) -> Fix[Phrase] | None:
+    """The numbers drawn on the generator's device, and sent to where the factory should have made them."""
+    at = failure.event.at
+    ran = script.expression(at) if script is not None and script.holds(at) else None
+    if script is None or not isinstance(ran, ast.Call) or called(ran) not in _DRAWS:
+        return None
+    given = {each.arg: each.value for each in ran.keywords}
+    own = device_text(script, given.get("generator"))
+    if own is None or "device" not in given or "out" in given:
+        return None
+    asked = script.text(given["device"])
+    changed = swapped(script, given["device"], own)
+    drawn = Script(script.file, changed)
+    start = (ran.lineno, ran.col_offset)
+    call = next(
+        each
+        for each in ast.walk(drawn.tree)
+        if isinstance(each, ast.Call)
+        and (each.lineno, each.col_offset) == start
+        and called(each) == called(ran)
+    )
+    title = Phrase("fix.drawn-and-sent", generator=own, device=asked)
+    return Fix(title, "safe", script_diff(script, moved(drawn, call, asked)))
 
 
 def _asked_device(failure: Failure, script: Script, line: int) -> str | None:
@@ -664,6 +693,8 @@ def _ordered(failure: Failure, script: Script | None, guilty: Operand | None) ->
 def _adapted(failure: Failure, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:
     """A module that joined the model late, moved to it."""
     fix = attached_fix(failure, script, guilty)
+    if fix is None and script is not None and guilty is not None and guilty.role is not None:
+        return _used(failure, script, guilty)
     return [] if fix is None else [fix]
 
 
@@ -809,6 +840,8 @@ def _used(failure: Failure, script: Script, operand: Operand) -> list[Fix[Phrase
     node = spelled_at(script, at, operand)
     if target is None or node is None or "meta" in (operand.device, *wanted(failure, operand)):
         return []
+    if operand.device.startswith("cuda") and any(each.role == "parameter" for each in _of_host(failure)):
+        return []  # the weights belong on the GPU; a result on the host would fail at the next statement
     if node.lineno < at.line and at.call and script.expression(at) is None:
         return []
     diff = script_diff(script, moved(script, node, target.text))
@@ -817,6 +850,10 @@ def _used(failure: Failure, script: Script, operand: Operand) -> list[Fix[Phrase
         return []
     shown = _shown(script, node, operand)
     return [Fix(Phrase("fix.at-use", operand=shown, target=target.text), "safe" if sure else "check", diff)]
+
+
+def _of_host(failure: Failure) -> list[Operand]:
+    return [each for each in failure.event.operands if each.device == "cpu" and each.shape]
 
 
 def _written(failure: Failure, operand: Operand) -> bool:
@@ -865,7 +902,8 @@ def _move(
     at = failure.event.at
     if place.line == at.line and place.file == at.file and (not place.call or place.call == at.call):
         return None  # made inside the very call that failed
-    changed = relocated(script, place, target)
+    beside = frozenset(part.name for part in guilty.ingredients if part.device == guilty.device)
+    changed = relocated(script, place, target, beside)
     return script_diff(script, changed) if changed else None
 
 

@@ -19,7 +19,8 @@ from samedevice.diagnosis.fixes._source import Script, called
 from samedevice.diagnosis.fixes._spelling import device_text, spelled_at, weight_text
 from samedevice.events import Operand, Place
 
-_CALLED = ("generate", "forward", "chat", "__call__", "encode")
+CALLED = ("generate", "forward", "chat", "__call__", "encode")
+"""Methods by which a script runs a model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,7 @@ def model_name(failure: Failure, script: Script | None) -> str | None:
     for place in calls_of(failure, script):
         for call in sorted(script.find(place), key=lambda each: -len(script.text(each))):
             function = call.func
-            if isinstance(function, ast.Attribute) and function.attr in _CALLED:
+            if isinstance(function, ast.Attribute) and function.attr in CALLED:
                 function = function.value
             if (
                 isinstance(function, ast.Name)
@@ -131,7 +132,9 @@ def code_of(device: str, failure: Failure, script: Script | None) -> str:
     if rank is not None:
         return f'f"cuda:{{{rank}}}"'
     return (
-        """f"cuda:{os.environ['LOCAL_RANK']}\"""" if script is not None and script.imports("os") else '"cuda"'
+        """f"cuda:{os.environ.get('LOCAL_RANK', 0)}\""""
+        if script is not None and script.imports("os")
+        else '"cuda"'
     )
 
 
@@ -201,22 +204,30 @@ def _inside(operand: Operand, at: Place) -> bool:
 def _constants(script: Script, here: ast.AST, device: str, line: int) -> Iterator[str]:
     """Names that the script, at its top and once, gives to this very device."""
     for node in script.tree.body:
-        if (
-            isinstance(node, ast.Assign)
-            and len(node.targets) == 1
-            and isinstance(target := node.targets[0], ast.Name)
-        ):
-            given = [each.value for each in ast.walk(node.value) if isinstance(each, ast.Constant)]
-            plain = isinstance(node.value, ast.Constant) or script.text(node.value).startswith(
-                "torch.device("
-            )
-            if (
-                plain
-                and given == [device]
-                and script.assignment(target.id) is node
-                and script.bound(target.id, here, line, line)
-            ):
+        for target, value in _single(node):
+            given = [each.value for each in ast.walk(value) if isinstance(each, ast.Constant)]
+            plain = isinstance(value, ast.Constant) or script.text(value).startswith("torch.device(")
+            once = len([each for each in ast.walk(script.tree) if _stores(each, target.id)]) == 1
+            if plain and given == [device] and once and script.bound(target.id, here, line, line):
                 yield target.id
+
+
+def _single(node: ast.stmt) -> Iterator[tuple[ast.Name, ast.expr]]:
+    """Names with what an assignment gives each of them: `a = 1`, `a, b = 1, 2`."""
+    match node:
+        case ast.Assign(targets=[ast.Name() as target], value=value):
+            yield target, value
+        case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)):
+            if len(targets) == len(values) and all(isinstance(each, ast.Name) for each in targets):
+                yield from (
+                    (name, given)
+                    for name, given in zip(targets, values, strict=True)
+                    if isinstance(name, ast.Name)
+                )
+
+
+def _stores(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store)
 
 
 def _names(
