@@ -199,3 +199,15 @@ def test_a_product_that_is_written_out_does_not_say_which_operand_is_the_weight(
     message = "Expected all tensors to be on the same device, but got mat2 is on cuda:0, different from other tensors on cpu (when checking argument in method wrapper_CUDA_mm)"
     finding = explain_text(traceback("y = net(x, adj)", "return torch.spmm(adj, h)", message))[0]
     assert finding.confidence == "guess"
+
+
+def test_a_state_that_is_carried_from_step_to_step():
+    text = traceback("y, h = cell(x.to(dev), h)", "z = torch.sigmoid(self.wx(x) + self.wh(h))", HOST)
+    finding = explain_text(text)[0]
+    assert (finding.cause, finding.guilty) == ("cache-or-beam-state-on-wrong-device", "h")
+
+
+def test_a_label_that_is_compared():
+    text = NOTEBOOK.replace("l = criterion(out, y)", "n += (out.argmax(1) == y).sum()")
+    finding = explain_text(text)[0]
+    assert (finding.cause, finding.guilty) == (LABELS, "y")

@@ -192,6 +192,16 @@ def test_what_is_in_order_is_not_said_to_be_the_cause(text):
             "out = model(**enc): the lookup fails, cuda:0 and cpu.",
             INPUT,
         ),
+        (
+            "The teacher isn't moved anywhere, student.to(device) is there. teacher(x) fails: weights on cpu, x on cuda:0.",
+            LEFT,
+        ),
+        ("数据 x = x.to(device) 写了，标签 y 忘了搬，算交叉熵的时候报两个设备 cuda:0 和 cpu。", LABELS),
+        (
+            "criterion = nn.CrossEntropyLoss(weight=torch.tensor(w).float()), the network and the batch are on "
+            "cuda:0. loss = criterion(out, y) fails with cuda:0 and cpu.",
+            LABELS,
+        ),
     ],
 )
 def test_more_stories(text, cause):

@@ -19,7 +19,8 @@ _MAKES = re.compile(
 """A statement that makes a tensor itself, or brings one to the host."""
 _LOOKUP = re.compile(r"index_select|embedding", re.IGNORECASE)
 _LAYER_WEIGHT = re.compile(r"^(?:weight|mat2|bias)$")
-_LOSS = re.compile(r"\w*(?:loss|criterion|cross_entropy|nll|bce)\w*\(", re.IGNORECASE)
+_LOSS = re.compile(r"(?:loss|criterion|cross_entropy|nll|bce|\beq)\w*\(| == ", re.IGNORECASE)
+"""What compares outputs with labels."""
 _BESIDE_THE_FIRST = beside_the_first()
 _TYPES = re.compile(r"float|half|double|dtype|int|long|bool|cpu")
 
@@ -61,6 +62,8 @@ def _reading(report: Report, frame: Frame, text: str, name: str, *, sure: bool) 
         frame is report.at and _LOSS.search(statement)
     ):
         cause = "loss-or-label-on-other-device"
+    elif _carried(frame.code, name):
+        cause = "cache-or-beam-state-on-wrong-device"
     elif _LOOKUP.search(report.op or "") or report.argument == "mat1":
         cause = "input-not-on-embedding-device"
     else:
@@ -73,6 +76,14 @@ def _reading(report: Report, frame: Frame, text: str, name: str, *, sure: bool) 
     reason = Phrase("because.printed-not-moved", operand=text, line=frame.line or 0, text=_brief(frame.code))
     candidates = tuple(each for each in others if each != cause)[:2]
     return Reading(cause, (reason,), candidates, "advice.hand-over", guilty=text, sure=sure)
+
+
+def _carried(code: str, name: str) -> bool:
+    """Whether a statement hands over what it also gets back, as a state is carried from step to step."""
+    match _tree(code):
+        case ast.Module(body=[ast.Assign(targets=targets)]):
+            return any(name in _targets(target) for target in targets)
+    return False
 
 
 def _kept_on_the_first(report: Report) -> Reading | None:
@@ -131,22 +142,24 @@ def _left_in(frame: Frame, *, failing: bool) -> tuple[dict[str, str], bool]:
     """By name, what the calls of a frame hand over without a move, where something else is moved; and whether
     no hidden line can have moved it: the call moves the others itself, or what hands it out is shown.
 
-    In the failing statement itself that is only what a loop or an unpacking in the lines above hands out.
+    In the failing statement itself that is what a loop or an unpacking in the lines above hands out.
     """
     tree = _tree(frame.code)
     if tree is None:
         return {}, False
     moved, handed = _moved_above(frame)
+    if failing:
+        return ({name: name for name in handed - moved} if handed & moved else {}), True
     found: dict[str, str] = {}
     complete = True
     for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
         given: list[tuple[str | None, ast.expr]] = [(None, each) for each in call.args]
         given += [(each.arg, each.value) for each in call.keywords]
         at_once = any(_is_move(each) for _, each in given)
-        above = any(_name(each) in moved for _, each in given) or (failing and bool(moved & handed))
+        above = any(_name(each) in moved for _, each in given)
         for keyword, each in given if at_once or above else ():
             name = _name(each)
-            if name is None or name in moved or (failing and name not in handed):
+            if name is None or name in moved:
                 continue
             complete = complete and (at_once or name in handed)
             found[keyword or name] = ast.unparse(each)

@@ -77,9 +77,9 @@ _ROLES: tuple[tuple[str, str], ...] = (
 THING = re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in _ROLES), _FLAGS)
 """A thing that prose names; the group that matches is its role."""
 _NOT_MOVED = re.compile(
-    r"(?P<thing>[\w.]{1,40}) (?:is|are|was|were|has|have) (?:been )?(?:not|never) (?:been )?(?:moved|sent|transferred|put on)"
+    r"(?P<thing>[\w.]{1,40}) (?:(?:is|are|was|were|has|have) (?:been )?(?:not|never)|(?:is|are|was|were|has|have)n'?t) (?:been )?(?:moved|sent|transferred|put on)"
     r"|(?P<gone>[\w.]{1,40}) (?:is|was|are|were) forgotten|(?:forgot|forgotten|forget) to (?:move|send|put|transfer) (?:the |my )?(?P<forgotten>[\w.]{1,40})|never (?:moved|sent|put) (?:the |my )?(?P<never>[\w.]{1,40})|(?P<rest>[\w.]{1,40}) I (?:leave|left)\b|\bI (?:leave|left) (?:the )?(?P<kept>[\w.]{1,40})"
-    r"|(?:忘了|忘记|没有?)(?:把|将)\s?(?P<zh>[\w.]{1,40}?)\s?(?:搬|移|放|送|\.to|\.cuda)|(?P<left>[A-Za-z_][\w.]{1,40}|模型|标签|输入|数据)\s?(?:没有?|忘了|忘记)\s?(?:搬|移|放|送|\.?to\b|\.?cuda\b)",
+    r"|(?:忘了|忘记|没有?)(?:把|将)\s?(?P<zh>[\w.]{1,40}?)\s?(?:搬|移|放|送|\.to|\.cuda)|(?P<noun>模型|标签|输入|数据)\s?[A-Za-z_]\w{0,20}\s?(?:没有?|忘了|忘记)\s?(?:搬|移|放|送|\.?to\b|\.?cuda\b)|(?P<left>[A-Za-z_][\w.]{1,40}|模型|标签|输入|数据)\s?(?:没有?|忘了|忘记)\s?(?:搬|移|放|送|\.?to\b|\.?cuda\b)",
     _FLAGS,
 )
 _SPREAD = re.compile(

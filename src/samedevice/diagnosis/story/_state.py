@@ -187,6 +187,12 @@ def loss_weight_left(told: Told, report: Report) -> Reading | None:
     if report.argument == "weight" and len(set(report.devices)) > 1:
         because = Phrase("because.argument", argument="weight", op=report.op or "?")
         return Reading("loss-or-label-on-other-device", (because,), guilty="weight")
-    if "cpu" not in told.devices_of("weights"):
-        return None
-    return Reading("loss-or-label-on-other-device", (placed_at(told, "weights"),))
+    if "cpu" in told.devices_of("weights"):
+        return Reading("loss-or-label-on-other-device", (placed_at(told, "weights"),))
+    if told.says(_WEIGHT_MADE) and fails(told, report):
+        return Reading("loss-or-label-on-other-device", (Phrase("because.told-made"),), guilty="weight")
+    return None
+
+
+_WEIGHT_MADE = r"weight\s?=\s?(?:torch\.)?(?:tensor|as_tensor|from_numpy|(?:Float|Double)?Tensor)\((?![^\n]{0,80}(?:\.to\(|\.cuda\(|device\s?=))"
+"""Weights of classes that are made in the call, without a device."""
