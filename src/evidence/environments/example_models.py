@@ -114,13 +114,14 @@ def published_name(name: str) -> str:
 def write_weights(folder: Path) -> None:
     """Random weights, under the names of the published checkpoints."""
     import torch
+    import transformers
     from safetensors.torch import save_file
-    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText
+    from transformers import AutoConfig
 
     config = AutoConfig.from_pretrained(folder)
     torch.manual_seed(0)
-    family = AutoModelForImageTextToText if config.model_type == "qwen2_5_vl" else AutoModelForCausalLM
-    model = family.from_config(config)
+    family = "AutoModelForImageTextToText" if config.model_type == "qwen2_5_vl" else "AutoModelForCausalLM"
+    model = getattr(transformers, family).from_config(config)
     weights = {
         published_name(name): tensor.detach().contiguous() for name, tensor in model.state_dict().items()
     }
