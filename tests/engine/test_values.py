@@ -140,6 +140,18 @@ def test_a_list_is_copied_into_parts_of_a_large_buffer(machine):
     assert not known(buffer)
 
 
+@pytest.mark.parametrize("bring", [lambda x: x.cpu(), lambda x: torch.empty(x.size()).copy_(x)])
+def test_what_was_on_the_host_in_between_keeps_its_values(machine, bring):
+    """As ZeRO-3 and FSDP collect weights there."""
+    host = bring(in_one_buffer(machine))
+    assert host.nbytes > 2 * VALUE_LIMIT
+    there = torch.empty(host.size(), device="cuda:1").copy_(host)
+    for large in (host.cuda(), there):
+        assert known(large)
+        assert (large[0].item(), large[-1].item()) == (0, 1)
+    assert not known(torch.ones(LARGE).cuda())
+
+
 def test_what_joins_something_unknown_is_unknown(machine):
     assert not known(torch.cat([in_one_buffer(machine), unknown_float(4)]))
     assert not known(in_one_buffer(machine) + unknown_float(1))

@@ -301,6 +301,8 @@ class Engine:
             record.__class__ is Memory and record.virtual for record in call.records
         ):
             result = self._on_assumed(call.op, call.args, call.kwargs, call.tensors)
+            if call.op.short == "copy_":
+                self._note_returned(call)
         elif target is not None and target.type == "meta":
             return self.composites.like(call.op, call.args, call.kwargs)
         else:
@@ -317,6 +319,13 @@ class Engine:
             if call.away
             else result
         )
+
+    def _note_returned(self, call: Call) -> None:
+        """Host memory that took known values of a GPU remembers that."""
+        _, source = call.records
+        if source.__class__ is Memory and source.returned:
+            self.tracker.note_host(call.args[0], self.tracker.site())
+            storage_of(call.args[0])._sd.returned = True
 
     def _sum(self, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """An addition; see Note [Sums of gradients]."""

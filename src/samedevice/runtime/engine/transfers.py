@@ -125,7 +125,9 @@ class Transfers:
             return self._tracker.adopt(result, target, made_at or site, moved=moved)
         result = func(value, **options)
         if target.type == "cpu" and home.type != "cpu":
-            storage_of(result)._sd = self._tracker.host_record(made_at, moved, assumed=record.assumed)
+            own = self._tracker.host_record(made_at, moved, assumed=record.assumed)
+            own.returned = True
+            storage_of(result)._sd = own
             return result
         return self._tracker.with_value(result, target, made_at or site, moved=moved, assumed=record.assumed)
 
@@ -177,16 +179,17 @@ class Transfers:
             result: torch.Tensor = func(source, **options)
             storage_of(result)._sd = self._tracker.host_record(made_at or site, moved, assumed=ghost)
             return result
-        if target.type == "cpu" or nbytes > self._tracker.value_limit or ghost:
+        own = memory_of(source)
+        limit = self._tracker.joined_limit if own is not None and own.returned else self._tracker.value_limit
+        if target.type == "cpu" or nbytes > limit or ghost:
             result = func(to_meta(source), **options)
             return self._tracker.adopt(result, target, made_at or site, moved=moved)
-        record = memory_of(source)
         return self._tracker.with_value(
             func(source, **options),
             target,
             made_at or site,
             moved=moved,
-            assumed=record is not None and record.assumed,
+            assumed=own is not None and own.assumed,
         )
 
     def _from_meta(

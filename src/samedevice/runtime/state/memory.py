@@ -14,7 +14,8 @@ to be zero when somebody asks, because zeros are valid indices and control flow 
 Small is up to `VALUE_LIMIT` bytes. Trainers put what is small into buffers that are not (`DataParallel`,
 FSDP, DeepSpeed, communication hooks), and values must not depend on that: an operator is also computed where
 its results have at most twice the bytes (a wider type, padding) that the known tensors hold which it reads,
-up to `JOINED_SHARE` times the limit.
+up to `JOINED_SHARE` times the limit. The same holds for a copy to a GPU of host memory that took values from
+one (`returned`), but for no other: weights that a loader brings are large.
 """
 
 from __future__ import annotations
@@ -116,6 +117,7 @@ class Memory:
         "moved",
         "parts",
         "pinned",
+        "returned",
         "shadow",
         "virtual",
     )
@@ -137,6 +139,8 @@ class Memory:
         self.made = made
         self.moved = moved
         self.pinned = False
+        self.returned = False
+        """True for host memory that took known values of a GPU, which may go back in one piece."""
         self.parts: list[weakref.ref[Memory]] | None = None
         """Records of storages that are slices of this one."""
         self.gradient_returns = False
