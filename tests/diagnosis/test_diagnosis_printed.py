@@ -89,7 +89,7 @@ def test_nothing_is_said_of_a_caller_that_does_not_tell(caller, failing, message
     ("between", "told"), [("return self.mix(h, t)", True), ("return self.mix(h, s)", False)]
 )
 def test_a_name_is_followed_from_frame_to_frame(between, told):
-    text = traceback("y = net(x.to(dev), t)", "e = h * t", HOST)
+    text = traceback("y = net(x.to(dev), t)", "e = h * t[0]", HOST)
     head, _, rest = text.partition('  File "net.py", line 12')
     text = f'{head}  File "net.py", line 9, in forward\n    {between}\n  File "net.py", line 12{rest}'
     finding = explain_text(text)[0]
@@ -211,3 +211,25 @@ def test_a_label_that_is_compared():
     text = NOTEBOOK.replace("l = criterion(out, y)", "n += (out.argmax(1) == y).sum()")
     finding = explain_text(text)[0]
     assert (finding.cause, finding.guilty) == (LABELS, "y")
+
+
+@pytest.mark.parametrize(
+    "failing",
+    [
+        "y = h * table[n]",
+        "y = torch.cat([h, pe], n)",
+        "y = torch.cat([h, pe], dim=n)",
+        "y = (q @ k) * n",
+        "y = (q @ k) * scale",
+        "y = (x - mean) / (std + n)",
+        "y = h.view(n, -1) + pos",
+    ],
+)
+def test_what_may_be_a_number_is_not_said_to_be_the_one(failing):
+    finding = explain_text(traceback("y = net(x.to(dev), n)", failing, HOST))[0]
+    assert finding.guilty is None
+
+
+def test_the_count_of_a_loop_is_no_tensor():
+    text = NOTEBOOK.replace("x, y = next(iter(loader))", "for y, (x, z) in enumerate(loader):")
+    assert explain_text(text)[0].guilty is None

@@ -21,6 +21,11 @@ _LOOKUP = re.compile(r"index_select|embedding", re.IGNORECASE)
 _LAYER_WEIGHT = re.compile(r"^(?:weight|mat2|bias)$")
 _LOSS = re.compile(r"(?:loss|criterion|cross_entropy|nll|bce|\beq)\w*\(| == ", re.IGNORECASE)
 """What compares outputs with labels."""
+_TENSORS = frozenset("labels mask ids extra cache vision".split())
+"""Roles of things that no number has."""
+_PAIR = 2
+_DIM = 1
+"""What stands before the index of a method: the dimension."""
 _BESIDE_THE_FIRST = beside_the_first()
 _TYPES = re.compile(r"float|half|double|dtype|int|long|bool|cpu")
 
@@ -45,10 +50,12 @@ def _not_moved(report: Report) -> Reading | None:
         return None
     tensors, others = read
     for frame in reversed(report.own_frames):
-        left, complete = _left_in(frame, failing=frame is at)
+        left, moved, complete = _left_in(frame, failing=frame is at)
         found = [name for name in left if name in tensors]
         if len(found) == 1:
-            sure = complete and (not others or frame is at)
+            if frame is not at and not _must_be(report, at.code, found[0], moved):
+                return None
+            sure = frame is at or (complete and not others)
             return _reading(report, frame, left[found[0]], found[0], sure=sure)
         if frame is not at:  # what is handed on further down goes by its name
             tensors = frozenset(name for name in tensors if re.search(rf"\b{name}\b", frame.code))
@@ -76,6 +83,43 @@ def _reading(report: Report, frame: Frame, text: str, name: str, *, sure: bool) 
     reason = Phrase("because.printed-not-moved", operand=text, line=frame.line or 0, text=_brief(frame.code))
     candidates = tuple(each for each in others if each != cause)[:2]
     return Reading(cause, (reason,), candidates, "advice.hand-over", guilty=text, sure=sure)
+
+
+def _must_be(report: Report, code: str, name: str, moved: frozenset[str]) -> bool:
+    """Whether a name of a statement stands for a tensor, and for the one on the host: a number is handed over
+    as it is, too.
+
+    It is a tensor where it is indexed, has a method called or is called as tensors are. Else it is the one
+    where the message names the index and it is that, or all others that may be are moved; where there is one
+    other, two tensors met, so both are.
+    """
+    tree = _tree(code)
+    for node in ast.walk(tree) if tree is not None else ():
+        match node:
+            case (
+                ast.Call(func=ast.Attribute(value=ast.Name(id=base))) | ast.Subscript(value=ast.Name(id=base))
+            ) if base == name:
+                return True
+    thing = THING.fullmatch(name)
+    if thing is not None and thing.lastgroup in _TENSORS:
+        return True
+    if report.argument == "index":
+        calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)] if tree is not None else []
+        return any(name == _index_of(call) for call in calls)
+    read = _read_in(code)
+    names = read[0] if read is not None else frozenset()
+    return len(names) == _PAIR or not names - moved - {name}
+
+
+def _index_of(call: ast.Call) -> str | None:
+    """The name that `x.index_add(dim, index, source)` or `torch.gather(x, dim, index)` indexes by."""
+    given = next((each.value for each in call.keywords if each.arg == "index"), None)
+    match call.func:
+        case ast.Attribute(value=ast.Name(id="torch")) if given is None and len(call.args) > _DIM + 1:
+            given = call.args[_DIM + 1]
+        case ast.Attribute() if given is None and len(call.args) > _DIM:
+            given = call.args[_DIM]
+    return given.id if isinstance(given, ast.Name) else None
 
 
 def _carried(code: str, name: str) -> bool:
@@ -121,8 +165,8 @@ def _read_in(code: str) -> tuple[frozenset[str], frozenset[str]] | None:
                 skipped.add(id(function))
             case ast.Call(func=ast.Attribute() as function):
                 skipped.add(id(function))
-            case ast.Slice():
-                skipped |= {id(each) for each in ast.walk(node)}
+            case ast.Subscript(slice=inner):
+                skipped |= {id(each) for each in ast.walk(inner)}
     names, kept = set(), set()
     for node in ast.walk(tree):
         if id(node) in skipped:
@@ -138,18 +182,20 @@ def _read_in(code: str) -> tuple[frozenset[str], frozenset[str]] | None:
     return frozenset(names - {"self", "torch", "F", "np"}), frozenset(kept)
 
 
-def _left_in(frame: Frame, *, failing: bool) -> tuple[dict[str, str], bool]:
-    """By name, what the calls of a frame hand over without a move, where something else is moved; and whether
-    no hidden line can have moved it: the call moves the others itself, or what hands it out is shown.
+def _left_in(frame: Frame, *, failing: bool) -> tuple[dict[str, str], frozenset[str], bool]:
+    """By name, what the calls of a frame hand over without a move, where something else is moved; the names
+    that are moved; and whether no hidden line can have moved the others: the call moves something itself, or
+    what hands them out is shown.
 
     In the failing statement itself that is what a loop or an unpacking in the lines above hands out.
     """
     tree = _tree(frame.code)
     if tree is None:
-        return {}, False
+        return {}, frozenset(), False
     moved, handed = _moved_above(frame)
     if failing:
-        return ({name: name for name in handed - moved} if handed & moved else {}), True
+        return ({name: name for name in handed - moved} if handed & moved else {}), moved, True
+    sent: set[str] = set()
     found: dict[str, str] = {}
     complete = True
     for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
@@ -157,6 +203,9 @@ def _left_in(frame: Frame, *, failing: bool) -> tuple[dict[str, str], bool]:
         given += [(each.arg, each.value) for each in call.keywords]
         at_once = any(_is_move(each) for _, each in given)
         above = any(_name(each) in moved for _, each in given)
+        for keyword, each in given:
+            if _is_move(each):
+                sent |= {keyword} if keyword else set(_targets(each))
         for keyword, each in given if at_once or above else ():
             name = _name(each)
             if name is None or name in moved:
@@ -165,7 +214,7 @@ def _left_in(frame: Frame, *, failing: bool) -> tuple[dict[str, str], bool]:
             found[keyword or name] = ast.unparse(each)
             if isinstance(each, ast.Name):
                 found.setdefault(name, name)
-    return found, complete
+    return found, moved | sent, complete
 
 
 def _moved_above(frame: Frame) -> tuple[frozenset[str], frozenset[str]]:
@@ -176,6 +225,12 @@ def _moved_above(frame: Frame) -> tuple[frozenset[str], frozenset[str]]:
         tree = _tree(line)
         for node in tree.body if tree is not None else ():
             match node:
+                case ast.For(
+                    target=ast.Tuple(elts=[_, target]), iter=ast.Call(func=ast.Name(id="enumerate"))
+                ):
+                    handed |= set(_targets(target))
+                case ast.For(iter=ast.Call(func=ast.Name(id="range"))):
+                    pass
                 case ast.For(target=target):
                     handed |= set(_targets(target))
                 case ast.Assign(targets=[ast.Tuple() as target], value=ast.Tuple() as value):
