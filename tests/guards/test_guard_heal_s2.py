@@ -8,7 +8,7 @@ import torch
 import samedevice as sd
 from evidence.environments import example_models
 
-transformers = pytest.importorskip("transformers")
+transformers = pytest.importorskip("transformers", minversion="4.49")  # the first with Qwen2.5-VL
 pytest.importorskip("accelerate")
 
 
