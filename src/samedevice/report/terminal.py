@@ -134,8 +134,12 @@ def print_finding(
     finding: Finding[str | Phrase],
     language: Language = SOURCE,
     detail: Detail = "normal",
+    mended: bool = False,
 ) -> None:
-    """The block of one finding; one line when quiet, with versions and frames when verbose."""
+    """The block of one finding; one line when quiet, with versions and frames when verbose.
+
+    `mended` says that its first change was shown with another finding.
+    """
     if detail == "quiet":
         return put_line(console, 0, Text(finding_line(finding, language)))
     name, title = rulebook.code_of(finding.code).name, harmless(render(finding.title, language))
@@ -177,18 +181,45 @@ def print_finding(
         _evidence(console, finding, language)
     if finding.cure and not any(fix.diff for fix in finding.fixes):
         put_labelled(console, "label.do", Text(harmless(render(finding.cure, language))), language)
-    first = next((fix for fix in finding.fixes if fix.diff), None)
-    for fix in finding.fixes:
-        _fix(console, fix, language)
-        if detail == "verbose":
-            _diff(console, fix)
-        elif fix is first:
-            _changed_lines(console, fix, finding.at)
+    _fixes(console, finding, language, detail, mended)
     if finding.ask is not None:
         put_labelled(console, "label.ask", Text(harmless(render(finding.ask, language))), language)
     told = finding.cause != diagnosis.UNDETERMINED
     page = rulebook.page_code(finding.code, finding.cause if told else None)
     put_labelled(console, "label.more", Text(f"samedevice explain {page}"), language)
+
+
+def _fixes(
+    console: Console, finding: Finding[str | Phrase], language: Language, detail: Detail, mended: bool
+) -> None:
+    """All fixes, with the lines of the first; a part of it is shown to those who want all."""
+    if mended and detail == "normal":
+        text = Text(render(Phrase("fix.shown"), language), "green")
+        return put_labelled(console, "label.fix", text, language)
+    first = _first_change(finding)
+    for fix in finding.fixes:
+        if detail != "verbose" and first is not None and fix is not first and _is_part(fix, first):
+            continue
+        _fix(console, fix, language)
+        if detail == "verbose":
+            _diff(console, fix)
+        elif fix is first:
+            _changed_lines(console, fix, finding.at)
+
+
+def _is_part(fix: Fix[str | Phrase], whole: Fix[str | Phrase]) -> bool:
+    """Whether a fix that was not tried changes nothing but lines that a larger one changes."""
+    if fix.file != whole.file or fix.tried is not None or not fix.diff:
+        return False
+    own, all_of_them = (
+        {each.first for each in diagnosis.changes_of(each.diff or "")} for each in (fix, whole)
+    )
+    return own < all_of_them
+
+
+def _first_change(finding: Finding[str | Phrase]) -> Fix[str | Phrase] | None:
+    """The first fix that is a diff."""
+    return next((fix for fix in finding.fixes if fix.diff), None)
 
 
 def _evidence(console: Console, finding: Finding[str | Phrase], language: Language) -> None:
@@ -218,8 +249,12 @@ def print_run(
     Machine, count, how the script ended, what was left out (`notices`), values it asked for in vain, peaks of
     memory. Quiet are the findings alone, one line each.
     """
+    shown: set[str | None] = set()
     for finding in findings:
-        print_finding(console, finding, language, detail)
+        change = _first_change(finding)
+        known = change is not None and change.tried is None and change.diff in shown
+        print_finding(console, finding, language, detail, mended=known)
+        shown.add(None if change is None else change.diff)
         if detail != "quiet":
             console.print()
     if detail == "quiet":

@@ -57,6 +57,9 @@ def _detect(failure: Failure) -> Hint | None:
 
 
 def _without_device(weight: float, failure: Failure, operand: Operand) -> Hint:
+    newest = operand.decision
+    if newest is not None and newest.source not in ("default", "context", None):
+        return _made_elsewhere(weight, failure, operand)
     made = Phrase(
         "rules.tensor-created-on-wrong-device.made-without-device",
         operand=failure.written(operand),
@@ -70,9 +73,16 @@ def _made_elsewhere(weight: float, failure: Failure, operand: Operand) -> Hint:
         "rules.tensor-created-on-wrong-device.made-elsewhere",
         operand=failure.written(operand),
         device=operand.device,
-        text=_brief(made_text(operand)),
+        text=_brief(_decided(operand) or made_text(operand)),
     )
     return Hint(weight, made, operand.name)
+
+
+def _decided(operand: Operand) -> str:
+    """The expression that chose its device, where it was computed from what was made there."""
+    newest = operand.decision
+    place = None if newest is None or not newest.inherited else newest.at
+    return "" if place is None else place.call or place.code
 
 
 def _made_on_host(failure: Failure) -> Hint | None:

@@ -52,8 +52,20 @@ class Passes:
         self._cache_argument = _CACHE_ARGUMENTS[0]
 
     def prompt(self) -> None:
-        """Read the prompts, and make one token of each."""
-        self._read(1)
+        """Read the prompts, and make one token of each.
+
+        Where tuples of tensors come out, as up to transformers 4.45, the cache is the one that was given.
+        """
+        handle = self.model.register_forward_pre_hook(self._see_cache, with_kwargs=True)
+        try:
+            made = self._generate(self._inputs(), 1)
+        finally:
+            handle.remove()
+        given, told = self.cache, getattr(made, "past_key_values", None)
+        legacy = isinstance(told, tuple) and next(parts_of(given), None) is not None
+        self.cache = given if legacy else told or given
+        if next(parts_of(self.cache), None) is None:
+            self.cache = None  # given to a model that keeps none
 
     def last(self) -> None:
         """Make the last token, with all before it in the cache."""
@@ -61,7 +73,7 @@ class Passes:
         if work.new_tokens < 2:
             return
         if not lengthen(self.cache, work.tokens - 1 - work.context):
-            self._read(work.new_tokens)  # slower, and the same at its end
+            self._generate(self._inputs(), work.new_tokens)  # slower, and the same at its end
             return
         # Ids of tokens that the cache holds are not read again, be they of a picture.
         self._generate(self._text(work.tokens), 1, **{self._cache_argument: self.cache})
@@ -73,20 +85,6 @@ class Passes:
         if self.sound is not None:
             return self.sound.nbytes(batch, self.model.dtype.itemsize)
         return 0 if self.pictures is None else self.pictures.nbytes(batch)
-
-    def _read(self, new_tokens: int) -> None:
-        """Read the prompts and make some tokens; the cache is the one that the model was given, since up to
-        transformers 4.45 what comes out has the same tensors in tuples.
-        """
-        handle = self.model.register_forward_pre_hook(self._see_cache, with_kwargs=True)
-        try:
-            made = self._generate(self._inputs(), new_tokens)
-        finally:
-            handle.remove()
-        if next(parts_of(self.cache), None) is None:
-            self.cache = getattr(made, "past_key_values", None)
-        if next(parts_of(self.cache), None) is None:
-            self.cache = None  # given to a model that keeps none
 
     def _see_cache(self, _: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         for name in _CACHE_ARGUMENTS:
