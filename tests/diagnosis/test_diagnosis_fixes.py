@@ -137,6 +137,23 @@ SCRIPTS = {
         'device = "cuda:1"\nnet = torch.nn.Linear(4, 4).to(device)\nweigh = Weigh()\n'
         "weigh(net(torch.ones(2, 4, device=device)))\n",
     ),
+    "two values of one checkpoint in one statement": (
+        "checkpoint-map-location",
+        "import torch\n\ndef scale(x, center, spread):\n"
+        "    return (x - center) / spread.clamp_min(0.1)\n\n"
+        'torch.save({"center": torch.ones(4), "spread": torch.ones(4)}, FILE)\n'
+        'kept = torch.load(FILE, map_location="cpu")\n'
+        'scale(torch.ones(2, 4, device="cuda:1"), kept["center"], kept["spread"])\n',
+    ),
+    "sums that an object keeps and computes with": (
+        "metric-state-device",
+        "import torch\n\nclass Norm:\n    def __init__(self):\n        self.total = torch.zeros(4)\n"
+        "        self.square = torch.ones(4) * 0.1\n\n    def see(self, x):\n        self.total += x.sum(0)\n"
+        "        self.square += (x ** 2).sum(0)\n\n    def scale(self, x):\n        mean = self.total / 2\n"
+        "        var = self.square / 2 - mean ** 2\n        return (x - mean) / var.sqrt()\n\n"
+        'device = torch.device("cuda:1")\nnorm = Norm()\nx = torch.ones(2, 4, device=device)\n'
+        "norm.see(x)\nnorm.scale(x)\n",
+    ),
     "a weight made from another module's weight": (
         "module-left-on-other-device",
         "import torch\nfrom torch import nn\n\nclass Prompt(nn.Module):\n    def __init__(self, table):\n"

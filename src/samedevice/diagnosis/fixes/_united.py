@@ -37,7 +37,7 @@ def united(findings: Sequence[Finding[Phrase]]) -> list[Finding[Phrase]]:
     """
     result = list(findings)
     for members in _of_one_mistake(findings):
-        needed = [at for at in members if not any(_gone(findings[at], findings[on]) for on in members)]
+        needed = _needed(findings, members)
         whole = _whole([findings[at].fixes[0] for at in needed]) if len(needed) > 1 else None
         if len(needed) == 1:  # the others are gone with it
             whole = findings[needed[0]].fixes[0]
@@ -45,6 +45,15 @@ def united(findings: Sequence[Finding[Phrase]]) -> list[Finding[Phrase]]:
             fixes = [each for each in (whole, *findings[at].fixes) if each is not None]
             result[at] = replace(findings[at], fixes=tuple(dict.fromkeys(fixes)))
     return result
+
+
+def _needed(findings: Sequence[Finding[Phrase]], members: Sequence[int]) -> list[int]:
+    """The members whose changes are needed; one is left out only for the sake of one that stays."""
+    kept: list[int] = []
+    for at in sorted(members, key=lambda at: not _at_decision(findings[at])):
+        if not any(_gone(findings[at], findings[on]) for on in kept):
+            kept.append(at)
+    return sorted(kept)
 
 
 def _gone(finding: Finding[Phrase], with_fix_of: Finding[Phrase]) -> bool:
@@ -73,7 +82,9 @@ def _follows(finding: Finding[Phrase], first: Finding[Phrase]) -> bool:
     made, at = None if wrong is None else wrong.made, first.at
     if wrong is None or cause is None or made is None or at is None or finding.at == at:
         return False
-    return (made.file, made.line) == (at.file, at.line) and wrong.device == cause.device
+    computed = (made.file, made.line) == (at.file, at.line) and at.call in (made.call or made.code)
+    elsewhere = bool(at.call) or finding.at is None or finding.at.line != at.line
+    return computed and elsewhere and wrong.device == cause.device
 
 
 def _guilty(finding: Finding[Phrase]) -> Operand | None:
