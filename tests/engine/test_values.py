@@ -657,3 +657,23 @@ def test_conjugates_inside_an_operator_are_computed(machine, device):
     a = torch.tensor([[1 + 2j, 0.5j], [3 - 1j, 2 + 0j]], dtype=torch.complex128)
     found = torch.linalg.pinv(a.to(device))
     torch.testing.assert_close((a.to(device) @ found).cpu(), torch.eye(2, dtype=torch.complex128))
+
+
+def test_nansum_takes_complex_numbers_on_a_gpu_alone(machine):
+    x = torch.tensor([[1 + 1j, complex(float("nan"), 0)], [2j, 3]])
+    assert torch.nansum(x.to("cuda:0")).item() == 4 + 3j
+    assert torch.nansum(x.to("cuda:0"), dim=1, keepdim=True).tolist() == [[1 + 1j], [3 + 2j]]
+    assert torch.nanmean(x.to("cuda:0"), dim=0).tolist() == [(1 + 3j) / 2, 3]
+    with pytest.raises(RuntimeError, match="does not support complex"):
+        torch.nansum(x)
+
+
+def test_a_factor_with_a_zero_has_an_inverse_of_infinities_on_a_gpu(machine):
+    factor = torch.tensor([[2.0, 0, 0], [1, 0, 0], [1, 1, 1]])
+    assert not torch.cholesky_inverse(factor.to("cuda:0")).isfinite().all()
+    with pytest.raises(torch.linalg.LinAlgError, match="diagonal element 2 is zero"):
+        torch.cholesky_inverse(factor)
+    factor[1, 1] = 3
+    torch.testing.assert_close(
+        torch.cholesky_inverse(factor.to("cuda:0")).cpu(), torch.cholesky_inverse(factor)
+    )

@@ -110,3 +110,29 @@ def test_a_graph_that_nobody_asks_changes_nothing():
     assert parameter.grad.tolist() == [3, 3, 3]
     assert str(parameter.grad.device) == "cuda:0"
     assert held.requires_grad
+
+
+@pytest.mark.parametrize("places", [("cuda:0",), ("cuda:0", "cpu"), ("cuda:0", "cuda:1", "cpu")])
+def test_torch_sees_the_tensor_that_it_had(places):
+    """`_cdata` tells whether `.data` was set or the object swapped, `_base` names the object itself."""
+    model = nn.Linear(3, 2)
+    model.weight.grad = gradient = torch.ones(2, 3)
+    view, addresses = model.weight[:], (model.weight._cdata, gradient._cdata)
+    for place in places:
+        model.to(place)
+        assert view._base is model.weight
+        assert model.weight.grad is gradient
+        assert (model.weight._cdata, gradient._cdata) == addresses
+        assert str(gradient.device) == place
+    assert view.device.type == "cpu"
+
+
+def test_a_gradient_stays_where_it_is():
+    """`.data` moves the numbers of the parameter alone; `Module.to` moves the gradient, too."""
+    parameter = nn.Parameter(torch.ones(3))
+    parameter.grad = torch.ones(3)
+    parameter.data = parameter.data.cuda()
+    assert str(parameter.grad.device) == "cpu"
+    assert parameter.grad.sum().item() == 3
+    with pytest.raises(RuntimeError, match="same device"):
+        torch.optim.SGD([parameter], lr=0.1, foreach=False).step()

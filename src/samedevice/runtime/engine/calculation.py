@@ -11,6 +11,7 @@ import torch
 
 from samedevice.provenance import Site
 from samedevice.runtime.cuda import wait_for_copy
+from samedevice.runtime.engine.cuda_numbers import WHERE_THE_CPU_REFUSES
 from samedevice.runtime.state import (
     ASSUMED_FLOAT,
     CPU,
@@ -260,7 +261,7 @@ def _drawing(call: Call, values: tuple[Any, ...], options: dict[str, Any]) -> An
     op, engine = call.op, call.drawn
     if engine is None:
         own = ONLY_ON_CUDA.get(op.func)
-        return own(*values, **options) if own is not None else made_whole(op, values, options)
+        return own(*values, **options) if own is not None else _on_values(op, values, options)
     if "generator" in op.argument_names:
         position = op.argument_names.index("generator")
         if position < len(values):
@@ -276,6 +277,16 @@ def _drawing(call: Call, values: tuple[Any, ...], options: dict[str, Any]) -> An
         return op.func(*values, **options)
     finally:
         default.set_state(kept)
+
+
+def _on_values(op: Operator, values: Sequence[Any], options: Mapping[str, Any]) -> Any:
+    instead = WHERE_THE_CPU_REFUSES.get(op.func)
+    try:
+        return made_whole(op, values, options)
+    except RuntimeError:
+        if instead is None:
+            raise
+    return instead(*values, **options)
 
 
 def made_whole(op: Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:

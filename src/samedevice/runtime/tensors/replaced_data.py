@@ -1,7 +1,8 @@
 """`x.data = y` on a virtual machine.
 
 Torch puts the new memory into the tensor that C++ has, also between CPU and CUDA. It does not between the
-host and meta, so there Python's object gets another tensor of C++.
+host and meta, so there Python's object gets another tensor of C++. `_cdata` and `_base` of views answer as if
+it had kept its own.
 
 Note [Graphs that hold what was replaced]
 A graph made before holds the tensor that C++ had, and hands its gradient there. So that one hands it on: a
@@ -13,22 +14,26 @@ gradients of two devices, so does the machine.
 from __future__ import annotations
 
 import weakref
+from collections.abc import MutableMapping
 from contextlib import nullcontext
 from typing import Any
 
 import torch
 from torch.autograd.grad_mode import _unsafe_preserve_version_counter
 from torch.overrides import handle_torch_function, has_torch_function_unary
+from torch.utils.weak import WeakIdKeyDictionary
 
 from samedevice.errors import UnsupportedFeatureError
 from samedevice.runtime.patching import Constant, Patch
 from samedevice.runtime.state import is_carrier, storage_of, this_thread
 from samedevice.runtime.tensors.gradients import host_carrier
-from samedevice.runtime.tensors.tensor import host_copy, move, seen_device
+from samedevice.runtime.tensors.tensor import host_copy, seen_device
 
 Tensor = torch.Tensor
 _data: Any = torch._C.TensorBase.data
 _gradient: Any = torch._C.TensorBase.grad
+_cdata: Any = vars(torch._C.TensorBase)["_cdata"]
+_base: Any = vars(torch._C.TensorBase)["_base"]
 
 
 def _set_data(self: torch.Tensor, new: torch.Tensor) -> None:
@@ -75,17 +80,51 @@ def _replace(tensor: torch.Tensor, new: torch.Tensor) -> None:
     if held:
         _hand_on(twin, tensor)
     if gradient is not None:
-        moved = move(gradient.detach(), seen_device(tensor), tensor.dtype)
-        if is_carrier(moved) != is_carrier(tensor):
-            moved = host_carrier(moved) if is_carrier(tensor) else host_copy(moved).clone()
-        tensor.grad = moved
+        _keep_gradient(tensor, gradient)
+
+
+def _keep_gradient(tensor: torch.Tensor, gradient: torch.Tensor) -> None:
+    """Give a leaf its gradient back, the same object; C++ wants both to be carriers, or none.
+
+    Torch leaves the gradient where it is. That of a tensor that came from a GPU to the host cannot stay there
+    here: it comes along.
+    """
+    kept = gradient.detach()
+    kept = host_carrier(kept) if is_carrier(tensor) else host_copy(kept).clone()
+    if gradient.is_leaf:
+        _swap(gradient, kept)
+        kept = gradient
+    _gradient.__set__(tensor, kept)
 
 
 def _swap(tensor: torch.Tensor, twin: torch.Tensor) -> None:
     """Exchange what two objects of Python stand for; the count of writes is that of the object."""
+    address = _address_of(tensor)
     counted = nullcontext() if tensor.is_inference() else _unsafe_preserve_version_counter(tensor)
     with torch.no_grad(), counted:
         torch._C._swap_tensor_impl(tensor, twin)
+    _addresses[tensor] = address
+    vars(twin)[_OWNER] = weakref.ref(tensor)
+
+
+_addresses: MutableMapping[torch.Tensor, int] = WeakIdKeyDictionary()
+"""What `_cdata` was before Python's object got another tensor of C++."""
+_OWNER = "_sd_owner"
+"""Attribute of a tensor that C++ still has, for the object whose memory was replaced."""
+
+
+def _address_of(tensor: torch.Tensor) -> int:
+    """`_cdata`: stays what it is while the memory is replaced."""
+    address: int | None = _addresses.get(tensor)
+    return int(_cdata.__get__(tensor)) if address is None else address
+
+
+def _base_of(view: torch.Tensor) -> torch.Tensor | None:
+    """`_base`: Python's object, whatever tensor of C++ it has by now."""
+    base: torch.Tensor | None = _base.__get__(view)
+    owner = None if base is None or this_thread.raw else vars(base).get(_OWNER)
+    found: torch.Tensor | None = None if owner is None else owner()
+    return base if found is None else found
 
 
 class _Replaced(torch.autograd.Function):
@@ -139,10 +178,13 @@ def _add(tensor: torch.Tensor, gradient: torch.Tensor) -> None:
     _gradient.__set__(tensor, gradient)
 
 
+_ANOTHER = "a tensor whose memory moved between the host and a GPU has another tensor of C++"
 PATCHES = (
     Patch(
         "torch.Tensor.data",
         Constant(property(_data.__get__, _set_data, _data.__delete__)),
         "C++ exchanges no memory of the host and of meta, as it does between the host and CUDA",
     ),
+    Patch("torch.Tensor._cdata", Constant(property(_address_of)), _ANOTHER),
+    Patch("torch.Tensor._base", Constant(property(_base_of)), _ANOTHER),
 )
