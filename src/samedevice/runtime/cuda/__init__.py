@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from samedevice.runtime.cuda.accelerator import PATCHES as ACCELERATOR
-from samedevice.runtime.cuda.allocator import ledger_of, new_pool
+from samedevice.runtime.cuda.allocator import given_out, ledger_of, new_pool
 from samedevice.runtime.cuda.build import CUDA_VERSION, CUDNN_VERSION
 from samedevice.runtime.cuda.data_parallel import PATCHES as DATA_PARALLEL
 from samedevice.runtime.cuda.driver import INITIALIZATION_ERROR, is_in_bad_fork
@@ -38,6 +38,7 @@ __all__ = [
     "device_properties",
     "forget_current_streams",
     "forget_initialization",
+    "given_out",
     "is_capturing",
     "is_in_bad_fork",
     "ledger_of",

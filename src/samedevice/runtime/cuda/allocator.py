@@ -1,8 +1,8 @@
 """The functions of `torch._C` beneath `torch.cuda.memory`: snapshots, history, settings, pools, raw memory.
 
 Must guarantee: what a program asks of the allocator is answered by the entered machine's, of all visible
-GPUs, in the layout of the installed torch; what is missing (allocators of one's own, managed memory, the
-state of a pool as a checkpoint) is refused by name.
+GPUs, in the layout of the installed torch; what is missing (allocators of one's own, managed memory) is
+refused by name.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _raw: WeakKeyDictionary[MachineState, dict[int, tuple[DeviceLedger, Booking | No
 def ledger_of(device: Any) -> DeviceLedger:
     """The ledger of a visible GPU, named in any way."""
     state = current_machine()
-    return state.ledger(int(state.cuda(device).index))
+    return state.ledger(state.index(device))
 
 
 def _ledgers() -> list[DeviceLedger]:
@@ -246,13 +246,18 @@ def use_mem_pool(pool: MemPool, device: Any = None) -> Iterator[None]:
 # -- raw memory
 
 
+def given_out() -> dict[int, tuple[DeviceLedger, Booking | None]]:
+    """Memory that the program frees by its address, with the ledger that has it."""
+    return _raw.setdefault(current_machine(), {})
+
+
 def _raw_allocate(size: int, stream: int = 0) -> int:
     state = current_machine()
     ledger = ledger_of(None)
     if not state.caching and size:
         with ledger.alone() as allocator:
             address = allocator.take_outside(size)
-        _raw.setdefault(state, {})[address] = (ledger, None)
+        given_out()[address] = (ledger, None)
         return address
     try:
         booking = ledger.allocate(size)
@@ -265,14 +270,14 @@ def _raw_allocate(size: int, stream: int = 0) -> int:
     if booking is None:
         return 0
     address = ledger.address(booking)
-    _raw.setdefault(state, {})[address] = (ledger, booking)
+    given_out()[address] = (ledger, booking)
     return address
 
 
 def _raw_delete(address: int) -> None:
     if not address:
         return
-    found = _raw.get(current_machine(), {}).pop(address, None)
+    found = given_out().pop(address, None)
     if found is None:
         raise RuntimeError(f"invalid device pointer: {address:#x}")
     ledger, booking = found
@@ -311,4 +316,4 @@ MEMORY_FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "_cuda_cudaCachingAllocator_raw_delete": _raw_delete,
 }
 
-__all__ = ["MEMORY_FUNCTIONS", "MemPool", "ledger_of", "new_pool", "use_mem_pool"]
+__all__ = ["MEMORY_FUNCTIONS", "MemPool", "given_out", "ledger_of", "new_pool", "use_mem_pool"]

@@ -252,8 +252,6 @@ UNSUPPORTED: Mapping[str, str] = {
     "_cuda_getCurrentBlasHandle": "torch.cuda.current_blas_handle",
     "_cuda_getCurrentSolverHandle": "torch.cuda.current_solver_handle",
     "_cuda_cudaHostAllocator": "torch.cuda.memory._host_allocator",
-    "_cuda_getCheckpointState": "torch._C._cuda_getCheckpointState",
-    "_cuda_setCheckpointPoolState": "torch._C._cuda_setCheckpointPoolState",
     "_cuda_customAllocator": "torch.cuda.CUDAPluggableAllocator",
     "_cuda_changeCurrentAllocator": "torch.cuda.change_current_allocator",
     "_cuda_getAllocator": "torch.cuda.memory._get_current_allocator",

@@ -35,6 +35,8 @@ from samedevice.runtime.cuda import (
     new_pool,
 )
 from samedevice.runtime.engine import Engine, Order, Proceed
+from samedevice.runtime.host.pool_states import PATCHES as POOL_STATES
+from samedevice.runtime.host.pool_states import leave_bytes
 from samedevice.runtime.patching import Constant, Patch
 from samedevice.runtime.state import (
     Booking,
@@ -246,6 +248,7 @@ class CUDAGraph:
         self._captured: _Capture | None = None
         self._pool = new_pool(by_user=False)
         self._dropped: list[list[int]] = []
+        self._left: dict[int, int] = {}
 
     def capture_begin(
         self, pool: Any = None, capture_error_mode: str = "global", check_input_liveness: bool = False
@@ -288,6 +291,8 @@ class CUDAGraph:
             [number for number, last in last_use.items() if last == index]
             for index in range(len(capture.steps))
         ]
+        # What is held at the end keeps its place in the pool: a program may come back to it by its address.
+        self._left = {record.address: number for record, number in capture.made.items() if record.booked}
 
     def _end(self, capture: _Capture) -> None:
         assert self._ledger is not None, "a capture has begun"
@@ -314,7 +319,7 @@ class CUDAGraph:
             raise UsageError(
                 "The virtual machine on which this graph was captured was left; replay it there."
             )
-        held = set(capture.made.values())
+        held = {*capture.made.values(), *self._left.values()}
         storages: dict[int, torch.UntypedStorage] = {}
         assert self._ledger is not None, "it was captured"
         with self._ledger.unbooked(), _below_autograd():
@@ -331,10 +336,13 @@ class CUDAGraph:
         for record, number in list(capture.made.items()):
             fresh: Memory = storages[number]._sd  # type: ignore[attr-defined]
             record.shadow, record.assumed = fresh.shadow, fresh.assumed
+        for address, number in self._left.items():
+            leave_bytes(address, storages[number]._sd.shadow)  # type: ignore[attr-defined]
 
     def reset(self) -> None:
         """Forget the graph; its pool may be given back."""
         self._captured = None
+        self._left = {}
         self._dropped = []
         if self._ledger is not None:
             self._ledger.settle().leave_pool(self._pool)
@@ -393,6 +401,7 @@ _TORCH_GRAPH = torch.cuda.graphs.CUDAGraph
 _CAPTURE = "C++ would ask CUDA, which a build without it cannot"
 _COMPILER = "torch's compiler imports it where CUDA is built in, also for `torch.compiler.reset`"
 PATCHES = (
+    *POOL_STATES,
     Patch(
         "torch.cuda.CUDAGraph",
         Constant(CUDAGraph),

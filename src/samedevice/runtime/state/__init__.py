@@ -52,6 +52,7 @@ from samedevice.runtime.state.memory import (
 )
 from samedevice.runtime.state.operators import INDEX_OPERATORS, SHAPE_ONLY, Form, Operator, aten, operator
 from samedevice.runtime.state.parts import MAKES_OF_PARTS, READS_PARTS, of_parts, parts_of
+from samedevice.runtime.state.pool_checkpoint import PoolCheckpoint, checkpoint_of, restore
 from samedevice.runtime.state.virtual_generator import (
     TorchGenerator,
     VirtualGenerator,
@@ -83,6 +84,7 @@ __all__ = [
     "Memory",
     "Operator",
     "OutOfDeviceMemoryError",
+    "PoolCheckpoint",
     "PoolId",
     "TorchDevice",
     "TorchGenerator",
@@ -95,6 +97,7 @@ __all__ = [
     "aten",
     "caller",
     "carrier",
+    "checkpoint_of",
     "current_machine",
     "device_of",
     "entered",
@@ -118,6 +121,7 @@ __all__ = [
     "raw_device",
     "raw_is_meta",
     "record_of_parts",
+    "restore",
     "segments_of",
     "settings_of",
     "storage_of",

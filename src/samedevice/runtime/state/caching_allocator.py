@@ -249,11 +249,11 @@ class CachingAllocator:
         else:
             size += left
         taken = size << SHIFT | address
-        self._count(arena, taken, nbytes)
+        self.put_in_use(arena, taken, nbytes)
         return taken
 
-    def _count(self, arena: Arena, block: int, nbytes: int) -> None:
-        """A block is in use from now on."""
+    def put_in_use(self, arena: Arena, block: int, nbytes: int) -> None:
+        """A block that is in no list of free ones is in use from now on."""
         size, address = block >> SHIFT, block & ADDRESS
         self.live[address] = nbytes
         if arena is not self._small and arena is not self._large:

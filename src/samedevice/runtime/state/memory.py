@@ -176,6 +176,19 @@ class Memory:
         self._booking = ledger.allocate(nbytes)
         self._ledger = ledger
 
+    def booked_at(self, ledger: DeviceLedger) -> int:
+        """The address of its block of a ledger; 0 where it has none there."""
+        return self.address if self._booking is not None and self._ledger is ledger else 0
+
+    def own(self, ledger: DeviceLedger, block: int, nbytes: int) -> None:
+        """Hold a block that is in use already; it leaves the ledger when the record dies."""
+        self._booking = [nbytes, block]
+        self._ledger = ledger
+
+    def disown(self) -> None:
+        """Hold no block any more: somebody else gives it back. The address stays."""
+        self._address, self._booking = self.address, None
+
     def rebook(self, nbytes: int) -> None:
         """The storage changed its size: as on a GPU the new block is there before the old one is freed."""
         if self._ledger is not None:
