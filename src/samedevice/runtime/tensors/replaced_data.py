@@ -86,10 +86,10 @@ def _replace(tensor: torch.Tensor, new: torch.Tensor) -> None:
 def _keep_gradient(tensor: torch.Tensor, gradient: torch.Tensor) -> None:
     """Give a leaf its gradient back, the same object; C++ wants both to be carriers, or none.
 
-    Torch leaves the gradient where it is. That of a tensor that came from a GPU to the host cannot stay there
-    here: it comes along.
+    Torch leaves the gradient as it is. Here it takes the tensor's type, and that of a tensor that came from a
+    GPU to the host comes along.
     """
-    kept = gradient.detach()
+    kept = gradient.detach().to(tensor.dtype)
     kept = host_carrier(kept) if is_carrier(tensor) else host_copy(kept).clone()
     if gradient.is_leaf:
         _swap(gradient, kept)
