@@ -80,6 +80,8 @@ PROGRAMS = {
     "per sample": _per_sample,
     "ensemble": _ensemble,
     "dual numbers": _dual,
+    "numbers beside it": lambda x: jvp(lambda a: (a * 2.0 + 1) / 3 - a**2 * 1j, (x,), (x,)),
+    "numbers and sums": hessian(lambda a: 3 * a.sum() * a.prod() - a.sin().sum() / 2),
     "jacobian": lambda x: torch.autograd.functional.jacobian(
         torch.exp, x, vectorize=True, strategy="forward-mode"
     ),
@@ -89,17 +91,18 @@ PROGRAMS = {
 }
 
 
+@pytest.mark.parametrize("device", ["cuda:1", "cpu"])
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_a_transform_gives_the_numbers_of_the_host_on_its_gpu(name):
+def test_a_transform_gives_the_numbers_of_the_host_wherever_it_runs(name, device):
     values = [0.5, -1.0, 2.0, 0.25]
     expected = PROGRAMS[name](torch.tensor(values))
     with VirtualMachine(parse_machine("2x24GB")) as machine:
-        found = PROGRAMS[name](torch.tensor(values, device="cuda:1"))
+        found = PROGRAMS[name](torch.tensor(values, device=device))
         assert not machine.events
         for ours, torchs in zip(
             *[value if isinstance(value, tuple) else (value,) for value in (found, expected)], strict=True
         ):
-            assert str(ours.device) == "cuda:1"
+            assert str(ours.device) == device
             assert torch.allclose(ours.cpu(), torchs, atol=1e-6)
 
 

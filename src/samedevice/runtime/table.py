@@ -14,6 +14,7 @@ from samedevice.runtime.kernels import (
     CTC,
     DEVICE_CHECKS,
     DROPOUT,
+    FOREACH_ROUTE,
     RECURRENT,
 )
 from samedevice.runtime.patching import PatchTable
@@ -58,6 +59,7 @@ TABLE = PatchTable(
         *ATTENTION,
         *DROPOUT,
         *CTC,
+        *FOREACH_ROUTE,
         *COMPOSITE_REPAIRS,
         *RECURRENT,
         *GRADIENTS,

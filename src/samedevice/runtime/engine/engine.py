@@ -20,6 +20,7 @@ import torch
 from torch._ops import HigherOrderOperator, OpOverload
 from torch._subclasses.fake_tensor import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
+from torch.autograd import forward_ad
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from samedevice.events import DecisionKind
@@ -332,9 +333,13 @@ class Engine:
         return self.run(aten.add_.Tensor, args, kwargs) if may_add_in_place(args, kwargs) else NotImplemented
 
     def _zeros(self, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Zeros without memory, for C++'s own eyes; a carrier's are zeros as others are."""
+        """Zeros without memory; a carrier's are zeros as others are.
+
+        Also those that forward derivatives make on the host: C++ would take them on to meta by itself.
+        """
         device = kwargs.get("device")
-        if device is None or torch.device(device).type == "cpu":
+        on_host = device is None or torch.device(device).type == "cpu"
+        if on_host and forward_ad._current_level < 0:
             return NotImplemented
         return self.run(aten.zeros.default, args, kwargs)
 

@@ -1,4 +1,4 @@
-"""Operators that choose their kernel or check devices themselves: attention, autocast, dropout, CTC."""
+"""Operators that choose their kernel, or check devices themselves: attention, autocast, dropout, foreach."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from samedevice.runtime.kernels.composite_repairs import PATCHES as COMPOSITE_RE
 from samedevice.runtime.kernels.ctc import PATCHES as CTC
 from samedevice.runtime.kernels.device_checks import PATCHES as DEVICE_CHECKS
 from samedevice.runtime.kernels.dropout import PATCHES as DROPOUT
+from samedevice.runtime.kernels.foreach_route import PATCHES as FOREACH_ROUTE
 from samedevice.runtime.kernels.recurrent import PATCHES as RECURRENT
 
 __all__ = [
@@ -17,5 +18,6 @@ __all__ = [
     "CTC",
     "DEVICE_CHECKS",
     "DROPOUT",
+    "FOREACH_ROUTE",
     "RECURRENT",
 ]
