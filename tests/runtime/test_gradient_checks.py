@@ -284,3 +284,25 @@ def test_backward_of_host_memory_that_took_values_of_a_gpu(machine, compute):
     (_, expected), *others = gradients("cpu")
     assert gradients(GPU) == [(str(torch.device(GPU)), expected), *others]
     assert machine.events
+
+
+def test_a_gradient_with_values_for_host_memory_without(machine):
+    """As DeepSpeed gives an optimizer's state that came from a GPU to the host its gradient."""
+    weight = torch.ones(LARGE, device=GPU).to("cpu").requires_grad_()
+    gradient = torch.full((LARGE,), 3.0).pin_memory()
+    weight.grad = gradient
+    assert weight.grad is gradient and gradient.is_pinned() and weight.grad.device == torch.device("cpu")
+    assert weight.grad[:2].tolist() == [3.0, 3.0]
+    gradient.mul_(2)
+    assert weight.grad[:2].tolist() == [6.0, 6.0]
+    torch.optim.SGD([weight], lr=1.0).step()
+    assert machine.events == []
+
+
+def test_a_gradient_without_values_for_host_memory_with(machine):
+    weight = torch.ones(LARGE, requires_grad=True)
+    weight.grad = torch.ones(LARGE, device=GPU).to("cpu")
+    assert weight.device == weight.grad.device == torch.device("cpu")
+    assert weight[:2].tolist() == [1.0, 1.0]
+    torch.optim.SGD([weight], lr=1.0).step()
+    assert machine.events == []

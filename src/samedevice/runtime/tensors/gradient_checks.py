@@ -22,6 +22,7 @@ from samedevice.runtime.engine import Engine, Passing, passing
 from samedevice.runtime.patching import Patch, With
 from samedevice.runtime.state import CPU, caller, current_machine, is_carrier, this_thread
 from samedevice.runtime.tensors.gradients import host_carrier
+from samedevice.runtime.tensors.replaced_data import assign_gradient
 from samedevice.runtime.tensors.tensor import host_copy, move, seen_device
 from samedevice.runtime.tracking import Recorder
 
@@ -234,6 +235,9 @@ def _set_gradient(recorder: Recorder, self: torch.Tensor, gradient: Any) -> None
                 )
             _refuse(recorder, "grad", message, gradient, found, device)
             gradient = move(gradient.detach(), device)
+        if is_carrier(gradient) != is_carrier(self) and gradient.layout == self.layout == torch.strided:
+            assign_gradient(self, gradient)
+            return
     _gradient.__set__(self, gradient)
 
 

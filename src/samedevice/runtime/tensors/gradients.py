@@ -102,6 +102,7 @@ def host_carrier(source: torch.Tensor) -> torch.Tensor:
     record.shadow = source.untyped_storage()
     record.address = record.shadow.data_ptr()
     record.assumed = known is not None and known.assumed
+    record.pinned = known is not None and known.pinned
     record.decision = None if known is None else known.decision
     storage._sd = record
     return twin

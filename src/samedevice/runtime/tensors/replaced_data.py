@@ -97,6 +97,18 @@ def _keep_gradient(tensor: torch.Tensor, gradient: torch.Tensor) -> None:
     _gradient.__set__(tensor, kept)
 
 
+def assign_gradient(tensor: torch.Tensor, gradient: torch.Tensor) -> None:
+    """`x.grad = y` where one is a carrier and the other is in real memory of the host.
+
+    Both become carriers, over the same bytes: memory of the host without values stays without.
+    """
+    if is_carrier(tensor):
+        _keep_gradient(tensor, gradient)
+        return
+    _replace(tensor, host_carrier(tensor.detach()))
+    _gradient.__set__(tensor, gradient)
+
+
 def _swap(tensor: torch.Tensor, twin: torch.Tensor) -> None:
     """Exchange what two objects of Python stand for; the count of writes is that of the object."""
     address = _address_of(tensor)
