@@ -12,6 +12,7 @@ from samedevice.errors import UsageError
 from samedevice.machines import parse_machine
 from samedevice.planner.inference import Workload, find_model, place_model, profile_model
 from samedevice.planner.inference._passes import parts_of
+from samedevice.runtime.state import VALUE_LIMIT
 
 SIZES = {
     "hidden_size": 128, "intermediate_size": 256, "num_hidden_layers": 6, "num_attention_heads": 4,
@@ -44,10 +45,10 @@ def folder(tmp_path, kind, **more):
     return tmp_path
 
 
-def placed(model, count=3, budget=64 * MIB, work=WORK, **options):
+def placed(model, count=3, budget=64 * MIB, work=WORK, size="2GB", **options):
     """A plan for GPUs with that budget; transformers fails on GPUs with less than 1.2 GiB in all."""
     options = {"reserve": 2 * GIB - budget, **options}
-    return place_model(model, parse_machine(f"{count}x2GB"), work, **options)
+    return place_model(model, parse_machine(f"{count}x{size}"), work, **options)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -99,6 +100,16 @@ def test_a_window_bounds_the_cache(tmp_path):
     assert layers[-1].cache == 576 * token  # 575, in units of 512 bytes
     # After the prompt the window is a view of it, so that all of it is held until the next token.
     assert {block.prompt_cache for block in layers} == {512 * token}
+
+
+def test_a_mask_that_hides_nothing_is_left_out_of_the_longest_work_too(tmp_path):
+    half, whole = (
+        placed(folder(tmp_path, "llama"), 1, size="80GB", work=Workload(batch, 4088, 8)) for batch in (32, 64)
+    )
+    assert half.workload.nbytes == VALUE_LIMIT < whole.workload.nbytes  # what the machine computes by itself
+    needs = [plan.shares[0] for plan in (half, whole)]
+    assert needs[1].planned.working == pytest.approx(2 * needs[0].planned.working, rel=0.01)
+    assert needs[1].peak.prompt < 2 * needs[0].peak.prompt
 
 
 def test_a_model_without_unsplittable_classes_is_cut_between_its_layers(tmp_path, monkeypatch):

@@ -84,6 +84,11 @@ class VirtualMachine:
         self.newer_torch = str(torch.__version__) if newer else ""
         """The version of a torch that is newer than any that the tests were run on; else empty."""
 
+    def keep_values(self, nbytes: int) -> None:
+        """From now on compute what tensors of up to so many bytes hold, if that is more than before."""
+        tracker = self._engine.tracker
+        tracker.value_limit = max(tracker.value_limit, nbytes)
+
     @property
     def off(self) -> tuple[str, ...]:
         """What the machine does not replace because the installed torch, a newer one, has no such name."""

@@ -32,6 +32,14 @@ class Workload:
         """Tokens of a sequence at its end; the last one that is made is not read again."""
         return self.context + self.new_tokens - 1
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the ids of all tokens, and of their mask.
+
+        Libraries look into the mask, whatever its size: one that hides nothing is left out.
+        """
+        return 8 * self.batch * (self.context + self.new_tokens)
+
 
 @dataclass(frozen=True, slots=True)
 class Block:

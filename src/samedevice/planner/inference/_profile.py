@@ -81,7 +81,7 @@ def measuring(source: ModelSource) -> Iterator[Measure]:
         sizes = [
             rounded([tensor for position in group for tensor in units[position].tensors]) for group in groups
         ]
-        with VirtualMachine(endless(1)), torch.no_grad():
+        with VirtualMachine(endless(1)) as virtual, torch.no_grad():
             model.to_empty(device=_HOME)
             for buffer in model.buffers():
                 if not buffer.is_floating_point():
@@ -90,6 +90,7 @@ def measuring(source: ModelSource) -> Iterator[Measure]:
             model.eval()
 
             def measure(workload: Workload) -> Profile:
+                virtual.keep_values(workload.nbytes)
                 measured = _Measured(model, units, workload)
                 try:
                     measured.run()

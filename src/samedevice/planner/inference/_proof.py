@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from samedevice.errors import SameDeviceError, UsageError
 from samedevice.events import Event
@@ -22,6 +22,9 @@ from samedevice.planner.inference._blocks import Workload
 from samedevice.planner.inference._passes import Passes, quiet
 from samedevice.planner.inference._profile import endless
 from samedevice.planner.inference._source import ModelSource, config_text, model_class
+
+if TYPE_CHECKING:
+    from samedevice.runtime import VirtualMachine
 
 Place = int | str
 """Number of a GPU, `cpu` or `disk`."""
@@ -190,7 +193,7 @@ class _Trial:
             phases: list[list[int]] = []
             try:
                 with virtual, torch.no_grad():
-                    self._phases(folder, phases)
+                    self._phases(folder, phases, virtual)
             except torch.OutOfMemoryError:
                 raise
             except SameDeviceError:
@@ -205,7 +208,7 @@ class _Trial:
                 for gpu, load, prompt, last in zip(self.gpus, *phases, strict=True)
             ]
 
-    def _phases(self, folder: str, phases: list[list[int]]) -> None:
+    def _phases(self, folder: str, phases: list[list[int]], virtual: VirtualMachine) -> None:
         import transformers
 
         release = tuple(int(part) for part in transformers.__version__.split(".")[:2])
@@ -220,6 +223,7 @@ class _Trial:
         phases.append(self._peaks())
         if isinstance(self.device_map, str):
             self.device_map = _places_of(model)
+        virtual.keep_values(self.workload.nbytes)  # not before: weights of that size need none
         first = next((place for place in self.device_map.values() if isinstance(place, int)), None)
         passes = Passes(model, self.workload, "cpu" if first is None else f"cuda:{first}")
         for step in (passes.prompt, passes.last):
