@@ -24,6 +24,7 @@ from samedevice.runtime.distributed import Collectives, Works
 from samedevice.runtime.engine import Engine, VirtualDeviceMode, tidy
 from samedevice.runtime.host import Describe, recorded_timeline
 from samedevice.runtime.isolation import Settings, start_over
+from samedevice.runtime.kernels import ForeachRoute
 from samedevice.runtime.patching import Patches
 from samedevice.runtime.state import MachineState, pop_state, push_state
 from samedevice.runtime.table import TABLE
@@ -73,8 +74,8 @@ class VirtualMachine:
         self._recorder = Recorder(FrameFilter(folders, script), on_mismatch, observer)
         self._engine = Engine(self.state, self._recorder)
         self._patches = Patches()
-        parts = (self._recorder, self._engine, self._engine.tracker, self._patches, GhostLibrary(), Works())
-        for part in parts:
+        running = (self._recorder, self._engine, self._engine.tracker, ForeachRoute(self._engine))
+        for part in (*running, self._patches, GhostLibrary(), Works()):
             self.state.add(part)
         self._stack = contextlib.ExitStack()
         self._entered = False

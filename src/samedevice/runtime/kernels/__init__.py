@@ -9,6 +9,7 @@ from samedevice.runtime.kernels.ctc import PATCHES as CTC
 from samedevice.runtime.kernels.device_checks import PATCHES as DEVICE_CHECKS
 from samedevice.runtime.kernels.dropout import PATCHES as DROPOUT
 from samedevice.runtime.kernels.foreach_route import PATCHES as FOREACH_ROUTE
+from samedevice.runtime.kernels.foreach_route import ForeachRoute
 from samedevice.runtime.kernels.recurrent import PATCHES as RECURRENT
 
 __all__ = [
@@ -20,4 +21,5 @@ __all__ = [
     "DROPOUT",
     "FOREACH_ROUTE",
     "RECURRENT",
+    "ForeachRoute",
 ]

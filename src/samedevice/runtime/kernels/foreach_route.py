@@ -13,7 +13,6 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import torch
 
@@ -125,7 +124,7 @@ def _empty(dtype: torch.dtype) -> torch.Tensor:
     return torch.empty(1, dtype=dtype, device="cpu")
 
 
-class _Profiled:
+class ForeachRoute:
     """One machine while profiles are taken."""
 
     def __init__(self, engine: Engine) -> None:
@@ -159,15 +158,11 @@ class _Profiled:
             del self._inside.op
 
 
-_profiled: WeakKeyDictionary[Engine, _Profiled] = WeakKeyDictionary()
+def _machine() -> ForeachRoute:
+    return current_machine().part(ForeachRoute)
 
 
-def _machine() -> _Profiled:
-    engine = current_machine().part(Engine)
-    return _profiled.setdefault(engine, _Profiled(engine))
-
-
-def _beginning(original: Any, machine: _Profiled) -> Callable[..., Any]:
+def _beginning(original: Any, machine: ForeachRoute) -> Callable[..., Any]:
     def enable(*args: Any, **kwargs: Any) -> Any:
         machine.begin()
         return original(*args, **kwargs)
@@ -175,7 +170,7 @@ def _beginning(original: Any, machine: _Profiled) -> Callable[..., Any]:
     return enable
 
 
-def _ending(original: Any, machine: _Profiled) -> Callable[..., Any]:
+def _ending(original: Any, machine: ForeachRoute) -> Callable[..., Any]:
     def disable(*args: Any, **kwargs: Any) -> Any:
         machine.end()
         return original(*args, **kwargs)
