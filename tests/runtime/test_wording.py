@@ -215,3 +215,35 @@ def test_an_uncaught_error_is_shown_without_our_frames(monkeypatch):
         except RuntimeError as error:
             sys.excepthook(type(error), error, error.__traceback__)
     assert [[entry.filename for entry in trace] for trace in shown] == [[__file__]]
+
+
+class KeepsItsScale(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+        self.scale = torch.ones(4, device="cuda:0")
+
+    def forward(self, x):
+        return self.layer(x) * self.scale
+
+
+def test_the_error_of_a_replica_is_the_one_that_was_recorded():
+    with pytest.raises(RuntimeError, match="in replica 1 on device 1") as caught, sd.machine("2x24GB") as vm:
+        nn.DataParallel(KeepsItsScale().cuda())(torch.ones(8, 4, device="cuda"))
+    assert "samedevice" not in str(caught.value)
+    assert str(caught.value).count("RuntimeError: Expected all tensors to be on the same device") == 1
+    (finding,) = vm.findings
+    assert caught.value.finding.at == finding.at
+
+
+class Shared(torch.utils.data.Dataset):
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, index):
+        raise KeyError(index)
+
+
+def test_what_a_worker_of_a_loader_raises_comes_as_torch_tells_it():
+    with sd.machine("1x24GB"), pytest.raises(KeyError, match="Caught KeyError in DataLoader worker"):
+        list(torch.utils.data.DataLoader(Shared(), num_workers=1))

@@ -128,8 +128,11 @@ class machine:
         assert self._engine is not None
         self._engine.__exit__(kind, error, trace)
         if error is not None and not hasattr(error, "finding"):
+            # An error that went through another thread has its text inside another one.
+            recorded = getattr(error, "samedevice_event", None)
+            message = str(error) if recorded is None else recorded.message
             for finding in reversed(self.findings):
-                if finding.message == str(error):
+                if finding.message == message:
                     error.finding = finding  # type: ignore[attr-defined] # ours, on torch's own exception
                     error.add_note(finding_text(finding).rstrip())
                     break

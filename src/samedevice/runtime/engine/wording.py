@@ -13,6 +13,7 @@ it is reworded where it leaves backward or the machine, or where it is shown.
 from __future__ import annotations
 
 import dis
+import functools
 import re
 import sys
 import threading
@@ -20,6 +21,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from types import CodeType, FrameType, TracebackType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 
@@ -225,6 +227,37 @@ def _shown_in_thread(hook: Callable[..., object]) -> Callable[..., object]:
     return show
 
 
+_events: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+"""What was recorded of an error that torch hands from one thread to another as text."""
+
+
+def _wrapping(wrap: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(wrap)
+    def into_text(self: Any, exc_info: Any = None, where: str = "in background") -> None:
+        kind, error, trace = sys.exc_info() if exc_info is None else exc_info
+        if error is not None:
+            tidy(error)
+            trace = error.__traceback__
+            if hasattr(error, "samedevice_event"):
+                _events[self] = error.samedevice_event
+        wrap(self, (kind, error, trace), where)
+
+    return into_text
+
+
+def _unwrapping(reraise: Callable[[Any], None]) -> Callable[[Any], None]:
+    @functools.wraps(reraise)
+    def raise_again(self: Any) -> None:
+        try:
+            reraise(self)
+        except BaseException as error:
+            if self in _events:
+                error.samedevice_event = _events[self]  # type: ignore[attr-defined]  # how callers find it again
+            raise
+
+    return raise_again
+
+
 _RAISING = frozenset(dis.opmap[name] for name in ("RAISE_VARARGS", "RERAISE"))
 _tools: list[int] = []
 """Numbers under which the interpreter knows the machines that listen, innermost last."""
@@ -278,6 +311,12 @@ PATCHES = (
     ),
     Patch("sys.excepthook", _shown, _SHOWN),
     Patch("threading.excepthook", _shown_in_thread, _SHOWN),
+    Patch("torch._utils.ExceptionWrapper.__init__", _wrapping, _SHOWN),
+    Patch(
+        "torch._utils.ExceptionWrapper.reraise",
+        _unwrapping,
+        "what `DataParallel` raises again is the error that was recorded, and no second one",
+    ),
     Change(
         "sys.monitoring",
         _listen,
