@@ -40,7 +40,7 @@ from evidence.places import SOURCES
 
 _REASONS = Path(__file__).with_name("torch_reasons.json")
 _MACHINE = "2x24GB"
-_VALUE_LIMIT = 3 << 30
+_VALUE_LIMIT = 5 << 30
 FILES = (
     *(
         "test_indexing",
@@ -76,7 +76,7 @@ FILES = (
 )
 _SAMPLE = 200
 """Tests of a file, so that all of them end within an hour on two cores."""
-_MEMORY = 8 << 30
+_MEMORY = 14 << 30
 """Bytes that one file's process may hold; a test that wants more ends it."""
 _CRASHES = 40
 """Processes that a file may take down before the rest of it is given up."""
