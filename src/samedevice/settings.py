@@ -14,8 +14,6 @@ from typing import Any
 from samedevice import rulebook
 from samedevice.errors import UsageError
 from samedevice.findings import OUTPUT_FORMATS, IgnoredCode, OutputFormat
-from samedevice.launchers import PYTHON, STARTED
-from samedevice.machines import is_file_spec, parse_machine
 from samedevice.messages import Language, Phrase, languages
 
 _FILE = "pyproject.toml"
@@ -95,6 +93,8 @@ def _read(file: Path, table: Any) -> Settings:
 
 def _machine(file: Path, key: str, value: Any) -> str:
     """A specification; a file is named from the folder of the settings."""
+    from samedevice.machines import is_file_spec, parse_machine
+
     spec = _text(file, key, value)
     if is_file_spec(spec):
         spec = str(file.parent / spec)
@@ -106,6 +106,8 @@ def _machine(file: Path, key: str, value: Any) -> str:
 
 
 def _launcher(file: Path, key: str, value: Any) -> str:
+    from samedevice.launchers import PYTHON, STARTED
+
     return _one_of(file, key, value, (PYTHON.name, *STARTED))
 
 

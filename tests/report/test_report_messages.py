@@ -7,6 +7,7 @@ from __future__ import annotations
 import ast
 import re
 import string
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,20 @@ def differences(own, source):
 @pytest.mark.parametrize("language", languages())
 def test_languages_have_the_same_keys_and_name_the_same_values(language):
     assert differences(catalogue(language), ENGLISH) == set()
+
+
+@pytest.mark.parametrize("language", languages())
+def test_a_catalogue_holds_what_its_file_holds(language):
+    whole = tomllib.loads((SOURCES / "messages" / f"{language}.toml").read_text("utf-8"))
+    plain = {key: entry for key, entry in whole.items() if isinstance(entry, str)}
+    tables = {key: entry for key, entry in whole.items() if not isinstance(entry, str)}
+    tabled = {f"{table}.{name}": entry for table, rows in tables.items() for name, entry in rows.items()}
+    assert dict(catalogue(language)) == {**plain, **tabled}
+
+
+def test_a_catalogue_does_not_have_what_its_file_does_not_have():
+    for key in ("because", "because.nothing", "nothing", "rules.undetermined.title", "because.line.more"):
+        assert key not in catalogue(SOURCE)
 
 
 @pytest.mark.parametrize("key", OWN_TEXTS)

@@ -9,7 +9,6 @@ import os
 import re
 
 from samedevice.findings import OUTPUT_FORMATS
-from samedevice.launchers import PYTHON, STARTED
 from samedevice.messages import language_of, languages
 
 _COUNT = re.compile(r"(?P<before>.*\+)?(?P<count>\d+)[xX](?P<name>[^+]*)")
@@ -43,6 +42,8 @@ def complete_code(incomplete: str) -> list[tuple[str, str]]:
 
 def complete_launcher(incomplete: str) -> list[str]:
     """Launchers, and python for none."""
+    from samedevice.launchers import PYTHON, STARTED
+
     return _beginning(incomplete, (PYTHON.name, *STARTED))
 
 

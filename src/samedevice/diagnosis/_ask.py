@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 
 from samedevice.diagnosis._weigh import Verdict
-from samedevice.diagnosis.paste import Report
+from samedevice.diagnosis.paste import Pattern, Report
 from samedevice.messages import Phrase
 
 _LATE = frozenset({"device-assert", "illegal-access", "cublaslt"})
 """Errors of kernels, which are told later than they happen."""
-_TWO_GPUS = re.compile(r"cuda:[1-9]|\b(?:two|three|four|eight|[2-9]) GPUs\b")
+_TWO_GPUS = Pattern(r"cuda:[1-9]|\b(?:two|three|four|eight|[2-9]) GPUs\b")
 _COPY = "python -c \"import torch; x = torch.arange(8.); print(x.to('cuda:0').to('cuda:1').cpu())\""
 
 

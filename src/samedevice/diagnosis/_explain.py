@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from samedevice.diagnosis._ask import ask_of
+from samedevice.diagnosis._cure import cure_of
 from samedevice.diagnosis._elsewhere import (
     cure_elsewhere,
     memory_notes,
@@ -14,7 +15,6 @@ from samedevice.diagnosis._elsewhere import (
     verdict_elsewhere,
     with_topic,
 )
-from samedevice.diagnosis._judge import cure_of
 from samedevice.diagnosis._printed import read_printed
 from samedevice.diagnosis._rule import Rule, device_pattern
 from samedevice.diagnosis._source import Source, origins_of, read_source

@@ -12,8 +12,9 @@ from itertools import dropwhile
 
 from samedevice.device_rules import of_another_library
 from samedevice.diagnosis._codes import code_for
+from samedevice.diagnosis._cure import cure_of
 from samedevice.diagnosis._failure import Failure
-from samedevice.diagnosis._weigh import LIKELY_OF_EVENT, UNDETERMINED, Verdict, decide, weigh_event
+from samedevice.diagnosis._weigh import LIKELY_OF_EVENT, Verdict, decide, weigh_event
 from samedevice.diagnosis.fixes import fixes_for, with_others
 from samedevice.diagnosis.rules import rule_named
 from samedevice.events import Event, EventKind, Operand, Place
@@ -95,18 +96,6 @@ def _cure(failure: Failure, verdict: Verdict) -> Phrase | None:
     if "cure-of-own" in rule.sentences and failure.by_user(failure.event.at):
         return rule.phrase("cure-of-own")
     return cure_of(verdict, failure.event.kind)
-
-
-def cure_of(verdict: Verdict, kind: EventKind | None) -> Phrase | None:
-    """What to do about it in general; for an unknown cause of a mismatch, what to record next."""
-    own = (EventKind.COLLECTIVE, EventKind.SHARED_GPU)
-    if kind is EventKind.DUPLICATE_GPU or (kind in own and verdict.cause == UNDETERMINED):
-        return code_for(kind).phrase("cure")
-    if verdict.cause == UNDETERMINED and kind not in (EventKind.MISMATCH, EventKind.UNMATERIALIZED, None):
-        return None
-    if verdict.cause == UNDETERMINED and kind is not None:
-        return Phrase("record-next")
-    return rule_named(verdict.cause).phrase("cure")
 
 
 def _devices(event: Event) -> tuple[str, ...]:

@@ -7,19 +7,19 @@ import re
 from collections.abc import Iterator
 
 from samedevice.diagnosis._rule import beside_the_first, device_pattern
-from samedevice.diagnosis.paste import THING, Frame, Report
+from samedevice.diagnosis.paste import THING, Frame, Pattern, Report
 from samedevice.diagnosis.story import Reading
 from samedevice.messages import Phrase
 from samedevice.provenance.syntax import parsed
 
 _KINDS = frozenset("same-device argument-device index-device mask-device type-combination".split())
-_MAKES = re.compile(
+_MAKES = Pattern(
     r"\b(?:arange|zeros|ones|full|tensor|linspace|eye|empty|randn?|randint|as_tensor|from_numpy)\(|\.cpu\(|['\"]cpu"
 )
 """A statement that makes a tensor itself, or brings one to the host."""
-_LOOKUP = re.compile(r"index_select|embedding", re.IGNORECASE)
-_LAYER_WEIGHT = re.compile(r"^(?:weight|mat2|bias)$")
-_LOSS = re.compile(r"(?:loss|criterion|cross_entropy|nll|bce|\beq)\w*\(| == ", re.IGNORECASE)
+_LOOKUP = Pattern(r"index_select|embedding", re.IGNORECASE)
+_LAYER_WEIGHT = Pattern(r"^(?:weight|mat2|bias)$")
+_LOSS = Pattern(r"(?:loss|criterion|cross_entropy|nll|bce|\beq)\w*\(| == ", re.IGNORECASE)
 """What compares outputs with labels."""
 _TENSORS = frozenset("labels mask ids extra cache vision".split())
 """Roles of things that no number has."""
@@ -27,7 +27,7 @@ _PAIR = 2
 _DIM = 1
 """What stands before the index of a method: the dimension."""
 _BESIDE_THE_FIRST = beside_the_first()
-_TYPES = re.compile(r"float|half|double|dtype|int|long|bool|cpu")
+_TYPES = Pattern(r"float|half|double|dtype|int|long|bool|cpu")
 
 
 def read_printed(report: Report) -> Reading | None:

@@ -41,9 +41,9 @@ SEVERAL_GPUS = (
     r"|multi-?gpu|device_map|(?:多|两|双)(?:张|块)?卡|第二(?:张|块)"
 )
 """Words that tell of more than one GPU."""
-_LAYERS = re.compile(r"(?:^|_)(?:add)?mm$|linear|conv|norm")
+_LAYERS = Pattern(r"(?:^|_)(?:add)?mm$|linear|conv|norm")
 """Operators by which a layer applies its weight."""
-_WRITTEN_OUT = re.compile(r"\b\w{0,8}(?:matmul|mm|einsum)\(|\S @ \S")
+_WRITTEN_OUT = Pattern(r"\b\w{0,8}(?:matmul|mm|einsum)\(|\S @ \S")
 Look = Callable[[Report], Phrase | None]
 """Something about a paste, and why it counts."""
 Texts = Mapping[Language, str]

@@ -6,6 +6,7 @@ the width of the terminal; without a terminal nothing wraps, so that a log can b
 
 from __future__ import annotations
 
+import codecs
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -80,7 +81,9 @@ def open_console(stream: TextIO) -> Console:
 def readable_language(stream: TextIO, language: Language) -> Language:
     """`language`, or English where `stream` cannot carry its characters."""
     try:
-        "".join(catalogue(language).values()).encode(stream.encoding or "ascii")
+        encoding = codecs.lookup(stream.encoding or "ascii").name
+        if not encoding.startswith("utf"):
+            "".join(catalogue(language).values()).encode(encoding)
     except (UnicodeEncodeError, LookupError):
         return SOURCE
     return language

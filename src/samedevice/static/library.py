@@ -12,7 +12,7 @@ from typing import Any
 from samedevice.static.arguments import Parser, fill_dataclass, parsed_dataclasses
 from samedevice.static.python import method, truth
 from samedevice.static.reader import Frame, Reader, Stopped
-from samedevice.static.tensors.knowledge import FUNCTIONS, OPTIMIZERS
+from samedevice.static.tensors.knowledge import FACTORIES, OPTIMIZERS
 from samedevice.static.values import (
     ANYWHERE,
     HOST,
@@ -66,8 +66,6 @@ _WRAPS_MODEL = frozenset(
     "get_peft_model prepare_model_for_kbit_training prepare_model_for_int8_training "
     "prepare_model_for_training compile".split()
 )
-FACTORIES = FUNCTIONS["factories"] | FUNCTIONS["of_values"]
-"""Functions that make a tensor from nothing, or from Python values."""
 
 
 def library_attribute(reader: Reader, owner: External, name: str) -> Any:

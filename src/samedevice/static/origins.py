@@ -18,8 +18,7 @@ from pathlib import Path
 from samedevice.errors import UsageError
 from samedevice.events import Origin, Written
 from samedevice.static.files import read_text
-from samedevice.static.library import FACTORIES
-from samedevice.static.tensors.knowledge import FUNCTIONS, METHODS
+from samedevice.static.tensors.knowledge import FACTORIES, FUNCTIONS, METHODS
 
 _LONGEST_TEXT = 60_000
 _DEEPEST = 8

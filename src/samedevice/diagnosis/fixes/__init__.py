@@ -1,32 +1,35 @@
 """Repairs: a diff of the user's script, a device_map, a release to install.
 
-Where the fault is in library code, a repair is said in words.
+Where the fault is in library code, a repair is said in words. A module comes in with the first of its names
+that is asked for: who explains a text needs no editor of sources.
 """
 
 from __future__ import annotations
 
-from samedevice.diagnosis._failure import Failure
-from samedevice.diagnosis._weigh import Verdict
-from samedevice.diagnosis.fixes._combine import changes_of, combined, lines_before
-from samedevice.diagnosis.fixes._edit import (
-    RANK_MAP,
-    file_diff,
-    lifted,
-    moved,
-    reduced,
-    script_diff,
-    swapped,
-    with_import,
-    with_keyword,
-    with_line_before,
-)
-from samedevice.diagnosis.fixes._host import Held, brought_to_host
-from samedevice.diagnosis.fixes._releases import releases_for, releases_of_event
-from samedevice.diagnosis.fixes._script import fix_at_use, script_fixes
-from samedevice.diagnosis.fixes._source import Script, lines_of
-from samedevice.diagnosis.fixes._united import united, with_others
-from samedevice.findings import Fix
-from samedevice.messages import Phrase
+from typing import TYPE_CHECKING
+
+from samedevice.parts import on_demand
+
+if TYPE_CHECKING:
+    from samedevice.diagnosis.fixes._combine import changes_of, combined, lines_before
+    from samedevice.diagnosis.fixes._edit import (
+        RANK_MAP,
+        file_diff,
+        lifted,
+        moved,
+        reduced,
+        script_diff,
+        swapped,
+        with_import,
+        with_keyword,
+        with_line_before,
+    )
+    from samedevice.diagnosis.fixes._every import fixes_for
+    from samedevice.diagnosis.fixes._host import Held, brought_to_host
+    from samedevice.diagnosis.fixes._releases import releases_for
+    from samedevice.diagnosis.fixes._script import fix_at_use
+    from samedevice.diagnosis.fixes._source import Script, lines_of
+    from samedevice.diagnosis.fixes._united import united, with_others
 
 __all__ = [
     "RANK_MAP",
@@ -53,7 +56,27 @@ __all__ = [
     "with_others",
 ]
 
-
-def fixes_for(failure: Failure, verdict: Verdict) -> tuple[Fix[Phrase], ...]:
-    """What repairs an event's cause, the surest first."""
-    return (*script_fixes(failure, verdict), *releases_of_event(failure, verdict))
+__getattr__, __dir__ = on_demand(
+    __name__,
+    {
+        "_combine": ("changes_of", "combined", "lines_before"),
+        "_edit": (
+            "RANK_MAP",
+            "file_diff",
+            "lifted",
+            "moved",
+            "reduced",
+            "script_diff",
+            "swapped",
+            "with_import",
+            "with_keyword",
+            "with_line_before",
+        ),
+        "_every": ("fixes_for",),
+        "_host": ("Held", "brought_to_host"),
+        "_releases": ("releases_for",),
+        "_script": ("fix_at_use",),
+        "_source": ("Script", "lines_of"),
+        "_united": ("united", "with_others"),
+    },
+)

@@ -8,11 +8,13 @@ import re
 from collections import Counter
 from html import unescape
 
+from samedevice.diagnosis.paste._pattern import Pattern
+
 WHOLE = 120_000
 """Characters up to which a text is read whole; of a longer one, the surroundings of what may be errors."""
 _BEFORE, _AFTER = 12_000, 1_500
 """Characters around a mark that are kept."""
-_MARKS = re.compile(
+_MARKS = Pattern(
     r"same device|least two devices|meta tensor|meta device|device[_ ]map|device-side|device type|device ordinal|device_ids|device metric"
     r"|deserialize|offloaded|move a model|from triton|in replica|illegal memory|tensor to numpy|with cuda enabled|mps device|cublaslt"
     r"|out of memory|should be the same|indices should|current device|current call last",
@@ -21,39 +23,39 @@ _MARKS = re.compile(
 LONGEST_LINE = 2_000
 """Characters of a line that are looked at for a frame."""
 
-_ESCAPES = re.compile(
+_ESCAPES = Pattern(
     r"(?:\x1b|\u241b|\\x1b|\\033|\\u001b)(?:\[[0-9;?]{0,30}[A-Za-z]|\][^\x07\x1b]{0,200}\x07|[()][A-Z0-9])"
 )
-_BARE_COLOURS = re.compile(r"\[(?:\d{1,3};){0,4}\d{1,3}m")
-_BOX = re.compile(r"[\u2500-\u257f]")
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u200b\ufeff]")
-_BREAKS = re.compile(r"\r\n|[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
-_RANK = re.compile(
+_BARE_COLOURS = Pattern(r"\[(?:\d{1,3};){0,4}\d{1,3}m")
+_BOX = Pattern(r"[\u2500-\u257f]")
+_CONTROL = Pattern(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u200b\ufeff]")
+_BREAKS = Pattern(r"\r\n|[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+_RANK = Pattern(
     r"\s{0,8}(?:\[(?:rank|default|worker-|gpu)?\s?(\d{1,5})\](?:<std(?:err|out)>)?:?|\[\d+,(\d{1,5})\]<std(?:err|out)>:"
     r"|(?:rank|worker|local_rank)[ :=-]?(\d{1,5})[:|\]]|\((?:[A-Za-z_.]{1,60} )?(?:pid=\d{1,9}[^)\n]{0,80}|rank(\d{1,5}))\)|(\d{1,5}):(?=\s{1,3}(?:File|Trace|\w{1,60}Error)|\s{4}))[ \t]?",
     re.IGNORECASE,
 )
-_DATE = re.compile(
+_DATE = Pattern(
     r"\s{0,4}[\[(]?(?:\d{4}[-/]\d{2}[-/]\d{2}[T ]|\d{2}[-/]\d{2}[-/]?\d{0,4} )\d{2}:\d{2}:\d{2}(?:[.,]\d{1,9})?(?:Z|[+-]\d{2}:?\d{2})?[\])]?[ \t]?"
     r"|\s{0,4}\[?\d{2}:\d{2}:\d{2}(?:[.,]\d{1,9})?\]?[ \t]"
 )
-_LEVEL = re.compile(
+_LEVEL = Pattern(
     r"(?:\s{0,3}[-|:]\s{0,3})?\[?(?:DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL|stderr|stdout|EXCEPTION)\]?(?=[\s:|\-\[])"
     r"(?:\s{0,3}[-|:](?!-)|\s{1,3}\[[\w.:<> -]{1,80}\])?[ \t]?",
     re.IGNORECASE,
 )
-_BAR = re.compile(
+_BAR = Pattern(
     r"\s?(?:\||-(?!-))[ \t]?(?:std(?:err|out)\s?[|-]|[\w.]{1,60}:[\w<>]{1,60}:\d{1,6}\s?[|-])?[ \t]?"
 )
-_QUOTE = re.compile(r"(?:> ?)+")
-_TAG = re.compile(r"</?(?:pre|code|span|div|p|b|font)\b[^>\n]{0,200}>", re.IGNORECASE)
-_LINK = re.compile(r"\[([^\[\]\n]{1,400})\]\((?:https?|vscode|file|command)[^()\n]{0,300}\)")
+_QUOTE = Pattern(r"(?:> ?)+")
+_TAG = Pattern(r"</?(?:pre|code|span|div|p|b|font)\b[^>\n]{0,200}>", re.IGNORECASE)
+_LINK = Pattern(r"\[([^\[\]\n]{1,400})\]\((?:https?|vscode|file|command)[^()\n]{0,300}\)")
 _QUOTES = {ord("\u201c"): '"', ord("\u201d"): '"'}
-_DIGITS = re.compile(r"\d{1,30}")
+_DIGITS = Pattern(r"\d{1,30}")
 _WIDEST = 160
 """Characters in which a margin may stand."""
 _FRAMES_WITH_MARGIN = 2
-_PYTEST = re.compile(r"E   ")
+_PYTEST = Pattern(r"E   ")
 
 
 def lines_of(text: str) -> list[tuple[str, int | None]]:

@@ -266,7 +266,7 @@ _AMOUNTS = {
 _READ = {
     name: Pattern(pattern.replace("AMOUNT", _AMOUNT), re.IGNORECASE) for name, pattern in _AMOUNTS.items()
 }
-_GPU = re.compile(r"\bGPU (\d{1,3})\b")
+_GPU = Pattern(r"\bGPU (\d{1,3})\b")
 
 
 def memory_in(text: str) -> Memory:

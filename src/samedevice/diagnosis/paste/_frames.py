@@ -9,49 +9,50 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from samedevice.diagnosis.paste._clean import LONGEST_LINE
+from samedevice.diagnosis.paste._pattern import Pattern
 from samedevice.diagnosis.paste._report import Frame
 
-_PYTHON = re.compile(
+_PYTHON = Pattern(
     r'\s{0,40}(?:File "|(?=[~/]|[A-Za-z]:\\))(?P<file>[^"\n]{1,500})", line (?P<line>\d{1,7})(?:, in (?P<function>[^\n]{1,200}))?'
 )
-_NOTEBOOK = re.compile(
+_NOTEBOOK = Pattern(
     r"\s{0,4}(?:File (?P<file>\S[^\n]{0,480}?):(?P<line>\d{1,7})|(?:Cell |Input )?In ?\[(?P<cell>[\d ]{1,6})\],? (?:line |in )(?P<cell_line>[^\s(]{1,40}))"
     r"(?:, in (?P<function>[\w.<>]{1,160}))?"
 )
-_OLD_NOTEBOOK = re.compile(
+_OLD_NOTEBOOK = Pattern(
     r"\s{0,4}(?P<file>[~/.\w][^\s:]{0,480}?\.py|<ipython-input[^>\s]{1,80}>) in (?P<function>[\w.<>]{1,160})(?:\(|$)"
 )
-_RICH = re.compile(
+_RICH = Pattern(
     r"\s{0,8}(?P<file>[~/.\w][^\s:]{0,480}?\.py|<[^>\s]{1,80}>):(?P<line>\d{1,7}) in (?P<function>[\w.<>]{1,160})\s{0,400}$"
 )
-_PYTEST = re.compile(
+_PYTEST = Pattern(
     r"(?P<file>[~/.\w][^\s:]{0,480}?\.py):(?P<line>\d{1,7}): (?:in (?P<function>[\w.<>]{1,160})|(?P<error>\w{1,60}Error)?\s{0,20}$)"
 )
-_TEST = re.compile(
+_TEST = Pattern(
     r"(?:FAILED|ERROR|FAIL:)\s{1,4}(?P<file>[~/.\w][^\s:]{0,300}?\.py)::(?P<function>[\w.:]{1,240})"
 )
-_POINTED = re.compile(
+_POINTED = Pattern(
     r"\s{0,8}(?:-{1,6}>|\u2771|>)\s{0,4}(?P<line>\d{1,7}|)[ \t]{1,400}(?P<code>\S[^\n]{0,400})"
 )
-_SHOWN = re.compile(r"\s{0,8}\d{1,7}[ \t]{1,400}(?P<code>\S[^\n]{0,400})")
-_NUMBERED = re.compile(r"\s{0,8}\d{1,7}(?:\s|$)")
-_ERROR = re.compile(
+_SHOWN = Pattern(r"\s{0,8}\d{1,7}[ \t]{1,400}(?P<code>\S[^\n]{0,400})")
+_NUMBERED = Pattern(r"\s{0,8}\d{1,7}(?:\s|$)")
+_ERROR = Pattern(
     r"(?:[\w.]{0,120}\.)?(?P<name>[A-Z]\w{0,60}(?:Error|Exception|Warning|Interrupt|Exit))(?::|\s|$)"
 )
-_MARKS = re.compile(r"\s{0,60}[~^]{1,400}\s{0,20}$")
-_HERE = re.compile(r"\s{0,200}~{1,400}\s{1,4}<--- HERE")
+_MARKS = Pattern(r"\s{0,60}[~^]{1,400}\s{0,20}$")
+_HERE = Pattern(r"\s{0,200}~{1,400}\s{1,4}<--- HERE")
 _SCRIPT_LINES = 60
 REMOTE_CODE = "transformers_modules/"
 """The folder of code that comes with a checkpoint."""
-_FLAT = re.compile(
+_FLAT = Pattern(
     r'File "(?P<file>[^"\n]{1,500})", line (?P<line>\d{1,7}),? in (?P<function><?[A-Za-z_][\w.]{0,160}>?)'
 )
-_FLAT_END = re.compile(r"\s[~^]{2,}|\b(?:[A-Za-z_.]{0,80}\.)?[A-Z]\w{1,60}(?:Error|Exception): ")
+_FLAT_END = Pattern(r"\s[~^]{2,}|\b(?:[A-Za-z_.]{0,80}\.)?[A-Z]\w{1,60}(?:Error|Exception): ")
 _NARROWEST, _WIDEST = 60, 200
 """Columns at which terminals cut."""
 _CUT_LINES = 2
-_INSTALLED = re.compile(r"^.*?(?:site-packages|dist-packages|transformers_modules)[/\\]")
-_STANDARD = re.compile(r"^.*/lib/python3\.\d{1,2}/")
+_INSTALLED = Pattern(r"^.*?(?:site-packages|dist-packages|transformers_modules)[/\\]")
+_STANDARD = Pattern(r"^.*/lib/python3\.\d{1,2}/")
 
 
 def frames_of(lines: list[str]) -> tuple[Frame, ...]:

@@ -8,13 +8,15 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-_OPERAND = re.compile(
+from samedevice.diagnosis.paste._pattern import Pattern
+
+_OPERAND = Pattern(
     r"\b(?P<name>[A-Za-z_][\w.\[\]]{0,60})\)?(?: tensor)?[ :=]{1,3}"
     r"(?:is |was )?(?:now )?(?:on |in |at )?(?:device )?"
     r"(?P<device>(?:cuda|cpu|meta|mps|xpu|npu|hpu)(?::\d{1,3})?)\b",
     re.IGNORECASE,
 )
-DEVICE_NAME = re.compile(r"\b(?:(?:cuda|meta|mps|xpu|npu|hpu)(?::\d{1,3})?|cpu)\b", re.IGNORECASE)
+DEVICE_NAME = Pattern(r"\b(?:(?:cuda|meta|mps|xpu|npu|hpu)(?::\d{1,3})?|cpu)\b", re.IGNORECASE)
 """A device by its name."""
 _JOINING = frozenset(
     "and or expected on in at is was are were be to the a an device devices got found but with from type "
@@ -32,7 +34,7 @@ _NUMBERS = {
     "char": "int8",
     "bool": "bool",
 }
-_TYPE = re.compile(r"(?:torch\.)?(?:cuda\.)?(?P<number>[A-Za-z]+?\d{0,2})(?:Tensor|Type)?$")
+_TYPE = Pattern(r"(?:torch\.)?(?:cuda\.)?(?P<number>[A-Za-z]+?\d{0,2})(?:Tensor|Type)?$")
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,15 +27,15 @@ _HITS = 50
 _MOST_PIECES = 20
 _LONGEST_STORY = 600
 """Lines of a text that may be prose."""
-_SPACES = re.compile(r"\s+")
-_VERSION = re.compile(
+_SPACES = Pattern(r"\s+")
+_VERSION = Pattern(
     r"\b(torch|pytorch|transformers|accelerate|peft|deepspeed|diffusers|trl|bitsandbytes|vllm|petals|timm|auto[-_]gptq|optimum|lightning|"
     r"sentence[-_]transformers)\W{0,3}(?:version)?(?: "
     r"\(GPU\?\))?\W{0,4}v?(\d{1,4}\.\d{1,4}(?:\.\d{1,5})?(?:[.\w+]{0,20}))",
     re.IGNORECASE,
 )
-_START = re.compile(r"Traceback \(most recent call last\)|^-{20,}$")
-_CHAIN = re.compile(r"(?:During handling of the above exception|The above exception was the direct cause)")
+_START = Pattern(r"Traceback \(most recent call last\)|^-{20,}$")
+_CHAIN = Pattern(r"(?:During handling of the above exception|The above exception was the direct cause)")
 _TAIL = 160
 """Characters behind a message in which it names its operands."""
 _PLACING = frozenset("same-device mask-device input-weight-type".split())
@@ -47,9 +47,9 @@ _TELLING = frozenset("data-parallel-replica out-of-memory".split())
 _AFTERWARDS = frozenset("launcher-exit collective-failure".split())
 """What follows when something else went wrong first."""
 _LONGEST_MESSAGE = 500
-_CALLED = re.compile(r"^\w{0,60}Error: (?=\S)")
-_RAISED = re.compile(r"(?:[\w.]{0,120}\.)?(?P<name>[A-Z]\w{0,60}(?:Error|Exception)): \S")
-_DEVICE_WORD = re.compile(
+_CALLED = Pattern(r"^\w{0,60}Error: (?=\S)")
+_RAISED = Pattern(r"(?:[\w.]{0,120}\.)?(?P<name>[A-Z]\w{0,60}(?:Error|Exception)): \S")
+_DEVICE_WORD = Pattern(
     r"\b(?:devices?|cuda|gpus?|cpu|meta|mps|npu|xpu|ordinal|offload\w*|nccl|memory|hook)\b|device_map",
     re.IGNORECASE,
 )

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from samedevice.diagnosis.paste._elsewhere import Memory
+from samedevice.diagnosis.paste._pattern import Pattern
 from samedevice.diagnosis.paste._told import Told
 
-_PLUMBING = re.compile(
+_PLUMBING = Pattern(
     r"^(torch/(?!optim/|distributed/(?:fsdp|algorithms)|nn/parallel|_inductor|utils/data)|accelerate/hooks\.py|accelerate/utils/operations\.py"
     r"|(?:starlette|fastapi|uvicorn|flask|werkzeug|gradio|anyio|asyncio|aiohttp|tornado|gunicorn|click|ray/_private|multiprocessing)/"
     r"|(?:.{0,400}/)?samedevice/(?:runtime|cli|_api)|contextlib\.py|functools\.py|threading\.py|concurrent/)"

@@ -11,23 +11,24 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 
-from samedevice.launchers import LAUNCHERS
+from samedevice.diagnosis.paste._pattern import Pattern
 
 _FLAGS = re.IGNORECASE | re.ASCII
 """A Chinese character beside a Latin word ends the word."""
-_CLAUSE = re.compile(
+_CLAUSE = Pattern(
     r"[,;，；：。！？、!?\n]|[.:](?=\s|$)|\s(?:but|while|although|however|when|whenever)\s|但是?|不过|然而"
 )
-_NEW_SENTENCE = re.compile(r"[。！？!?\n]|\.(?=\s|$)")
+_NEW_SENTENCE = Pattern(r"[。！？!?\n]|\.(?=\s|$)")
 # `cuda8` and `cuda9` are releases of CUDA.
-_DEVICE = re.compile(
+_DEVICE = Pattern(
     r"\b(?P<gpu>cuda:\d{1,3}|cuda[0-7](?![\d.]))\b|\b(?:GPU|card)\s?(?:#|number |no\.? )?(?P<number>\d{1,2})\b|(?P<card>\d{1,2})\s?号(?:卡|GPU)|第(?P<nth>[一二三四五六七八\d])(?:张卡|块GPU)"
     r"|(?P<host>\bCPU\b|\bthe host\b|\btorch\.(?:Float|Half|Double|BFloat16|Long|Int|Short|Byte|Char|Bool)Tensor\b(?!\()|主机内存|内存)|(?P<any>\btorch\.cuda\.\w{2,12}Tensor\b|\bcuda\b(?!:)|\bthe GPU\b|\bGPU\b(?!\s?\d)|显卡)",
     _FLAGS,
 )
-_AND = re.compile(r"\s?(?:and|vs\.?|versus|和|与|及|/|、)\s?")
+_AND = Pattern(r"\s?(?:and|vs\.?|versus|和|与|及|/|、)\s?")
 _NUMERALS = {"一": 0, "二": 1, "三": 2, "四": 3, "五": 4, "六": 5, "七": 6, "八": 7}
 _ROLES: tuple[tuple[str, str], ...] = (
     (
@@ -74,56 +75,56 @@ _ROLES: tuple[tuple[str, str], ...] = (
         r"\bmodel\b|模型|\bhead\b|\b\w*(?:encoder|decoder|discriminator|network|backbone|teacher|student|critic|module|layers?)\b|基座",
     ),
 )
-THING = re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in _ROLES), _FLAGS)
+THING = Pattern("|".join(f"(?P<{name}>{pattern})" for name, pattern in _ROLES), _FLAGS)
 """A thing that prose names; the group that matches is its role."""
-_NOT_MOVED = re.compile(
+_NOT_MOVED = Pattern(
     r"(?P<thing>[\w.]{1,40}) (?:(?:is|are|was|were|has|have) (?:been )?(?:not|never)|(?:is|are|was|were|has|have)n'?t) (?:been )?(?:moved|sent|transferred|put on)"
     r"|(?P<gone>[\w.]{1,40}) (?:is|was|are|were) forgotten|(?:forgot|forgotten|forget) to (?:move|send|put|transfer) (?:the |my )?(?P<forgotten>[\w.]{1,40})|never (?:moved|sent|put) (?:the |my )?(?P<never>[\w.]{1,40})|(?P<rest>[\w.]{1,40}) I (?:leave|left)\b|\bI (?:leave|left) (?:the )?(?P<kept>[\w.]{1,40})"
     r"|(?:忘了|忘记|没有?)(?:把|将)\s?(?P<zh>[\w.]{1,40}?)\s?(?:搬|移|放|送|\.to|\.cuda)|(?P<noun>模型|标签|输入|数据)\s?[A-Za-z_]\w{0,20}\s?(?:没有?|忘了|忘记)\s?(?:搬|移|放|送|\.?to\b|\.?cuda\b)|(?P<left>[A-Za-z_][\w.]{1,40}|模型|标签|输入|数据)\s?(?:没有?|忘了|忘记)\s?(?:搬|移|放|送|\.?to\b|\.?cuda\b)",
     _FLAGS,
 )
-_SPREAD = re.compile(
+_SPREAD = Pattern(
     r"device_map\W{0,12}(?:auto|balanced\w{0,12}|sequential)|\b(?:automatic|auto)[- ](?:device[_ ])?(?:map|placement)|自动(?:的)?(?:设备)?(?:映射|分配|切分)|加载(?:方式)?[^。，\n]{0,8}\bauto\b",
     _FLAGS,
 )
-_PROCESSES = re.compile(
+_PROCESSES = Pattern(
     r"(?:nproc[_-]per[_-]node|num_processes|num_gpus)[ =]{1,2}(?P<option>\d{1,4})|\b(?P<said>\d{1,4}) (?:processes|ranks)\b|(?P<zh>\d{1,4})\s?个进程|nprocs=(?P<spawn>\d{1,4})",
     _FLAGS,
 )
-_PARALLEL = re.compile(
+_PARALLEL = Pattern(
     r"\b(?:DDP|FSDP2?|DistributedDataParallel|ZeRO[- ]?[123]|each process|every process|each rank)\b|每个进程|数据并行|分布式(?:训练|微调)|distributed (?:training|fine-?tuning)",
     _FLAGS,
 )
-_SIZE = re.compile(r"(?<![\w.])(?P<size>\d{1,3}(?:\.\d{1,2})?)\s?B\b(?!\s?(?:/s|ytes))", _FLAGS)
-_FAILS = re.compile(
+_SIZE = Pattern(r"(?<![\w.])(?P<size>\d{1,3}(?:\.\d{1,2})?)\s?B\b(?!\s?(?:/s|ytes))", _FLAGS)
+_FAILS = Pattern(
     r"\bfail(?:s|ed|ing)?\b|\bdies\b|\bdied\b|\bstops?\b|\berrors?\b|\bcrash\w*|\bbreaks?\b|\bonly\b|complains|报错|不行|失败|只有|唯独|仅|出错|挂了",
     _FLAGS,
 )
-_WORKS = re.compile(
+_WORKS = Pattern(
     r"\bwork(?:s|ed|ing)?\b|\bruns?\b|\bfine\b|\bok(?:ay)?\b|without (?:a |any )?(?:problem|error)|\banswers?\b|no (?:problem|error)|\btrains\b|没事|不会出现|不会报错|正常|能跑|可以(?:跑|运行)?|没问题|没有(?:任何)?问题",
     _FLAGS,
 )
-_SAYS = re.compile(
+_SAYS = Pattern(
     r"complain\w*|\berrors?\b|\bfail\w*|\bfound\b|\bexpect\w*|mismatch|\bsay(?:s|ing)?\b|\btells?\b|\brais\w+|\bstops?\b|\bcrash\w*|\bdies\b|\bspeaks?\b|\bmessage\b|报|提示|不一致|说",
     _FLAGS,
 )
-_ENDED = re.compile(
+_ENDED = Pattern(
     r"\brais(?:es|ed)\b|\brefus\w+|\bbreaks\b|\bthrows\b|挂了?|\berrors?\b|\bfail\w*|\bcrash\w*|\bdies\b|\bstops?\b|complain\w*|exception|mismatch|报|出错|不一致|停下",
     _FLAGS,
 )
-_SENTENCE = re.compile(r"[。！？!?\n;；]|\.(?=\s|$)")
-_STANDS = re.compile(r"(?:在|\bon(?: the)?)\s?(?:cuda|cpu|GPU)", _FLAGS)
-_PACE = re.compile(
+_SENTENCE = Pattern(r"[。！？!?\n;；]|\.(?=\s|$)")
+_STANDS = Pattern(r"(?:在|\bon(?: the)?)\s?(?:cuda|cpu|GPU)", _FLAGS)
+_PACE = Pattern(
     r"tokens?\b[^.\n]{0,12}(?:/ ?s|second)|\bslow\w*|\bfast\w*|\bquick\w*|\bspeed\b|\bmemory\b|速度|慢|快|显存",
     _FLAGS,
 )
-_GPUS = re.compile(
+_GPUS = Pattern(
     r"\b(?P<digits>\d{1,3})\s?(?:x|×|\*)\s?(?:[A-Z]{0,3}\s?\d{2,4}\w{0,4}|NVIDIA|RTX|GPUs?\b)|\b(?P<plain>\d{1,3}) (?:GPUs?|cards)\b|(?P<zh>\d{1,3}|两|四|八)\s?(?:张|块)"
     r"|\b(?P<word>two|three|four|eight) (?:GPUs?|cards|\w{1,10} ?\d{4}s?)",
     _FLAGS,
 )
 _COUNTS = {"two": 2, "three": 3, "four": 4, "eight": 8, "两": 2, "四": 4, "八": 8}
-_CHOSEN = re.compile(
+_CHOSEN = Pattern(
     r"--?(?:device|gpu|gpu[-_]ids?|device[-_]ids?|cuda[-_]device)(?:[ =:]{1,3}|\s)['\"]?(?:cuda:)?(?P<option>[1-9]\d?)\b"
     r"|\b(?:device|gpu_?ids?|device_?ids?)['\"]?\s?[=:]\s?(?:torch\.device\()?['\"]?(?:cuda:)?(?P<given>[1-9]\d?)\b"
     r"|set_device\((?P<set>[1-9]\d?)\)|(?:指定(?:了)?\s?(?:cuda:|GPU ?)?|(?:用|跑在|换成|改成|选了?)\s?(?:cuda:|GPU ?))(?P<zh>[1-9]\d?)"
@@ -132,26 +133,9 @@ _CHOSEN = re.compile(
     r"|\b(?:choose|chose|select(?:ed)?|us(?:e|ing)|run(?:ning)? (?:it )?on|set to)\s(?:the )?(?:cuda:|GPU ?#?|card )(?P<said>[1-9]\d?)\b",
     _FLAGS,
 )
-_ALL_ON_ONE = re.compile(r"\{\s*['\"]{2}\s*:\s*(\d{1,3})\s*\}")
-_COMMANDS = re.compile(
-    "|".join(
-        sorted(
-            {
-                re.escape(" ".join(words))
-                for each in LAUNCHERS
-                if each.starts
-                for words in (*each.commands, *each.modules)
-                if words
-            },
-            key=len,
-            reverse=True,
-        )
-    )
-    or r"(?!)",
-    _FLAGS,
-)
-_RANK_OPTION = re.compile(r"--nproc[_-]per[_-]node|--local[_-]rank|\blocal_rank\b")
-_WORDS = re.compile(r"[A-Za-z]{2,}|[\u4e00-\u9fff]")
+_ALL_ON_ONE = Pattern(r"\{\s*['\"]{2}\s*:\s*(\d{1,3})\s*\}")
+_RANK_OPTION = Pattern(r"--nproc[_-]per[_-]node|--local[_-]rank|\blocal_rank\b")
+_WORDS = Pattern(r"[A-Za-z]{2,}|[\u4e00-\u9fff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,8 +188,18 @@ class Told:
 
 def launch_in(text: str) -> str | None:
     """The command, or the variable of one, by which a text shows that several processes were started."""
-    found = _COMMANDS.search(text) or _RANK_OPTION.search(text)
+    found = _commands().search(text) or _RANK_OPTION.search(text)
     return found[0] if found else None
+
+
+@cache
+def _commands() -> Pattern:
+    """The commands that start several processes, as they are typed; the table of launchers comes in here."""
+    from samedevice.launchers import LAUNCHERS
+
+    started = (each for each in LAUNCHERS if each.starts)
+    typed = {" ".join(words) for each in started for words in (*each.commands, *each.modules) if words}
+    return Pattern("|".join(map(re.escape, sorted(typed, key=len, reverse=True))) or r"(?!)", _FLAGS)
 
 
 def told_in(text: str) -> Told:
@@ -220,7 +214,7 @@ def told_in(text: str) -> Told:
         spread=_SPREAD.search(text) is not None,
         on_one=f"cuda:{all_on[1]}" if all_on else None,
         launched=any(count > 1 for count in counts)
-        or (not counts and bool(_COMMANDS.search(text) or _PARALLEL.search(text))),
+        or (not counts and bool(_commands().search(text) or _PARALLEL.search(text))),
         gpus=max((_count(each) for each in _GPUS.finditer(text)), default=0),
         chosen=tuple(dict.fromkeys(f"cuda:{_count(each)}" for each in _CHOSEN.finditer(text))),
         fails=fails,

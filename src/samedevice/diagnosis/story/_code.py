@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
+from samedevice.diagnosis.paste import Pattern
 from samedevice.provenance.syntax import parsed
 
 _LONGEST = 300
@@ -17,19 +18,19 @@ _LONGEST = 300
 _MOST = 200
 """Places where one may begin."""
 _NAME = r"[A-Za-z_]\w{0,60}"
-_HEAD = re.compile(
+_HEAD = Pattern(
     rf"(?<![\w.'\"(\[])(?:(?P<target>{_NAME}(?:\.{_NAME}){{0,4}}(?:, ?{_NAME}){{0,3}})[ ]?=[ ]?(?=[A-Za-z_\[{{(]))?"
     rf"(?P<value>{_NAME}(?:\.{_NAME}){{0,6}}(?=[(\[])|(?<=[=] )[\[{{]|(?<==)[\[{{])",
     re.ASCII,
 )
-_MORE = re.compile(rf"(?:\.{_NAME}){{1,6}}(?=[(\[])|(?=[(\[])", re.ASCII)
-_PART = re.compile(r"'[^'\n]{0,120}'|\"[^\"\n]{0,120}\"|[(\[{]|[)\]}]")
-_LOOP = re.compile(
+_MORE = Pattern(rf"(?:\.{_NAME}){{1,6}}(?=[(\[])|(?=[(\[])", re.ASCII)
+_PART = Pattern(r"'[^'\n]{0,120}'|\"[^\"\n]{0,120}\"|[(\[{]|[)\]}]")
+_LOOP = Pattern(
     rf"\bfor\s(?:{_NAME},\s?)?(?P<each>{_NAME})\sin\s(?P<all>{_NAME})(?:\.(?:values|items)\(\))?:\s{{1,24}}(?P=each)\.(?:to|cuda)\(",
     re.ASCII,
 )
 
-_MODULE_METHOD = re.compile(
+_MODULE_METHOD = Pattern(
     r"\b([A-Za-z_]\w{0,60})\.(?:parameters|train|eval|state_dict|load_state_dict|forward|requires_grad_)\(",
     re.ASCII,
 )

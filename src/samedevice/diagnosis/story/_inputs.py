@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 
-from samedevice.diagnosis.paste import THING, Report, Told
+from samedevice.diagnosis.paste import THING, Pattern, Report, Told
 from samedevice.diagnosis.story._code import dropped_moves, encodings_as_they_are
 from samedevice.diagnosis.story._facts import Reading, ends, fails, placed_at, when
 from samedevice.messages import Phrase
@@ -47,7 +47,7 @@ _WRITTEN_AS_IS = r"(?:\A|\n)[ \t]{0,40}[\w.]{1,60}\.(?:to|cuda)\([^()\n]{0,60}\)
 
 _THROWN_AWAY = r"instead of \w+ ?= ?\w+\.(?:to|cuda)\(|(?:没有?|应该)写成 ?\w+ ?=|(?:without|not|n'?t|never|forgot(?:ten)? to|instead of) (?:re-?)?(?:assign|sav|stor|keep|us)\w*[^.\n]{0,24}(?:result|return|back|it\b)|(?:throw|threw|drop|ignor|discard)\w*[^.\n]{0,16}(?:result|return)|(?:没有?|忘了|未)[^，。\n]{0,8}(?:赋值|赋回|接收|接住|保存返回)|返回值[^，。\n]{0,8}(?:没|丢)"
 
-_MODEL_NAME = re.compile(
+_MODEL_NAME = Pattern(
     r"\w*(?:model|net|module|encoder|decoder|backbone|student|teacher|criterion|loss|policy|agent|critic)\w*",
     re.IGNORECASE,
 )

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import re
 
+from samedevice.diagnosis.paste import Pattern
+
 _MODEL = (
     r"(?:\b\w{0,20}(?:model|net|network|module|agent|policy|backbone|encoder|generator|student)\b|模型|网络)"
 )
@@ -23,12 +25,12 @@ _STEPS = {
     "add": r"(?<![\w.])\w{0,20}(?:model|net)\w{0,6}(?:\.\w{1,40}){1,3} ?= ?[\w.]{0,20}\b[A-Z]\w{1,40}\(|\.add_module\(|\b(?:replac|swap|attach|insert)\w*\b[^.,;\n]{0,30}\b(?:head|layer|module|classifier|block|projection)s?\b"
     r"|(?:替换|换掉|换成|加上|添加|加了|新增|接上)[^，。；\n]{0,12}(?:层|头|模块|head|fc|分类器)",
 }
-_KINDS = {name: re.compile(pattern, re.IGNORECASE | re.ASCII) for name, pattern in _STEPS.items()}
-_SENTENCE = re.compile(r"[。！？!?\n;；]|\.(?=\s|$)")
-_AFTER = re.compile(r"\b(?:after|once|behind|as soon as)\s(?:\w+\s){0,3}$", re.IGNORECASE)
-_BEFORE = re.compile(r"\b(?:before|prior to|until)\s(?:\w+\s){0,3}$", re.IGNORECASE)
-_BEFORE_THIS = re.compile(r"[^，。；\n]{0,10}(?:之前|以前|前面?)(?!面板)")
-_EARLIER = re.compile(r"\b(?:before that|beforehand|earlier)\b|此前|事先|在(?:这|那|此)之前", re.IGNORECASE)
+_KINDS = {name: Pattern(pattern, re.IGNORECASE | re.ASCII) for name, pattern in _STEPS.items()}
+_SENTENCE = Pattern(r"[。！？!?\n;；]|\.(?=\s|$)")
+_AFTER = Pattern(r"\b(?:after|once|behind|as soon as)\s(?:\w+\s){0,3}$", re.IGNORECASE)
+_BEFORE = Pattern(r"\b(?:before|prior to|until)\s(?:\w+\s){0,3}$", re.IGNORECASE)
+_BEFORE_THIS = Pattern(r"[^，。；\n]{0,10}(?:之前|以前|前面?)(?!面板)")
+_EARLIER = Pattern(r"\b(?:before that|beforehand|earlier)\b|此前|事先|在(?:这|那|此)之前", re.IGNORECASE)
 
 
 def precedes(text: str, one: str, other: str) -> bool | None:

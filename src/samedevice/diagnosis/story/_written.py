@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 
-from samedevice.diagnosis.paste import Report, Told
+from samedevice.diagnosis.paste import Pattern, Report, Told
 from samedevice.diagnosis.story._code import modules_kept_in_containers, moves_what_it_adds
 from samedevice.diagnosis.story._facts import (
     FIRST,
@@ -157,7 +157,7 @@ def copied_before_the_move(told: Told, report: Report) -> Reading | None:
     return Reading("module-left-on-other-device", reasons, candidates, "advice.copy-after", sure=sure)
 
 
-_COPY = re.compile(
+_COPY = Pattern(
     r"\bema|_ema\b|teacher|target|shadow|momentum|averaged|\bcop(?:y|ies|ied)\b|clone|副本|教师|目标|影子|拷贝|复制",
     re.IGNORECASE | re.ASCII,
 )

@@ -1,24 +1,40 @@
-"""The device of every tensor expression of a source, without running it."""
+"""The device of every tensor expression of a source, without running it.
+
+Each part comes in with the first of its names that is asked for.
+"""
 
 from __future__ import annotations
 
-from samedevice.static.tensors.abstract import (
-    CURRENT,
-    HOST,
-    OTHER,
-    Device,
-    Library,
-    Module,
-    Object,
-    Plain,
-    Tensor,
-    Where,
-)
-from samedevice.static.tensors.knowledge import FUNCTIONS, MAKERS, METHODS, MODULES, OPTIMIZERS
-from samedevice.static.tensors.project import Project, parse_source
-from samedevice.static.tensors.reading import Meeting, Reading, Told, picks
-from samedevice.static.tensors.signs import device_parameters, tensor_parameters
-from samedevice.static.tensors.source import Around, Attribute, Call, ClassText, Function, SourceText, called
+from typing import TYPE_CHECKING
+
+from samedevice.parts import on_demand
+
+if TYPE_CHECKING:
+    from samedevice.static.tensors.abstract import (
+        CURRENT,
+        HOST,
+        OTHER,
+        Device,
+        Library,
+        Module,
+        Object,
+        Plain,
+        Tensor,
+        Where,
+    )
+    from samedevice.static.tensors.knowledge import FUNCTIONS, MAKERS, METHODS, MODULES, OPTIMIZERS
+    from samedevice.static.tensors.project import Project, parse_source
+    from samedevice.static.tensors.reading import Meeting, Reading, Told, picks
+    from samedevice.static.tensors.signs import device_parameters, tensor_parameters
+    from samedevice.static.tensors.source import (
+        Around,
+        Attribute,
+        Call,
+        ClassText,
+        Function,
+        SourceText,
+        called,
+    )
 
 __all__ = [
     "CURRENT",
@@ -52,3 +68,26 @@ __all__ = [
     "picks",
     "tensor_parameters",
 ]
+
+__getattr__, __dir__ = on_demand(
+    __name__,
+    {
+        "abstract": (
+            "CURRENT",
+            "HOST",
+            "OTHER",
+            "Device",
+            "Library",
+            "Module",
+            "Object",
+            "Plain",
+            "Tensor",
+            "Where",
+        ),
+        "knowledge": ("FUNCTIONS", "MAKERS", "METHODS", "MODULES", "OPTIMIZERS"),
+        "project": ("Project", "parse_source"),
+        "reading": ("Meeting", "Reading", "Told", "picks"),
+        "signs": ("device_parameters", "tensor_parameters"),
+        "source": ("Around", "Attribute", "Call", "ClassText", "Function", "SourceText", "called"),
+    },
+)

@@ -18,5 +18,7 @@ FUNCTIONS, METHODS, ATTRIBUTES = _TABLE["functions"], _TABLE["methods"], _TABLE[
 MODULES = _TABLE["modules"]
 OPTIMIZERS = _TABLE["optimizers"]["names"]
 TRANSPARENT = _TABLE["decorators"]["transparent"]
-MAKERS = FUNCTIONS["factories"] | FUNCTIONS["of_values"] | FUNCTIONS["constructors"] | FUNCTIONS["host"]
+FACTORIES = FUNCTIONS["factories"] | FUNCTIONS["of_values"]
+"""Functions that make a tensor from nothing, or from Python values."""
+MAKERS = FACTORIES | FUNCTIONS["constructors"] | FUNCTIONS["host"]
 """Functions that make a tensor from nothing, or from what is no tensor."""
