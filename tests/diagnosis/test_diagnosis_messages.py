@@ -180,3 +180,70 @@ def test_what_a_message_names(message, kind, devices, argument, op):
 def test_types(text, device, number):
     found = tensor_type(text)
     assert (found.device, found.number) == (device, number)
+
+
+UNKNOWN_WORDINGS = [
+    ("RuntimeError: q must be on CUDA", "needs-gpu", (), "q"),
+    ("ValueError: SyncBatchNorm expected input tensor to be on GPU", "needs-gpu", (), "input"),
+    ("RuntimeError: input_lengths must be on CPU", "needs-host", ("cpu",), "input_lengths"),
+    (
+        "RuntimeError: 'lengths' argument should be a 1D CPU int64 tensor, but got 1D cuda:0 Long tensor",
+        "needs-host",
+        ("cpu", "cuda:0"),
+        "lengths",
+    ),
+    (
+        "RuntimeError: output with device cpu doesn't match the desired device cuda:0",
+        "same-device",
+        ("cpu", "cuda:0"),
+        None,
+    ),
+    (
+        "RuntimeError: Expected attn_mask device to match query device, but got attn_mask.device: cpu and "
+        "query.device: cuda:0 instead.",
+        "same-device",
+        ("cpu", "cuda:0"),
+        None,
+    ),
+    (
+        "RuntimeError: attempting to assign a gradient with device type 'cpu' to a tensor with device type 'cuda'.",
+        "same-device",
+        ("cpu", "cuda"),
+        None,
+    ),
+    (
+        "AssertionError: Expects tensor to be on the compute device cuda:0, was on cpu",
+        "same-device",
+        ("cuda:0", "cpu"),
+        None,
+    ),
+]
+
+
+@pytest.mark.parametrize(("message", "kind", "devices", "argument"), UNKNOWN_WORDINGS)
+def test_a_sentence_that_no_row_knows_is_read_for_what_it_demands(message, kind, devices, argument):
+    (report,) = read_paste(message)
+    assert (report.kind, report.devices, report.argument) == (kind, devices, argument)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "RuntimeError: Expected one of cpu, cuda, ipu, xpu device type at start of device string: gpu",
+        "RuntimeError: bfloat16 convolution is slow on cpu, use cuda",
+        "ValueError: Unknown backend 'gloo' for cpu",
+        "RuntimeError: expected 3 channels but got 4",
+        "RuntimeError: step must be nonzero",
+    ],
+)
+def test_devices_beside_each_other_are_no_mismatch(message):
+    (report,) = read_paste(message)
+    assert report.kind == "unknown-message"
+
+
+def test_what_must_stay_on_the_host_is_left_there():
+    (finding,) = explain_text(
+        "RuntimeError: 'lengths' argument should be a 1D CPU int64 tensor, but got 1D cuda:0 Long tensor"
+    )
+    assert finding.cause == "extra-input-on-wrong-device"
+    assert finding.cure is not None and finding.cure.key.endswith("stays-on-host")

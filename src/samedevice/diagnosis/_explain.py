@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from samedevice.diagnosis._ask import ask_of
+from samedevice.diagnosis._change import advice_of
 from samedevice.diagnosis._cure import cure_of
 from samedevice.diagnosis._elsewhere import (
     cure_elsewhere,
@@ -50,6 +51,8 @@ _HAPPENED = {
     "collective-device": "SD109",
     "graph-device": "SD101",
     "needs-gpu": "SD101",
+    "module-apart": "SD101",
+    "needs-host": "SD101",
     "backend-device": "SD101",
     "pin-device": "SD101",
 }
@@ -60,6 +63,8 @@ _REASON = 2.8
 """The least weight of one reason that is more than a hint."""
 _NAMES = {"generator-device": ("self", "generator"), "graph-device": ("graph",)}
 """What the last tensors are of messages that name none."""
+_LISTS = ("tensors",)
+"""Arguments that are lists: which of their tensors is meant, the message does not say."""
 _HANDED_OVER = {"numpy-conversion": 0, "data-parallel-module": 1}
 """Messages about what the failing call of a program is given, or what it calls, and which of their devices it
 is on.
@@ -69,7 +74,9 @@ _OTHER_SIDE = {
     "input-not-on-embedding-device": ("weight", "mat2", "bias"),
 }
 """By the cause, arguments that are in their place: what meets a weight that was left, or the weight."""
-_APP_FOLDERS = ("/", "~", "<", "script.py", ".")
+_REASONS = 2
+_SEEN_ABOVE = frozenset(("because.message", "because.devices", "because.frame"))
+"""Reasons that repeat the message or the place."""
 
 
 def explain_text(text: str, source: Source | None = None) -> list[Finding[Phrase]]:
@@ -90,7 +97,7 @@ def explain_report(report: Report, source: Source | None = None) -> Finding[Phra
     if report.ranks:
         notes.append(Phrase("note.ranks", ranks=", ".join(map(str, report.ranks))))
     notes += [Phrase("note.earlier", kind=kind) for kind in report.earlier[:3]]
-    user = next((frame for frame in reversed(report.frames) if _by_user(frame)), None)
+    user = next((frame for frame in reversed(report.frames) if frame.by_user), None)
     amounts = report.memory.amounts if report.memory is not None else {}
     return Finding(
         code=_code(report, rule),
@@ -107,8 +114,8 @@ def explain_report(report: Report, source: Source | None = None) -> Finding[Phra
         fixes=releases_for(report, verdict) if report.topic is None else (),
         notes=(*notes, *memory_notes(amounts)),
         guilty=verdict.guilty or _named(report, verdict) or _handed_over(report),
-        reasons=verdict.reasons[:3],
-        cure=advice or _cure(report, verdict),
+        reasons=_telling(verdict),
+        cure=(None if report.topic else advice_of(report)) or advice or _cure(report, verdict),
         exception=report.exception,
         kind=report.kind,
         stack=tuple(place for frame in report.frames if (place := _place(frame)) is not None),
@@ -126,7 +133,7 @@ def _named(report: Report, verdict: Verdict) -> str | None:
     other_side = _OTHER_SIDE.get(verdict.cause)
     if verdict.cause == UNDETERMINED or len(report.devices) < 2 or report.argument in (other_side or ()):
         return None
-    return report.argument
+    return None if report.argument in _LISTS else report.argument
 
 
 def _judged(report: Report, origins: Sequence[Written]) -> tuple[Verdict, Phrase | None]:
@@ -164,6 +171,12 @@ def _stands(verdict: Verdict, weighed: Sequence[Weighed]) -> bool:
     )
 
 
+def _telling(verdict: Verdict) -> tuple[Phrase, ...]:
+    """The reasons that tell a reader more than the lines above them do; of a guess there may be none."""
+    told = [each for each in verdict.reasons if each.key not in _SEEN_ABOVE]
+    return tuple(told[:_REASONS] if told or verdict.confidence == "guess" else verdict.reasons[:1])
+
+
 def _about(report: Report, verdict: Verdict) -> VerdictName:
     """Whether a text is about devices at all."""
     if report.topic is not None:
@@ -193,6 +206,11 @@ def _cure(report: Report, verdict: Verdict) -> Phrase | None:
     """What to do in general."""
     if report.topic is not None:
         return cure_elsewhere(report)
+    if report.kind == "needs-host" and report.argument:
+        return rule_named(verdict.cause).phrase("stays-on-host", operand=report.argument)
+    own = rule_named(verdict.cause)
+    if "cure-of-own" in own.sentences and report.at is not None and report.at.by_user:
+        return own.phrase("cure-of-own")
     return cure_of(verdict, EventKind.DUPLICATE_GPU if report.kind == "duplicate-gpu" else None)
 
 
@@ -213,7 +231,7 @@ def _operands(report: Report) -> tuple[Operand, ...]:
             Operand(given, device, (), "", local=given) if index == own else Operand("?", device, (), "")
             for index, device in enumerate(report.devices)
         )
-    names = ["?", report.argument or "?"]
+    names = ["?", "?" if report.argument in _LISTS else report.argument or "?"]
     if report.kind == "argument-device":
         names.reverse()
     if report.kind in _NAMES:
@@ -225,7 +243,7 @@ def _handed_over(report: Report) -> str | None:
     """How the program writes the tensor that it gives to another library, or the module that it calls; None
     where its failing call has several arguments, or is not marked.
     """
-    frame = next((each for each in reversed(report.frames) if _by_user(each)), None)
+    frame = next((each for each in reversed(report.frames) if each.by_user), None)
     if report.kind not in _HANDED_OVER or frame is None:
         return None
     match parsed(frame.marked or frame.code):
@@ -238,8 +256,3 @@ def _place(frame: Frame | None) -> Place | None:
     if frame is None or (frame.file is None and not frame.code):
         return None
     return Place(frame.file or "", frame.line or 0, frame.function or "", frame.code)
-
-
-def _by_user(frame: Frame) -> bool:
-    """Whether a frame is of a script, a notebook or a project, not of an installed package."""
-    return frame.file is not None and frame.file.startswith(_APP_FOLDERS)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from samedevice.diagnosis._failure import Failure
 from samedevice.diagnosis.paste import REMOTE_CODE, Frame, Pattern, Report, launch_in
 from samedevice.events import EventKind
-from samedevice.messages import Language, Phrase, Value
+from samedevice.messages import Language, Phrase, Value, short_operator
 
 HEADINGS: Mapping[Language, tuple[str, ...]] = {
     "en": (
@@ -44,6 +44,7 @@ SEVERAL_GPUS = (
 _LAYERS = Pattern(r"(?:^|_)(?:add)?mm$|linear|conv|norm")
 """Operators by which a layer applies its weight."""
 _WRITTEN_OUT = Pattern(r"\b\w{0,8}(?:matmul|mm|einsum)\(|\S @ \S")
+_LONGEST_SHOWN = 80
 Look = Callable[[Report], Phrase | None]
 """Something about a paste, and why it counts."""
 Texts = Mapping[Language, str]
@@ -145,7 +146,7 @@ class Said:
         if self.argument is not None and not (report.argument and self.argument.search(report.argument)):
             return None
         if report.argument and (self.op or self.argument):
-            return Phrase("because.argument", argument=report.argument, op=report.op or "?")
+            return Phrase("because.argument", argument=report.argument, op=short_operator(report.op or "?"))
         if self.devices and report.kind in ("same-device", "argument-device"):
             return Phrase("because.devices", devices=", ".join(report.devices))
         return Phrase("because.message", kind=report.kind)
@@ -168,7 +169,7 @@ def named(place: str) -> Look:
             return None
         own, others = report.devices[:2] if report.kind == "argument-device" else report.devices[1::-1]
         where = "host" if own == "cpu" else "gpu" if others == "cpu" else "another"
-        because = Phrase("because.argument", argument=report.argument, op=report.op or "?")
+        because = Phrase("because.argument", argument=report.argument, op=short_operator(report.op or "?"))
         return because if where == place and own != others else None
 
     return look
@@ -189,7 +190,7 @@ def product_with(place: str) -> Look:
         own = report.devices[0] if report.kind == "argument-device" else report.devices[1]
         weighs = report.argument != "mat1"
         where = "weight" if weighs == (own == "cpu") else "input"
-        because = Phrase("because.argument", argument=report.argument, op=report.op or "?")
+        because = Phrase("because.argument", argument=report.argument, op=short_operator(report.op or "?"))
         return because if where == place else None
 
     return look
@@ -224,7 +225,7 @@ def argument(pattern: str) -> Look:
     def look(report: Report) -> Phrase | None:
         if report.argument is None or not compiled.search(report.argument):
             return None
-        return Phrase("because.argument", argument=report.argument, op=report.op or "?")
+        return Phrase("because.argument", argument=report.argument, op=short_operator(report.op or "?"))
 
     return look
 
@@ -235,7 +236,7 @@ def line(pattern: str) -> Look:
 
     def look(report: Report) -> Phrase | None:
         found = compiled.search(report.statement)
-        return Phrase("because.line", text=_shown(found[0])) if found and found[0] else None
+        return Phrase("because.line", text=_shown(found)) if found and found[0] else None
 
     return look
 
@@ -255,7 +256,7 @@ def shown(pattern: str) -> Look:
 
     def look(report: Report) -> Phrase | None:
         found = compiled.search(report.code)
-        return Phrase("because.line", text=_shown(found[0])) if found and found[0] else None
+        return Phrase("because.line", text=_shown(found)) if found and found[0] else None
 
     return look
 
@@ -301,7 +302,7 @@ def anywhere(pattern: str) -> Look:
 
     def look(report: Report) -> Phrase | None:
         found = compiled.search(report.words)
-        return Phrase("because.words", text=_shown(found[0])) if found and found[0] else None
+        return Phrase("because.words", text=_shown(found)) if found and found[0] else None
 
     return look
 
@@ -311,7 +312,7 @@ def launched() -> Look:
 
     def look(report: Report) -> Phrase | None:
         command = launch_in(report.words)
-        return Phrase("because.words", text=_shown(command)) if command else None
+        return Phrase("because.words", text=command[:_LONGEST_SHOWN]) if command else None
 
     return look
 
@@ -391,5 +392,15 @@ def _in_frame(pattern: Pattern, frame: Frame) -> Phrase | None:
     return Phrase("because.frame", file=frame.file or "?", function=frame.function or "?")
 
 
-def _shown(text: str) -> str:
-    return " ".join(text.split())[:80]
+def _shown(found: re.Match[str]) -> str:
+    """What a look found, with the whole of the names at its ends: half a name tells a reader nothing."""
+    text, (start, end) = found.string, found.span()
+    while start and (text[start - 1].isalnum() or text[start - 1] in "_."):
+        start -= 1
+    while end < len(text) and (text[end].isalnum() or text[end] == "_"):
+        end += 1
+    end += text[end : end + 1] in ("]", ")")
+    shown = " ".join(text[start:end].split())[:_LONGEST_SHOWN]
+    return shown + "".join(
+        f"...{close}" for open_, close in ("()", "[]") if shown.count(open_) > shown.count(close)
+    )

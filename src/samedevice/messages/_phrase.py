@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -53,13 +54,17 @@ Value: TypeAlias = str | int | float | Bytes | Several | Phrase
 """What a phrase may name. Text is for what has no language: names, paths, numbers, messages of torch."""
 
 
+_WRAPPER = re.compile(r"^wrapper_(?:CUDA_)?_*")
+"""What torch's messages put before the name of an operator."""
+
+
 def short_operator(op: str) -> str:
-    """The operator as people call it: `aten.mul.Tensor` is `mul`.
+    """The operator as people call it: `aten.mul.Tensor` is `mul`, `wrapper_CUDA_mm` is `mm`.
 
     Names of other libraries keep their namespace.
     """
     namespace, _, rest = op.partition(".")
     if not rest:
-        return op
+        return _WRAPPER.sub("", op) or op
     name = rest.rpartition(".")[0] or rest
     return name if namespace == "aten" else f"{namespace}.{name}"

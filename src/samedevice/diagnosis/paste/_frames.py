@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 
 from samedevice.diagnosis.paste._clean import LONGEST_LINE
@@ -109,8 +110,8 @@ def _flat_frames(text: str) -> Iterator[Frame]:
     for number, each in enumerate(found):
         end = found[number + 1].start() if number + 1 < len(found) else len(text)
         code = _FLAT_END.split(text[each.end() : min(end, each.end() + LONGEST_LINE)], maxsplit=1)[0]
-        yield Frame(
-            short_file(each["file"].replace(" ", "")), int(each["line"]), each["function"], code.strip()
+        yield replace(
+            _frame(each["file"].replace(" ", ""), int(each["line"]), each["function"]), code=code.strip()
         )
 
 
@@ -130,7 +131,7 @@ def _frames_of(lines: list[str]) -> tuple[Frame, ...]:
         line_number = int(pointed["line"]) if pointed and pointed["line"] else frame.line
         marked = _marked(lines[head : index + 1], code)
         above = _above(lines[head : index - 1]) if index > head and _POINTED.match(lines[index - 1]) else ()
-        found.append(Frame(frame.file, line_number, frame.function, code, marked, above))
+        found.append(replace(frame, line=line_number, code=code, marked=marked, above=above))
     if (loose := _loose_code(lines)) is not None:
         found.insert(0, loose)
     return tuple(found)
@@ -151,23 +152,28 @@ def _head(line: str) -> Frame | None:
     if ".py" not in line and "File" not in line and "In" not in line and ">" not in line:
         return None
     if found := _PYTHON.match(line):
-        return Frame(short_file(found["file"]), int(found["line"]), _function(found["function"]), "")
+        return _frame(found["file"], int(found["line"]), found["function"])
     if found := _TEST.search(line):
-        return Frame(short_file(found["file"]), None, _function(found["function"].replace("::", ".")), "")
+        return _frame(found["file"], None, found["function"].replace("::", "."))
     if found := _OLD_NOTEBOOK.match(line):
-        return Frame(short_file(found["file"]), None, _function(found["function"]), "")
+        return _frame(found["file"], None, found["function"])
     if found := _RICH.match(line):
-        return Frame(short_file(found["file"]), int(found["line"]), _function(found["function"]), "")
+        return _frame(found["file"], int(found["line"]), found["function"])
     if found := _PYTEST.match(line):
-        return Frame(short_file(found["file"]), int(found["line"]), _function(found["function"]), "")
+        return _frame(found["file"], int(found["line"]), found["function"])
     if found := _NOTEBOOK.match(line):
         if found["file"] is not None:
-            return Frame(short_file(found["file"]), int(found["line"]), _function(found["function"]), "")
+            return _frame(found["file"], int(found["line"]), found["function"])
         number = found["cell_line"]
         return Frame(
             "<notebook>", int(number) if number.isdecimal() and len(number) < 8 else None, "<module>", ""
         )
     return None
+
+
+def _frame(path: str, line: int | None, function: str | None) -> Frame:
+    file = short_file(path)
+    return Frame(file, line, _function(function), "", installed=file != path.replace("\\", "/"))
 
 
 def _function(name: str | None) -> str | None:

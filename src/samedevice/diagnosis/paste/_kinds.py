@@ -60,6 +60,16 @@ KINDS: tuple[Kind, ...] = (
         weak=True,
     ),
     _row(
+        "same-device",
+        "fake tensor|faketensor",
+        r"Unhandled FakeTensor Device Propagation for (?P<op>[\w.:]{1,80}), found two different devices (?P<d1>DEVICE),? (?:and )?(?P<d2>DEVICE)",
+    ),
+    _row(
+        "same-device",
+        "backend, but got tensor",
+        r"Expected tensor to have (?P<d1>CPU|CUDA) Backend, but got tensor with (?P<d2>CPU|CUDA) Backend(?: \(while checking arguments for (?P<op>\w{1,60}))?",
+    ),
+    _row(
         "index-device",
         "indices should be",
         r"indices should be either on (?:the )?(?:cpu|'?\w{1,8}'?) or on the same device as the indexed tensor(?: \((?P<d1>DEVICE)\))?",
@@ -206,6 +216,11 @@ KINDS: tuple[Kind, ...] = (
         r"module must have its parameters and buffers on device (?P<d1>DEVICE) \(device_ids\[0\]\) but found one of them on device: (?P<d2>DEVICE)",
     ),
     _row(
+        "module-apart",
+        "module parameters locate in",
+        r"input module must be on the same type of devices, but input module parameters locate in \{\W?(?P<d1>DEVICE)\W{1,5}(?P<d2>DEVICE)",
+    ),
+    _row(
         "data-parallel-replica",
         "in replica",
         r"Caught (?P<argument>\w{3,40}) in replica \d{1,3} on device \d{1,3}",
@@ -257,7 +272,7 @@ KINDS: tuple[Kind, ...] = (
     _row(
         "device-map-incomplete",
         "offload_folder|whole model to the disk",
-        r"The current `?device_map`? had weights offloaded to the disk|You are trying to offload the whole model to the disk",
+        r"At least one of the model submodule will be offloaded to disk|The current `?device_map`? had weights offloaded to the disk|You are trying to offload the whole model to the disk",
     ),
     _row(
         "move-dispatched",
@@ -341,8 +356,8 @@ KINDS: tuple[Kind, ...] = (
     ),
     _row(
         "machine",
-        "cuda error|cuda driver|driver on your system|cuda unknown error|cuda-capable|not compatible with the current|cudagetdevicecount|error 80|ampere|on cuda devices|bf16/gpu|cuda unavailable",
-        r"no kernel image is available for execution|CUDA driver version is insufficient|driver on your system is too old|CUDA unknown error|CUDA error: (?:unknown error|all CUDA-capable devices are busy|uncorrectable ECC|device kernel image is invalid|invalid device function|peer access is not supported)"
+        "cuda error|cuda driver|driver on your system|cuda unknown error|cuda-capable|not compatible with the current|cudagetdevicecount|error 80|cuda-capable|ampere|on cuda devices|bf16/gpu|cuda unavailable",
+        r"no kernel image is available for execution|CUDA driver version is insufficient|driver on your system is too old|CUDA unknown error|CUDA error: (?:unknown error|all CUDA-capable devices are busy|CUDA-capable device\(s\) is/are busy|uncorrectable ECC|device kernel image is invalid|invalid device function|peer access is not supported)"
         r"|no CUDA-capable device is detected|is not compatible with the current PyTorch installation|Error 80\d: |only supports? (?:Ampere|Turing|Volta|Hopper)|can only be used on CUDA devices|setup doesn'?t support bf16/gpu|CUDA unavailable, invalid device",
     ),
     _row(
@@ -377,7 +392,7 @@ KINDS: tuple[Kind, ...] = (
     _row(
         "same-device",
         "same device|same type of device|same gpu",
-        r"(?:expected|expects|must|need|needs|should|required?)[\w ,:*()']{0,60} (?:in|on|at|have|be) (?:the )?same (?:type of )?(?:device|gpu)\b",
+        r"(?:expected|expects|must|need|needs|should|required?)[\w ,:*()']{0,60} (?:in|on|at|have|be) (?:the )?same (?:type of )?(?:devices?|gpus?)\b",
         weak=True,
     ),
     _row(

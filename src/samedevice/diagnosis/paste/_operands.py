@@ -19,8 +19,8 @@ _OPERAND = Pattern(
 DEVICE_NAME = Pattern(r"\b(?:(?:cuda|meta|mps|xpu|npu|hpu)(?::\d{1,3})?|cpu)\b", re.IGNORECASE)
 """A device by its name."""
 _JOINING = frozenset(
-    "and or expected on in at is was are were be to the a an device devices got found but with from type "
-    "types".split()
+    "and or expected on in at is was are were be to the a an have has device devices got Got found but with "
+    "from type types".split()
 )
 _NUMBERS = {
     "float": "float32",

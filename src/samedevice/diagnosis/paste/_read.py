@@ -18,6 +18,7 @@ from samedevice.diagnosis.paste._notebook import notebook_text
 from samedevice.diagnosis.paste._operands import DEVICE_NAME, operands_in, tensor_type
 from samedevice.diagnosis.paste._pattern import Pattern
 from samedevice.diagnosis.paste._report import Report
+from samedevice.diagnosis.paste._sentence import read_sentence
 from samedevice.diagnosis.paste._told import Told, told_in
 
 _AROUND = (15_000, 3_000)
@@ -47,6 +48,8 @@ _TELLING = frozenset("data-parallel-replica out-of-memory".split())
 _AFTERWARDS = frozenset("launcher-exit collective-failure".split())
 """What follows when something else went wrong first."""
 _LONGEST_MESSAGE = 500
+_MESSAGE_LINES = 4
+"""Lines of an error that no row knows."""
 _CALLED = Pattern(r"^\w{0,60}Error: (?=\S)")
 _RAISED = Pattern(r"(?:[\w.]{0,120}\.)?(?P<name>[A-Z]\w{0,60}(?:Error|Exception)): \S")
 _DEVICE_WORD = Pattern(
@@ -177,23 +180,28 @@ def _unrecognised(paste: Text) -> Report:
     An exception whose own words name no device is taken for one about something else.
     """
     shown = [line.strip() for line in paste.lines[-400:] if line.strip()]
-    last = next((line for line in reversed(shown) if _RAISED.match(line)), shown[-1] if shown else "")
+    at = next((row for row in range(len(shown) - 1, -1, -1) if _RAISED.match(shown[row])), len(shown) - 1)
+    last = shown[at] if shown else ""
     name = exception_name(paste.lines, len(paste.lines) - 1)
     raised = _RAISED.match(last)
     message = last[raised.end("name") + 2 :] if raised else last
     plain = raised is not None and not _DEVICE_WORD.search(message)
+    whole = " ".join([message, *shown[at + 1 : at + _MESSAGE_LINES]])[:_LONGEST_MESSAGE]
+    said = read_sentence(whole) if raised else None
     return Report(
-        "unknown-message",
+        said.kind if said else "unknown-message",
         (message[:_LONGEST_MESSAGE] or None) if raised or paste.told is None else None,
         name or (raised["name"] if raised else None),
-        (),
+        said.devices if said else (),
         None,
-        None,
+        said.argument if said else None,
         frames_of(paste.lines[-4000:]),
         paste.versions,
         words=paste.whole[-sum(_AROUND) :],
-        topic="python" if plain else None,
+        topic="python" if plain and said is None else None,
         whole=False,
+        operands=said.operands if said else (),
+        ranks=said.ranks if said else (),
         told=paste.told,
     )
 

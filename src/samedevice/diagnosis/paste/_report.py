@@ -32,6 +32,13 @@ class Frame:
     """The part of it that marks below point to; empty without marks."""
     above: tuple[str, ...] = ()
     """The lines that are printed above it, as notebooks do."""
+    installed: bool = False
+    """Whether its path is that of an installed package, of the standard library or of a checkpoint."""
+
+    @property
+    def by_user(self) -> bool:
+        """Whether it is of a script, a notebook or a project."""
+        return self.file is not None and not self.installed
 
     @property
     def plumbing(self) -> bool:

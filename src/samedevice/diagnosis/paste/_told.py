@@ -97,7 +97,7 @@ _PARALLEL = Pattern(
 )
 _SIZE = Pattern(r"(?<![\w.])(?P<size>\d{1,3}(?:\.\d{1,2})?)\s?B\b(?!\s?(?:/s|ytes))", _FLAGS)
 _FAILS = Pattern(
-    r"\bfail(?:s|ed|ing)?\b|\bdies\b|\bdied\b|\bstops?\b|\berrors?\b|\bcrash\w*|\bbreaks?\b|\bonly\b|complains|报错|不行|失败|只有|唯独|仅|出错|挂了",
+    r"\bfail(?:s|ed|ing)?\b|\bdies\b|\bdied\b|\bstops?\b|\berrors?\b|\bcrash\w*|\bbreaks?\b|\bonly\b|complains|\bfalls? over\b|\bblows? up\b|\bchokes?\b|报(?!告|名|表)|不行|失败|只有|唯独|仅|出错|挂了|崩|跑不(?:起来|了|动|通)",
     _FLAGS,
 )
 _WORKS = Pattern(

@@ -233,6 +233,7 @@ RULE = Rule(
     signs=(
         sign(5, said("graph-device")),
         sign(2, said("needs-gpu")),
+        sign(5, said("needs-host")),
         sign(
             4.2,
             said("same-device argument-device", op="index_select", argument="^index$"),

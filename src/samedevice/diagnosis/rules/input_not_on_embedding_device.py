@@ -198,8 +198,10 @@ RULE = Rule(
         "zh": "input_ids 不在词嵌入权重所在的设备上：要么留在了 CPU，要么被送到了写死的 GPU",
     },
     cure={
-        "en": "send the inputs to model.get_input_embeddings().weight.device, not to a fixed device",
-        "zh": "把输入移到 model.get_input_embeddings().weight.device，而不是写死的设备",
+        "en": "send the inputs to the device of the weight that reads them, not to a fixed one: "
+        "next(model.parameters()).device, with a device map model.get_input_embeddings().weight.device",
+        "zh": "把输入移到最先读取它们的权重所在的设备，不要写死：next(model.parameters()).device；"
+        "用了 device_map 时是 model.get_input_embeddings().weight.device",
     },
     page={"en": __doc__ or "", "zh": _CHINESE},
     common=0.6,

@@ -219,6 +219,7 @@ RULE = Rule(
     common=0.25,
     signs=(
         sign(1.8, said("needs-gpu")),
+        sign(6, said("module-apart")),
         sign(2.4, said("backend-device")),
         sign(4.5, said("collective-device"), shown(r"DistributedDataParallel\(|DDP\(")),
         sign(6, said("input-weight-type"), input_beside_weight("gpu")),
