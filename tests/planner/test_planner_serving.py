@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -128,11 +129,36 @@ def test_what_an_engine_can_serve(model):
     cache = sum(block.cache for block in profile.blocks) // 2  # by two heads of keys
     weights = sum(block.weights for block in profile.blocks) // 4
     assert four.sequences == pytest.approx((GIB - weights) / cache, rel=0.05)
-    assert "--tensor-parallel-size 4" in four.commands["vllm"]
-    assert "--max-model-len 1025" in four.commands["vllm"]
+    commands = four.commands()
+    assert "--tensor-parallel-size 4" in commands["vllm"]
+    assert "--max-model-len 1025" in commands["vllm"]
+    assert f"--max-num-seqs {four.sequences} --gpu-memory-utilization 0.50" in commands["vllm"]
+    assert "--nproc_per_node 2" in commands["torchrun"]  # transformers does not repeat keys
+    assert "--max-num-seqs 3 " in four.commands(3)["vllm"]
+    assert f"--max-num-seqs {four.sequences} " in four.commands(10 * four.sequences)["vllm"]
     three = serving(profile, parse_machine("3x2GB"), GIB)
     assert (three.tensor, three.pipeline) == (2, 1)
     assert serving(profile, parse_machine("1x2GB"), 2 * GIB - MIB).sequences == 0
+
+
+def test_engines_get_their_usual_share_of_a_gpu_where_that_is_enough(model):
+    profile = profile_model(find_model(model), Workload(1, 1000, 25))
+    served = serving(profile, parse_machine("2x2GB"), 32 * MIB)
+    assert "--gpu-memory-utilization 0.90" in served.commands(2)["vllm"]
+    assert "--gpu-memory-utilization 0.98" in served.commands()["vllm"]
+
+
+def test_engines_see_the_gpus_of_one_kind(model):
+    profile = profile_model(find_model(model), Workload(1, 1000, 25))
+    served = serving(profile, parse_machine("1xT4+2xA100-40G"), GIB)
+    assert served.commands(1)["vllm"].startswith("CUDA_VISIBLE_DEVICES=1,2 vllm serve")
+
+
+def test_latents_are_not_divided(model):
+    profile = profile_model(find_model(model), Workload(1, 1000, 25))
+    latent = replace(profile, source=replace(profile.source, values={**CONFIG, "kv_lora_rank": 64}))
+    divided, whole = (serving(each, parse_machine("2x2GB"), GIB) for each in (profile, latent))
+    assert divided.sequences == pytest.approx(2 * whole.sequences, abs=1)
 
 
 def test_a_map_on_another_machine(model, tmp_path):

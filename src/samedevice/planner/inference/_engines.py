@@ -1,8 +1,9 @@
 """How engines that split every layer over GPUs, and keep the cache in pages, would serve a model.
 
 By calculation only: none of the engines runs here. Weights and cache of a layer are shared by the GPUs of a
-tensor-parallel group, keys and values by at most as many as there are heads of them; a pipeline takes as many
-layers in each stage; what a pass needs besides is counted whole on each GPU.
+tensor-parallel group, keys and values by at most as many as there are heads of them, and latents that stand
+for the keys and values of all heads (DeepSeek) by none; a pipeline takes as many layers in each stage; what a
+pass needs besides is counted whole on each GPU.
 """
 
 from __future__ import annotations
@@ -17,9 +18,14 @@ from typing import Any
 from samedevice.machines import Machine
 from samedevice.planner.inference._blocks import Loads
 from samedevice.planner.inference._profile import Profile
+from samedevice.planner.inference._source import ModelSource, has_tensor_plan
 
 _HEADS = ("num_attention_heads", "n_head")
 _KEY_HEADS = "num_key_value_heads"
+_LATENT = "kv_lora_rank"
+"""A model that caches one latent for all heads names its size so."""
+_USUAL = 0.90
+"""Part of a GPU that engines take if they are not told another: they need some for graphs and workspaces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +40,49 @@ class Serving:
     """Tokens of a sequence at its end."""
     sequences: int
     """The most of them at once; 0 where the weights do not fit."""
-    commands: Mapping[str, str]
-    """By the name of the engine."""
+    usable: float
+    """Part of a GPU's memory that may be used at all."""
+    working: float
+    """Part that one pass needs besides weights and cache."""
+    idle: float
+    """Part that is used without any sequence, with what is left alone."""
+    each: float
+    """Part that the cache of one sequence takes."""
+    planned: int | None
+    """GPUs by which transformers divides the layers; None for a model that has no plan for that."""
+    gpus: Sequence[int]
+    """The GPUs of one kind."""
+    source: ModelSource
+
+    def commands(self, asked: int | None = None) -> dict[str, str]:
+        """Command lines by the name of the engine, for so many sequences at once or for the most.
+
+        Shares of memory are rounded to the safe side. Where an engine's usual share is enough it is kept.
+        """
+        count = max(min(asked or self.sequences, self.sequences), 1)
+        needed = math.ceil((self.idle + count * self.each) * 100) / 100
+        usable = math.floor(min(max(needed, _USUAL), self.usable) * 100) / 100
+        static = max(math.floor((usable - self.working) * 100) / 100, 0.0)
+        path, dtype = shlex.quote(self.source.path), self.source.dtype
+        found = {
+            "vllm": f"vllm serve {path} --dtype {dtype} --tensor-parallel-size {self.tensor} "
+            f"--pipeline-parallel-size {self.pipeline} --max-model-len {self.length} --max-num-seqs {count} "
+            f"--gpu-memory-utilization {usable:.2f}",
+            "sglang": f"python -m sglang.launch_server --model-path {path} --dtype {dtype} "
+            f"--tp-size {self.tensor} --pp-size {self.pipeline} --context-length {self.length} "
+            f"--max-running-requests {count} --mem-fraction-static {static:.2f}",
+            "deepspeed": f"deepspeed --num_gpus {self.tensor} SCRIPT  # deepspeed.init_inference(model, "
+            f'tensor_parallel={{"tp_size": {self.tensor}}}, dtype=torch.{dtype})',
+        }
+        if self.planned is not None:
+            found["torchrun"] = (
+                f"torchrun --nproc_per_node {self.planned} SCRIPT  # from_pretrained({self.source.path!r}, "
+                f'dtype="{dtype}", tp_plan="auto")'
+            )
+        if list(self.gpus) == list(range(len(self.gpus))):
+            return found
+        seen = ",".join(map(str, self.gpus))
+        return {engine: f"CUDA_VISIBLE_DEVICES={seen} {command}" for engine, command in found.items()}
 
 
 def serving(profile: Profile, machine: Machine, reserve: int) -> Serving | None:
@@ -51,8 +98,9 @@ def serving(profile: Profile, machine: Machine, reserve: int) -> Serving | None:
     layers = [block for block in profile.blocks if block.cache]
     if not heads or not layers or not isinstance(key_heads, int) or not profile.source.decodes_only:
         return None
-    groups = groupby(sorted(machine.gpus, key=lambda gpu: gpu.key), key=lambda gpu: gpu.key)
-    gpus = max((list(group) for _, group in groups), key=len)
+    numbered = sorted(enumerate(machine.gpus), key=lambda each: each[1].key)
+    alike = max((list(group) for _, group in groupby(numbered, key=lambda each: each[1].key)), key=len)
+    gpus = [gpu for _, gpu in alike]
     tensor = max(tensor_sizes(heads, key_heads, len(gpus)))
     pipeline = min(len(gpus) // tensor, len(layers))
     total = gpus[0].total_memory
@@ -61,13 +109,30 @@ def serving(profile: Profile, machine: Machine, reserve: int) -> Serving | None:
     outside = sum(block.weights for block in profile.blocks if not block.cache)
     stage = math.ceil(len(layers) / pipeline)
     weights = (max(block.weights for block in layers) * stage + outside) // tensor
-    cache = max(block.cache for block in layers) * stage // profile.workload.batch // min(tensor, key_heads)
+    shared = 1 if numbers.get(_LATENT) else min(tensor, key_heads)
+    cache = max(block.cache for block in layers) * stage // profile.workload.batch // shared
     loads = Loads(profile.blocks)
     working = loads.part(0, len(loads)).working
     sequences = max((budget - weights - working) // cache, 0)
-    length = profile.workload.tokens + 1
-    sizes = _Sizes(tensor, pipeline, length, sequences, budget / total, max(budget - working, 0) / total)
-    return Serving(tensor, pipeline, length, sequences, _commands(profile, sizes))
+    return Serving(
+        tensor,
+        pipeline,
+        profile.workload.tokens + 1,
+        sequences,
+        budget / total,
+        working / total,
+        (reserve + weights + working) / total,
+        cache / total,
+        _planned(profile, heads, key_heads, len(gpus)),
+        [number for number, _ in alike],
+        profile.source,
+    )
+
+
+def _planned(profile: Profile, heads: int, key_heads: int, gpus: int) -> int | None:
+    if not has_tensor_plan(profile.source):
+        return None
+    return max(size for size in tensor_sizes(heads, key_heads, gpus) if key_heads % size == 0)
 
 
 def tensor_sizes(heads: int, key_heads: int, gpus: int) -> Sequence[int]:
@@ -77,37 +142,3 @@ def tensor_sizes(heads: int, key_heads: int, gpus: int) -> Sequence[int]:
         for size in range(1, gpus + 1)
         if heads % size == 0 and (key_heads % size == 0 or size % key_heads == 0)
     ]
-
-
-@dataclass(frozen=True, slots=True)
-class _Sizes:
-    tensor: int
-    pipeline: int
-    length: int
-    sequences: int
-    usable: float
-    """Part of a GPU's memory that may be used."""
-    static: float
-    """Part of it for weights and cache."""
-
-
-def _commands(profile: Profile, sizes: _Sizes) -> dict[str, str]:
-    """Command lines, rounded to the safe side."""
-    path, dtype = shlex.quote(profile.source.path), profile.source.dtype
-    most = max(sizes.sequences, 1)
-    return {
-        "vllm": f"vllm serve {path} --dtype {dtype} --tensor-parallel-size {sizes.tensor} "
-        f"--pipeline-parallel-size {sizes.pipeline} --max-model-len {sizes.length} --max-num-seqs {most} "
-        f"--gpu-memory-utilization {_down(sizes.usable)}",
-        "sglang": f"python -m sglang.launch_server --model-path {path} --dtype {dtype} "
-        f"--tp-size {sizes.tensor} --pp-size {sizes.pipeline} --context-length {sizes.length} "
-        f"--max-running-requests {most} --mem-fraction-static {_down(sizes.static)}",
-        "deepspeed": f"deepspeed --num_gpus {sizes.tensor} SCRIPT  # deepspeed.init_inference(model, "
-        f'tensor_parallel={{"tp_size": {sizes.tensor}}}, dtype=torch.{dtype})',
-        "torchrun": f"torchrun --nproc_per_node {sizes.tensor} SCRIPT  # from_pretrained({path}, "
-        f'dtype="{dtype}", tp_plan="auto")',
-    }
-
-
-def _down(part: float) -> str:
-    return f"{math.floor(part * 100) / 100:.2f}"

@@ -1,22 +1,27 @@
 """Which model is meant: a folder, a `config.json`, or a name on the hub.
 
 Must guarantee: nothing of the model is executed (`auto_map` is never followed), and no weight is read: of
-files with weights the headers alone.
+files with weights the headers alone. A name is looked for in the cache of this computer, then among the
+configurations that come with samedevice, and only then in the network.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies
 
 from samedevice.errors import UsageError
-from samedevice.messages import Phrase
+from samedevice.messages import Phrase, Several
 from samedevice.planner._plausible import few_modules, import_model
 from samedevice.planner._shape import configuration, parsed_config, safetensors_header
+from samedevice.planner.inference._published import alike, is_published, published_folder
 
 if TYPE_CHECKING:
     import torch
@@ -41,6 +46,8 @@ class ModelSource:
     """What says so: `asked`, `config`, `weights`, or `assumed`."""
     path: str
     """As it was named, for a script that loads it."""
+    shipped: bool = False
+    """Whether the configuration is one of those that come with samedevice."""
 
     @property
     def decodes_only(self) -> bool:
@@ -91,9 +98,12 @@ def model_folder(model: str) -> tuple[Path, str]:
     Raises UsageError for what is no model.
     """
     given = Path(model)
-    path = given if given.exists() else _from_hub(model)
-    folder = path if path.is_dir() else path.parent
-    return folder, str(folder) if path is given else model
+    if given.exists():
+        folder = given if given.is_dir() else given.parent
+        return folder, str(folder)
+    if (cached := _cached(model)) is not None:
+        return cached.parent, model
+    return published_folder(model) or (_from_hub(model).parent, model)
 
 
 def _source(
@@ -105,7 +115,8 @@ def _source(
         raise UsageError(Phrase("place.quantized", model=name, method=method))
     found, said_by = _dtype(values, folder, dtype)
     kept = {key: value for key, value in values.items() if key not in (*_CODE, "quantization_config")}
-    return ModelSource(name, kept, found, said_by, path)
+    shipped = folder is not None and is_published(folder)
+    return ModelSource(name, kept, found, said_by, path, shipped)
 
 
 def build_model(source: ModelSource) -> torch.nn.Module:
@@ -146,6 +157,13 @@ def model_class(source: ModelSource) -> Any:
     return found if isinstance(found, type) and issubclass(found, transformers.PreTrainedModel) else None
 
 
+def has_tensor_plan(source: ModelSource) -> bool:
+    """Whether transformers can divide the model's layers over GPUs (`tp_plan="auto"`)."""
+    config = parsed_config(source.values)
+    text = getattr(config, "text_config", None)
+    return any(getattr(each, "base_model_tp_plan", None) for each in (config, text))
+
+
 def _dtype(values: Mapping[str, Any], folder: Path | None, asked: str | None) -> tuple[str, str]:
     if asked is not None:
         return asked, "asked"
@@ -168,20 +186,60 @@ def _dtype(values: Mapping[str, Any], folder: Path | None, asked: str | None) ->
     return _ASSUMED, "assumed"
 
 
-def _from_hub(name: str) -> Path:
-    """The configuration of a model of the hub: from the cache of this computer, else from the network."""
-    if name.count("/") != 1 or name.startswith((".", "/", "~")) or name.endswith("/"):
-        raise UsageError(Phrase("place.no-model", model=name))
+def _cached(name: str) -> Path | None:
+    """The configuration of a model of the hub in the cache of this computer."""
+    if not _hub_name(name):
+        return None
     try:
-        from huggingface_hub import hf_hub_download, try_to_load_from_cache
+        from huggingface_hub import try_to_load_from_cache
+
+        cached = try_to_load_from_cache(name, "config.json")
+    except Exception:  # no huggingface_hub, or a name that it does not allow
+        return None
+    return Path(cached) if isinstance(cached, str) else None
+
+
+def _hub_name(name: str) -> bool:
+    return name.count("/") == 1 and not name.startswith((".", "/", "~")) and not name.endswith("/")
+
+
+def _from_hub(name: str) -> Path:
+    """The configuration of a model of the hub, from the network."""
+    if not _hub_name(name):
+        raise UsageError(_with_names(name, Phrase("place.no-model", model=name)))
+    try:
+        from huggingface_hub import constants, hf_hub_download
     except ImportError:
         raise UsageError(Phrase("place.no-hub", model=name)) from None
+    if not (constants.HF_HUB_OFFLINE or reachable(constants.ENDPOINT)):
+        host = urlsplit(constants.ENDPOINT).hostname
+        raise UsageError(_with_names(name, Phrase("place.no-network", model=name, host=str(host))))
     try:
-        cached = try_to_load_from_cache(name, "config.json")
-        return Path(cached if isinstance(cached, str) else hf_hub_download(name, "config.json"))
+        return Path(hf_hub_download(name, "config.json"))
     except Exception as error:  # the network, the hub and the name each fail in their own ways
-        reason = str(error).strip().partition("\n")[0]
-        raise UsageError(Phrase("place.hub", model=name, reason=reason or type(error).__name__)) from None
+        reason = str(error).strip().partition("\n")[0] or type(error).__name__
+        raise UsageError(_with_names(name, Phrase("place.hub", model=name, reason=reason))) from None
+
+
+def _with_names(name: str, said: Phrase) -> Phrase:
+    """What is wrong, with names that may have been meant."""
+    meant = alike(name)
+    return Phrase("place.meant", said=said, names=Several(meant)) if meant else said
+
+
+def reachable(endpoint: str) -> bool:
+    """Whether the hub has an address: without one huggingface_hub tries for half a minute.
+
+    Where a proxy asks for names, this computer need not know them.
+    """
+    parts = urlsplit(endpoint)
+    if getproxies().get(parts.scheme):
+        return True
+    try:
+        socket.getaddrinfo(parts.hostname, parts.port or parts.scheme)
+    except OSError:
+        return False
+    return True
 
 
 def config_text(source: ModelSource) -> str:

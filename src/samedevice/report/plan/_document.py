@@ -14,7 +14,7 @@ from samedevice.report.shown import Findings
 SCHEMA = 1
 
 
-def plan_document(placed: PlacementPlan, findings: Findings) -> dict[str, Any]:
+def plan_document(placed: PlacementPlan, findings: Findings, asked: int | None) -> dict[str, Any]:
     profile, work, division = placed.profile, placed.workload, placed.division
     source = profile.source
     return {
@@ -25,6 +25,7 @@ def plan_document(placed: PlacementPlan, findings: Findings) -> dict[str, Any]:
             "parameters": profile.parameters,
             "dtype": source.dtype,
             "dtype_from": source.dtype_from,
+            "config_shipped": source.shipped,
         },
         "machine": placed.machine.describe(),
         "workload": workload(work),
@@ -48,7 +49,7 @@ def plan_document(placed: PlacementPlan, findings: Findings) -> dict[str, Any]:
         "most": None if placed.most is None else asdict(placed.most),
         "learned": [_lesson(lesson) for lesson in placed.lessons],
         "ways_out": [render(way) for way in placed.ways_out],
-        "serving": _serving(placed),
+        "serving": _serving(placed, asked),
         "proof": None
         if placed.proof is None
         else trial(placed.proof, placed.proved, placed.rounds, findings),
@@ -84,11 +85,17 @@ def _pictures(pictures: inference.Pictures) -> dict[str, int]:
     }
 
 
-def _serving(placed: PlacementPlan) -> dict[str, Any] | None:
+def _serving(placed: PlacementPlan, asked: int | None) -> dict[str, Any] | None:
     served = placed.serving if placed.fits else None
     if served is None:
         return None
-    return {**asdict(served), "commands": dict(served.commands)}
+    return {
+        "tensor": served.tensor,
+        "pipeline": served.pipeline,
+        "length": served.length,
+        "sequences": served.sequences,
+        "commands": served.commands(asked),
+    }
 
 
 def _device(placed: PlacementPlan, share: Share) -> dict[str, Any]:

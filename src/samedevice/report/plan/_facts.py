@@ -38,6 +38,8 @@ def head(placed: PlacementPlan) -> Iterator[tuple[Phrase, Phrase]]:
             said=said,
         ),
     )
+    if source.shipped:
+        yield Phrase("place.config"), Phrase("place.published")
     yield Phrase("place.work"), _work(placed)
     if (pictures := profile.pictures) is not None:
         yield (
@@ -96,6 +98,14 @@ def _most(most: inference.Most) -> Phrase:
     return Phrase("place.widest-limit", batch=most.value)
 
 
+_ENGINES = {
+    "vllm": Phrase("place.vllm"),
+    "sglang": Phrase("place.sglang"),
+    "deepspeed": Phrase("place.deepspeed"),
+    "torchrun": Phrase("place.torchrun"),
+}
+
+
 def served(placed: PlacementPlan, asked: int) -> Iterator[tuple[Phrase, Value]]:
     """How engines that split every layer would serve it."""
     served = placed.serving
@@ -108,8 +118,8 @@ def served(placed: PlacementPlan, asked: int) -> Iterator[tuple[Phrase, Value]]:
         return
     amounts = {"sequences": served.sequences, "length": served.length, "asked": asked}
     yield Phrase("place.serve"), Phrase("place.serve-line", **sizes, **amounts)
-    yield Phrase("place.vllm"), served.commands["vllm"]
-    yield Phrase("place.sglang"), served.commands["sglang"]
+    for engine, command in served.commands(asked).items():
+        yield _ENGINES[engine], command
 
 
 def _count(parameters: int) -> str:

@@ -110,4 +110,4 @@ class Plan:
 
     def as_json(self) -> dict[str, Any]:
         """The plan as a JSON object."""
-        return plan_document(self.placed, self.findings)
+        return plan_document(self.placed, self.findings, self._concurrent)
