@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from samedevice.diagnosis import judge
+from samedevice.diagnosis import verdict_of
 from samedevice.events import Decision, Event, EventKind, Operand, Place
 from samedevice.sweep._causes import mark_of, root_of, statement_of
 from samedevice.sweep._store import Target
@@ -20,7 +20,7 @@ def event(at=HEAD, *operands, op="aten.nll_loss.default"):
 
 
 def root(seen):
-    return root_of(seen, replace(judge(seen), guilty="target"))
+    return root_of(seen, replace(verdict_of(seen), guilty="target"))
 
 
 def test_a_statement_is_named_below_the_library():

@@ -15,10 +15,10 @@ from samedevice.parts import on_demand
 if TYPE_CHECKING:
     from samedevice.diagnosis._codes import CODES, code_of
     from samedevice.diagnosis._explain import explain_text
-    from samedevice.diagnosis._judge import judge
+    from samedevice.diagnosis._judge import judge, verdict_of
     from samedevice.diagnosis._rule import HEADINGS, Rule
     from samedevice.diagnosis._source import Source
-    from samedevice.diagnosis._weigh import UNDETERMINED
+    from samedevice.diagnosis._weigh import UNDETERMINED, Verdict
     from samedevice.diagnosis.fixes import (
         Held,
         brought_to_host,
@@ -41,6 +41,7 @@ __all__ = [
     "Held",
     "Rule",
     "Source",
+    "Verdict",
     "brought_to_host",
     "changes_of",
     "code_of",
@@ -53,6 +54,7 @@ __all__ = [
     "lines_before",
     "rule_named",
     "united",
+    "verdict_of",
 ]
 
 __getattr__, __dir__ = on_demand(
@@ -60,10 +62,10 @@ __getattr__, __dir__ = on_demand(
     {
         "_codes": ("CODES", "code_of"),
         "_explain": ("explain_text",),
-        "_judge": ("judge",),
+        "_judge": ("judge", "verdict_of"),
         "_rule": ("HEADINGS", "Rule"),
         "_source": ("Source",),
-        "_weigh": ("UNDETERMINED",),
+        "_weigh": ("UNDETERMINED", "Verdict"),
         "fixes": (
             "Held",
             "brought_to_host",

@@ -26,6 +26,11 @@ _LONGEST = 60
 """Characters of a spelling that is still read at a glance."""
 
 
+def verdict_of(event: Event) -> Verdict:
+    """The cause and the operand in the wrong place, without what repairs it."""
+    return decide(weigh_event(Failure(event)), LIKELY_OF_EVENT)
+
+
 def judge(event: Event, count: int = 1, ranks: Sequence[int] = ()) -> Finding[Phrase]:
     """The finding that `event` amounts to, seen `count` times, on `ranks` of a launch."""
     row = code_for(event.kind)

@@ -42,6 +42,9 @@ class BuiltLibrary:
         for name in (*self._package.imports, "accelerate"):
             importlib.import_module(name)
 
+    def bring(self, name: str) -> None:
+        """All is imported."""
+
     def targets(self) -> Iterator[Listed]:
         """The files, by the modules of the functions."""
         found: dict[str, str] = {}

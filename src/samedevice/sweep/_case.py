@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 Map = dict[str, Any]
@@ -39,9 +39,7 @@ class Case:
     origin: tuple[str, str, str, Mapping[str, Any]] | None = None
     """How a script makes it: library, class, class of its configuration, and what that is given."""
     folder: str | None = None
-    """Where its checkpoint lies."""
-    baseline: dict[str, str] = field(default_factory=dict)
-    """What failed on one GPU, by action, with the reason."""
+    """Where its checkpoint lies, as soon as there is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +60,12 @@ class Library(Protocol):
 
     def prepare(self) -> None:
         """Import what every target needs, before processes are forked."""
+
+    def bring(self, name: str) -> None:
+        """Import what this target and its neighbours need, before its process is forked.
+
+        Whatever it raises, the target's own process finds again.
+        """
 
     def case(self, name: str, actions: tuple[str, ...]) -> Case:
         """Make one, inside a virtual machine. Raises `Untried`."""

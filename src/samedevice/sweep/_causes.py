@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from samedevice.events import Decision, Event, Operand, Place
-from samedevice.findings import Finding
-from samedevice.messages import Phrase
+
+if TYPE_CHECKING:
+    from samedevice.diagnosis import Verdict
 
 _CUT_BLOCK = "block-split-across-devices"
 """The cause of which one line repairs a whole file: the list of blocks that stay whole."""
@@ -41,13 +43,13 @@ def library_path(file: str) -> str:
     return file
 
 
-def root_of(event: Event, finding: Finding[Phrase]) -> str:
+def root_of(event: Event, verdict: Verdict) -> str:
     """A key that is equal for statements that fail for the same decision."""
-    if finding.cause == _CUT_BLOCK:
+    if verdict.cause == _CUT_BLOCK:
         return f"block cut in {library_path(_of_block(event).file)}"
-    if finding.cause == _LABELS:
+    if verdict.cause == _LABELS:
         return "labels of the caller meet a loss on another GPU"
-    operand = _odd(event, finding)
+    operand = _odd(event, verdict)
     if operand is None:
         return f"statement {_plain(_code(event.at))}"
     if operand.argument or operand.from_argument:
@@ -70,9 +72,9 @@ def _of_block(event: Event) -> Place:
     return next((place for place in reversed(event.stack) if place.function == "forward"), event.at)
 
 
-def _odd(event: Event, finding: Finding[Phrase]) -> Operand | None:
+def _odd(event: Event, verdict: Verdict) -> Operand | None:
     """The operand in the wrong place: the guilty one, or the one that is alone on its device."""
-    named = next((each for each in event.operands if each.name == finding.guilty), None)
+    named = next((each for each in event.operands if each.name == verdict.guilty), None)
     if named is not None:
         return named
     devices = [each.device for each in event.operands]

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from samedevice.sweep._case import Case, Listed, Untried
-from samedevice.sweep._placing import saved_case, with_placement
+from samedevice.sweep._placing import loaded_case, with_placement
 from samedevice.sweep._small import Recipe, reason_of, smallest
 
 _CLASS = re.compile(r"^class (\w+)\(([^)]*)\):", re.MULTILINE)
@@ -26,6 +26,10 @@ class DiffusersLibrary:
         """Import what all models share."""
         for name in ("diffusers", "accelerate", "diffusers.models.modeling_utils", "diffusers.models"):
             importlib.import_module(name)
+
+    def bring(self, name: str) -> None:
+        """Import the module of a class."""
+        importlib.import_module(name.partition(":")[0])
 
     def targets(self) -> Iterator[Listed]:
         """Public classes with that base, as the sources say; nothing is imported."""
@@ -53,7 +57,7 @@ class DiffusersLibrary:
             lambda config: model_class(**vars(config)),
             "inputs-diffusers.toml",
         )
-        return saved_case(model_class, smallest(recipe, values), _spreadable)
+        return loaded_case(model_class, smallest(recipe, values), _spreadable)
 
 
 def _defaults(model_class: Any) -> dict[str, Any]:

@@ -26,6 +26,9 @@ class FolderLibrary(TransformersLibrary):
         super().__init__()
         self._folder = folder
 
+    def bring(self, name: str) -> None:
+        """Code of a folder is imported by its own process alone."""
+
     def targets(self) -> Iterator[Listed]:
         """A target for each configuration that names its class; code beside it belongs to its print."""
         for file in sorted(self._folder.rglob(_CONFIG)):

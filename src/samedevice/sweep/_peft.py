@@ -34,6 +34,9 @@ class PeftLibrary:
         for name in ("peft", "transformers", "accelerate", *(base[0] for base in _BASES.values())):
             importlib.import_module(name)
 
+    def bring(self, name: str) -> None:
+        """All is imported."""
+
     def targets(self) -> Iterator[Listed]:
         """The methods that peft lists, each over every base."""
         mapping = importlib.import_module("peft.mapping")

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import importlib
-import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from samedevice.sweep._case import Case
-from samedevice.sweep._small import Made, reason_of, size_of
+from samedevice.sweep._small import Made, size_of
 
 
 def with_placement(
@@ -46,21 +45,18 @@ def with_placement(
     return case
 
 
-def saved_case(model_class: Any, made: Made, spreadable: Callable[[Case], Case]) -> Case:
-    """A case of a model that was saved and loaded, or of the model as it was built where it does not save."""
-    model, inputs, found, size = made.model, made.inputs, made.labels, size_of(made.scale)
-    folder = tempfile.mkdtemp(prefix="samedevice-sweep-")
-    model.to("cpu")
-    try:
-        model.save_pretrained(folder)
-        model = model_class.from_pretrained(folder).eval()
-    except Exception as error:  # anything: it is foreign code
-        shutil.rmtree(folder, ignore_errors=True)
-        return spreadable(Case(model, inputs, found, size, baseline={"load": reason_of(error)}))
-    case = spreadable(Case(model, inputs, found, size, folder=folder))
+def loaded_case(model_class: Any, made: Made, spreadable: Callable[[Case], Case]) -> Case:
+    """A case of a model; what is loaded is saved when it is asked for first, for most models nobody asks."""
+    model = made.model.to("cpu")
+    case = spreadable(Case(model, made.inputs, made.labels, size_of(made.scale)))
 
     def load(mode: str, max_memory: Mapping[Any, int]) -> Any:
-        return model_class.from_pretrained(folder, device_map=mode, max_memory=dict(max_memory)).eval()
+        if case.folder is None:
+            folder = tempfile.mkdtemp(prefix="samedevice-sweep-")
+            model.save_pretrained(folder)
+            case.folder = folder
+        placed = model_class.from_pretrained(case.folder, device_map=mode, max_memory=dict(max_memory))
+        return placed.eval()
 
     case.load = load
     return case

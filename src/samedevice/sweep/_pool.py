@@ -54,6 +54,7 @@ class Told:
     name: str
     how: str
     seconds: float
+    """Of the processor."""
     peak: int
     lines: tuple[Mapping[str, Any], ...]
 

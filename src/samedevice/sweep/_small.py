@@ -5,10 +5,11 @@ Must guarantee: nothing hangs on the name of a library; what a library does its 
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import itertools
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,8 +21,8 @@ from samedevice.sweep._shrink import SCALES, Scale, shrunk
 _MOST_PARAMETERS = 150_000_000
 """A configuration with more is not built on this computer."""
 _LABELS_TRIED = 8
-_PATIENCE = 25.0
-"""Seconds after which no other size of a model is tried."""
+_PATIENCE = 12.0
+"""Seconds of the processor after which no other size of a model is tried."""
 _GPU = "cuda:0"
 
 
@@ -56,9 +57,9 @@ def smallest(recipe: Recipe, values: Mapping[str, Any]) -> Made:
     """
     built: dict[Scale, tuple[Any, Any]] = {}
     reason, tried = "", ""
-    began = time.monotonic()
+    began = time.process_time()
     for whole, scale in itertools.product((True, False), SCALES):
-        if time.monotonic() - began > _PATIENCE:
+        if time.process_time() - began > _PATIENCE:
             break
         if whole:
             try:
@@ -79,12 +80,32 @@ def smallest(recipe: Recipe, values: Mapping[str, Any]) -> Made:
 def _built(recipe: Recipe, config: Any) -> Any:
     import torch
 
-    with torch.device("meta"):
-        count = sum(each.numel() for each in recipe.build(config).parameters())
-    if count > _MOST_PARAMETERS:
-        raise Untried(f"{count:,} parameters in its smallest size")
     torch.manual_seed(0)
-    return recipe.build(config).eval()
+    with _at_most(_MOST_PARAMETERS):
+        return recipe.build(config).eval()
+
+
+@contextlib.contextmanager
+def _at_most(parameters: int) -> Iterator[None]:
+    """Raises `Untried` as soon as a module gets one parameter more, before that is given its values."""
+    from torch.nn.modules.module import register_module_parameter_registration_hook
+
+    seen: set[int] = set()
+    left = parameters
+
+    def count(module: Any, name: str, parameter: Any) -> None:
+        nonlocal left
+        if parameter is not None and id(parameter) not in seen:
+            seen.add(id(parameter))
+            left -= parameter.numel()
+        if left < 0:
+            raise Untried(f"more than {parameters:,} parameters")
+
+    handle = register_module_parameter_registration_hook(count)
+    try:
+        yield
+    finally:
+        handle.remove()
 
 
 def _ran(recipe: Recipe, model: Any, config: Any, *, whole: bool) -> tuple[Given, Given] | str:

@@ -36,6 +36,7 @@ class Target:
     how: str
     """`ended`, or what ended it."""
     seconds: float
+    """Of the processor."""
     peak: int
     """Bytes of memory that its process had at most."""
     told: tuple[Mapping[str, Any], ...] = field(default=())

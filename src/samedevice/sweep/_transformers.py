@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from samedevice.sweep._case import Case, Listed, Untried
-from samedevice.sweep._placing import saved_case, with_placement
+from samedevice.sweep._placing import loaded_case, with_placement
 from samedevice.sweep._scripts import changes_of
 from samedevice.sweep._small import Recipe, reason_of, smallest
 
@@ -29,6 +29,10 @@ class TransformersLibrary:
             *("transformers.models.bert.modeling_bert", "transformers.loss.loss_utils"),
         ):
             importlib.import_module(name)
+
+    def bring(self, name: str) -> None:
+        """Import the module of a class: its neighbours, which come next, find it imported."""
+        importlib.import_module(name.partition(":")[0])
 
     def targets(self) -> Iterator[Listed]:
         """Public classes that stand on a pre-trained model, as the sources say; nothing is imported."""
@@ -68,7 +72,7 @@ def case_of(model_class: Any, values: Mapping[str, Any], package: str | None = N
     Raises `Untried`.
     """
     made = smallest(Recipe(model_class, model_class.config_class.from_dict, model_class), values)
-    case = saved_case(model_class, made, _spreadable)
+    case = loaded_case(model_class, made, _spreadable)
     if package is not None:
         changes = changes_of(values, made.config.to_dict())
         case.origin = (package, model_class.__name__, model_class.config_class.__name__, changes)

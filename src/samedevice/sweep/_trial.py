@@ -1,19 +1,20 @@
 """One target, tried: built once, run on one GPU, then on every cut; told line by line.
 
 Must guarantee: what failed on one GPU is never told as a device bug of a split; a failure of one run does not
-end the others; each run begins with a fresh copy of the model, so that nothing stays on a GPU of an earlier
-one.
+end the others; what is found or fails did so in a run that began with a fresh copy of the model, so that
+nothing stays on a GPU of an earlier one.
 """
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from samedevice.diagnosis import judge
+from samedevice.diagnosis import judge, verdict_of
 from samedevice.events import Event, EventKind
 from samedevice.findings import Finding
 from samedevice.machines import Machine, parse_machine
@@ -23,6 +24,7 @@ from samedevice.sweep._case import Case, Library, Untried
 from samedevice.sweep._causes import mark_of, root_of, statement_of
 from samedevice.sweep._cuts import LIMIT, Cut, offloaded, shares, walk
 from samedevice.sweep._scripts import script_of
+from samedevice.sweep._small import reason_of
 
 Told = Callable[[dict[str, Any]], None]
 Document = Callable[[Finding[Phrase]], dict[str, Any]]
@@ -74,7 +76,7 @@ def try_target(
                 tell({"kind": "built", "size": case.size, "inputs": sorted(case.inputs),
                       "loss": bool(case.labels), "declares": case.declares,
                       "seconds": time.perf_counter() - began})  # fmt: skip
-                vm.forget()
+            vm.forget()
             made.on(vm, machine, spec, case, baseline=place == 0)
 
 
@@ -89,11 +91,14 @@ class _Trial:
         self._failed: dict[str, str] = {}
         self._alone: set[str] = set()
         """Statements that a single GPU has, too."""
+        self._unloaded = False
+        """Whether it was told that the model does not load."""
+        self._ready: tuple[Cut | None, Any] | None = None
+        """A placed model that so far only ran, and where it is cut."""
 
     def on(self, vm: Any, machine: Machine, spec: str, case: Case, *, baseline: bool) -> None:
         """Run a case on a machine."""
         if baseline:
-            self._failed = dict(case.baseline)
             for action in self._asked.actions:
                 self._run(vm, ONE_GPU, None, case, action)
         actions = [action for action in self._asked.actions if action not in self._failed]
@@ -126,18 +131,14 @@ class _Trial:
             yield from offloaded(total, infer)
 
     def _run(self, vm: Any, spec: str, cut: Cut | None, case: Case, action: str) -> list[str]:
-        vm.forget()
         began = time.perf_counter()
-        status, reason = "ran", ""
-        try:
-            self._act(case, cut, action)
-        except Untried as error:
-            status, reason = "skipped", str(error)
-        except Exception as error:  # anything: it is foreign code
-            status, reason = "failed", f"{type(error).__name__}: {error}"[:300]
+        status, reason, statements = self._outcome(vm, cut, case, action)
         if cut is None and status != "ran":
             self._failed[action] = reason
-        statements = self._collect(vm)
+        for event, count in statements.values():
+            statement = statement_of(event)
+            if statement not in self._met:
+                self._tell(self._first(event, count, statement))
         if cut is None:
             self._alone |= set(statements)
         new = [each for each in statements if cut is None or each not in self._alone]
@@ -147,35 +148,36 @@ class _Trial:
                     "memory": dict(cut.max_memory) if cut else {}})  # fmt: skip
         return new
 
-    def _act(self, case: Case, cut: Cut | None, action: str) -> None:
-        model = copy.deepcopy(case.model)
-        if cut is None:
-            model = model.to("cuda:0")
-            model = model if case.finish is None else case.finish(model)
-        else:
-            assert case.spread is not None
-            model = case.spread(model, cut.map)
-        _call(case, model, action)
-
-    def _collect(self, vm: Any) -> list[str]:
-        statements: list[str] = []
-        for event, count in zip(list(vm.events), list(vm.event_counts), strict=True):
-            if event.kind not in _TOLD:
-                continue
-            statement = statement_of(event)
-            statements.append(statement)
-            if statement not in self._met:
-                self._tell(self._first(event, count, statement))
-        return list(dict.fromkeys(statements))
+    def _outcome(self, vm: Any, cut: Cut | None, case: Case, action: str) -> tuple[str, str, _Statements]:
+        """How a run ended, with the reason, and the statements that it met."""
+        used, self._ready = self._ready, None
+        model = used[1] if used is not None and used[0] is cut else None
+        again = model is not None
+        status, reason = "ran", ""
+        before = _before(vm, action)
+        try:
+            if model is None:
+                model = _placed(case, cut)
+            _call(case, model, action)
+        except Untried as error:
+            status, reason = "skipped", str(error)
+        except Exception as error:  # anything: it is foreign code
+            status, reason = "failed", f"{type(error).__name__}: {error}"[:300]
+        statements = _since(vm, before)
+        if again and (statements or status == "failed"):
+            return self._outcome(vm, cut, case, action)
+        if not statements and status != "failed" and action not in CHANGES_MODEL:
+            self._ready = cut, model
+        return status, reason, statements
 
     def _first(self, event: Event, count: int, statement: str) -> dict[str, Any]:
         """What is told of a statement that this target had not met; where it is known, its root alone."""
-        judged = judge(event, count)
-        root = root_of(event, judged)
+        root = root_of(event, verdict_of(event))
         self._met[statement] = mark_of(statement, root) not in self._known
         if not self._met[statement]:
             return {"kind": "met", "statement": statement, "root": root}
-        return {"kind": "finding", "statement": statement, "root": root, "document": self._document(judged)}
+        return {"kind": "finding", "statement": statement, "root": root,
+                "document": self._document(judge(event, count))}  # fmt: skip
 
     def _confirm(self, vm: Any, spec: str, case: Case, found: dict[str, tuple[Cut, str]]) -> None:
         """Load what was found again as a user would: by a mode and budgets alone."""
@@ -187,13 +189,7 @@ class _Trial:
                 continue
             tried.add((cut.name, action))
             for mode in ("auto", "sequential"):
-                vm.forget()
-                try:
-                    model = case.load(mode, dict(cut.max_memory))
-                    _call(case, model, action)
-                except Exception:  # the run itself told what it is
-                    pass
-                seen = set(self._collect(vm))
+                seen = set(self._loaded(vm, case, mode, cut, action))
                 for each in [each for each in left if each in seen]:
                     del left[each]
                     memory = {str(device): budget for device, budget in cut.max_memory}
@@ -204,6 +200,56 @@ class _Trial:
                     if text is not None:
                         self._tell({"kind": "script", "statement": statement, "text": text})
                     break
+
+    def _loaded(self, vm: Any, case: Case, mode: str, cut: Cut, action: str) -> _Statements:
+        """The statements that a model meets which was loaded in a user's way."""
+        assert case.load is not None
+        before = _before(vm, action)
+        try:
+            model = case.load(mode, dict(cut.max_memory))
+        except Exception as error:  # foreign code; that it does not load is worth telling once
+            if not self._unloaded:
+                self._tell({"kind": "unloaded", "mode": mode, "reason": reason_of(error)})
+            self._unloaded = True
+            return _since(vm, before)
+        with contextlib.suppress(Exception):  # the run before told what it is
+            _call(case, model, action)
+        return _since(vm, before)
+
+
+_Statements = dict[str, tuple[Event, int]]
+"""What a run met: for each statement its event, and how often it happened."""
+
+
+def _before(vm: Any, action: str) -> list[int]:
+    """How often each event happened so far.
+
+    None before a training step: of its backward nothing counts that follows findings of earlier runs.
+    """
+    if action in CHANGES_MODEL:
+        vm.forget()
+    return list(vm.event_counts)
+
+
+def _since(vm: Any, before: list[int]) -> _Statements:
+    """What was met since the events had these counts."""
+    met: _Statements = {}
+    counts = list(vm.event_counts)
+    for place, event in enumerate(list(vm.events)):
+        more = counts[place] - (before[place] if place < len(before) else 0)
+        if more > 0 and event.kind in _TOLD:
+            met.setdefault(statement_of(event), (event, more))
+    return met
+
+
+def _placed(case: Case, cut: Cut | None) -> Any:
+    """A fresh copy of the model where it belongs."""
+    model = copy.deepcopy(case.model)
+    if cut is not None:
+        assert case.spread is not None
+        return case.spread(model, cut.map)
+    model = model.to("cuda:0")
+    return model if case.finish is None else case.finish(model)
 
 
 def _call(case: Case, model: Any, action: str) -> None:

@@ -1,7 +1,8 @@
 """A warm process that forks one process for each target.
 
 It reads a line for each target and writes lines of JSON: what the child tells, then how it ended. A child has
-a limit of time and of memory; when it is passed, it alone is killed.
+a limit of time and of memory; when it is passed, it alone is killed. Time is that of the processor, so that
+what is tried does not depend on what else the computer does.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from samedevice.sweep._libraries import library_of
 from samedevice.sweep._trial import Asked, Document, try_target
 
 _EVERY = 0.02
+_STUCK = 10.0
+"""So many times its seconds a child may take by the clock: one that sleeps uses no processor."""
 _DEATH_SIGNAL = 1
 """PR_SET_PDEATHSIG of Linux."""
 
@@ -58,6 +61,9 @@ def serve(document: Document) -> None:
         job = json.loads(line)
         name = job["name"]
         known.update(job["known"])
+        with contextlib.suppress(Exception):  # its own process finds it again
+            library.bring(name)
+        gc.freeze()
         ended = _fork(library, name, asked, document, out, order["seconds"], order["bytes"], known)
         print(json.dumps({"kind": "end", "name": name, **ended}), file=out)
 
@@ -81,20 +87,21 @@ def _fork(
         _child(library, name, asked, document, out, known)
     how, peak = "died", 0
     while True:
-        done, status = os.waitpid(child, os.WNOHANG)
+        done, status, usage = os.wait4(child, os.WNOHANG)
         if done:
             how = "ended" if status == 0 else f"died: {_said(status)}"
             break
         peak = max(peak, _resident(child))
-        if time.monotonic() - began > seconds or peak > most:
+        late = _used(child) > seconds or time.monotonic() - began > seconds * _STUCK
+        if late or peak > most:
             how = "out of time" if peak <= most else "out of memory"
             os.killpg(child, signal.SIGKILL)
-            os.waitpid(child, 0)
+            _, _, usage = os.wait4(child, 0)
             print(file=out)  # ends a line that the child had begun
             break
         time.sleep(_EVERY)
     shutil.rmtree(folder, ignore_errors=True)
-    return {"how": how, "seconds": time.monotonic() - began, "peak": peak}
+    return {"how": how, "seconds": usage.ru_utime + usage.ru_stime, "peak": peak}
 
 
 def _said(status: int) -> str:
@@ -120,6 +127,15 @@ def _resident(process: int) -> int:
         with open(f"/proc/{process}/statm", encoding="ascii") as file:  # noqa: PTH123 # asked fifty times a second
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     return 0
+
+
+def _used(process: int) -> float:
+    """Seconds of the processor that a process took, with its ended children; 0 where nothing says it."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        with open(f"/proc/{process}/stat", encoding="utf-8") as file:  # noqa: PTH123 # asked fifty times a second
+            fields = file.read().rpartition(")")[2].split()
+        return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+    return 0.0
 
 
 def _die_with_parent() -> None:

@@ -36,7 +36,7 @@ class Script:
             if not path.is_file() or path.stat().st_size > _LARGEST:
                 return None
             script = cls(file, content(file).decode("utf-8"))  # line ends as they are
-            ast.parse(script.source)
+            _ = script.tree
         except (OSError, ValueError, SyntaxError, RecursionError, MemoryError):
             return None
         return script
@@ -45,6 +45,11 @@ class Script:
     def tree(self) -> ast.Module:
         """The syntax tree."""
         return ast.parse(self.source)
+
+    @cached_property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        """All nodes of the tree, outer before inner."""
+        return tuple(ast.walk(self.tree))
 
     @cached_property
     def lines(self) -> list[str]:
@@ -88,7 +93,7 @@ class Script:
         """Calls that cover a place's line, the one that ran first, then inner before outer."""
         calls = [
             node
-            for node in ast.walk(self.tree)
+            for node in self.nodes
             if isinstance(node, ast.Call) and node.lineno <= place.line <= (node.end_lineno or node.lineno)
         ]
         ran = " ".join((place.call or place.code).split())
@@ -102,7 +107,7 @@ class Script:
         The value of the statement where that is all that is known.
         """
         ran = " ".join((place.call or place.code).split())
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             if isinstance(node, ast.expr) and node.lineno <= place.line <= (node.end_lineno or node.lineno):
                 if " ".join(self.text(node).split()) == ran:
                     return node
@@ -114,7 +119,7 @@ class Script:
     def statement(self, place: Place) -> ast.stmt | None:
         """The innermost simple statement that covers a place."""
         found = None
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             if isinstance(node, ast.stmt) and node.lineno <= place.line <= (node.end_lineno or node.lineno):
                 if found is None or node.lineno >= found.lineno:
                     found = node
@@ -124,14 +129,14 @@ class Script:
         """The innermost statement around a node, which may be of another tree of the same source."""
         start, end = _ends(node)
         found: ast.stmt | None = None
-        for each in ast.walk(self.tree):  # outer before inner
+        for each in self.nodes:  # outer before inner
             if isinstance(each, ast.stmt) and _ends(each)[0] <= start and _ends(each)[1] >= end:
                 found = each
         return found
 
     def blocks(self) -> Iterator[list[ast.stmt]]:
         """All lists of statements."""
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             for name in ("body", "orelse", "finalbody"):
                 if isinstance(block := getattr(node, name, None), list):
                     yield block
@@ -144,7 +149,7 @@ class Script:
         """The innermost function around a line, or the module."""
         found: ast.AST = self.tree
         first = 0
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.body[0].lineno <= line <= (
                 node.end_lineno or 0
             ):
@@ -155,11 +160,7 @@ class Script:
     def class_of(self, function: ast.AST) -> ast.ClassDef | None:
         """The class whose own method this is."""
         return next(
-            (
-                node
-                for node in ast.walk(self.tree)
-                if isinstance(node, ast.ClassDef) and function in node.body
-            ),
+            (node for node in self.nodes if isinstance(node, ast.ClassDef) and function in node.body),
             None,
         )
 
@@ -185,7 +186,7 @@ class Script:
         """The only assignment to a name; None when there are several or none."""
         found = [
             node
-            for node in ast.walk(self.tree)
+            for node in self.nodes
             if isinstance(node, ast.Assign)
             and any(isinstance(target, ast.Name) and target.id == name for target in node.targets)
         ]

@@ -1,0 +1,148 @@
+"""How one target is tried, with models of its own: copies, what is told, limits of its process."""
+
+from __future__ import annotations
+
+import io
+import json
+import time
+
+import pytest
+import torch
+
+from samedevice.report import render_finding
+from samedevice.sweep import _actions
+from samedevice.sweep._case import Case, Untried
+from samedevice.sweep._small import _at_most
+from samedevice.sweep._trial import Asked, try_target
+from samedevice.sweep._worker import _fork
+
+
+class Halves(torch.nn.Module):
+    """Two layers of equal size; `meet` is what the second one does with what it is given."""
+
+    def __init__(self, meet):
+        super().__init__()
+        self.first, self.second, self.meet, self.calls = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4), meet, 0
+
+    def forward(self, inputs):
+        self.calls += 1
+        return self.meet(self, inputs, self.first(inputs))
+
+
+class OneModel:
+    """A library with one model, which is cut in its middle."""
+
+    def __init__(self, meet):
+        self.meet = meet
+
+    def bring(self, name):
+        pass
+
+    def case(self, name, actions):
+        case = Case(Halves(self.meet), {"inputs": torch.ones(2, 4)}, {}, "tiny")
+        case.sizes = lambda model: {"": 160}
+        case.infer = lambda model, memory: {"first": 0, "second": int(memory[0] < 160)}
+        case.spread = spread
+        return case
+
+
+def spread(model, device_map):
+    for name, device in device_map.items():
+        getattr(model, name).to(f"cuda:{device}")
+    return model
+
+
+def right(model, inputs, made):
+    return model.second(made.to(model.second.weight.device))
+
+
+def told_of(meet, monkeypatch, actions=("loss", "again")):
+    monkeypatch.setitem(_actions.ACTIONS, "again", _actions.ACTIONS["loss"])
+    told = []
+    library = OneModel(meet)
+
+    def document(finding):
+        return render_finding(finding).as_json()
+
+    try_target(
+        library,
+        "m:Halves",
+        Asked(actions=actions, cuts=2),
+        told.append,
+        lambda f: render_finding(f).as_json(),
+    )
+    return told
+
+
+def runs_of(told):
+    return [(each["cut"], each["action"], each["status"]) for each in told if each["kind"] == "run"]
+
+
+def test_a_right_model_runs_on_one_gpu_and_on_its_cut(monkeypatch):
+    told = told_of(right, monkeypatch)
+    cut = "second@1"
+    assert runs_of(told) == [("", a, "ran") for a in ("loss", "again")] + [
+        (cut, a, "ran") for a in ("loss", "again")
+    ]
+
+
+def test_a_wrong_statement_is_told_once_and_met_by_each_action(monkeypatch):
+    told = told_of(lambda model, inputs, made: model.second(made), monkeypatch)
+    assert [status for cut, _, status in runs_of(told) if cut] == ["found", "found"]
+    assert sum(each["kind"] == "finding" for each in told) == 1
+
+
+def test_what_an_earlier_call_leaves_behind_is_no_finding_of_a_later_action(monkeypatch):
+    def stale(model, inputs, made):
+        if model.calls > 1:
+            return model.second(made)  # wrong, but only where a copy is used twice
+        return right(model, inputs, made)
+
+    told = told_of(stale, monkeypatch)
+    assert {status for *_, status in runs_of(told)} == {"ran"}
+
+
+def test_what_fails_with_a_used_copy_and_not_with_a_fresh_one_did_not_fail(monkeypatch):
+    def tired(model, inputs, made):
+        if model.calls > 1:
+            raise RuntimeError("used")
+        return right(model, inputs, made)
+
+    assert {status for *_, status in runs_of(told_of(tired, monkeypatch))} == {"ran"}
+
+
+def test_a_copy_that_was_not_found_wrong_is_used_for_the_next_action(monkeypatch):
+    made = []
+    monkeypatch.setattr(
+        "samedevice.sweep._trial.copy.deepcopy", lambda model: made.append(1) or Halves(model.meet)
+    )
+    told_of(right, monkeypatch)
+    assert len(made) == 2  # one for a single GPU, one for the cut
+
+
+@pytest.mark.parametrize(
+    ("work", "how"), [("sleep", "ended"), ("spin", "out of time")], ids=["sleeping", "working"]
+)
+def test_the_limit_of_time_is_that_of_the_processor(work, how):
+    class Slow(OneModel):
+        def case(self, name, actions):
+            until = time.monotonic() + 1.0
+            if work == "sleep":
+                time.sleep(1.0)
+            while work == "spin" and time.process_time() < 60:
+                pass
+            raise Untried(f"slow until {until}")
+
+    out = io.StringIO()
+    out.fileno = None
+    ended = _fork(Slow(right), "m:Halves", Asked(), json.dumps, out, 0.4, 1 << 40, set())
+    assert ended["how"] == how
+
+
+def test_a_model_with_too_many_parameters_is_given_up_before_it_has_values():
+    with pytest.raises(Untried, match="more than 1,000 parameters"), _at_most(1000):
+        torch.nn.Linear(40, 40)
+    with _at_most(1000):
+        tied = torch.nn.Linear(20, 20, bias=False)
+        other = torch.nn.Linear(20, 20, bias=False)
+        other.weight = tied.weight
