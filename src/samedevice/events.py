@@ -15,6 +15,8 @@ from samedevice.messages import Phrase
 
 WAYS_LIMIT = 64
 """So many ways to a statement are kept."""
+DECISIONS_LIMIT = 4
+"""So many different decisions of an operand are counted."""
 EXPRESSIONS_LIMIT = 7
 """So many expressions of a statement are kept beside the one that failed first."""
 
@@ -222,6 +224,24 @@ class Running:
     """Whether `nn.DataParallel` made it for one call."""
 
 
+HandKind = Literal["device", "module", "tensor"]
+
+
+@dataclass(frozen=True, slots=True)
+class AtHand:
+    """A name in a running function that tells a device, when a statement was refused."""
+
+    file: str
+    function: str
+    line: int
+    """Where the function stood: a variable has this value there, not before it was bound."""
+    name: str
+    """`device`, `self.model`, `args.device`."""
+    kind: HandKind
+    """A device itself; a module all of whose weights are on one; a tensor."""
+    device: str
+
+
 @dataclass(frozen=True, slots=True)
 class DeviceMemory:
     """The ledger of one device, in bytes."""
@@ -282,6 +302,13 @@ class Event:
     placements: tuple[Placement, ...] = ()
     """What put the weights of the modules that run, and of those in variables, where they are; empty where
     that is not known, or too long.
+    """
+    at_hand: tuple[AtHand, ...] = ()
+    """What the functions on the stack have in their variables that tells a device, the innermost first."""
+    decisions: tuple[int, ...] = ()
+    """For each operand, how many decisions put it where it was over all failures of the statement; a tensor
+    that fails twice with one decision outlives the statement. At most `DECISIONS_LIMIT`; empty where that is
+    not known.
     """
     also: tuple[Event, ...] = ()
     """The same operator in other expressions of the same statement; at most `EXPRESSIONS_LIMIT`."""

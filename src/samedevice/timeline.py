@@ -70,6 +70,26 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True)
+class Copies:
+    """What a run copied between devices."""
+
+    count: int = 0
+    nbytes: int = 0
+    again: int = 0
+    """How many of them a statement had made before, of the same memory, unchanged, to the same device."""
+    again_nbytes: int = 0
+
+    def with_one(self, nbytes: int, again: bool) -> Copies:
+        """These and one more."""
+        return Copies(
+            self.count + 1,
+            self.nbytes + nbytes,
+            self.again + again,
+            self.again_nbytes + nbytes * again,
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Layer:
     """Modules side by side that are on one device."""
 

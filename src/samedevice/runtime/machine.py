@@ -22,7 +22,7 @@ from samedevice.runtime.checkpoints import GhostLibrary
 from samedevice.runtime.cuda import forget_initialization
 from samedevice.runtime.distributed import Collectives, Works
 from samedevice.runtime.engine import Engine, VirtualDeviceMode, tidy
-from samedevice.runtime.host import Describe, recorded_timeline
+from samedevice.runtime.host import Describe, counted_copies, recorded_timeline
 from samedevice.runtime.isolation import Settings, start_over
 from samedevice.runtime.kernels import ForeachRoute
 from samedevice.runtime.patching import Patches
@@ -30,7 +30,7 @@ from samedevice.runtime.state import MachineState, pop_state, push_state
 from samedevice.runtime.table import TABLE
 from samedevice.runtime.tensors import send_gradient_back
 from samedevice.runtime.tracking import OnMismatch, Recorder
-from samedevice.timeline import Timeline
+from samedevice.timeline import Copies, Timeline
 from samedevice.torch_versions import NEWEST
 from samedevice.torch_versions.adapter import RELEASE
 
@@ -176,6 +176,12 @@ class VirtualMachine:
         """
         with recorded_timeline(self.state, describe, most_work) as timeline:
             yield timeline
+
+    @contextlib.contextmanager
+    def counted_copies(self) -> Iterator[Callable[[], Copies]]:
+        """Count what is copied between devices inside of the machine, and what is copied again."""
+        with counted_copies(self.state) as copies:
+            yield copies
 
     def forget(self) -> None:
         """Forget events; a forked process begins without those of its parent."""

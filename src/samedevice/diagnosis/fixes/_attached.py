@@ -104,9 +104,10 @@ def container_fix(failure: Failure, script: Script | None) -> Fix[Phrase] | None
     reach them.
     """
     running = failure.event.running
-    parent = next((each for each in running if each.registered), None)
-    if script is None or parent is None or running[0].registered:
+    inside = [at for at, each in enumerate(running) if each.registered]
+    if script is None or not inside or not inside[0]:
         return None
+    parent, part = running[inside[0]], running[inside[0] - 1]
     for home in ast.walk(script.tree):
         if not isinstance(home, ast.ClassDef) or home.name != parent.kind:
             continue
@@ -116,20 +117,47 @@ def container_fix(failure: Failure, script: Script | None) -> Fix[Phrase] | None
             if isinstance(node, ast.Assign)
             and isinstance(node.targets[0], ast.Attribute)
             and isinstance(node.value, (ast.List, ast.ListComp, ast.Dict, ast.DictComp))
-            and re.search(rf"\b{running[0].kind}\(", script.text(node.value))
+            and (_makes(script, node.value, part.kind) or _is_filled(script, home, node, part.kind))
         ]
         if len(kept) != 1:
             continue
         name = "nn" if re.search(r"\bnn\.", script.text(home)) else "torch.nn"
         display = kept[0]
-        if isinstance(display, (ast.Dict, ast.DictComp)) and not _of_texts(display):
+        if isinstance(display, (ast.Dict, ast.DictComp)) and not _of_texts(display) and _has_items(display):
             changed = _registered(script, home, display, f"{name}.ModuleList")
             diff, kind = script_diff(script, changed) if changed else None, "ModuleList"
         else:
             kind = "ModuleDict" if isinstance(display, (ast.Dict, ast.DictComp)) else "ModuleList"
-            diff = script_diff(script, swapped(script, display, f"{name}.{kind}({script.text(display)})"))
+            held = script.text(display) if _has_items(display) else ""
+            diff = script_diff(script, swapped(script, display, f"{name}.{kind}({held})"))
         return Fix(Phrase("fix.module-list", module=parent.kind, container=kind), "safe", diff)
     return None
+
+
+def _makes(script: Script, node: ast.AST, kind: str) -> bool:
+    return re.search(rf"\b{re.escape(kind)}\(", script.text(node)) is not None
+
+
+def _has_items(display: ast.expr) -> bool:
+    return not isinstance(display, (ast.List, ast.Dict)) or bool(
+        display.elts if isinstance(display, ast.List) else display.keys
+    )
+
+
+def _is_filled(script: Script, home: ast.ClassDef, made: ast.Assign, kind: str) -> bool:
+    """Whether an empty list or dictionary of texts gets such modules, one after the other."""
+    name, display = script.text(made.targets[0]), made.value
+    if _has_items(display):
+        return False
+    for node in ast.walk(home):
+        match node:
+            case ast.Call(func=ast.Attribute(value=of, attr="append"), args=[given]):
+                if script.text(of) == name and isinstance(display, ast.List) and _makes(script, given, kind):
+                    return True
+            case ast.Assign(targets=[ast.Subscript(value=of)], value=given):
+                if script.text(of) == name and isinstance(display, ast.Dict) and _makes(script, given, kind):
+                    return True
+    return False
 
 
 def _of_texts(display: ast.Dict | ast.DictComp) -> bool:

@@ -128,6 +128,10 @@ def _joined(known: set[Change], changes: Iterable[Change]) -> set[Change] | None
             continue
         if len(beside) > 1 or (beside[0].first, beside[0].old) != (change.first, change.old):
             return None
+        if not change.old:  # both put lines in the same place
+            result.remove(beside[0])
+            result.add(Change(change.first, (), (*beside[0].new, *change.new)))
+            continue
         old = "".join(change.old)
         new = _both(old, "".join(beside[0].new), "".join(change.new))
         if new is None:

@@ -15,7 +15,7 @@ def order_fix(script: Script | None) -> Fix[Phrase] | None:
     """The only move of a model that follows its optimizer, in front of it; where the model computes something
     between the two, the optimizer's state is taken along: loading casts it to where the parameters are.
     """
-    found = [] if script is None else list(_late_moves(script))
+    found = [] if script is None else list(_late_moves(script)) or list(_late_moves(script, whole=True))
     if script is None or len(found) != 1:
         return None
     name, early, late, between = found[0]
@@ -29,23 +29,27 @@ def order_fix(script: Script | None) -> Fix[Phrase] | None:
     return None if diff is None else Fix(title, "safe", diff)
 
 
-def _late_moves(script: Script) -> Iterator[tuple[str, ast.Assign, ast.stmt, list[ast.stmt]]]:
+def _late_moves(
+    script: Script, whole: bool = False
+) -> Iterator[tuple[str, ast.Assign, ast.stmt, list[ast.stmt]]]:
     """Models, with the statement that gives their parameters to an optimizer, the later one that moves them,
     and all from the first to before the second.
     """
     for block in script.blocks():
         for at, early in enumerate(block):
-            for name in _given_away(early):
+            for name in _given_away(early, whole):
                 late = next((each for each in block[at + 1 :] if _moves(each, name)), None)
                 if late is not None and isinstance(early, ast.Assign):
                     yield name, early, late, block[at : block.index(late)]
 
 
-def _given_away(statement: ast.stmt) -> Iterator[str]:
+def _given_away(statement: ast.stmt, whole: bool) -> Iterator[str]:
     if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
         for node in ast.walk(statement.value):
             match node:
                 case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="parameters")):
+                    yield name
+                case ast.Call(func=ast.Name(), args=[ast.Name(id=name), *_]) if whole:
                     yield name
 
 

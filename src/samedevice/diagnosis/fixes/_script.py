@@ -27,6 +27,7 @@ from samedevice.diagnosis.fixes._edit import (
     with_keyword,
     with_line_before,
 )
+from samedevice.diagnosis.fixes._lasting import lasting_fix
 from samedevice.diagnosis.fixes._mapping import arguments_fix, mapping_fix
 from samedevice.diagnosis.fixes._order import order_fix
 from samedevice.diagnosis.fixes._parts import parts_fix
@@ -83,6 +84,9 @@ def script_fixes(failure: Failure, verdict: Verdict) -> tuple[Fix[Phrase], ...]:
     ):
         buffer = renewed_fix(failure, script, guilty) or buffer_fix(failure, script, guilty)
         fixes = [buffer, *fixes] if buffer is not None else fixes
+    once = lasting_fix(failure, script, guilty) if failure.mismatch and not told else None
+    if once is not None and (not fixes or not _decides(fixes[0])):
+        fixes = [once, *fixes]
     received = failure.group is not None  # a copy made in the call would receive it, and be lost
     fixes = [_checked(fix, script) for fix in fixes]
     sure = any(fix.diff and fix.safety == "safe" for fix in fixes)
@@ -94,6 +98,15 @@ def script_fixes(failure: Failure, verdict: Verdict) -> tuple[Fix[Phrase], ...]:
     fixes = [_checked(fix, script) for fix in fixes]
     unique = {(fix.title, fix.diff): fix for fix in fixes}
     return tuple(unique.values())[:4]
+
+
+_AT_USE = ("fix.at-use", "fix.bring", "fix.parts-at-use")
+"""Changes that move a copy each time that the statement runs."""
+
+
+def _decides(fix: Fix[Phrase]) -> bool:
+    """Whether a fix is a sure change where something is decided."""
+    return fix.diff is not None and fix.safety == "safe" and fix.title.key not in _AT_USE
 
 
 def _placed(failure: Failure, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:

@@ -62,7 +62,7 @@ def _gone(finding: Finding[Phrase], with_fix_of: Finding[Phrase]) -> bool:
         return True
     own, other = _decision(finding), _decision(with_fix_of)
     same = own is not None and other is not None and bool(own.order) and own.order == other.order
-    return same and not _at_decision(finding) and _at_decision(with_fix_of)
+    return same and _at_decision(with_fix_of)
 
 
 def _at_decision(finding: Finding[Phrase]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from samedevice.runtime.host.compile import PATCHES as COMPILE
 from samedevice.runtime.host.conflicts import PATCHES as CONFLICTS
+from samedevice.runtime.host.copies import counted as counted_copies
 from samedevice.runtime.host.graphs import PATCHES as GRAPHS
 from samedevice.runtime.host.launches import PATCHES as LAUNCHES
 from samedevice.runtime.host.loader import PATCHES as FORKS
@@ -21,5 +22,6 @@ __all__ = [
     "THREADS",
     "TORCHSCRIPT",
     "Describe",
+    "counted_copies",
     "recorded_timeline",
 ]

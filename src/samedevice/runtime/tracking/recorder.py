@@ -15,8 +15,18 @@ from typing import Any, Literal, TypeVar
 
 import torch
 
-from samedevice.events import EXPRESSIONS_LIMIT, WAYS_LIMIT, Event, EventKind, Operand, Place, Running
+from samedevice.events import (
+    DECISIONS_LIMIT,
+    EXPRESSIONS_LIMIT,
+    WAYS_LIMIT,
+    Event,
+    EventKind,
+    Operand,
+    Place,
+    Running,
+)
 from samedevice.provenance import FrameFilter, Site, call_at, resolve, site_of
+from samedevice.provenance.at_hand import at_hand
 from samedevice.provenance.surroundings import (
     Names,
     arguments_of,
@@ -75,6 +85,7 @@ class Recorder:
         self._observer = observer
         self._index: dict[Any, int] = {}
         self._ways: dict[int, set[tuple[Site, ...]]] = {}
+        self._orders: dict[int, list[set[int]]] = {}
         self._assumed: dict[Site, None] = {}
         self._asked: dict[Site, None] = {}
 
@@ -84,6 +95,7 @@ class Recorder:
         self.counts = []
         self._index = {}
         self._ways = {}
+        self._orders = {}
         self._assumed = {}
         self._asked = {}
 
@@ -290,6 +302,7 @@ class Recorder:
                 self._beside(index, event)
             self._index[quick] = index
         self._meet(index, devices)
+        self._count_decisions(index, named)
         self._reach(index, frame)
         self.counts[index] += 1
         return event if event is not None and self.on_mismatch == "raise" else self.events[index]
@@ -310,6 +323,20 @@ class Recorder:
         known = self.events[index]
         if met and met not in known.met and len(known.met) < _COMBINATIONS_LIMIT:
             self.events[index] = replace(known, met=(*known.met, met))
+
+    def _count_decisions(self, index: int, named: Named) -> None:
+        """Keep how many decisions put each operand where it was, from the second failure on: one that is
+        always the same outlives the statement.
+        """
+        orders = self._orders.setdefault(index, [set() for _ in named])
+        if len(orders) != len(named) or all(len(each) == DECISIONS_LIMIT for each in orders):
+            return
+        for seen, (_, tensor, _) in zip(orders, named, strict=True):
+            if len(seen) < DECISIONS_LIMIT:
+                seen.add(_decided(tensor))
+        counts = tuple(map(len, orders))
+        if self.counts[index] and counts != self.events[index].decisions:
+            self.events[index] = replace(self.events[index], decisions=counts)
 
     def _reach(self, index: int, frame: FrameType) -> None:
         """Keep by which statements of the user a statement was reached: one of them may be marked as known,
@@ -387,6 +414,7 @@ class Recorder:
             placements=lineages.placements,
             differentiable=differentiable_in(frames[0]) if frames else (),
             met=(tuple(str(device) for device in devices),) if devices else (),
+            at_hand=at_hand([each for each in frames if self.filter.own(each.f_code.co_filename)], device_of),
             reached=(_resolved(self._way(frame)),),
         )
 
@@ -472,6 +500,16 @@ def _operand(
         from_argument=None if known else lineages.argument(tensor),
         lineage=lineages.of(tensor, placed=bool(known)),
     )
+
+
+def _decided(tensor: torch.Tensor) -> int:
+    """The decision that put a tensor where it is, as a number; of memory without one, its address."""
+    try:
+        record = storage_of(tensor)._sd
+    except NotImplementedError:
+        record = None
+    decision = record.decision if type(record) is Memory else None
+    return -identity(tensor) if decision is None else decision.order
 
 
 def _shared(held: Sequence[torch.nn.Module]) -> dict[int, tuple[str, ...]]:

@@ -1,0 +1,112 @@
+"""The device of what an operand meets, in words that mean it at another line of the script.
+
+Must guarantee: what is named is bound there, and held this very device when the statement was refused; a name
+of another call of the same function is none.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from samedevice.diagnosis._failure import Failure
+from samedevice.diagnosis.fixes._source import Script
+from samedevice.events import AtHand
+
+_KINDS = ("device", "module", "tensor")
+"""What names a device best: a device itself, then the model, then some tensor."""
+
+
+def device_at(failure: Failure, script: Script, device: str, line: int) -> str | None:
+    """An expression for a device that is bound at a line of the script; None where nothing in reach is."""
+    here = script.scope(line)
+    known = [each for each in failure.event.at_hand if each.file == script.file and each.device == device]
+    for kind in _KINDS:
+        for each in known:
+            if each.kind == kind and _means_it(script, each, here, line):
+                return text_of(each)
+    if (given := next(_handed_in(script, known, here, line), None)) is not None:
+        return given
+    chosen = script.imports("torch") and "set_default_device(" in script.source
+    return _default(failure, device) if chosen else None
+
+
+def _default(failure: Failure, device: str) -> str | None:
+    """The default device, where that is what put the others there."""
+    steps = [each.decision for each in failure.event.operands if each.device == device]
+    by_default = steps and all(each is not None and each.source == "context" for each in steps)
+    return "torch.get_default_device()" if by_default else None
+
+
+def text_of(hand: AtHand) -> str:
+    """How source asks a name for its device."""
+    if hand.kind == "module":
+        return f"next({hand.name}.parameters()).device"
+    return hand.name if hand.kind == "device" else f"{hand.name}.device"
+
+
+def _means_it(script: Script, hand: AtHand, here: ast.AST, line: int) -> bool:
+    """Whether a name that a running function holds is the same thing at a line."""
+    home = script.scope(hand.line)
+    if home is here:
+        return script.bound(hand.name, here, line, max(line, hand.line))
+    owner, _, attribute = hand.name.partition(".")
+    if home is script.tree:  # a constant of the script
+        known = script.bound(hand.name, here, line, line)
+        return hand.kind == "device" and known and _early(script, hand.name)
+    if owner != "self" or hand.kind != "device" or script.class_of(home) is not script.class_of(here):
+        return False
+    return _sets(here, attribute, line) or (
+        getattr(here, "name", "") != "__init__" and script.class_of(here) is not None
+    )
+
+
+def _sets(function: ast.AST, attribute: str, line: int) -> bool:
+    """Whether a method gives its object this attribute before a line."""
+    return any(
+        isinstance(node, ast.Attribute)
+        and isinstance(node.ctx, ast.Store)
+        and ast.unparse(node) == f"self.{attribute}"
+        and node.lineno < line
+        for node in ast.walk(function)
+    )
+
+
+def _handed_in(script: Script, known: list[AtHand], here: ast.AST, line: int) -> Iterator[str]:
+    """Parameters of a constructor that it keeps as the attribute which is the device."""
+    if not isinstance(here, ast.FunctionDef) or here.name != "__init__":
+        return
+    given = {each.arg for each in (*here.args.args, *here.args.kwonlyargs)}
+    for each in known:
+        owner, _, attribute = each.name.partition(".")
+        if owner != "self" or each.kind != "device":
+            continue
+        if script.class_of(script.scope(each.line)) is not script.class_of(here):
+            continue
+        for node in ast.walk(here):
+            match node:
+                case ast.Assign(targets=[ast.Attribute(attr=name)], value=ast.Name(id=value)):
+                    if name == attribute and value in given and script.bound(value, here, line, line):
+                        yield value
+
+
+def _early(script: Script, name: str) -> bool:
+    """Whether the script gives a name its value once, before it calls any function of its own."""
+    own = {node.name for node in script.tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+    given = [
+        node
+        for node in ast.walk(script.tree)
+        if isinstance(node, (ast.Name, ast.Attribute))
+        and isinstance(node.ctx, ast.Store)
+        and ast.unparse(node) == name
+    ]
+    if len(given) != 1:
+        return False
+    called = [
+        node.lineno
+        for statement in script.tree.body
+        if not isinstance(statement, (ast.FunctionDef, ast.ClassDef))
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in own
+    ]
+    return given[0].lineno < min(called, default=given[0].lineno + 1)
