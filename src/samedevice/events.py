@@ -310,6 +310,10 @@ class Event:
     that fails twice with one decision outlives the statement. At most `DECISIONS_LIMIT`; empty where that is
     not known.
     """
+    needed_on: str | None = None
+    """The device of the weights that the result met later on, where it was not there; None where nothing
+    tells.
+    """
     also: tuple[Event, ...] = ()
     """The same operator in other expressions of the same statement; at most `EXPRESSIONS_LIMIT`."""
 

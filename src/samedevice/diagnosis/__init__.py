@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from samedevice.diagnosis._codes import CODES, code_of
     from samedevice.diagnosis._explain import explain_text
     from samedevice.diagnosis._judge import judge, verdict_of
+    from samedevice.diagnosis._results import with_results
     from samedevice.diagnosis._rule import HEADINGS, Rule
     from samedevice.diagnosis._source import Source
     from samedevice.diagnosis._weigh import UNDETERMINED, Verdict
@@ -55,6 +56,7 @@ __all__ = [
     "rule_named",
     "united",
     "verdict_of",
+    "with_results",
 ]
 
 __getattr__, __dir__ = on_demand(
@@ -63,6 +65,7 @@ __getattr__, __dir__ = on_demand(
         "_codes": ("CODES", "code_of"),
         "_explain": ("explain_text",),
         "_judge": ("judge", "verdict_of"),
+        "_results": ("with_results",),
         "_rule": ("HEADINGS", "Rule"),
         "_source": ("Source",),
         "_weigh": ("UNDETERMINED", "Verdict"),

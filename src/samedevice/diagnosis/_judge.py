@@ -35,7 +35,7 @@ def judge(event: Event, count: int = 1, ranks: Sequence[int] = ()) -> Finding[Ph
     """The finding that `event` amounts to, seen `count` times, on `ranks` of a launch."""
     row = code_for(event.kind)
     failure = Failure(event, launched=bool(ranks))
-    verdict = decide(weigh_event(failure), LIKELY_OF_EVENT)
+    verdict = _toward_result(failure, decide(weigh_event(failure), LIKELY_OF_EVENT))
     foreign = row.kind is EventKind.UNCHECKED and of_another_library(event.op)
     values: dict[str, Value] = {
         "op": short_operator(event.op),
@@ -73,6 +73,20 @@ def judge(event: Event, count: int = 1, ranks: Sequence[int] = ()) -> Finding[Ph
         ranks=tuple(ranks),
         stack=_from_project(event.stack),
     )
+
+
+def _toward_result(failure: Failure, verdict: Verdict) -> Verdict:
+    """The verdict about the operand that has to follow, where the result of two that layers computed was
+    needed where the blamed one is.
+    """
+    needed, operands = failure.event.needed_on, failure.event.operands
+    blamed = next((each for each in operands if each.name == verdict.guilty), None)
+    away = [each for each in operands if each.device != needed and each.dtype]
+    if needed is None or blamed is None or blamed.device != needed or len(away) != 1:
+        return verdict
+    if not all(failure.activation(each) for each in (blamed, *away)):
+        return verdict
+    return replace(verdict, guilty=away[0].name)
 
 
 def _fixes_of(event: Event) -> tuple[Fix[Phrase], ...]:

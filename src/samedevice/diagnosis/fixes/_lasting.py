@@ -11,6 +11,7 @@ is made anew; the attribute stays on that device.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -44,6 +45,8 @@ def lasting_fix(failure: Failure, script: Script | None, guilty: Operand | None)
     if len(met) != 1 or len(wanted(failure, guilty)) != 1 or "meta" in met:
         return None
     device = met.pop()
+    if attribute_of(failure, guilty) is None and _comes_round(failure, guilty):
+        return None  # each turn of a loop brings another one, as a loader does
     for source, title in (
         *_where_decided(failure, script, guilty, device),
         *_where_kept(failure, script, guilty, device),
@@ -67,6 +70,12 @@ def outlives(failure: Failure, operand: Operand) -> bool:
     return operand.kept_by is not None or attribute_of(failure, operand) is not None
 
 
+def _comes_round(failure: Failure, operand: Operand) -> bool:
+    """Whether an operand is what a loop goes over."""
+    text = failure.expression(operand)
+    return text is not None and any(root.kind == "item" for root in failure.flow.roots(text))
+
+
 def attribute_of(failure: Failure, operand: Operand) -> str | None:
     """The attribute of an object that the operand is, or that it was computed from on its device."""
     if operand.local and _is_attribute(operand.local):
@@ -78,8 +87,8 @@ def attribute_of(failure: Failure, operand: Operand) -> str | None:
 
 
 def _is_attribute(text: str) -> bool:
-    owner, _, name = text.partition(".")
-    return owner.isidentifier() and name.isidentifier()
+    """Whether it is an attribute, or an item of one."""
+    return re.fullmatch(r"[^\W\d]\w*\.\w+(\[[^\[\]]+\])?", text) is not None
 
 
 _Change = Iterator[tuple[str | None, Phrase]]
@@ -232,8 +241,9 @@ def _before_use(failure: Failure, script: Script, guilty: Operand) -> _Change:
         for node in ast.walk(statement)
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
     }
+    read = name.partition("[")[0]
     if head in inside or not any(
-        script.text(node) == name for node in ast.walk(statement) if isinstance(node, ast.Attribute)
+        script.text(node) == read for node in ast.walk(statement) if isinstance(node, ast.Attribute)
     ):
         return
     line = f"{name} = {name}.to({target.text})"

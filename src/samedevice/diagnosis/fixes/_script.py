@@ -11,6 +11,7 @@ from pathlib import Path
 
 from samedevice.diagnosis._failure import FACTORY, Failure, made_text
 from samedevice.diagnosis._weigh import Verdict
+from samedevice.diagnosis.fixes._asked import asked_fix
 from samedevice.diagnosis.fixes._attached import attached_fix, container_fix, of_weight
 from samedevice.diagnosis.fixes._buffer import buffer_fix, renewed_fix
 from samedevice.diagnosis.fixes._combine import Change, changes_of
@@ -84,7 +85,9 @@ def script_fixes(failure: Failure, verdict: Verdict) -> tuple[Fix[Phrase], ...]:
     ):
         buffer = renewed_fix(failure, script, guilty) or buffer_fix(failure, script, guilty)
         fixes = [buffer, *fixes] if buffer is not None else fixes
-    once = lasting_fix(failure, script, guilty) if failure.mismatch and not told else None
+    once = None
+    if failure.mismatch and not told:
+        once = asked_fix(failure, script, guilty) or lasting_fix(failure, script, guilty)
     if once is not None and (not fixes or not _decides(fixes[0])):
         fixes = [once, *fixes]
     received = failure.group is not None  # a copy made in the call would receive it, and be lost
@@ -560,6 +563,8 @@ def _loaded(failure: Failure, script: Script | None, guilty: Operand | None) -> 
         return []
     diff, target = None, None
     place = guilty.moved or guilty.made
+    if script is not None and (replaced := _as_replaced(script, guilty)) is not None:
+        return [replaced]
     if script is not None and script.holds(place):
         target = target_at(failure, script, guilty, place.line)
         for call in script.find(place):
@@ -577,6 +582,39 @@ def _loaded(failure: Failure, script: Script | None, guilty: Operand | None) -> 
     )
     device = target.text if target is not None else f'"{partners(failure, guilty)[0].device}"'
     return [Fix(Phrase("fix.map-location", device=device), safety, diff)]
+
+
+def _as_replaced(script: Script, guilty: Operand) -> Fix[Phrase] | None:
+    """Weights that `load_state_dict(..., assign=True)` put in the place of others, loaded to where those
+    were.
+    """
+    place = None if guilty.decision is None else guilty.decision.at
+    if not guilty.role or not script.holds(place):
+        return None
+    here = script.scope(place.line)
+    loads = [each for each in script.find(place) if called(each) == "load"]
+    takers = [
+        node.func.value
+        for node in ast.walk(here)
+        if isinstance(node, ast.Call)
+        and called(node) == "load_state_dict"
+        and isinstance(node.func, ast.Attribute)
+        and any(each.arg == "assign" for each in node.keywords)
+    ]
+    if not loads or len(takers) != 1:
+        return None
+    owner = script.text(takers[0])
+    if not script.bound(owner, here, place.line, takers[0].lineno):
+        return None
+    device = f"next({owner}.parameters()).device"
+    given = next((each.value for each in loads[0].keywords if each.arg == "map_location"), None)
+    changed = (
+        with_keyword(script, loads[0], "map_location", device)
+        if given is None
+        else swapped(script, given, device)
+    )
+    diff = script_diff(script, changed)
+    return Fix(Phrase("fix.map-location", device=device), "safe", diff) if diff else None
 
 
 def _moved(failure: Failure, script: Script | None, guilty: Operand | None) -> list[Fix[Phrase]]:

@@ -1,0 +1,44 @@
+"""Where the results of refused statements were needed, as the statements after them tell.
+
+A run goes on after a refusal, with the result on one of the devices. Where that result then meets a weight on
+the other one, the statement itself should have worked there: what has to follow is the operand that is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from samedevice.events import Event, EventKind, Operand
+
+
+def with_results(events: Sequence[Event]) -> list[Event]:
+    """The events, each with the device on which its result was needed, where a later one tells it."""
+    refused = (EventKind.MISMATCH, EventKind.UNCHECKED)
+    return [
+        replace(event, needed_on=_needed_on(event, events[number + 1 :]))
+        if event.kind in refused and event.needed_on is None
+        else event
+        for number, event in enumerate(events)
+    ]
+
+
+def _needed_on(event: Event, later: Iterable[Event]) -> str | None:
+    devices = {each.device for each in event.operands}
+    found = {
+        weight.device
+        for other in later
+        for result in other.operands
+        if result.role is None and result.device in devices and _made_by(event, result)
+        for weight in other.operands
+        if weight.role == "parameter" and weight.device != result.device
+    }
+    return found.pop() if len(found) == 1 and found <= devices else None
+
+
+def _made_by(event: Event, operand: Operand) -> bool:
+    """Whether an operand is what the statement of an event computed."""
+    made, at = operand.made, event.at
+    if made is None or operand.moved is not None or (made.file, made.line) != (at.file, at.line):
+        return False
+    return not at.call or not made.call or at.call in made.call
