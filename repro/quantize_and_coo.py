@@ -114,8 +114,8 @@ def masked_tensor():
 def named(): return torch.randn(2,3,device=d,names=("a","b")).sum("a").device
 
 # /// expect
-# must = "sparse and jagged tensors work; strided nested and quantized ones are refused by name"
+# must = "sparse and jagged tensors work; quantized ones work as on CUDA; strided nested ones are refused by name"
 # exit = 1
-# prints = ["ok   coo_mm", "ok   csr_mm", "ok   bsr", "ok   ntj_ops", "FAIL nt_make UnsupportedFeatureError", "FAIL qtensor UnsupportedFeatureError"]
+# prints = ["ok   coo_mm", "ok   csr_mm", "ok   bsr", "ok   ntj_ops", "FAIL nt_make UnsupportedFeatureError", "ok   qtensor"]
 # never = ["INTERNAL ASSERT"]
 # ///

@@ -224,7 +224,7 @@ def _from_hub(name: str) -> Path:
 def _with_names(name: str, said: Phrase) -> Phrase:
     """What is wrong, with names that may have been meant."""
     meant = alike(name)
-    return Phrase("place.meant", said=said, names=Several(meant)) if meant else said
+    return Phrase("place.meant", said=said, names=Several(tuple(meant))) if meant else said
 
 
 def reachable(endpoint: str) -> bool:

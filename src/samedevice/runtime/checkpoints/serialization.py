@@ -218,8 +218,9 @@ def _restoring(original: Any, tracker: Tracker) -> Any:
 
 def _pickling(reduce_ex: Any) -> Any:
     def reduce_tensor(self: torch.Tensor, protocol: Any) -> Any:
-        if is_virtual(self) and self.layout != torch.strided:
-            text = f"Pickling a {self.layout} tensor on {self.device} is not supported on a virtual machine."
+        if is_virtual(self) and (self.layout != torch.strided or self.is_quantized):
+            kind = "quantized" if self.is_quantized else str(self.layout)
+            text = f"Pickling a {kind} tensor on {self.device} is not supported on a virtual machine."
             raise UnsupportedFeatureError(text)
         return reduce_ex(self, protocol)
 
@@ -269,6 +270,7 @@ PATCHES = (
     Patch(
         "torch.Tensor.__reduce_ex__",
         _pickling,
-        "torch would pickle the parts of a sparse tensor, whose values a carrier has not",
+        "torch would pickle the parts of a sparse tensor, whose values a carrier has not, and take a "
+        "quantized one for one of the host",
     ),
 )

@@ -36,7 +36,8 @@ from samedevice.runtime.engine.masks import masks_to_indices
 from samedevice.runtime.engine.mismatches import Mismatches
 from samedevice.runtime.engine.ordering import ORDERS, assumed_order
 from samedevice.runtime.engine.packing import Packing
-from samedevice.runtime.engine.refusals import MAKES_QUANTIZED, nested, quantizes
+from samedevice.runtime.engine.quantized import MAKES_QUANTIZED, Quantized
+from samedevice.runtime.engine.refusals import nested
 from samedevice.runtime.engine.scalar_lists import WITH_LIST, scalars_in
 from samedevice.runtime.engine.sparse import Sparse
 from samedevice.runtime.engine.transfers import HOST_LIMIT, Transfers
@@ -57,6 +58,7 @@ from samedevice.runtime.state import (
     MachineState,
     Memory,
     Operator,
+    QuantizedMemory,
     aten,
     device_of,
     has_geometry,
@@ -124,6 +126,7 @@ class Engine:
         self._calculation = Calculation(self.tracker)
         self._writing = Writing(self.tracker, self._calculation)
         self._sparse = Sparse(self.tracker, self._calculation, self.mismatches)
+        self._quantized = Quantized(self.tracker, self.mismatches)
         self._geometries: dict[Any, Geometry] = {}
         alone()  # learnt before any script's backward runs
         self._special: dict[Any, Callable[[Operator, Any, dict[str, Any]], Any]] = {
@@ -137,7 +140,7 @@ class Engine:
             aten.add.Tensor: self._sum,
             **dict.fromkeys(WITH_LIST, self._with_scalar_list),
             **dict.fromkeys(MAKES_OF_PARTS, self._sparse.make),
-            **dict.fromkeys(MAKES_QUANTIZED, quantizes),
+            **dict.fromkeys(MAKES_QUANTIZED, self._quantized.make),
             aten._nested_tensor_from_tensor_list.default: lambda op, args, kwargs: nested(args, kwargs),
             aten._efficientzerotensor.default: self._zeros,
         }
@@ -208,7 +211,7 @@ class Engine:
         records: list[Any] = []
         home: torch.device | None = None
         decision: Decision | None = None
-        mixed = virtual = assumed = parted = False
+        mixed = virtual = assumed = parted = quantized = False
         for tensor in tensors:
             try:
                 record = storage_of(tensor)._sd
@@ -229,6 +232,9 @@ class Engine:
                         decision = own
             elif raw_is_meta(tensor):
                 device = META
+            elif record.__class__ is QuantizedMemory:
+                device = record.device
+                virtual = quantized = True
             else:
                 device = CPU
             records.append(record)
@@ -247,6 +253,9 @@ class Engine:
             return self._on_assumed(op, args, kwargs, tensors) if assumed else self._on_host(op, args, kwargs)
         call = Call(op, args, kwargs, tensors, records)
         call.generator = generator
+        if quantized:
+            call.home, call.target = home, target or home
+            return self._quantized.run(call, mixed=mixed)
         if parted and (virtual or mixed):
             call.home, call.target = home, target or home
             return self._sparse.run(call, mixed=mixed)

@@ -10,7 +10,7 @@ from samedevice.errors import UnsupportedFeatureError
 from samedevice.provenance import Site
 from samedevice.runtime.cuda import wait_for_copy
 from samedevice.runtime.engine.composites import Composites
-from samedevice.runtime.engine.refusals import refuse_nested, refuse_quantized
+from samedevice.runtime.engine.refusals import refuse_nested
 from samedevice.runtime.state import (
     CPU,
     META,
@@ -19,6 +19,7 @@ from samedevice.runtime.state import (
     Helper,
     Memory,
     Operator,
+    QuantizedMemory,
     assumed_values,
     aten,
     caller,
@@ -87,10 +88,12 @@ class Transfers:
         """
         if source.layout is not torch.strided:
             return self._parts(source, target, options, site)
-        if (source.is_nested or source.is_quantized) and target.type == "cuda":
-            refuse_nested() if source.is_nested else refuse_quantized()
+        if source.is_nested and target.type == "cuda":
+            refuse_nested()
         record = memory_of(source)
         self._decide(source, record, target, site)
+        if source.is_quantized and (target.type == "cuda" or record.__class__ is QuantizedMemory):
+            return self._quantized(source, target, options, site)
         func = aten._to_copy.default
         if record is None and raw_is_meta(source):
             return self._from_meta(source, target, options, site)
@@ -140,6 +143,22 @@ class Transfers:
         if decision is None and home == CPU:
             decision = Decision("outside", CPU, site)
         this_thread.decision = decision if home == target else self._tracker.moved(target, site, decision)
+
+    def _quantized(
+        self, source: torch.Tensor, target: torch.device, options: dict[str, Any], site: Site | None
+    ) -> torch.Tensor:
+        """A copy of a quantized tensor from a GPU or to one; see Note [Quantized tensors]."""
+        if target.type == "meta":
+            options = {**options, "device": target}
+        value: torch.Tensor = aten._to_copy.default(source, **options)
+        record = memory_of(source)
+        made_at = site if record is None else record.made or site
+        assumed = record is not None and record.assumed
+        if target.type == "cpu":
+            storage_of(value)._sd = self._tracker.host_record(made_at, site, assumed=assumed)
+        elif target.type == "cuda":
+            self._tracker.with_value(value, target, made_at, moved=site, assumed=assumed)
+        return value
 
     def _parts(
         self, source: torch.Tensor, target: torch.device, options: dict[str, Any], site: Site | None

@@ -51,7 +51,7 @@ class _Counting:
         known = self._known(storage_of(source))
         weight = source.requires_grad and source.is_leaf
         writes = 0 if weight or source.is_inference() else source._version
-        way = (self.engine.tracker.site(), goal, source.storage_offset(), writes)
+        way = (self.engine.tracker.site(), goal, int(source.storage_offset()), writes)
         again = way in known
         known.add(way)
         self.counted = self.counted.with_one(nbytes, again)

@@ -207,6 +207,20 @@ class Memory:
             self._ledger.give_back(self._booking)
 
 
+class QuantizedMemory(Memory):
+    """Record of a quantized tensor on a virtual GPU, whose values are in real memory of the host.
+
+    See Note [Quantized tensors].
+    """
+
+    __slots__ = ()
+
+    @property
+    def uncomputed(self) -> bool:
+        """Whether its values follow from some that nobody computed."""
+        return self.assumed
+
+
 class Helper:
     """Mark of a meta tensor that C++ code made for itself while it worked on virtual tensors.
 
@@ -238,7 +252,7 @@ def memory_of(tensor: torch.Tensor) -> Memory | None:
         record = storage_of(tensor)._sd
     except NotImplementedError:  # sparse tensors have no storage of their own
         record = record_of_parts(tensor)
-    return record if type(record) is Memory else None
+    return record if isinstance(record, Memory) else None
 
 
 def record_of_parts(tensor: torch.Tensor) -> Any:

@@ -65,9 +65,8 @@ def seen_device(tensor: torch.Tensor) -> torch.device:
         except ValueError:  # what a lazy module has before its first call refuses whatever it does not know
             with torch._C.DisableTorchFunctionSubclass():
                 record = storage_of(tensor)._sd
-        if record.__class__ is Memory:
-            device: torch.device = record.device
-            return device
+        if isinstance(record, Memory):
+            return record.device
         if hasattr(tensor, "__tensor_flatten__"):  # a wrapper, such as a DTensor, is where its parts are
             parts = [getattr(tensor, name, None) for name in tensor.__tensor_flatten__()[0]]
             return next((seen_device(part) for part in parts if isinstance(part, Tensor)), META)
@@ -231,6 +230,18 @@ def _type(self: torch.Tensor, dtype: Any = None, non_blocking: bool = False, **k
         else CPU
     )
     return move(self, target, scalar)
+
+
+def _deepcopying(deepcopy: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(deepcopy)
+    def copied(self: torch.Tensor, memo: dict[int, Any]) -> Any:
+        record = None if this_thread.raw or not self.is_quantized else memory_of(self)
+        if record is None or not record.virtual or id(self) in memo:
+            return deepcopy(self, memo)
+        memo[id(self)] = self.clone()
+        return memo[id(self)]
+
+    return copied
 
 
 def _type_as(self: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
@@ -532,9 +543,8 @@ _storage_raw_device: Any = torch._C.StorageBase.device.__get__  # type: ignore[a
 
 def _storage_device(self: torch.UntypedStorage) -> torch.device:
     record = None if this_thread.raw else self._sd  # type: ignore[attr-defined]
-    if record.__class__ is Memory:
-        device: torch.device = record.device
-        return device
+    if isinstance(record, Memory):
+        return record.device
     found: torch.device = _storage_raw_device(self)
     return found
 
@@ -634,6 +644,11 @@ PATCHES = (
     *(
         Patch(f"torch.Tensor.{name}", Constant(_method(name, function)), why)
         for name, (function, why) in _ANSWERS.items()
+    ),
+    Patch(
+        "torch.Tensor.__deepcopy__",
+        _deepcopying,
+        "torch makes a quantized tensor anew over a storage, which for C++ is one of the host",
     ),
     Patch("torch.Tensor.numpy", _noting("numpy", _numpy), _VALUES),
     Patch("torch.Tensor.tolist", _noting("tolist", _tolist), _VALUES),

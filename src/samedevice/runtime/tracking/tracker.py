@@ -17,6 +17,7 @@ from samedevice.runtime.state import (
     MachineState,
     Memory,
     OutOfDeviceMemoryError,
+    QuantizedMemory,
     caller,
     carrier,
     held,
@@ -136,6 +137,9 @@ class Tracker:
                 self.with_value(part, device, site, moved=moved, assumed=assumed) for part in parts_of(value)
             ]
             return of_parts(parts, value)
+        if value.is_quantized:
+            self._own_quantized(storage_of(value), device, site, moved=moved, assumed=assumed)
+            return value
         made = carrier(value.size(), value.stride(), value.dtype)
         storage = storage_of(made)
         nbytes = storage.nbytes()
@@ -151,6 +155,23 @@ class Tracker:
         storage._sd.shadow = source
         storage._sd.assumed = assumed
         return made
+
+    def _own_quantized(
+        self,
+        storage: Any,
+        device: torch.device,
+        site: Site | None,
+        *,
+        moved: Site | None,
+        assumed: bool,
+    ) -> None:
+        """Make the memory of a quantized tensor belong to a GPU; see Note [Quantized tensors]."""
+        if storage._sd.__class__ is QuantizedMemory:
+            return
+        record = QuantizedMemory(device, virtual=True, made=site, moved=moved)
+        record.assumed = assumed
+        self.book(record, device.index, storage.nbytes())
+        storage._sd = record
 
     def host_record(self, made: Site | None, moved: Site | None, *, assumed: bool) -> Memory:
         """The record of real host memory."""

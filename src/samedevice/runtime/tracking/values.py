@@ -16,6 +16,7 @@ from samedevice.runtime.state import (
     VALUE_LIMIT,
     Memory,
     Operator,
+    QuantizedMemory,
     carrier,
     memory_of,
     of_parts,
@@ -50,7 +51,7 @@ def to_value(value: Any) -> Any:
         record = memory_of(value)
         if record is None:
             return value if not raw_is_meta(value) else stand_in(value)
-        if not record.virtual:
+        if not record.virtual or record.__class__ is QuantizedMemory:
             return value
         if value.layout != torch.strided:
             return of_parts([to_value(part).contiguous() for part in parts_of(value)], value)
