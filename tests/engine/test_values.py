@@ -677,3 +677,8 @@ def test_a_factor_with_a_zero_has_an_inverse_of_infinities_on_a_gpu(machine):
     torch.testing.assert_close(
         torch.cholesky_inverse(factor.to("cuda:0")).cpu(), torch.cholesky_inverse(factor)
     )
+
+
+def test_what_an_inverse_refuses_on_both_is_said_in_its_own_words(machine):
+    with pytest.raises(RuntimeError, match="must have at least 2 dimensions"):
+        torch.cholesky_inverse(torch.ones(2, device="cuda:0"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -284,9 +285,10 @@ def _on_values(op: Operator, values: Sequence[Any], options: Mapping[str, Any]) 
     try:
         return made_whole(op, values, options)
     except RuntimeError:
-        if instead is None:
-            raise
-    return instead(*values, **options)
+        if instead is not None:
+            with suppress(RuntimeError):  # what both refuse is told in the operator's own words
+                return instead(*values, **options)
+        raise
 
 
 def made_whole(op: Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:

@@ -26,6 +26,8 @@ _INTEGERS_TOO = frozenset({"abs", "add", "copy", "max", "mul", "neg", "sub", "ze
 """Operators whose kernel takes integers and booleans; the others hand those to one operator each."""
 _NO_COMPLEX = frozenset({"abs", "norm"})
 """Their results have another type than complex tensors."""
+_ONE_AFTER_THE_OTHER = frozenset({"mm"})
+"""Operators that have no kernel for lists on CUDA: native_functions.yaml."""
 _NORMS = (1, 2, math.inf)
 _HOST_NUMBERS = frozenset({"div", "mul"})
 """Operators that take a tensor of the host with one number for the number."""
@@ -40,7 +42,7 @@ def one_kernel(op: Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> 
     name = op.short.removeprefix(_PREFIX).rstrip("_")
     given = {**dict(zip(op.argument_names, args, strict=False)), **kwargs}
     lists: _Lists = [value for value in given.values() if _is_list(value)]
-    if not lists or not lists[0]:
+    if not lists or not lists[0] or name in _ONE_AFTER_THE_OTHER:
         return False
     first = lists[0][0]
     if device_of(first).type != "cuda" or not any(tensor.numel() for tensor in lists[0]):
