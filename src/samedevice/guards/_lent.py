@@ -16,21 +16,27 @@ several nodes (one for each tensor of a list, or what a composite operator is ma
 piece of a gradient to what it was given. The node of a copy comes between. So it runs as soon as it has all
 pieces, before any other node that is ready, and hands them on one by one in the order in which they came:
 sums are rounded as they are without copies. What no longer has its order is only which of two leaves of one
-operator is told first of its gradient, which torch leaves open.
+operator is told first of its gradient, which torch leaves open. All of this holds in one queue; see Note [One
+queue].
 """
 
 from __future__ import annotations
 
 import functools
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from samedevice.findings import Renderer
 from samedevice.guards._align import tensors_of
+from samedevice.guards._queue import OneQueue
 from samedevice.messages import Phrase
+from samedevice.provenance import FrameFilter
 
 if TYPE_CHECKING:
     import torch
@@ -77,6 +83,7 @@ def _crossed(tensor: torch.Tensor, target: torch.device, pieces: int = 1) -> tor
     node: Any = moved.grad_fn
     if node is not None:
         node._set_sequence_nr(_FIRST)
+        node.queue = OneQueue()
     return moved
 
 
@@ -216,6 +223,8 @@ class _Original:
     """What autograd keeps in the place of a copy, or of a view of one."""
 
     tensor: torch.Tensor
+    identity: int
+    """Of the object in C++: `torch.utils.swap_tensors` gives a tensor of Python another one."""
     version: int | None
     target: torch.device
 
@@ -233,6 +242,7 @@ class _Own:
     """What autograd keeps of any other tensor."""
 
     tensor: torch.Tensor
+    identity: int
     version: int | None
 
 
@@ -285,11 +295,17 @@ class Lending:
         return tensor if known is None else known[0]
 
     def saving(self, tensors: Iterable[torch.Tensor]) -> AbstractContextManager[Any]:
-        """Inside it autograd keeps originals in the place of copies."""
+        """Inside it autograd keeps originals in the place of copies.
+
+        Only a backward pass may ask for them: `grad_fn._saved_self` is the original itself on one device,
+        and can be neither a copy nor an alias.
+        """
         import torch
 
         if not torch.is_grad_enabled() or not any(tensor.requires_grad for tensor in tensors):
             return nullcontext()
+        if torch._C._autograd._saved_tensors_hooks_get_disabled_error_message() is not None:
+            raise Reached(Phrase("heal.hooks-off"))
         held, theirs = {id(tensor) for tensor in tensors}, _hooks_of_the_program()
 
         def pack(tensor: torch.Tensor) -> Any:
@@ -301,23 +317,28 @@ class Lending:
                 kept = _same_view(original, copy, tensor)
                 if theirs is not None:
                     return _Packed(theirs[0](kept), target)
-                return _Original(kept, _version(original), target)
+                return _Original(kept, kept._cdata, _version(original), target)
             if theirs is not None:
                 return theirs[0](tensor)
             # A result holds the graph that would hold it; a part of it does not, and knows of the same
             # writes.
-            return _Own(tensor if tensor.is_leaf or id(tensor) in held else tensor.detach(), _version(tensor))
+            own = tensor if tensor.is_leaf or id(tensor) in held else tensor.detach()
+            return _Own(own, own._cdata, _version(tensor))
 
         def unpack(kept: Any) -> Any:
+            if theirs is not None and not isinstance(kept, _Packed):
+                return theirs[1](kept)
+            if not _asked_by_backward(sys._getframe().f_back):
+                raise RuntimeError(self._renderer.text(Phrase("heal.saved-read")))
             if theirs is None:
                 return self._unpacked(kept)
-            if not isinstance(kept, _Packed):
-                return theirs[1](kept)
             return self._copied_again(theirs[1](kept.value), kept.target)
 
         return torch.autograd.graph.saved_tensors_hooks(pack, unpack)
 
     def _unpacked(self, kept: _Original | _Own) -> torch.Tensor:
+        if kept.tensor._cdata != kept.identity:
+            raise RuntimeError(self._renderer.text(Phrase("heal.swapped")))
         now = _version(kept.tensor)
         if now != kept.version:
             kind = f"{kept.tensor.type()} {list(kept.tensor.shape)}"
@@ -399,6 +420,22 @@ def _put_last(handle: Any, _: Any) -> None:
     hooks = handle.hooks_dict_ref()
     if hooks is not None and handle.id in hooks:
         hooks[handle.id] = hooks.pop(handle.id)  # C++ does not ask in which order an OrderedDict has them
+
+
+def _asked_by_backward(frame: FrameType | None) -> bool:
+    """Whether autograd itself asks for what it keeps, and not the program, in a hook for instance."""
+    import torch
+
+    by_torch = frame is None or _internal()(frame.f_code.co_filename)
+    return by_torch and torch._C._current_graph_task_id() != -1
+
+
+@functools.cache
+def _internal() -> Callable[[str], bool]:
+    import torch
+
+    ours = Path(__file__).parent.parent
+    return FrameFilter((f"{Path(torch.__file__).parent}/", f"{ours}/"), None).internal
 
 
 def _autocast(kind: str) -> torch.dtype | None:

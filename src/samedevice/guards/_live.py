@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _DEVICE_WORDS = re.compile(
     r"same device|meta tensor|device meta|device type for generator|should be the same|indices should "
-    r"be|two different devices",
+    r"be|different device|to have \S+ device|expected device|device \S+ should match",
     re.I,
 )
 _META = re.compile(r"\bmeta\b(?!-)")

@@ -170,14 +170,15 @@ def _nobody(*_: Any) -> bool:
 def _alone() -> bool:
     """Whether no other mode further out is there that would see a call, and what is lent to it.
 
-    That of the default device wants factories only, and torch's own modes for operators keep no operand.
+    That of the default device wants factories only. Modes for operators are torch's own, too, and count what
+    is tried (`FlopCounterMode`), or keep its results (the policies of selective checkpoints).
     """
     from torch.utils._device import DeviceContext
 
     stack = torch.overrides._get_current_function_mode_stack()  # type: ignore[no-untyped-call] # of torch
     below = _python_dispatch._get_current_dispatch_mode_stack()
     return all(isinstance(each, (Mode, DeviceContext)) for each in stack) and all(
-        type(each).__module__.startswith(("torch.", "samedevice.")) for each in below
+        type(each).__module__.startswith("samedevice.") for each in below
     )
 
 

@@ -18,9 +18,16 @@ if TYPE_CHECKING:
 
 
 def refusal_of(
-    function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], written: Sequence[Any]
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    written: Sequence[Any],
+    judged: Callable[[Any], None] = lambda _: None,
 ) -> Exception | None:
-    """What torch raises for the call; None when it accepts it."""
+    """What torch raises for the call; None when it accepts it.
+
+    `judged` is given the result and what was written to, and may raise.
+    """
     import torch
 
     stays = {id(tensor) for value in written for _, _, tensor in tensors_of(value)}
@@ -33,7 +40,7 @@ def refusal_of(
 
     with torch.no_grad(), _generators_as_before(args, kwargs):
         try:
-            function(*rebuilt(args, place), **rebuilt(kwargs, place))
+            judged((function(*rebuilt(args, place), **rebuilt(kwargs, place)), list(copies.values())))
         except (RuntimeError, NotImplementedError) as error:
             return error
     return None

@@ -397,8 +397,10 @@ class _Call:
         lending.ask_autocast(given)
         lending.copy_all(given, self._in_parts)
         args, kwargs = rebuilt(self.args, lending.place), rebuilt(self.kwargs, lending.place)
-        if not tried and (refused := refusal_of(self.function, args, kwargs, self.written)) is not None:
-            raise refused
+        if not tried:
+            refused = refusal_of(self.function, args, kwargs, self.written, lending.check)
+            if refused is not None:
+                raise refused
         with lending.saving(
             [tensor for value in (*args, *kwargs.values()) for _, _, tensor in tensors_of(value)]
         ):

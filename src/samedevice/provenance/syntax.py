@@ -42,10 +42,18 @@ def parsed(source: str) -> ast.Module | None:
 
 def _parsed(source: str) -> ast.Module | None:
     try:
-        with _parsing:
-            return ast.parse(source.lstrip(" \t"))
+        return tree_of(source.lstrip(" \t"))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
+
+
+def tree_of(source: str) -> ast.Module:
+    """The syntax tree of a source, as `ast.parse` gives it, and raising what that raises.
+
+    All that may run inside of a program's call comes here: of two threads, each waits for the other.
+    """
+    with _parsing:
+        return ast.parse(source)
 
 
 def names_of(expression: str) -> frozenset[str]:

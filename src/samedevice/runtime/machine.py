@@ -25,7 +25,7 @@ from samedevice.runtime.engine import Engine, VirtualDeviceMode, tidy
 from samedevice.runtime.host import Describe, counted_copies, recorded_timeline
 from samedevice.runtime.isolation import Settings, start_over
 from samedevice.runtime.kernels import ForeachRoute
-from samedevice.runtime.patching import Patches
+from samedevice.runtime.patching import Patches, SignalsWait
 from samedevice.runtime.state import MachineState, pop_state, push_state
 from samedevice.runtime.table import TABLE
 from samedevice.runtime.tensors import send_gradient_back
@@ -215,32 +215,37 @@ class VirtualMachine:
             if self._entered:
                 raise RuntimeError("this virtual machine was entered before; make a new one")
             self._entered = True
-            stack = self._stack
             try:
-                push_state(self.state)
-                stack.callback(pop_state, self.state)
-                stack.callback(forget_initialization)
-                stack.callback(self._patches.undo)
-                stack.callback(setattr, self._engine, "left", True)
-                stack.callback(self.state.part(GhostLibrary).close)
-                stack.callback(self.state.part(Works).clear)
-                self._install()
-                # Values are small: threads would only wait for each other. A script may ask for more.
-                threads = torch.get_num_threads()
-                torch.set_num_threads(1)
-                stack.callback(torch.set_num_threads, threads)
-                # Lets `torch.tensor(..., device="cuda")` reach the mode.
-                stack.callback(torch._C._set_only_lift_cpu_tensors, torch._C._only_lift_cpu_tensors())
-                torch._C._set_only_lift_cpu_tensors(True)
-                mode = VirtualDeviceMode(self._engine)
-                mode.__enter__()  # type: ignore[no-untyped-call]  # torch's own
-                stack.callback(mode.leave)
-                _inside.append(self)
-                stack.callback(_inside.remove, self)
-            except BaseException:
-                stack.__exit__(*sys.exc_info())
+                with SignalsWait():
+                    self._enter()
+            except BaseException:  # also of a signal that waited: nobody would leave the machine
+                with SignalsWait():
+                    self._stack.__exit__(*sys.exc_info())
                 raise
         return self
+
+    def _enter(self) -> None:
+        stack = self._stack
+        push_state(self.state)
+        stack.callback(pop_state, self.state)
+        stack.callback(forget_initialization)
+        stack.callback(self._patches.undo)
+        stack.callback(setattr, self._engine, "left", True)
+        stack.callback(self.state.part(GhostLibrary).close)
+        stack.callback(self.state.part(Works).clear)
+        self._install()
+        # Values are small: threads would only wait for each other. A script may ask for more.
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        stack.callback(torch.set_num_threads, threads)
+        # Lets `torch.tensor(..., device="cuda")` reach the mode.
+        stack.callback(torch._C._set_only_lift_cpu_tensors, torch._C._only_lift_cpu_tensors())
+        torch._C._set_only_lift_cpu_tensors(True)
+        mode = VirtualDeviceMode(self._engine)
+        mode.__enter__()  # type: ignore[no-untyped-call]  # torch's own
+        stack.callback(mode.leave)
+        _inside.append(self)
+        stack.callback(_inside.remove, self)
 
     def _install(self) -> None:
         TABLE.install(self._patches, leave_out=self._off)
@@ -255,7 +260,7 @@ class VirtualMachine:
     ) -> None:
         if error is not None:
             tidy(error)
-        with _entering:
+        with _entering, SignalsWait():
             self._leave_those_inside()
             self._stack.__exit__(kind, error, trace)
 

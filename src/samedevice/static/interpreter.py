@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from samedevice.provenance.syntax import tree_of
 from samedevice.static.arguments import fill_dataclass
 from samedevice.static.files import LARGEST
 from samedevice.static.library import call_library, library_attribute, placement_of
@@ -844,7 +845,7 @@ def _parsed(path: Path, size: int, changed: int) -> tuple[str, ast.Module] | Non
         if size > LARGEST:
             return None
         source = path.read_text("utf-8-sig")
-        return source, ast.parse(source)
+        return source, tree_of(source)
     except (OSError, ValueError, SyntaxError, RecursionError, MemoryError):
         return None
 

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from samedevice.errors import UsageError
 from samedevice.events import Origin, Written
+from samedevice.provenance.syntax import tree_of
 from samedevice.static.files import read_text
 from samedevice.static.tensors.knowledge import FACTORIES, FUNCTIONS, METHODS
 
@@ -86,7 +87,7 @@ def _parsed(path: Path) -> ast.Module | None:
 
 def _tree(text: str) -> ast.Module | None:
     try:
-        return ast.parse(text)
+        return tree_of(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 

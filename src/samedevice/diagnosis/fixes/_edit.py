@@ -16,6 +16,7 @@ from pathlib import Path
 
 from samedevice.diagnosis.fixes._source import Script, lines_of, same_span
 from samedevice.provenance import installed_path
+from samedevice.provenance.syntax import tree_of
 
 RANK_MAP = '{"": int(os.environ.get("LOCAL_RANK", "0"))}'
 """The map that puts the model of each rank on its own GPU."""
@@ -81,9 +82,10 @@ def reduced(script: Script, call: ast.Call, part: ast.expr) -> str:
 def grouped(text: str) -> str:
     """An expression as it may stand anywhere: in parentheses, unless it holds together without."""
     try:
-        node = ast.parse(text, mode="eval").body
+        statements = tree_of(text.lstrip(" \t")).body
     except SyntaxError:  # line ends that parentheses around it allowed
         return f"({text})"
+    node = statements[0].value if len(statements) == 1 and isinstance(statements[0], ast.Expr) else None
     whole = (ast.Name, ast.Attribute, ast.Subscript, ast.Call, ast.List, ast.Dict, ast.Set, ast.ListComp)
     return text if isinstance(node, whole) else f"({text})"
 
@@ -171,7 +173,7 @@ def lifted(script: Script, late: ast.stmt, early: ast.stmt) -> str:
 
 def with_import(source: str, module: str) -> str:
     """The source with an import at its top, if it has none yet that binds the module's name there."""
-    tree = ast.parse(source)
+    tree = tree_of(source)
     for node in _at_top(tree.body):
         if isinstance(node, ast.Import) and any(
             alias.name.partition(".")[0] == module and alias.asname is None for alias in node.names
@@ -251,7 +253,7 @@ def file_diff(file: str | Path, old: str, new: str, folder: str | None = None) -
 def script_diff(script: Script, changed: str) -> str | None:
     """A diff of a script to another source; None when that would not parse or nothing changes."""
     try:
-        ast.parse(changed)
+        tree_of(changed)
     except (SyntaxError, ValueError):
         return None
     return file_diff(script.file, script.source, changed)

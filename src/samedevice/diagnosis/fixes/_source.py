@@ -16,7 +16,7 @@ from typing import TypeGuard
 
 from samedevice.edited import content
 from samedevice.events import Place
-from samedevice.provenance.syntax import segment
+from samedevice.provenance.syntax import segment, tree_of
 
 _LARGEST = 1_000_000
 
@@ -44,7 +44,7 @@ class Script:
     @cached_property
     def tree(self) -> ast.Module:
         """The syntax tree."""
-        return ast.parse(self.source)
+        return tree_of(self.source)
 
     @cached_property
     def nodes(self) -> tuple[ast.AST, ...]:

@@ -7,7 +7,6 @@ has anyway, and nothing is called safe that one of them is not.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +17,7 @@ from samedevice.diagnosis.fixes._source import Script
 from samedevice.events import Decision, Operand, Place
 from samedevice.findings import Finding, Fix
 from samedevice.messages import Phrase, Several, Value
+from samedevice.provenance.syntax import tree_of
 
 _MOST_NAMED = 3
 """Changes that the title of a united fix names; the diff has all."""
@@ -154,7 +154,7 @@ def _parts(title: Phrase) -> tuple[Value, ...]:
 
 def _parses(text: str) -> bool:
     try:
-        ast.parse(text)
+        tree_of(text)
     except (SyntaxError, ValueError):
         return False
     return True

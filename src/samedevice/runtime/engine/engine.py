@@ -600,6 +600,16 @@ class VirtualDeviceMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # 
         super().__init__()  # type: ignore[no-untyped-call]
         self.engine = engine
 
+    @contextlib.contextmanager
+    def in_thread(self) -> Iterator[None]:
+        """Inside it the mode is there for this thread, and nothing that belongs to the process changes."""
+        _push(self)
+        try:
+            yield
+        finally:
+            while self in _modes():  # with what a script entered on top of it and never left
+                _pop(None)
+
     def leave(self) -> None:
         """End this mode, whatever became of it.
 
@@ -710,6 +720,7 @@ def _count_writes(op: Operator, args: tuple[Any, ...]) -> None:
 
 
 _push = torch._C._push_on_torch_dispatch_stack
+_pop = torch._C._pop_torch_dispatch_stack
 _modes_below = torch._C._len_torch_dispatch_stack
 
 

@@ -20,12 +20,16 @@ from samedevice.runtime.state import current_machine
 
 @contextlib.contextmanager
 def _on_machine(engine: Engine) -> Iterator[None]:
-    """Whatever of an entered machine belongs to a thread."""
+    """Whatever of an entered machine belongs to a thread.
+
+    Torch's flags for the whole process (whether any dispatch mode is there) are those of the machine's own
+    thread: a thread that ends after the machine was left would set them again.
+    """
     before = torch._C._only_lift_cpu_tensors()
     # Lets `torch.tensor(..., device="cuda")` reach the mode.
     torch._C._set_only_lift_cpu_tensors(True)
     try:
-        with VirtualDeviceMode(engine):
+        with VirtualDeviceMode(engine).in_thread():
             yield
     finally:
         torch._C._set_only_lift_cpu_tensors(before)

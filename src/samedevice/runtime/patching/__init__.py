@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from samedevice.runtime.patching.interruptions import SignalsWait
 from samedevice.runtime.patching.patches import Patches
 from samedevice.runtime.patching.table import SOME, Change, Constant, Entry, Patch, PatchTable, Row, With
 
@@ -14,5 +15,6 @@ __all__ = [
     "PatchTable",
     "Patches",
     "Row",
+    "SignalsWait",
     "With",
 ]

@@ -7,6 +7,7 @@ import re
 from functools import lru_cache
 from pathlib import Path
 
+from samedevice.provenance.syntax import tree_of
 from samedevice.static.files import LARGEST
 from samedevice.static.tensors.abstract import ClassName, Library, Local
 from samedevice.static.tensors.source import ClassText, SourceText, is_module_base
@@ -18,7 +19,7 @@ _DEEPEST = 6
 def parse_source(path: Path, text: str) -> SourceText | None:
     """A file's text as a source; None for what is no Python."""
     try:
-        tree = ast.parse(text)
+        tree = tree_of(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     return SourceText(path, text, tree, _package(path))
