@@ -5,8 +5,8 @@ Autograd keeps a queue and a thread for each device. In a queue the node made la
 whoever is quicker does, so that the gradients of a graph on two devices add up in an order that no run on one
 device has, nor the next run on the same two. Without autograd's threads all nodes are in one queue.
 
-Must guarantee: off are autograd's threads exactly as long as a graph lives that this thread made with a healed
-operator in it; afterwards they are as the program had them.
+Must guarantee: autograd's threads are off exactly as long as a graph lives that this thread made with a
+healed operator in it; afterwards they are as the program had them.
 """
 
 from __future__ import annotations
