@@ -2,7 +2,7 @@
 
 Must guarantee: after `undo`, every owner's own `__dict__` (or mapping) holds what it held before, in the case
 of an attribute that was only inherited nothing at all, whatever became of it in between: replaced again,
-deleted, or refused by one owner.
+deleted, or refused by one owner. Copies in modules that were imported in between are given back, too.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, MutableMapping
 from typing import Any
 
+from samedevice.runtime.patching.copies import give_back, loaded
 from samedevice.runtime.patching.modules import LoadedModules
 from samedevice.runtime.patching.slots import put_back, sequence_slots
 
@@ -25,6 +26,7 @@ class Patches:
         self._attributes: list[tuple[Any, str]] = []
         self._replaced: dict[int, tuple[Any, Any]] = {}
         """By identity: functions that were put in place, and what they replaced first."""
+        self._before = loaded()
         self.loaded = LoadedModules()
         """Where copies of what is replaced are looked for."""
 
@@ -90,6 +92,7 @@ class Patches:
         """
         errors: list[BaseException] = []
         self._attributes.clear()
+        copied = dict(self._replaced)
         self._replaced.clear()
         while self._steps:
             name, restore = self._steps.pop()
@@ -98,6 +101,7 @@ class Patches:
             except BaseException as error:
                 error.add_note(f"while samedevice put back {name}")
                 errors.append(error)
+        give_back(copied, self._before)
         if errors:
             raise BaseExceptionGroup("what a virtual machine had replaced could not all be put back", errors)
 
