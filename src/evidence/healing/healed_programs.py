@@ -23,6 +23,7 @@ from typing import Any
 import torch
 
 import samedevice as sd
+from evidence.environments import twin_device
 from evidence.healing import drawn_programs
 
 DEVICES = ("cuda:0", "cuda:1", "cpu")
@@ -39,6 +40,16 @@ class Program:
     source: str
     places: tuple[str, ...]
     way: str
+
+    @property
+    def home(self) -> str:
+        """The one device."""
+        return self.places[0]
+
+    def on_twins(self) -> Program:
+        """The same program on two devices that are real for torch."""
+        places = tuple(each.replace("cuda", "twin") for each in self.places)
+        return Program(self.source, places, self.way)
 
 
 @dataclass(slots=True)
@@ -81,7 +92,7 @@ def ran(program: Program, healed: bool) -> Run:
                 return model
 
             names["program"](
-                lambda number: program.places[number] if healed else "cuda:0",
+                lambda number: program.places[number] if healed else program.home,
                 heal,
                 lambda **held: run.seen.append(picture(held)),
             )
@@ -206,6 +217,8 @@ def run(options: argparse.Namespace) -> int:
         if options.show is not None
         else range(options.start, options.start + options.programs)
     )
+    if options.twin:
+        twin_device.enter()
     counts: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
     begin = time.monotonic()
@@ -213,7 +226,8 @@ def run(options: argparse.Namespace) -> int:
         signal.signal(ending, signal.default_int_handler)
     with contextlib.suppress(KeyboardInterrupt):  # what was counted so far is told
         for start in range(0, len(chosen), _CHUNK):
-            for number, (word, why) in in_a_fork(options.seed, chosen[start : start + _CHUNK]):
+            part = chosen[start : start + _CHUNK]
+            for number, (word, why) in in_a_fork(options.seed, part, options.twin):
                 counts[word] += 1
                 if word == "refused":
                     reasons[re.sub(r"v?\d+|\[.*?\]", "N", why)[:120]] += 1
@@ -239,7 +253,7 @@ def run(options: argparse.Namespace) -> int:
     return 1 if counts["DIFFERENT"] else 0
 
 
-def in_a_fork(seed: int, numbers: Sequence[int]) -> Iterator[tuple[int, tuple[str, str]]]:
+def in_a_fork(seed: int, numbers: Sequence[int], twin: bool = False) -> Iterator[tuple[int, tuple[str, str]]]:
     """The outcomes of programs in processes of their own: torch itself crashes on one in some thousands,
     which is `crashed`.
     """
@@ -250,9 +264,11 @@ def in_a_fork(seed: int, numbers: Sequence[int]) -> Iterator[tuple[int, tuple[st
         if process == 0:
             os.close(reading)
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
-            with os.fdopen(writing, "wb") as pipe, sd.machine("2x24GB"):
+            machine = contextlib.nullcontext() if twin else sd.machine("2x24GB")
+            with os.fdopen(writing, "wb") as pipe, machine:
                 for number in left:
-                    pickle.dump((number, outcome(drawn(Random(f"{seed}:{number}")))), pipe)
+                    program = drawn(Random(f"{seed}:{number}"))
+                    pickle.dump((number, outcome(program.on_twins() if twin else program)), pipe)
                     pipe.flush()
             os._exit(0)
         os.close(writing)
