@@ -62,6 +62,13 @@ CHANGED = {
         ),
         "write line 11 as: p = torch.gather(probs, 1, (ids + 1).to(probs.device))",
     ),
+    "the labels of a criterion": (
+        traceback(
+            ("train.py", "step", "loss = criterion(model(x), y)"),
+            error=old("cuda:0", "cpu", "target", "nll_loss_forward"),
+        ),
+        "write line 11 as: loss = criterion(model(x), y.to(x.device))",
+    ),
     "what a model is called with": (
         traceback(
             ("eval.py", "run", "out = unet(img)"),
@@ -117,7 +124,7 @@ SILENT = {
         ("run.py", "render", "pts = origin + direction * depth"), error=old("cuda:0", "cpu")
     ),
     "the message names no argument of the line": traceback(
-        ("train.py", "step", "loss = criterion(out, y)"),
+        ("train.py", "step", "loss = criterion(out, aux, y)"),
         error=old("cuda:0", "cpu", "target", "nll_loss_forward"),
     ),
     "the input is where it must be": traceback(
@@ -144,3 +151,65 @@ def test_reasons_show_whole_names_and_no_repetition():
     )
     told = [render(each) for each in explain_text(text)[0].reasons]
     assert told == ["a printed line has: layers[foreground_mask]"]
+
+
+def test_a_gradient_is_made_where_the_backward_of_the_persons_own_makes_it():
+    error = "RuntimeError: Function SurrogateBackward returned an invalid gradient at index 0 - expected device cuda:0 but got cpu"
+    (finding,) = explain_text(traceback(("snn.py", "<module>", "loss.backward()"), error=error))
+    assert (finding.cause, finding.confidence) == ("tensor-created-on-wrong-device", "likely")
+    assert render(finding.cure) == "make the gradient that Surrogate.backward returns on grad_output.device"
+
+
+def test_a_gradient_of_a_function_of_torch_is_nobodys_own():
+    error = "RuntimeError: Function AddBackward0 returned an invalid gradient at index 1 - expected device cuda:0 but got cpu"
+    (finding,) = explain_text(traceback(("train.py", "<module>", "loss.backward()"), error=error))
+    assert finding.confidence == "guess"
+    assert "AddBackward0" not in render(finding.cure)
+
+
+REPLICA = "RuntimeError: Caught RuntimeError in replica 1 on device 1.\nOriginal Traceback (most recent call last):\n"
+
+
+def test_what_a_replica_does_not_get_is_a_plain_attribute():
+    text = REPLICA + traceback(
+        ("net.py", "forward", "h = torch.matmul(self.adj, h)"), error=old("cuda:0", "cuda:1", "mat2", "mm")
+    )
+    told = [render(each.cure) for each in explain_text(text)]
+    assert any('self.register_buffer("adj", ...)' in each for each in told)
+
+
+def test_two_names_that_are_joined_on_two_gpus():
+    text = traceback(
+        ("unet.py", "forward", "x = torch.cat([skip, up], dim=1)"),
+        error=old("cuda:1", "cuda:0", "tensors", "cat"),
+    )
+    assert advice(text) == "write line 11 as: x = torch.cat([skip.to(up.device), up], dim=1)"
+
+
+def test_a_list_has_no_operand_that_the_message_means():
+    text = traceback(("a.py", "f", "x = torch.cat(parts)"), error=old("cuda:1", "cpu", "tensors", "cat"))
+    (finding,) = explain_text(text)
+    assert finding.guilty is None
+    assert {each.name for each in finding.operands} == {"?"}
+
+
+def test_the_class_weights_of_a_loss_in_a_traceback_without_own_lines():
+    text = traceback(
+        (
+            f"{LIBRARY}/torch/nn/functional.py",
+            "cross_entropy",
+            "return torch._C._nn.cross_entropy_loss(input)",
+        ),
+        error=old("cuda:0", "cpu", "weight", "nll_loss_forward"),
+    )
+    assert advice(text).startswith("move the class weights of the loss")
+
+
+def test_state_that_a_rank_keeps_by_names():
+    lines = traceback(
+        ("ema.py", "update", "self.shadow[name].mul_(d).add_(p.data)"), error=old("cuda:0", "cuda:1")
+    )
+    (finding,) = explain_text("\n".join(f"[rank1]: {line}" for line in lines.split("\n")))
+    assert (finding.cause, finding.confidence) == ("checkpoint-map-location", "guess")
+    assert finding.guilty == "self.shadow[name]"
+    assert "map_location" in render(finding.cure)

@@ -2,6 +2,8 @@
 
 # ruff: noqa: RUF001 # Chinese has its own punctuation
 
+# ruff: noqa: E501 # texts as people write them
+
 from __future__ import annotations
 
 import ast
@@ -218,3 +220,52 @@ def test_two_devices_without_an_error_are_no_cause():
         "it quicker?"
     )
     assert finding.verdict == "not-a-device-error"
+
+
+def test_a_head_on_the_current_gpu_beside_a_model_that_is_spread():
+    (finding,) = explain_text(
+        'device_map="auto" on two 3090s. hidden = model.model(ids).last_hidden_state; logits = my_head(hidden), and '
+        "my_head = nn.Linear(4096, 5).cuda(). It says expected all tensors to be on the same device, cuda:1 and cuda:0."
+    )
+    assert (finding.cause, finding.guilty) == ("hard-coded-device", "my_head")
+    assert finding.cure is not None and finding.cure.key == "advice.part-to-what-it-reads"
+
+
+def test_prose_beside_a_traceback_tells_what_the_traceback_leaves_open():
+    traceback = (
+        'Traceback (most recent call last):\n  File "train.py", line 83, in <module>\n    pred = net(img)\n'
+        '  File "unet.py", line 61, in forward\n    x = torch.cat([skip, up], dim=1)\n'
+        "RuntimeError: Expected all tensors to be on the same device, but found at least two devices, cuda:1 and cuda:0!\n"
+    )
+    assert explain_text(traceback)[0].cause == "undetermined"
+    told = explain_text(f"{traceback}编码器放在 cuda:0,解码器放在 cuda:1,skip 是编码器的输出,求大佬看看")[0]
+    assert (told.cause, told.confidence) == ("block-split-across-devices", "guess")
+
+
+def test_the_machine_in_prose_makes_no_device_error_of_one_about_keys():
+    (finding,) = explain_text(
+        "RuntimeError: Error(s) in loading state_dict for Net:\n"
+        '\tMissing key(s) in state_dict: "fc.weight".\n\tUnexpected key(s) in state_dict: "module.fc.weight".\n'
+        "模型保存的时候用的是 cuda:0 和 cuda:1 两张卡 DataParallel"
+    )
+    assert (finding.cause, finding.topic) == ("not-a-device-error", "state-dict")
+
+
+def test_an_old_driver_comes_before_the_gpus_that_it_does_not_show():
+    (finding, *_) = explain_text(
+        "UserWarning: CUDA initialization: The NVIDIA driver on your system is too old (found version 11040).\n"
+        "RuntimeError: No CUDA GPUs are available\n代码用到 cuda:0"
+    )
+    assert finding.cause == "hardware-or-driver"
+    assert finding.cure is not None and finding.cure.key == "advice.driver-too-old"
+
+
+@pytest.mark.parametrize(
+    ("text", "gpus"),
+    [
+        ("torch.cat complains cuda:1, cuda:0. The projector sits on one of them.", ("cuda:1", "cuda:0")),
+        ("拼接的时候报错 cuda:1，cuda:0。模型在两张卡上，不知道为什么会这样", ("cuda:1", "cuda:0")),
+    ],
+)
+def test_two_devices_that_end_a_clause_are_a_pair(text, gpus):
+    assert told_in(text).met == gpus

@@ -7,11 +7,12 @@ line itself, shows to be on the host or away from the others. Where that is open
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from samedevice.diagnosis._rule import device_pattern
-from samedevice.diagnosis.paste import Frame, Report
+from samedevice.diagnosis.paste import Frame, Pattern, Report
 from samedevice.messages import Phrase
 from samedevice.provenance.syntax import parsed
 
@@ -43,6 +44,19 @@ _NO_MODULES = frozenset(
     "abs range enumerate zip load_state_dict".split()
 )
 """What is called with one thing and is no module."""
+_CRITERION = Pattern(r"loss|criterion", re.IGNORECASE)
+_LOSS = Pattern(r"nll_loss|cross_entropy", re.IGNORECASE)
+"""Operators of losses that take class weights."""
+_OF_LOSS = ("self", "target")
+_MACHINE = {
+    "advice.driver-too-old": Pattern(
+        r"driver on your system is too old|driver version is insufficient", re.I
+    ),
+    "advice.build-for-this-gpu": Pattern(
+        r"no kernel image|not compatible with the current PyTorch", re.IGNORECASE
+    ),
+}
+"""What the machine's own messages say of driver and build."""
 _TO_NUMPY = "numpy-conversion"
 _BESIDE = frozenset(("same-device", "argument-device"))
 _LONGEST = 160
@@ -77,10 +91,13 @@ class Change:
 
 def advice_of(report: Report) -> Phrase | None:
     """The new line as advice; None where none can be written."""
-    change = _to_host(report) or _named(report) or _attribute(report) or _into_the_model(report)
+    if (told := _of_message(report)) is not None:
+        return told
+    changes = (_to_host, _named, _attribute, _into_the_model, _joined)
+    change = next((found for each in changes if (found := each(report)) is not None), None)
     text = change.text if change is not None else None
     if change is None or text is None:
-        return None
+        return _of_argument(report)
     if change.kept:
         return Phrase(
             "advice.change-line-or-buffer",
@@ -89,6 +106,50 @@ def advice_of(report: Report) -> Phrase | None:
             name=ast.unparse(change.moved).partition("[")[0].removeprefix("self."),
         )
     return Phrase("advice.change-line", line=change.frame.line or 0, text=text)
+
+
+def _of_message(report: Report) -> Phrase | None:
+    """What messages and frames tell that belong to one place of a program: a backward, a replica."""
+    if report.kind == "gradient-device" and (report.op or "").endswith("Backward"):
+        return Phrase("advice.own-backward", function=(report.op or "").removesuffix("Backward"))
+    if report.kind in ("machine", "cuda-not-compiled"):
+        return next((Phrase(key) for key, told in _MACHINE.items() if told.search(report.words)), None)
+    at = report.at
+    if at is None or not at.by_user or "data-parallel-replica" not in report.earlier:
+        return None
+    if (tree := _tree(at)) is None:
+        return None
+    called = {id(call.func) for call in _calls(tree)}
+    kept = {
+        ast.unparse(node)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and id(node) not in called and _kept(node)
+    }
+    if len(kept) != 1:
+        return None
+    return Phrase("advice.buffer-of-replica", operand=kept.pop().removeprefix("self."))
+
+
+def _of_argument(report: Report) -> Phrase | None:
+    """What the name of an argument tells where no line of the person's own can be written anew."""
+    if report.kind in _BESIDE and report.argument == "weight" and _LOSS.search(report.op or ""):
+        return Phrase("advice.class-weights")
+    return None
+
+
+def _joined(report: Report) -> Change | None:
+    """Two names that a person's line joins, on two GPUs: one goes to the device of the other."""
+    at = report.at
+    if report.kind not in _BESIDE or at is None or not at.by_user or device_pattern(report.devices) != "gpus":
+        return None
+    if (tree := _tree(at)) is None:
+        return None
+    for call in _calls(tree):
+        given = call.args[0] if call.args and _last_name(call.func) in ("cat", "stack", "concat") else None
+        match given:
+            case ast.List(elts=[one, other]) | ast.Tuple(elts=[one, other]) if _plain(one) and _plain(other):
+                return Change(at, one, f".to({ast.unparse(other)}.device)")
+    return None
 
 
 def _to_host(report: Report) -> Change | None:
@@ -194,6 +255,8 @@ def _arguments(call: ast.Call) -> dict[str, ast.expr]:
         case _:
             return {}
     names = _ARGUMENTS.get(name.removesuffix("_"))
+    if names is None and _CRITERION.search(name) and len(call.args) == len(_OF_LOSS):
+        names, method = _OF_LOSS, False
     if names is None:
         return {}
     given = [of, *call.args] if method else list(call.args)

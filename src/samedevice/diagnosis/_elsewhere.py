@@ -12,7 +12,7 @@ from samedevice.diagnosis._topic import about_something_else, check_in_a_kernel,
 from samedevice.diagnosis._weigh import UNDETERMINED, Verdict, Weighed, decide, weigh_report
 from samedevice.diagnosis.paste import Pattern, Report
 from samedevice.diagnosis.rules import rule_named
-from samedevice.diagnosis.story import read_story, tells_of_devices
+from samedevice.diagnosis.story import MEETS, read_story, tells_of_devices
 from samedevice.findings import Confidence
 from samedevice.messages import Bytes, Phrase, Several
 
@@ -83,7 +83,8 @@ def with_topic(report: Report) -> Report:
     """
     if report.topic is not None:
         told = replace(report, topic=None, kind="unknown-message", whole=False)
-        return told if tells_of_devices(told) else report
+        raised = report.exception is not None and report.whole
+        return told if tells_of_devices(told) and not (raised and _told_no_mismatch(report)) else report
     reading = read_story(report)
     if (checked := check_in_a_kernel(report)) is not None:
         return report if reading is not None and reading.sure else replace(report, topic=checked)
@@ -97,6 +98,11 @@ def with_topic(report: Report) -> Report:
     if reading is not None and (reading.sure or error_told(report.told) is None):
         return report
     return replace(report, topic=topic, whole=False)
+
+
+def _told_no_mismatch(report: Report) -> bool:
+    """Whether the prose around an error that was raised says nowhere that devices met."""
+    return report.told is not None and not report.told.says(MEETS)
 
 
 def verdict_elsewhere(report: Report) -> Verdict:

@@ -51,6 +51,7 @@ _HAPPENED = {
     "collective-device": "SD109",
     "graph-device": "SD101",
     "needs-gpu": "SD101",
+    "gradient-device": "SD101",
     "module-apart": "SD101",
     "needs-host": "SD101",
     "backend-device": "SD101",
@@ -149,17 +150,21 @@ def _judged(report: Report, origins: Sequence[Written]) -> tuple[Verdict, Phrase
     if verdict.confidence == "certain":
         return verdict, None
     reading = read_source(report, origins) or read_printed(report) or read_story(report)
+    beside = read_story(replace(report, told=report.beside)) if reading is None and report.beside else None
+    if beside is not None and verdict.cause in (beside.cause, UNDETERMINED):
+        reading = replace(beside, sure=beside.sure and verdict.confidence != "guess")
     if reading is None:
         return verdict, None
+    named_one: dict[str, Value] = {"operand": reading.guilty} if reading.guilty else {}
+    advice = Phrase(reading.situation, **named_one) if reading.situation else None
     if not reading.sure and _stands(verdict, weighed):
-        same = reading.cause == verdict.cause
-        return replace(verdict, guilty=reading.guilty) if same else verdict, None
+        if reading.cause != verdict.cause:
+            return verdict, None
+        return replace(verdict, guilty=reading.guilty), advice
     named = [*reading.candidates, *(each.rule.name for each in weighed if each.weight >= _HINT)]
     others = tuple(
         Weighed(rule_named(name), 0.0, ()) for name in dict.fromkeys(named) if name != reading.cause
     )
-    named_one: dict[str, Value] = {"operand": reading.guilty} if reading.guilty else {}
-    advice = Phrase(reading.situation, **named_one) if reading.situation else None
     confidence: Confidence = "likely" if reading.sure else "guess"
     return Verdict(reading.cause, confidence, others[:3], reading.reasons, reading.guilty), advice
 

@@ -137,9 +137,23 @@ def _kept_on_the_first(report: Report) -> Reading | None:
         return None
     read = _read_in(report.at.code)
     kept = sorted(read[1]) if read is not None else []
+    state = _kept_by_name(report.at.code)
+    if state is not None:
+        cause, others = "checkpoint-map-location", ("hard-coded-device", "rank-device-not-set")
+        return Reading(cause, (reason,), others, "advice.state-of-a-rank", guilty=state, sure=False)
     candidates = ("rank-device-not-set", "tensor-created-on-wrong-device")
     guilty = kept[0] if len(kept) == 1 else None
     return Reading("hard-coded-device", (reason,), candidates, guilty=guilty, sure=False)
+
+
+def _kept_by_name(code: str) -> str | None:
+    """The state that an object keeps by names, as a checkpoint holds it: `self.shadow[name]`."""
+    tree = _tree(code)
+    for node in ast.walk(tree) if tree is not None else ():
+        match node:
+            case ast.Subscript(value=ast.Attribute(value=ast.Name(id="self")), slice=ast.Name()):
+                return ast.unparse(node)
+    return None
 
 
 def _named_on_host(report: Report) -> bool:

@@ -116,6 +116,11 @@ KINDS: tuple[Kind, ...] = (
         r"(?:arguments|tensors|parameters)[\w ]{0,40} on different (?:GPUs|devices)",
     ),
     _row(
+        "gradient-device",
+        "invalid gradient",
+        r"Function (?P<op>\w{1,80}) returned an invalid gradient at index \d{1,3} - expected device (?P<d1>DEVICE) but got (?P<d2>DEVICE)",
+    ),
+    _row(
         "same-device",
         "expected device",
         r"expected device (?P<d1>DEVICE) and dtype (?P<t1>\w{1,20}) but got device (?P<d2>DEVICE) and dtype (?P<t2>\w{1,20})",

@@ -50,6 +50,11 @@ _AFTERWARDS = frozenset("launcher-exit collective-failure".split())
 _LONGEST_MESSAGE = 500
 _MESSAGE_LINES = 4
 """Lines of an error that no row knows."""
+_OF_TRACEBACK = Pattern(
+    r"\s|File \"|Traceback|-{3,}|During handling|The above exception|Cell In|[^\n]{0,200}\.py\b|<ipython"
+)
+_LEAST_BESIDE = 8
+"""Words from which lines beside a traceback are prose."""
 _CALLED = Pattern(r"^\w{0,60}Error: (?=\S)")
 _RAISED = Pattern(r"(?:[\w.]{0,120}\.)?(?P<name>[A-Z]\w{0,60}(?:Error|Exception)): \S")
 _DEVICE_WORD = Pattern(
@@ -85,6 +90,8 @@ class Text:
     """What its prose states."""
     pieces: tuple[str, ...]
     """What stands between fences."""
+    beside: Told | None = None
+    """What prose beside a traceback states."""
 
     def row(self, position: int) -> int:
         """The line at a position of `whole`."""
@@ -103,7 +110,9 @@ def read_paste(text: str) -> list[Report]:
         found[1].lower().replace("_", "-").replace("pytorch", "torch"): found[2]
         for found in _limited(_VERSION, whole[-sum(_AROUND) :])
     }
-    paste = Text(tagged, lines, whole, starts, versions, _prose(lines), _pieces(lines))
+    prose = _prose(lines)
+    beside = _beside(lines) if prose is None else None
+    paste = Text(tagged, lines, whole, starts, versions, prose, _pieces(lines), beside)
     hits = _hits(whole)
     if not hits:
         return [_unrecognised(paste)]
@@ -152,6 +161,7 @@ def _report(hit: Hit, hits: list[Hit], paste: Text) -> Report:
         operands=operands,
         pieces=paste.pieces,
         told=paste.told,
+        beside=paste.beside,
         memory=memory_in(paste.whole[hit.start : hit.end + 4 * _TAIL])
         if hit.topic == "out-of-memory"
         else None,
@@ -248,6 +258,16 @@ def _prose(lines: list[str]) -> Told | None:
     if any(frame.file for frame in frames_of(lines)):
         return None
     return told_in("\n".join(lines))
+
+
+def _beside(lines: list[str]) -> Told | None:
+    """What the lines around a traceback state; those of the traceback itself are left out."""
+    if len(lines) > _LONGEST_STORY:
+        return None
+    shown = (line for line in lines if line.strip() and not _OF_TRACEBACK.match(line))
+    kept = [line for line in shown if not _RAISED.match(line)]
+    told = told_in("\n".join(kept)) if kept else None
+    return told if told is not None and told.words >= _LEAST_BESIDE else None
 
 
 def _joined(lines: list[str]) -> tuple[str, list[int]]:

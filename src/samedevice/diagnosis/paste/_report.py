@@ -79,6 +79,8 @@ class Report:
     """Code that the paste shows between fences."""
     told: Told | None = None
     """What the prose around the error states; None where the paste is a traceback alone."""
+    beside: Told | None = None
+    """What the prose around a traceback states."""
     memory: Memory | None = None
     """The amounts that an error about memory names."""
 

@@ -28,6 +28,11 @@ _DEVICE = Pattern(
     r"|(?P<host>\bCPU\b|\bthe host\b|\btorch\.(?:Float|Half|Double|BFloat16|Long|Int|Short|Byte|Char|Bool)Tensor\b(?!\()|主机内存|内存)|(?P<any>\btorch\.cuda\.\w{2,12}Tensor\b|\bcuda\b(?!:)|\bthe GPU\b|\bGPU\b(?!\s?\d)|显卡)",
     _FLAGS,
 )
+_PAIR = Pattern(
+    r"(\b(?:cuda:\d{1,2}|cpu))\s?[,，、]\s?(?=(?:cuda:\d{1,2}|cpu)\b\W{0,3}(?:[.,;!?。，；！？)\n]|$))",
+    _FLAGS,
+)
+"""Two devices that end a clause: `torch.cat complains: cuda:1, cuda:0.`"""
 _AND = Pattern(r"\s?(?:and|vs\.?|versus|和|与|及|/|、)\s?")
 _NUMERALS = {"一": 0, "二": 1, "三": 2, "四": 3, "五": 4, "六": 5, "七": 6, "八": 7}
 _ROLES: tuple[tuple[str, str], ...] = (
@@ -72,7 +77,7 @@ _ROLES: tuple[tuple[str, str], ...] = (
     ),
     (
         "model",
-        r"\bmodel\b|模型|\bhead\b|\b\w*(?:encoder|decoder|discriminator|network|backbone|teacher|student|critic|module|layers?)\b|基座",
+        r"\bmodel\b|模型|\bhead\b|\b\w*(?:encoder|decoder|discriminator|generator|projector|classifier|network|backbone|teacher|student|critic|module|layers?)\b|基座|(?:编码|解码|生成|判别|分类|投影)器|主干",
     ),
 )
 THING = Pattern("|".join(f"(?P<{name}>{pattern})" for name, pattern in _ROLES), _FLAGS)
@@ -204,6 +209,7 @@ def _commands() -> Pattern:
 
 def told_in(text: str) -> Told:
     """The facts of a prose text."""
+    text = _PAIR.sub(r"\g<1> and ", text)
     fails, works = _outcomes(text)
     counts = [_count(each) for each in _PROCESSES.finditer(text)]
     all_on = _ALL_ON_ONE.search(text)

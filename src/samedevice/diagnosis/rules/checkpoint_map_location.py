@@ -42,7 +42,7 @@ from __future__ import annotations
 import re
 
 from samedevice.diagnosis._failure import Failure, made_text, moved_text
-from samedevice.diagnosis._rule import Hint, Rule, line, said, sign
+from samedevice.diagnosis._rule import Hint, Rule, beside_the_first, line, said, sign
 from samedevice.messages import Phrase
 
 
@@ -163,6 +163,7 @@ RULE = Rule(
     page={"en": __doc__ or "", "zh": _CHINESE},
     common=0.1,
     signs=(
+        sign(4.2, line(r"\bself\.\w{1,40}\[\w{1,40}\]"), beside_the_first()),
         sign(8, said("deserialize"), certain=True),
         sign(2.0, line(r"torch\.load\("), said("same-device argument-device invalid-ordinal")),
     ),

@@ -217,7 +217,7 @@ RULE = Rule(
             said("cuda-not-compiled"),
             anywhere(
                 r"\bmps\b|\bnpu\b|\bxpu\b|\bmac\w*\b|--?cpu\b|--?device[ =]cpu|Apple"
-                r"|no (?:NVIDIA |CUDA )?(?:GPU|card)|没有(?:显卡|GPU|N卡)"
+                r"|no (?:NVIDIA |CUDA )?(?:GPU|card)(?!s are available)|没有(?:显卡|GPU|N卡)"
             ),
         ),
         sign(

@@ -43,7 +43,7 @@ A device-side assert has many causes; a true index out of range is the commonest
 
 from __future__ import annotations
 
-from samedevice.diagnosis._rule import Rule, anywhere, said, sign
+from samedevice.diagnosis._rule import Rule, after, anywhere, said, sign
 
 _CHINESE = """问题出在机器或所安装的软件：GPU 之间的拷贝被破坏、GPU 型号不一致、没有驱动、torch 不带 CUDA。
 
@@ -109,6 +109,7 @@ RULE = Rule(
     common=0.35,
     signs=(
         sign(6.5, said("cuda-not-compiled machine")),
+        sign(4, said("cuda-not-compiled"), after("machine")),
         sign(3.4, said("device-assert")),
         sign(
             3.0,

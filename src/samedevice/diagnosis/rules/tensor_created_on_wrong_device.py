@@ -401,6 +401,8 @@ RULE = Rule(
         sign(2.2, said("mask-device")),
         sign(5, said("input-weight-type", argument="^hidden$")),
         sign(2.2, said("collective-device")),
+        sign(4.5, said("gradient-device", op=r"Backward$")),
+        sign(2, said("gradient-device")),
         sign(2.2, said("index-device")),
         sign(2.8, said("index-device"), indexed_on_host(), line(r"\w\[")),
         sign(

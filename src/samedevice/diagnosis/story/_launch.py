@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from samedevice.diagnosis._rule import MAPPED
-from samedevice.diagnosis.paste import Report, Told
+from samedevice.diagnosis.paste import Pattern, Report, Told
 from samedevice.diagnosis.story._facts import (
     GOES,
     RESUMED,
@@ -139,7 +139,17 @@ def replicated(told: Told, report: Report) -> Reading | None:
     in_replica = told.says(r"\breplica ?\d") and ends(told, report)
     if told.launched or not (in_replica or (told.says(_REPLICATES) and fails(told, report))):
         return None
-    return Reading("data-parallel-replica-device", (Phrase("because.told-replicas"),), ("hard-coded-device",))
+    kept = _KEPT_ON_GPU.search(told.text)
+    reasons, others = (Phrase("because.told-replicas"),), ("hard-coded-device",)
+    if kept is None:
+        return Reading("data-parallel-replica-device", reasons, others)
+    return Reading("data-parallel-replica-device", reasons, others, "advice.buffer-of-replica", kept["name"])
+
+
+_KEPT_ON_GPU = Pattern(
+    r"\bself\.(?P<name>\w{1,40}) ?= ?torch\.\w{1,30}\([^\n`]{0,120}?(?:\.cuda\(|\.to\(|device ?=)"
+)
+"""A tensor that a module keeps as a plain attribute on a GPU."""
 
 
 _REPLICATES = r"(?<!Distributed)DataParallel\b"

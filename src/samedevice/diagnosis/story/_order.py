@@ -47,6 +47,7 @@ from samedevice.diagnosis.story._placement import (
     never_loaded,
     offloaded,
     only_the_smallest,
+    parts_apart,
     past_its_hook,
     spread_and_met,
     streams_apart,
@@ -76,6 +77,7 @@ from samedevice.diagnosis.story._written import (
     kept_as_an_attribute,
     made_without_a_device,
     modules_in_a_container,
+    own_part_on_current,
 )
 
 
@@ -125,6 +127,7 @@ CONDITIONS: tuple[Condition, ...] = (
     copied_before_the_move,
     result_thrown_away,
     streams_apart,
+    own_part_on_current,
     made_without_a_device,
     kept_as_an_attribute,
     table_elsewhere,
@@ -150,5 +153,6 @@ CONDITIONS: tuple[Condition, ...] = (
     offloaded,
     in_the_loss,
     spread_and_met,
+    parts_apart,
     one_left,
 )

@@ -123,11 +123,31 @@ def streams_apart(told: Told, report: Report) -> Reading | None:
     reason = placed_at(told, "vision") if apart else Phrase("because.told-text-works")
     candidates = ("extra-input-on-wrong-device", "block-split-across-devices")
     sure = apart or joined
-    return Reading("embedding-streams-on-different-devices", (reason,), candidates, "situation.s3", sure=sure)
+    advice = "situation.s3" if told.says(_PROCESSED) else "advice.streams"
+    return Reading("embedding-streams-on-different-devices", (reason,), candidates, advice, sure=sure)
+
+
+_PROCESSED = r"processor|second_per_grid|grid_thw|\bvideos?\b|batch(?:es|ed)?\b|视频|批量|Qwen"
+"""What a processor makes of images and sound goes to the model as a whole."""
+
+
+def parts_apart(told: Told, report: Report) -> Reading | None:
+    """Two parts of a model are stated to be on two GPUs, by nothing that moves what goes between them."""
+    placed = (each for each in told.places if each[0] == "model" and each[2].startswith("cuda:"))
+    parts = {device: word for _, word, device in placed}
+    if told.spread or told.launched or len(parts) < _TWO or not ends(told, report):
+        return None
+    device, word = next(iter(parts.items()))
+    reason = Phrase("because.told-placed", thing=word, device=device)
+    others = ("module-left-on-other-device", "embedding-streams-on-different-devices")
+    return Reading("block-split-across-devices", (reason,), others, "advice.between-parts")
+
+
+_TWO = 2
 
 
 _MERGES = (
-    r"(?:image|vision|visual|video|audio)[^.\n]{0,40}(?:put|merg|insert|scatter|cop(?:y|ied)|past|writ|join|concat)\w*[^.\n]{0,30}(?:embed|text|prompt|\bids\b)"
+    r"\b(?:concat\w*|cat|merg\w*|join\w*)\b[^.\n]{0,30}(?:image|vision|visual|video|audio|clip)[ _-]?(?:features?|embed\w*|tokens?)|(?:image|vision|visual|video|audio)[^.\n]{0,40}(?:put|merg|insert|scatter|cop(?:y|ied)|past|writ|join|concat)\w*[^.\n]{0,30}(?:embed|text|prompt|\bids\b)"
     r"|masked_scatter|(?:图像|视觉|图片)(?:的)?特征[^。\n]{0,20}(?:合并|拼|填|写|插)"
 )
 

@@ -182,17 +182,25 @@ def labels_elsewhere(told: Told, report: Report) -> Reading | None:
 
 def loss_weight_left(told: Told, report: Report) -> Reading | None:
     """A loss that was given class weights, which are no part of the model."""
-    if not told.says(r"(?:loss|cross_entropy)\w*\([^)\n]{0,80}weight\s?="):
+    if not told.says(_CLASS_WEIGHTS):
         return None
     if report.argument == "weight" and len(set(report.devices)) > 1:
         because = Phrase("because.argument", argument="weight", op=report.op or "?")
-        return Reading("loss-or-label-on-other-device", (because,), guilty="weight")
+        return Reading("loss-or-label-on-other-device", (because,), (), "advice.class-weights", "weight")
     if "cpu" in told.devices_of("weights"):
-        return Reading("loss-or-label-on-other-device", (placed_at(told, "weights"),))
+        return Reading(
+            "loss-or-label-on-other-device", (placed_at(told, "weights"),), (), "advice.class-weights"
+        )
     if told.says(_WEIGHT_MADE) and fails(told, report):
-        return Reading("loss-or-label-on-other-device", (Phrase("because.told-made"),), guilty="weight")
+        reasons = (Phrase("because.told-made"),)
+        return Reading("loss-or-label-on-other-device", reasons, (), "advice.class-weights", "weight")
     return None
 
 
+_CLASS_WEIGHTS = (
+    r"(?:loss|cross_entropy)\w*\([^)\n]{0,80}weight\s?="
+    r"|(?:class|loss|类别)(?:[ -]|的)?(?:weights?|权重)[^.\n。]{0,20}\w\s?=|(?:loss|损失)[^.\n。]{0,20}\bweight\s?="
+)
+"""The class weights of a loss, as code or prose gives them."""
 _WEIGHT_MADE = r"weight\s?=\s?(?:torch\.)?(?:tensor|as_tensor|from_numpy|(?:Float|Double)?Tensor)\((?![^\n]{0,80}(?:\.to\(|\.cuda\(|device\s?=))"
 """Weights of classes that are made in the call, without a device."""

@@ -16,6 +16,7 @@ from samedevice.diagnosis.story._facts import (
     RIGHT,
     Reading,
     devices_met,
+    ends,
     fails,
     gpus_met,
     placed_at,
@@ -103,6 +104,23 @@ def another_gpu_somewhere(told: Told, report: Report) -> Reading | None:
     return Reading("hard-coded-device", reasons, ("module-left-on-other-device",), sure=False)
 
 
+def own_part_on_current(told: Told, report: Report) -> Reading | None:
+    """A part of the program's own is put on the current GPU, beside a model that a map spreads."""
+    placed = _PART_PLACED.search(told.text)
+    if placed is None or not told.spread or len(gpus_met(told, report)) < _PAIR or not ends(told, report):
+        return None
+    reasons = (Phrase("because.told-part-on-current", operand=placed["name"], text=placed["move"]),)
+    candidates = ("lm-head-or-tied-weight-split", "module-left-on-other-device")
+    return Reading(
+        "hard-coded-device", reasons, candidates, "advice.part-to-what-it-reads", guilty=placed["name"]
+    )
+
+
+_PART_PLACED = Pattern(
+    r"\b(?P<name>[A-Za-z_]\w{0,40}) ?= ?[\w.]{0,40}\b[A-Z]\w{1,40}\([^()\n]{0,120}\)(?P<move>\.cuda\((?:\d)?\)|\.to\(['\"]cuda(?::\d)?['\"]\))"
+)
+"""A module that is made and sent to a GPU in one line."""
+_PAIR = 2
 _WRITTEN = r"\.to\(['\"]cuda(?::0)?['\"]\)|\.cuda\((?:0)?\)|device ?= ?['\"]cuda:0"
 
 
