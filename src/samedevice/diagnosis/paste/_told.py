@@ -34,6 +34,7 @@ _PAIR = Pattern(
 )
 """Two devices that end a clause: `torch.cat complains: cuda:1, cuda:0.`"""
 _AND = Pattern(r"\s?(?:and|vs\.?|versus|和|与|及|/|、)\s?")
+_FROM = Pattern(r"\s(?:from|of|in|by)\s(?:the\s|my\s|our\s|a\s)?", _FLAGS)
 _NUMERALS = {"一": 0, "二": 1, "三": 2, "四": 3, "五": 4, "六": 5, "七": 6, "八": 7}
 _ROLES: tuple[tuple[str, str], ...] = (
     (
@@ -289,10 +290,14 @@ class _Thing:
     """Whether it is joined with the thing before it: `input_ids and attention_mask`."""
     in_code: bool
     """Whether it stands among the arguments of a call."""
+    origin: bool
+    """Whether it only says whose, or where from, the thing before it is: `labels from the dataloader`."""
 
 
 def _joined(things: list[_Thing]) -> list[_Thing]:
     """The last thing, with those before it that are joined with it."""
+    while len(things) > 1 and things[-1].origin:
+        things = things[:-1]
     first = len(things) - 1
     while first > 0 and things[first].joins:
         first -= 1
@@ -343,7 +348,8 @@ def _things(clause: str, start: int, end: int) -> list[_Thing]:
         joins = bool(found) and _AND.fullmatch(clause, before, each.start()) is not None
         in_code = clause.count("(", 0, each.start()) > clause.count(")", 0, each.start())
         in_code = in_code or clause[each.end() :].lstrip("[]0123456789 ").startswith(")")
-        found.append(_Thing(each.lastgroup or "", each[0], joins, in_code))
+        origin = bool(found) and _FROM.fullmatch(clause, before, each.start()) is not None
+        found.append(_Thing(each.lastgroup or "", each[0], joins, in_code, origin))
         before = each.end()
     return found
 

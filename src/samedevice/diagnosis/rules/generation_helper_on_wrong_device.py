@@ -39,7 +39,7 @@ Ids and head on two GPUs make the sampling step itself fail; that is lm-head-or-
 from __future__ import annotations
 
 from samedevice.diagnosis._failure import Failure
-from samedevice.diagnosis._rule import Hint, Rule, anywhere, at, frameless, inside, line, said, sign
+from samedevice.diagnosis._rule import Hint, Rule, anywhere, at, frameless, inside, line, said, shown, sign
 from samedevice.events import Decision, Operand
 from samedevice.messages import Phrase
 
@@ -211,6 +211,11 @@ RULE = Rule(
             at(r"stopping|logits_process|candidate|assisted_decoding|speculative|isin|guided|grammar"),
         ),
         sign(4, inside(r"stopping|logits_process|candidate|assisted_decoding|isin_mps")),
+        sign(
+            4.4,
+            shown(r"\b(?:stopping_criteria|logits_processor|logits_warper)\("),
+            at(r"^__call__$"),
+        ),
         sign(3.5, said("same-device argument-device", op="isin")),
         sign(2.0, anywhere(r"assistant_model|prompt_lookup|speculative|assisted")),
         sign(0.5, said("same-device argument-device", devices="gpus"), frameless()),
