@@ -16,6 +16,7 @@ from samedevice.cli.commands import Commands
 from samedevice.messages import Phrase, language_of
 
 _INTERNAL_ERROR = 70
+_SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
 
 
 class _Group(TyperGroup):
@@ -32,7 +33,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
     no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings=_SETTINGS,
 )
 
 
@@ -54,6 +55,9 @@ def main() -> None:
 def _command() -> None:
     # Not `app()`: calling a Typer object installs typer's own sys.excepthook, which the script would then
     # see.
+    words = sys.argv[1:]
+    if words and words[0] in Commands():  # options of the program stand before a command: here there are none
+        Commands()[words[0]].main(words[1:], f"samedevice {words[0]}", **_SETTINGS)
     typer.main.get_command(app).main(prog_name="samedevice")
 
 

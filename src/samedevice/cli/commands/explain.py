@@ -17,11 +17,16 @@ from samedevice.cli._options import (
     command_alone,
     open_closed_output,
 )
+from samedevice.cli._plain import PlainCommand
 
 app = command_alone()
 
 
-@app.command(epilog="Exit status: 0 explained, 2 wrong usage.")
+class _Explain(PlainCommand):
+    texts = frozenset(("source", "lang", "output_format"))
+
+
+@app.command(cls=_Explain, epilog="Exit status: 0 explained, 2 wrong usage.")
 def explain(
     *,
     source: Annotated[
