@@ -34,6 +34,10 @@ LIMIT = 1.2
 """Of an empty run to `import torch`."""
 _MODEL = "qwen2.5-vl-7b-instruct"
 _SAMEDEVICE = ("-m", "samedevice")
+_TEXTS = {
+    "traceback": "corpus/third/pasted/iffyloop-triposr-bake-7.txt",
+    "story": "corpus/stories/pasted/story-s1-en-chat.txt",
+}
 _IMPORTS = (
     "import numpy, torch; from PIL import Image; "
     "from transformers import AutoConfig, AutoProcessor, Qwen2_5_VLForConditionalGeneration"
@@ -115,6 +119,12 @@ def _starts(script: Path) -> list[Start]:
         Start("import samedevice", ("-c", "import samedevice"), "plain Python"),
         Start("samedevice --help", (*_SAMEDEVICE, "--help"), "plain Python"),
         Start("samedevice explain SD111", (*_SAMEDEVICE, "explain", "SD111"), "plain Python"),
+        *(
+            Start(
+                f"samedevice explain, a {kind}", (*_SAMEDEVICE, "explain", str(ROOT / path)), "plain Python"
+            )
+            for kind, path in _TEXTS.items()
+        ),
         Start("import torch", ("-c", "import torch")),
         Start("samedevice run, empty script", run, "import torch"),
     ]

@@ -179,7 +179,14 @@ def _stands(verdict: Verdict, weighed: Sequence[Weighed]) -> bool:
 def _telling(verdict: Verdict) -> tuple[Phrase, ...]:
     """The reasons that tell a reader more than the lines above them do; of a guess there may be none."""
     told = [each for each in verdict.reasons if each.key not in _SEEN_ABOVE]
-    return tuple(told[:_REASONS] if told or verdict.confidence == "guess" else verdict.reasons[:1])
+    shown = [each for each in told if not any(_within(each, other) for other in told)]
+    return tuple(shown[:_REASONS] if shown or verdict.confidence == "guess" else verdict.reasons[:1])
+
+
+def _within(one: Phrase, other: Phrase) -> bool:
+    """Whether a reason shows a part of what another one shows."""
+    part, whole = str(dict(one.values).get("text", "")), str(dict(other.values).get("text", ""))
+    return one.key == other.key and part != whole and bool(part) and part in whole
 
 
 def _about(report: Report, verdict: Verdict) -> VerdictName:
