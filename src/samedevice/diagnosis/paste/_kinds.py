@@ -47,6 +47,12 @@ KINDS: tuple[Kind, ...] = (
         r"on (?P<d2>DEVICE)(?:\s{0,3}\(when checking ar(?:gu|ug)ment in method (?P<op>[\w:]{1,80}))?",
     ),
     _row(
+        "argument-device",
+        "different from other tensors",
+        r"(?P<argument>\w{1,60}) is on (?P<d1>DEVICE), different from other tensors on (?P<d2>DEVICE)(?:\s{0,3}\(when checking ar(?:gu|ug)ment in method (?P<op>[\w:]{1,80}))?",
+        weak=True,
+    ),
+    _row(
         "same-device",
         "at least two devices",
         r"Expected all tensors to be on the same device, but found at least two devices, (?P<d1>DEVICE) and (?P<d2>DEVICE)\s?!?"
@@ -192,6 +198,18 @@ KINDS: tuple[Kind, ...] = (
         "input-weight-type",
         "tensors are not at the same",
         r"Input and (?:parameter|hidden) tensors are not at the same device, found input tensor at (?P<d1>DEVICE) and (?P<argument>parameter|hidden) tensor at (?P<d2>DEVICE)",
+    ),
+    _row(
+        "input-weight-type",
+        "input type",
+        r"Input type \(?(?P<t1>TYPE)\)?[ ,;]{1,3}(?:and |but )?(?:the )?(?P<argument>weight|bias) type \(?(?P<t2>TYPE)\b",
+        weak=True,
+    ),
+    _row(
+        "input-weight-type",
+        "input type",
+        r"(?P<argument>weight|bias) type \(?(?P<t2>TYPE)\)?[ ,;]{1,3}(?:and |but )?(?:the )?input type \(?(?P<t1>TYPE)\b",
+        weak=True,
     ),
     _row("meta-copy", "out of meta tensor", r"Cannot copy out of meta tensor; no data!"),
     _row(

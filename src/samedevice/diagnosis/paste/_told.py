@@ -74,7 +74,7 @@ _ROLES: tuple[tuple[str, str], ...] = (
     ("weights", r"\bweights?\b|\bparameters?\b|\bmat2\b|权重|参数"),
     (
         "tensor",
-        r"\bmat1\b|\bnoise\b|\bindices\b|\b[a-z]\w{0,30}(?=\s(?:is|are|stays?|remains?|lives?|was|were)\s(?:still\s)?(?:on|in)\s)|\b[a-z]\w{0,30}_\w{1,40}\b(?!\s?[=(])",
+        r"\bmat[12]\b|\bnoise\b|\bindices\b|\bindex\b(?=\s?(?:is|on|在))|\b[a-z]\w{0,30}(?=\s(?:is|are|stays?|remains?|lives?|was|were)\s(?:still\s)?(?:on|in)\s)|\b[a-z]\w{0,30}_\w{1,40}\b(?!\s?[=(])",
     ),
     (
         "model",
@@ -318,10 +318,24 @@ def _met(text: str, ended: bool) -> tuple[str, ...]:
     for sentence in _SENTENCE.split(text):
         named = tuple(dict.fromkeys(map(_device, _DEVICE.finditer(sentence))))
         exact = [each for each in named if each != "cuda"]
+        placed = " ".join(clause for clause, _ in _clauses(sentence) if _DEVICE.search(clause))
         apart = len(exact) == 2 or (named and {*named} == {"cpu", "cuda"})
         tells = ended or len(exact) == 2 or _SAYS.search(sentence) or len(_STANDS.findall(sentence)) > 1
-        if apart and tells and not _WORKS.search(sentence) and not _PACE.search(sentence):
+        if apart and tells and not _WORKS.search(placed) and not _PACE.search(sentence):
             return tuple(exact) if len(exact) == 2 else named
+    return _named_by_the_error(text)
+
+
+def _named_by_the_error(text: str) -> tuple[str, ...]:
+    """What a clause that tells of an error says to be on the host, where the text names one GPU elsewhere."""
+    gpus = {_device(each) for each in _DEVICE.finditer(text)} - {"cpu", "cuda"}
+    if len(gpus) != 1:
+        return ()
+    for clause, _ in _clauses(text):
+        found = [_device(each) for each in _DEVICE.finditer(clause)]
+        things = [each for each in _things(clause, 0, len(clause)) if each.role != "model"]
+        if found == ["cpu"] and things and _ENDED.search(clause) and not _WORKS.search(clause):
+            return ("cpu", *gpus)
     return ()
 
 

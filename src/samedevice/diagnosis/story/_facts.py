@@ -35,8 +35,11 @@ Condition = Callable[[Told, Report], Reading | None]
 
 def states_devices(told: Told) -> bool:
     """Whether prose puts two things on devices that are not the same one, or tells of two that met."""
+    on_host = {word for _, word, device in told.places if device == "cpu"}
+    on_gpu = {word for _, word, device in told.places if device == "cuda"}
     return (
         len({*told.met} - {"cuda"}) > 1
+        or (told.ended and bool(on_host and on_gpu and not on_host & on_gpu))
         or len({device for _, _, device in told.places} - {"cuda"}) > 1
         or told.apart(("cache",), ("keys",))
     )

@@ -72,7 +72,7 @@ _NOTHING_DONE = r"(?:did(?: not|n'?t)|without|never)[^.\n]{0,20}(?:anything|some
 
 _TOKENIZED = r"tokeni[sz]er\w*\((?:[^()\n]|\([^()\n]*\)){0,200}\)(?!\.to|\.cuda)(?![^\n]{0,60}\.to\()|(?:tokeni[sz]er|processor)[^.\n]{0,20}(?:returns?|gives?)[^.\n]{0,20}cpu"
 
-_MODEL_MOVED = r"(?:model|net\w*)\b[^.\n]{0,30}(?:on|to) the (?:cuda|gpu|card)|(?:model|net\w*)\b[^\n]{0,30}\.cuda\(\)|\bmodel\w*\.(?:to\(|cuda\()|\bmodel\w* ?= ?[^\n]{0,80}\)\.(?:to\(|cuda\()|model[^.\n]{0,20}(?:is|sits|runs|lives) on (?:the )?(?:cuda|GPU)|模型[^。\n]{0,8}(?:在|到)\s?(?:cuda|GPU|显卡)"
+_MODEL_MOVED = r"(?:model|net\w*)\b[^.\n]{0,30}(?:on|to) the (?:cuda|gpu|card)|(?:model|net\w*)\b[^\n]{0,30}\.cuda\(\)|\bmodel\w*\.(?:to\(|cuda\()|\bmodel\w* ?= ?[^\n]{0,80}\)\.(?:to\(|cuda\()|model[^.\n]{0,20}(?:is|sits|runs|lives) on (?:the )?(?:cuda|GPU)|模型[^。\n]{0,8}(?:在|到)\s?(?:cuda|GPU|显卡)|(?:加载|放|移|搬)(?:到|在)\s?(?:cuda|GPU|显卡)|\bload\w*[^.\n]{0,30}(?:on|to|onto) (?:the )?(?:cuda|GPU)"
 
 
 def never_moved(told: Told, report: Report) -> Reading | None:

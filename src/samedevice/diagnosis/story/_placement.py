@@ -135,7 +135,8 @@ def parts_apart(told: Told, report: Report) -> Reading | None:
     """Two parts of a model are stated to be on two GPUs, by nothing that moves what goes between them."""
     placed = (each for each in told.places if each[0] == "model" and each[2].startswith("cuda:"))
     parts = {device: word for _, word, device in placed}
-    if told.spread or told.launched or len(parts) < _TWO or not ends(told, report):
+    other_place = told.spread or told.launched or told.says(r"\bloss|\blabels?\b|损失|标签")
+    if other_place or len(parts) < _TWO or not ends(told, report):
         return None
     device, word = next(iter(parts.items()))
     reason = Phrase("because.told-placed", thing=word, device=device)

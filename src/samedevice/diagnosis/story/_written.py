@@ -195,7 +195,7 @@ kept_as_an_attribute = when(
 
 def made_without_a_device(told: Told, report: Report) -> Reading | None:
     made = told.says(
-        r"torch\.(?:ones|zeros|arange|full|tensor|tri[ul]|empty|eye|linspace|randn?|randint)\((?![^\n]{0,120}device\s?=)"
+        r"torch\.(?:ones|zeros|arange|full|tensor|tri[ul]|empty|eye|linspace|randn?|randint)\b(?!\([^\n]{0,120}device\s?=)"
     )
     if not made or not fails(told, report):
         return None
