@@ -55,6 +55,7 @@ from samedevice.diagnosis.story._placement import (
 from samedevice.diagnosis.story._state import (
     adapter_left,
     cache_left,
+    compared_with_labels,
     helper_of_generation,
     in_the_loss,
     kept_state,
@@ -122,6 +123,7 @@ CONDITIONS: tuple[Condition, ...] = (
     state_after_resume,
     adapter_left,
     loss_weight_left,
+    compared_with_labels,
     metric_apart,
     modules_in_a_container,
     copied_before_the_move,

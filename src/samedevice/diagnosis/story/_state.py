@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
-from samedevice.diagnosis.paste import Report, Told
+import re
+
+from samedevice.diagnosis.paste import Pattern, Report, Told
 from samedevice.diagnosis.story._facts import (
     GOES,
     RESUMED,
@@ -178,6 +180,25 @@ def labels_elsewhere(told: Told, report: Report) -> Reading | None:
     if not (meets and told.devices_of("labels") and fails(told, report)):
         return None
     return Reading("loss-or-label-on-other-device", (placed_at(told, "labels"),))
+
+
+def compared_with_labels(told: Told, report: Report) -> Reading | None:
+    """Code compares what a model gives with labels, which nothing in the text moves."""
+    found = _COMPARED.search(told.text)
+    if found is None or not fails(told, report) or told.launched or told.spread:
+        return None
+    name = re.escape(found["name"])
+    if told.says(rf"\b{name}\.(?:to|cuda)\(|\b{name} ?= ?[\w.]+\.(?:to|cuda)\("):
+        return None
+    reason = Phrase("because.told-not-moved", operand=found["name"], text=found[0])
+    others = ("extra-input-on-wrong-device",)
+    return Reading("loss-or-label-on-other-device", (reason,), others, "advice.hand-over", found["name"])
+
+
+_COMPARED = Pattern(
+    r"\b(?:pred\w*|out\w*|logits|scores|y_hat|y_pred)(?:\.\w{1,20}\([^()\n]{0,20}\)){0,2} ?== ?(?P<name>(?:y|gt|label|target|tgt)\w{0,12})\b",
+    re.IGNORECASE,
+)
 
 
 def loss_weight_left(told: Told, report: Report) -> Reading | None:

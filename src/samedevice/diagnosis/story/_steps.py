@@ -20,7 +20,7 @@ _STEPS = {
     "optimizer": rf"\b(?:buil[dt]|creat|construct|mak|made|instantiat|init)\w*\b[^.,;\n]{{0,20}}{_OPTIMIZER}|optim\w{{0,6}} ?= ?[\w.]{{0,20}}(?:optim\.|Adam|SGD|RMS)|{_OPTIMIZER}[^.,;\n]{{0,12}}(?:is|was|gets) (?:built|created|made|constructed)"
     rf"|(?:创建|建|构造|定义|初始化|实例化)[^，。；\n]{{0,6}}{_OPTIMIZER}|优化器[^，。；\n]{{0,6}}(?:创建|建好|构造|定义|初始化)",
     "load": rf"\b(?:load|restor)\w*\b[^.;\n]{{0,30}}(?:both state|state ?dicts\b|{_OPTIMIZER})|\bopt\w{{0,12}}\.load_state_dict|(?:加载|恢复|读取|载入|读回)[^，。；\n]{{0,12}}(?:优化器|optimi[sz]er)|(?:优化器|optimi[sz]er)[^，。；\n]{{0,8}}(?:加载|恢复|载入|读回)",
-    "copy": rf"deepcopy\(|AveragedModel\(|ModelEma\w{{0,4}}\(|\b(?:EMA|teacher|target|shadow|momentum|averaged)\b[^.;\n]{{0,40}}\b(?:cop(?:y|ied)|clon\w+|deep-?cop\w+|snapshot)|\b(?:(?:deep-?)?cop(?:y|ied|ies)|clon\w+|duplicat\w+)\b[^.;\n]{{0,24}}{_MODEL}"
+    "copy": rf"\b(?:ema|shadow|avg|averaged)\w{{0,20}} ?= ?[\w.]{{1,60}}\(\w{{0,20}}(?:model|net)\w{{0,10}}(?:\.parameters\(\))?|deepcopy\(|AveragedModel\(|ModelEma\w{{0,4}}\(|\b(?:EMA|teacher|target|shadow|momentum|averaged)\b[^.;\n]{{0,40}}\b(?:cop(?:y|ied)|clon\w+|deep-?cop\w+|snapshot)|\b(?:(?:deep-?)?cop(?:y|ied|ies)|clon\w+|duplicat\w+)\b[^.;\n]{{0,24}}{_MODEL}"
     r"|(?:复制|拷贝|克隆|deepcopy)[^，。；\n]{0,12}(?:模型|网络|model|net)|(?:模型|网络)[^，。；\n搬移放送到前后]{0,10}(?:复制|拷贝|克隆|deepcopy)|(?:EMA|影子|教师|目标)[^，。；\n]{0,10}(?:复制|拷贝|克隆)",
     "add": r"(?<![\w.])\w{0,20}(?:model|net)\w{0,6}(?:\.\w{1,40}){1,3} ?= ?[\w.]{0,20}\b[A-Z]\w{1,40}\(|\.add_module\(|\b(?:replac|swap|attach|insert)\w*\b[^.,;\n]{0,30}\b(?:head|layer|module|classifier|block|projection)s?\b"
     r"|(?:替换|换掉|换成|加上|添加|加了|新增|接上)[^，。；\n]{0,12}(?:层|头|模块|head|fc|分类器)",
