@@ -39,12 +39,12 @@ _NUMERALS = {"一": 0, "二": 1, "三": 2, "四": 3, "五": 4, "六": 5, "七": 
 _ROLES: tuple[tuple[str, str], ...] = (
     (
         "cache",
-        r"past_key_values?(?:\[\d\])?|past_kv|layer_past|key_cache|kv[ _-]?cache|\bcache\b|缓存|\bhidden state\b|(?:stored|kept|old) hidden \w+|recurrent state",
+        r"past_key_values?(?:\[\d\])?|past_kv|layer_past|key_cache|\bcached (?:keys?|values?|kv)\b|\bpast (?:keys?|values?)\b|kv[ _-]?cache|\bcache\b|缓存|\bhidden state\b|(?:stored|kept|old) hidden \w+|recurrent state",
     ),
-    ("keys", r"key_states|value_states|new keys?\b"),
+    ("keys", r"key[_ ]states|value[_ ]states|new keys?\b"),
     (
         "extra",
-        r"second_per_grid_ts?|\w{2,20}_grid_thw|pixel_values\w*|image_sizes|audio_features|position_ids|cu_seqlens",
+        r"second_per_grid_ts?|\bseconds? per grid|\w{2,20}_grid_thw|pixel_values\w*|image_sizes|audio_features|position_ids|cu_seqlens",
     ),
     ("optimizer", r"exp_avg\w*|state_steps|momentum_buffer|optimi[sz]er states?|优化器(?:的)?状态"),
     ("adapter", r"\blora_\w+|\badapter(?: weights)?\b|适配器"),
@@ -110,6 +110,8 @@ _WORKS = Pattern(
     r"\bwork(?:s|ed|ing)?\b|\bruns?\b|\bfine\b|\bok(?:ay)?\b|without (?:a |any )?(?:problem|error)|\banswers?\b|no (?:problem|error)|\btrains\b|没事|不会出现|不会报错|正常|能跑|可以(?:跑|运行)?|没问题|没有(?:任何)?问题",
     _FLAGS,
 )
+_ALONE = Pattern(r"\bonly\b|唯独|只有|偏偏", _FLAGS)
+"""That something happens to one thing alone."""
 _SAYS = Pattern(
     r"complain\w*|\berrors?\b|\bfail\w*|\bfound\b|\bexpect\w*|mismatch|\bsay(?:s|ing)?\b|\btells?\b|\brais\w+|\bstops?\b|\bcrash\w*|\bdies\b|\bspeaks?\b|\bmessage\b|报|提示|不一致|说",
     _FLAGS,
@@ -387,12 +389,15 @@ def _same(one: str, other: str) -> bool:
 def _outcomes(text: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Sizes of models in clauses that tell of a failure, and of success.
 
-    A clause that tells neither goes with the next one of its sentence.
+    A clause that tells neither goes with the next one of its sentence; where one size alone fails, the others
+    work.
     """
     fails: list[float] = []
     works: list[float] = []
     waiting: list[float] = []
+    untold: list[float] = []
     for clause, fresh in _clauses(text):
+        untold += waiting if fresh else []
         waiting = [] if fresh else waiting
         waiting += [float(each["size"]) for each in _SIZE.finditer(clause)]
         if _FAILS.search(clause):
@@ -401,4 +406,6 @@ def _outcomes(text: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
         elif _WORKS.search(clause):
             works += waiting
             waiting = []
+    if fails and _ALONE.search(text):
+        works += untold
     return tuple(dict.fromkeys(fails)), tuple(each for each in dict.fromkeys(works) if each not in fails)

@@ -52,7 +52,12 @@ def placed_at(told: Told, *roles: str) -> Phrase:
 
 def fails(told: Told, report: Report) -> bool:
     """Whether a device error is told: by a message, by two stated devices, or in words."""
-    return worded(report) or bool(told.met) or states_devices(told) or told.says(MEETS)
+    argument = any(word.lower() in _ARGUMENTS for _, word, _ in told.places)
+    return worded(report) or bool(told.met) or argument or states_devices(told) or told.says(MEETS)
+
+
+_ARGUMENTS = frozenset(("mat1", "mat2", "index", "indices"))
+"""Words of torch's messages: who says where one of these is, tells of such a message."""
 
 
 def devices_met(told: Told, report: Report) -> set[str]:

@@ -212,7 +212,9 @@ def loss_weight_left(told: Told, report: Report) -> Reading | None:
         return Reading(
             "loss-or-label-on-other-device", (placed_at(told, "weights"),), (), "advice.class-weights"
         )
-    if told.says(_WEIGHT_MADE) and fails(told, report):
+    named = re.search(r"weight\s?=\s?([A-Za-z_]\w{0,30})\b(?![.(])", told.text)
+    made = rf"(?<![.\w]){named[1]} ?= ?{_MADE}" if named else _WEIGHT_MADE
+    if told.says(made) and fails(told, report):
         reasons = (Phrase("because.told-made"),)
         return Reading("loss-or-label-on-other-device", reasons, (), "advice.class-weights", "weight")
     return None
@@ -223,5 +225,6 @@ _CLASS_WEIGHTS = (
     r"|(?:class|loss|类别)(?:[ -]|的)?(?:weights?|权重)[^.\n。]{0,20}\w\s?=|(?:loss|损失)[^.\n。]{0,20}\bweight\s?="
 )
 """The class weights of a loss, as code or prose gives them."""
-_WEIGHT_MADE = r"weight\s?=\s?(?:torch\.)?(?:tensor|as_tensor|from_numpy|(?:Float|Double)?Tensor)\((?![^\n]{0,80}(?:\.to\(|\.cuda\(|device\s?=))"
+_MADE = r"(?:torch\.)?(?:tensor|as_tensor|from_numpy|ones|(?:Float|Double)?Tensor)\((?![^\n]{0,80}(?:\.to\(|\.cuda\(|device\s?=))"
+_WEIGHT_MADE = rf"weight\s?=\s?{_MADE}"
 """Weights of classes that are made in the call, without a device."""
