@@ -27,7 +27,7 @@ def about_something_else(report: Report) -> str | None:
     found = next((topic for topic, pattern in _TOPICS if told.says(pattern)), None)
     if told.says(_OF_DEVICES):
         return found if told.says(_NO_ERROR) else None
-    named = bool(told.met) or told.says(_MOVES) or (told.ended and told.says(r"\bcuda:\d"))
+    named = bool(told.met) or told.says(_MOVES) or (told.ended and told.says(rf"\bcuda:\d|{_MAKES}"))
     return found or (None if named else "something")
 
 
@@ -62,6 +62,8 @@ _OF_DEVICES = (
 )
 _MOVES = r"\.(?:to\((?!torch\.|dtype)|cuda\(|cpu\()|\b(?:torch\.)?cuda\.\w{2,12}Tensor\b"
 """Code that moves tensors, or types that tell where they are: what is amiss may be of devices."""
+_MAKES = r"\btorch\.(?:arange|linspace|zeros|ones|full|eye|tri[lu]|rand\w{0,4})\("
+"""Code that makes a tensor, which is somewhere."""
 _NO_ERROR = r"nothing (?:fails|breaks|is raised)|\bno (?:error|exception|warning)s?\b|without (?:an |any )?(?:error|exception)|(?:不|没有?)报错|没有(?:任何)?错误"
 _SHAPES = (
     r"(?:shape|size|dimension)s? (?:mismatch|error)|mismatch\w* (?:in |of )?(?:shape|size|dimension)s?|(?:shape|size|dimension)s? (?:that )?(?:do(?:es)?n'?t|do(?:es)? not|no longer|cannot|must) (?:match|fit|agree|be)"

@@ -236,7 +236,7 @@ KINDS: tuple[Kind, ...] = (
     _row(
         "data-parallel-module",
         "module must have",
-        r"module must have its parameters and buffers on device (?P<d1>DEVICE) \(device_ids\[0\]\) but found one of them on device: (?P<d2>DEVICE)",
+        r"module must have its parameters and buffers on device (?P<d1>DEVICE)(?: \(device_ids\[0\]\))? but found one of them on device: (?P<d2>DEVICE)",
     ),
     _row(
         "module-apart",

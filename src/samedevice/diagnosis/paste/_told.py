@@ -39,7 +39,7 @@ _NUMERALS = {"一": 0, "二": 1, "三": 2, "四": 3, "五": 4, "六": 5, "七": 
 _ROLES: tuple[tuple[str, str], ...] = (
     (
         "cache",
-        r"past_key_values?(?:\[\d\])?|past_kv|layer_past|key_cache|\bcached (?:keys?|values?|kv)\b|\bpast (?:keys?|values?)\b|kv[ _-]?cache|\bcache\b|缓存|\bhidden state\b|(?:stored|kept|old) hidden \w+|recurrent state",
+        r"past_key_values?(?:\[\d\])?|past_kv|layer_past|key_cache|\bcached (?:keys?|values?|kv)\b|\bpast (?:keys?|values?)\b|kv[ _-]?cache|\b\w{0,20}cache\b|缓存|\bhidden state\b|(?:stored|kept|old) hidden \w+|recurrent state",
     ),
     ("keys", r"key[_ ]states|value[_ ]states|new keys?\b"),
     (
@@ -86,7 +86,7 @@ THING = Pattern("|".join(f"(?P<{name}>{pattern})" for name, pattern in _ROLES), 
 _NOT_MOVED = Pattern(
     r"(?P<thing>[\w.]{1,40}) (?:(?:is|are|was|were|has|have) (?:been )?(?:not|never)|(?:is|are|was|were|has|have)n'?t) (?:been )?(?:moved|sent|transferred|put on)"
     r"|(?P<gone>[\w.]{1,40}) (?:is|was|are|were) forgotten|(?:forgot|forgotten|forget) to (?:move|send|put|transfer) (?:the |my )?(?P<forgotten>[\w.]{1,40})|never (?:moved|sent|put) (?:the |my )?(?P<never>[\w.]{1,40})|(?P<rest>[\w.]{1,40}) I (?:leave|left)\b|\bI (?:leave|left) (?:the )?(?P<kept>[\w.]{1,40})"
-    r"|(?:忘了|忘记|没有?)(?:把|将)\s?(?P<zh>[\w.]{1,40}?)\s?(?:搬|移|放|送|\.to|\.cuda)|(?P<noun>模型|标签|输入|数据)\s?[A-Za-z_]\w{0,20}\s?(?:没有?|忘了|忘记)\s?(?:搬|移|放|送|\.?to\b|\.?cuda\b)|(?P<left>[A-Za-z_][\w.]{1,40}|模型|标签|输入|数据)\s?(?:没有?|忘了|忘记)\s?(?:搬|移|放|送|\.?to\b|\.?cuda\b)",
+    r"|(?:忘了|忘记|没有?)(?:把|将)\s?(?P<zh>[\w.]{1,40}?)\s?(?:搬|移|放|送|\.to|\.cuda)|(?P<noun>模型|标签|输入|数据)\s?[A-Za-z_]\w{0,20}\s?(?:没有?|忘了|忘记)\s?(?:搬|移|放|送|\.?to\b|\.?cuda\b)|(?P<left>[A-Za-z_][\w.]{1,40}|模型|标签|输入|数据|(?:编码|解码|生成|判别|投影)器|网络|主干)\s?(?:没有?|忘了|忘记)\s?(?:搬|移|放|送|\.?to\b|\.?cuda\b)",
     _FLAGS,
 )
 _SPREAD = Pattern(
@@ -117,7 +117,7 @@ _SAYS = Pattern(
     _FLAGS,
 )
 _ENDED = Pattern(
-    r"\brais(?:es|ed)\b|\brefus\w+|\bbreaks\b|\bthrows\b|挂了?|\berrors?\b|\bfail\w*|\bcrash\w*|\bdies\b|\bstops?\b|complain\w*|exception|mismatch|报|出错|不一致|停下",
+    r"\brais(?:es|ed)\b|\brefus\w+|\bbreaks\b|\bthrows\b|挂了?|\berrors?\b|\bfail\w*|\bcrash\w*|\bdies\b|\bstops?\b|complain\w*|exception|mismatch|\bcan(?:not|'t)\b|报|出错|不一致|停下",
     _FLAGS,
 )
 _SENTENCE = Pattern(r"[。！？!?\n;；]|\.(?=\s|$)")

@@ -128,7 +128,10 @@ in_the_loss = when(
 
 def cache_left(told: Told, report: Report) -> Reading | None:
     joined = told.apart(("cache",), ("keys",)) or ("cpu" in told.devices_of("cache") and fails(told, report))
-    if not joined:
+    below = (
+        told.apart(("cache",), ("model",)) and "cuda" not in told.devices_of("model") and ends(told, report)
+    )
+    if not (joined or below):
         return None
     return Reading(
         "cache-or-beam-state-on-wrong-device",
@@ -158,10 +161,17 @@ def state_after_resume(told: Told, report: Report) -> Reading | None:
     )
     resumed = told.says(rf"{RESUMED}|optim\w*\.load_state_dict")
     named = "optimizer" in told.roles and fails(told, report)
-    if "cpu" not in told.devices_of("optimizer") and not named and not (steps and resumed):
+    restored = resumed and told.ended and told.says(_RESTORED)
+    if not ("cpu" in told.devices_of("optimizer") or named or (steps and resumed) or restored):
         return None
     placed = placed_at(told, "optimizer") if told.devices_of("optimizer") else Phrase("because.told-resumed")
-    return Reading("optimizer-state-on-other-device", (placed,), ("optimizer-built-before-move",))
+    sure = named or bool(steps) or not restored
+    others = ("optimizer-built-before-move",)
+    return Reading("optimizer-state-on-other-device", (placed,), others, sure=sure)
+
+
+_RESTORED = r"map_location\W{0,4}(?:torch\.device\()?['\"]?cpu[^\n]{0,80}(?:optim|优化器)|(?:optim|优化器)[^\n]{0,80}map_location\W{0,4}(?:torch\.device\()?['\"]?cpu"
+"""A checkpoint on the host that brings the optimizer's state."""
 
 
 def adapter_left(told: Told, report: Report) -> Reading | None:

@@ -14,7 +14,7 @@ _MODEL = (
 _AWAY = r"(?:GPU|cuda|\bdevice|\bcard\b|显卡|卡上|设备)"
 _OPTIMIZER = r"(?:optimi[sz]er|\boptim\b|\bAda\w{2,8}|\bSGD\b|\bRMSprop\b|优化器)"
 _STEPS = {
-    "move": rf"\b\w{{0,20}}(?:model|net|module|agent|policy|backbone|encoder|student) ?= ?[^\n;]{{1,80}}?\)\.(?:cuda\(|to\((?!['\"]cpu|torch\.|dtype))|(?<![\w.])(?!\w{{0,20}}(?:ema|teacher|target|shadow|copy)\w*\.)(?:\w{{0,20}}(?:model|net|module|agent|policy|backbone|encoder|generator|student))\w{{0,6}}\.(?:cuda\(|to\((?!['\"]cpu|torch\.|dtype))"
+    "move": rf"(?<=after )\.(?:cuda\(|to\((?!['\"]cpu|torch\.|dtype))|\b\w{{0,20}}(?:model|net|module|agent|policy|backbone|encoder|student) ?= ?[^\n;]{{1,80}}?\)\.(?:cuda\(|to\((?!['\"]cpu|torch\.|dtype))|(?<![\w.])(?!\w{{0,20}}(?:ema|teacher|target|shadow|copy)\w*\.)(?:\w{{0,20}}(?:model|net|module|agent|policy|backbone|encoder|generator|student))\w{{0,6}}\.(?:cuda\(|to\((?!['\"]cpu|torch\.|dtype))"
     rf"|\b(?:mov|send|sent|put|push|transfer|ship)\w*\b[^.,;\n]{{0,24}}{_MODEL}[^.,;\n]{{0,24}}{_AWAY}|\b(?:mov|send|sent|put|push|transfer|ship)\w*\b (?:it|them|everything|all)\b[^.,;\n]{{0,16}}{_AWAY}|{_MODEL} (?:is|was|gets|goes|went) (?:moved|sent|put|on|to)\b[^.,;\n]{{0,16}}{_AWAY}"
     rf"|{_MODEL}[^。，；,\n]{{0,10}}(?:搬|移|放|送|挪)[^。，；,\n]{{0,10}}{_AWAY}|(?:搬|移动|移)[^。，；,\n]{{0,4}}模型",
     "optimizer": rf"\b(?:buil[dt]|creat|construct|mak|made|instantiat|init)\w*\b[^.,;\n]{{0,20}}{_OPTIMIZER}|optim\w{{0,6}} ?= ?[\w.]{{0,20}}(?:optim\.|Adam|SGD|RMS)|{_OPTIMIZER}[^.,;\n]{{0,12}}(?:is|was|gets) (?:built|created|made|constructed)"
