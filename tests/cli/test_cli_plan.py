@@ -60,7 +60,7 @@ def test_a_plan_with_its_files(shell, model, tmp_path):
 def test_a_plan_for_training_with_its_launch(shell, model, tmp_path):
     done = plan(
         shell, model, "--train", "--machine", "2x24GB", "--batch", 4, "--context", 128, "--mode", "ddp",
-        "--write", tmp_path / "out", "--json", tmp_path / "train.json",
+        "--write", tmp_path / "out", "--json", tmp_path / "train.json", "--html", tmp_path / "train.html",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
@@ -72,6 +72,10 @@ def test_a_plan_for_training_with_its_launch(shell, model, tmp_path):
         "accelerate.yaml", "training.yaml", "launch.sh", "train.py"
     }  # fmt: skip
     compile((tmp_path / "out" / "train.py").read_text(), "train.py", "exec")
+    page = (tmp_path / "train.html").read_text(encoding="utf-8")
+    assert "fits, and is proved" in page and "cuda:0-1" in page
+    assert "while the loss is computed" in page and "before the first step" in page
+    assert "<script" not in page and f"sh {tmp_path / 'out' / 'launch.sh'} TEXT" in page
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 import torch
 
 from samedevice.errors import UsageError
 from samedevice.machines import parse_machine
-from samedevice.planner.inference import Workload, place_model
+from samedevice.planner.inference import Workload, find_model, model_class, place_model, profile_model
 from samedevice.report import error_text
 from samedevice.report.plan import Plan
 
@@ -49,6 +51,27 @@ def test_sound_is_read_and_the_plan_proved(model, seconds, shape):
     assert (sound.shape, sound.seconds) == (shape, seconds or 30)
     fed = sound.inputs(2, "cpu", dtype := torch.float16)
     assert fed["input_features"].shape == (2, *shape) and fed["input_features"].dtype == dtype
+
+
+@pytest.mark.parametrize("model", [WHISPER, SPEECH])
+def test_tokens_between_prompt_and_last_are_not_made_one_by_one(model, monkeypatch):
+    source, work = find_model(model), Workload(2, 1, 20, seconds=8)
+    family, read = model_class(source), []
+    forward = family.forward
+
+    @functools.wraps(forward)
+    def counted(*args, **options):
+        read.append(options["decoder_input_ids"].shape[1])
+        return forward(*args, **options)
+
+    monkeypatch.setattr(family, "forward", counted)
+    profile = profile_model(source, work)
+    assert len(read) == 2 and read[1] == 1
+    layers = [block for block in profile.blocks if "decoder.layers." in block.names[0]]
+    for block in layers:  # keys and values of all tokens that were made but the last
+        grown = block.cache - block.prompt_cache
+        size = 2 * 2 * (work.new_tokens - 1) * model["d_model"] * torch.float16.itemsize
+        assert grown == pytest.approx(size, rel=0.1)
 
 
 def test_the_plan_says_how_much_sound_and_its_script_reads_files():

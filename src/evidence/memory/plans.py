@@ -1,18 +1,19 @@
 """Device maps of plans beside those of accelerate and transformers, on the same machines.
 
-Time: about ten minutes; with --trials much longer.
+Time: about fifteen minutes; with --trials much longer.
 Needs: transformers, accelerate; no download.
 
     python -m evidence plans [--only NAME ...] [--gpus 2 4 8] [--trials]
 
-Thirteen models at their published sizes, each on 2, 4 and 8 GPUs of the smallest size on which half of the
-memory is left. The plan is the best by its certificate; the others are asked as their users ask them, inside
+Models at their published sizes, each on 2, 4 and 8 GPUs of the smallest size on which half of the memory is
+left. The plan is the best by its certificate; the others are asked as their users ask them, inside
 the virtual machine. `load` is the largest load of a GPU over that of the plan, `idle` the GPUs that get
 nothing, `longest` the longest prompt before a GPU runs out of memory, on a straight line between measured
 lengths, `seconds` the time to find the map. With --trials every map loads and runs: `found` are the findings,
 `fits` says whether 2,048 tokens do, and `ran` is the longest prompt that was run and fitted, with the
 shortest one that was run and did not; the plan is then that of `samedevice plan`, with what its own trials
-taught. A model's own limit of tokens is not asked.
+taught. A model's own limit of tokens is not asked. Of a model that reads sound, in windows of one length,
+batches take the place of prompts: loads are those of 4 sequences, and `longest` is the largest batch.
 """
 
 from __future__ import annotations
@@ -36,22 +37,34 @@ from samedevice.planner.inference import (
     Proof,
     Slot,
     Workload,
+    build_model,
     check_map,
     divide,
     find_model,
     measuring,
+    model_class,
     place_model,
+    reads_sound,
 )
 from samedevice.provenance.dispatch import mapped
 
-MODELS: Mapping[str, Mapping[str, Any]] = json.loads(
+NAMES = (
+    *(f"Qwen/Qwen2.5-{size}-Instruct" for size in ("0.5B", "1.5B", "3B", "7B", "14B", "32B", "72B")),
+    *(f"meta-llama/Llama-{size}" for size in ("3.2-1B", "3.1-8B", "3.1-70B", "3.1-405B")),
+    "mistralai/Mixtral-8x7B-v0.1", "deepseek-ai/DeepSeek-V2-Lite", "google/gemma-2-2b",
+    "Qwen/Qwen2.5-VL-7B-Instruct", "google/flan-t5-xxl", "openai/whisper-large-v3",
+)  # fmt: skip
+"""Models whose configurations come with samedevice."""
+TEXT_PARTS: Mapping[str, Mapping[str, Any]] = json.loads(
     Path(__file__).with_name("plan_models.json").read_text("utf-8")
 )
-"""The sizes of published `config.json` files; what changes neither a shape nor a placement is left out."""
+"""Models with embeddings for each layer, without their parts for pictures and sound."""
 SIZES = (4, 6, 8, 12, 16, 24, 32, 48, 80, 141, 288)
 """GB of a GPU."""
 LENGTHS = (256, 2048, 16384, 131072)
 """Tokens of a prompt that are measured."""
+BATCHES = (1, 4, 16, 64)
+"""Sequences that are measured of a model that reads sound."""
 NEW_TOKENS = 32
 _NEAR = 0.02
 """Prompts so much shorter and longer than the calculated one are run first."""
@@ -109,15 +122,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--trials", action="store_true")
     options = parser.parse_args(arguments)
     least = 1.0
-    for name, config in MODELS.items():
+    for name, config in models().items():
         if not any(part in name for part in options.only):
             continue
         began = time.perf_counter()
+        works = works_for(config)
         with measuring(find_model({**config, "torch_dtype": "bfloat16"})) as measure:
-            profiles = {length: measure(Workload(1, length, NEW_TOKENS)) for length in LENGTHS}
+            profiles = {number: measure(work) for number, work in works.items()}
         print(f"{name}: measured in {time.perf_counter() - began:.0f} s", flush=True)
         for count in options.gpus:
-            machine = fitting(profiles[AT], count)
+            machine = fitting(middle(profiles), count)
             if machine is None:
                 print(f"  does not fit on {count} GPUs of any size", flush=True)
                 continue
@@ -136,13 +150,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return int(least < _TOLERANCE)
 
 
+def models() -> dict[str, Mapping[str, Any]]:
+    """The configuration of each model, by its name."""
+    named = {name.partition("/")[2]: find_model(name).values for name in NAMES}
+    return {**named, **TEXT_PARTS}
+
+
+def works_for(config: Mapping[str, Any]) -> dict[int, Workload]:
+    """What is measured of a model, by the number that is to be as large as can be."""
+    if reads_sound(model_class(find_model(config))):
+        return {batch: Workload(batch, 1, NEW_TOKENS, seconds=30) for batch in BATCHES}
+    return {length: Workload(1, length, NEW_TOKENS) for length in LENGTHS}
+
+
+def middle(profiles: Mapping[int, Profile]) -> Profile:
+    """The one for which loads are compared."""
+    return profiles[AT] if AT in profiles else profiles[BATCHES[1]]
+
+
 def fitting(profile: Profile, count: int) -> Machine | None:
-    """So many GPUs of the smallest size that is half empty, or of the largest; None where none suffices."""
+    """So many GPUs of the smallest size that is half empty and holds each block; None where none is."""
     kept = sum(block.kept for block in profile.blocks)
-    size = next((size for size in SIZES if size * count << 30 >= 2 * kept), SIZES[-1])
-    machine = parse_machine(f"{count}x{size}GB")
-    slots = [Slot(gpu.total_memory - RESERVE) for gpu in machine.gpus]
-    return machine if divide(Loads(profile.blocks), slots).room >= 0 else None
+    half = [size for size in SIZES if size * count << 30 >= 2 * kept] or [SIZES[-1]]
+    for size in half:
+        machine = parse_machine(f"{count}x{size}GB")
+        slots = [Slot(gpu.total_memory - RESERVE) for gpu in machine.gpus]
+        if divide(Loads(profile.blocks), slots).room >= 0:
+            return machine
+    return None
 
 
 def compared(
@@ -150,7 +185,7 @@ def compared(
 ) -> Sequence[Row]:
     """The plan first, then the others."""
     slots = [Slot(gpu.total_memory - RESERVE) for gpu in machine.gpus]
-    blocks = profiles[AT].blocks
+    blocks = middle(profiles).blocks
     began = time.perf_counter()
     division = divide(Loads(blocks), slots)
     took = time.perf_counter() - began
@@ -161,7 +196,7 @@ def compared(
         for name in block.names
     }
     if trials:
-        placed = place_model({**config, "torch_dtype": "bfloat16"}, machine, Workload(1, AT, NEW_TOKENS))
+        placed = place_model({**config, "torch_dtype": "bfloat16"}, machine, middle(profiles).workload)
         runs = placed.device_map
     maps: list[tuple[str, Places, float]] = [("plan", runs, took), *others(config, machine)]
     best = max(loads_of(blocks, runs).values())
@@ -178,7 +213,7 @@ def compared(
                 most,
                 seconds,
                 "; ".join(notes),
-                trial_of(config, machine, places, most) if trials else None,
+                trial_of(config, machine, places, most, middle(profiles).workload) if trials else None,
             )
         )
     return rows
@@ -187,20 +222,14 @@ def compared(
 def others(config: Mapping[str, Any], machine: Machine) -> list[tuple[str, Places, float]]:
     """The maps of accelerate and transformers, made inside the virtual machine, with their time."""
     import accelerate
-    import torch
     from accelerate.utils import get_balanced_memory
-    from transformers import AutoConfig, AutoModelForCausalLM
     from transformers.integrations.accelerate import _get_device_map
 
     from samedevice.runtime import VirtualMachine
 
     found: list[tuple[str, Places, float]] = []
     with VirtualMachine(machine):
-        kept = {key: value for key, value in config.items() if key != "model_type"}
-        with torch.device("meta"):
-            model: Any = AutoModelForCausalLM.from_config(
-                AutoConfig.for_model(config["model_type"], **kept), dtype=torch.bfloat16
-            )
+        model: Any = build_model(find_model(config, "bfloat16"))
         model.tie_weights()
         whole = list(model._no_split_modules)
 
@@ -259,7 +288,7 @@ def oddities(blocks: Sequence[Block], places: Places) -> list[str]:
 
 def longest(profiles: Mapping[int, Profile], slots: Sequence[Slot], places: Places) -> int | None:
     """The longest prompt that fits by a map; None where a block is off the GPUs."""
-    if any(isinstance(place_of(block, places), str) for block in profiles[AT].blocks):
+    if any(isinstance(place_of(block, places), str) for block in middle(profiles).blocks):
         return None
     rooms = {}
     for length, profile in profiles.items():
@@ -277,31 +306,34 @@ def longest(profiles: Mapping[int, Profile], slots: Sequence[Slot], places: Plac
     return high + int(rooms[high] / fall)
 
 
-def trial_of(config: Mapping[str, Any], machine: Machine, places: Places, calculated: int | None) -> Trial:
+def trial_of(
+    config: Mapping[str, Any], machine: Machine, places: Places, calculated: int | None, work: Workload
+) -> Trial:
     """What happens with a map on the virtual machine, and between which prompts it begins not to fit."""
+    at = work.context if work.seconds is None else work.batch
 
-    def ran(length: int) -> Proof:
+    def ran(number: int) -> Proof:
         with tempfile.TemporaryDirectory() as folder:
             Path(folder, "config.json").write_text(json.dumps({**config, "torch_dtype": "bfloat16"}), "utf-8")
-            work = Workload(1, length, NEW_TOKENS)
-            return check_map(folder, machine, places, work, reserve=RESERVE).proof
+            asked = work.with_number("context" if work.seconds is None else "batch", number)
+            return check_map(folder, machine, places, asked, reserve=RESERVE).proof
 
-    first = ran(AT)
+    first = ran(at)
     if first.error is not None or calculated is None:
         fitted = first.error is None and _fits(first, machine)
-        return Trial(len(first.events), fitted, AT if fitted else None, None, first.error)
-    low, high = (AT, None) if _fits(first, machine) else (None, AT)
+        return Trial(len(first.events), fitted, at if fitted else None, None, first.error)
+    low, high = (at, None) if _fits(first, machine) else (None, at)
     tried = [round(calculated * part) for part in (1 - _NEAR, 1 + _NEAR)]
     for length in (*tried, *_HALVINGS):
         if low is not None and high is not None and high - low <= 3 * _NEAR * high:
             break
-        at = length or ((low or 0) + (high or 2 * (low or AT))) // 2
-        if at < 1 or (low is not None and at <= low) or (high is not None and at >= high):
+        number = length or ((low or 0) + (high or 2 * (low or at))) // 2
+        if number < 1 or (low is not None and number <= low) or (high is not None and number >= high):
             continue
-        if _fits(ran(at), machine):
-            low = at
+        if _fits(ran(number), machine):
+            low = number
         else:
-            high = at
+            high = number
     return Trial(len(first.events), _fits(first, machine), low, high)
 
 

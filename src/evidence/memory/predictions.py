@@ -272,6 +272,41 @@ def _gpt(row: Row) -> Prediction:
     )
 
 
+def _bert(row: Row) -> Prediction:
+    """The Trainer itself; the source read NVML, and says how much of it was the CUDA context."""
+    import torch
+
+    from evidence.memory.trainer_step import BertTraining
+    from samedevice.runtime import VirtualMachine
+
+    model, optimizer = row["model"], str(row["optimizer"])
+    context = re.search(r"CUDA context \((\d+) MiB", str(row["note"]))
+    if "BERT" not in str(row["attention"]) or context is None:
+        raise NotCovered("no program for this model")
+    training = BertTraining(
+        model["layers"],
+        model["hidden"],
+        model["heads"],
+        model["ffn"],
+        model["vocab"],
+        row["sequence_length"],
+        row["micro_batch"],
+        row["accumulation"],
+        checkpointing=row["activation_checkpointing"] == "full",
+        half="fp16" in row["precision"]["compute"],
+        optimizer={"AdamW": "adamw_torch", "Adafactor": "adafactor"}[optimizer],
+    )
+    machine = machine_of(row)
+    with VirtualMachine(machine, on_mismatch="raise"):
+        training.train()
+        allocated, reserved = torch.cuda.memory_allocated(), torch.cuda.memory_reserved()
+    extra = 2 * blas_workspace(machine.gpus[0])
+    outside = int(context.group(1)) << 20
+    parts = {"libraries": extra, "context, by the source": outside}
+    how = "run, transformers' Trainer itself"
+    return Prediction(allocated + extra, reserved + extra + outside, how, parts)
+
+
 def _fsdp_qlora(row: Row) -> Prediction:
     """The planner's formula; its FSDP2 in the place of FSDP1."""
     from samedevice.planner import Lora, Training, TrainingShape, training_memory
@@ -306,5 +341,6 @@ _METHODS: Mapping[tuple[str, str], Callable[[Row], Prediction]] = {
     ("qwen1", "inference"): _generation,
     ("qwen25", "inference"): _generation,
     ("qwen3", "inference"): _generation,
+    ("transformers-docs", "finetune"): _bert,
 }
 """How the runs of a source are made again, by source and task."""

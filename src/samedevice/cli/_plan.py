@@ -101,7 +101,7 @@ def _answer(options: Options, language: Language) -> int:
 
 
 def _train(options: Options, language: Language) -> int:
-    other = (options.check, options.device_map, options.script, options.html, options.prices)
+    other = (options.check, options.device_map, options.script, options.prices)
     if options.which or any(each is not None for each in other):
         raise UsageError(Phrase("train.not-with"))
     if _MAX in (options.batch, options.context):
@@ -117,6 +117,8 @@ def _train(options: Options, language: Language) -> int:
         options.sharding,
         options.write,
         options.json,
+        options.html,
+        _page_language(options),
     )
     with _progress(language) as tell:
         return train_plan(asked, language, tell)
@@ -281,12 +283,16 @@ def _write_files(options: Options, plan: Plan, automatic: Proof | None) -> None:
         write_file(options.script, plan.script())
 
 
+def _page_language(options: Options) -> Language:
+    return options.language or language_of(os.environ)
+
+
 def _page(options: Options, plan: Plan, automatic: Proof | None) -> str:
     """The page in the reader's own language, also where the terminal cannot carry it."""
     import samedevice
     from samedevice.report.web import plan_page  # jinja2: only who asks for a page imports it
 
-    language = options.language or language_of(os.environ)
+    language = _page_language(options)
     shown = Plan(plan.placed, language, options.concurrent)
     map_file = None if options.device_map is None else str(options.device_map)
     return plan_page(shown, language, version=samedevice.__version__, map_file=map_file, automatic=automatic)

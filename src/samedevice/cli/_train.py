@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import samedevice
 from samedevice.cli._answering import write_file
 from samedevice.machines import parse_machine
 from samedevice.messages import Language, Phrase
@@ -39,6 +40,9 @@ class TrainOptions:
     sharding: str
     write: Path | None
     json: Path | None
+    html: Path | None
+    page_language: Language
+    """The reader's own, also where the terminal cannot carry it."""
 
 
 def train_plan(options: TrainOptions, language: Language, tell: Callable[[Phrase], object]) -> int:
@@ -59,6 +63,13 @@ def train_plan(options: TrainOptions, language: Language, tell: Callable[[Phrase
         files = write_training(options.write, plan.training, named, machine, reasons)
     if options.json is not None:
         write_file(options.json, json.dumps(_document(plan, files), indent=1) + "\n")
+    if options.html is not None:
+        from samedevice.report.web import training_page  # jinja2: only who asks for a page imports it
+
+        page = training_page(
+            plan, files, options.write, options.page_language, version=samedevice.__version__
+        )
+        write_file(options.html, page)
     open_console(sys.stdout).print(training_shown(plan, files, options.write, language))
     sys.stdout.flush()
     return FITS if plan.proved or (plan.measured is None and not plan.missed) else UNFIT

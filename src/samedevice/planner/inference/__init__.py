@@ -12,7 +12,16 @@ from samedevice.planner.inference._plan import RESERVE, PlacementPlan, Share, ma
 from samedevice.planner.inference._prices import read_prices
 from samedevice.planner.inference._profile import Profile, measuring, profile_model
 from samedevice.planner.inference._proof import Peak, Place, Proof, prove, prove_automatic
-from samedevice.planner.inference._source import TYPES, Model, ModelSource, find_model, model_folder
+from samedevice.planner.inference._sounds import reads_sound
+from samedevice.planner.inference._source import (
+    TYPES,
+    Model,
+    ModelSource,
+    build_model,
+    find_model,
+    model_class,
+    model_folder,
+)
 
 __all__ = [
     "GRAIN",
@@ -42,12 +51,14 @@ __all__ = [
     "Share",
     "Slot",
     "Workload",
+    "build_model",
     "check_map",
     "divide",
     "find_model",
     "largest",
     "machines_for",
     "measuring",
+    "model_class",
     "model_folder",
     "most_that_fits",
     "offers",
@@ -57,6 +68,7 @@ __all__ = [
     "prove_automatic",
     "read_map",
     "read_prices",
+    "reads_sound",
     "serving",
     "tensor_sizes",
 ]

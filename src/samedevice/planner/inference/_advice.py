@@ -62,8 +62,8 @@ def offers(profile: Profile, reserve: int, prices: Mapping[str, float]) -> list[
 
 def ways_out(profile: Profile, machine: Machine, slots: Sequence[Slot], reserve: int) -> Iterator[Phrase]:
     """What else would fit, one sentence each."""
-    for bits, part in _BITS.items():
-        if profile.source.dtype != "float32" and _fits(_quantized(profile.blocks, part), slots):
+    for bits in _BITS:
+        if profile.source.dtype != "float32" and _fits(quantized(profile.blocks, bits), slots):
             yield Phrase("place.out-quantized", bits=bits)
             break
     if (offloaded := _offloaded(profile.blocks, slots)) is not None:
@@ -87,7 +87,9 @@ def _fits(blocks: Sequence[Block], slots: Sequence[Slot]) -> bool:
     return divide(Loads(blocks), slots).room >= 0
 
 
-def _quantized(blocks: Sequence[Block], part: float) -> list[Block]:
+def quantized(blocks: Sequence[Block], bits: int) -> list[Block]:
+    """The blocks with the matrices of their linear layers in 8 or 4 bits."""
+    part = _BITS[bits]
     return [
         replace(block, weights=block.weights - round(block.matrices * (1 - part)), matrices=0)
         for block in blocks

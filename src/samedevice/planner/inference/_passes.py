@@ -10,7 +10,7 @@ import contextlib
 import inspect
 import logging
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from samedevice.errors import UsageError
@@ -49,21 +49,28 @@ class Passes:
         if self.pictures is not None:
             self.pictures.check(workload.context)
         self.cache: Any = None
+        self._encoded: Any = None
+        """What the encoder made of the prompt, if there is one; `generate` holds it to its end."""
         self._cache_argument = _CACHE_ARGUMENTS[0]
 
     def prompt(self) -> None:
         """Read the prompts, and make one token of each.
 
-        Where tuples of tensors come out, as up to transformers 4.45, the cache is the one that was given.
+        Where tuples of tensors come out, as up to transformers 4.45, the cache is the one that was given; so
+        it is for decoders with an encoder, of which Whisper hands out a copy on another device.
         """
-        handle = self.model.register_forward_pre_hook(self._see_cache, with_kwargs=True)
+        handles = [self.model.register_forward_pre_hook(self._see_cache, with_kwargs=True)]
+        if self.model.config.is_encoder_decoder:
+            handles.append(self.model.get_encoder().register_forward_hook(self._see_encoded))
         try:
             made = self._generate(self._inputs(), 1)
         finally:
-            handle.remove()
+            for handle in handles:
+                handle.remove()
         given, told = self.cache, getattr(made, "past_key_values", None)
-        legacy = isinstance(told, tuple) and next(parts_of(given), None) is not None
-        self.cache = given if legacy else told or given
+        changed = isinstance(told, tuple) or self._encoded is not None
+        kept = changed and next(parts_of(given), None) is not None
+        self.cache = given if kept else told or given
         if next(parts_of(self.cache), None) is None:
             self.cache = None  # given to a model that keeps none
 
@@ -72,11 +79,39 @@ class Passes:
         work = self.workload
         if work.new_tokens < 2:
             return
-        if not lengthen(self.cache, work.tokens - 1 - work.context):
+        if self._encoded is not None and self._last_of_decoder():
+            return
+        if self._encoded is not None or not lengthen(self.cache, work.tokens - 1 - work.context):
             self._generate(self._inputs(), work.new_tokens)  # slower, and the same at its end
             return
         # Ids of tokens that the cache holds are not read again, be they of a picture.
         self._generate(self._text(work.tokens), 1, **{self._cache_argument: self.cache})
+
+    def _last_of_decoder(self) -> bool:
+        """The last token of an encoder-decoder model; False where its cache cannot be lengthened."""
+        import torch
+        from transformers import GenerationMixin
+
+        decoders = getattr(self.cache, "self_attention_cache", None)
+        if decoders is None or not lengthen(decoders, self.workload.new_tokens - 2):
+            return False
+        start = self.model.generation_config.decoder_start_token_id
+        ids = torch.full(  # the first must be what `generate` would put there
+            (self.workload.batch, decoders.get_seq_length() + 1),
+            start if isinstance(start, int) else 0,
+            dtype=torch.long,
+            device=self.device,
+        )
+        self._generate(
+            self._inputs(),
+            1,
+            GenerationMixin.generate,  # a class that has one of its own cuts long sound with it
+            encoder_outputs=self._encoded,
+            decoder_input_ids=ids,
+            decoder_attention_mask=torch.ones_like(ids),  # tells that the cache holds all but the last
+            past_key_values=self.cache,
+        )
+        return True
 
     @property
     def nbytes_beside_text(self) -> int:
@@ -90,6 +125,9 @@ class Passes:
         for name in _CACHE_ARGUMENTS:
             if kwargs.get(name) is not None:
                 self.cache, self._cache_argument = kwargs[name], name
+
+    def _see_encoded(self, module: Any, args: Any, made: Any) -> None:
+        self._encoded = made
 
     def _inputs(self) -> dict[str, Any]:
         """What the model is given at first."""
@@ -107,11 +145,19 @@ class Passes:
         ids = torch.zeros(self.workload.batch, length, dtype=torch.long, device=self.device)
         return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
 
-    def _generate(self, inputs: Mapping[str, Any], new_tokens: int, **options: Any) -> Any:
+    def _generate(
+        self,
+        inputs: Mapping[str, Any],
+        new_tokens: int,
+        generate: Callable[..., Any] | None = None,
+        **options: Any,
+    ) -> Any:
         told = self.model.generation_config
         if self.model.config.is_encoder_decoder and told.decoder_start_token_id is None:
             options = {"decoder_start_token_id": 0, **options}  # which one it is changes no shape
-        return self.model.generate(
+        generate = generate or type(self.model).generate
+        return generate(
+            self.model,
             **inputs,
             max_new_tokens=new_tokens,
             min_new_tokens=new_tokens,

@@ -9,7 +9,7 @@ from samedevice.errors import UsageError
 from samedevice.machines import Machine
 from samedevice.messages import Bytes, Phrase
 from samedevice.planner._shape import parsed_config
-from samedevice.planner.inference._advice import Offer, offers, ways_out
+from samedevice.planner.inference._advice import Offer, offers, quantized, ways_out
 from samedevice.planner.inference._blocks import Loads, Part, Workload
 from samedevice.planner.inference._division import OBJECTIVES, Division, Objective, Run, Slot, divide
 from samedevice.planner.inference._engines import Serving, serving
@@ -25,6 +25,8 @@ RESERVE = 1 << 30
 """Bytes of each GPU that a plan leaves alone: CUDA context, cuBLAS, fragmentation. A choice, not a
 measurement.
 """
+_FEWEST_BITS = 4
+"""Of a weight, where a prompt fits only with fewer of them."""
 _TRIALS = 16
 """Of one plan; each that fails changes the row of blocks, so there are seldom more than three."""
 
@@ -243,14 +245,26 @@ def _least(source: ModelSource, workload: Workload, axis: Axis | None) -> int:
 def _fewer_tokens(
     source: ModelSource, workload: Workload, slots: list[Slot], asked: Axis | None, lessons: Lessons
 ) -> Iterator[Phrase]:
-    """The longest prompt that fits, where a shorter one does and was not asked for already."""
+    """The longest prompt that fits, where a shorter one does and none was asked for; else in 4 bits."""
     if asked is not None or reads_sound(model_class(source)):
         return
     least = _least(source, workload, "context")
     with measuring(source) as measure:
-        found = most_that_fits(_informed(measure, lessons), slots, workload, "context", source.values, least)
-    if found.value:
-        yield Phrase("place.out-tokens", context=found.value)
+        informed = _informed(measure, lessons)
+        found = most_that_fits(informed, slots, workload, "context", source.values, least)
+        if found.value:
+            yield Phrase("place.out-tokens", context=found.value)
+            return
+        if source.dtype == "float32":
+            return
+
+        def smaller(work: Workload) -> Profile:
+            profile = informed(work)
+            return profile.with_blocks(tuple(quantized(profile.blocks, _FEWEST_BITS)))
+
+        found = most_that_fits(smaller, slots, workload, "context", source.values, least)
+    if 0 < found.value < workload.context:
+        yield Phrase("place.out-tokens-quantized", bits=_FEWEST_BITS, context=found.value)
 
 
 def machines_for(

@@ -6,7 +6,12 @@ from samedevice.report.plan._checked import CheckedMap
 from samedevice.report.plan._drawing import working
 from samedevice.report.plan._offers import offers_document, print_offers
 from samedevice.report.plan._plan import Plan
-from samedevice.report.plan._training import no_training_document, training_document, training_shown
+from samedevice.report.plan._training import (
+    no_training_document,
+    training_document,
+    training_rows,
+    training_shown,
+)
 
 __all__ = [
     "CheckedMap",
@@ -15,6 +20,7 @@ __all__ = [
     "offers_document",
     "print_offers",
     "training_document",
+    "training_rows",
     "training_shown",
     "working",
 ]

@@ -24,10 +24,13 @@ def training_shown(
     plan: TrainingPlan, files: Sequence[Path], folder: Path | None, language: Language
 ) -> Table:
     """The plan for a terminal."""
-    return labelled(_rows(plan, files, folder), language)
+    return labelled(training_rows(plan, files, folder), language)
 
 
-def _rows(plan: TrainingPlan, files: Sequence[Path], folder: Path | None) -> Iterator[tuple[Phrase, Value]]:
+def training_rows(
+    plan: TrainingPlan, files: Sequence[Path], folder: Path | None
+) -> Iterator[tuple[Phrase, Value]]:
+    """What is said of the plan, with a label each."""
     shape, wanted = plan.shape, plan.wanted
     yield (
         Phrase("place.model"),
@@ -37,7 +40,7 @@ def _rows(plan: TrainingPlan, files: Sequence[Path], folder: Path | None) -> Ite
         Phrase("place.work"),
         Phrase("train.work", batch=wanted.batch, context=wanted.context, precision=plan.training.precision),
     )
-    yield Phrase("place.machine"), str(plan.machine)
+    yield Phrase("place.machine"), Phrase("train.machine", machine=str(plan.machine))
     what, needs, why = plan.why
     yield Phrase("train.plan"), what
     yield Phrase("train.needs"), needs

@@ -3,5 +3,6 @@
 from samedevice.report.web._plan_page import plan_page
 from samedevice.report.web._run_page import run_page
 from samedevice.report.web._sweep_page import sweep_page
+from samedevice.report.web._training_page import training_page
 
-__all__ = ["plan_page", "run_page", "sweep_page"]
+__all__ = ["plan_page", "run_page", "sweep_page", "training_page"]

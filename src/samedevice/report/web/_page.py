@@ -128,8 +128,13 @@ _WORDS = (
 
 
 def facts(rows: Iterable[tuple[Phrase, Value]], language: Language) -> tuple[Fact, ...]:
-    """Labelled lines with their texts."""
-    return tuple(Fact(render(label, language), harmless(render(value, language))) for label, value in rows)
+    """Labelled lines with their texts; a value that is no phrase is a command or a statement."""
+    return tuple(
+        Fact(render(label, language), "", harmless(value))
+        if isinstance(value, str)
+        else Fact(render(label, language), harmless(render(value, language)))
+        for label, value in rows
+    )
 
 
 def percent(size: int, whole: int) -> float:
