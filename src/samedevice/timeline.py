@@ -108,7 +108,7 @@ class Timeline:
     phases: tuple[Phase, ...]
     transfers: tuple[Transfer, ...]
     layers: Mapping[str, tuple[Layer, ...]]
-    """Of each model that was called, by its class."""
+    """Of each model that was called, by its class; a second one of that class has a number behind it."""
     work: tuple[Work, ...]
     """The first operators, as many as were asked for."""
     moves: tuple[Move, ...]

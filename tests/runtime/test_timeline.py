@@ -118,3 +118,18 @@ def test_samples_are_few_and_keep_the_peak():
     samples = timeline.memory["cuda:0"]
     assert len(samples) <= 602
     assert max(sum(sample.held) for sample in samples) >= 4 * MiB
+
+
+def test_two_models_of_one_class_are_both_there():
+    def distil():
+        teacher, student = (torch.nn.Sequential(torch.nn.Linear(4, 4)).to(f"cuda:{n}") for n in range(2))
+        x = torch.ones(2, 4)
+        teacher(x.cuda()), student(x.to("cuda:1")), teacher(x.cuda())
+
+    def where(model):
+        return (Layer("", "Sequential", str(next(model.parameters()).device), 1),)
+
+    timeline, _ = recorded(distil, where)
+    assert {name: rows[0].device for name, rows in timeline.layers.items()} == {
+        "Sequential": "cuda:0", "Sequential (2)": "cuda:1"
+    }  # fmt: skip

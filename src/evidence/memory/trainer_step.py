@@ -37,13 +37,14 @@ class BertTraining:
         import torch
         from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainingArguments
 
+        attention: Any = {"attn_implementation": "eager"}  # which the types of BertConfig leave out
         config = BertConfig(
             vocab_size=self.vocabulary,
             hidden_size=self.hidden,
             num_hidden_layers=self.layers,
             num_attention_heads=self.heads,
             intermediate_size=self.intermediate,
-            attn_implementation="eager",
+            **attention,
         )
         model = BertForSequenceClassification(config)
         let_go = model.zero_grad

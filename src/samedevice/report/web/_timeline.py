@@ -22,6 +22,8 @@ _LINE = 6
 """Height of the strip of phases below the curve."""
 _SHOWN = 200
 """Rows of a table, before the rest is counted."""
+_MODELS = 12
+"""So many models are shown, each with all its layers."""
 _PHASES = ("forward", "backward", "optimizer")
 
 
@@ -77,12 +79,14 @@ class Story:
     """What the axis is."""
     left_out: str
     """Transfers that are not shown, as a sentence; empty where all are."""
+    models_left_out: str
+    """Models that are not shown, likewise."""
 
 
 def story(timeline: Timeline, language: Language) -> Story:
     """A run over time, ready for its page."""
     flows = timeline.transfers[:_SHOWN]
-    more = len(timeline.transfers) - len(flows)
+    more, models = len(timeline.transfers) - len(flows), len(timeline.layers) - _MODELS
     return Story(
         tuple(
             _chart(device, samples, timeline, language)
@@ -107,10 +111,11 @@ def story(timeline: Timeline, language: Language) -> Story:
                     for row in rows
                 ),
             )
-            for name, rows in timeline.layers.items()
+            for name, rows in list(timeline.layers.items())[:_MODELS]
         ),
         render(Phrase("page.axis", count=f"{timeline.operators:,}"), language),
         render(Phrase("page.more-transfers", count=more), language) if more else "",
+        render(Phrase("page.more-models", count=models), language) if models > 0 else "",
     )
 
 

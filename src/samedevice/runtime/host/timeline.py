@@ -70,6 +70,8 @@ class _Recording:
     depth: int = 0
     """Modules inside modules that are called now."""
     layers: dict[str, tuple[Layer, ...]] = field(default_factory=dict)
+    alike: dict[str, int] = field(default_factory=dict)
+    """Models that have layers here, by class."""
     described: weakref.WeakSet[torch.nn.Module] = field(default_factory=weakref.WeakSet)
     transfers: dict[tuple[str, str, Site | None], list[int]] = field(default_factory=dict)
     moves: list[Move] = field(default_factory=list)
@@ -155,7 +157,13 @@ class _Recording:
         self.described.add(module)
         with suppress(Exception):  # whatever a model is like, its program goes on
             if layers := self.describe(module):
-                self.layers.setdefault(type(module).__name__, layers)
+                self.layers[self._name_of(module)] = layers
+
+    def _name_of(self, module: torch.nn.Module) -> str:
+        """Its class; of a second model of one class (a teacher and its student) with its number."""
+        kind = type(module).__name__
+        number = self.alike[kind] = self.alike.get(kind, 0) + 1
+        return kind if number == 1 else f"{kind} ({number})"
 
     def module_ends(self, module: torch.nn.Module, *_: Any) -> None:
         """What a model has is weights and gradients."""
