@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import time
+from typing import ClassVar
 
 import pytest
 import torch
@@ -12,7 +13,7 @@ import torch
 from samedevice.report import render_finding
 from samedevice.sweep import _actions
 from samedevice.sweep._case import Case, Untried
-from samedevice.sweep._small import _at_most
+from samedevice.sweep._small import Recipe, _at_most, smallest
 from samedevice.sweep._trial import Asked, try_target
 from samedevice.sweep._worker import _fork
 
@@ -146,3 +147,59 @@ def test_a_model_with_too_many_parameters_is_given_up_before_it_has_values():
         tied = torch.nn.Linear(20, 20, bias=False)
         other = torch.nn.Linear(20, 20, bias=False)
         other.weight = tied.weight
+
+
+class Picky:
+    """A model that wants a picture, and in small sizes fails for want of width."""
+
+    main_input_name = "pixel_values"
+    calls: ClassVar[list[tuple[int, int]]] = []
+
+    def __init__(self, config):
+        self.width = config["hidden_size"]
+
+    def parameters(self):
+        return iter(())
+
+    def eval(self):
+        return self
+
+    def to(self, device):
+        return self
+
+    def forward(self, pixel_values):
+        self.calls.append((self.width, pixel_values.dim()))
+        if pixel_values.dim() != 4:
+            raise ValueError("too many values to unpack (expected 4)")
+        if self.width < 64:
+            raise RuntimeError("shape is invalid")
+
+    __call__ = forward
+
+
+def test_inputs_that_no_size_can_take_are_tried_once(monkeypatch):
+    monkeypatch.setattr(Picky, "calls", [])
+    monkeypatch.setattr("samedevice.sweep._small._GPU", "cpu")
+    made = smallest(Recipe(Picky, Configuration, Picky), {"hidden_size": 128})
+    assert made.model.width >= 64
+    wrong = [dimensions for width, dimensions in Picky.calls if dimensions != 4]
+    assert 0 < len(wrong) <= 8
+    assert [width for width, dimensions in Picky.calls if dimensions == 4].count(8) > 1
+
+
+class Configuration(dict):
+    """A configuration whose fields are attributes, as those of libraries are."""
+
+    def __getattr__(self, name):
+        if name not in self:
+            raise AttributeError(name)
+        return self[name]
+
+
+def test_a_model_that_wants_what_nothing_is_known_of_is_told_by_the_name_of_that():
+    class Session(Picky):
+        def forward(self, pixel_values, inference_session):
+            raise AssertionError("it was called without a session")
+
+    with pytest.raises(Untried, match="nothing is known to give for inference_session"):
+        smallest(Recipe(Session, Configuration, Session), {"hidden_size": 128})

@@ -24,7 +24,9 @@ from samedevice.sweep import (
     Compared,
     LocalPool,
     Order,
+    Pool,
     Progress,
+    RayPool,
     Store,
     Swept,
     changes_between,
@@ -49,6 +51,7 @@ class Options:
     machines: tuple[str, ...]
     actions: tuple[str, ...]
     jobs: int
+    on: str
     cuts: int
     seconds: float
     memory: int
@@ -136,11 +139,20 @@ def _bisected(
 def _swept(options: Options, order: Order, store: Store, language: Language) -> Swept:
     line = _Line(language)
     try:
-        return sweep(order, LocalPool(options.jobs), store, options.models, line.tell)
+        return sweep(order, _pool(options), store, options.models, line.tell)
     except RuntimeError as error:
         raise UsageError(Phrase("sweep.worker", reason=str(error))) from None
     finally:
         line.close()
+
+
+def _pool(options: Options) -> Pool:
+    """Raises `UsageError` for a place that is none."""
+    if options.on == "local":
+        return LocalPool(options.jobs)
+    if options.on == "ray" or options.on.startswith("ray://"):
+        return RayPool(options.on, options.jobs)
+    raise UsageError(Phrase("sweep.no-place", given=options.on))
 
 
 def _order(options: Options) -> Order:

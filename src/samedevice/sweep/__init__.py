@@ -5,7 +5,8 @@ from __future__ import annotations
 from samedevice.sweep._actions import ACTIONS, DEFAULT_ACTIONS
 from samedevice.sweep._confirm import Script, write_scripts
 from samedevice.sweep._libraries import KNOWN
-from samedevice.sweep._pool import LocalPool, Order
+from samedevice.sweep._pool import LocalPool, Order, Pool
+from samedevice.sweep._ray import RayPool
 from samedevice.sweep._releases import (
     Changes,
     Compared,
@@ -26,7 +27,9 @@ __all__ = [
     "Compared",
     "LocalPool",
     "Order",
+    "Pool",
     "Progress",
+    "RayPool",
     "Root",
     "Script",
     "Store",

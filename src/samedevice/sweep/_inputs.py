@@ -13,10 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    import torch
+from typing import Any
 
 Given = dict[str, Any]
 
@@ -145,20 +142,20 @@ def attempts(asked: Asked, config: Any, *, whole: bool) -> Iterator[Given]:
         yield from itertools.islice(_combinations(given, asked, config, needed), _ATTEMPTS)
 
 
-_ADDED = ("image", "video", "audio", "text", "time")
+_ADDED = ("image", "video", "audio", "text", "time", "boxes")
 _ONLY_IF_NEEDED = {
     *("token_type_ids", "inputs_embeds", "query_embeds", "visual_embeds", "image_features", "future_values"),
     *("future_time_features", "hidden_states", "bool_masked_pos", "mask_time_indices", "target_sizes"),
-    *("input_features_mask", "feature_attention_mask", "hidden"),
+    "hidden",
 }
-_MAYBE = ("decoder_input_ids", "image_sizes")
+_MAYBE = ("decoder_input_ids", "image_sizes", "input_features_mask", "feature_attention_mask")
 """Some models want them and some cannot stand them; both are tried."""
 
 
 def _combinations(rows: Sequence[_Row], asked: Asked, config: Any, needed: set[str]) -> Iterator[Given]:
     """One modality after the other goes through its forms, while the others keep their first one."""
     named = [
-        (name, row, [form for form in row.forms if _has(form, asked)])
+        (name, row, [form for form in row.forms if _has(form, asked) and _wanted(form, config)])
         for row in rows
         for name in row.names
         if name in asked.names and (name in needed or not (row.needed or name in _ONLY_IF_NEEDED))
@@ -169,7 +166,10 @@ def _combinations(rows: Sequence[_Row], asked: Asked, config: Any, needed: set[s
         for modality in modalities
         for step in range(1, max(len(forms) for _, row, forms in named if row.modality == modality))
     ]
-    maybe = [name for name in _MAYBE if any(name == each for each, _, _ in named) and name not in needed]
+    given_names = {name for name, _, _ in named}
+    maybe = [name for name in _MAYBE if name in given_names and name not in needed]
+    if "input_ids" not in given_names and "attention_mask" in given_names - needed:
+        maybe.append("attention_mask")  # of what it speaks then, nothing says
     for modality, step in steps:
         given = {
             name: make(
@@ -180,12 +180,17 @@ def _combinations(rows: Sequence[_Row], asked: Asked, config: Any, needed: set[s
             if forms
         }
         yield given
-        if maybe:
-            yield {name: value for name, value in given.items() if name not in maybe}
+        for left_out in [maybe, *([each] for each in maybe if len(maybe) > 1)] if maybe else ():
+            yield {name: value for name, value in given.items() if name not in left_out}
 
 
 def _has(form: Mapping[str, Any], asked: Asked) -> bool:
     return all(any(name in asked.names for name in needs.split("|")) for needs in form.get("needs", ()))
+
+
+def _wanted(form: Mapping[str, Any], config: Any) -> bool:
+    """Whether the configuration asks for it, where a form says which of its fields do."""
+    return all(getattr(config, field, None) for field in form.get("where", ()))
 
 
 def labels(asked: Asked, config: Any, given: Given) -> Iterator[Given]:
@@ -207,10 +212,12 @@ def labels(asked: Asked, config: Any, given: Given) -> Iterator[Given]:
             yield {name: made.clone() for name in row.names if name in asked.names}
 
 
-def make(form: Mapping[str, Any], sizes: Sizes) -> torch.Tensor:
-    """A tensor on the CPU."""
+def make(form: Mapping[str, Any], sizes: Sizes) -> Any:
+    """A tensor on the CPU, or the value that a form names."""
     import torch
 
+    if "value" in form:
+        return form["value"]
     shape = [sizes.of(each) for each in form["shape"]]
     dtype = getattr(torch, form["dtype"]) if "dtype" in form else None
     match form["fill"]:
@@ -230,6 +237,8 @@ def make(form: Mapping[str, Any], sizes: Sizes) -> torch.Tensor:
             return torch.tensor([1, 2, 30, 40]).expand(shape).clone()
         case "grid":
             return torch.tensor([1, _PATCHES, _PATCHES]).expand(shape).clone()
+        case "side":
+            return torch.full(shape, _PATCHES)
         case "height":
             return torch.full(shape, sizes["height"])
     raise AssertionError(f"inputs.toml fills nothing by {form['fill']!r}")

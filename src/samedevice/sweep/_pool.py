@@ -37,6 +37,8 @@ class Order:
     language: str
     python: str = sys.executable
     environment: Mapping[str, str] | None = None
+    versions: Mapping[str, str] | None = None
+    """What the process that listed the targets has; every worker must have the same."""
 
     def line(self, job: str) -> str:
         """As the worker reads it."""
@@ -75,7 +77,7 @@ def list_targets(order: Order) -> tuple[list[Listed], dict[str, str]]:
     Raises `UsageError` where the package, or one that it needs here, is not installed, and `RuntimeError`
     with what the process said where it ended otherwise.
     """
-    with _Worker(order, "list") as worker:
+    with Worker(order, "list") as worker:
         found: list[Listed] = []
         for told in worker.lines():
             if told.get("kind") == "target":
@@ -128,16 +130,15 @@ def _work(order: Order, waiting: Any, results: Any, stop: threading.Event, known
     """Feed one worker after the other until nothing waits."""
     try:
         while not stop.is_set() and not waiting.empty():
-            with _Worker(order, "try") as worker:
+            with Worker(order, "try") as worker:
                 for told in _fed(worker, waiting, stop, known):
                     results.put(told)
     except BaseException as error:  # told to the thread that waits
         results.put(error)
 
 
-def _fed(worker: _Worker, waiting: Any, stop: threading.Event, known: set[str]) -> Iterator[Told]:
-    if not worker.is_ready():
-        raise RuntimeError(worker.said())
+def _fed(worker: Worker, waiting: Any, stop: threading.Event, known: set[str]) -> Iterator[Told]:
+    worker.make_ready()
     told_it: set[str] = set()
     while not stop.is_set():
         try:
@@ -147,21 +148,24 @@ def _fed(worker: _Worker, waiting: Any, stop: threading.Event, known: set[str]) 
         new = set(known) - told_it
         told_it |= new
         told = worker.tried(name, new)
-        known.update(
-            mark_of(each["statement"], each["root"]) for each in told.lines if each.get("kind") == "finding"
-        )
+        known |= marks_of(told)
         yield told
         if told.how == "worker died":
             return
 
 
-class _Worker:
+def marks_of(told: Told) -> set[str]:
+    """The marks of what a target was the first to find."""
+    return {mark_of(each["statement"], each["root"]) for each in told.lines if each.get("kind") == "finding"}
+
+
+class Worker:
     """One process and its pipes."""
 
     def __init__(self, order: Order, job: str) -> None:
         self._order, self._job = order, job
 
-    def __enter__(self) -> _Worker:
+    def __enter__(self) -> Worker:
         self._folder = tempfile.mkdtemp(prefix="samedevice-sweep-")
         self._errors = (Path(self._folder) / "stderr").open("w+b")
         environment = {**(self._order.environment or {}), "TMPDIR": self._folder}
@@ -209,9 +213,16 @@ class _Worker:
             if isinstance(told, dict):
                 yield told
 
-    def is_ready(self) -> bool:
-        """Whether it has imported what it needs."""
-        return next((told.get("kind") == "ready" for told in self.lines()), False)
+    def make_ready(self) -> None:
+        """Wait until it has imported what it needs.
+
+        Raises `RuntimeError` where it cannot, or has other releases than those whose results are asked for.
+        """
+        told = next(self.lines(), {})
+        if told.get("kind") != "ready":
+            raise RuntimeError(self.said())
+        if self._order.versions is not None and told["versions"] != dict(self._order.versions):
+            raise RuntimeError(f"a worker has {told['versions']}, not {dict(self._order.versions)}")
 
     def said(self) -> str:
         """The last of what it wrote to standard error."""

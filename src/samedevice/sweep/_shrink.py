@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any, Literal
 
-Kind = Literal["keep", "token", "derived", "count", "vocabulary", "picture", "width"]
+Kind = Literal["keep", "token", "derived", "places", "count", "vocabulary", "picture", "width"]
 
 _SMALLEST_WIDTH = 8
 """A width that is divided keeps at least so much."""
@@ -77,7 +77,16 @@ def shrunk(values: Mapping[str, Any], scale: Scale) -> dict[str, Any]:
     made = _shrunk(values, scale, divisor, _small_tokens(values) if scale.vocabulary else {})
     if scale.divisor > 1:
         _join(made)
+        _divide(made)
     return made
+
+
+def _divide(made: dict[str, Any]) -> None:
+    """Give a part heads that divide its width; default configurations often do not."""
+    for part in (made, *(value for value in made.values() if isinstance(value, dict))):
+        width, heads = part.get("hidden_size"), part.get("num_attention_heads")
+        if isinstance(width, int) and isinstance(heads, int) and heads > 0 and not part.get("head_dim"):
+            part["num_attention_heads"] = next(each for each in range(heads, 0, -1) if width % each == 0)
 
 
 def _join(made: dict[str, Any]) -> None:
@@ -135,7 +144,7 @@ def _heads(part: Mapping[str, Any]) -> Iterator[tuple[int, int]]:
                 if isinstance(count, int) and not isinstance(count, bool):
                     yield width, count
     for name, width in part.items():
-        if name.endswith("head_dim") and isinstance(width, int):
+        if name.endswith(("head_dim", "rotary_dim")) and isinstance(width, int):
             yield width, 1
 
 
@@ -170,10 +179,19 @@ def _shrunk(
     kept = _kept_layers(values, length) if scale.layers else ()
     for name, value in values.items():
         row = _row_of(name) if isinstance(name, str) else None
-        if row is not None and row.kind == "derived" and scale.layers:
+        if row is not None and row.kind in ("derived", "places") and scale.layers and _of_blocks(values):
+            if row.kind == "places" and value and len(value) <= len(kept):
+                made[name] = _last(value, length, len(kept))
             continue
         if not isinstance(name, str):  # labels by their numbers
             made[name] = value
+        elif isinstance(value, Mapping) and kept and _by_layer(value, length):
+            said = {int(each): inside for each, inside in value.items()}
+            made[name] = {
+                str(number): _shrunk(said[place], scale, divisor, tokens)
+                for number, place in enumerate(kept)
+                if place in said
+            }
         elif isinstance(value, Mapping):
             made[name] = _shrunk(value, scale, divisor, tokens)
         elif isinstance(value, (list, tuple)) and length and len(value) == length and kept:
@@ -183,6 +201,18 @@ def _shrunk(
         else:
             made[name] = _number(name, value, scale, divisor, tokens, len(kept))
     return made
+
+
+def _of_blocks(values: Mapping[str, Any]) -> bool:
+    """Whether the stages of a backbone are its blocks, which become fewer."""
+    stages, length = values.get("stage_names"), _layers(values)
+    return length > 0 and (stages is None or len(stages) - 1 == length)
+
+
+def _last(places: Sequence[int], length: int, new: int) -> list[int]:
+    """As many of fewer blocks, the last ones; counted from one where the old ones were."""
+    end = new - 1 + max(0, max(places) - (length - 1))
+    return list(range(end - len(places) + 1, end + 1))
 
 
 def _number(name: str, value: Any, scale: Scale, divisor: int, tokens: Mapping[int, int], layers: int) -> Any:
@@ -200,7 +230,7 @@ def _number(name: str, value: Any, scale: Scale, divisor: int, tokens: Mapping[i
         return tokens.get(value, value) if re.fullmatch(r".*token.*|.*_ids?", name) else value
     match row.kind:
         case "count":
-            most = layers if layers and "layer" in name else row.most
+            most = max(layers, row.most) if layers and "layer" in name else row.most
             return min(value, most) if scale.layers else value
         case "vocabulary":
             return min(value, row.most) if scale.vocabulary else value
@@ -221,17 +251,40 @@ def _layers(values: Mapping[str, Any]) -> int:
 def _kept_layers(values: Mapping[str, Any], length: int) -> tuple[int, ...]:
     """Two layers, or one of each kind where lists name more kinds, in their order."""
     kinds: list[Any] = [
-        tuple(repr(value[place]) for value in values.values() if _names_layers(value, length))
+        (
+            *(repr(value[place]) for value in values.values() if _names_layers(value, length)),
+            *(
+                repr({int(each): inside for each, inside in value.items()}.get(place))
+                for value in values.values()
+                if _by_layer(value, length)
+            ),
+        )
         for place in range(length)
     ]
     first = {kind: place for place, kind in reversed(list(enumerate(kinds)))}
     places = sorted(first.values())[:4]
+    taken = max((len(value) for name, value in values.items() if _is_places(name, value)), default=0)
     for place in range(length):
-        if len(places) >= min(2, length):
+        if len(places) >= min(max(2, min(taken, 4)), length):
             break
         if place not in places:
             places.append(place)
     return tuple(sorted(places))
+
+
+def _is_places(name: Any, value: Any) -> bool:
+    row = _row_of(name) if isinstance(name, str) else None
+    return row is not None and row.kind == "places" and isinstance(value, (list, tuple))
+
+
+def _by_layer(value: Any, length: int) -> bool:
+    """Whether it says by their numbers what is special about some layers."""
+    return (
+        isinstance(value, Mapping)
+        and bool(value)
+        and all(str(each).isdecimal() and int(each) < length for each in value)
+        and all(isinstance(each, Mapping) for each in value.values())
+    )
 
 
 def _names_layers(value: Any, length: int) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import itertools
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from samedevice.sweep._shrink import SCALES, Scale, shrunk
 _MOST_PARAMETERS = 150_000_000
 """A configuration with more is not built on this computer."""
 _LABELS_TRIED = 8
-_PATIENCE = 12.0
+_PATIENCE = 8.0
 """Seconds of the processor after which no other size of a model is tried."""
 _GPU = "cuda:0"
 
@@ -56,6 +57,7 @@ def smallest(recipe: Recipe, values: Mapping[str, Any]) -> Made:
     Raises `Untried` with the first reason that is not about size.
     """
     built: dict[Scale, tuple[Any, Any]] = {}
+    hopeless: set[tuple[bool, int]] = set()
     reason, tried = "", ""
     began = time.process_time()
     for whole, scale in itertools.product((True, False), SCALES):
@@ -70,7 +72,7 @@ def smallest(recipe: Recipe, values: Mapping[str, Any]) -> Made:
         if scale not in built:
             continue
         model, config = built[scale]
-        ran = _ran(recipe, model, config, whole=whole)
+        ran = _ran(recipe, model, config, hopeless, whole=whole)
         if not isinstance(ran, str):
             return Made(model, config, scale, *ran)
         tried = tried or ran
@@ -108,11 +110,20 @@ def _at_most(parameters: int) -> Iterator[None]:
         handle.remove()
 
 
-def _ran(recipe: Recipe, model: Any, config: Any, *, whole: bool) -> tuple[Given, Given] | str:
-    """Inputs and labels with which it runs on one GPU, or the first reason why none do."""
+def _ran(
+    recipe: Recipe, model: Any, config: Any, hopeless: set[tuple[bool, int]], *, whole: bool
+) -> tuple[Given, Given] | str:
+    """Inputs and labels with which it runs on one GPU, or the first reason why none do.
+
+    Attempts that cannot run in any size become `hopeless`, and are not made again.
+    """
     asked = _asked(recipe)
     first = ""
-    for given in attempts(asked, config, whole=whole):
+    for number, given in enumerate(attempts(asked, config, whole=whole)):
+        if (whole, number) in hopeless:
+            continue
+        if missing := [name for name in asked.required if name not in given]:
+            return f"nothing is known to give for {', '.join(missing)}"
         try:
             model.to("cpu")
             inputs = with_placeholders(model, config, given)
@@ -120,9 +131,17 @@ def _ran(recipe: Recipe, model: Any, config: Any, *, whole: bool) -> tuple[Given
             ACTIONS["loss"](model, _on_gpu(inputs), {})
         except Exception as error:  # anything: it is foreign code
             first = first or reason_of(error)
+            if _HOPELESS.search(str(error)):
+                hopeless.add((whole, number))
             continue
         return inputs, _labels(model, asked, config, inputs)
-    return first
+    return first or "no inputs"
+
+
+_HOPELESS = re.compile(
+    r"values to unpack|Expected \dD|positional argument|unexpected keyword|have to specify|must specify"
+)
+"""What is said of inputs with too many or too few dimensions, or too few inputs: no size of a model helps."""
 
 
 def _labels(model: Any, asked: Asked, config: Any, inputs: Given) -> Given:

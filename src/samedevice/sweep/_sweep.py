@@ -8,7 +8,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -80,6 +80,7 @@ def sweep(
     """Try every target of a package whose class name `pattern` matches."""
     began = time.monotonic()
     listed, versions = list_targets(order)
+    order = replace(order, versions=versions)
     chosen = [each for each in listed if fnmatch.fnmatchcase(each.name.rpartition(":")[2], pattern)]
     environment = _environment(versions)
     prints = {each.name: _print(each, order) for each in chosen}

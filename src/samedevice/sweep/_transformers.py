@@ -40,17 +40,26 @@ class TransformersLibrary:
 
         folder = Path(transformers.__file__).parent / "models"
         sources = {path: path.read_text("utf-8") for path in sorted(folder.glob("*/modeling_*.py"))}
+        shared = (folder.parent / "modeling_layers.py").read_text("utf-8")
         bases = {
             name: re.findall(r"\w+", below)
             for source in sources.values()
             for name, below in _CLASS.findall(source)
+        }
+        runs = {
+            name
+            for source in (*sources.values(), shared)
+            for name, body in _BODY.findall(source)
+            if re.search(r"^    def forward\(", body, re.MULTILINE)
         }
         public = set(dir(transformers))
         for path, source in sources.items():
             print_of = hashlib.sha256(source.encode()).hexdigest()[:16]
             module = f"transformers.models.{path.parent.name}.{path.stem}"
             for name, _ in _CLASS.findall(source):
-                if name in public and not name.endswith(_BASE) and _stands_on_model(name, bases):
+                below = _below(name, bases)
+                model = any(each.endswith(_BASE) for each in below) and not below.isdisjoint(runs)
+                if name in public and not name.endswith(_BASE) and model:
                     yield Listed(f"{module}:{name}", print_of)
 
     def case(self, name: str, actions: tuple[str, ...]) -> Case:
@@ -80,20 +89,19 @@ def case_of(model_class: Any, values: Mapping[str, Any], package: str | None = N
 
 
 _BASE = "PreTrainedModel"
+_BODY = re.compile(r"^class (\w+)\b[^\n]*\n((?:[ \t#)\n].*\n|\n)*)", re.MULTILINE)
 _CLASS = re.compile(r"^class (\w+)\(([^)]*)\):", re.MULTILINE)
 
 
-def _stands_on_model(name: str, bases: Mapping[str, list[str]]) -> bool:
-    """Whether one of the classes below it is a base of models."""
+def _below(name: str, bases: Mapping[str, list[str]]) -> set[str]:
+    """The class, and all that it stands on."""
     waiting, seen = [name], set[str]()
     while waiting:
         each = waiting.pop()
-        if each.endswith(_BASE):
-            return True
         if each not in seen:
             seen.add(each)
             waiting += bases.get(each, [])
-    return False
+    return seen
 
 
 def _spreadable(case: Case) -> Case:

@@ -55,7 +55,7 @@ def serve(document: Document) -> None:
     _warm_up()
     gc.collect()
     gc.freeze()
-    print(json.dumps({"kind": "ready"}), file=out)
+    print(json.dumps({"kind": "ready", "versions": _versions()}), file=out)
     known: set[str] = set()
     for line in sys.stdin:
         job = json.loads(line)

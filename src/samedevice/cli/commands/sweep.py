@@ -55,11 +55,19 @@ def sweep(
         ),
     ] = "loss,greedy",
     jobs: Annotated[int, typer.Option(min=1, metavar="N", help="Processes at a time.")] = 1,
+    on: Annotated[
+        str,
+        typer.Option(
+            metavar="PLACE",
+            help="Where the processes run: local, ray (the cluster of RAY_ADDRESS, or one on this computer), "
+            "ray://host:port.",
+        ),
+    ] = "local",
     cuts: Annotated[
         int, typer.Option(min=1, metavar="N", help="Most places at which one model is cut for two GPUs.")
     ] = 16,
     seconds: Annotated[
-        float, typer.Option(min=1, metavar="N", help="Time for one class, after which it is ended.")
+        float, typer.Option(min=1, metavar="N", help="Processor time for one class, after which it is ended.")
     ] = 120.0,
     memory: Annotated[
         str, typer.Option(metavar="SIZE", help="Memory for one class, after which it is ended.")
@@ -125,6 +133,7 @@ def sweep(
         tuple(machine or (DEFAULT_MACHINE,)),
         tuple(dict.fromkeys(listed(actions))),
         jobs,
+        on,
         cuts,
         seconds,
         most << 20,
