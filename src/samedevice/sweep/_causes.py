@@ -15,6 +15,8 @@ from samedevice.events import Decision, Event, Operand, Place
 
 if TYPE_CHECKING:
     from samedevice.diagnosis import Verdict
+    from samedevice.findings import Finding
+    from samedevice.messages import Phrase
 
 _CUT_BLOCK = "block-split-across-devices"
 """The cause of which one line repairs a whole file: the list of blocks that stay whole."""
@@ -34,6 +36,11 @@ def mark_of(statement: str, root: str) -> str:
     return f"{statement} | {root}"
 
 
+def statement_in(mark: str) -> str:
+    """The statement of a mark."""
+    return mark.partition(" | ")[0]
+
+
 def library_path(file: str) -> str:
     """A path without the folder in which libraries are installed."""
     parts = Path(file).parts
@@ -43,7 +50,7 @@ def library_path(file: str) -> str:
     return file
 
 
-def root_of(event: Event, verdict: Verdict) -> str:
+def root_of(event: Event, verdict: Verdict | Finding[Phrase]) -> str:
     """A key that is equal for statements that fail for the same decision."""
     if verdict.cause == _CUT_BLOCK:
         return f"block cut in {library_path(_of_block(event).file)}"
@@ -72,7 +79,7 @@ def _of_block(event: Event) -> Place:
     return next((place for place in reversed(event.stack) if place.function == "forward"), event.at)
 
 
-def _odd(event: Event, verdict: Verdict) -> Operand | None:
+def _odd(event: Event, verdict: Verdict | Finding[Phrase]) -> Operand | None:
     """The operand in the wrong place: the guilty one, or the one that is alone on its device."""
     named = next((each for each in event.operands if each.name == verdict.guilty), None)
     if named is not None:

@@ -18,8 +18,8 @@ Infer = Callable[[Mapping[Any, int]], Map]
 LIMIT = 16
 """Most cuts of one model on two GPUs."""
 _PLENTY = 1 << 40
-_CALLS = 90
-"""Most calls of the library's placement for one model."""
+_CALLS = 5
+"""Most calls of the library's placement for one model, for each cut that is wanted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def walk(total: int, infer: Infer, limit: int = LIMIT) -> list[Cut]:
         return seen[budget]
 
     waiting = deque([(0, 2 * total)])
-    while waiting and len(seen) < _CALLS:
+    while waiting and len(seen) < _CALLS * limit + 10:
         low, high = waiting.popleft()
         if high - low > max(1, total // 4000) and at(low) != at(high):
             middle = (low + high) // 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import re
+import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ class TransformersLibrary:
             *("transformers.models.bert.modeling_bert", "transformers.loss.loss_utils"),
         ):
             importlib.import_module(name)
+        _warm_up()
 
     def bring(self, name: str) -> None:
         """Import the module of a class: its neighbours, which come next, find it imported."""
@@ -73,6 +75,18 @@ class TransformersLibrary:
         if model_class.forward.__name__ == "_forward_unimplemented":
             raise Untried("has no forward")
         return case_of(model_class, values, self.package)
+
+
+def _warm_up() -> None:
+    """Save and load a model: the first time, the library reads how every checkpoint is converted."""
+    import transformers
+
+    config = transformers.BertConfig(
+        vocab_size=8, hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8
+    )
+    with tempfile.TemporaryDirectory(prefix="samedevice-sweep-") as folder:
+        transformers.BertModel(config).save_pretrained(folder)
+        transformers.BertModel.from_pretrained(folder)
 
 
 def case_of(model_class: Any, values: Mapping[str, Any], package: str | None = None) -> Case:

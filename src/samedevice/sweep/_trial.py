@@ -21,7 +21,7 @@ from samedevice.machines import Machine, parse_machine
 from samedevice.messages import Phrase
 from samedevice.sweep._actions import ACTIONS, CHANGES_MODEL
 from samedevice.sweep._case import Case, Library, Untried
-from samedevice.sweep._causes import mark_of, root_of, statement_of
+from samedevice.sweep._causes import mark_of, root_of, statement_in, statement_of
 from samedevice.sweep._cuts import LIMIT, Cut, offloaded, shares, walk
 from samedevice.sweep._scripts import script_of
 from samedevice.sweep._small import reason_of
@@ -86,6 +86,7 @@ class _Trial:
         self._tell = tell
         self._document = document
         self._known = seen
+        self._told_before = {statement_in(mark) for mark in seen}
         self._met: dict[str, bool] = {}
         """Each statement that this target met, and whether it was new."""
         self._failed: dict[str, str] = {}
@@ -172,12 +173,14 @@ class _Trial:
 
     def _first(self, event: Event, count: int, statement: str) -> dict[str, Any]:
         """What is told of a statement that this target had not met; where it is known, its root alone."""
-        root = root_of(event, verdict_of(event))
+        # What repairs it is looked for only where it may be new: that takes longest.
+        judged = None if statement in self._told_before else judge(event, count)
+        root = root_of(event, verdict_of(event) if judged is None else judged)
         self._met[statement] = mark_of(statement, root) not in self._known
         if not self._met[statement]:
             return {"kind": "met", "statement": statement, "root": root}
         return {"kind": "finding", "statement": statement, "root": root,
-                "document": self._document(judge(event, count))}  # fmt: skip
+                "document": self._document(judged or judge(event, count))}  # fmt: skip
 
     def _confirm(self, vm: Any, spec: str, case: Case, found: dict[str, tuple[Cut, str]]) -> None:
         """Load what was found again as a user would: by a mode and budgets alone."""
