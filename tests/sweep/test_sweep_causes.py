@@ -47,6 +47,30 @@ def test_a_tensor_made_by_the_same_expression_is_one_cause():
     assert root(seen[0]) == root(seen[1]) == "created by m=torch.ones(3)"
 
 
+CUT = {"layers.0.attention.query": "0", "layers.0.attention.value": "1"}
+
+
+def test_what_fails_in_a_block_that_the_map_cuts_fails_for_the_cut():
+    forward = Place("/x/site-packages/lib/a.py", 3, "forward", "x = attend(q, k)")
+    cache = Place("/x/site-packages/lib/cache.py", 9, "update", "v = cat(v, w)")
+    seen = replace(
+        event(cache, LOGITS, LABELS, op="aten.cat.default"), stack=(forward, cache), device_map=CUT
+    )
+    assert root(replace(seen, module="layers.0.attention")) == "block cut in lib/a.py"
+    for module in (None, "layers.0", "layers.1.attention"):
+        assert not root(replace(seen, module=module)).startswith("block cut"), module
+    whole = {"embed": "0", "norm": "1", "layers.0": "0", "layers.1": "1"}
+    assert not root(replace(seen, module="model", device_map=whole)).startswith("block cut")
+
+
+def test_of_two_tensors_the_one_that_the_map_placed_is_not_the_odd_one():
+    at = Place("/x/site-packages/lib/a.py", 3, "f", "mask = torch.eye(3)")
+    mask = Operand("mask", "cuda:0", (3,), "bool", lineage=(Decision("created", "cuda:0", at),))
+    weight = Operand("self", "cuda:1", (3,), "float32", lineage=(Decision("placed", "cuda:1", HEAD),))
+    seen = event(HEAD, weight, mask, op="aten.masked_fill.Scalar")
+    assert root_of(seen, replace(verdict_of(seen), guilty=None)) == "created by mask=torch.eye(3)"
+
+
 def told(cause):
     return {"kind": "finding", "statement": "a.py:7", "root": cause, "document": {"code": cause}}
 

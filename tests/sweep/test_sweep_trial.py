@@ -187,6 +187,22 @@ def test_inputs_that_no_size_can_take_are_tried_once(monkeypatch):
     assert [width for width, dimensions in Picky.calls if dimensions == 4].count(8) > 1
 
 
+def test_nothing_of_the_runs_that_chose_a_size_stays_in_the_model(monkeypatch):
+    monkeypatch.setattr(Picky, "calls", [])
+    monkeypatch.setattr("samedevice.sweep._small._GPU", "cpu")
+
+    class Keeps(Picky):
+        kept = None
+
+        def forward(self, pixel_values):
+            super().forward(pixel_values)
+            self.kept = pixel_values
+
+        __call__ = forward
+
+    assert smallest(Recipe(Keeps, Configuration, Keeps), {"hidden_size": 128}).model.kept is None
+
+
 class Configuration(dict):
     """A configuration whose fields are attributes, as those of libraries are."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 Map = dict[str, Any]
@@ -32,6 +32,8 @@ class Case:
     infer: Callable[[Any, Mapping[Any, int]], Map] | None = None
     """The library's own automatic placement: a map for so many bytes of each device."""
     spread: Callable[[Any, Map], Any] | None = None
+    offloads: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
+    """Ways to keep weights in host memory that the library offers, by name; each is given a fresh model."""
     finish: Callable[[Any], Any] | None = None
     """What is done with the model on one GPU before it is called; `spread` and `load` do it themselves."""
     load: Callable[[str, Mapping[Any, int]], Any] | None = None

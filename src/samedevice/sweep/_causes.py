@@ -54,6 +54,8 @@ def root_of(event: Event, verdict: Verdict | Finding[Phrase]) -> str:
     """A key that is equal for statements that fail for the same decision."""
     if verdict.cause == _CUT_BLOCK:
         return f"block cut in {library_path(_of_block(event).file)}"
+    if _is_in_cut_block(event):
+        return f"block cut in {library_path(_of_block(event).file)}"
     if verdict.cause == _LABELS:
         return "labels of the caller meet a loss on another GPU"
     operand = _odd(event, verdict)
@@ -74,6 +76,20 @@ def root_of(event: Event, verdict: Verdict | Finding[Phrase]) -> str:
     return f"statement {_plain(_code(event.at))}"
 
 
+_NUMBERED = re.compile(r"\.\d+(\.|$)")
+
+
+def _is_in_cut_block(event: Event) -> bool:
+    """Whether the map cuts a part of a numbered block, and that part fails.
+
+    What fails there besides the first statement, such as its cache, fails for the same decision.
+    """
+    if event.module is None or not _NUMBERED.search(f".{event.module}"):
+        return False
+    parts = {device for name, device in event.device_map.items() if name.rpartition(".")[0] == event.module}
+    return len(parts) > 1
+
+
 def _of_block(event: Event) -> Place:
     """The innermost `forward`: what a block calls outside its file is not what is cut."""
     return next((place for place in reversed(event.stack) if place.function == "forward"), event.at)
@@ -86,8 +102,14 @@ def _odd(event: Event, verdict: Verdict | Finding[Phrase]) -> Operand | None:
         return named
     devices = [each.device for each in event.operands]
     alone = [each for each in event.operands if devices.count(each.device) == 1]
+    alone.sort(key=_is_of_map)
     on_host = [each for each in alone if each.device == "cpu"]
     return next(iter(on_host or alone), None)
+
+
+def _is_of_map(operand: Operand) -> bool:
+    """Whether a device map put it where it is, by a weight or by a hook."""
+    return any(step.kind in ("placed", "hook") for step in operand.lineage)
 
 
 def _role(event: Event, odd: Operand) -> str:

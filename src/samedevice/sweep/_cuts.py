@@ -29,6 +29,8 @@ class Cut:
     name: str
     max_memory: tuple[tuple[int | str, int], ...]
     placed: tuple[tuple[str, Any], ...]
+    way: str = ""
+    """A way to offload, where there is no map."""
 
     @property
     def map(self) -> Map:

@@ -6,7 +6,7 @@ import hashlib
 import importlib
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -70,7 +70,25 @@ def _defaults(model_class: Any) -> dict[str, Any]:
     return {each.name: each.default for each in named}
 
 
+def _grouped(kind: str) -> Callable[[Any], Any]:
+    """Groups of weights in host memory, of a block or of single modules."""
+
+    def offload(model: Any) -> Any:
+        import torch
+
+        model.enable_group_offload(
+            onload_device=torch.device("cuda:0"),
+            offload_device=torch.device("cpu"),
+            offload_type=kind,
+            num_blocks_per_group=1 if kind == "block_level" else None,
+        )
+        return model
+
+    return offload
+
+
 def _spreadable(case: Case) -> Case:
+    case.offloads = {"block": _grouped("block_level"), "leaf": _grouped("leaf_level")}
     placement = importlib.import_module("accelerate.utils.modeling")
     try:
         blocks = case.model._get_no_split_modules("auto")

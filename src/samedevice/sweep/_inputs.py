@@ -230,7 +230,10 @@ def make(form: Mapping[str, Any], sizes: Sizes) -> Any:
         case "zeros":
             return torch.zeros(shape, dtype=dtype or torch.float32)
         case "small":
-            return (torch.arange(math.prod(shape)) % 4).reshape(shape).to(dtype or torch.int64)
+            numbers = torch.arange(math.prod(shape)) % (form.get("most", 3) + 1)
+            return numbers.reshape(shape).to(dtype or torch.int64)
+        case "probable":
+            return (torch.arange(math.prod(shape)) * 7 % 10 / 10).reshape(shape)
         case "flag":
             return torch.ones(shape, dtype=torch.bool)
         case "box":

@@ -7,6 +7,7 @@ from pathlib import Path
 from samedevice.errors import UsageError
 from samedevice.messages import Phrase
 from samedevice.sweep._case import Library
+from samedevice.sweep._layers import layer_packages
 from samedevice.sweep._packages import built_packages
 
 
@@ -28,6 +29,10 @@ def library_of(package: str) -> Library:
         from samedevice.sweep._built import BuiltLibrary
 
         return BuiltLibrary(package)
+    if package in layer_packages():
+        from samedevice.sweep._layers import LayersLibrary
+
+        return LayersLibrary(package)
     if Path(package).is_dir():
         from samedevice.sweep._folder import FolderLibrary
 
@@ -35,4 +40,4 @@ def library_of(package: str) -> Library:
     raise UsageError(Phrase("sweep.unknown", package=package, known=", ".join(KNOWN)))
 
 
-KNOWN = ("transformers", "diffusers", "peft", *built_packages())
+KNOWN = ("transformers", "diffusers", "peft", *built_packages(), *layer_packages())

@@ -10,6 +10,8 @@ from typing import Any
 from samedevice.sweep._case import Case
 from samedevice.sweep._small import Made, size_of
 
+_GPU = "cuda:0"
+
 
 def with_placement(
     case: Case, placement: Any, no_split: Iterable[str] = (), skip: str = "_skip_keys_device_placement"
@@ -42,12 +44,18 @@ def with_placement(
         return dispatch(model, device_map=device_map, skip_keys=keys, offload_buffers=False)
 
     case.infer, case.sizes, case.spread = infer, sizes, spread
+    case.offloads = {**case.offloads, "sequential": _sequential}
     return case
+
+
+def _sequential(model: Any) -> Any:
+    """All weights in host memory; each goes to the GPU while its module runs."""
+    return importlib.import_module("accelerate").cpu_offload(model, execution_device=_GPU)
 
 
 def loaded_case(model_class: Any, made: Made, spreadable: Callable[[Case], Case]) -> Case:
     """A case of a model; what is loaded is saved when it is asked for first, for most models nobody asks."""
-    model = made.model.to("cpu")
+    model = made.model
     case = spreadable(Case(model, made.inputs, made.labels, size_of(made.scale)))
 
     def load(mode: str, max_memory: Mapping[Any, int]) -> Any:

@@ -38,23 +38,47 @@ def python_with(package: str, version: str, cache: Path) -> str:
     site = next(folder.glob("lib/python*/site-packages"))
     (site / "samedevice-sweep.pth").write_text(sysconfig.get_paths()["purelib"] + "\n", "utf-8")
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(site)]
-    try:
-        done = subprocess.run(
-            [*command, f"{package}=={version}"],
-            capture_output=True,
-            text=True,
-            timeout=_PATIENCE,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise UsageError(
-            Phrase("sweep.no-release", package=package, version=version, reason="time")
-        ) from None
-    if done.returncode:
-        reason = (done.stderr.strip().splitlines() or [""])[-1]
-        raise UsageError(Phrase("sweep.no-release", package=package, version=version, reason=reason))
+    wanted = [f"{package}=={version}"]
+    while wanted:
+        try:
+            done = subprocess.run(
+                [*command, *wanted], capture_output=True, text=True, timeout=_PATIENCE, check=False
+            )
+        except subprocess.TimeoutExpired:
+            raise UsageError(
+                Phrase("sweep.no-release", package=package, version=version, reason="time")
+            ) from None
+        if done.returncode:
+            reason = (done.stderr.strip().splitlines() or [""])[-1]
+            raise UsageError(Phrase("sweep.no-release", package=package, version=version, reason=reason))
+        tried = wanted
+        wanted = [each for each in _unmet(str(site), sysconfig.get_paths()["purelib"]) if each not in tried]
     (folder / "complete").touch()
     return str(python)
+
+
+def _unmet(own: str, shared: str) -> list[str]:
+    """What packages in `own` need, and neither folder has in a release that they take.
+
+    torch is not among them: every release runs on the one that is installed.
+    """
+    from importlib.metadata import distributions
+
+    from packaging.requirements import Requirement
+    from packaging.utils import canonicalize_name
+
+    have: dict[str, str] = {}
+    for each in distributions(path=[own, shared]):
+        have.setdefault(canonicalize_name(each.metadata["Name"]), each.version)
+    found: dict[str, str] = {}
+    for each in distributions(path=[own]):
+        for wanted in map(Requirement, each.requires or ()):
+            name = canonicalize_name(wanted.name)
+            if name == "torch" or (wanted.marker and not wanted.marker.evaluate({"extra": ""})):
+                continue
+            if name not in have or not wanted.specifier.contains(have[name], prereleases=True):
+                found[name] = f"{wanted.name}{wanted.specifier}"
+    return list(found.values())
 
 
 def releases_between(package: str, first: str, last: str) -> list[str]:

@@ -42,9 +42,10 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A model in a size in which it ran."""
+    """A model in a size in which it runs."""
 
     model: Any
+    """Fresh: nothing of the runs that chose its size stays in it."""
     config: Any
     scale: Scale
     inputs: Given
@@ -74,7 +75,8 @@ def smallest(recipe: Recipe, values: Mapping[str, Any]) -> Made:
         model, config = built[scale]
         ran = _ran(recipe, model, config, hopeless, whole=whole)
         if not isinstance(ran, str):
-            return Made(model, config, scale, *ran)
+            del built[scale], model
+            return Made(_built(recipe, config), config, scale, *ran)
         tried = tried or ran
     raise Untried(f"run: {tried}" if tried else reason)
 

@@ -103,7 +103,7 @@ class _Trial:
             for action in self._asked.actions:
                 self._run(vm, ONE_GPU, None, case, action)
         actions = [action for action in self._asked.actions if action not in self._failed]
-        if case.infer is None or not actions:
+        if not actions:
             return
         found: dict[str, tuple[Cut, str]] = {}
         for cut in self._cuts(machine, case):
@@ -111,13 +111,16 @@ class _Trial:
                 if (action == "offload") != _is_offload(cut):
                     continue
                 for statement in self._run(vm, spec, cut, case, action):
-                    if self._met[statement]:
+                    if self._met[statement] and not cut.way:
                         found.setdefault(statement, (cut, action))
         if self._asked.confirm and case.load is not None:
             self._confirm(vm, spec, case, found)
 
     def _cuts(self, machine: Machine, case: Case) -> Iterator[Cut]:
-        assert case.infer is not None and case.sizes is not None
+        if "offload" in self._asked.actions:
+            yield from (Cut(f"{way} offload", (), (), way) for way in case.offloads)
+        if case.infer is None or case.sizes is None:
+            return
         total, gpus = case.sizes(case.model)[""], len(machine.gpus)
 
         def infer(memory: Mapping[Any, int]) -> dict[str, Any]:
@@ -248,6 +251,8 @@ def _since(vm: Any, before: list[int]) -> _Statements:
 def _placed(case: Case, cut: Cut | None) -> Any:
     """A fresh copy of the model where it belongs."""
     model = copy.deepcopy(case.model)
+    if cut is not None and cut.way:
+        return case.offloads[cut.way](model)
     if cut is not None:
         assert case.spread is not None
         return case.spread(model, cut.map)
@@ -275,4 +280,4 @@ def _home(model: Any) -> Any:
 
 
 def _is_offload(cut: Cut) -> bool:
-    return any(device == "cpu" for device, _ in cut.max_memory)
+    return bool(cut.way) or any(device == "cpu" for device, _ in cut.max_memory)
