@@ -59,6 +59,10 @@ def test_what_fails_in_a_block_that_the_map_cuts_fails_for_the_cut():
     assert root(replace(seen, module="layers.0.attention")) == "block cut in lib/a.py"
     for module in (None, "layers.0", "layers.1.attention"):
         assert not root(replace(seen, module=module)).startswith("block cut"), module
+    shards = {"embed.first": "0", "embed.second": "1", "layers.0": "1"}
+    assert root(replace(seen, module="embed", device_map=shards)) == "block cut in lib/a.py"
+    holds = {"model.embed": "0", "model.norm": "1", "model.layers.0": "1"}
+    assert not root(replace(seen, module="model", device_map=holds)).startswith("block cut")
     whole = {"embed": "0", "norm": "1", "layers.0": "0", "layers.1": "1"}
     assert not root(replace(seen, module="model", device_map=whole)).startswith("block cut")
 

@@ -80,14 +80,16 @@ _NUMBERED = re.compile(r"\.\d+(\.|$)")
 
 
 def _is_in_cut_block(event: Event) -> bool:
-    """Whether the map cuts a part of a numbered block, and that part fails.
+    """Whether the map cuts a part of a numbered block, or a part that holds no blocks, and that part fails.
 
     What fails there besides the first statement, such as its cache, fails for the same decision.
     """
-    if event.module is None or not _NUMBERED.search(f".{event.module}"):
+    if event.module is None:
         return False
-    parts = {device for name, device in event.device_map.items() if name.rpartition(".")[0] == event.module}
-    return len(parts) > 1
+    inside = [name for name in event.device_map if name.startswith(f"{event.module}.")]
+    parts = {event.device_map[name] for name in inside if name.rpartition(".")[0] == event.module}
+    holds_blocks = any(_NUMBERED.search(name.removeprefix(event.module)) for name in inside)
+    return len(parts) > 1 and (bool(_NUMBERED.search(f".{event.module}")) or not holds_blocks)
 
 
 def _of_block(event: Event) -> Place:

@@ -28,9 +28,9 @@ def sweep(
         str,
         typer.Argument(
             metavar="PACKAGE|FOLDER",
-            help="The library whose models are tried: transformers, diffusers, peft, timm or torchvision. "
-            "Or a folder of checkpoints, whose code is run as trust_remote_code does; weights are not "
-            "needed.",
+            help="The library whose models are tried: transformers, diffusers, peft, timm, torchvision, "
+            "torch_geometric or torchmetrics. Or a folder of checkpoints, whose code is run as "
+            "trust_remote_code does; weights are not needed.",
             show_default=False,
         ),
     ],
