@@ -8,6 +8,7 @@ from samedevice.errors import UsageError
 from samedevice.report.sweep import changes_document
 from samedevice.report.web import sweep_page
 from samedevice.sweep import Compared, Root, Swept, changes_between, first_with, python_with
+from samedevice.sweep._releases import _unmet
 
 
 def root(key):
@@ -68,3 +69,29 @@ def test_what_is_no_version_is_refused(given, tmp_path):
     with pytest.raises(UsageError):
         python_with("transformers", given, tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+def distribution(folder, name, version, *requires):
+    made = folder / f"{name}-{version}.dist-info"
+    made.mkdir(parents=True)
+    wanted = "".join(f"Requires-Dist: {each}\n" for each in requires)
+    (made / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{wanted}")
+
+
+def test_what_another_release_needs_and_is_not_there_is_installed_too(tmp_path):
+    own, shared = tmp_path / "own", tmp_path / "shared"
+    distribution(
+        own,
+        "library",
+        "5.1.0",
+        "hub<2,>=1.5",
+        "Num_Py>=2",
+        "torch>=99",
+        'speech; extra == "audio"',
+        'old; python_version < "3"',
+    )
+    for name, version in (("hub", "2.4.0"), ("num-py", "2.4.6"), ("other", "1.0")):
+        distribution(shared, name.replace("-", "_"), version, "nowhere>=1")
+    assert _unmet(str(own), str(shared)) == ["hub<2,>=1.5"]
+    distribution(own, "hub", "1.9.0", "web>=3")
+    assert _unmet(str(own), str(shared)) == ["web>=3"]

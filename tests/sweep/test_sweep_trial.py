@@ -149,6 +149,27 @@ def test_a_model_with_too_many_parameters_is_given_up_before_it_has_values():
         other.weight = tied.weight
 
 
+def test_each_way_to_offload_is_a_run_with_a_fresh_copy(monkeypatch):
+    class Offloaded(OneModel):
+        def case(self, name, actions):
+            case = super().case(name, actions)
+            case.infer = None
+            case.offloads = {"whole": lambda model: model.to("cuda:0"), "half": half}
+            return case
+
+    def half(model):
+        model.first.to("cuda:0")
+        return model
+
+    told = []
+    asked = Asked(actions=("loss", "offload"), cuts=2)
+    library = Offloaded(lambda model, inputs, made: model.second(made))
+    try_target(library, "m:Halves", asked, told.append, lambda finding: {})
+    ran = {cut: status for cut, action, status in runs_of(told) if action == "offload" and cut}
+    assert ran == {"whole offload": "ran", "half offload": "found"}
+    assert not [each for each in told if each["kind"] == "confirmed"]
+
+
 class Picky:
     """A model that wants a picture, and in small sizes fails for want of width."""
 
