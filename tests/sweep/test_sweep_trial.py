@@ -122,21 +122,25 @@ def test_a_copy_that_was_not_found_wrong_is_used_for_the_next_action(monkeypatch
 
 
 @pytest.mark.parametrize(
-    ("work", "how"), [("sleep", "ended"), ("spin", "out of time")], ids=["sleeping", "working"]
+    ("work", "how"), [("rest", "ended"), ("spin", "out of time"), ("hang", "out of time")]
 )
-def test_the_limit_of_time_is_that_of_the_processor(work, how):
+def test_the_limit_of_time_is_that_of_the_processor_or_of_doing_nothing(work, how):
     class Slow(OneModel):
         def case(self, name, actions):
-            until = time.monotonic() + 1.0
-            if work == "sleep":
-                time.sleep(1.0)
+            began = time.process_time()
+            for _ in range(4 if work == "rest" else 0):
+                time.sleep(0.4)
+                while time.process_time() - began < 0.05:
+                    pass
+                began = time.process_time()
             while work == "spin" and time.process_time() < 60:
                 pass
-            raise Untried(f"slow until {until}")
+            time.sleep(60 if work == "hang" else 0)
+            raise Untried("slow")
 
     out = io.StringIO()
     out.fileno = None
-    ended = _fork(Slow(right), "m:Halves", Asked(), json.dumps, out, 0.4, 1 << 40, set())
+    ended = _fork(Slow(right), "m:Halves", Asked(), json.dumps, out, 1.0, 1 << 40, set())
     assert ended["how"] == how
 
 

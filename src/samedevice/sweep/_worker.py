@@ -25,8 +25,6 @@ from samedevice.sweep._libraries import library_of
 from samedevice.sweep._trial import Asked, Document, try_target
 
 _EVERY = 0.02
-_STUCK = 10.0
-"""So many times its seconds a child may take by the clock: one that sleeps uses no processor."""
 _DEATH_SIGNAL = 1
 """PR_SET_PDEATHSIG of Linux."""
 
@@ -79,21 +77,19 @@ def _fork(
     known: set[str],
 ) -> dict[str, Any]:
     out.flush()
-    began = time.monotonic()
     folder = tempfile.mkdtemp(prefix="target-")
     child = os.fork()
     if child == 0:
         tempfile.tempdir = folder
         _child(library, name, asked, document, out, known)
-    how, peak = "died", 0
+    how, peak, limit = "died", 0, _Limit(seconds)
     while True:
         done, status, usage = os.wait4(child, os.WNOHANG)
         if done:
             how = "ended" if status == 0 else f"died: {_said(status)}"
             break
         peak = max(peak, _resident(child))
-        late = _used(child) > seconds or time.monotonic() - began > seconds * _STUCK
-        if late or peak > most:
+        if limit.is_passed(_used(child), time.monotonic()) or peak > most:
             how = "out of time" if peak <= most else "out of memory"
             os.killpg(child, signal.SIGKILL)
             _, _, usage = os.wait4(child, 0)
@@ -102,6 +98,19 @@ def _fork(
         time.sleep(_EVERY)
     shutil.rmtree(folder, ignore_errors=True)
     return {"how": how, "seconds": usage.ru_utime + usage.ru_stime, "peak": peak}
+
+
+class _Limit:
+    """So many seconds of the processor, or as many by the clock in which none was used."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds, self._used, self._since = seconds, -1.0, time.monotonic()
+
+    def is_passed(self, used: float, now: float) -> bool:
+        """Whether a process that has used so much by now is over its limit."""
+        if used > self._used:
+            self._used, self._since = used, now
+        return used > self._seconds or now - self._since > self._seconds
 
 
 def _said(status: int) -> str:
